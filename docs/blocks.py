@@ -52,7 +52,7 @@ def documents() -> list[Path]:
 
 
 class Wrong(Exception):  # noqa: N818 (the document is wrong, not the program)
-    """A block behaves differently from what its document says."""
+    """A block contradicts its document."""
 
 
 @dataclass
@@ -125,8 +125,8 @@ class Document:
             raise self._wrong(0, f"the last command ends with status {self._status}")
         return text
 
-    def _wrong(self, line: int, what: str) -> Wrong:
-        return Wrong(f"{self.path.name}, line {line}: {what}")
+    def _wrong(self, line: int, problem: str) -> Wrong:
+        return Wrong(f"{self.path.name}, line {line}: {problem}")
 
     def _lines(self, block: Block) -> Iterator[str]:
         for line in block.body.replace("\\\n", " ").splitlines():
@@ -211,7 +211,7 @@ def environment() -> dict[str, str]:
 
 
 def current(shown: str, printed: str) -> str:
-    """The output that a document should show: its own text if that matches, else what was printed."""
+    """Return the output that a document should show: its own text if that matches, else the printed text."""
     text = "".join(line.rstrip() + "\n" for line in printed.strip("\n").splitlines())
     return shown if fits(shown, text) else text
 

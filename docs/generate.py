@@ -74,7 +74,7 @@ def references() -> dict[Path, str]:
 
 
 def with_outputs(path: Path) -> str:
-    """A document with what its blocks print now."""
+    """Return a document with the present output of its blocks."""
     with tempfile.TemporaryDirectory(prefix="narrows-docs-") as folder:
         return Document(path, Path(folder)).run()
 
@@ -130,7 +130,7 @@ def main() -> int:
     arguments.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a part is stale")
     arguments.add_argument("--references", action="store_true", help="do not run the blocks")
     arguments.add_argument("--images", action="store_true", help="draw all pictures; with --check, compare their runs")
-    asked = arguments.parse_args()
+    options = arguments.parse_args()
     stale = 0
 
     def settle(path: Path, text: str | None) -> None:
@@ -140,7 +140,7 @@ def main() -> int:
             return
         stale += 1
         name = path.relative_to(ROOT)
-        if asked.check:
+        if options.check:
             there, current = (old or "").splitlines(), (text or "").splitlines()
             lines = list(difflib.unified_diff(there, current, f"{name}", "current", n=0, lineterm=""))
             print("\n".join([f"{name} is stale; `make docs` writes it", *lines[:40]]))
@@ -151,19 +151,19 @@ def main() -> int:
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
 
-    if asked.images and not asked.check:
+    if options.images and not options.check:
         images()
-    stale += settle_pictures(asked.check, runs=asked.images or not asked.references, again=asked.images)
+    stale += settle_pictures(options.check, runs=options.images or not options.references, again=options.images)
     written = references()
     for path, text in written.items():
         settle(path, text)
     for path in sorted(path for folder in FOLDERS for path in (DOCS / folder).glob("*.md")):
-        if path not in written:  # of a scheme, router algorithm or paper that is gone
+        if path not in written:  # its scheme, router algorithm or paper is gone
             settle(path, None)
-    if not asked.references:
+    if not options.references:
         for path in documents():
             settle(path, with_outputs(path))
-    return 1 if asked.check and stale else 0
+    return 1 if options.check and stale else 0
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def page(paper: Any, outcomes: Outcomes) -> str:
 
 
 def figure_section(paper: str, figure: Any, outcomes: Outcomes) -> Iterator[str]:
-    """A figure: its set-up, the command that runs it, its claims and the causes of those that do not hold."""
+    """A figure: its set-up, its command, its claims, and the causes of claims that do not hold."""
     yield from (f'<a id="{figure.id}"></a>', f"## {figure.id}: {figure.title}", "")
     if figure.about:
         yield from (*wrapped(figure.about), "")

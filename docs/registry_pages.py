@@ -27,8 +27,8 @@ GROUPS = {
     ),
     "reconstruction": (
         "Our reconstructions",
-        "We could not obtain the published rule, or a part of it. Each page separates what is known from what is\n"
-        "ours. Tables and plots mark these schemes with a †.",
+        "We could not obtain the published rule, or a part of it. Each page separates the known rule from our\n"
+        "additions. Tables and plots mark these schemes with a †.",
     ),
     "tool": ("Tools for tests", "No paper describes these."),
 }

@@ -133,7 +133,7 @@ def missing(claims: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
 
 
 def note(text: str) -> None:
-    """Print a note for the person who runs this."""
+    """Print a note to standard error."""
     print(f"results.py: {text}", file=sys.stderr)
 
 
@@ -163,7 +163,7 @@ def main() -> None:
     if lacking := missing(claims, PAPERS):
         listed = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
         raise SystemExit(
-            f"{sys.argv[1]} lacks {len(lacking)} claims: {listed}; accepted: what `narrows reproduce -o` writes"
+            f"{sys.argv[1]} lacks {len(lacking)} claims: {listed}; accepted: a full report of `narrows reproduce -o`"
         )
     rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
     page = measured(PAGE.read_text(), rows)

@@ -1,4 +1,4 @@
-"""The library's functions. Each builds a scenario, plans its runs, and executes them on all cores."""
+"""The functions of the library. Each builds a scenario, plans its runs, and executes them on all cores."""
 
 from __future__ import annotations
 
@@ -212,14 +212,14 @@ def save(results: Results, scenario: Scenario, folder: Path) -> None:
 
 
 def save_learned(file: Path, result: Mapping[str, Any]) -> None:
-    """Write what the router algorithms of a run have learned, as JSON: one text per link.
+    """Write the learned state of a run's router algorithms as JSON: one text per link.
 
     Raises:
-        UsageError: None of them learns.
+        UsageError: No router algorithm of the run learns.
     """
     learned = engine.learned(result)
     if not learned:
         raise UsageError(
-            "--learn: no router algorithm of this scenario learns; accepted: a scenario with one that does"
+            "--learn: no router algorithm of this scenario learns; accepted: a scenario with one that learns"
         )
     write_atomic(file, json.dumps(learned, indent=1))

@@ -38,8 +38,8 @@ __all__ = [
 # The engine's own spellings, each written once.
 ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
-DIAGNOSTICS = "notes"
-"""The field of a planned run that lists its diagnostics."""
+WARNINGS = "warnings"
+"""The field of a planned run that lists its warnings."""
 
 RUN_FIELDS = (
     "version", "scenario", "seed", "duration_s", "wall_s", "events", "data_packets", "jain", "convergence_s",
@@ -219,7 +219,7 @@ def plan(
                 row,
                 directory,
                 trace,
-                tuple(Diagnostic(**found) for found in parsed.get(DIAGNOSTICS, ())),
+                tuple(Diagnostic(**found) for found in parsed.get(WARNINGS, ())),
             )
         )
     return planned

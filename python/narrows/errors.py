@@ -1,4 +1,4 @@
-"""Errors that the caller can correct, and the end of a run by a signal."""
+"""Errors that the user can correct, and the end of work by a signal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class UsageError(ValueError):
     """Invalid usage. The message names the place, the problem and the accepted values."""
 
 
-class Stopped(Exception):  # noqa: N818 (the user asked for it)
+class Stopped(Exception):  # noqa: N818 (requested by the user)
     """A signal ended the work.
 
     Attributes:

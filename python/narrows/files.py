@@ -1,4 +1,4 @@
-"""Writes result files: whole or not at all, and by one process at a time."""
+"""Writes result files atomically, one process per folder at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from narrows.errors import UsageError
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all, even across a power failure."""
+    """Write a file atomically: it is complete or absent, even after a power failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
@@ -49,7 +49,7 @@ def check_writable(path: Path, *, folder: bool = True, flag: str = "--out", make
         make: Whether missing parent folders may be created.
 
     Raises:
-        UsageError: A file stands where a folder is needed or the reverse, or the place is read-only.
+        UsageError: The path is a file instead of a folder or the reverse, or the place is read-only.
     """
     accepted = "accepted: a new or existing folder" if folder else "accepted: a file in a writable folder"
     if path.exists() and path.is_dir() != folder:

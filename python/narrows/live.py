@@ -216,7 +216,7 @@ def progress(row: dict[str, Any]) -> str:
     rtt = f", RTT {row['rtt_ms']:.2f} ms" if row["rtt_ms"] else ""
     lost = "" if row["lost"] is None else f", {row['lost']} lost"
     done = f"{row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s"
-    peer = f"{row['remote']}, " if row["role"] == "receiver" else ""  # a receiver may have several connections
+    peer = f"{row['remote']}, " if row["role"] == "receiver" else ""  # a receiver may serve several connections
     return f"{peer}{row['duration_s']:.0f} s: {done}{lost}{rtt}{delay}"
 
 

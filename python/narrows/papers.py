@@ -1,14 +1,15 @@
-"""Papers as data.
+"""Loads papers from data files, and judges their claims by results.
 
     papers/<paper>/paper.toml            title, authors, venue, year, doi, citation, order, names
     papers/<paper>/<figure>.toml         an ordinary scenario, with its [sweep] and repeat
     papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: statements of the paper
 
 `quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
-tables `flows`, `links` and `runs` of its figure (and `connections`, if some have several subflows; `samples`, if the
-figure has a trace). It gives one row per seed with the columns `seed`, `value` and, to compare two sides, `than`. Swept
-keys are text columns of all tables, and a case of the sweep is the column `case`.
-No code here knows a paper: a new folder is a new paper. `claims.py` writes out tables of claims.
+tables `flows`, `links` and `runs` of its figure, over `connections` if there are multipath connections, and over
+`samples` if the figure has a trace. It returns one row per seed with the columns `seed`, `value` and, to compare two
+sides, `than`. Swept keys are text columns of all tables; a case of the sweep is the column `case`.
+
+A new folder is a new paper; no code names one. `claims.py` expands tables of claims.
 """
 
 from __future__ import annotations
@@ -18,17 +19,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows import claims, engine, provenance
 from narrows.errors import UsageError
+from narrows.frames import ResultFrames, query
 from narrows.scenario import Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from narrows.results import Results
 
 PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note", *claims.SHARED}
 FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
@@ -54,7 +51,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and what of it can be run."""
+    """A paper with its reproducible figures."""
 
     id: str
     title: str
@@ -67,25 +64,30 @@ class Paper:
     figures: tuple[Figure, ...]
 
 
-def find(asked: Path | None) -> Path:
-    """The folder of papers: the one asked for, `papers` here, or the one that came with the package.
+def find(requested: Path | None) -> Path:
+    """Find the folder of papers: the requested one, else `papers` in the current folder, else that of the package.
 
     Raises:
-        UsageError: There is none.
+        UsageError: No such folder holds papers.
     """
     packaged = Path(__file__).parent / "papers"
-    for folder in [asked] if asked is not None else [Path("papers"), packaged]:
+    for folder in [requested] if requested is not None else [Path("papers"), packaged]:
         if next(folder.glob("*/paper.toml"), None) is not None:
             return folder
-    where = asked if asked is not None else "the current folder or the package"
+    where = requested if requested is not None else "the current folder or the package"
     raise UsageError(f"no papers in {where}; accepted: --papers DIR, a folder that holds <paper>/paper.toml")
 
 
 def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()) -> list[Paper]:
-    """The papers of a folder, or one of them, or some of its figures.
+    """Load the papers of a folder.
+
+    Args:
+        folder: The folder.
+        paper: Load this paper only.
+        figures: Load these figures only.
 
     Raises:
-        UsageError: There is no such paper or figure, or a file of it is not as it must be.
+        UsageError: There is no such paper or figure, or one of its files is invalid.
     """
     files = {path.parent.name: path for path in sorted(folder.glob("*/paper.toml"))}
     if paper is not None and paper not in files:
@@ -147,19 +149,19 @@ def _figure(paper: str, name: str, path: Path, shared: claims.Shared) -> tuple[f
 
 
 def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
-    """A claim, with what its schemes are known from.
+    """Build a claim with the remark on its schemes.
 
     Raises:
-        ValueError: It cannot be judged, or does not say which schemes it is about where it must.
+        ValueError: The claim cannot be judged, or `schemes` omits a reconstruction that it is about.
     """
-    printed, asked = row.get("paper"), row.get("schemes")
-    schemes = _schemes(asked)
+    printed, stated = row.get("paper"), row.get("schemes")
+    schemes = _schemes(stated)
     named = provenance.named_in(row["sql"])
-    forgotten = sorted((named & provenance.reconstructions()) - set(schemes))
-    if not named and asked is None:  # about whatever the scenario runs
-        forgotten = sorted(provenance.named_among(_texts(tomllib.loads(scenario.text))) & provenance.reconstructions())
-    if forgotten:
-        raise ValueError(f"{provenance.subject(forgotten)}; name it in schemes = [...]")
+    omitted = sorted((named & provenance.reconstructions()) - set(schemes))
+    if not named and stated is None:  # the claim is about all schemes of the scenario
+        omitted = sorted(provenance.named_among(_texts(tomllib.loads(scenario.text))) & provenance.reconstructions())
+    if omitted:
+        raise ValueError(f"{provenance.subject(omitted)}; accepted: a list of schemes with every such name")
     claim = Claim(
         **{
             **row,
@@ -168,13 +170,13 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
             "remark": provenance.remark(schemes),
         }
     )
-    if (fault := claim.fault()) is not None:
-        raise ValueError(fault)
+    if (error := claim.error()) is not None:
+        raise ValueError(error)
     return claim
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts of a scenario."""
+    """Yield all texts of a scenario."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -182,53 +184,24 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _schemes(asked: Any) -> tuple[str, ...]:
-    """The schemes of a claim, by their own names."""
+def _schemes(stated: Any) -> tuple[str, ...]:
+    """Return the schemes of a claim by their primary names."""
     order, rows = engine.scheme_order(), engine.schemes()
-    if asked is None:
+    if stated is None:
         return ()
-    if not isinstance(asked, list) or not asked or not all(isinstance(name, str) for name in asked):
+    if not isinstance(stated, list) or not stated or not all(isinstance(name, str) for name in stated):
         raise ValueError("schemes is not a list of names; accepted: schemes = ['NAME', ...]")
-    for name in asked:
+    for name in stated:
         if name not in order:
             raise ValueError(f"there is no scheme {name!r}; accepted: {', '.join(row.name for row in rows)}")
-    return tuple(dict.fromkeys(rows[order[name]].name for name in asked))
+    return tuple(dict.fromkeys(rows[order[name]].name for name in stated))
 
 
-DIGITS = 12
-"""Significant digits of what queries give."""
-
-
-def query(results: Results, sql: str) -> pl.DataFrame:
-    """What a query gives over the tables of some results: the same bits each time.
-
-    Sums of floats depend on the order of rows. The streaming engine does not keep it, nor does a file that is read in
-    parallel: so the samples are read first, those columns that the query names, and polars works in memory. Joins and
-    groups there are still divided among threads, which moves the last digits: so figures have twelve.
+def check(figure: Figure, results: ResultFrames) -> list[Outcome]:
+    """Judge the claims of a figure.
 
     Raises:
-        ValueError: The query is not valid.
-    """
-    import polars as pl
-
-    frames: dict[str, Any] = dict(results.frames())
-    try:
-        if results.traced:
-            scan = results.scan_samples()
-            named = [name for name in scan.collect_schema().names() if "*" in sql or name in sql]
-            frames["samples"] = scan.select(named).collect(engine="in-memory")
-        answer = pl.SQLContext(frames=frames).execute(sql, eager=False).collect(engine="in-memory")
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error).strip().splitlines()[0]) from None
-    answer = answer.with_columns(pl.col(pl.Float64).round_sig_figs(DIGITS))
-    return answer.sort("seed") if "seed" in answer.columns else answer
-
-
-def check(figure: Figure, results: Results) -> list[Outcome]:
-    """The verdicts on a figure's claims.
-
-    Raises:
-        UsageError: A claim's query fails, or does not give what a claim needs.
+        UsageError: The query of a claim fails, or returns unsuitable rows.
     """
     outcomes = []
     for claim in figure.claims:
@@ -240,5 +213,5 @@ def check(figure: Figure, results: Results) -> list[Outcome]:
 
 
 def _natural(text: str) -> list[Any]:
-    """A sort key that puts fig9 before fig10."""
+    """Return a sort key that puts fig9 before fig10."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", text)]

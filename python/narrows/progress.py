@@ -1,4 +1,4 @@
-"""Reports how far the runs are. Standard error carries progress; standard output is for results."""
+"""Reports the progress of runs on standard error; standard output is for results."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Listener(Protocol):
     """Receives the progress of the runs. All calls come from one thread."""
 
     def reused(self, reused: int, total: int) -> None:
-        """`reused` of the runs were already finished."""
+        """Receive the number of runs that were already finished."""
 
     def progress(self, share: float, finished: int, total: int) -> None:
-        """`share` of the work is done, a number from 0 to 1."""
+        """Receive the completed share of the work, 0 to 1, and the number of finished runs."""
 
     def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
-        """The next run finished, in the order of the plan."""
+        """Receive the result of the next run in the order of the plan."""
 
 
 class Silent:

@@ -1,4 +1,4 @@
-"""Marks schemes that are our own reconstructions in tables, plots and claims.
+"""Marks our own reconstructions of schemes in tables, plots and claims.
 
 The registry states the provenance of every scheme; this module keeps no list.
 """
@@ -47,12 +47,12 @@ def subject(names: Sequence[str]) -> str:
 
 
 def named_in(sql: str) -> set[str]:
-    """Return the schemes, by their primary names, that a query quotes: `'NAME'`, `'NAME:KEY=VALUE'`, `'NAME%'`."""
+    """Return the primary names of the schemes that a query quotes: `'NAME'`, `'NAME:KEY=VALUE'`, `'NAME%'`."""
     return named_among(text.lstrip("%") for text in re.findall(r"'([^']*)'", sql))
 
 
 def named_among(texts: Iterable[str]) -> set[str]:
-    """Return the schemes, by their primary names, with which any of these texts begins."""
+    """Return the primary names of the schemes that begin any of these texts."""
     rows, order = engine.schemes(), engine.scheme_order()
     return {rows[order[name]].name for name in map(_scheme, texts) if name in order}
 

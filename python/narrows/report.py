@@ -1,25 +1,24 @@
-"""Writes reports: one HTML file each, with figures and tables inside."""
+"""Writes reports: one HTML file each, with embedded figures and tables."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
+from rich.table import Table
 
 from narrows import engine, plots, tables
 from narrows.errors import UsageError
 from narrows.files import write_atomic
-
-if TYPE_CHECKING:
-    from narrows.reproduce import Done, Mode
-    from narrows.results import Results
+from narrows.frames import ResultFrames
+from narrows.reproduced import Mode, Reproduced, causes, sentence, tally
 
 
 def environment() -> jinja2.Environment:
-    """Return the templates; they escape every value."""
+    """Return the environment of the templates, which escape every value."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("narrows"),
         autoescape=True,
@@ -29,10 +28,8 @@ def environment() -> jinja2.Environment:
     )
 
 
-def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) -> str:
-    """Return the page of a reproduction: counts, then every figure with its claims, their causes and its plots."""
-    from narrows.reproduce import causes, sentence, tally
-
+def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mode) -> str:
+    """Return the page of a reproduction: counts, then every figure with its claims, causes and plots."""
     papers: list[dict[str, Any]] = []
     for row in done:
         if not papers or papers[-1]["paper"] is not row.paper:
@@ -63,7 +60,7 @@ def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) ->
     )
 
 
-def results_html(results: Results) -> str:
+def results_html(results: ResultFrames) -> str:
     """Return the page of results."""
     figures = []
     for kind in plots.KINDS:
@@ -88,16 +85,16 @@ def results_html(results: Results) -> str:
     )
 
 
-def write(results: Results, path: Path) -> None:
+def write(results: ResultFrames, path: Path) -> None:
     """Write the page of results."""
     write_atomic(path, results_html(results))
 
 
-def _tables(results: Results) -> list[dict[str, Any]]:
-    """Return the terminal's tables as rows of cells."""
+def _tables(results: ResultFrames) -> list[dict[str, Any]]:
+    """Return the tables of the terminal, each with its column heads and its rows of cells."""
     found = []
-    for table in results.table().renderables:
-        if not hasattr(table, "columns"):
+    for table in tables.summary(results).renderables:
+        if not isinstance(table, Table):
             continue
         heads = [str(column.header).replace("\n", " ") for column in table.columns]
         body = list(zip(*(list(column.cells) for column in table.columns), strict=True))

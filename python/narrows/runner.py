@@ -30,7 +30,7 @@ class RunError(RuntimeError):
     """The engine failed during a run."""
 
 
-class Interrupted(Exception):  # noqa: N818 (the user asked for it)
+class Interrupted(Exception):  # noqa: N818 (requested by the user)
     """The user pressed Ctrl-C. Finished runs stay in `out`, if there is such a folder."""
 
     def __init__(self, finished: int, total: int, out: Path | None) -> None:

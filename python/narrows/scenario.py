@@ -1,4 +1,4 @@
-"""Scenarios as text: from a file, a dictionary or command-line options."""
+"""Loads scenarios as text, from a file, a dictionary or command-line options."""
 
 from __future__ import annotations
 

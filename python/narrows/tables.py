@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from rich import box
@@ -13,13 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from narrows import provenance
+from narrows.frames import ResultFrames
 from narrows.stats import interval, number
 
-if TYPE_CHECKING:
-    from narrows.results import Results
-
 MANY = 12
-"""With more flows than this in a run, the table has one row per scheme and base RTT."""
+"""If a run has more flows than this, the table has one row per scheme and base RTT."""
 
 FLOW_COLUMNS = (
     ("goodput\nMbit/s", "goodput_mbit_s"),
@@ -35,7 +33,7 @@ LINK_COLUMNS = (
 )
 
 
-def summary(results: Results) -> Group:
+def summary(results: ResultFrames) -> Group:
     """Return the tables of results, with the notes below them."""
     if len(results) == 0:
         return Group(Text("no runs"))
@@ -48,7 +46,7 @@ def summary(results: Results) -> Group:
     return Group(*parts)
 
 
-def notes(results: Results) -> str:
+def notes(results: ResultFrames) -> str:
     """Return the notes below the tables: fairness, warm-up, seeds and marks."""
     runs = results.runs
     parts = []
@@ -81,7 +79,7 @@ def _is_crowded(frame: pl.DataFrame) -> bool:
     return isinstance(per_run, int) and per_run > MANY
 
 
-def _competitors(results: Results) -> int:
+def _competitors(results: ResultFrames) -> int:
     """Return the greatest number of competitors in a run; the subflows of a connection count as one."""
     flows = results.flows
     if "connection" in flows.columns:
@@ -91,7 +89,7 @@ def _competitors(results: Results) -> int:
     return most if isinstance(most, int) else 0
 
 
-def _flow_table(results: Results, many_points: bool) -> Table:
+def _flow_table(results: ResultFrames, many_points: bool) -> Table:
     flows = results.flows
     grouped = _is_crowded(flows)
     multipath = len(results.connections) > 0
@@ -144,8 +142,8 @@ def _flow_table(results: Results, many_points: bool) -> Table:
     return table
 
 
-def _connection_table(results: Results, many_points: bool) -> Table:
-    """Return the table of multipath connections: what their applications received in order."""
+def _connection_table(results: ResultFrames, many_points: bool) -> Table:
+    """Return the table of multipath connections; goodput counts data in the order of the connection."""
     frame = results.connections
     grouped = _is_crowded(frame)
     keys = [key for key in results.keys if many_points]
@@ -179,7 +177,7 @@ def _connection_table(results: Results, many_points: bool) -> Table:
     return table
 
 
-def _link_table(results: Results, many_points: bool) -> Table:
+def _link_table(results: ResultFrames, many_points: bool) -> Table:
     links = results.links.with_columns((pl.col("utilization") * 100).alias("utilization_percent"))
     keys = [key for key in results.keys if many_points]
     by = [*keys, "link"] if links["link"].n_unique() > 1 or not keys else keys

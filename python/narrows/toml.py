@@ -1,4 +1,4 @@
-"""Writes TOML; the standard library only reads it."""
+"""Writes TOML; the standard library has a parser only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts traces: the engine writes Arrow streams, narrows keeps Parquet files."""
+"""Converts traces from the engine's Arrow streams to Parquet files."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""When a claim holds.
+"""Judges claims.
 
-A claim is compared with the mean over seeds and its 95 % interval (with one seed: with the value alone).
+The printed value is compared with our mean over seeds and its 95 % interval; one seed gives a value without interval.
 
-| kind | holds |
+| kind | the claim holds if |
 |---|---|
-| `value` | the printed figure lies in our interval widened by 10 % of it (`tolerance`; or by `within`, absolute) |
-| `at_least`, `at_most`, `between` | the bound is true over the whole interval; it is not widened |
+| `value` | the printed value lies in our interval, widened by 10 % of that value (`tolerance`) or by `within` |
+| `at_least`, `at_most`, `between` | the bound is true over the whole interval, which is not widened |
 | `greater`, `less` | the difference of the two sides, seed by seed, has that sign over its whole interval |
 
-`holds in direction` is for claims that print a figure and of which only the sign came out: the claim names what it
-is compared with, a number (`baseline = 1.0` for a ratio, `0.0` for a difference) or a second column of its query
-(`than`), and our whole interval lies on the same side of that as the printed figure. A claim that names no such thing
-holds or does not. Everything else `does not hold`, and so does a claim for which a run gave no value.
+A claim `holds in direction` if only the sign agrees: our whole interval lies on the same side of a reference as the
+printed value. The reference is a number (`baseline = 1.0` for a ratio, `0.0` for a difference) or a second column of
+the query (`than`). A claim without a reference never holds in direction. All other claims do not hold, including those
+for which a run gives no value.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Verdict = Literal["holds", "holds in direction", "does not hold"]
 Direction = Literal["greater", "less"]
 KINDS = ("value", "at_least", "at_most", "between", "greater", "less")
 TOLERANCE = 0.10
-"""How much of the printed figure widens the interval."""
+"""The share of the printed value that widens the interval."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper, with what it takes to check it."""
+    """One statement of a paper, and how to check it."""
 
     id: str
     text: str
@@ -47,20 +47,20 @@ class Claim:
     baseline: float | None = None
     direction: Direction | None = None
     schemes: tuple[str, ...] = ()
-    """What it is about, where it says so."""
+    """The schemes that the claim is about, if stated."""
     remark: str = ""
-    """Which of these schemes are reconstructions, in words."""
+    """The statement that some of these schemes are reconstructions."""
 
-    def fault(self) -> str | None:
-        """What is wrong with it, if anything: a claim that cannot be judged is an error, not a verdict."""
+    def error(self) -> str | None:
+        """Return the reason why the claim cannot be judged, if any. Such a claim is an error and has no verdict."""
         if self.kind not in KINDS:
             return f"kind = {self.kind!r}; accepted: {', '.join(KINDS)}"
         if self.kind == "between":
             if not isinstance(self.paper, tuple) or self.paper[0] > self.paper[1]:
-                return "between needs paper = [low, high]"
+                return "between needs paper = [low, high], with low up to high"
         elif self.kind in ("greater", "less"):
             if self.paper is not None:
-                return f"{self.kind} prints no figure; a printed one is kind = 'value' with a baseline"
+                return f"{self.kind} takes no printed value; accepted: no paper key, or kind = 'value' with a baseline"
         elif not isinstance(self.paper, int | float) or isinstance(self.paper, bool):
             return f"{self.kind} needs paper = a number"
         if self.direction not in (None, "greater", "less"):
@@ -68,15 +68,15 @@ class Claim:
         if self.tolerance < 0 or (self.within is not None and self.within < 0):
             return "tolerance and within cannot be negative"
         if self.kind == "value" and self.baseline is not None and self.paper == self.baseline and not self.direction:
-            return "the printed figure is the baseline: no direction follows from it, name one"
+            return "the printed value is the baseline; accepted: a direction, 'greater' or 'less'"
         return None
 
     def words(self) -> str:
-        """The statement, with what must be known of its schemes."""
+        """Return the statement with the remark on its schemes."""
         return f"{self.text} ({self.remark})" if self.remark else self.text
 
     def printed(self) -> str:
-        """The paper's side, as a person reads it."""
+        """Format the printed side."""
         unit = f" {self.unit}" if self.unit else ""
         if isinstance(self.paper, tuple):
             return f"{self.paper[0]:g} … {self.paper[1]:g}{unit}"
@@ -88,7 +88,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out for a claim."""
+    """A claim with our values and the verdict."""
 
     claim: Claim
     verdict: Verdict
@@ -98,7 +98,7 @@ class Outcome:
 
     @property
     def cause(self) -> str:
-        """One sentence, where the claim does not hold as printed."""
+        """The reason why the claim does not hold as printed; empty if it holds."""
         if self.verdict == "holds":
             return ""
         if not self.missing:
@@ -108,7 +108,7 @@ class Outcome:
         return " ".join(part for part in (gap, self.claim.cause) if part)
 
     def measured(self) -> str:
-        """Our side, as a person reads it."""
+        """Format our side."""
         if self.ours is None:
             return "no value"
         unit = f" {self.claim.unit}" if self.claim.unit else ""
@@ -120,7 +120,7 @@ class Outcome:
         return text
 
     def data(self) -> dict[str, Any]:
-        """The outcome for `claims.json`."""
+        """Return the outcome as an entry of `claims.json`."""
 
         def spread(value: Interval | None) -> Any:
             return None if value is None else {"mean": value.mean, "half_width": value.half, "seeds": value.n}
@@ -135,21 +135,27 @@ class Outcome:
 
 
 def judge(claim: Claim, rows: Sequence[Mapping[str, Any]]) -> Outcome:
-    """The verdict on a claim, from its rows: `seed`, `value` and perhaps `than`.
+    """Judge a claim by the rows of its query.
+
+    Args:
+        claim: The claim.
+        rows: One row per seed, with the columns `seed`, `value` and optionally `than`.
 
     Raises:
-        ValueError: The rows are not such rows: a column or all rows are missing, or a seed comes twice.
+        ValueError: There are no rows, a column is missing, or a seed occurs twice.
     """
     if not rows:
-        raise ValueError("the query gave no rows")
+        raise ValueError("the query returns no rows; accepted: one row per seed")
     paired = "than" in rows[0]
     if "seed" not in rows[0] or "value" not in rows[0]:
-        raise ValueError(f"the query must give columns seed and value (and than); it gave {', '.join(rows[0])}")
+        raise ValueError(
+            f"the query returns {', '.join(rows[0])}; accepted: the columns seed, value and optionally than"
+        )
     if claim.kind in ("greater", "less") and not paired and claim.baseline is None:
-        raise ValueError(f"{claim.kind} compares with a second column, than, or with a baseline; there is neither")
+        raise ValueError(f"{claim.kind} has no reference; accepted: a second column than, or a baseline")
     seeds = [int(row["seed"]) for row in rows]
     if len(set(seeds)) < len(seeds):
-        raise ValueError("the query gave a seed more than once; it must average over everything else")
+        raise ValueError("the query returns a seed more than once; accepted: one row per seed")
     columns = ("value", "than") if paired else ("value",)
     missing = tuple(seed for seed, row in zip(seeds, rows, strict=True) if not all(_real(row[c]) for c in columns))
     kept = [row for row in rows if all(_real(row[c]) for c in columns)]

@@ -26,6 +26,9 @@ RENAMED: tuple[tuple[str, str], ...] = (
 )
 """Pairs of an old and a new word. No new word may be an old word of another pair."""
 
+NUMBERED: Mapping[str, tuple[str, ...]] = {"predictor": ("present", "ewma", "holt")}
+"""Parameters whose choices the old build numbers from zero, with their words."""
+
 CHOICES = ("old", "new")
 
 
@@ -37,6 +40,12 @@ def translated(text: str, words: str) -> str:
     return text
 
 
+def chosen(key: str, value: Any) -> Any:
+    """The word for a numbered choice of the parameter `key`; any other value as it is."""
+    words = NUMBERED.get(key, ())
+    return words[value] if isinstance(value, int) and value < len(words) else value
+
+
 def normalised(value: Any) -> Any:
     """A value of JSON or TOML with every name in it in the new words.
 
@@ -46,7 +55,7 @@ def normalised(value: Any) -> Any:
     if isinstance(value, str):
         return translated(value, "new")
     if isinstance(value, Mapping):
-        renamed = {translated(str(key), "new"): normalised(inner) for key, inner in value.items()}
+        renamed = {translated(str(key), "new"): normalised(chosen(key, inner)) for key, inner in value.items()}
         if len(renamed) != len(value):
             raise ValueError(f"two keys become one: {', '.join(map(str, value))}")
         return renamed

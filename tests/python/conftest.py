@@ -1,4 +1,4 @@
-"""Shared parts of the tests. They run on a stand-in for the engine, so the suite needs no build.
+"""Shared parts of the tests. Most tests run on a stand-in for the engine and need no build.
 
 Tests of the built engine start a process of their own, by `built` or by the command.
 """

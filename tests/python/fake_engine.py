@@ -91,8 +91,8 @@ def version():
 
 @functools.cache
 def _claimed():
-    """The schemes that the papers' claims name, which the real engine has."""
-    from narrows import claims  # which needs no engine
+    """Return the schemes in the papers' claims that the stand-in lacks; the real engine has them."""
+    from narrows import claims  # this module needs no engine
 
     paths = sorted(PAPERS.glob("*/*.claims.toml"))
     heads = {path.parent: claims.read_toml(path.parent / "paper.toml", "paper.toml") for path in paths}

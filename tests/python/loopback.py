@@ -36,7 +36,7 @@ class Starter:
         return process
 
     def stop(self) -> None:
-        """Kill what still runs."""
+        """Kill the processes that still run."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()

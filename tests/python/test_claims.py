@@ -1,4 +1,4 @@
-"""Claims files: tables of claims written out, and what is refused."""
+"""Claims files: tables of claims expand, and mistakes are errors."""
 
 import json
 import math
@@ -56,30 +56,34 @@ why = "it is loss-based."
 newreno = "NewReno"
 cubic = "CUBIC"
 """
-WRITTEN = """
+
+
+def delay_claim(key, name, scheme, source, delay, more=""):
+    """Return a claim about the mean round-trip time of a scheme in both buffers."""
+    return f"""
 [[claim]]
-id = "reno-delay"
-text = "NewReno: delay of 40 ms"
-source = "figure 3a: 'about 40'"
+id = "{key}-delay"
+text = "{name}: delay of {delay} ms"
+source = "{source}"
 kind = "value"
 unit = "ms"
-paper = 40
-sql = '''SELECT seed, avg(rtt_mean_ms) AS value FROM flows
-WHERE scheme = 'newreno' AND "network.buffer" IN ('1bdp', '5bdp') GROUP BY seed'''
+paper = {delay}
+{more}sql = '''SELECT seed, avg(rtt_mean_ms) AS value FROM flows
+WHERE scheme = '{scheme}' AND "network.buffer" IN ('1bdp', '5bdp') GROUP BY seed'''
+"""
 
-[[claim]]
-id = "cubic-delay"
-text = "CUBIC: delay of 55.5 ms"
-source = "figure 3b: '55.5'"
-kind = "value"
-unit = "ms"
-paper = 55.5
-within = 1.0
-schemes = ["cubic"]
-cause = "CUBIC keeps a queue: it is loss-based."
-sql = '''SELECT seed, avg(rtt_mean_ms) AS value FROM flows
-WHERE scheme = 'cubic' AND "network.buffer" IN ('1bdp', '5bdp') GROUP BY seed'''
 
+WRITTEN = (
+    delay_claim("reno", "NewReno", "newreno", "figure 3a: 'about 40'", 40)
+    + delay_claim(
+        "cubic",
+        "CUBIC",
+        "cubic",
+        "figure 3b: '55.5'",
+        55.5,
+        'within = 1.0\nschemes = ["cubic"]\ncause = "CUBIC keeps a queue: it is loss-based."\n',
+    )
+    + """
 [[claim]]
 id = "order"
 text = "CUBIC waits longer than NewReno"
@@ -89,11 +93,12 @@ sql = '''SELECT a.seed, a.value, b.value AS than FROM (SELECT seed, avg(rtt_mean
 WHERE scheme = 'newreno' AND "network.buffer" IN ('5bdp') GROUP BY seed) AS a JOIN (SELECT seed, avg(rtt_mean_ms) AS value FROM flows
 WHERE scheme = 'cubic' AND "network.buffer" IN ('5bdp') GROUP BY seed) AS b ON a.seed = b.seed'''
 """
+)
 
 
 @pytest.fixture
 def read(tmp_path):
-    """Read a claims file from its text; a paper's shared tables may be given too."""
+    """Read a claims file from its text, optionally with the shared tables of a paper."""
 
     def sheet(text, **shared):
         path = tmp_path / "fig1.claims.toml"
@@ -119,12 +124,12 @@ def equal(one, other):
 
 
 def test_table_of_claims_equals_claims_written_out(read):
-    """A table with two rows and a claim of two queries give the same claims as three that are spelled out."""
+    """A table of two rows and a claim of two queries expand to the same claims as three without placeholders."""
     assert equal(read(QUERIES + TABLE), read(WRITTEN))
 
 
 def test_rows_as_tables_equal_rows_as_lists(read):
-    """A row says the same as a list under a header and as a table of keys."""
+    """A list under a header and a table of keys state the same row."""
     tables = TABLE.replace('header = ["id", "scheme", "paper", "panel", "said", "cause"]\n', "")
     tables = tables.replace(
         '["reno-delay", "newreno", 40, "3a", "about 40"]',
@@ -138,7 +143,7 @@ def test_rows_as_tables_equal_rows_as_lists(read):
 
 
 def test_defaults_fill_in_and_tables_and_rows_replace(read):
-    """Defaults give way to the table of a claim, and that to its row."""
+    """Keys of a row replace those of its claim, and these replace defaults."""
     text = """
 [defaults]
 unit = "ms"
@@ -181,7 +186,7 @@ sql = "SELECT seed, 2 AS value FROM runs"
 
 
 def test_cases_make_each_row_once_per_column(read):
-    """Cases are columns of a printed table: a row gives each its figure, and a claim without a key of theirs is one."""
+    """A row with a printed value per case gives one claim per case; a claim without keys of the cases stays single."""
     found = [
         (c["id"], c["text"], c["paper"], c.get("cause"), c["sql"].split("b = ")[-1][:12]) for c in keys(read(CASES))
     ]
@@ -195,7 +200,7 @@ def test_cases_make_each_row_once_per_column(read):
 
 
 def test_cases_equal_claims_written_out(read):
-    """Two cases of two rows give the same claims as four that are spelled out."""
+    """Two cases of two rows expand to the same claims as four without cases."""
     rows = [("a-small", "bbr, small buffer", 1, "'1bdp'", ""), ("a-large", "bbr, large buffer", 2, "'5bdp@10ms'", "It is late."),
             ("b-small", "cubic, small buffer", 3, "'1bdp'", ""), ("b-large", "cubic, large buffer", 4, "'5bdp@10ms'", "")]  # fmt: skip
     written = "".join(
@@ -209,7 +214,7 @@ def test_cases_equal_claims_written_out(read):
 
 
 def test_plot_rows_and_cases_make_several_plots(read):
-    """Rows and cases write plots out as they do claims; printed points may be a table."""
+    """Rows and cases expand plots as they expand claims; printed points may be a table."""
     text = """
 [[figure.plot]]
 kind = "line"
@@ -249,7 +254,7 @@ bbr = "BBR"
 
 
 def test_tables_of_a_paper_serve_all_its_figures(read):
-    """Queries, causes and names of a paper need no use in each figure, and a figure's own come first."""
+    """Figures may ignore queries, causes and names of their paper, and their own take precedence."""
     text = """
 [names]
 bbr = "BBRv1"
@@ -272,7 +277,7 @@ query = "all"
 
 
 def test_schemes_leave_out_a_name_that_a_claim_lacks(read):
-    """`schemes = ["{scheme}", "{than}"]` is one scheme where a claim compares with none."""
+    """`schemes = ["{scheme}", "{than}"]` lists one scheme if the claim has no `than`."""
     text = """
 [defaults]
 schemes = ["{scheme}", "{than}"]
@@ -338,7 +343,7 @@ TWICE = TABLE.replace('"cubic-delay"', '"reno-delay"')
     ],
 )  # fmt: skip
 def test_claims_file_with_a_slip_is_refused_by_line(read, tmp_path, old, new, line, named):
-    """A slip is refused with its file, its line, what was found and what is accepted."""
+    """An error names the file, the line, the mistake and the accepted values."""
     text = QUERIES + TABLE
     assert old in text
     text = text.replace(old, new, 1)
@@ -364,7 +369,7 @@ def test_claims_file_with_a_slip_is_refused_by_line(read, tmp_path, old, new, li
     ],
 )
 def test_cases_with_a_slip_are_refused(read, old, new, named):
-    """Figures for a case that its claim does not use, and a case that is not there, are slips."""
+    """Values for an unknown case, or for a case that the claim does not use, are errors."""
     assert old in CASES
     with pytest.raises(UsageError) as raised:
         read(CASES.replace(old, new, 1))
@@ -372,7 +377,7 @@ def test_cases_with_a_slip_are_refused(read, old, new, named):
 
 
 def test_plot_placeholder_without_value_names_the_plot(read):
-    """A plot's template is refused with the line of its table."""
+    """An error in the template of a plot names the line of its table."""
     with pytest.raises(UsageError, match=r"fig1\.claims\.toml:4: plot 1: \{scheme\} has no value"):
         read('\n[[figure.plot]]\nsql = "SELECT {scheme} AS y"\n')
 
@@ -380,7 +385,7 @@ def test_plot_placeholder_without_value_names_the_plot(read):
 @settings(max_examples=300, deadline=None)
 @given(st.text())
 def test_literal_text_comes_back_from_sql_as_it_was(text):
-    """No text breaks out of its quotes: SQL finds it, and nothing else."""
+    """Quoted text cannot escape its quotes: SQL matches exactly that text."""
     frame = pl.DataFrame({"a": [text, f"{text}'"]})
     sql = Writer({"text": text.replace("{", "{{").replace("}", "}}")}).sql("SELECT a FROM t WHERE a = {text}")
     assert pl.SQLContext(frames={"t": frame}).execute(sql, eager=True)["a"].to_list() == [text]
@@ -388,26 +393,26 @@ def test_literal_text_comes_back_from_sql_as_it_was(text):
 
 @given(st.lists(st.one_of(st.text(), st.integers(), st.booleans()), min_size=1))
 def test_literal_list_is_its_literals_in_brackets(values):
-    """A list is written for IN, value by value."""
+    """A list becomes a parenthesised list of literals, for `IN`."""
     assert literal(values) == f"({', '.join(literal(value) for value in values)})"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_literal_number_keeps_all_digits(number):
-    """A number is written with all the digits it has."""
+    """A literal number keeps all its digits."""
     assert math.isclose(float(literal(number)), number, rel_tol=0)
 
 
 @given(st.text())
 def test_braces_that_are_doubled_are_text(text):
-    """Any text with its braces doubled stands for itself, in SQL and in prose."""
+    """A text with doubled braces yields itself, in SQL and in prose."""
     doubled = text.replace("{", "{{").replace("}", "}}")
     assert Writer({}).prose(doubled) == text
     assert Writer({}).sql(doubled) == text.strip()
 
 
 def test_value_may_name_a_query(read):
-    """A row chooses among queries by a value in braces, and the query's own placeholders can still be bound."""
+    """A value `"{NAME}"` selects a query, whose own placeholders can still be bound."""
     scope = {"of": "{delay}", "scheme": "bbr", "than": "cubic", "delay": Sql("d({scheme})")}
     writer = Writer(scope)
     assert writer.sql("{of} - {of(scheme = than)}") == "d('bbr') - d('cubic')"
@@ -423,7 +428,7 @@ print(json.dumps([(p.id, f.id, c.id, c.sql, c.text, c.cause) for p in papers for
 
 
 def test_papers_of_the_project_load_with_all_claims():
-    """On the built engine all papers load; no placeholder is left, and every claim is stated."""
+    """On the built engine all papers load, without remaining placeholders or missing claims."""
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = json.loads(done.stdout)
@@ -435,7 +440,7 @@ def test_papers_of_the_project_load_with_all_claims():
 
 
 def test_claims_files_of_the_project_keep_to_their_width():
-    """A claims file is read beside the paper: no line is longer than 120 characters."""
+    """No line of a claims file is longer than 120 characters."""
     for path in (ROOT / "papers").glob("*/*.claims.toml"):
         wide = [number for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
         assert not wide, f"{path.name}: lines {wide}"
@@ -443,7 +448,7 @@ def test_claims_files_of_the_project_keep_to_their_width():
 
 
 def test_paper_file_with_wrong_names_is_refused(tmp_path):
-    """The tables that figures share hold texts."""
+    """The shared tables of a paper hold texts only."""
     home = tmp_path / "p"
     home.mkdir()
     (home / "paper.toml").write_text('title = "T"\nauthors = []\ncitation = "C"\n[names]\nbbr = 3\n')

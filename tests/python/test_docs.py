@@ -72,7 +72,7 @@ def test_documents_with_commands_are_run():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RUN, ids=name_of)
 def test_blocks_do_what_the_document_shows(path, tmp_path):
-    """All commands and cells of a document run, and print what it shows."""
+    """All commands and cells of a document run and print the shown output."""
     document = blocks.Document(path, tmp_path)
     now = document.run()
     assert now == path.read_text(encoding="utf-8"), "the printed outputs are not current; `make docs` writes them"
@@ -94,7 +94,7 @@ def test_generated_pages_are_current():
 
 @pytest.mark.slow
 def test_scheme_pictures_show_current_runs():
-    """The event hash in every picture of a scheme is that of a run with the present engine."""
+    """The event hash in every picture of a scheme equals that of a run with the present engine."""
     done = generate("--check", "--references", "--images")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -136,7 +136,7 @@ def test_pictures_missing_stale_or_left_over_are_mended(tmp_path):
         "drew fixed-against-cubic.png",
         "3",
         "0",
-        "0",  # of the wrong run, which only running shows
+        "0",  # the picture of another run: only a new run detects it
         "fixed-against-cubic.png is stale: the engine runs different events; `make docs` draws it",
         "1",
         "drew fixed-against-cubic.png",
@@ -182,7 +182,7 @@ def test_every_page_is_linked_from_the_index():
 
 @pytest.mark.parametrize("path", [*RUN, DOCS / "README.md", RESULTS], ids=name_of)
 def test_commands_in_prose_exist_with_their_options(path):
-    """Every command that prose names exists and has the options that stand with it."""
+    """Every command in prose exists and has the options named with it."""
     for command, rest in re.findall(r"`narrows (dccp [a-z]+|[a-z]+)([^`]*)`", prose(path)):
         for option in re.findall(r"(?<!\w)--?[a-z][\w-]*", rest):
             assert option in options(command), f"{path.name}: narrows {command}{rest}"

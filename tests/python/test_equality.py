@@ -1,4 +1,4 @@
-"""The comparison of two builds finds what differs and names it."""
+"""The comparison of two builds finds and names differences."""
 
 import copy
 import json

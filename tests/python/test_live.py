@@ -63,7 +63,7 @@ def test_video_frames_fit_default_queue_only(start: Starter) -> None:
 
 
 def test_paced_sender_rtt_matches_capture(start: Starter, tmp_path: Path) -> None:
-    """The RTT that a paced sender reports is that of its capture."""
+    """A paced sender reports the RTT that its capture shows."""
     port, file = free_port(), tmp_path / "send.pcap"
     receiver = listening(start, "127.0.0.1", port, "--once")
     limits = ("--rate", "1mbit", "--duration", "2s", "--capture", str(file))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import fake_engine
 import narrows
-from narrows import papers, reproduce
+from narrows import frames, papers, reproduce
 from narrows.cli import app
 from narrows.errors import UsageError
 
@@ -106,14 +106,14 @@ def call(*args):
 
 
 def test_paper_folder_lists_figures_in_order(folder):
-    """A folder is a paper; its figures are in order."""
+    """A folder gives a paper with its figures in order."""
     (paper,) = papers.load_all(folder)
     assert [figure.id for figure in paper.figures] == ["fig9", "fig10"]
     assert paper.title == "On <queues>"
 
 
 def test_verdicts_from_scenario_to_report(folder, tmp_path):
-    """Verdicts from scenario to report."""
+    """`reproduce` runs scenarios, judges claims, and writes verdicts to terminal, JSON and report."""
     out = tmp_path / "report"
     result = call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, "--json")
     assert result.exit_code == 0, result.output
@@ -128,9 +128,9 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
     assert printed[1]["cause"] == "It has not."
     assert json.loads((out / "claims.json").read_text()) == printed
     page = (out / "index.html").read_text()
-    assert "On &lt;queues&gt;" in page, "what a paper says is escaped"
+    assert "On &lt;queues&gt;" in page, "text of a paper is escaped"
     assert page.count("data:image/png;base64,") == 2
-    assert not re.search(r'(src|href)="(?!data:|#|https://doi.org/)', page), "one file, nothing beside it"
+    assert not re.search(r'(src|href)="(?!data:|#|https://doi.org/)', page), "the page needs no other file"
     for name in ("fig9.png", "fig9-2.png", "fig9.flows.parquet", "fig9.links.parquet", "fig9.runs.parquet"):
         assert (out / "queues" / name).stat().st_size > 0
 
@@ -166,7 +166,7 @@ def test_plots_of_joined_rows_keep_scenario_order(folder, tmp_path):
         axes = results.plot("bar", sql=f"{sql} ORDER BY a.scheme {order}").axes[0]
         assert [tick.get_text() for tick in axes.get_xticklabels()] == ["bbr", "cubic"]
         centres = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
-        assert centres == pytest.approx([0, 1]), "a bar that is alone at its place stands on it"
+        assert centres == pytest.approx([0, 1]), "a lone bar stands at its value of x"
 
 
 def test_second_reproduction_reuses_runs_across_figures(folder, tmp_path):
@@ -190,7 +190,7 @@ def test_second_reproduction_reuses_runs_across_figures(folder, tmp_path):
     ],
 )
 def test_quick_full_and_seeds_replace_figure_settings(folder, tmp_path, flags, seeds, duration):
-    """The flags --quick, --full and --seeds replace the settings of the figure."""
+    """`--quick`, `--full` and `--seeds` replace the settings of the figure."""
     out = tmp_path / "report"
     assert call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, *flags).exit_code == 0
     saved = [json.loads(path.read_text()) for path in (out / "runs").glob("*.json")]
@@ -206,7 +206,7 @@ def test_quick_full_and_seeds_replace_figure_settings(folder, tmp_path, flags, s
         ("paper = 8", "papers = 8", ["claim queue", "papers", "accepted"]),
         ('source = "page 3"\n', "", ["claim goodput", "source is missing"]),
         ("FROM samples", "FROM simples", ["claim queue", "simples"]),
-        ("max(value) AS value FROM samples", "1 AS one FROM samples", ["claim queue", "seed and value"]),
+        ("max(value) AS value FROM samples", "1 AS one FROM samples", ["claim queue", "columns seed, value"]),
         ("= '5bdp' GROUP", "= '6bdp' GROUP", ["claim goodput", "no rows"]),
         ('kind = "share"', 'kind = "shares"', ["plot 1", "shares", "accepted"]),
         ('kind = "share"', 'kind = "line"\ny = "nosuch"', ["plot 1", "nosuch", "accepted"]),
@@ -216,7 +216,7 @@ def test_quick_full_and_seeds_replace_figure_settings(folder, tmp_path, flags, s
     ],
 )
 def test_slip_in_a_paper_is_named_without_verdict(folder, tmp_path, old, new, named):
-    """A slip in a paper is named and gives no verdict."""
+    """A mistake in a paper is an error that names it, and gives no verdict."""
     path = folder / "queues" / "fig9.claims.toml"
     assert old in CLAIMS
     path.write_text(CLAIMS.replace(old, new))
@@ -237,7 +237,7 @@ def test_slip_in_a_paper_is_named_without_verdict(folder, tmp_path, old, new, na
     ],
 )
 def test_misuse_of_reproduce_names_accepted_values(folder, tmp_path, args, named):
-    """Misuse of reproduce names the accepted papers and figures."""
+    """A usage error of reproduce names the accepted papers and figures."""
     result = call("reproduce", *args, "--papers", folder, "-o", tmp_path / "report")
     assert result.exit_code == 2
     for text in named:
@@ -270,7 +270,7 @@ def test_a_key_that_clashes_with_a_column_gets_a_prefix():
 
 @pytest.mark.slow
 def test_papers_of_the_project_run_and_are_checked(tmp_path):
-    """On the built engine: scenarios, queries and plots fit each other, whatever the numbers are."""
+    """On the built engine all queries and plots of the papers match the results of their scenarios."""
     read = "import json; from narrows.papers import *; print(json.dumps([(p.id, f.id, [c.id for c in f.claims])" \
         " for p in load_all(find(None)) for f in p.figures]))"  # fmt: skip
     listed = subprocess.run([sys.executable, "-c", read], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -314,9 +314,9 @@ def test_query_over_samples_gives_the_same_bits(tmp_path):
     joined = f"""SELECT a.seed, avg(a.value) AS value FROM ({one} = 'rtt_ms') AS a
         JOIN ({one} = 'state') AS b ON a.id = b.id AND a.time_s = b.time_s WHERE b.value > 500 GROUP BY a.seed"""
     for sql in (joined, "SELECT seed, avg(value) AS value FROM samples GROUP BY seed"):
-        answers = [papers.query(results, sql)["value"].to_list() for _ in range(10)]
+        answers = [frames.query(results, sql)["value"].to_list() for _ in range(10)]
         assert answers == answers[:1] * 10
         assert answers[0] == [pytest.approx(500, abs=3)]
-        assert [float(f"{value:.{papers.DIGITS}g}") for value in answers[0]] == answers[0], (
+        assert [float(f"{value:.{frames.DIGITS}g}") for value in answers[0]] == answers[0], (
             "the digits that move are cut"
         )

@@ -8,10 +8,10 @@ from matplotlib.image import imread
 import narrows
 from narrows import engine, plots
 from narrows.errors import UsageError
+from narrows.frames import spec
 from narrows.plots import style
 from narrows.plots.time import state_spans
 from narrows.quantities import axis, quantity
-from narrows.results import spec
 
 from conftest import call  # isort: skip
 
@@ -213,7 +213,7 @@ def test_colours_follow_registry():
 
 
 def test_long_registry_gets_tones_and_lines(monkeypatch):
-    """Beyond seven schemes, tones, lines and markers tell schemes apart."""
+    """Beyond seven schemes, tones, lines and markers distinguish schemes."""
     monkeypatch.setattr(engine, "scheme_order", lambda: {f"s{i}": i for i in range(24)})
     styles = [style.scheme_style(f"s{i}") for i in range(24)]
     assert len({found["color"] for found in styles[:21]}) == 21

@@ -116,11 +116,11 @@ def test_claim_about_published_scheme_has_no_remark(tmp_path):
 @pytest.mark.parametrize(
     ("which", "extra", "said"),
     [
-        ("scheme = 'guess'", "", "guess: our reconstruction; name it in schemes"),
-        ("scheme = 'guess' AND scheme <> 'bbr'", 'schemes = ["bbr"]', "name it in schemes"),
-        ("\"flows.scheme\" = 'guess:gain=2'", "", "name it in schemes"),
-        ("scheme LIKE 'guess%'", "", "name it in schemes"),
-        ("seed > 0", "", "name it in schemes"),  # names none, and the scenario runs one
+        ("scheme = 'guess'", "", "guess: our reconstruction; accepted: a list of schemes"),
+        ("scheme = 'guess' AND scheme <> 'bbr'", 'schemes = ["bbr"]', "accepted: a list of schemes"),
+        ("\"flows.scheme\" = 'guess:gain=2'", "", "accepted: a list of schemes"),
+        ("scheme LIKE 'guess%'", "", "accepted: a list of schemes"),
+        ("seed > 0", "", "accepted: a list of schemes"),  # names none, and the scenario runs one
         ("scheme = 'bbr'", 'schemes = ["bbx"]', "there is no scheme 'bbx'; accepted: fixed, newreno"),
         ("scheme = 'bbr'", 'schemes = "bbr"', "schemes is not a list of names"),
         ("scheme = 'bbr'", "schemes = []", "schemes is not a list of names"),

@@ -49,9 +49,9 @@ def test_benchmark_rows_go_to_the_region_of_their_kind(capsys):
     assert "| UDP | batches | 1,400 | 1,400 | 8,000 | 1.00 | 99 % |" in page
     assert "| `guess` | memory | 1,400 | 2,800 | 4,000 | 0.50 | 100 % |" in page
     assert "old" in page, "rows of datagrams name schemes, and are no costs of acknowledgements"
-    told = capsys.readouterr().err
-    assert "no row of `narrows bench --schemes --json`: the region `scheme-cost` keeps its content" in told
-    assert "datagram-cost" not in told
+    printed = capsys.readouterr().err
+    assert "no row of `narrows bench --schemes --json`: the region `scheme-cost` keeps its content" in printed
+    assert "datagram-cost" not in printed
 
 
 def outcome_of(*claims):
@@ -115,7 +115,7 @@ def test_wrapped_lines_never_begin_like_a_list_item():
 
 
 def test_report_that_lacks_claims_is_refused(tmp_path):
-    """A report of some papers changes nothing and names what it lacks."""
+    """A report without some claims changes nothing; the error names the missing claims."""
     stated = len(claims.stated(results.PAPERS))
     assert len(results.missing([], results.PAPERS)) == stated > 400
     (tmp_path / "claims.json").write_text(json.dumps([CLAIM]))
@@ -127,7 +127,9 @@ def test_report_that_lacks_claims_is_refused(tmp_path):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert f"lacks {stated} claims: " in done.stderr and "accepted: what `narrows reproduce -o` writes" in done.stderr
+    assert (
+        f"lacks {stated} claims: " in done.stderr and "accepted: a full report of `narrows reproduce -o`" in done.stderr
+    )
     assert (results.PAGE.read_bytes(), results.CLAIMS.read_bytes()) == before
 
 

@@ -30,7 +30,7 @@ def private_names(tree):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_tests_have_short_names_and_docstrings(path):
-    """Every test has a name of at most 60 characters and a sentence that states what must hold."""
+    """Every test has a name of at most 60 characters and a sentence that states the requirement."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert [node.name for node in specifications(tree) if len(node.name) > 60] == []
     assert [node.name for node in specifications(tree) if not (ast.get_docstring(node) or "").endswith(".")] == []

@@ -17,7 +17,7 @@ Flow = fairness.Flow
 
 
 def test_max_min_rates_fill_every_link():
-    """Progressive filling uses every link and gives no flow more than its application wants."""
+    """Progressive filling uses every link and gives no flow more than its application sends."""
     # A long flow uses both links, and a short one each of them. The first link is narrow: 30 / 2, then 100 - 15.
     flows = [Flow("long", (0, 1)), Flow("first", (0,)), Flow("second", (1,))]
     assert fairness.max_min_rates(flows, [30.0, 100.0]) == pytest.approx([15.0, 15.0, 85.0])
@@ -66,7 +66,7 @@ def test_settled_needs_a_second_of_good_samples():
     """Convergence is the first sample from which all samples are good for a second."""
     times = [i * 0.25 for i in range(21)]  # 0 to 5 s
     good = [time > 2.0 or time == 1.25 for time in times]
-    # The sample at 2.25 covers what begins at 2.0.
+    # The sample at 2.25 covers the interval that begins at 2.0.
     assert measure.settled(times, good, 1.0, 5.0) == pytest.approx(1.0)
     assert measure.settled(times, good, 2.5, 5.0) == 0.0
     assert measure.settled(times, good, 1.0, 2.75) is None

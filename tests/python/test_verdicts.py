@@ -96,7 +96,7 @@ def test_ordering_accepts_baseline_number():
     """An ordering may compare with a number; without any comparison it is an error."""
     assert verdict(claim("greater", baseline=1.0), [1.1]) == H
     assert verdict(claim("less", baseline=1.0), [1.1]) == N
-    with pytest.raises(ValueError, match="neither"):
+    with pytest.raises(ValueError, match="no reference"):
         verdict(claim("greater"), [1.1])
 
 
@@ -124,7 +124,7 @@ def test_ordering_accepts_baseline_number():
 )
 def test_direction_needs_a_comparison(given, values, than, expected):
     """A claim holds in direction only if it names a baseline or a second column."""
-    assert given.fault() is None
+    assert given.error() is None
     assert verdict(given, values, than) == expected
 
 
@@ -149,8 +149,8 @@ def test_cause_appears_unless_claim_holds():
     ("rows", "message"),
     [
         ([], "no rows"),
-        ([{"seed": 1}], "must give columns"),
-        ([{"value": 1}], "must give columns"),
+        ([{"seed": 1}], "accepted: the columns seed, value"),
+        ([{"value": 1}], "accepted: the columns seed, value"),
         ([{"seed": 1, "value": 1}, {"seed": 1, "value": 2}], "more than once"),
     ],
 )
@@ -175,8 +175,8 @@ def test_invalid_rows_raise_value_error(rows, message):
     ],
 )
 def test_invalid_claim_has_fault(given):
-    """A claim that cannot be judged has a fault."""
-    assert given.fault()
+    """A claim that cannot be judged has an error."""
+    assert given.error()
 
 
 def test_claim_texts_read_naturally():

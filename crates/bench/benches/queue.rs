@@ -1,6 +1,6 @@
-//! What an event costs the loop, queue included, where the queue matters: few flows, many flows of one round-trip time, and
-//! many flows of round-trip times of their own, each of which has wires of its own in the queue. One measurement is a
-//! million events, so its milliseconds are nanoseconds for each.
+//! Cost of an event in the event loop, queue included, where the queue matters: few flows, many flows with
+//! one round-trip time, and many flows with their own round-trip times and delay lines. One measurement
+//! covers a million events, so its milliseconds read as nanoseconds per event.
 //!
 //!     cargo bench -p narrows-bench --bench queue
 

@@ -1,5 +1,5 @@
-//! CPU seconds of the event loop for each case of the benchmark: `cargo run --release -p narrows-bench --example speed
-//! [CASE]`. CPU time, unlike the wall time of `narrows bench`, stays readable on a busy machine.
+//! CPU seconds of the event loop for each benchmark case: `cargo run --release -p narrows-bench --example
+//! speed [CASE]`. CPU time, unlike the wall time of `narrows bench`, remains comparable on a busy machine.
 
 use narrows_bench::cases::CASES;
 use narrows_sim::Engine;

@@ -1,6 +1,7 @@
-//! What one acknowledgement costs a scheme: two packets leave, an acknowledgement of two arrives, the control is read after
-//! each event as a transport does. Every thousandth acknowledgement tells of a loss, which begins a recovery of one round
-//! trip. Nothing here reads a clock. The criterion bench of `narrows-cc` includes this file, so that both measure the same.
+//! Cost of one acknowledgement to a scheme: two packets leave, an acknowledgement of both arrives, and the
+//! control is read after each event, as in a transport. Every thousandth acknowledgement reports a loss,
+//! which begins a recovery of one round trip. Nothing here reads a clock. The criterion bench of `narrows-cc`
+//! includes this file, so that both measure the same.
 
 use std::collections::VecDeque;
 
@@ -10,21 +11,21 @@ use narrows_cc::{
     RecoveryLeft, RoundCounter, Sent, SentState, Setup,
 };
 
-/// A packet.
+/// Packet size.
 pub const MSS: Bytes = Bytes::new(1448);
 /// Packets in flight.
 pub const WINDOW: usize = 100;
-/// Time between acknowledgements; a round trip is that of half a window.
+/// Time between acknowledgements; a round trip takes half a window of them.
 pub const GAP: Nanos = Nanos::from_micros(240);
 /// Acknowledgements of one connection.
 pub const ACKS: usize = 10_000;
-/// Acknowledgements from one loss to the next.
+/// Acknowledgements between losses.
 pub const LOSS_EVERY: usize = 1_000;
 
-/// What a transport tells a scheme.
+/// A transport event for a scheme.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// A packet left.
+    /// A packet was sent.
     Sent(Sent),
     /// An acknowledgement was processed.
     Ack(Ack),
@@ -36,14 +37,14 @@ pub enum Event {
     Left(RecoveryLeft),
 }
 
-/// A path with a full window and a delivery rate that varies a little, as the transport's own parts see it.
+/// A path with a full window and a slightly varying delivery rate.
 struct Path {
     now: Nanos,
     sampler: RateSampler,
     rounds: RoundCounter,
     flight: VecDeque<(u64, SentState)>,
     sent: u64,
-    /// The number of packets sent when the present recovery began.
+    /// Number of packets sent at the start of the current recovery.
     recovering_until: Option<u64>,
     srtt: Nanos,
     min_rtt: Nanos,
@@ -129,7 +130,7 @@ impl Path {
     }
 }
 
-/// The events of one connection, the same for every scheme.
+/// Events of one connection, identical for every scheme.
 pub fn events() -> Vec<Event> {
     let mut random = Random::stream(1, "bench", 0);
     let mut path = Path {
@@ -157,8 +158,8 @@ pub fn events() -> Vec<Event> {
     path.events
 }
 
-/// Tells so many new connections of a scheme, with its default parameters, all events; what is returned only keeps the work
-/// alive.
+/// Reports all events to `connections` new instances of a scheme with default parameters. The returned sum
+/// only prevents elimination of the work.
 pub fn tell(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
     let setup = Setup {
         mss: MSS,

@@ -1,4 +1,4 @@
-//! The cases: whole scenarios, and the features that must have acted in each for its figure to count.
+//! Benchmark cases: whole scenarios, each with the features that it must exercise.
 
 use std::time::Instant;
 
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use crate::median;
 
-/// Something a case cannot do without.
+/// A required feature and its counter.
 type Need = (&'static str, fn(&Counters) -> u64);
 
-/// One case.
+/// A benchmark case.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// One line.
+    /// One-line description.
     pub description: &'static str,
-    /// The scenario.
+    /// Scenario text.
     pub scenario: &'static str,
     needs: &'static [Need],
 }
@@ -30,66 +30,53 @@ const PACING: Need = ("pacing", |c| c.paced_waits);
 const RATE: Need = ("rate samples", |c| c.rate_samples);
 const RTT: Need = ("RTT samples", |c| c.rtt_samples);
 
-/// All cases.
-pub const CASES: &[Case] = &[
-    Case {
-        name: "cubic-10",
-        description: "10 CUBIC flows, 100 Mbit/s, 40 ms, 60 s",
-        scenario: include_str!("cases/cubic-10.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-    Case {
-        name: "bbr-10",
-        description: "10 BBR flows, 1 Gbit/s, 20 ms, 10 s",
-        scenario: include_str!("cases/bbr-10.toml"),
-        needs: &[PACING, RATE, RTT],
-    },
-    Case {
-        name: "cubic-100",
-        description: "100 CUBIC flows, 10 Gbit/s, 20 ms, 10 s",
-        scenario: include_str!("cases/cubic-100.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-    Case {
-        name: "cubic-1000",
-        description: "1 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s",
-        scenario: include_str!("cases/cubic-1000.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-    Case {
-        name: "cubic-10000",
-        description: "10 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s",
-        scenario: include_str!("cases/cubic-10000.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-];
+/// Cases by name: the scenario is the file of that name.
+macro_rules! cases {
+    ($($name:literal, $description:literal, $needs:expr;)+) => {
+        &[$(Case {
+            name: $name,
+            description: $description,
+            scenario: include_str!(concat!("cases/", $name, ".toml")),
+            needs: &$needs,
+        }),+]
+    };
+}
 
-/// The case of this name.
+/// All cases.
+pub const CASES: &[Case] = cases! {
+    "cubic-10", "10 CUBIC flows, 100 Mbit/s, 40 ms, 60 s", [SACK, RECOVERY, RATE, RTT];
+    "bbr-10", "10 BBR flows, 1 Gbit/s, 20 ms, 10 s", [PACING, RATE, RTT];
+    "cubic-100", "100 CUBIC flows, 10 Gbit/s, 20 ms, 10 s", [SACK, RECOVERY, RATE, RTT];
+    "cubic-1000", "1 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s", [SACK, RECOVERY, RATE, RTT];
+    "cubic-10000", "10 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s", [SACK, RECOVERY, RATE, RTT];
+};
+
+/// The case with this name.
 ///
 /// # Errors
-/// If there is none; the message names those there are.
+/// If there is none; the message lists the names.
 pub fn find(name: &str) -> Result<&'static Case, String> {
     CASES.iter().find(|case| case.name == name).ok_or_else(|| {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
-        format!("no case `{name}`; there are: {}", names.join(", "))
+        format!("there is no case `{name}`; accepted: {}", names.join(", "))
     })
 }
 
 impl Case {
-    /// The run.
+    /// The planned run.
     ///
     /// # Errors
-    /// If the scenario is refused.
+    /// If the scenario is invalid.
     #[allow(clippy::result_large_err)] // once per case, and its fields are what callers print
     pub fn plan(&self) -> Result<Plan, ScenarioError> {
         let planned = expand(&Source { name: self.name, text: self.scenario, files: &NoFiles }, &[])?;
         resolve(&planned[0].scenario, planned[0].seed, &NoFiles)
     }
 
-    /// Runs it `repeats` times: the median over the event loop alone.
+    /// Runs it `repeats` times; the row has the median wall time of the event loop alone.
     ///
     /// # Errors
-    /// If the scenario is refused.
+    /// If the scenario is invalid.
     #[allow(clippy::result_large_err)] // once per case, and its fields are what callers print
     pub fn measure(&self, repeats: usize) -> Result<Value, ScenarioError> {
         let plan = self.plan()?;
@@ -120,7 +107,7 @@ impl Case {
         }))
     }
 
-    /// Needed features that never acted.
+    /// Required features that were not exercised.
     pub fn unmet(&self, counters: &Counters) -> Vec<String> {
         let idle = self.needs.iter().filter(|(_, count)| count(counters) == 0);
         idle.map(|(name, _)| format!("{name} never acted")).collect()

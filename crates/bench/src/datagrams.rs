@@ -1,6 +1,7 @@
-//! What datagrams cost in wall time: the protocol alone, between two sockets of this machine, and plain UDP beside it.
+//! Cost of datagrams in wall time: the protocol in memory, between two sockets of this machine, and plain UDP
+//! for comparison.
 //!
-//! The caller pins the threads to one core; nothing here does.
+//! The caller pins the threads to one core.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as Plain};
@@ -16,37 +17,37 @@ use serde_json::{Value, json};
 
 use crate::pair::{DATAGRAM, Pair};
 
-/// Datagrams between two looks at the clock.
+/// Datagrams between clock readings.
 const CHUNK: u64 = 10_000;
-/// Datagrams until windows and buffers have their sizes.
-const SETTLE: u64 = 100_000;
-/// A datagram in DCCP: with the header of Data, long numbers, no options.
+/// Datagrams of warm-up, until windows and buffers have grown.
+const WARM_UP: u64 = 100_000;
+/// Bytes of a DCCP Data packet with long sequence numbers and no options.
 const PACKET: usize = DATAGRAM as usize + 16;
-/// Packets that the simple loop sends before it receives them.
+/// Packets per burst of the one-packet-per-call loop.
 const BURST: usize = 16;
-/// What a connection that stands still is given up after.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a stalled connection.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// Datagrams of [`DATAGRAM`] bytes that arrived.
+    /// Datagrams of [`DATAGRAM`] bytes received.
     pub datagrams: u64,
-    /// In how long.
+    /// Wall time in seconds.
     pub wall_s: f64,
 }
 
 impl Measured {
-    /// As a row of `narrows bench --dccp`.
+    /// A row of `narrows bench --dccp`.
     pub fn row(&self) -> Value {
         json!({"datagrams": self.datagrams, "wall_s": self.wall_s, "datagram_bytes": DATAGRAM})
     }
 }
 
-/// Two connections in memory, one thread: sending, receiving and acknowledging. `None` if they come to a stop.
+/// Two connections in memory on one thread: send, receive and acknowledge. `None` if they stall.
 pub fn memory(scheme: &'static Entry, duration: Duration) -> Option<Measured> {
     let mut pair = Pair::new(scheme);
-    if !pair.run(SETTLE) {
+    if !pair.run(WARM_UP) {
         return None;
     }
     let (begin, mut datagrams) = (Instant::now(), 0);
@@ -70,10 +71,11 @@ impl Caller for Quiet {
     fn ended(&self, _: &Report) {}
 }
 
-/// Two connections on sockets, a thread each, as `narrows dccp` has them: from the handshake to the last datagram.
+/// Two connections on sockets with a thread each, as in `narrows dccp`: from the handshake to the last
+/// datagram.
 ///
 /// # Errors
-/// If there is no connection.
+/// If the connection fails.
 pub fn loopback(scheme: &'static Entry, duration: Duration) -> Result<Measured, LiveError> {
     let plain = Plain::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = plain.local_addr()?;
@@ -84,7 +86,7 @@ pub fn loopback(scheme: &'static Entry, duration: Duration) -> Result<Measured, 
         app: AppConfig::Bulk,
         queue: None,
         duration: None,
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         once: true,
         connections: 1,
         capture: None,
@@ -92,24 +94,24 @@ pub fn loopback(scheme: &'static Entry, duration: Duration) -> Result<Measured, 
     let sending = Settings { duration: Some(duration), ..settings.clone() };
     let report = thread::scope(|scope| {
         let receiver = scope.spawn(|| {
-            receive_on(plain, &Settings { duration: Some(duration + PATIENCE), ..settings.clone() }, &Quiet)
+            receive_on(plain, &Settings { duration: Some(duration + TIMEOUT), ..settings.clone() }, &Quiet)
         });
         let sent = send(&sending, &Quiet);
         let received = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.and(received)
     })?;
-    let report = report.ok_or(LiveError::NoAnswer(address, PATIENCE))?;
+    let report = report.ok_or(LiveError::NoAnswer(address, TIMEOUT))?;
     Ok(Measured {
         datagrams: report.datagrams,
         wall_s: report.bytes as f64 * 8e-6 / report.throughput_mbit_s,
     })
 }
 
-/// Plain UDP with packets of the same size, one thread that sends some and receives them: in batches through the same calls of
-/// the system as DCCP, or one packet per call.
+/// Plain UDP with packets of the same size, sent and received by one thread: in batches through the same
+/// system calls as DCCP, or one packet per call.
 ///
 /// # Errors
-/// If the sockets fail.
+/// If a socket fails.
 pub fn udp(batched: bool, duration: Duration) -> Result<Measured, LiveError> {
     if !batched {
         return Ok(one_by_one(duration)?);
@@ -118,8 +120,8 @@ pub fn udp(batched: bool, duration: Duration) -> Result<Measured, LiveError> {
     runtime.block_on(in_batches(duration))
 }
 
-/// The call was interrupted, or there is nothing to receive or no room to send.
-fn forgivable(error: &io::Error) -> bool {
+/// Whether the call was interrupted or would block.
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
@@ -133,7 +135,7 @@ async fn in_batches(duration: Duration) -> Result<Measured, LiveError> {
     let (begin, mut datagrams) = (Instant::now(), 0);
     while begin.elapsed() < duration {
         if let Err(error) = sender.send(to, None, 0, &batch, PACKET) {
-            if !forgivable(&error) {
+            if !is_transient(&error) {
                 return Err(error.into());
             }
             sender.writable().await?;
@@ -141,11 +143,11 @@ async fn in_batches(duration: Duration) -> Result<Measured, LiveError> {
         }
         let mut missing = packets;
         while missing > 0 {
-            if tokio::time::timeout(PATIENCE, receiver.readable()).await.is_err() {
-                return Err(LiveError::PeerGone(to, PATIENCE, Box::default()));
+            if tokio::time::timeout(TIMEOUT, receiver.readable()).await.is_err() {
+                return Err(LiveError::PeerGone(to, TIMEOUT, Box::default()));
             }
             match receiver.receive(|_| missing -= 1) {
-                Err(error) if !forgivable(&error) => return Err(error.into()),
+                Err(error) if !is_transient(&error) => return Err(error.into()),
                 _ => {}
             }
         }
@@ -156,7 +158,7 @@ async fn in_batches(duration: Duration) -> Result<Measured, LiveError> {
 
 fn one_by_one(duration: Duration) -> io::Result<Measured> {
     let receiver = Plain::bind((Ipv4Addr::LOCALHOST, 0))?;
-    receiver.set_read_timeout(Some(PATIENCE))?;
+    receiver.set_read_timeout(Some(TIMEOUT))?;
     let sender = Plain::bind((Ipv4Addr::LOCALHOST, 0))?;
     sender.connect(receiver.local_addr()?)?;
     let (packet, mut buffer) = ([0x5a; PACKET], [0; 2 * PACKET]);

@@ -1,11 +1,10 @@
-//! Benchmarks, as `narrows bench` runs them. [`cases`]: whole scenarios. [`schemes`]: the cost of an acknowledgement
-//! ([`acks`]) to a scheme.
-//! [`ports`]: the cost of a router algorithm to a link. [`datagrams`]: the cost of a datagram, in memory ([`pair`]) and on
-//! sockets.
+//! Benchmarks of `narrows bench`. [`cases`]: whole scenarios. [`schemes`]: cost of an acknowledgement
+//! ([`acks`]) to a scheme. [`ports`]: cost of a router algorithm to a link. [`datagrams`]: cost of a
+//! datagram, in memory ([`pair`]) and on sockets.
 //!
-//! Rows are JSON, as the command line prints them.
+//! Rows are JSON for the command line.
 
-// To measure wall time is the purpose.
+// Benchmarks must read the wall clock.
 #![allow(clippy::disallowed_methods)]
 
 pub mod acks;

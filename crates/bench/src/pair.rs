@@ -1,5 +1,5 @@
-//! Two ends in memory, to measure what the protocol costs without a network's system: bytes go from one to the other over a
-//! path in virtual time, a bottleneck with a drop-tail queue. Nothing here reads a clock.
+//! Two DCCP endpoints in memory, to measure the protocol without system calls. Packets cross a path in
+//! virtual time with a drop-tail bottleneck. Nothing here reads a clock.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,20 @@ use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate};
 use narrows_dccp::{Ccid, Config, Connection, Event, Role};
 
-/// Payload of a datagram: with headers of DCCP, UDP and IP below 1500 bytes.
+/// Payload of a datagram: below 1500 bytes with DCCP, UDP and IP headers.
 pub const DATAGRAM: u16 = 1_400;
-/// No packet is longer: the payload, and the longest header with options.
+/// Maximum packet: the payload, and the longest header with options.
 const PACKET: usize = DATAGRAM as usize + 1_020;
-/// The bottleneck of the data.
+/// Bottleneck rate towards the server.
 const RATE: Rate = Rate::from_bytes_per_sec(125_000_000);
-/// Each way.
+/// One-way delay.
 const DELAY: Nanos = Nanos::from_micros(500);
-/// What waits for the bottleneck at most, as time: one bandwidth-delay product.
+/// Maximum queueing delay at the bottleneck: one bandwidth-delay product.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(1);
-/// Headers of IP and UDP.
+/// IP and UDP header bytes.
 const BELOW: u64 = 28;
 
-/// The schemes that have a CCID of their own.
+/// The schemes with a CCID of their own.
 pub fn schemes() -> impl Iterator<Item = &'static Entry> {
     ALL.iter().filter(|entry| Ccid::of(entry) != Ccid::Other)
 }
@@ -32,23 +32,23 @@ struct Flying {
     ecn: u8,
 }
 
-/// A client that always has data, and a server.
+/// A backlogged client, and a server.
 #[derive(Debug)]
 pub struct Pair {
     ends: [Connection; 2],
-    /// On the way to each.
+    /// Packets in flight to each end.
     flying: [VecDeque<Flying>; 2],
     spare: Vec<Vec<u8>>,
     payload: Vec<u8>,
     now: Nanos,
-    /// When the bottleneck has sent everything.
+    /// Time at which the bottleneck queue is empty.
     free_at: Nanos,
     received: u64,
     dropped: u64,
 }
 
 impl Pair {
-    /// Two ends with this scheme and its defaults, at the start.
+    /// Two ends with this scheme and its defaults, before the handshake.
     pub fn new(scheme: &'static Entry) -> Self {
         let end = |role, stream| {
             let params = Params::defaults(scheme.info.params);
@@ -69,7 +69,7 @@ impl Pair {
         pair
     }
 
-    /// Goes on until the server's application has so many more datagrams; whether it got them.
+    /// Runs until the server has received `datagrams` more; returns whether it did.
     pub fn run(&mut self, datagrams: u64) -> bool {
         let target = self.received + datagrams;
         while self.received < target {
@@ -80,7 +80,7 @@ impl Pair {
         true
     }
 
-    /// Datagrams that the bottleneck's queue dropped.
+    /// Datagrams dropped by the bottleneck's queue.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -90,12 +90,12 @@ impl Pair {
         &self.ends[0]
     }
 
-    /// The virtual time.
+    /// Virtual time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// What happens next; `false` if nothing will.
+    /// Handles the next event; `false` if there is none.
     fn step(&mut self) -> bool {
         let mut due = [Nanos::MAX; 2];
         for (i, due) in due.iter_mut().enumerate() {
@@ -119,7 +119,7 @@ impl Pair {
         true
     }
 
-    /// Takes from an end what it has.
+    /// Sends everything that an end has to transmit, and reads its events.
     fn take(&mut self, end: usize) {
         let Self { ends, flying, spare, payload, now, .. } = self;
         let connection = &mut ends[end];
@@ -127,7 +127,7 @@ impl Pair {
             while end == 0 && connection.state().is_open() && connection.can_push() {
                 let _ = connection.push(*now, payload);
             }
-            // Room for any packet: which of them a buffer carries next is chance.
+            // Room for any packet: buffers are reused in arbitrary order.
             let mut bytes = spare.pop().unwrap_or_else(|| Vec::with_capacity(PACKET));
             bytes.clear();
             let Some(sent) = connection.poll_transmit(*now, &mut bytes) else {

@@ -1,7 +1,6 @@
-//! What a router costs the link at whose port it sits. Real endpoints open the flows, by whatever the scheme of that
-//! router does to open one; then their data packets cross the link in turn, evenly spaced at nine tenths of its rate, and
-//! the acknowledgement of every second one passes on its way back. The times at which the router wakes are kept apart.
-//! [`Lane`] reads no clock: it is handed in.
+//! Cost of a router algorithm to its link. Real endpoints open the flows with the scheme of that algorithm.
+//! Then their data packets cross the link in turn, evenly spaced at nine tenths of its rate, and the ACK of
+//! every second one returns. Wakes are measured separately. The caller of [`Lane`] supplies the clock.
 
 use std::time::Instant;
 
@@ -21,55 +20,55 @@ use serde_json::{Value, json};
 
 use crate::median;
 
-/// What the link carries.
+/// Link rate.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
-/// The two-way delay of all flows.
+/// Round-trip time of all flows.
 const RTT: Nanos = Nanos::from_millis(10);
-/// A data packet of [`FULL`] bytes is offered this often: nine tenths of the rate.
+/// Interval between data packets: nine tenths of the rate.
 const GAP: Nanos = Nanos::from_nanos(1_333);
-/// So many of these before a wake nothing is offered, so that the link is empty by then.
+/// Packet intervals without a packet before a wake, to empty the link.
 const CLEAR: u64 = 4;
-/// Flows that open in the same round-trip time.
+/// Flows opened in the same round-trip time.
 const CHUNK: usize = 5_000;
-/// A flow that has sent no data after so many round-trip times will not.
+/// Round-trip times within which a flow sends data or fails to open.
 const ROUNDS: u32 = 6;
-/// The most packets between two readings of the clock.
+/// Maximum packets between clock readings.
 const BLOCK: usize = 4_096;
 
-/// The times of one round, in the unit of the clock.
+/// Measurements of one round, with times in units of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Round {
-    /// Data packets that crossed the link.
+    /// Data packets across the link.
     pub packets: u64,
-    /// What they took together, from arrival to departure.
+    /// Total time of the packets, from arrival to departure.
     pub packets_took: f64,
-    /// Times the router woke.
+    /// Wakes of the router algorithm.
     pub wakes: u64,
-    /// What these took together.
+    /// Total time of the wakes.
     pub wakes_took: f64,
 }
 
-/// A link with flows that are open.
+/// A link with open flows.
 #[derive(Debug)]
 pub struct Lane {
     link: Link,
     /// A data packet of each flow.
     data: Vec<Packet>,
-    /// How many of them opened by themselves.
+    /// Number of flows that opened by themselves.
     opened: usize,
     now: Nanos,
-    /// Packets that the link keeps.
+    /// Packets stored in the link.
     kept: u64,
     turn: usize,
 }
 
-/// The scheme whose header a router reads; without a router, the first of the registry that has none.
+/// The scheme of a router algorithm; without one, the first registered scheme without a rate protocol.
 fn scheme_of(router: Option<&RouterEntry>) -> &'static schemes::Entry {
-    let speaks = |entry: &&schemes::Entry| {
+    let matches = |entry: &&schemes::Entry| {
         let explicit = entry.rate_protocol.and_then(Explicit::named);
         explicit.map(Explicit::router) == router.map(|router| router.info.name)
     };
-    schemes::ALL.iter().find(speaks).unwrap_or(&schemes::ALL[0])
+    schemes::ALL.iter().find(matches).unwrap_or(&schemes::ALL[0])
 }
 
 fn setup(entry: &schemes::Entry) -> Setup {
@@ -85,7 +84,7 @@ fn setup(entry: &schemes::Entry) -> Setup {
     }
 }
 
-/// Different hosts for every thousand flows, different ports for each.
+/// Different hosts for every thousand flows, a different port for each.
 fn tuple(flow: u32) -> FiveTuple {
     let host = flow / 1_000;
     FiveTuple {
@@ -97,7 +96,7 @@ fn tuple(flow: u32) -> FiveTuple {
     }
 }
 
-/// The packet in which a message goes to a sender.
+/// The packet of a message to a sender.
 fn to_sender(out: &Outgoing) -> Option<Packet> {
     let Outgoing::ToSender { flow, path, message } = out else { return None };
     let mut packet = Packet::control(*flow, Flags::REVERSE, message.as_bytes());
@@ -106,15 +105,15 @@ fn to_sender(out: &Outgoing) -> Option<Packet> {
 }
 
 impl Lane {
-    /// A link with this router, or none, and so many flows, all open.
+    /// A link with this router algorithm, or none, and `flows` open flows.
     pub fn new(router: Option<&'static RouterEntry>, flows: usize) -> Self {
         let config = LinkConfig::drop_tail(RATE, Limit::Packets(1 << 20));
         let configured = router.map(|entry| {
             let mut params = Params::defaults(entry.info.params);
-            // A table has room for all of them, where there is one.
+            // Make room for all flows in the table, if there is one.
             if let Some(room) = entry.info.params.iter().find(|param| param.name == "flows") {
                 let value = room.default.max(flows as f64).min(room.max);
-                params.set(room.name, value).expect("it is in range");
+                params.set(room.name, value).expect("a value in range");
             }
             let tuples = (0..flows as u32).map(tuple).collect();
             RouterConfig { flows: tuples, ..RouterConfig::new(entry, params) }
@@ -129,18 +128,18 @@ impl Lane {
         lane
     }
 
-    /// How many flows sent data by themselves: the network let them.
+    /// Number of flows that the network allowed to send data.
     pub fn opened(&self) -> usize {
         self.opened
     }
 
-    /// Bytes that the router takes.
+    /// Bytes of memory held by the router algorithm.
     pub fn memory(&self) -> usize {
         self.link.router().map_or(0, AnyRouter::memory)
     }
 
-    /// Opens flows side by side, one round-trip time after the other, until each has sent data or will not. Where rates are
-    /// negotiated each asks for its share.
+    /// Opens flows in parallel, round trip by round trip, until each has sent data or failed to. Where rates
+    /// are negotiated, each requests its share.
     fn open(&mut self, scheme: &schemes::Entry, flows: std::ops::Range<u32>, share: Rate) {
         let first = flows.start;
         let mut ends: Vec<(Sender, Receiver, Option<Packet>)> = flows
@@ -189,7 +188,7 @@ impl Lane {
             self.pass(start.saturating_add(RTT).max(self.now));
             for packet in back {
                 self.now += Nanos::from_nanos(1);
-                // Of those that opened before, only a data packet is left.
+                // Packets of flows opened earlier are data only.
                 if let Some(of) = packet.flow.checked_sub(first) {
                     ends[of as usize].0.on_packet(self.now, &packet);
                 }
@@ -206,7 +205,7 @@ impl Lane {
         }
     }
 
-    /// Lets time pass; an idle link only has its router to wake.
+    /// Advances time; an idle link only wakes its router algorithm.
     fn pass(&mut self, until: Nanos) {
         while self.link.next_service() <= until {
             let at = self.link.next_service();
@@ -215,7 +214,8 @@ impl Lane {
         self.now = until;
     }
 
-    /// Offers a packet to the link. `arrived` takes packets that leave it, `back` packets that the router sends.
+    /// Offers a packet to the link. `arrived` collects its departures, `back` the messages of the router
+    /// algorithm.
     fn offer(&mut self, packet: &Packet, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
         while self.link.next_service() <= self.now {
             self.serve(arrived);
@@ -238,7 +238,7 @@ impl Lane {
         }
     }
 
-    /// Serves the link until it keeps nothing.
+    /// Serves the link until it is empty.
     fn drain(&mut self, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
         while self.kept > 0 && self.link.next_service() < Nanos::MAX {
             self.now = self.now.max(self.link.next_service());
@@ -249,7 +249,8 @@ impl Lane {
         }
     }
 
-    /// Data packets of all flows in turn, until there were so many or the time is near; the link is empty before that.
+    /// Sends data packets of all flows in turn, up to `packets` or shortly before `until`; leaves the link
+    /// empty.
     fn block(&mut self, packets: usize, until: Nanos) -> u64 {
         let (mut left, mut gone) = (Count::default(), Count::default());
         while left.0 < packets as u64 && self.now + GAP * CLEAR < until {
@@ -272,10 +273,10 @@ impl Lane {
         left.0
     }
 
-    /// Sends `packets` packets at least, and reads the clock around blocks of them and around wakes.
+    /// Sends at least `packets` packets, and reads the clock around blocks of packets and around wakes.
     pub fn round(&mut self, packets: usize, clock: &dyn Fn() -> f64) -> Round {
         let mut round = Round::default();
-        // What two readings of the clock take by themselves is taken off.
+        // Subtract the time of the clock readings themselves.
         let reading = (0..16).map(|_| -(clock() - clock())).fold(f64::INFINITY, f64::min);
         while (round.packets as usize) < packets {
             let due = self.link.next_service();
@@ -286,7 +287,7 @@ impl Lane {
                 round.packets += sent;
                 round.packets_took += took.max(0.0);
             }
-            // The link is empty: what is due now is a wake, if the router has not put it off.
+            // The link is empty, so any service due now is a wake, unless the algorithm has postponed it.
             let next = self.link.next_service();
             if due < Nanos::MAX && next <= due {
                 let started = clock();
@@ -301,7 +302,7 @@ impl Lane {
     }
 }
 
-/// Counts what would otherwise be kept.
+/// Counts packets instead of collecting them.
 #[derive(Default)]
 struct Count(u64);
 
@@ -311,20 +312,20 @@ impl Extend<Packet> for Count {
     }
 }
 
-/// With so many flows each.
+/// Numbers of flows.
 const LANES: [usize; 3] = [1, 1_000, 100_000];
-/// Packets between two turns of a router: about a millisecond.
+/// Packets per turn of a router algorithm: about a millisecond.
 const LANE_PACKETS: usize = 20_000;
 
-/// A row for each router algorithm, or for those named, and each number of flows: medians over `repeats` rounds, in each of which
-/// every algorithm and a link without one has its turn, and the median of the ratios to that link.
+/// A row per router algorithm (all, or those named) and number of flows: medians over `repeats` rounds, in
+/// each of which every algorithm and a link without one take a turn, and the median ratio to that link.
 ///
 /// # Errors
-/// If there is no such algorithm.
+/// If a name is unknown.
 pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
     let unknown = |name: &String| {
         let known: Vec<_> = routers::ALL.iter().map(|entry| entry.info.name).collect();
-        format!("there is no router `{name}`; accepted: {}", known.join(", "))
+        format!("there is no router algorithm `{name}`; accepted: {}", known.join(", "))
     };
     let named = names.iter().map(|name| routers::find(name).ok_or_else(|| unknown(name)));
     let named: Vec<_> = named.collect::<Result<_, _>>()?;
@@ -332,7 +333,7 @@ pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
     Ok(LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat().into())
 }
 
-/// The rows for one number of flows; the first is the link without a router.
+/// The rows for one number of flows, starting with the link without an algorithm.
 fn lanes(chosen: &[&'static RouterEntry], flows: usize, repeats: usize) -> Vec<Value> {
     let started = Instant::now();
     let clock = || started.elapsed().as_secs_f64() * 1e9;

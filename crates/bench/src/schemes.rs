@@ -1,4 +1,4 @@
-//! The cost of an acknowledgement to each scheme, in turns.
+//! Cost of an acknowledgement to each scheme, measured in turns.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -9,23 +9,27 @@ use serde_json::{Value, json};
 
 use crate::{acks, median};
 
-/// The time of one turn of a scheme, in nanoseconds for each acknowledgement. A turn is one connection, about a millisecond:
-/// short beside the time slices of a busy machine, so that few turns of any scheme are interrupted and medians hold.
+/// One turn of a scheme, in nanoseconds per acknowledgement. A turn is one connection, about a millisecond:
+/// short compared with the time slices of a busy machine, so that few turns are interrupted and medians are
+/// stable.
 fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
     let started = Instant::now();
     black_box(acks::tell(entry, 1, black_box(events)));
     started.elapsed().as_secs_f64() * 1e9 / acks::ACKS as f64
 }
 
-/// A row for each scheme, or for those named: medians over `repeats` rounds, in each of which every scheme has its turn, and the
-/// median of the ratios to the first of the registry, which has its turn too.
+/// A row per scheme (all, or those named): medians over `repeats` rounds, in each of which every scheme takes
+/// a turn, and the median ratio to the first registered scheme, which always takes part.
 ///
 /// # Errors
-/// If there is no such scheme.
+/// If a name is unknown.
 pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
     let mut chosen = vec![&schemes::ALL[0]];
     for name in names {
-        let unknown = || format!("there is no scheme `{name}`");
+        let unknown = || {
+            let known: Vec<_> = schemes::ALL.iter().map(|entry| entry.info.name).collect();
+            format!("there is no scheme `{name}`; accepted: {}", known.join(", "))
+        };
         chosen.push(schemes::find(name).ok_or_else(unknown)?);
     }
     if names.is_empty() {

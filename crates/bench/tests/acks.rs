@@ -12,7 +12,7 @@ fn bench_acks_have_full_window_and_stated_losses() {
     let losses = ACKS / LOSS_EVERY;
     assert_eq!(count(|event| matches!(event, Event::Lost(_))), losses);
     assert_eq!(count(|event| matches!(event, Event::Entered(_))), losses);
-    // The last recovery outlives the sequence: its round trip is of packets that are never sent.
+    // The last recovery outlives the sequence: its round trip needs packets that are never sent.
     assert_eq!(count(|event| matches!(event, Event::Left(_))), losses - 1);
     // Two packets per ACK, one more per loss but the last, and the first window.
     assert_eq!(count(|event| matches!(event, Event::Sent(_))), WINDOW + 2 * (ACKS - 1) + losses - 1);

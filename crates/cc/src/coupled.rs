@@ -10,15 +10,29 @@
 
 use core::fmt::Debug;
 
-use crate::pacing::{PACED, WindowPacing};
-use crate::schemes::{LEAST_THRESHOLD, Reno};
+use crate::pacing::PACED;
+use crate::reno::{LEAST_THRESHOLD, Reno, RenoRules, RenoScheme};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, MAX_PATHS_VIEW, Param, Paths, Phase,
-    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, Info, MAX_PATHS_VIEW, Param, Paths, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup,
+    Telemetry, Value,
 };
 
 /// The parameters common to all coupled schemes.
 pub const PARAMS: &[Param] = &[PACED];
+
+/// Parameter `a` of the schemes that increase by the sum of all cwnds.
+pub(crate) const INCREASE: Param =
+    Param::ratio("a", 1.0, (0.01, 10.0), "increase per round trip of all subflows together, segments");
+
+/// The description common to all coupled schemes; each adds its name, its summary and parameters of its own.
+pub(crate) const INFO: Info = Info {
+    name: "",
+    aliases: &[],
+    summary: "",
+    provenance: Provenance::Verified,
+    recovery: RecoveryStyle::Prr,
+    params: PARAMS,
+};
 
 /// An active subflow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,47 +159,40 @@ pub trait Policy: Clone + Debug {
 }
 
 /// A subflow under the policy `P`.
+pub type Coupled<P> = RenoScheme<CoupledRules<P>>;
+
+/// The policy `P` in avoidance and on a loss, while a sibling is active.
 #[derive(Clone, Debug)]
-pub struct Coupled<P> {
+pub struct CoupledRules<P> {
     policy: P,
-    reno: Reno,
     mesh: Mesh,
     /// Growth below one segment, in bytes; negative while the policy shrinks cwnd.
     credit: f64,
-    recovering: bool,
-    pacing: WindowPacing,
 }
 
-impl<P: Policy> Coupled<P> {
+impl<P: Policy> CoupledRules<P> {
     /// Grows or shrinks cwnd as the policy demands for `acked` bytes, in steps of one segment.
-    fn avoid(&mut self, acked: Bytes) {
-        let (mss, window) = (self.mesh.mss, self.reno.cwnd.as_f64());
-        let increase = self.policy.increase(&self.mesh.with_own(self.reno.cwnd));
+    fn avoid(&mut self, reno: &mut Reno, acked: Bytes) {
+        let (mss, window) = (self.mesh.mss, reno.cwnd.as_f64());
+        let increase = self.policy.increase(&self.mesh.with_own(reno.cwnd));
         self.credit += acked.as_f64() * mss * increase.min(1.0 / window);
         if self.credit >= mss {
             // One segment per acknowledgement at most, as Reno here.
             self.credit = (self.credit - mss).min(mss);
-            self.reno.cwnd += self.reno.mss;
+            reno.cwnd += reno.mss;
         } else if self.credit <= -mss {
             self.credit = (self.credit + mss).max(-mss);
-            self.reno.cwnd = (self.reno.cwnd - self.reno.mss).max(self.reno.mss);
+            reno.cwnd = (reno.cwnd - reno.mss).max(reno.mss);
         }
     }
 }
 
-impl<P: Policy> CongestionControl for Coupled<P> {
+impl<P: Policy> RenoRules for CoupledRules<P> {
     const INFO: Info = P::INFO;
     const COUPLED: bool = true;
 
     fn new(setup: &Setup) -> Self {
-        Self {
-            policy: P::new(setup),
-            reno: Reno::new(setup),
-            mesh: Mesh::new(setup.mss),
-            credit: 0.0,
-            recovering: false,
-            pacing: WindowPacing::new(setup),
-        }
+        Self { policy: P::new(setup), mesh: Mesh::new(setup.mss), credit: 0.0 }
     }
 
     #[inline]
@@ -194,65 +201,42 @@ impl<P: Policy> CongestionControl for Coupled<P> {
     }
 
     #[inline]
-    fn on_ack(&mut self, event: &Ack) {
-        self.pacing.on_ack(event.srtt);
+    fn on_ack(&mut self, reno: &mut Reno, event: &Ack) {
         if event.phase == Phase::Recovery || !event.cwnd_limited || event.creditable().is_zero() {
             return;
         }
         if self.mesh.is_alone() {
-            self.reno.grow(event.creditable());
+            reno.grow(event.creditable());
             return;
         }
         let mut acked = event.creditable();
-        if self.reno.in_slow_start() {
-            acked = self.reno.slow_start(acked);
+        if reno.in_slow_start() {
+            acked = reno.slow_start(acked);
         }
         if !acked.is_zero() {
-            self.avoid(acked);
+            self.avoid(reno, acked);
         }
     }
 
-    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.recovering = true;
+    fn on_recovery_entered(&mut self, reno: &mut Reno, event: &RecoveryEntered) {
         self.credit = 0.0;
         if self.mesh.is_alone() {
-            self.reno.reduce(event.flight_size / 2);
+            reno.reduce(event.flight_size / 2);
         } else {
             let kept = self.policy.kept(&self.mesh.with_own(event.flight_size), event.flight_size);
-            self.reno.reduce_not_below(kept, P::FLOOR);
+            reno.reduce_not_below(kept, P::FLOOR);
         }
     }
 
-    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
-        self.recovering = false;
-    }
-
-    fn on_timeout(&mut self, event: &Timeout) {
-        self.recovering = false;
+    fn on_timeout(&mut self) {
         self.credit = 0.0;
-        self.reno.collapse(event);
     }
 
-    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        self.recovering = false;
-        self.reno.undo();
-    }
-
-    fn on_idle_restart(&mut self, event: &IdleRestart) {
-        self.reno.restart(event);
-    }
-
-    #[inline]
-    fn control(&self) -> Control {
-        self.reno.control(&self.pacing)
-    }
-
-    fn telemetry(&self, sink: Telemetry<'_>) {
-        sink("state", Value::State(self.reno.state(self.recovering)));
+    fn telemetry(&self, reno: &Reno, sink: Telemetry<'_>) {
         sink("subflows", Value::Number(self.mesh.count.max(1) as f64));
-        self.reno.telemetry(sink);
+        reno.telemetry(sink);
         if !self.mesh.is_alone() {
-            self.policy.telemetry(&self.mesh.with_own(self.reno.cwnd), sink);
+            self.policy.telemetry(&self.mesh.with_own(reno.cwnd), sink);
         }
     }
 }
@@ -262,10 +246,9 @@ pub(crate) mod testing {
     //! Hand-made subflows.
 
     use super::*;
-    use crate::testing::{ack, entered, setup};
-    use crate::{CongestionCause, Nanos, PathView};
-
-    pub const MSS: u64 = 1000;
+    pub use crate::testing::MSS;
+    use crate::testing::{Build, ack, entered, setup};
+    use crate::{CongestionCause, CongestionControl, Nanos, PathView};
 
     /// A subflow with a cwnd of `segments`, an RTT, and segments between losses.
     pub fn path(segments: u64, rtt_ms: u64, interval: u64) -> PathView {
@@ -293,7 +276,7 @@ pub(crate) mod testing {
 
     /// Subflow `own` of `paths`, in avoidance.
     pub fn avoiding<P: Policy>(own: usize, paths: &[PathView]) -> Coupled<P> {
-        let mut scheme = Coupled::<P>::new(&setup(&P::INFO, MSS, &[]));
+        let mut scheme = Coupled::<P>::with(&[]);
         scheme.reno.cwnd = paths[own].cwnd;
         scheme.reno.ssthresh = paths[own].cwnd;
         scheme.on_paths(&Paths::new(own, paths));
@@ -302,7 +285,7 @@ pub(crate) mod testing {
 
     impl<P> Coupled<P> {
         pub(crate) fn set_policy(&mut self, policy: P) {
-            self.policy = policy;
+            self.rules.policy = policy;
         }
     }
 
@@ -340,7 +323,7 @@ mod tests {
     use super::*;
     use crate::schemes::{ALL, NewReno, find};
     use crate::testing::{ack, entered, idle, setup, spurious, timeout};
-    use crate::{CongestionCause, PathView};
+    use crate::{CongestionCause, CongestionControl, PathView};
 
     /// Grows by half of the maximum, or shrinks.
     #[derive(Clone, Debug)]
@@ -366,11 +349,11 @@ mod tests {
         assert_eq!(acks_to_next_step(&mut scheme), 22);
         // A law that asks for thrice Reno's gets Reno's.
         let mut greedy = avoiding::<Half>(0, &paths);
-        greedy.policy.0 = 3.0;
+        greedy.rules.policy.0 = 3.0;
         assert_eq!(acks_to_next_step(&mut greedy), 10);
         // Downwards as well, to one segment and no further.
         let mut shrinking = avoiding::<Half>(0, &[path(2, 40, 0), path(10, 40, 0)]);
-        shrinking.policy.0 = -1.0;
+        shrinking.rules.policy.0 = -1.0;
         assert_eq!((acks_to_next_step(&mut shrinking), segments(&shrinking) as u64), (2, 1));
         shrinking.on_ack(&ack(10 * MSS));
         assert_eq!(segments(&shrinking) as u64, 1);

@@ -11,6 +11,7 @@
 extern crate alloc; // for schemes outside the registry only: those inside allocate nothing
 
 mod advised;
+pub mod bbr_common;
 pub mod bbr_v1;
 pub mod bbr_v2_v3;
 mod contract;
@@ -24,6 +25,7 @@ mod pacer;
 mod pacing;
 mod params;
 mod paths;
+mod reno;
 mod round;
 mod sampler;
 pub mod schemes;

@@ -1,5 +1,10 @@
 //! Parameters of schemes: described as data, checked before a run.
 
+type Text = &'static str;
+
+/// The least and the greatest accepted value.
+type Range = (f64, f64);
+
 /// The kind of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamKind {
@@ -33,30 +38,23 @@ pub struct Param {
 }
 
 impl Param {
+    /// A plain number with its range: a gain, a share, an exponent.
+    pub const fn ratio(name: Text, default: f64, range: Range, help: Text) -> Self {
+        Self::number(name, default, range, "", help)
+    }
+
     /// A number with its range and unit.
-    pub const fn number(
-        name: &'static str,
-        default: f64,
-        range: (f64, f64),
-        unit: &'static str,
-        help: &'static str,
-    ) -> Self {
+    pub const fn number(name: Text, default: f64, range: Range, unit: Text, help: Text) -> Self {
         Self { name, kind: ParamKind::Number, default, min: range.0, max: range.1, unit, help }
     }
 
     /// A whole number with its range and unit.
-    pub const fn count(
-        name: &'static str,
-        default: f64,
-        range: (f64, f64),
-        unit: &'static str,
-        help: &'static str,
-    ) -> Self {
+    pub const fn count(name: Text, default: f64, range: Range, unit: Text, help: Text) -> Self {
         Self { kind: ParamKind::Count, ..Self::number(name, default, range, unit, help) }
     }
 
     /// One of `words`, of which the first is the default.
-    pub const fn choice(name: &'static str, words: &'static [&'static str], help: &'static str) -> Self {
+    pub const fn choice(name: Text, words: &'static [Text], help: Text) -> Self {
         assert!(words.len() > 1);
         Self {
             name,
@@ -70,7 +68,7 @@ impl Param {
     }
 
     /// A flag.
-    pub const fn flag(name: &'static str, default: bool, help: &'static str) -> Self {
+    pub const fn flag(name: Text, default: bool, help: Text) -> Self {
         Self {
             name,
             kind: ParamKind::Flag,
@@ -289,7 +287,7 @@ mod tests {
     use super::*;
 
     const SPECS: &[Param] =
-        &[Param::number("gain", 1.25, (0.0, 4.0), "", "a gain"), Param::flag("paced", false, "pace")];
+        &[Param::ratio("gain", 1.25, (0.0, 4.0), "a gain"), Param::flag("paced", false, "pace")];
     const ROUNDS: &[Param] = &[Param::count("rounds", 3.0, (1.0, 1e6), "round", "rounds")];
 
     /// Values are checked, and defaults kept.
@@ -333,7 +331,7 @@ mod tests {
     #[test]
     fn params_merged_lists_keep_values_of_removed_ones() {
         const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";
-            Param::flag("paced", true, "pace"), Param::number("share", 0.5, (0.0, 1.0), "", "a share"));
+            Param::flag("paced", true, "pace"), Param::ratio("share", 0.5, (0.0, 1.0), "a share"));
         let params = Params::defaults(MERGED);
         assert_eq!([MERGED[0].name, MERGED[1].name], ["paced", "share"]);
         assert!(params.flag("paced"));

@@ -60,6 +60,50 @@ impl RoundMin {
     }
 }
 
+/// Fewer samples than this say too little of a round: delayed acknowledgements would look like queueing.
+const SAMPLES_MIN: u32 = 3;
+
+/// The least round-trip time of all and of the current round, for schemes that judge delay once per round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoundSamples {
+    base: Option<Nanos>,
+    least: Option<Nanos>,
+    samples: u32,
+}
+
+impl RoundSamples {
+    /// A path of this base round-trip time; a round has just begun.
+    #[cfg(test)]
+    pub fn of_base(base: Nanos) -> Self {
+        Self { base: Some(base), ..Self::default() }
+    }
+
+    /// Takes a sample.
+    #[inline]
+    pub fn measure(&mut self, rtt: Nanos) {
+        let rtt = rtt.max(Nanos::from_nanos(1));
+        self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
+        self.least = Some(self.least.map_or(rtt, |min| min.min(rtt)));
+        self.samples += 1;
+    }
+
+    /// Begins a round; the base stays.
+    pub fn begin_round(&mut self) {
+        self.least = None;
+        self.samples = 0;
+    }
+
+    /// The base and the least round-trip time of the round, if it has enough samples.
+    pub fn of_round(&self) -> Option<(Nanos, Nanos)> {
+        self.base.zip(self.least).filter(|_| self.samples >= SAMPLES_MIN)
+    }
+
+    /// The least round-trip time of all samples.
+    pub fn base(&self) -> Option<Nanos> {
+        self.base
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,25 @@
 //! Events for unit tests: plain ones, to be varied with struct update syntax.
 
 use crate::{
-    Ack, Bytes, CongestionCause, IdleRestart, Info, Nanos, Params, Phase, Random, RecoveryEntered, Setup,
-    SpuriousLoss, Timeout,
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Info, Nanos, Params, Phase, Random,
+    RecoveryEntered, Setup, SpuriousLoss, Timeout,
 };
+
+/// The segment size of most tests, in bytes.
+pub const MSS: u64 = 1000;
+
+/// Construction of any scheme in a test.
+pub trait Build: CongestionControl {
+    /// The scheme at the start of a connection with segments of [`MSS`].
+    fn with(overrides: &[(&str, f64)]) -> Self
+    where
+        Self: Sized,
+    {
+        Self::new(&setup(&Self::INFO, MSS, overrides))
+    }
+}
+
+impl<S: CongestionControl> Build for S {}
 
 /// A connection with segments of `mss` bytes and an initial window of ten of them.
 pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup {
@@ -42,6 +58,18 @@ pub fn ack(acked: u64) -> Ack {
         srtt: None,
         min_rtt: None,
     }
+}
+
+/// A segment is acknowledged with a round-trip sample.
+pub fn sample(micros: u64) -> Ack {
+    Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
+}
+
+/// A round of three samples, `micros` the least, of which the last ends it.
+pub fn round(scheme: &mut impl CongestionControl, micros: u64) {
+    scheme.on_ack(&sample(micros + 5_000));
+    scheme.on_ack(&sample(micros));
+    scheme.on_ack(&Ack { round_start: true, ..sample(micros + 9_000) });
 }
 
 /// Recovery begins with `flight` bytes outstanding.

@@ -346,6 +346,6 @@ impl Connection {
             + self.half.queue.memory()
             + self.inbox.memory()
             + self.reception.memory()
-            + self.half.heard.memory()
+            + self.half.reported_drops.memory()
     }
 }

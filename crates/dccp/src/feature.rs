@@ -456,7 +456,8 @@ impl Features {
 }
 
 impl Feature {
-    /// Value of a Confirm: the agreed value, then the preference list, if sent_change.
+    /// Value of a Confirm: the agreed value; for server-priority features also the preference list. Returns
+    /// its length.
     fn confirm_value(&self, out: &mut [u8; MAX_PREFERENCES + 1]) -> usize {
         if self.nn {
             let width = width(self.number);

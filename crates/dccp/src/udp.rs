@@ -58,19 +58,19 @@ impl Flow {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Dropped {
     /// Shorter than a UDP header.
-    #[error("a datagram of {have} bytes; a UDP header takes {HEADER}")]
+    #[error("datagram of {have} bytes; a UDP header has {HEADER}")]
     NoHeader {
         /// Bytes present.
         have: usize,
     },
     /// The UDP length leaves no room for a DCCP header.
-    #[error("bytes 4 and 5: UDP length {length}; a header of DCCP takes {} at least", HEADER + MIN_HEADER)]
+    #[error("bytes 4 and 5: UDP length {length}; the least with a DCCP header is {}", HEADER + MIN_HEADER)]
     Short {
         /// UDP length field.
         length: usize,
     },
     /// The UDP length exceeds the datagram.
-    #[error("bytes 4 and 5: UDP length {length}, {have} bytes are there")]
+    #[error("bytes 4 and 5: UDP length {length}, but the datagram has {have} bytes")]
     Cut {
         /// UDP length field.
         length: usize,
@@ -84,7 +84,7 @@ pub enum Dropped {
     #[error("bytes 6 and 7: the UDP checksum is wrong")]
     Checksum,
     /// The UDP payload is not a DCCP packet.
-    #[error("the packet in UDP: {0}")]
+    #[error("DCCP packet in UDP: {0}")]
     Packet(#[from] DecodeError),
 }
 
@@ -134,7 +134,7 @@ pub fn receive(
 /// # Panics
 /// If the packet is longer than [`MAX_PACKET`].
 pub fn wrap(addresses: Addresses, source: u16, destination: u16, packet: &[u8], out: &mut Vec<u8>) {
-    assert!(packet.len() <= MAX_PACKET, "{} bytes in UDP; it carries {MAX_PACKET}", packet.len());
+    assert!(packet.len() <= MAX_PACKET, "packet of {} bytes; UDP carries at most {MAX_PACKET}", packet.len());
     let length = HEADER + packet.len();
     let mut header = [0; HEADER];
     header[0..2].copy_from_slice(&source.to_be_bytes());

@@ -128,7 +128,7 @@ fn udp_flow_differs_by_address_and_both_ports() {
 
 /// Wrapping a packet longer than a UDP datagram panics.
 #[test]
-#[should_panic(expected = "65528 bytes in UDP; it carries 65527")]
+#[should_panic(expected = "packet of 65528 bytes; UDP carries at most 65527")]
 fn udp_wrap_of_too_long_packet_panics() {
     wrap(HERE, 1, 2, &[0; MAX_PACKET + 1], &mut Vec::new());
 }

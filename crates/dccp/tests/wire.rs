@@ -251,8 +251,8 @@ fn refused(bytes: &[u8]) -> String {
 fn header_malformed_error_names_the_byte() {
     let mut packet = Vec::new();
     Header::new(Kind::Response).encode(&[], b"12345", &mut packet);
-    assert_eq!(refused(&[]), "the packet ends at byte 0, its header takes 12");
-    assert_eq!(refused(&packet[..27]), "the packet ends at byte 27, its header takes 28");
+    assert_eq!(refused(&[]), "the packet ends at byte 0; its header has 12 bytes");
+    assert_eq!(refused(&packet[..27]), "the packet ends at byte 27; its header has 28 bytes");
     let with = |at: usize, byte: u8| {
         let mut changed = packet.clone();
         changed[at] = byte;
@@ -265,7 +265,7 @@ fn header_malformed_error_names_the_byte() {
     );
     assert_eq!(with(4, 6), "byte 4: data starts at byte 24, inside the header of 28 bytes");
     assert_eq!(with(4, 9), "byte 4: data starts at byte 36, after the packet's end at 33");
-    assert_eq!(with(5, 3), "byte 5: the checksum covers 8 bytes of data, there are 5");
+    assert_eq!(with(5, 3), "byte 5: the checksum covers 8 bytes of data; the packet has 5");
     let mut reserved = packet.clone();
     reserved[8] |= 0xe0;
     assert_eq!(
@@ -298,9 +298,9 @@ fn options_malformed_error_names_the_byte() {
     let wrong = "byte 1 of the options: option 41 cannot have length 5".to_owned();
     assert_eq!(read_options, [Ok(2), Err(wrong), Ok(2)], "the options after it can be read");
     for (bytes, message) in [
-        (&[2, 38, 1, 0][..], "byte 1 of the options: option 38 says length 1, 3 bytes are left"),
-        (&[0, 0, 43, 6, 1][..], "byte 2 of the options: option 43 says length 6, 3 bytes are left"),
-        (&[200][..], "byte 0 of the options: option 200 says length 0, 1 bytes are left"),
+        (&[2, 38, 1, 0][..], "byte 1 of the options: option 38 has length 1, but 3 bytes remain"),
+        (&[0, 0, 43, 6, 1][..], "byte 2 of the options: option 43 has length 6, but 3 bytes remain"),
+        (&[200][..], "byte 0 of the options: option 200 has length 0, but 1 bytes remain"),
     ] {
         let read_options: Vec<_> = read(bytes);
         assert_eq!(

@@ -11,7 +11,7 @@ use crate::socket::Socket;
 /// A timer.
 pub struct Alarm {
     timer: system::Timer,
-    /// When it expires.
+    /// Expiry time.
     at: Option<Instant>,
 }
 

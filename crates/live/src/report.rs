@@ -46,7 +46,7 @@ pub struct Report {
     pub ccid: u8,
     /// Seconds since the connection opened.
     pub duration_s: f64,
-    /// How it ended: `closed`, `peer gone`, `reset`, or `open` if in progress.
+    /// End of the connection: `closed`, `peer gone`, `reset`, or `open` if in progress.
     pub end: &'static str,
     /// Code of the Reset that was received or sent.
     pub reset_code: Option<u8>,

@@ -188,7 +188,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Why a packet without a connection does not open one.
+    /// Reset code for a packet without a connection; `None` if the packet may open one.
     fn reset_code(&self, header: &Header) -> Option<ResetCode> {
         if header.kind != Kind::Request {
             Some(ResetCode::NoConnection)

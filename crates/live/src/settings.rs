@@ -35,7 +35,7 @@ pub struct Settings {
     pub capture: Option<PathBuf>,
 }
 
-/// Why a live run failed.
+/// Failure of a live run.
 #[derive(Debug, Error)]
 pub enum LiveError {
     /// The socket cannot be opened or fails.

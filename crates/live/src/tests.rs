@@ -165,7 +165,7 @@ fn server_packets_without_connection_get_limited_resets() {
     let settings = settings();
     block_on(async {
         let mut test = TestServer::new(&settings);
-        let ask = |change: fn(&mut Header)| {
+        let request_with = |change: fn(&mut Header)| {
             let mut header = Header::new(Kind::Request);
             (header.source, header.destination, header.seq) = (50_000, settings.config.local_port, 77);
             change(&mut header);
@@ -174,9 +174,12 @@ fn server_packets_without_connection_get_limited_resets() {
             packet
         };
         let cases: [(Vec<u8>, ResetCode); 3] = [
-            (ask(|header| header.destination += 1), ResetCode::ConnectionRefused),
-            (ask(|header| header.service = 9), ResetCode::BadServiceCode),
-            (ask(|header| (header.kind, header.ack) = (Kind::Close, Some(41))), ResetCode::NoConnection),
+            (request_with(|header| header.destination += 1), ResetCode::ConnectionRefused),
+            (request_with(|header| header.service = 9), ResetCode::BadServiceCode),
+            (
+                request_with(|header| (header.kind, header.ack) = (Kind::Close, Some(41))),
+                ResetCode::NoConnection,
+            ),
         ];
         for (n, (packet, why)) in (1..).zip(cases) {
             test.deliver(SECOND * n, &packet);
@@ -194,7 +197,7 @@ fn server_packets_without_connection_get_limited_resets() {
             assert_eq!((answer.seq, answer.ack), (expected, Some(77)));
         }
         // Resets and malformed packets get no answer.
-        test.deliver(SECOND * 9, &ask(|header| (header.kind, header.ack) = (Kind::Reset, Some(41))));
+        test.deliver(SECOND * 9, &request_with(|header| (header.kind, header.ack) = (Kind::Reset, Some(41))));
         test.deliver(SECOND * 10, &[0; 40]);
         assert!(test.answers(SECOND * 10).await.is_empty());
         assert!(test.server.deadline() == Nanos::MAX, "state without a connection");

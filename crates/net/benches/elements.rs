@@ -1,5 +1,5 @@
-//! The cost of one packet through a link and a delay line. One measurement covers a million packets, so its
-//! milliseconds are nanoseconds per packet.
+//! Cost per packet of a link and a delay line. One measurement covers a million packets, so its milliseconds
+//! read as nanoseconds per packet.
 //!
 //!     cargo bench -p narrows-net --bench elements
 
@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use narrows_net::config::{Capacity, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Policer, Queue};
+use narrows_net::config::{Capacity, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Policer, Queue, Red};
 use narrows_net::trace::CapacityTrace;
 use narrows_net::{DelayLine, Link, Offer};
 use narrows_packet::Packet;
@@ -16,8 +16,8 @@ use narrows_units::{Bytes, Nanos, Random, Rate};
 const PACKETS: u64 = 1_000_000;
 const DELAY: Nanos = Nanos::from_millis(20);
 
-/// Offers a full packet per transmission time at 1 Gbit/s (12 µs), in bursts of 16, and lets each arrive
-/// after 20 ms. Returns the number that arrived.
+/// Offers a full packet per transmission time at 1 Gbit/s (12 µs), in bursts of 16, each with a delay of 20
+/// ms. Returns the number of arrivals.
 fn pass((mut link, mut line): (Link<Packet>, DelayLine<Packet>)) -> u64 {
     let mut packet = Packet::new(1);
     packet.payload = 1448;
@@ -49,22 +49,23 @@ fn elements(criterion: &mut Criterion) {
     let rate = Rate::from_mbit_per_sec(1_000.0);
     let plain = LinkConfig::drop_tail(rate, Limit::Bytes(Bytes::new(500_000)));
     let queue = |queue| LinkConfig { queue, ..plain.clone() };
-    // The same mean rate: 83 or 84 opportunities in every millisecond.
+    // The same mean rate: 83 or 84 opportunities per millisecond.
     let times = (0..83_333u64).map(|n| 1 + n * 12 / 1_000);
     let trace = Arc::new(CapacityTrace { opportunities_ms: times.collect() });
     let codel = Queue::CoDel { target: ms(5), interval: ms(100), ecn: false };
     let fq_codel =
         Queue::FqCoDel { target: ms(5), interval: ms(100), queues: 1024, quantum: 1514, ecn: false };
-    let red = Queue::Red { min: 50.0, max: 150.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    let red =
+        Queue::Red(Red { min: 50.0, max: 150.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     let policer = Policer { rate, burst: Bytes::new(100_000) };
     let jitter = Jitter { max: Nanos::from_micros(100), reorder: true };
-    // Leaves of equal rates, a third each of the rates of three parents.
+    // Leaves of equal rates below three parents with a third of the rate each.
     let htb = |leaves: u8| {
         let class = |parent, part| HtbClass { parent, ..HtbClass::new("class", rate / part) };
         let parents = (0..3).map(|_| class(None, 3));
         let below = (0..leaves).map(|leaf| class(Some(leaf % 3), u64::from(leaves) + 3));
         let flows = (0..16).map(|flow| 3 + flow % leaves).collect();
-        let tree = Htb::new(parents.chain(below).collect(), 3).expect("it is a tree");
+        let tree = Htb::new(parents.chain(below).collect(), 3).expect("a tree");
         Queue::Htb(Arc::new(tree.with_flows(flows)))
     };
     let cases = [

@@ -1,4 +1,4 @@
-//! The configuration of a link as plain data. Buffer sizes are resolved: a BDP is in bytes here.
+//! Link configuration as plain data, with buffer sizes resolved (a BDP is in bytes here).
 
 mod htb;
 mod limit;
@@ -31,7 +31,7 @@ pub enum Queue {
     CoDel {
         /// Acceptable standing delay (5 ms).
         target: Nanos,
-        /// How long the delay may exceed the target (100 ms).
+        /// Time for which the delay may exceed the target (100 ms).
         interval: Nanos,
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,
@@ -40,7 +40,7 @@ pub enum Queue {
     FqCoDel {
         /// Acceptable standing delay per flow queue (5 ms).
         target: Nanos,
-        /// How long the delay may exceed the target (100 ms).
+        /// Time for which the delay may exceed the target (100 ms).
         interval: Nanos,
         /// Number of flow queues (1024).
         queues: u32,
@@ -56,7 +56,7 @@ pub enum Queue {
         /// Mark ECN-capable packets instead of dropping them, while the probability is small.
         ecn: bool,
     },
-    /// Marks (or drops) every arrival that finds more than a threshold waiting, as DCTCP's switches do.
+    /// Marks (or drops) every arrival that finds more than a threshold queued, as DCTCP's switches do.
     Step {
         /// The threshold, in packets.
         above: f64,
@@ -66,20 +66,24 @@ pub enum Queue {
     /// Hierarchical token bucket, as Linux `sch_htb`.
     Htb(Arc<Htb>),
     /// Random early detection (Floyd and Jacobson 1993), gentle.
-    Red {
-        /// Below this average, in packets, nothing is dropped.
-        min: f64,
-        /// At this average the probability is `max_p`.
-        max: f64,
-        /// See `max`.
-        max_p: f64,
-        /// Weight of the newest sample in the average.
-        weight: f64,
-        /// Adapt `max_p` every half second.
-        adaptive: bool,
-        /// Mark ECN-capable packets instead of dropping them.
-        ecn: bool,
-    },
+    Red(Red),
+}
+
+/// The constants of RED. The average is that of the queue length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Red {
+    /// Below this average, in packets, nothing is dropped.
+    pub min: f64,
+    /// At this average the probability is `max_p`.
+    pub max: f64,
+    /// See `max`.
+    pub max_p: f64,
+    /// Weight of the newest sample in the average.
+    pub weight: f64,
+    /// Adapt `max_p` every half second.
+    pub adaptive: bool,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
 }
 
 /// The constants of DualPI2. [`Default`] is RFC 9332, appendix A, for round-trip times up to 100 ms.
@@ -99,8 +103,8 @@ pub struct DualPi2 {
     pub ramp_min: Nanos,
     /// Additional delay over which that probability rises to 1 (0.4 ms); zero makes a step.
     pub ramp_range: Nanos,
-    /// Time shift of the scheduler: the low-latency queue goes first until the classic one has waited longer
-    /// by this (50 ms).
+    /// Time shift of the scheduler: the low-latency queue goes first until the classic packet has waited
+    /// longer by this (50 ms).
     pub shift: Nanos,
 }
 
@@ -150,7 +154,7 @@ pub enum Loss {
     Periodic(u64),
 }
 
-/// Where random loss occurs.
+/// Location of random loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossAt {
     /// After the queue, as in ns-3: a lost packet has used the link.
@@ -162,16 +166,16 @@ pub enum LossAt {
 /// A token bucket that drops packets without tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policer {
-    /// The rate at which tokens arrive.
+    /// Token rate.
     pub rate: Rate,
-    /// The depth of the bucket: the most that may pass at once.
+    /// Bucket depth: maximum burst.
     pub burst: Bytes,
 }
 
 /// Variation of the propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
-    /// The maximum: each packet is delayed by a uniform draw from zero to this.
+    /// Maximum: each packet's additional delay is uniform from zero to this.
     pub max: Nanos,
     /// Packets may overtake each other; otherwise they keep their order.
     pub reorder: bool,
@@ -180,9 +184,9 @@ pub struct Jitter {
 /// Reordering: some packets are delayed longer than the others and arrive late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
-    /// The share of packets that are delayed.
+    /// Fraction of packets delayed.
     pub probability: f64,
-    /// The additional delay of these packets.
+    /// Additional delay of these packets.
     pub delay: Nanos,
 }
 
@@ -191,15 +195,15 @@ pub struct Reordering {
 pub struct LinkConfig {
     /// Its capacity.
     pub capacity: Capacity,
-    /// The limit of its queue.
+    /// Queue limit.
     pub limit: Limit,
-    /// Its queue discipline.
+    /// Queue discipline.
     pub queue: Queue,
     /// Random loss.
     pub loss: Loss,
-    /// Random loss that changes with time; at the same place as `loss`, and independent of it.
+    /// Random loss that changes with time; same location as `loss`, and independent of it.
     pub loss_trace: Option<LossTrace>,
-    /// Where both occur.
+    /// Location of both kinds of loss.
     pub loss_at: LossAt,
     /// A policer before the queue.
     pub policer: Option<Policer>,

@@ -21,7 +21,7 @@ struct Disturbance {
     reordering: Option<Reordering>,
     delays: Option<DelayTrace>,
     random: Random,
-    /// The latest arrival among packets that keep their order.
+    /// Latest arrival among the packets that keep their order.
     latest: Nanos,
 }
 
@@ -30,7 +30,7 @@ impl Disturbance {
         Self { jitter, reordering, delays: None, random, latest: Nanos::ZERO }
     }
 
-    /// The arrival of a packet that departs at `departs` and would arrive at `undisturbed`.
+    /// Arrival time of a packet that departs at `departs` and would arrive at `undisturbed`.
     fn arrival(&mut self, departs: Nanos, undisturbed: Nanos) -> Nanos {
         let mut arrival = undisturbed;
         if let Some(delays) = &self.delays {
@@ -39,13 +39,13 @@ impl Disturbance {
         if let Some(jitter) = self.jitter {
             arrival += Nanos::from_nanos(self.random.below(jitter.max.as_nanos() + 1));
         }
-        // A packet that is delayed by reordering does not hold back the others.
+        // A reordered packet does not delay the others.
         if let Some(reordering) = self.reordering
             && self.random.chance(reordering.probability)
         {
             return arrival + reordering.delay;
         }
-        // Where the delay falls, later packets wait for earlier ones; only jitter may reorder them.
+        // If the delay falls, later packets wait for earlier ones; only jitter may reorder them.
         if self.jitter.map_or(self.delays.is_some(), |jitter| !jitter.reorder) {
             arrival = arrival.max(self.latest);
             self.latest = arrival;
@@ -63,7 +63,7 @@ impl<F: Frame> DelayLine<F> {
     }
 
     /// Adds a delay that changes with time. A packet keeps the delay at its departure, and packets keep their
-    /// order: where the delay falls, packets wait for the last one with the longer delay.
+    /// order: if the delay falls, packets wait for the last one with the longer delay.
     #[must_use]
     pub fn following(mut self, delays: DelayTrace, random: Random) -> Self {
         let disturbance = self.disturbance.take();
@@ -73,8 +73,7 @@ impl<F: Frame> DelayLine<F> {
         self
     }
 
-    /// Adds a frame that departs at `departs`; calls are in order of time. Returns whether it is the first to
-    /// arrive.
+    /// Adds a frame that departs at `departs`; calls are in time order. Returns whether it arrives first.
     #[inline]
     pub fn push(&mut self, departs: Nanos, frame: &F) -> bool {
         let arrival = departs + self.delay;
@@ -88,38 +87,38 @@ impl<F: Frame> DelayLine<F> {
         }
     }
 
-    /// The time of the first arrival; [`Nanos::MAX`] if the line is empty.
+    /// Time of the first arrival; [`Nanos::MAX`] if the line is empty.
     #[inline]
     pub fn next(&self) -> Nanos {
         self.in_flight.first_time().unwrap_or(Nanos::MAX)
     }
 
-    /// Removes the first frame to arrive, with its arrival time.
+    /// Removes the first frame to arrive; returns it with its arrival time.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, F)> {
         self.in_flight.pop()
     }
 
-    /// Drops the first frame to arrive. With [`DelayLine::peek`] it is a cheaper [`DelayLine::pop`]: the
-    /// frame is copied once, straight from its place.
+    /// Drops the first frame to arrive. With [`DelayLine::peek`] this is cheaper than [`DelayLine::pop`],
+    /// because the frame is copied only once.
     #[inline]
     pub fn advance(&mut self) {
         self.in_flight.advance();
     }
 
-    /// Prefetches the memory of the frame that will arrive after `ahead` others.
+    /// Prefetches the frame that arrives after `ahead` others.
     #[inline]
     pub fn prefetch(&self, ahead: usize) {
         self.in_flight.prefetch(ahead);
     }
 
-    /// The frame that will arrive first once `ahead` others have arrived.
+    /// The frame that arrives after `ahead` others.
     #[inline]
     pub fn peek(&self, ahead: usize) -> Option<&F> {
         self.in_flight.peek(ahead)
     }
 
-    /// The number of frames in flight.
+    /// Number of frames in flight.
     #[inline]
     pub const fn len(&self) -> usize {
         self.in_flight.len()
@@ -131,12 +130,12 @@ impl<F: Frame> DelayLine<F> {
         self.in_flight.is_empty()
     }
 
-    /// The undisturbed propagation delay.
+    /// Undisturbed propagation delay.
     pub const fn delay(&self) -> Nanos {
         self.delay
     }
 
-    /// Bytes of memory it owns.
+    /// Bytes of memory held.
     pub fn memory(&self) -> usize {
         self.in_flight.memory() + self.disturbance.as_ref().map_or(0, |_| size_of::<Disturbance>())
     }
@@ -159,7 +158,7 @@ mod tests {
         packet
     }
 
-    /// An undisturbed delay line adds its delay and names its first arrival.
+    /// An undisturbed delay line adds its delay and reports its first arrival.
     #[test]
     fn undisturbed_delay_line_adds_its_delay() {
         let ms = Nanos::from_millis;
@@ -173,7 +172,7 @@ mod tests {
         assert!(line.is_empty());
     }
 
-    /// A frame of one cache line takes 72 bytes in flight: itself and its arrival time.
+    /// A frame of one cache line takes 72 bytes in flight, including its arrival time.
     #[test]
     fn memory_cache_line_takes_72_bytes() {
         let mut line = DelayLine::new(Nanos::ZERO, None, None, random());
@@ -181,7 +180,7 @@ mod tests {
         assert_eq!((size_of::<Packet>(), line.memory()), (64, 1024 * 72));
     }
 
-    /// A frame keeps the delay at its departure, and frames keep their order where the delay falls.
+    /// A frame keeps the delay at its departure, and frames keep their order when the delay falls.
     #[test]
     fn falling_delay_keeps_order() {
         // 20 ms; 10 ms more from 5 ms on, 4 ms more from 8 ms on. One packet a millisecond.
@@ -195,8 +194,7 @@ mod tests {
             .map(|n| match n {
                 0..5 => (n, n + 20),
                 5..8 => (n, n + 30),
-                // The last frame with the longer delay left at 7 ms; those that would arrive before 37 ms
-                // wait for it.
+                // The last frame with the longer delay left at 7 ms; frames due before 37 ms wait for it.
                 _ => (n, (n + 24).max(37)),
             })
             .collect();
@@ -274,8 +272,7 @@ mod tests {
             for (at, packet) in &arrived {
                 let left = sent[packet.seq as usize];
                 prop_assert!(*at >= left + delay);
-                // Order is kept by waiting for earlier packets, and each of those is here by its own latest
-                // time.
+                // A packet waits only for earlier packets, and each of those arrives by its own latest time.
                 prop_assert!(*at <= left + latest);
             }
             let mut numbers: Vec<_> = arrived.iter().map(|(_, packet)| packet.seq).collect();

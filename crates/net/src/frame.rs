@@ -1,10 +1,10 @@
-//! The frame: the view that network elements have of a packet.
+//! The frame: a packet as network elements see it.
 
 use std::fmt;
 
 use narrows_units::Bytes;
 
-/// The ECN codepoint of the IP header (RFC 3168).
+/// ECN codepoint of the IP header (RFC 3168).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum Ecn {
@@ -20,7 +20,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The codepoint in the two lowest bits; other bits are ignored.
+    /// The codepoint in the two lowest bits; ignores other bits.
     #[inline]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
@@ -32,7 +32,7 @@ impl Ecn {
     }
 }
 
-/// The direction of a frame between the two ends of its flow.
+/// Direction of a frame between the two ends of its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From sender to receiver.
@@ -41,17 +41,17 @@ pub enum Direction {
     Reverse,
 }
 
-/// A packet, or a handle to a buffer that holds one. Links and queues copy it and keep it until it leaves, so
-/// it should not exceed a cache line. They read and change only these fields.
+/// A packet, or a handle to its buffer. Links and queues store copies, so it should not exceed a cache line.
+/// They read and change only these fields.
 pub trait Frame: Copy + fmt::Debug {
-    /// The length on the wire.
+    /// Length on the wire.
     fn size(&self) -> Bytes;
-    /// The ECN codepoint.
+    /// ECN codepoint.
     fn ecn(&self) -> Ecn;
     /// Sets the ECN codepoint.
     fn set_ecn(&mut self, ecn: Ecn);
-    /// The flow key: a number that all frames of a flow share. For real packets it is a hash of the 5-tuple.
+    /// Flow key, shared by all frames of a flow. For real packets it is a hash of the 5-tuple.
     fn flow(&self) -> u32;
-    /// The direction. Both directions of a connection may share a flow key.
+    /// Direction. Both directions of a connection may share a flow key.
     fn direction(&self) -> Direction;
 }

@@ -5,12 +5,12 @@ use narrows_units::{Bytes, Nanos, Rate};
 
 use crate::Frame;
 
-/// The classes of a queue, as a hook controls them.
+/// Class control of a queue, for hooks.
 pub trait ClassQueue {
-    /// Sets the assured rate and the ceiling of a class; [`Rate::MAX`] is no ceiling. Queues without classes
-    /// ignore it.
+    /// Sets assured rate and ceiling of a class; [`Rate::MAX`] means no ceiling. No effect on queues without
+    /// classes.
     fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate);
-    /// The backlog of a class and its descendants, in bytes; zero for queues without classes.
+    /// Backlog of a class and its descendants in bytes; zero for queues without classes.
     fn class_backlog(&self, class: u8) -> Bytes;
 }
 
@@ -18,25 +18,24 @@ pub trait ClassQueue {
 pub struct Port<'a> {
     /// The time.
     pub now: Nanos,
-    /// The backlog in bytes, without the frame that arrives or leaves and without the one in transmission.
+    /// Backlog in bytes, without the arriving or departing frame and the one in transmission.
     pub backlog: Bytes,
     /// The classes of its queue.
     pub classes: &'a mut dyn ClassQueue,
-    /// The class that the arriving frame joins, for queues with classes; `None` leaves the choice to the
-    /// queue.
+    /// Class of the arriving frame, for queues with classes; `None` leaves the choice to the queue.
     pub class: Option<u8>,
 }
 
-/// The fate of an arriving frame.
+/// Fate of an arriving frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It enters the queue, unless that drops it.
+    /// It enters the queue, unless the queue drops it.
     Forward,
     /// It was addressed to the node and ends here.
     Consume,
 }
 
-/// Code at the port of a link. It owns no clock: the link calls it, and reads when to wake it.
+/// Code at the port of a link. It owns no clock: the link calls it, and reads its next wake.
 pub trait PortHook<F: Frame> {
     /// A frame arrives; the queue may still drop it.
     fn on_arrival(&mut self, _port: &mut Port<'_>, _frame: &mut F) -> Admission {
@@ -44,11 +43,11 @@ pub trait PortHook<F: Frame> {
     }
     /// The transmission of a frame begins.
     fn on_departure(&mut self, _port: &mut Port<'_>, _frame: &mut F) {}
-    /// The time of the next [`PortHook::on_wake`]; [`Nanos::MAX`]: not before the next frame.
+    /// Time of the next [`PortHook::on_wake`]; [`Nanos::MAX`]: not before the next frame.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
-    /// The time of [`PortHook::next_wake`] has come; in real time it may be past.
+    /// The time of [`PortHook::next_wake`] is reached; in real time it may have passed.
     fn on_wake(&mut self, _port: &mut Port<'_>) {}
 }
 

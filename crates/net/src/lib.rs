@@ -1,7 +1,7 @@
 //! Network elements: links, queue disciplines, AQM, policers, random loss, delay lines and capacity traces.
 //!
-//! All are generic over the [`Frame`] that they carry and read only its length, ECN field, flow key and
-//! direction. Each call takes `now`; no element owns a clock.
+//! All are generic over their [`Frame`] type and read only its length, ECN field, flow key and direction.
+//! Each call takes `now`; no element owns a clock.
 //!
 //! Imports run one way: `config` and `frame` at the bottom, then rings and `stats`, `hook`, `queue` and
 //! `link` at the top.

@@ -18,7 +18,7 @@ struct Timed {
     trace: LossTrace,
 }
 
-/// A loss process; each call of [`LossProcess::takes`] stands for one packet.
+/// A loss process; each call of [`LossProcess::takes`] is one packet.
 #[derive(Clone, Debug)]
 pub struct LossProcess {
     model: Model,
@@ -61,7 +61,7 @@ impl LossProcess {
                 lost
             }
             Model::Timed(timed) => {
-                // Draw from both, so that neither's draws depend on the other's.
+                // Draw from both, so that the draws stay independent.
                 let lost = timed.steady.takes(at);
                 self.random.chance(timed.trace.at(at)) | lost
             }
@@ -122,7 +122,7 @@ mod tests {
         assert!((mean - 4.0).abs() < 4.0 * (12.0 / bursts.len() as f64).sqrt(), "{mean}");
     }
 
-    /// Loss from a trace adds to the steady loss and does not change its draws.
+    /// Loss from a trace adds to the steady loss without changing its draws.
     #[test]
     fn loss_trace_adds_to_steady_loss_independently() {
         let steady = Loss::Bernoulli(0.1);

@@ -6,7 +6,7 @@ use crate::config::Policer;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A policer's token bucket. Tokens are counted in units of 10^-9 byte, so nothing is lost to rounding.
+/// Token bucket of a policer. Tokens are counted in units of 10^-9 byte, without rounding errors.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: u64,
@@ -26,7 +26,7 @@ impl TokenBucket {
     #[inline]
     pub fn passes(&mut self, now: Nanos, size: Bytes) -> bool {
         let elapsed = (now - self.filled_at).as_nanos();
-        // Where the product saturates, the bucket is full anyway.
+        // If the product saturates, the bucket is full anyway.
         self.tokens = self.tokens.saturating_add(self.rate.saturating_mul(elapsed)).min(self.full);
         self.filled_at = now.max(self.filled_at);
         let needed = size.as_u64().saturating_mul(NANOS_PER_SEC);
@@ -47,8 +47,8 @@ mod tests {
     /// A policer passes the burst, then exactly the rate.
     #[test]
     fn policer_passes_burst_then_exact_rate() {
-        // 8 Mbit/s is 1000 bytes a millisecond. Ten packets of 1000 bytes at once: the burst of 4000 bytes
-        // lets four pass. Then one packet every 0.5 ms for one second: every second one finds its 1000
+        // 8 Mbit/s is 1000 bytes per millisecond. Of ten packets of 1000 bytes at once, the burst of 4000
+        // bytes passes four. Then one packet every 0.5 ms for one second: every second one finds its 1000
         // tokens, to the nanosecond.
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(4_000) };
         let mut bucket = TokenBucket::new(&policer);

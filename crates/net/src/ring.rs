@@ -22,7 +22,7 @@ impl<T: Copy> Ring<T> {
         Self::default()
     }
 
-    /// The number of values.
+    /// Number of values.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
@@ -34,8 +34,8 @@ impl<T: Copy> Ring<T> {
         self.len == 0
     }
 
-    /// The slot of the value at `position` from the front. Without slots the mask wraps to all ones, but then
-    /// no position is valid.
+    /// Slot of the value at `position` from the front. Without slots the mask wraps to all ones, but then no
+    /// position is valid.
     #[inline]
     const fn slot(&self, position: u32) -> usize {
         self.head.wrapping_add(position) as usize & self.slots.len().wrapping_sub(1)
@@ -82,7 +82,7 @@ impl<T: Copy> Ring<T> {
         Some(value)
     }
 
-    /// Drops the oldest value, if there is one.
+    /// Drops the oldest value, if any.
     #[inline]
     pub fn advance(&mut self) {
         if self.len > 0 {
@@ -91,7 +91,7 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Prefetches the slot at `position` from the front, whether it is in use or not.
+    /// Prefetches the slot at `position` from the front, in use or not.
     #[inline]
     pub fn prefetch(&self, position: usize) {
         if let Some(slot) = self.slots.get(self.slot(position as u32)) {
@@ -125,7 +125,7 @@ impl<T: Copy> Ring<T> {
         (0..self.len()).filter_map(|position| self.get(position))
     }
 
-    /// Bytes of memory it owns.
+    /// Bytes of memory held.
     pub fn memory(&self) -> usize {
         size_of_val(&*self.slots)
     }

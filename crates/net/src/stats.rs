@@ -1,10 +1,10 @@
-//! The statistics of links and of queue classes.
+//! Statistics of links and of queue classes.
 
 use std::ops::{Deref, DerefMut};
 
 use narrows_units::Histogram;
 
-/// Counters of one link. Packets still waiting or in transmission have arrived and not yet departed.
+/// Counters of one link. Packets queued or in transmission have arrived but not departed.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
     /// Packets offered to the link.
@@ -17,7 +17,7 @@ pub struct LinkStats {
     pub departed_bytes: u64,
     /// Packets dropped because the queue was full, on arrival or later.
     pub dropped_queue: u64,
-    /// Packets lost at random; at egress they have used the link.
+    /// Packets lost at random; those lost at egress have used the link.
     pub dropped_loss: u64,
     /// Packets dropped by the policer, or by a policed class.
     pub dropped_policer: u64,
@@ -27,13 +27,13 @@ pub struct LinkStats {
     pub consumed: u64,
     /// Packets marked instead of dropped.
     pub marked: u64,
-    /// The sum of queue delays up to the start of the transmission, in nanoseconds.
+    /// Sum of queue delays up to the start of the transmission, in nanoseconds.
     pub queue_delay_sum_ns: u128,
-    /// The distribution of these delays, in nanoseconds.
+    /// Distribution of these delays, in nanoseconds.
     pub queue_delay: Histogram,
 }
 
-/// Counters of one class of a queue and its descendants since the statistics began.
+/// Counters of one class and its descendants since the start of the statistics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassStats {
     /// Its name.
@@ -46,9 +46,9 @@ pub struct ClassStats {
     pub dropped: u64,
     /// Packets in the queue now.
     pub waiting_packets: u64,
-    /// The time average of the packets in the queue.
+    /// Time average of the packets in the queue.
     pub queue_mean: f64,
-    /// The sum of queue delays up to the start of the transmission, in nanoseconds.
+    /// Sum of queue delays up to the start of the transmission, in nanoseconds.
     pub queue_delay_sum_ns: u128,
 }
 
@@ -64,7 +64,7 @@ impl LinkStats {
         self.queue_delay.record(nanos);
     }
 
-    /// A transmission ended.
+    /// Counts a completed transmission.
     #[inline]
     pub(crate) const fn left(&mut self, bytes: u64, lost: bool) {
         if lost {
@@ -82,7 +82,7 @@ impl LinkStats {
     }
 }
 
-/// The counters of a link, and the accepted frames that it dropped later, until the owner collects them.
+/// Counters of a link, and the frames dropped after acceptance, until the owner collects them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<F> {
     stats: LinkStats,

@@ -1,5 +1,5 @@
-//! Frames with a time each, in two parallel rings: a frame of one cache line takes 72 bytes, where a pair
-//! would be padded to 128.
+//! Timed frames in two parallel rings: a frame of one cache line takes 72 bytes, where a pair would be padded
+//! to 128.
 
 use narrows_units::Nanos;
 
@@ -28,7 +28,7 @@ impl<F: Frame> TimedRing<F> {
         self.times.is_empty()
     }
 
-    /// The time of the first frame.
+    /// Time of the first frame.
     #[inline]
     pub(crate) fn first_time(&self) -> Option<Nanos> {
         self.times.front().copied()
@@ -41,13 +41,13 @@ impl<F: Frame> TimedRing<F> {
         self.frames.advance();
     }
 
-    /// Prefetches the memory of the frame that will be first after `ahead` others.
+    /// Prefetches the frame behind `ahead` others.
     #[inline]
     pub(crate) fn prefetch(&self, ahead: usize) {
         self.frames.prefetch(ahead);
     }
 
-    /// The frame that will be first after `ahead` others.
+    /// The frame behind `ahead` others.
     #[inline]
     pub(crate) fn peek(&self, ahead: usize) -> Option<&F> {
         self.frames.get(ahead)
@@ -59,7 +59,7 @@ impl<F: Frame> TimedRing<F> {
         self.frames.push_back(*frame);
     }
 
-    /// Inserts in order of time, after those of the same time, searching from the back. Returns the position.
+    /// Inserts in time order, after equal times, searching from the back. Returns the position.
     #[inline]
     pub(crate) fn insert(&mut self, at: Nanos, frame: &F) -> usize {
         let mut position = self.len();
@@ -80,7 +80,7 @@ impl<F: Frame> TimedRing<F> {
         Some((self.times.pop_front()?, self.frames.pop_front()?))
     }
 
-    /// Bytes of memory it owns.
+    /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
         self.times.memory() + self.frames.memory()
     }

@@ -15,7 +15,7 @@ pub struct Timeline<T> {
     period: Option<Nanos>,
 }
 
-/// The share of packets that is lost.
+/// Fraction of packets lost.
 pub type LossTrace = Timeline<f64>;
 
 /// Delay in addition to the propagation delay.
@@ -24,7 +24,7 @@ pub type DelayTrace = Timeline<Nanos>;
 /// A parse error; lines count from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineError {
-    /// The line; zero for the whole text.
+    /// Line number; zero for the whole text.
     pub line: usize,
     /// The message.
     pub message: String,
@@ -51,7 +51,7 @@ pub(crate) fn content_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The words of a line; an error unless there are `N`.
+/// Words of a line; an error unless there are `N`.
 fn words<'a, const N: usize>(
     line: usize,
     content: &'a str,
@@ -62,7 +62,7 @@ fn words<'a, const N: usize>(
 }
 
 fn milliseconds(line: usize, word: &str) -> Result<Nanos, TimelineError> {
-    // A time above 115 days is surely a mistake; the bound also keeps sums from overflowing.
+    // A time above 115 days is surely a mistake; the bound also prevents overflow of sums.
     match word.parse::<u64>() {
         Ok(ms) if ms <= 10_000_000_000 => Ok(Nanos::from_millis(ms)),
         Ok(_) => refuse(line, format!("found {word}; expected at most 10000000000 ms")),
@@ -71,14 +71,14 @@ fn milliseconds(line: usize, word: &str) -> Result<Nanos, TimelineError> {
 }
 
 impl<T: Copy + Default> Timeline<T> {
-    /// A timeline of steps in ascending order of time, each with the value from then on. Before the first
-    /// step the value is zero.
+    /// A timeline of steps in ascending time order, each with the value from then on; zero before the first
+    /// step.
     pub fn new(steps: Vec<(Nanos, T)>) -> Self {
         debug_assert!(steps.is_sorted_by(|a, b| a.0 < b.0), "times ascend");
         Self { steps: steps.into(), period: None }
     }
 
-    /// The same timeline, repeated after every `period`; steps at or after that are never reached.
+    /// The same timeline, repeated after every `period`; later steps are never reached.
     #[must_use]
     pub fn repeating(&self, period: Nanos) -> Self {
         Self { steps: Arc::clone(&self.steps), period: Some(period) }
@@ -89,7 +89,7 @@ impl<T: Copy + Default> Timeline<T> {
         &self.steps
     }
 
-    /// The time of the last step.
+    /// Time of the last step.
     pub fn end(&self) -> Nanos {
         self.steps.last().map_or(Nanos::ZERO, |step| step.0)
     }
@@ -109,12 +109,12 @@ impl<T: Copy + Default> Timeline<T> {
 }
 
 impl LossTrace {
-    /// Reads lines of `start_ms end_ms share`: from `start_ms` to before `end_ms` each packet is lost with
-    /// probability `share`, 0 to 1. Intervals ascend and do not overlap; between them nothing is lost. Blank
-    /// lines and lines that begin with `#` are skipped.
+    /// Reads lines of `start_ms end_ms share`: from `start_ms` until just before `end_ms` each packet is lost
+    /// with probability `share`, 0 to 1. Intervals ascend and do not overlap; between them nothing is lost.
+    /// Blank lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// Names the first invalid line.
+    /// The first invalid line.
     pub fn parse(text: &str) -> Result<Self, TimelineError> {
         let mut steps: Vec<(Nanos, f64)> = Vec::new();
         for (line, content) in content_lines(text) {
@@ -148,7 +148,7 @@ impl LossTrace {
         Ok(Self::new(steps))
     }
 
-    /// Formats it as text that [`LossTrace::parse`] reads.
+    /// Formats it as text for [`LossTrace::parse`].
     pub fn to_text(&self) -> String {
         let spans = self.steps.windows(2).filter(|pair| pair[0].1 > 0.0);
         let line = |pair: &[(Nanos, f64)]| {
@@ -156,7 +156,7 @@ impl LossTrace {
             format!("{} {} {}\n", ms(pair[0].0), ms(pair[1].0), pair[0].1)
         };
         let text: String = spans.map(line).collect();
-        // A file without intervals would be refused as empty.
+        // Avoid an empty file, which would be refused.
         if text.is_empty() { "0 1 0\n".to_owned() } else { text }
     }
 }
@@ -166,7 +166,7 @@ impl DelayTrace {
     /// decimals. Times ascend. Blank lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// Names the first invalid line.
+    /// The first invalid line.
     pub fn parse(text: &str) -> Result<Self, TimelineError> {
         let mut steps: Vec<(Nanos, Nanos)> = Vec::new();
         for (line, content) in content_lines(text) {
@@ -192,7 +192,7 @@ impl DelayTrace {
         Ok(Self::new(steps))
     }
 
-    /// Formats it as text that [`DelayTrace::parse`] reads.
+    /// Formats it as text for [`DelayTrace::parse`].
     pub fn to_text(&self) -> String {
         let line = |&(at, delay): &(Nanos, Nanos)| {
             format!("{} {}\n", at.as_nanos() / NANOS_PER_MS, delay.as_nanos() as f64 / NANOS_PER_MS as f64)
@@ -209,7 +209,7 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// Loss holds from the start of an interval to before its end.
+    /// Loss lasts from the start of an interval until just before its end.
     #[test]
     fn loss_interval_includes_start_and_excludes_end() {
         let trace = LossTrace::parse("# bursts\n10 20 0.5\n\n20 25 1\n40 50 0.25\n").expect("valid");

@@ -1,5 +1,5 @@
 //! Capacity traces in mahimahi format: one delivery opportunity of an MTU (1500 bytes) per line, as a time in
-//! whole milliseconds since the start; the last line is also the period after which the trace repeats.
+//! whole milliseconds since the start. The last line is also the period of the trace.
 
 use std::fmt::{self, Write as _};
 
@@ -7,7 +7,7 @@ use narrows_units::{Bytes, Nanos, Rate};
 
 use crate::timeline::content_lines;
 
-/// Bytes that one opportunity delivers.
+/// Bytes per opportunity.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -37,7 +37,7 @@ pub enum TraceError {
         line: usize,
         /// The time found, in milliseconds.
         found: u64,
-        /// The time before.
+        /// The previous time.
         before: u64,
     },
     /// The last time, which is the period, is zero.
@@ -91,7 +91,7 @@ impl CapacityTrace {
         }
     }
 
-    /// Formats it as text that [`CapacityTrace::parse`] and mahimahi read.
+    /// Formats it as text for [`CapacityTrace::parse`] and mahimahi.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(7 * self.opportunities_ms.len());
         for ms in &self.opportunities_ms {
@@ -105,32 +105,32 @@ impl CapacityTrace {
         self.opportunities_ms.last().map_or(0, |&ms| ms * NANOS_PER_MS)
     }
 
-    /// The period after which it repeats.
+    /// Period of the trace.
     pub fn period_duration(&self) -> Nanos {
         Nanos::from_nanos(self.period())
     }
 
-    /// The mean capacity over one period.
+    /// Mean capacity over one period.
     pub fn mean_rate(&self) -> Rate {
         Bytes::new(self.opportunities_ms.len() as u64 * OPPORTUNITY_BYTES).per(self.period_duration())
     }
 
-    /// The time of opportunity `n`, counted from zero over all repetitions.
+    /// Time of opportunity `n`, counted from zero over all repetitions.
     pub(crate) fn time_of(&self, n: u64) -> Nanos {
         let count = self.opportunities_ms.len() as u64;
         let (round, index) = (n / count, (n % count) as usize);
         Nanos::from_nanos(round * self.period() + self.opportunities_ms[index] * NANOS_PER_MS)
     }
 
-    /// The number of opportunities up to and including `now`; also the number of the next one.
+    /// Number of opportunities up to and including `now`; also the number of the next one.
     pub(crate) fn number_after(&self, now: Nanos) -> u64 {
-        // The last opportunity of a round is at its end, so the current round always has at least one left.
+        // The last opportunity of a round is at its end, so at least one remains in the current round.
         let (round, offset) = (now.as_nanos() / self.period(), now.as_nanos() % self.period());
         let passed = self.opportunities_ms.partition_point(|&ms| ms * NANOS_PER_MS <= offset);
         round * self.opportunities_ms.len() as u64 + passed as u64
     }
 
-    /// The capacity after `from` and up to `to`.
+    /// Capacity after `from` and up to `to`.
     pub fn bytes_between(&self, from: Nanos, to: Nanos) -> Bytes {
         Bytes::new((self.number_after(to) - self.number_after(from.min(to))) * OPPORTUNITY_BYTES)
     }
@@ -160,7 +160,7 @@ mod tests {
     /// A long recording is read whole and repeats.
     #[test]
     fn long_recording_is_read_whole_and_repeats() {
-        // Ten minutes at 96 Mbit/s: eight opportunities a millisecond.
+        // Ten minutes at 96 Mbit/s: eight opportunities per millisecond.
         let text: String = (1..=600_000u64).map(|ms| format!("{ms}\n").repeat(8)).collect();
         let trace = CapacityTrace::parse(&text).expect("valid");
         assert_eq!(trace.opportunities_ms.len(), 4_800_000);

@@ -1,10 +1,10 @@
 //! Real IPv4 and IPv6 packets through every queue discipline. The frame is a handle to a buffer: queues copy
-//! the handle, and a mark changes the buffer.
+//! the handle, and a mark modifies the buffer.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use narrows_net::config::{DualPi2, Htb, HtbClass, Limit, LinkConfig, Queue};
+use narrows_net::config::{DualPi2, Htb, HtbClass, Limit, LinkConfig, Queue, Red};
 use narrows_net::{Direction, Ecn, Frame, Link, Offer};
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
@@ -36,7 +36,7 @@ fn checksum(bytes: impl IntoIterator<Item = u8>) -> u16 {
     !(sum as u16)
 }
 
-/// A valid packet of `size` bytes in total whose payload begins with `number`.
+/// A valid packet of `size` bytes in total with a payload that begins with `number`.
 fn packet(flow: Flow, number: u32, size: usize, ecn: Ecn) -> Vec<Cell<u8>> {
     let header = if flow.protocol == TCP { 20 } else { 8 };
     let ip = if flow.v6 { 40 } else { 20 };
@@ -103,7 +103,7 @@ impl Buffer<'_> {
         usize::from(self.word(at)) << 16 | usize::from(self.word(at + 2))
     }
 
-    /// Its bytes without the ECN field and the IPv4 header checksum, which must be right.
+    /// Its bytes without the ECN field and the IPv4 header checksum, which must be correct.
     fn rest(self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.0.iter().map(Cell::get).collect();
         if self.is_v6() {
@@ -158,7 +158,7 @@ impl Frame for Buffer<'_> {
 }
 
 /// A queue of every discipline, and whether it marks ECN-capable packets. The match is exhaustive, so a new
-/// discipline does not compile until it joins this chain.
+/// discipline does not compile until added to this chain.
 fn every_queue() -> Vec<(Queue, bool)> {
     let (target, interval) = (MS(5), MS(100));
     let class = HtbClass::new("all", Rate::from_mbit_per_sec(5.0));
@@ -178,7 +178,7 @@ fn every_queue() -> Vec<(Queue, bool)> {
             Queue::DualPi2(_) => (Some(Queue::Htb(Arc::new(htb.clone()))), true),
             Queue::Htb(_) => {
                 let (min, max, max_p, weight) = (5.0, 15.0, 0.1, 0.002);
-                (Some(Queue::Red { min, max, max_p, weight, adaptive: false, ecn: true }), false)
+                (Some(Queue::Red(Red { min, max, max_p, weight, adaptive: false, ecn: true })), false)
             }
             Queue::Red { .. } => (None, true),
         };
@@ -256,8 +256,8 @@ fn real_packets_survive_every_queue() {
     }
 }
 
-/// FQ-CoDel keeps flows apart by their 5-tuple: a single packet goes before the standing queue of another
-/// flow, and of the other direction of the same connection.
+/// FQ-CoDel separates flows by their 5-tuple: a single packet goes before the standing queue of another flow,
+/// and of the other direction of the same connection.
 #[test]
 fn fq_codel_isolates_flows_by_five_tuple() {
     let queue = every_queue().into_iter().find(|(queue, _)| matches!(queue, Queue::FqCoDel { .. }));
@@ -280,7 +280,7 @@ fn fq_codel_isolates_flows_by_five_tuple() {
             }
             let next = |link: &mut Link<Buffer>| link.serve(link.next_service()).map(Buffer::number);
             assert_eq!([next(&mut link), next(&mut link)], [Some(0), Some(1)]);
-            // Packet 2 is in transmission; the single one comes before the other seventeen.
+            // Packet 2 is in transmission; the single packet goes before the other seventeen.
             link.offer(link.next_service() - Nanos::from_nanos(1), &Buffer(&single));
             let order = [next(&mut link), next(&mut link), next(&mut link)];
             assert_eq!(order, [Some(2), Some(77), Some(3)], "IPv{}", if v6 { 6 } else { 4 });

@@ -9,7 +9,7 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// Opens a connection.
     pub const SYN: Self = Self(1);
-    /// Ends a direction of a connection; takes one sequence number after the payload.
+    /// Ends a direction of a connection; occupies one sequence number after the payload.
     pub const FIN: Self = Self(2);
     /// The acknowledgement number is valid.
     pub const ACK: Self = Self(4);

@@ -1,8 +1,8 @@
 //! The simulator's frame: one cache line, copied by value, without allocation.
 //!
-//! A [`Packet`] has fields that all kinds share (flow, path, lengths, flags, ECN) and a body, read through
-//! the view of its [`Kind`]: a TCP segment, a DCCP datagram or a control message. TCP options and control
-//! messages are opaque here; the crate that writes them defines their meaning.
+//! A [`Packet`] has common fields (flow, path, lengths, flags, ECN) and a body, read through the view of its
+//! [`Kind`]: a TCP segment, a DCCP datagram or a control message. TCP options and control messages are opaque
+//! here; the crate that writes them defines their meaning.
 
 mod flags;
 mod raw;
@@ -18,16 +18,16 @@ pub use flags::Flags;
 pub use narrows_net::Ecn;
 pub use raw::{ControlMessage, RawOption, Slot};
 
-/// The maximum number of SACK blocks beside timestamps.
+/// Maximum number of SACK blocks beside timestamps.
 pub const MAX_SACK_BLOCKS: usize = 3;
-/// The maximum number of paths of a flow.
+/// Maximum number of paths of a flow.
 pub const MAX_PATHS: usize = 4;
 /// IP and TCP headers with timestamps: 20 + 20 + 12.
 pub const HEADER_BYTES: u16 = 52;
 /// IP and UDP headers of a control message: 20 + 8.
 pub const MESSAGE_HEADER_BYTES: u16 = 28;
 
-/// The type of a packet's body.
+/// Type of a packet's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A TCP segment; see [`Packet::tcp`].
@@ -38,35 +38,35 @@ pub enum Kind {
     Message,
 }
 
-/// A packet: the fields common to all kinds, and a body of 52 bytes that the kind's view reads. It fills one
+/// A packet: the fields common to all kinds, and a body of 52 bytes read by the kind's view. It fills one
 /// cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
     /// TCP: sequence and acknowledgement number. DCCP: sequence number. Message: bytes 0 to 16.
     longs: [u64; 2],
-    /// TCP: SACK blocks from the front, an option from word 5 backwards, timestamps, window. DCCP: the handle
-    /// of the payload. Message: bytes 16 to 40.
+    /// TCP: SACK blocks from the front, an option from word 5 backwards, timestamps, window. DCCP: handle of
+    /// the payload. Message: bytes 16 to 40.
     words: [u32; 9],
-    /// The number of its flow.
+    /// Flow number.
     pub flow: u32,
     /// Payload bytes.
     pub payload: u16,
-    /// Header bytes, IP and options included.
+    /// Header bytes, including IP and options.
     pub header: u16,
     /// Flags.
     pub flags: Flags,
-    /// Steps of its route already taken; the simulator maintains it.
+    /// Hops of its route already taken; maintained by the simulator.
     pub hop: u8,
     /// From the lowest bit: 2 bits ECN, 2 bits path, 4 bits content tag.
     mark: u8,
-    /// The layout of the TCP options.
+    /// Layout of the TCP options.
     layout: Layout,
 }
 
-/// The layout of a segment's options, from the lowest bit: 2 bits number of SACK blocks, 2 bits number of
-/// option slots, 3 bits option length in units of 4 bytes. The highest bit is set, so that `Option<Packet>`
-/// is no larger than `Packet`.
+/// Layout of a segment's options, from the lowest bit: 2 bits number of SACK blocks, 2 bits number of option
+/// slots, 3 bits option length in units of 4 bytes. The highest bit is set, so that `Option<Packet>` is no
+/// larger than `Packet`.
 #[derive(Clone, Copy, Debug)]
 struct Layout(NonZeroU8);
 
@@ -82,19 +82,19 @@ impl Layout {
         }
     }
 
-    /// The number of SACK blocks.
+    /// Number of SACK blocks.
     #[inline]
     const fn blocks(self) -> u8 {
         self.0.get() & 3
     }
 
-    /// The number of slots of the option.
+    /// Number of slots of the option.
     #[inline]
     const fn slots(self) -> u8 {
         self.0.get() >> 2 & 3
     }
 
-    /// The length of the option in the header, in bytes.
+    /// Length of the option in the header, in bytes.
     #[inline]
     const fn bytes(self) -> u8 {
         (self.0.get() >> 4 & 7) * 4
@@ -109,18 +109,17 @@ impl Layout {
 
 const PATH_SHIFT: u32 = 2;
 const CONTENT_SHIFT: u32 = 4;
-/// Content tags. A segment without option has 0, other segments have the tag of their option, 1 to
-/// [`RawOption::MAX_TAG`].
+/// Content tags. A segment has the tag of its option, 1 to [`RawOption::MAX_TAG`], or 0 without one.
 const DCCP: u8 = 14;
 const MESSAGE: u8 = 15;
 
-/// Positions in the words of the body.
+/// Word indices in the body.
 const SLOT_WORDS: usize = 2;
 const TS_VAL: usize = 6;
 const TS_ECR: usize = 7;
 const WINDOW: usize = 8;
 
-/// The header of a TCP segment. Sequence numbers have 64 bits and never wrap.
+/// Header of a TCP segment. Sequence numbers have 64 bits and never wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tcp {
     /// Sequence number of the first payload byte, or of the SYN or FIN itself.
@@ -150,12 +149,12 @@ pub struct TcpMut<'a> {
     pub window: &'a mut u32,
 }
 
-/// A DCCP datagram. Its payload is kept outside the packet.
+/// A DCCP datagram. Its payload is stored outside the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Dccp {
     /// Sequence number.
     pub seq: u64,
-    /// The handle of the payload, assigned by its owner.
+    /// Handle of the payload, assigned by its owner.
     pub handle: u32,
 }
 
@@ -199,7 +198,7 @@ impl Packet {
         packet
     }
 
-    /// The type of its body.
+    /// Type of its body.
     #[inline]
     pub const fn kind(&self) -> Kind {
         match self.mark >> CONTENT_SHIFT {
@@ -227,7 +226,7 @@ impl Packet {
         self.mark = (self.mark & !3) | ecn as u8;
     }
 
-    /// The index of its path among the paths of its flow; 0 is the first.
+    /// Index of its path among the paths of its flow; 0 is the first.
     #[inline]
     pub const fn path(&self) -> u8 {
         (self.mark >> PATH_SHIFT) & 3
@@ -243,20 +242,20 @@ impl Packet {
         self.mark = (self.mark & !(3 << PATH_SHIFT)) | (path << PATH_SHIFT);
     }
 
-    /// Sequence and acknowledgement number, as traces show them. A datagram has no acknowledgement number; of
-    /// a message these are the first 16 bytes.
+    /// Sequence and acknowledgement number for traces. A datagram has no acknowledgement number; a message
+    /// yields its first 16 bytes.
     #[inline]
     pub const fn numbers(&self) -> (u64, u64) {
         (self.longs[0], self.longs[1])
     }
 
-    /// One word that identifies the packet in the hash of a run.
+    /// One word that represents the packet in the event hash of a run.
     #[inline]
     pub const fn digest(&self) -> u64 {
         self.longs[0] ^ self.longs[1].rotate_left(32)
     }
 
-    /// The header of a TCP segment.
+    /// Header of a TCP segment.
     #[inline]
     pub const fn tcp(&self) -> Tcp {
         debug_assert!(matches!(self.kind(), Kind::Tcp));
@@ -269,7 +268,7 @@ impl Packet {
         }
     }
 
-    /// The header of a TCP segment, mutable.
+    /// Header of a TCP segment, mutable.
     #[inline]
     pub const fn tcp_mut(&mut self) -> TcpMut<'_> {
         debug_assert!(matches!(self.kind(), Kind::Tcp));
@@ -315,7 +314,7 @@ impl Packet {
         }
     }
 
-    /// The sequence number after this segment: payload, and one each for SYN and FIN.
+    /// The next sequence number after this segment: payload, and one each for SYN and FIN.
     #[inline]
     pub const fn seq_end(&self) -> u64 {
         let marks = self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64;
@@ -323,21 +322,21 @@ impl Packet {
     }
 
     /// Appends the SACK block `start..end` unless the options are full, as on the wire. The header grows by
-    /// eight bytes per block, plus two bytes of padding and two of option header. An option uses the space of
-    /// the last blocks.
+    /// eight bytes per block, plus two bytes of padding and two of option header. An option occupies the
+    /// space of the last blocks.
     #[inline]
     pub fn push_sack(&mut self, start: u64, end: u64) {
         let n = usize::from(self.layout.blocks());
         if n + usize::from(self.layout.slots()) >= MAX_SACK_BLOCKS {
             return;
         }
-        // Only the low 32 bits are kept, as on the wire.
+        // Keep only the low 32 bits, as on the wire.
         (self.words[SLOT_WORDS * n], self.words[SLOT_WORDS * n + 1]) = (start as u32, end as u32);
         self.layout = self.layout.with_blocks(n as u8 + 1);
         self.header = self.header.saturating_add(if n == 0 { 12 } else { 8 });
     }
 
-    /// The SACK blocks, widened to 64 bits around the acknowledgement number.
+    /// SACK blocks, widened to 64 bits around the acknowledgement number.
     #[inline]
     pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let ack = self.longs[1];
@@ -373,8 +372,8 @@ impl Packet {
         })
     }
 
-    /// Sets or removes the option of a segment and adjusts the header length. The option replaces SACK blocks
-    /// in its place.
+    /// Sets or removes the option of a segment and adjusts the header length. The option displaces SACK
+    /// blocks if necessary.
     pub fn set_option(&mut self, option: Option<RawOption>) {
         debug_assert_eq!(self.kind(), Kind::Tcp);
         let (tag, used, length) = option.map_or((0, 0, 0), |option| (option.tag, option.used, option.length));
@@ -396,7 +395,7 @@ impl Packet {
     }
 }
 
-/// The timestamp-option value of a time: microseconds modulo 2^32.
+/// Timestamp-option value of a time: microseconds modulo 2^32.
 #[inline]
 pub const fn timestamp(now: Nanos) -> u32 {
     (now.as_nanos() / 1_000) as u32

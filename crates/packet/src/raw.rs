@@ -5,9 +5,9 @@ use std::fmt;
 /// Eight bytes of a TCP option.
 pub type Slot = (u32, u32);
 
-/// A TCP option as the packet stores it: a tag, up to two slots of eight bytes, and its length on the wire.
-/// Only its writer and reader interpret it. All options share one number space of tags, as TCP option kinds
-/// do.
+/// A TCP option as stored in the packet: a tag, up to two slots of eight bytes, and its length on the wire.
+/// Only its writer and reader interpret it. All options share one number space of tags, like TCP option
+/// kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawOption {
     pub(crate) tag: u8,
@@ -17,9 +17,9 @@ pub struct RawOption {
 }
 
 impl RawOption {
-    /// The highest tag; the lowest is 1.
+    /// Highest tag; the lowest is 1.
     pub const MAX_TAG: u8 = 13;
-    /// The longest option in bytes.
+    /// Maximum length of an option in bytes.
     pub const MAX_BYTES: u16 = 28;
 
     /// An option of `wire_bytes` bytes on the wire.
@@ -40,26 +40,26 @@ impl RawOption {
         Self { tag, used, length: wire_bytes as u8, slots }
     }
 
-    /// The tag that identifies the option.
+    /// Tag of the option.
     #[inline]
     pub const fn tag(&self) -> u8 {
         self.tag
     }
 
-    /// Its slots; unused slots may hold any value.
+    /// Its slots; unused slots are arbitrary.
     #[inline]
     pub const fn slots(&self) -> [Slot; 2] {
         self.slots
     }
 
-    /// The length on the wire, in bytes.
+    /// Length on the wire, in bytes.
     #[inline]
     pub const fn wire_bytes(&self) -> u16 {
         self.length as u16
     }
 }
 
-/// The bytes of a control message.
+/// Bytes of a control message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ControlMessage {
     pub(crate) bytes: [u8; Self::MAX_BYTES],
@@ -67,7 +67,7 @@ pub struct ControlMessage {
 }
 
 impl ControlMessage {
-    /// The longest message in bytes.
+    /// Maximum length of a message in bytes.
     pub const MAX_BYTES: usize = 40;
 
     /// A message with these bytes.
@@ -86,7 +86,7 @@ impl ControlMessage {
         &self.bytes[..self.len()]
     }
 
-    /// The number of bytes.
+    /// Number of bytes.
     pub const fn len(&self) -> usize {
         self.len as usize
     }

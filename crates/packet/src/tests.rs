@@ -6,7 +6,7 @@ use super::*;
 const SHORT: RawOption = RawOption::new(1, 12, &[(7, 8)]);
 const LONG: RawOption = RawOption::new(RawOption::MAX_TAG, 20, &[(1, 2), (3, u32::MAX)]);
 
-/// A packet takes one cache line, also inside an `Option`.
+/// A packet occupies one cache line, even inside an `Option`.
 #[test]
 fn packet_takes_one_cache_line() {
     assert_eq!((size_of::<Packet>(), align_of::<Packet>()), (64, 64));
@@ -48,7 +48,7 @@ fn option_takes_place_of_last_sack_blocks() {
     }
     // Two blocks fit beside one slot.
     assert_eq!(packet.sack_blocks().collect::<Vec<_>>(), [(1, 501), (1001, 1501)]);
-    let kept = packet.option().expect("it is still there");
+    let kept = packet.option().expect("the option remains");
     assert_eq!((kept.tag(), kept.wire_bytes(), kept.slots()[0]), (1, 12, (7, 8)));
     assert_eq!(packet.size(), Bytes::new(52 + 12 + 20));
     packet.set_option(Some(LONG));
@@ -69,7 +69,7 @@ fn option_without_slots_leaves_room_for_blocks() {
     assert_eq!(packet.header, 52 + 12 + 8 + 8);
 }
 
-/// A control message keeps its bytes, and any packet its path.
+/// A control message preserves its bytes, and any packet its path.
 #[test]
 fn control_message_keeps_bytes_and_path() {
     let bytes: Vec<u8> = (1..=ControlMessage::MAX_BYTES as u8).collect();
@@ -95,7 +95,7 @@ fn control_message_keeps_bytes_and_path() {
     assert!(packet.path() == 0 && packet.has_option() && packet.has_sack());
 }
 
-/// ECN, path and kind share a byte and do not disturb each other.
+/// ECN, path and kind share a byte without interference.
 #[test]
 fn ecn_path_and_kind_are_independent() {
     let datagram = Packet::datagram(1, Dccp { seq: 9, handle: 5 });
@@ -116,7 +116,7 @@ fn ecn_path_and_kind_are_independent() {
     assert_eq!(datagram.dccp(), Dccp { seq: 9, handle: 5 });
 }
 
-/// The digest mixes the numbers of every kind in the way that recorded event hashes require.
+/// The digest mixes the numbers of every kind as in the recorded event hashes.
 #[test]
 fn digest_mixes_the_numbers_of_every_kind() {
     let mut segment = Packet::new(0);

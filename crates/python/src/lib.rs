@@ -31,12 +31,12 @@ create_exception!(
 );
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
 
-/// A run looks whether it is cancelled this often in virtual time …
+/// Cancellation checks per run in virtual time.
 const SLICES: u64 = 400;
-/// … and after so many events, a small part of a second, since a slice of a large run may take long.
+/// Maximum events between cancellation checks, because a slice of a large run may take long.
 const SLICE_EVENTS: u64 = 250_000;
 
-/// Progress of a run, and the means to cancel it, shared between threads.
+/// Progress and cancellation of a run, shared between threads.
 #[pyclass(frozen)]
 #[derive(Default)]
 pub(crate) struct Handle {
@@ -45,9 +45,9 @@ pub(crate) struct Handle {
 
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// How often it was asked for.
+    /// Number of cancellation requests.
     cancelled: AtomicU32,
-    /// Share of the virtual time that has passed, as the bits of an `f64`.
+    /// Fraction of the virtual time elapsed, as the bits of an `f64`.
     progress: AtomicU64,
 }
 
@@ -58,12 +58,12 @@ impl Handle {
         Self::default()
     }
 
-    /// Share of the virtual time that has passed, 0 to 1.
+    /// Fraction of the virtual time elapsed, 0 to 1.
     fn progress(&self) -> f64 {
         f64::from_bits(self.shared.progress.load(Ordering::Relaxed))
     }
 
-    /// Makes the run raise `Cancelled` soon. Connections on sockets are closed, and the second time aborted.
+    /// Makes the run raise `Cancelled` soon. Closes connections on sockets; a second call aborts them.
     fn cancel(&self) {
         self.shared.cancelled.fetch_add(1, Ordering::Relaxed);
     }
@@ -147,7 +147,7 @@ pub(crate) fn refuse(py: Python<'_>, error: &Refusal) -> PyErr {
     raised
 }
 
-/// The files that a scenario names, relative to its folder; without one, to the current folder.
+/// Files named in a scenario, relative to its folder or else to the current folder.
 struct Folder<'a>(Option<&'a Path>);
 
 impl Files for Folder<'_> {
@@ -157,7 +157,7 @@ impl Files for Folder<'_> {
     }
 }
 
-/// Checks a scenario and expands its sweep: one JSON object per run.
+/// Checks a scenario and expands its sweep into one JSON object per run.
 #[pyfunction]
 #[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
 fn plan(
@@ -175,7 +175,7 @@ fn plan(
     runs.into_iter().map(out).collect()
 }
 
-/// The radio path that a table of keys asks for, as under `radio` in a scenario: the texts of its capacity, loss and delay
+/// Radio path of a table with the keys of `radio` in a scenario: the texts of its capacity, loss and delay
 /// traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
@@ -184,7 +184,7 @@ fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, St
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
-/// Runs the event loop in slices; `None` if it ended early, because it was cancelled or `stuck` says that its observer is.
+/// Runs the event loop in slices; `None` if cancelled or if `stuck` returns `true` for the observer.
 fn drive<O: Observer>(
     plan: Plan,
     observer: O,
@@ -193,7 +193,7 @@ fn drive<O: Observer>(
 ) -> Option<RunResult> {
     let duration = plan.duration;
     let mut engine = Engine::observed(plan, observer);
-    // The wall clock is for the report only; nothing in the run sees it.
+    // The wall clock serves only the report; the run does not depend on it.
     #[allow(clippy::disallowed_methods)]
     let started = std::time::Instant::now();
     let slice = Nanos::from_nanos(duration.as_nanos().div_ceil(SLICES));
@@ -222,7 +222,7 @@ fn drive<O: Observer>(
     Some(result)
 }
 
-/// As [`drive`]; records into files in a folder, if one is given.
+/// Like [`drive`]; also records into files in `folder`, if given.
 fn record(plan: Plan, folder: Option<&Path>, shared: Option<&Shared>) -> std::io::Result<Option<RunResult>> {
     let Some(folder) = folder else { return Ok(drive(plan, (), shared, |()| false)) };
     let mut recorder = Recorder::new(&plan.trace, folder)?;
@@ -233,8 +233,8 @@ fn record(plan: Plan, folder: Option<&Path>, shared: Option<&Shared>) -> std::io
     Ok(result)
 }
 
-/// Runs one planned run to its end, without the GIL, and returns its result as JSON. With `trace_dir`, what the scenario's
-/// `[trace]` asks for is written there as Arrow streams.
+/// Runs one planned run to its end without the GIL; returns its result as JSON. With `trace_dir`, writes the
+/// trace configured by the scenario's `[trace]` there as Arrow streams.
 #[pyfunction]
 #[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None))]
 fn run(
@@ -259,7 +259,7 @@ fn run(
     }
 }
 
-/// The cases of the benchmark, as a JSON list of name, description and scenario text.
+/// Benchmark cases, as a JSON list of name, description and scenario text.
 #[pyfunction]
 fn bench_cases() -> String {
     let cases = CASES.iter();
@@ -269,7 +269,7 @@ fn bench_cases() -> String {
     .to_string()
 }
 
-/// Runs one case of the benchmark `repeats` times: medians over the event loop alone, as JSON.
+/// Runs one benchmark case `repeats` times; the JSON has medians over the event loop alone.
 #[pyfunction(name = "bench")]
 fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
     let case = cases::find(name).map_err(PyValueError::new_err)?;
@@ -277,8 +277,9 @@ fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
     row.map(|row| row.to_string()).map_err(|error| refuse(py, &error))
 }
 
-/// What an acknowledgement costs each scheme, or those named: medians over `repeats` rounds, in each of which every scheme
-/// has its turn, and the median of the ratios to the first of the registry, which has its turn too. As a JSON list.
+/// Cost of an acknowledgement to each scheme (all, or those named), as a JSON list: medians over `repeats`
+/// rounds, in each of which every scheme takes a turn, and the median ratio to the first registered scheme,
+/// which always takes part.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
 fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
@@ -286,9 +287,9 @@ fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult
     rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
-/// What each router, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
-/// rounds, in each of which every router and a link without one has its turn, and the median of the ratios to that link.
-/// As a JSON list.
+/// Cost of each router algorithm (all, or those named) to its link by number of flows, as a JSON list:
+/// medians over `repeats` rounds, in each of which every algorithm and a link without one take a turn, and
+/// the median ratio to that link.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
 fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
@@ -296,7 +297,7 @@ fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult
     rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
-/// The scheme that datagrams have where none is stated.
+/// The default scheme of datagrams.
 #[pyfunction]
 fn datagram_scheme() -> &'static str {
     narrows_dccp::Config::default().scheme.info.name

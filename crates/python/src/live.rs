@@ -1,4 +1,4 @@
-//! DCCP on sockets: conversions, and what the caller is told.
+//! DCCP on sockets: conversions and reports to the caller.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,23 +18,23 @@ use crate::{Handle, Shared, refuse};
 
 create_exception!(_engine, LiveFailed, PyException, "A connection on sockets failed; the message says how.");
 
-struct Teller {
+struct Callback {
     shared: Arc<Shared>,
-    tell: Py<PyAny>,
+    on_event: Py<PyAny>,
 }
 
-impl Teller {
-    fn tell(&self, kind: &str, what: &impl Serialize) {
-        let text = serde_json::to_string(what).unwrap_or_default();
+impl Callback {
+    fn report(&self, kind: &str, value: &impl Serialize) {
+        let text = serde_json::to_string(value).unwrap_or_default();
         Python::attach(|py| {
-            if let Err(error) = self.tell.call1(py, (kind, text)) {
+            if let Err(error) = self.on_event.call1(py, (kind, text)) {
                 error.write_unraisable(py, None);
             }
         });
     }
 }
 
-impl Caller for Teller {
+impl Caller for Callback {
     fn stop(&self) -> Stop {
         match self.shared.cancelled.load(Ordering::Relaxed) {
             0 => Stop::No,
@@ -44,27 +44,27 @@ impl Caller for Teller {
     }
 
     fn listening(&self, at: SocketAddr) {
-        self.tell("listening", &at);
+        self.report("listening", &at);
     }
 
     fn progress(&self, report: &Report) {
-        self.tell("progress", report);
+        self.report("progress", report);
     }
 
     fn ended(&self, report: &Report) {
-        self.tell("ended", report);
+        self.report("ended", report);
     }
 }
 
-/// The schemes that are made for datagrams, as a JSON list: those whose cost is measured where none is named.
+/// The schemes made for datagrams, as a JSON list; the default of the datagram benchmark.
 #[pyfunction]
 pub fn datagram_schemes() -> String {
     serde_json::Value::from_iter(pair::schemes().map(|entry| entry.info.name)).to_string()
 }
 
-/// What datagrams cost in wall time, as JSON: how many of how many bytes arrived, in how long. `path` is `memory`, the protocol of
-/// both ends alone, or `loopback`, two sockets and two threads. Without a scheme it is plain UDP over loopback, in `batches` or
-/// one packet per call, in one thread.
+/// Cost of datagrams in wall time, as JSON: number and size of the datagrams received, and the time. `path`
+/// is `memory` (the protocol of both ends alone) or `loopback` (two sockets and two threads). Without a
+/// scheme it measures plain UDP over loopback on one thread, in `batches` or in `calls` of one packet each.
 #[pyfunction]
 #[pyo3(signature = (scheme, path, duration_s))]
 pub fn bench_datagrams(
@@ -73,13 +73,13 @@ pub fn bench_datagrams(
     path: &str,
     duration_s: f64,
 ) -> PyResult<String> {
-    let wrong = |what: String| PyValueError::new_err(what);
+    let wrong = PyValueError::new_err::<String>;
     let duration = Duration::try_from_secs_f64(duration_s).map_err(|error| wrong(error.to_string()))?;
     let entry = scheme
         .map(|name| schemes::find(name).ok_or_else(|| wrong(format!("there is no scheme `{name}`"))))
         .transpose()?;
     let failed = |error: LiveError| LiveFailed::new_err(error.to_string());
-    let stuck = || LiveFailed::new_err("the connection in memory stands still");
+    let stuck = || LiveFailed::new_err("the connection in memory stalled");
     let measured = py.detach(|| match (entry, path) {
         (Some(entry), "memory") => datagrams::memory(entry, duration).ok_or_else(stuck),
         (Some(entry), "loopback") => datagrams::loopback(entry, duration).map_err(failed),
@@ -91,11 +91,12 @@ pub fn bench_datagrams(
     Ok(measured.row().to_string())
 }
 
-/// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. `text` has the keys of one flow, as under `[[flows]]` in a
-/// scenario: scheme, params, size, app and dccp. `tell` is called with `listening` and an address, with `progress` once a second and
-/// with `ended` for each connection, and a report; JSON.
+/// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. `text` has the keys of one flow,
+/// as under `[[flows]]` in a scenario: scheme, params, size, app and dccp. `on_event` is called with an event
+/// name and JSON: `listening` with an address, `progress` once a second and `ended` once per connection with
+/// a report.
 #[pyfunction]
-#[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, connections, capture, handle, tell))]
+#[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, connections, capture, handle, on_event))]
 pub fn live(
     py: Python<'_>,
     text: &str,
@@ -107,10 +108,10 @@ pub fn live(
     connections: usize,
     capture: Option<PathBuf>,
     handle: &Handle,
-    tell: Py<PyAny>,
+    on_event: Py<PyAny>,
 ) -> PyResult<()> {
     let flow = narrows_scenario::datagram_flow("command line", text).map_err(|error| refuse(py, &error))?;
-    let wrong = |what: &str| PyValueError::new_err(what.to_owned());
+    let wrong = |reason: &str| PyValueError::new_err(reason.to_owned());
     let seconds = |value| Duration::try_from_secs_f64(value).map_err(|error| wrong(&error.to_string()));
     let settings = Settings {
         queue: flow.queue,
@@ -123,12 +124,12 @@ pub fn live(
         connections,
         capture,
     };
-    let teller = Teller { shared: Arc::clone(&handle.shared), tell };
+    let callback = Callback { shared: Arc::clone(&handle.shared), on_event };
     let done = py.detach(|| {
         if sender {
-            narrows_live::send(&settings, &teller).map(|_| ())
+            narrows_live::send(&settings, &callback).map(|_| ())
         } else {
-            narrows_live::receive(&settings, &teller).map(|_| ())
+            narrows_live::receive(&settings, &callback).map(|_| ())
         }
     });
     done.map_err(|error: LiveError| LiveFailed::new_err(error.to_string()))

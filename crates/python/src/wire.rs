@@ -1,4 +1,4 @@
-//! The JSON that crosses the border to Python.
+//! JSON exchanged with Python.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use narrows_scenario::{Run, Scenario, Warning};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Swept keys with their values, a JSON object whose order is kept.
+/// Swept keys with their values, an ordered JSON object.
 #[derive(Clone, Debug, Default)]
 pub struct Point(pub Vec<(String, String)>);
 
@@ -37,18 +37,17 @@ impl<'de> Deserialize<'de> for Point {
     }
 }
 
-/// One planned run.
+/// A planned run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Planned {
     pub point: Point,
     pub seed: u64,
     pub id: String,
     pub scenario: Scenario,
-    /// Entries under `[[flows]]`; counts and arrivals are not multiplied out.
+    /// Entries under `[[flows]]`, without multiplication by counts and arrivals.
     pub flows: usize,
-    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Warning>,
+    pub warnings: Vec<Warning>,
 }
 
 impl From<Run> for Planned {
@@ -59,12 +58,12 @@ impl From<Run> for Planned {
             id: run.id,
             flows: run.scenario.flows.len(),
             scenario: run.scenario,
-            notes: run.warnings,
+            warnings: run.warnings,
         }
     }
 }
 
-/// One result.
+/// A result.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
     #[serde(flatten)]

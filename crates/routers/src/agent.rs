@@ -15,13 +15,13 @@ use crate::{AnyRouter, FiveTuple, Outgoing, Port, RouterEntry, RouterFrame, Rout
 pub struct RouterConfig {
     /// The algorithm.
     pub entry: &'static RouterEntry,
-    /// The values of its parameters, already checked.
+    /// Checked parameter values.
     pub params: Params,
-    /// The time at which it fails and stops acting; [`Nanos::MAX`]: never.
+    /// Time of its failure, after which it no longer acts; [`Nanos::MAX`]: never.
     pub dies: Nanos,
     /// The 5-tuples of flows, by flow number.
     pub flows: Arc<[FiveTuple]>,
-    /// The text that it learned in earlier runs.
+    /// Text learned in earlier runs.
     pub learned: Option<Arc<str>>,
 }
 
@@ -31,7 +31,7 @@ impl RouterConfig {
         Self { entry, params, dies: Nanos::MAX, flows: Arc::new([]), learned: None }
     }
 
-    /// Its inputs on a link of this capacity.
+    /// Inputs of the algorithm on a link of this capacity.
     fn setup(&self, capacity: Rate) -> RouterSetup {
         RouterSetup {
             capacity,
@@ -46,17 +46,17 @@ impl RouterConfig {
 #[derive(Clone, Debug)]
 pub struct PortAgent {
     router: AnyRouter,
-    /// The algorithm chose the queue discipline.
+    /// The queue discipline is the algorithm's own.
     own: bool,
     next_wake: Nanos,
-    /// The time at which it stops acting.
+    /// Time of failure.
     dies: Nanos,
     outbox: Vec<Outgoing>,
-    /// The number of messages already taken.
+    /// Number of messages already taken.
     taken: usize,
 }
 
-/// A link with an optional router algorithm at its port; `random` is its own stream. The algorithm may
+/// A link with an optional router algorithm at its port. `random` is the link's own stream. The algorithm may
 /// replace a drop-tail queue by its own.
 pub fn link<F: RouterFrame>(
     config: &LinkConfig,
@@ -83,7 +83,7 @@ impl PortAgent {
         &self.router
     }
 
-    /// The next message that it sent, oldest first; `None` if there is none.
+    /// Next message of the algorithm, oldest first; `None` if there is none.
     fn take_outgoing(&mut self) -> Option<Outgoing> {
         let next = self.outbox.get(self.taken).copied();
         self.taken += 1;
@@ -152,7 +152,7 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
         self.next_wake
     }
 
-    /// Runs all wakes that are due.
+    /// Runs all due wakes.
     fn on_wake(&mut self, port: &mut LinkPort<'_>) {
         while self.next_wake <= port.now {
             let at = self.next_wake;
@@ -161,7 +161,7 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
                 break;
             }
             self.call(at, port, AnyRouter::on_wake);
-            // Time advances, whatever wake the algorithm requests.
+            // Time advances whatever wake the algorithm requests.
             self.read_wake(at);
         }
     }
@@ -171,13 +171,13 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
 pub trait RouterLink<F> {
     /// The router algorithm at its port.
     fn router(&self) -> Option<&AnyRouter>;
-    /// The next message that its router algorithm sent, oldest first; `None` if there is none. Call it until
-    /// then after every offer not answered by a departure, every service, and the two calls below.
+    /// Next message of its router algorithm, oldest first. Call it until `None` after every service, every
+    /// offer not answered by a departure, and the two calls below.
     fn take_outgoing(&mut self) -> Option<Outgoing>;
-    /// A packet on its way back to a sender passes the node before the link. Run the services due by `now`
+    /// Passes a packet on its way back to a sender to the node before the link. Run the services due by `now`
     /// first.
     fn on_return(&mut self, now: Nanos, frame: &mut F);
-    /// A signal for its router algorithm. Run the services due by `now` first.
+    /// Passes a signal to the router algorithm. Run the services due by `now` first.
     fn on_signal(&mut self, now: Nanos, signal: &Signal);
 }
 

@@ -1,14 +1,15 @@
 //! # BRF: the bottleneck switch divides its bandwidth
 //!
-//! The switch keeps a table of a port's flows, entered by their SYN. Each flow that offers to obey gets a share, which
-//! the switch writes into its ACKs once per round trip. CUBIC and all other flows share a class of their own, in
-//! proportion to their number. UDP is policed. A new flow starts with the rate that flows of its kind have used. Then
-//! the switch measures rates, and gives the bandwidth that one application leaves unused to the others.
+//! The switch tracks a port's flows from their SYN in a table. Each flow that offers to obey gets a share,
+//! which the switch writes into its ACKs once per round trip. CUBIC and all other flows share a class of
+//! their own, in proportion to their number. UDP is policed. A new flow starts with the rate that flows of
+//! its kind have used. Then the switch measures rates, and redistributes the bandwidth that one application
+//! leaves unused.
 //!
 //! ## Control law
 //! Rates in bytes per second on the wire. C: link capacity; N: numbers of flows; BW_i: the share of flow i.
 //!
-//! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is
+//! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), deducted while there is
 //!   UDP.
 //! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple,
 //!   else for the service, else between the networks, else for all; with nothing learned, or without `prediction`, the
@@ -40,8 +41,8 @@
 //! share goes to others, and the flow joins as a new one when it sends again. FIN: the share is free at once; the entry
 //! stays until the receiver's FIN, for retransmissions.
 //!
-//! If a flow sends but none of its ACKs is seen, these take another path: its share is announced to the other switches
-//! once per Δt, and the switch that sees its ACKs writes it into the next one.
+//! If a flow sends but none of its ACKs is seen, these take another path: the switch announces its share to
+//! the other switches once per Δt, and the switch on the path of the ACKs writes it into the next one.
 //!
 //! ## Layers
 //! On a hierarchical token bucket (its default queue) the BRF class has three leaves, in this order of priority: mice
@@ -61,43 +62,45 @@
 //!    less makes no difference. A new flow is measured from the next allocation on.
 //! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within
 //!    `beta`.
-//! 3. In (11), unlimited flows count with their whole share, limited flows with their measured rate: a share just
-//!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
+//! 3. In (11), unlimited flows count with their whole share, limited flows with their measured rate: a share
+//!    just raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all
+//!    equations.
 //! 4. `alpha · beta` is above 1 by default. With 0.95 and 1.05, both in the paper's ranges, a limited flow that gets
 //!    `beta` times its rate would count as unlimited in the next period, and as limited again in the one after. For the
 //!    same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as unlimited.
-//! 5. (16) asks for the queue of the BRF flows, not for that of CUBIC beside them. Where the port has classes, q is the
-//!    backlog of the BRF class, not the controller's count.
+//! 5. (16) uses the queue of the BRF flows, not that of CUBIC beside them. Where the port has classes, q is
+//!    the backlog of the BRF class, not the controller's count.
 //! 6. Where ACKs already carry another switch's share, this switch compares its own with every such share, and writes
 //!    into other ACKs only after two round trips without one. If each switch wrote in its own turn, a sender would read
 //!    all shares in turn, not the lowest.
 //! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow already has its
 //!    share at the SYN-ACK if at most `HALF_OPEN` or half of the flows are in this state. At most half of the table is
 //!    for half-open flows. Every refusal is counted.
-//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last one. Otherwise
-//!    flows learn of a new flow up to a round trip after it has begun to send, and the queue takes the excess.
-//!    `urgent = false` restores the paper's once per round trip.
+//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last one.
+//!    Otherwise flows react to a new flow up to a round trip after its first packet, and the queue takes the
+//!    excess. `urgent = false` restores the paper's once per round trip.
 //! 9. ACKs of data in the other direction also cross the port: their measured rate, times `beta`, is deducted from C.
 //! 10. Flows that are silent for a while have no share. The paper keeps them until they end or are idle. N counts flows
 //!     that send, in both classes.
 //! 11. All flows get equal parts, beyond their shares, of what (14) leaves unclaimed (`Shares::begin`). A flow limited
 //!     by another port looks application-limited here; with `beta` times its rate from each of two ports, measured in
 //!     turn, it would stay where a momentary cut had put it, at the floor, on idle links.
-//! 12. A cut lasts long enough for two packets of every flow; otherwise it would be over before the flows learn of it.
-//!     Where the floor exceeds half of an equal share, the cut goes down to that half, or many flows would never let a
-//!     queue drain.
+//! 12. A cut lasts long enough for two packets of every flow, so that each flow receives it. Where the floor
+//! exceeds half of an equal share, the cut goes down to that half, or many flows would never let a queue
+//! drain.
 //! 13. Untracked flows (the table was full, or they predate it) count as one of the others in (8) while two of their
 //!     packets come within 2 s, so a host that fills the table cannot starve them.
 //!
 //! ## Known weaknesses
-//! BRF needs to know its capacity. For a link that follows a trace it takes the mean, and a link that carries less
-//! builds a queue. With `follow`, which is ours, it measures departures while packets wait, and tries a quarter more
-//! per period while none do. The shares add up to the whole capacity, so a queue, once formed, stays until the
-//! controller sees it, or is cut for at once with `drain`, which is ours. A sender whose packets are lost before the
-//! switch beyond 1 − `alpha` looks application-limited, and gets less and less. The average of a kind of flows reflects
-//! the load of their time: a flow that could use a free link starts lower than without prediction. A flow's RTT is that
-//! of its handshake: on a path that becomes longer, the control interval stays the same. A flow that moves to a layer
-//! of higher priority may overtake its own packets that wait in the other.
+//! BRF needs to know its capacity. For a link that follows a trace it takes the mean, and a link that carries
+//! less builds a queue. With `follow`, our extension, it measures departures while packets wait, and probes a
+//! quarter higher per period while none do. The shares add up to the whole capacity, so a queue, once formed,
+//! stays until the controller detects it, or until `drain`, also our extension, cuts for it at once. A sender
+//! that loses more than 1 − `alpha` of its packets before the switch looks application-limited, and its share
+//! keeps shrinking. The average of a kind of flows reflects the load at that time: a flow that could use a
+//! free link starts lower than without prediction. A flow's RTT is that of its handshake: on a path that
+//! becomes longer, the control interval stays the same. A flow that moves to a layer of higher priority may
+//! overtake its own packets that wait in the other.
 
 mod allocate;
 mod code;
@@ -132,26 +135,26 @@ use crate::{
     TelemetrySink,
 };
 
-/// Classes of the queue: the BRF class and its leaves, then the two others.
+/// Classes of the queue: the BRF class, the first of its leaves, and the two other classes.
 const BRF: u8 = 0;
 const FIRST_LAYER: u8 = 1;
 const OTHERS: u8 = 4;
 const UDP: u8 = 5;
 
-/// The number of half-open flows that may have a share, or the number of established flows if that is more.
+/// Half-open flows that may have a share; the number of established flows if that is more.
 const HALF_OPEN: usize = 8;
-/// How long a half-open flow keeps a share, and how long its entry in the table.
+/// Time for which a half-open flow keeps its share, and its entry in the table.
 const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
-/// UDP gets no share after a silence of this length.
+/// Silence after which UDP gets no share.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
-/// Untracked flows count as one of the others until a silence of this length.
+/// Silence after which untracked flows do not count as one of the others.
 const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
 /// Bounds of Δt, and its value while no RTT is known.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
 const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
-/// The number of averages that each grain of the model keeps.
+/// Maximum number of averages per grain of the model.
 const LEARNED_LIMIT: usize = 4096;
 
 /// Event counters, for telemetry.
@@ -168,7 +171,7 @@ struct Counts {
 /// The router algorithm of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
-    /// The capacity of the link, as stated and as estimated now.
+    /// Link capacity, as stated and as currently estimated.
     nominal: f64,
     capacity: f64,
     udp_share: f64,
@@ -187,17 +190,17 @@ pub struct Brf {
     state: State,
     shares: Shares,
     table: FlowTable<Flow>,
-    /// Shares that other switches announced, by flow.
+    /// Shares announced by other switches, by flow.
     reservations: FlowTable<RemoteReservation>,
     tuples: Arc<[FiveTuple]>,
     learned: Learned,
-    /// The number of half-open flows by class, and of those that have a share.
+    /// Number of half-open flows by class, and of those with a share.
     half_open: [usize; 2],
     reserved: usize,
-    /// The number of flows outside the BRF class that send.
+    /// Number of sending flows outside the BRF class.
     others: usize,
     udp_seen: Option<Nanos>,
-    /// When the last packet of an untracked flow arrived, and whether these flows count.
+    /// Arrival of the last packet of an untracked flow, and whether such flows count.
     untracked_seen: Option<Nanos>,
     untracked: bool,
     classes: Classes,
@@ -211,8 +214,7 @@ pub struct Brf {
     /// Σ measured.
     load: f64,
     departures: Departures,
-    /// Bytes of ACKs of data in the other direction since the last allocation, and the rate reserved for
-    /// them.
+    /// Bytes of reverse-direction ACKs since the last allocation, and the rate reserved for them.
     acks: u64,
     acks_since: Nanos,
     acks_rate: f64,
@@ -227,17 +229,16 @@ impl Router for Brf {
         summary: "BRF: a measured share per flow, divided anew every round trip, written into ACKs",
         provenance: Provenance::Verified,
         params: &[
-            Param::number(
+            Param::ratio(
                 "alpha",
                 0.95,
                 (0.5, 1.0),
-                "",
                 "share utilisation below which a flow is application-limited",
             ),
-            Param::number("beta", 1.10, (1.0, 2.0), "", "share of such a flow, as a multiple of its usage"),
+            Param::ratio("beta", 1.10, (1.0, 2.0), "share of such a flow, as a multiple of its usage"),
             Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "time to drain a queue, in longest RTTs"),
-            Param::number("utilization", 0.98, (0.5, 1.0), "", "part of a loaded link that rates are cut to"),
-            Param::number("udp_share", 0.05, (0.0, 0.5), "", "share of UDP while there is any"),
+            Param::ratio("utilization", 0.98, (0.5, 1.0), "part of a loaded link that rates are cut to"),
+            Param::ratio("udp_share", 0.05, (0.0, 0.5), "share of UDP while there is any"),
             Param::number(
                 "floor",
                 0.5,
@@ -299,7 +300,7 @@ impl Router for Brf {
             size,
             state: State::default(),
             shares: Shares::new(number("floor") * 125_000.0),
-            // It is never full, so it evicts no flow by itself.
+            // Its size is checked before each insertion, so it evicts no flow itself.
             table: FlowTable::new(size, Nanos::MAX),
             reservations: FlowTable::new(size, HANDSHAKE_ENTRY),
             tuples: Arc::clone(&setup.flows),
@@ -343,7 +344,7 @@ impl Router for Brf {
             class("others", None, all, 2),
             HtbClass { policed: true, ceil: Some(udp), ..class("udp", None, udp, 2) },
         ];
-        // The tree is valid, so this never fails.
+        // The tree is valid by construction.
         config::Htb::new(classes, OTHERS).ok().map(|htb| config::Queue::Htb(Arc::new(htb)))
     }
 
@@ -355,7 +356,7 @@ impl Router for Brf {
         let class = if syn.rate_header() == RateHeader::BrfOffer { Class::Brf } else { Class::Other };
         if let Some(known) = self.table.get(now, id) {
             if !known.closed {
-                // Repeated or forged: an established flow stays. Of several SYNs assume that the last is
+                // Repeated or forged SYN: an established flow stays. Assume that the last of several SYNs is
                 // answered.
                 if !known.established {
                     known.opened = now;
@@ -383,7 +384,7 @@ impl Router for Brf {
         if let Some(mut flow) = self.table.remove(fin.flow()) {
             self.half_open[flow.class as usize] -= usize::from(!flow.established);
             self.retire(port, fin.flow(), &mut flow);
-            // Retransmissions after it still belong to its queue.
+            // Retransmissions after the FIN still belong to its queue.
             (flow.closed, flow.established) = (true, true);
             self.table.insert(port.now, fin.flow(), flow);
         }
@@ -392,7 +393,7 @@ impl Router for Brf {
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let id = packet.flow();
         if packet.is_reverse() || packet.is_message() {
-            // ACKs of flows in the other direction, and messages: small, and other nodes wait for them.
+            // ACKs of flows in the other direction, and messages: small and urgent for other nodes.
             self.write_remote(port.now, packet);
             self.acks += packet.size().as_u64();
             port.steer(FIRST_LAYER);
@@ -463,7 +464,7 @@ impl Router for Brf {
     }
 
     fn learned(&self) -> Option<String> {
-        // Open flows have not been taught yet.
+        // Open flows have not yet contributed.
         let mut learned = self.learned.clone();
         for (id, flow) in self.table.clone().iter_mut() {
             if let (Class::Brf, Some(tuple), Some(rate)) =

@@ -6,22 +6,22 @@ use narrows_units::{Bytes, Nanos};
 
 use crate::Congestion;
 
-/// The configuration of a controller.
+/// Configuration of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// The polling interval of a port.
+    /// Polling interval of a port.
     pub poll: Nanos,
-    /// The one-way delay of messages between controller and switch.
+    /// One-way delay of messages between controller and switch.
     pub delay: Nanos,
-    /// α of equation 5: a link used beyond this share is congested.
+    /// α of equation 5: utilisation above which a link is congested.
     pub utilization: f64,
-    /// β of equation 6: a queue filled beyond this share is congested.
+    /// β of equation 6: fill level above which a queue is congested.
     pub queue: f64,
 }
 
 impl Default for Config {
-    /// The paper's thresholds. It states no times: one poll per second and 10 ms are typical of an OpenFlow
-    /// controller in the same region.
+    /// The paper's thresholds. The paper gives no times: one poll per second and 10 ms are typical of an
+    /// OpenFlow controller in the same region.
     fn default() -> Self {
         Self { poll: Nanos::from_secs(1), delay: Nanos::from_millis(10), utilization: 0.98, queue: 0.1 }
     }
@@ -31,7 +31,7 @@ impl Default for Config {
 #[derive(Clone, Debug)]
 pub struct Controller {
     config: Config,
-    /// The last counters of each port.
+    /// Previous counters of each port.
     last: Vec<Option<(Nanos, Bytes)>>,
 }
 
@@ -46,11 +46,11 @@ impl Controller {
         &self.config
     }
 
-    /// Checks the counters of a port as they were at `read`. A full queue is a stronger sign than a busy
-    /// link, so equation 6 comes first.
+    /// Checks the counters of a port as of `read`. A full queue is a stronger sign than a busy link, so
+    /// equation 6 comes first.
     ///
-    /// Equation 5 counts packets of the greatest size, (S(t) − S(t−Δt)) · MSS · 8 / (BW · Δt); this counts
-    /// bytes, which is the same if all packets are full.
+    /// Equation 5 counts packets of maximum size, (S(t) − S(t−Δt)) · MSS · 8 / (BW · Δt); this counts bytes,
+    /// with the same result for full packets.
     ///
     /// # Panics
     /// If there is no such port.
@@ -94,8 +94,8 @@ mod tests {
         let mut judge = |port, s, sent, waiting| {
             controller.on_statistics(port, Nanos::from_secs(s), &counters(sent, waiting))
         };
-        // The first reading yields no utilisation, but ten packets of a hundred are the threshold, eleven
-        // exceed it.
+        // The first reading gives no utilisation. Ten packets of a hundred are the threshold; eleven exceed
+        // it.
         assert_eq!(judge(0, 0, 0, 10), None);
         assert_eq!(judge(1, 0, 0, 11), Some(Congestion::Queue { packets: 11 }));
         assert_eq!(judge(0, 1, 980_000, 0), None);

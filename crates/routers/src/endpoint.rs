@@ -1,4 +1,4 @@
-//! The endpoints of explicit-rate protocols: the agents that TCP senders carry, and the responders of their receivers.
+//! Endpoints of explicit-rate protocols: agents for TCP senders and responders for receivers.
 
 mod headers;
 mod requester;
@@ -15,23 +15,23 @@ use self::responder::Responder;
 use crate::negotiation::Id;
 use crate::protocol::Explicit;
 
-/// The identity and the wishes of a connection, for networks that negotiate rates. Rates are those of the wire, headers
-/// included.
+/// Identity and rate bounds of a connection in a network that negotiates rates. Rates are those of the wire,
+/// headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegotiationConfig {
-    /// What is sent. Connections that send the same content to the same destination are subflows of one transmission.
+    /// Content ID. Connections with the same content and destination are subflows of one transmission.
     pub content: u32,
-    /// Who gets it.
+    /// Destination ID.
     pub destination: u32,
-    /// Which subflow of the transmission it is.
+    /// Subflow number within the transmission.
     pub subflow: u16,
-    /// How many paths it has through the network.
+    /// Number of its paths through the network.
     pub paths: u8,
-    /// The least rate at which it wants to send.
+    /// Minimum acceptable rate.
     pub min: Rate,
-    /// The highest rate at which the sender can send.
+    /// Maximum rate of the sender.
     pub max: Rate,
-    /// The highest rate that the receiver can take.
+    /// Maximum rate of the receiver.
     pub receive: Rate,
 }
 
@@ -49,14 +49,14 @@ impl NegotiationConfig {
     }
 }
 
-/// How much of a full packet on the wire is payload.
+/// Payload fraction of a full packet on the wire.
 fn payload_share(setup: &RateSetup, protocol: Explicit) -> f64 {
     let header = f64::from(setup.data_header) + f64::from(protocol.header_bytes());
     let payload = f64::from(setup.segment);
     payload / (payload + header)
 }
 
-/// Gives a sender the agent for the protocol of its scheme, if that has one, before it connects.
+/// Attaches the agent for the protocol of the sender's scheme, if any, before it connects.
 pub fn attach_sender(sender: &mut Sender, config: &NegotiationConfig) {
     let Some(protocol) = sender.scheme().rate_protocol().and_then(Explicit::named) else { return };
     let setup = sender.rate_setup();
@@ -67,12 +67,12 @@ pub fn attach_sender(sender: &mut Sender, config: &NegotiationConfig) {
     sender.attach(agent);
 }
 
-/// Gives a receiver the part of the peer of such senders.
+/// Attaches the receiver side of all protocols.
 pub fn attach_receiver(receiver: &mut Receiver, config: &NegotiationConfig) {
     receiver.attach(Box::new(Peer { echo: Echo::default(), responder: Responder::new(config) }));
 }
 
-/// The receiver's part of all protocols.
+/// Receiver side of all protocols.
 #[derive(Clone, Debug)]
 struct Peer {
     echo: Echo,

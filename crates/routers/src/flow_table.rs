@@ -1,4 +1,4 @@
-//! The flow table: per-flow state of a router algorithm, bounded whatever arrives.
+//! The flow table: per-flow state of a router algorithm, bounded under any input.
 
 use narrows_cc::Nanos;
 
@@ -9,15 +9,15 @@ const NONE: u32 = u32::MAX;
 struct FlowEntry<T> {
     flow: u32,
     seen: Nanos,
-    /// Its neighbours in the order of last use.
+    /// Neighbours in order of last use.
     older: u32,
     newer: u32,
     value: T,
 }
 
-/// A value for each of a limited number of flows; every operation takes constant time on average. When the
-/// table is full, a new flow replaces the one that has been silent for longest, if that is at least the idle
-/// time, and is refused otherwise. So a flood of new flows evicts no active flow.
+/// A value for each of a limited number of flows, with constant average time per operation. When the table is
+/// full, a new flow replaces the flow silent for longest, if silent for at least the idle time; otherwise the
+/// new flow is refused. A flood of new flows therefore evicts no active flow.
 #[derive(Clone, Debug)]
 pub struct FlowTable<T> {
     /// Positions of entries by hash, with linear probing; at least twice as many slots as entries.
@@ -32,7 +32,7 @@ pub struct FlowTable<T> {
 }
 
 impl<T> FlowTable<T> {
-    /// An empty table for `limit` flows, each of which may be evicted after a silence of `idle`.
+    /// An empty table for `limit` flows, evictable after a silence of `idle`.
     ///
     /// # Panics
     /// If the limit is zero or above 2^30.
@@ -50,7 +50,7 @@ impl<T> FlowTable<T> {
         }
     }
 
-    /// The number of flows.
+    /// Number of flows.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -60,12 +60,12 @@ impl<T> FlowTable<T> {
         self.entries.is_empty()
     }
 
-    /// The number of flows evicted so far.
+    /// Number of flows evicted so far.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// The number of flows refused so far.
+    /// Number of flows refused so far.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -75,7 +75,7 @@ impl<T> FlowTable<T> {
         self.index.capacity() * size_of::<u32>() + self.entries.capacity() * size_of::<FlowEntry<T>>()
     }
 
-    /// The flow's value; marks the flow as seen at `now`.
+    /// Value of a flow; marks the flow as seen at `now`.
     #[inline]
     pub fn get(&mut self, now: Nanos, flow: u32) -> Option<&mut T> {
         let entry = self.index[self.slot(flow)];
@@ -89,14 +89,14 @@ impl<T> FlowTable<T> {
         Some(&mut entry.value)
     }
 
-    /// The flow's value; does not mark it as seen.
+    /// Value of a flow, without marking it as seen.
     #[inline]
     pub fn peek_mut(&mut self, flow: u32) -> Option<&mut T> {
         let entry = self.index[self.slot(flow)];
         self.entries.get_mut(entry as usize).map(|entry| &mut entry.value)
     }
 
-    /// The flow that has been silent for longest, and when it was last seen.
+    /// The flow silent for longest, and the time of its last packet.
     pub fn oldest(&self) -> Option<(u32, Nanos)> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.flow, entry.seen))
     }
@@ -147,7 +147,7 @@ impl<T> FlowTable<T> {
         Some(self.entries.swap_remove(entry as usize).value)
     }
 
-    /// All flows with their values, in an order that depends only on the calls made.
+    /// All flows with their values, in an order that depends only on the call history.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.entries.iter_mut().map(|entry| (entry.flow, &mut entry.value))
     }
@@ -159,7 +159,7 @@ impl<T> FlowTable<T> {
         hash as usize & (self.index.len() - 1)
     }
 
-    /// The slot of the flow in the index, or the one where it would be.
+    /// Slot of the flow in the index, or the empty slot for it.
     #[inline]
     fn slot(&self, flow: u32) -> usize {
         let mut slot = self.home(flow);
@@ -169,7 +169,7 @@ impl<T> FlowTable<T> {
         slot
     }
 
-    /// Empties a slot of the index; entries displaced by linear probing move up.
+    /// Empties a slot of the index and moves up entries displaced by linear probing.
     fn clear(&mut self, mut gap: usize) {
         let mask = self.index.len() - 1;
         let mut slot = gap;
@@ -180,7 +180,7 @@ impl<T> FlowTable<T> {
                 break;
             }
             let home = self.home(self.entries[entry as usize].flow);
-            // It may move to the gap unless its home is after the gap.
+            // An entry may move to the gap unless its home is behind the gap.
             if (slot.wrapping_sub(home) & mask) >= (slot.wrapping_sub(gap) & mask) {
                 self.index[gap] = entry;
                 gap = slot;
@@ -221,7 +221,7 @@ mod tests {
 
     const IDLE: Nanos = Nanos::from_millis(50);
 
-    /// The same operations on a list, newest last.
+    /// Reference model: a list, newest last.
     #[derive(Default)]
     struct Model {
         flows: Vec<(u32, Nanos, u64)>,

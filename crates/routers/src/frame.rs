@@ -1,21 +1,21 @@
-//! The view of a frame that router algorithms need beyond [`Frame`].
+//! Frame view for router algorithms, beyond [`Frame`].
 
 use narrows_net::{Direction, Frame};
 use narrows_packet::{ControlMessage, Flags, Kind, Packet};
 
 use crate::RateHeader;
 
-/// A frame whose transport header a router algorithm can read, and whose rate header it can write.
+/// A frame with a readable transport header and a writable rate header.
 pub trait RouterFrame: Frame {
     /// Whether it is a control message instead of a segment or datagram.
     fn is_message(&self) -> bool;
-    /// Whether it opens its flow or answers a packet that does (SYN). It may be repeated or forged.
+    /// Whether it is a SYN or SYN-ACK. It may be repeated or forged.
     fn opens(&self) -> bool;
     /// Whether it ends one direction of its flow (FIN).
     fn closes(&self) -> bool;
     /// Whether its acknowledgement number is valid (ACK).
     fn acknowledges(&self) -> bool;
-    /// The index of its path among the paths of its flow.
+    /// Index of its path among the paths of its flow.
     fn path(&self) -> u8;
     /// Its rate header.
     fn rate_header(&self) -> RateHeader;

@@ -1,8 +1,8 @@
-//! Rate headers: the fields by which senders and router algorithms exchange rates, as TCP options.
+//! Rate headers: TCP options by which senders and router algorithms exchange rates.
 
 use narrows_packet::RawOption;
 
-/// The rate header of a packet. Rates are in bytes per second on the wire, headers included, as 32-bit IEEE
+/// Rate header of a packet. Rates are in bytes per second on the wire, headers included, as 32-bit IEEE
 /// floats. Times are in microseconds. Every field is untrusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum RateHeader {
@@ -11,40 +11,40 @@ pub enum RateHeader {
     None,
     /// RCP, from sender to receiver.
     RcpRequest {
-        /// The lowest rate of the routers passed; negative if unset.
+        /// Lowest rate of the routers passed; negative if unset.
         rate: f32,
-        /// The sender's round-trip time, zero if unknown.
+        /// Round-trip time of the sender, zero if unknown.
         rtt_us: u32,
     },
     /// RCP, from receiver to sender.
     RcpReply {
-        /// The rate in the packet that arrived last.
+        /// Rate in the latest packet.
         rate: f32,
     },
     /// XCP, from sender to receiver.
     XcpRequest {
-        /// The sender's round-trip time, zero if unknown.
+        /// Round-trip time of the sender, zero if unknown.
         rtt_us: u32,
-        /// The interval between two packets, X, in seconds.
+        /// Packet spacing X in seconds.
         spacing: f32,
-        /// The change of throughput that the sender requests, then the one allotted by the routers passed.
+        /// Change of throughput: requested by the sender, then allotted by the routers passed.
         delta: f32,
     },
     /// XCP, from receiver to sender.
     XcpReply {
-        /// The sum of the changes allotted to all packets since the last acknowledgement.
+        /// Sum of the changes allotted to all packets since the last acknowledgement.
         delta: f32,
     },
-    /// BRF, from sender to receiver, in the SYN: the flow offers to obey.
+    /// BRF, from sender to receiver in the SYN: the flow offers to obey.
     BrfOffer,
     /// BRF, from receiver to sender: written by switches.
     BrfRate {
-        /// The rate, a decimal mantissa and exponent; see [`crate::RateCode`].
+        /// Rate as decimal mantissa and exponent; see [`crate::RateCode`].
         code: u16,
     },
 }
 
-/// The tags of the options.
+/// Tags of the options.
 const RCP_REQUEST: u8 = 1;
 const RCP_REPLY: u8 = 2;
 const XCP_REQUEST: u8 = 3;
@@ -52,8 +52,8 @@ const XCP_REPLY: u8 = 4;
 const BRF_OFFER: u8 = 5;
 const BRF_RATE: u8 = 6;
 
-/// Bytes that the headers of RCP and XCP add to a packet, padding included. BRF uses the two bytes that pad
-/// the timestamp option.
+/// Bytes that RCP and XCP headers add to a packet, padding included. BRF uses the two padding bytes of the
+/// timestamp option.
 const RCP_BYTES: u16 = 12;
 const XCP_BYTES: u16 = 20;
 

@@ -1,14 +1,14 @@
 //! The network side of explicit-rate schemes: router algorithms, rate headers, control messages, and the
 //! controller that BRF needs.
 //!
-//! A router algorithm runs at a port, the egress of a link. It sees every packet that arrives for the queue
-//! and every packet that leaves it, and may read and write rate headers. It owns no clock: the port agent
-//! calls it and wakes it. It may also see packets on their way back to senders, send control messages to
-//! senders, and exchange [`Signal`]s with other ports and a controller.
+//! A router algorithm runs at a port, the egress of a link. It sees every packet that arrives at or leaves
+//! the queue, and may read and write rate headers. It owns no clock: the port agent calls and wakes it. It
+//! may also see packets on their way back to senders, send control messages to senders, and exchange
+//! [`Signal`]s with other ports and a controller.
 //!
-//! The contract is in `router`, the list of algorithms in `registry`. A new algorithm is a file that
-//! implements [`Router`], its `mod` line here and a line in the list. The scheme that uses its header names
-//! it in [`protocol::Explicit`].
+//! `router` defines the contract, `registry` lists the algorithms. A new algorithm is a file that implements
+//! [`Router`], its `mod` line here and a line in the list. The scheme that uses its header is named in
+//! [`protocol::Explicit`].
 //!
 //! Imports between files run one way: headers, frames and `port` at the bottom, then `router`, the
 //! algorithms, `registry` and `agent`. The files below `brf/` and `nodectl/` are parts of the implementation

@@ -1,9 +1,9 @@
 //! # Nodectl: nodes that negotiate rates
 //!
-//! Before a requester (the paper's server) sends data, it requests a rate along the path. Every port on the path states
-//! what it can give and lowers the request; the responder (the paper's user) answers with the result. From then on the
-//! ports notify requesters when the rate must fall, because flows have joined, and when it may rise, because flows have
-//! left. Data packets carry nothing.
+//! Before a requester (the paper's server) sends data, it requests a rate along the path. Every port on the
+//! path lowers the request to the rate it can allocate; the responder (the paper's user) answers with the
+//! result. From then on the ports notify requesters when their rate must fall because flows have joined, and
+//! when it may rise because flows have left. Data packets carry nothing.
 //!
 //! ## Control law
 //! Bandwidths in bytes per second on the wire, headers included. Bz is the port's bandwidth, Bv its unallocated part,
@@ -24,7 +24,7 @@
 //!   bandwidth it gave beyond Max is free again.
 //! * Failure on its way back: the changes of the negotiation are undone.
 //! * Termination, or silence for `timeout`: the record is deleted.
-//! * Freed bandwidth is handed out by the last line of the law, where QT counts only expected arrivals.
+//! * The last line of the law distributes freed bandwidth, where QT counts only expected arrivals.
 //! * Subflows (Algorithm 2): flows of the same content and destination are one transmission in all of this, and divide
 //!   its bandwidth by weight, the Max of their first request.
 //!
@@ -53,7 +53,7 @@
 //! ## Differences
 //! 1. The two corrections of Algorithm 1 that `nodectl/allocation.rs` explains: the third line also reduces, and a
 //!    request for less than its share costs the others no more than that.
-//! 2. The paper does not say which node hands out bandwidth freed by a termination or by a success for less. Here the
+//! 2. The paper does not say which node distributes bandwidth freed by a termination or by a success for less. Here the
 //!    port does, at once.
 //! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. If answers return by
 //!    another path, it keeps that status.
@@ -61,8 +61,8 @@
 //!    later message but the older decision. A port that meets a success above the current reservation lowers it.
 //! 5. A port that reduces a transmission is its bottleneck from then on. A port that forwards another's reduction is
 //!    not.
-//! 6. A request that answers an increase, or announces a reduction, asks for no more than that message said. The port
-//!    that sent the message remains the bottleneck, although its Bc may meanwhile exceed the Max it receives.
+//! 6. A request that answers an increase, or announces a reduction, requests no more than the rate in that message.
+//!    The port that sent the message remains the bottleneck, although its Bc may meanwhile exceed the Max it receives.
 //! 7. A new subflow gets the current share of its transmission (Algorithm 1 without the transmission's own part)
 //!    instead of its former one, so that a share that another subflow cannot use is not lost.
 //! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
@@ -141,16 +141,16 @@ pub struct Nodectl {
     interval_end: Nanos,
     /// The longest RTT of the flows.
     rtt: Nanos,
-    /// Bytes of the other direction's flows in this control interval, and their rate.
+    /// Bytes of reverse-direction flows in this control interval, and their rate.
     reverse_bytes: u64,
     reverse_rate: f64,
-    /// The same for messages and handshakes of this direction.
+    /// Bytes of this direction's messages and handshakes, and their rate.
     control_bytes: u64,
     control_rate: f64,
-    /// When the last transmission began.
+    /// Start of the latest transmission.
     joined_at: Nanos,
     counts: Counts,
-    /// Scratch lists, kept for their memory.
+    /// Scratch lists, kept to reuse their memory.
     places: Vec<u32>,
     flows: Vec<u32>,
     parts: Vec<Part>,
@@ -160,7 +160,7 @@ fn rate(bytes_per_sec: u64) -> Rate {
     Rate::from_bytes_per_sec(bytes_per_sec)
 }
 
-/// Sends a message to the sender of a flow, for the path on which the flow passed this port.
+/// Sends a message to the sender of a flow, about the path on which the flow passed this port.
 fn notify(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
     let message = ControlMessage::new(message.encode().as_bytes());
     port.send(Outgoing::ToSender { flow, path, message });
@@ -172,28 +172,21 @@ impl Router for Nodectl {
         summary: "Nodectl: negotiates a rate with every sender and notifies it of changes",
         provenance: Provenance::Verified,
         params: &[
-            Param::number(
-                "alpha",
-                1.0,
-                (1.0, 10.0),
-                "",
-                "round trips ahead for which arrivals are predicted",
-            ),
-            Param::number("beta", 0.0, (0.0, 0.9), "", "tolerated unfairness, as a share of the mean"),
-            Param::number("share", 1.0, (0.1, 1.0), "", "share of the capacity that is allocated"),
+            Param::ratio("alpha", 1.0, (1.0, 10.0), "round trips ahead for which arrivals are predicted"),
+            Param::ratio("beta", 0.0, (0.0, 0.9), "tolerated unfairness, as a share of the mean"),
+            Param::ratio("share", 1.0, (0.1, 1.0), "share of the capacity that is allocated"),
             Param::choice(
                 "predictor",
                 &["present", "ewma", "holt"],
                 "arrivals to come: the present rate, its exponential mean, level and trend (Holt)",
             ),
-            Param::number(
+            Param::ratio(
                 "gain",
                 0.125,
                 (0.01, 1.0),
-                "",
                 "weight of the present rate in predictors ewma and holt",
             ),
-            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor holt"),
+            Param::ratio("trend", 0.1, (0.0, 1.0), "weight of the present change in predictor holt"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
             Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
             Param::count("flows", 100_000.0, (1.0, 1e6), "", "maximum number of records"),
@@ -299,12 +292,11 @@ impl Nodectl {
                         self.distribute_free(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
-                    // Repeated, or its record has timed out, or the flow has moved to another path over this
-                    // port.
+                    // Repeated, or its record has timed out, or the flow uses another path over this port.
                     _ => {}
                 }
             }
-            // No other message goes to the responder: stop it here.
+            // Stop all other messages: none is meant for the responder.
             _ => {
                 self.counts.refused += 1;
                 port.consume();
@@ -390,7 +382,7 @@ impl Nodectl {
         self.table.check();
     }
 
-    /// The length of a control interval: the longest RTT, within bounds.
+    /// Length of a control interval: the longest RTT, within bounds.
     fn control_interval(&self) -> Nanos {
         self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
     }
@@ -405,7 +397,7 @@ impl Nodectl {
         notify(port, (packet.flow(), packet.path()), &answer);
     }
 
-    /// Undoes the failed negotiation of a flow: restores its reservation of before.
+    /// Undoes the failed negotiation of a flow: restores its earlier reservation.
     fn undo(&mut self, port: &mut Port<'_>, flow: u32) {
         let free = self.table.load(None).free;
         let Some(record) = self.table.records.peek_mut(flow) else { return };
@@ -445,7 +437,7 @@ impl Nodectl {
                 if kind == Negotiation::Failure {
                     self.undo(port, flow);
                 } else if rate(has) < min {
-                    // Meanwhile reduced below Min.
+                    // Reduced below Min in the meantime.
                     let kind = Negotiation::Failure;
                     packet.set_message(
                         Message::Negotiation { kind, max: rate(has), min, id, rtt_us }.encode().as_bytes(),
@@ -477,8 +469,8 @@ impl Nodectl {
                 {
                     (*before, *here) = (speed, false);
                 }
-                // It must concern the path of the last request, not one that the flow is leaving. If it has
-                // crossed a request, the answer to that decides.
+                // It must concern the path of the last request, not one that the flow is leaving. If it
+                // crossed a request, the answer to that request decides.
                 let settled = record.before.is_none();
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;

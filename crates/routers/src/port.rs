@@ -1,4 +1,4 @@
-//! The port as a router algorithm sees it, and the requests that it can make of its node.
+//! A router algorithm's view of its port, and its requests to the node.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::Queue;
@@ -6,7 +6,7 @@ use narrows_net::hook::ClassQueue;
 use narrows_net::standalone_queue;
 use narrows_packet::{ControlMessage, Packet};
 
-/// The addresses, ports and protocol of a flow's data packets.
+/// Addresses, ports and protocol of a flow's data packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FiveTuple {
     /// IPv4 address of the sender.
@@ -17,20 +17,20 @@ pub struct FiveTuple {
     pub source_port: u16,
     /// Port of the receiver.
     pub destination_port: u16,
-    /// Number of the transport protocol.
+    /// Transport protocol number.
     pub protocol: u8,
 }
 
 impl FiveTuple {
-    /// The protocol number of TCP.
+    /// Protocol number of TCP.
     pub const TCP: u8 = 6;
-    /// The protocol number of DCCP.
+    /// Protocol number of DCCP.
     pub const DCCP: u8 = 33;
-    /// The protocol number of UDP.
+    /// Protocol number of UDP.
     pub const UDP: u8 = 17;
 }
 
-/// The congestion that a controller found at a port.
+/// Congestion detected at a port by the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     /// The queue is too long.
@@ -45,26 +45,26 @@ pub enum Congestion {
 /// A message from another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The rate of a flow in its 16-bit code, for any node that its acknowledgements pass.
+    /// Rate of a flow in its 16-bit code, for any node on the path of its acknowledgements.
     Insert {
         /// The flow.
         flow: u32,
         /// Its rate.
         code: u16,
     },
-    /// The controller found the port congested.
+    /// The controller detected congestion at the port.
     Congested(Congestion),
 }
 
 /// A message to other nodes or to a sender.
 #[derive(Clone, Copy, Debug)]
 pub enum Outgoing {
-    /// A control message to the sender of a flow. From this node on it takes the path of the flow's
+    /// A control message to the sender of a flow, sent from this node along the path of the flow's
     /// acknowledgements. If they do not pass this node, it returns along the data path, without queueing.
     ToSender {
         /// The flow.
         flow: u32,
-        /// The path on which the flow passed this node.
+        /// Path on which the flow passed this node.
         path: u8,
         /// The message.
         message: ControlMessage,
@@ -73,15 +73,15 @@ pub enum Outgoing {
     Broadcast(Signal),
 }
 
-/// The port at an event of its router algorithm, and the requests that this can make of the node.
+/// The port at an event of its router algorithm, and the algorithm's requests to the node.
 pub struct Port<'a> {
     /// The time.
     pub now: Nanos,
-    /// The backlog in bytes, without the packet that arrives or leaves and without the one in transmission.
+    /// Backlog in bytes, without the arriving or departing packet and the one in transmission.
     pub backlog: Bytes,
     pub(crate) class: Option<u8>,
     pub(crate) consumed: bool,
-    /// The algorithm chose the queue discipline.
+    /// The queue discipline is the algorithm's own.
     own: bool,
     classes: &'a mut dyn ClassQueue,
     outbox: &'a mut Vec<Outgoing>,
@@ -108,14 +108,14 @@ impl<'a> Port<'a> {
         self.consumed = true;
     }
 
-    /// Sets the assured rate and the ceiling of a class of the algorithm's own queue.
+    /// Sets assured rate and ceiling of a class of the algorithm's own queue.
     pub fn set_class(&mut self, class: u8, rate: Rate, ceil: Rate) {
         if self.own {
             self.classes.set_class(self.now, class, rate, ceil);
         }
     }
 
-    /// The backlog of a class of the algorithm's own queue, in bytes; zero if the port has another queue.
+    /// Backlog of a class of the algorithm's own queue, in bytes; zero if the port has another queue.
     pub fn class_backlog(&self, class: u8) -> Bytes {
         if self.own { self.classes.class_backlog(class) } else { Bytes::ZERO }
     }
@@ -125,7 +125,7 @@ impl<'a> Port<'a> {
         self.outbox.push(out);
     }
 
-    /// The class of the last [`Port::steer`], for tests.
+    /// Class of the last [`Port::steer`], for tests.
     pub fn steered(&self) -> Option<u8> {
         self.class
     }
@@ -136,10 +136,10 @@ impl<'a> Port<'a> {
     }
 }
 
-/// A port without a link, to test and measure a router algorithm on its own.
+/// A port without a link, to test and benchmark a router algorithm on its own.
 pub struct TestPort {
     queue: Box<dyn ClassQueue>,
-    /// The messages sent, oldest first.
+    /// Messages sent, oldest first.
     pub outbox: Vec<Outgoing>,
 }
 

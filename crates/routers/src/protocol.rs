@@ -1,7 +1,6 @@
-//! The protocols of explicit-rate schemes, by the name that schemes state
-//! (`narrows_cc::CongestionControl::RATE_PROTOCOL`).
+//! The protocols of explicit-rate schemes, by the name in `narrows_cc::CongestionControl::RATE_PROTOCOL`.
 
-/// The protocol by which a scheme and router algorithms agree on rates.
+/// The protocol of an explicit-rate scheme and its router algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Explicit {
     /// The rate control protocol: routers write one rate for all flows of a link.
@@ -23,7 +22,7 @@ impl Explicit {
         Self::ALL.into_iter().find(|explicit| explicit.router() == name)
     }
 
-    /// The name of the protocol and of its router algorithm, which runs at the bottleneck if a scenario names
+    /// Name of the protocol and of its router algorithm, which runs at the bottleneck if a scenario names
     /// none.
     pub const fn router(self) -> &'static str {
         match self {
@@ -44,8 +43,7 @@ impl Explicit {
         }
     }
 
-    /// Whether rates are requested and granted: flows may then state a minimum and maximum rate and change
-    /// their path.
+    /// Whether rates are negotiated: flows may then state a minimum and maximum rate and change their path.
     pub const fn negotiates(self) -> bool {
         matches!(self, Self::Nodectl)
     }
@@ -55,7 +53,7 @@ impl Explicit {
         match self {
             Self::Rcp => 12,
             Self::Xcp => 20,
-            // In the two bytes that pad the timestamp option, or in control messages.
+            // In the padding of the timestamp option, or in control messages.
             Self::Brf | Self::Nodectl => 0,
         }
     }

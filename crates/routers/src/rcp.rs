@@ -33,7 +33,7 @@
 //!    the code's.
 //!
 //! ## Known weaknesses
-//! A flow that joins gets R at once. Until the next corrections have reached all flows, the queue takes the
+//! A new flow gets R at once. Until the next corrections have reached all flows, the queue absorbs the
 //! excess, as much as a bandwidth-delay product when a second flow joins the first.
 
 use narrows_cc::{Nanos, Param, Provenance};
@@ -41,11 +41,11 @@ use narrows_cc::{Nanos, Param, Provenance};
 use crate::router::next_multiple;
 use crate::{Port, RateHeader, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
-/// The minimum length of a slot.
+/// Minimum length of a slot.
 const MIN_SLOT: Nanos = Nanos::from_micros(10);
-/// The upper bound of accepted RTTs.
+/// Upper bound of accepted RTTs.
 const MAX_RTT_US: u32 = 10_000_000;
-/// The packet size in which the minimum rate is counted, in bytes.
+/// Packet size for the minimum rate, in bytes.
 const FLOOR_PACKET: f64 = 1000.0;
 
 /// The router algorithm of RCP.
@@ -64,9 +64,9 @@ pub struct Rcp {
     /// T.
     slot: Nanos,
     slot_end: Nanos,
-    /// The state does not change until a packet arrives.
+    /// No change of state until a packet arrives.
     asleep: bool,
-    /// Bytes that count in this slot, and in the next one.
+    /// Bytes counted in this slot, and in the next one.
     arrived: f64,
     spill: f64,
     /// Sum of the sizes of packets with an RTT, and of the RTTs weighted by size, in byte seconds.
@@ -80,17 +80,11 @@ impl Router for Rcp {
         summary: "RCP: one rate per link, written into headers",
         provenance: Provenance::Verified,
         params: &[
-            Param::number("alpha", 0.4, (0.01, 2.0), "", "gain on spare capacity"),
-            Param::number("beta", 0.4, (0.0, 2.0), "", "gain on the queue"),
-            Param::number("gamma", 1.0, (0.5, 1.0), "", "share of the capacity that is allocated"),
+            Param::ratio("alpha", 0.4, (0.01, 2.0), "gain on spare capacity"),
+            Param::ratio("beta", 0.4, (0.0, 2.0), "gain on the queue"),
+            Param::ratio("gamma", 1.0, (0.5, 1.0), "share of the capacity that is allocated"),
             Param::number("slot", 10.0, (0.1, 1000.0), "ms", "longest interval between corrections"),
-            Param::number(
-                "initial_share",
-                0.05,
-                (0.001, 1.0),
-                "",
-                "initial rate, as a share of the capacity",
-            ),
+            Param::ratio("initial_share", 0.05, (0.001, 1.0), "initial rate, as a share of the capacity"),
             Param::number("initial_rtt", 200.0, (1.0, 1000.0), "ms", "initial mean RTT"),
             Param::number(
                 "min_packets",
@@ -146,7 +140,7 @@ impl Router for Rcp {
 
     fn on_departure<F: RouterFrame>(&mut self, _port: &mut Port<'_>, packet: &mut F) {
         if let RateHeader::RcpRequest { rate, rtt_us } = packet.rate_header() {
-            // The comparison is false for NaN, which is replaced too.
+            // NaN compares false and is replaced too.
             let lower = rate >= 0.0 && f64::from(rate) <= self.rate;
             if !lower {
                 packet.set_rate_header(RateHeader::RcpRequest { rate: self.rate as f32, rtt_us });

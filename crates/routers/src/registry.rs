@@ -39,13 +39,13 @@ macro_rules! registry {
             pub fn on_signal(&mut self, port: &mut Port<'_>, signal: &Signal) { match self { $(Self::$Type(a) => a.on_signal(port, signal)),+ } }
             /// Whether it needs [`AnyRouter::on_return`].
             pub fn wants_returns(&self) -> bool { match self { $(Self::$Type(_) => <$Type as Router>::RETURNS),+ } }
-            /// The time of the next [`AnyRouter::on_wake`].
+            /// Time of the next [`AnyRouter::on_wake`].
             pub fn next_wake(&self) -> Nanos { match self { $(Self::$Type(a) => a.next_wake()),+ } }
-            /// The time of [`AnyRouter::next_wake`] has come.
+            /// The time of [`AnyRouter::next_wake`] is reached.
             pub fn on_wake(&mut self, port: &mut Port<'_>) { match self { $(Self::$Type(a) => a.on_wake(port)),+ } }
-            /// Its learned state, as text.
+            /// Learned state, as text.
             pub fn learned(&self) -> Option<String> { match self { $(Self::$Type(a) => a.learned()),+ } }
-            /// Bytes of memory that it takes, itself included.
+            /// Bytes of memory, itself included.
             pub fn memory(&self) -> usize { match self { $(Self::$Type(a) => size_of::<$Type>() + a.memory()),+ } }
             /// Reports named internals.
             pub fn telemetry(&self, sink: TelemetrySink<'_>) { match self { $(Self::$Type(a) => a.telemetry(sink)),+ } }
@@ -88,7 +88,7 @@ impl RouterEntry {
         (self.build)(setup)
     }
 
-    /// The queue discipline of its port if the scenario states none.
+    /// Queue discipline of its port if the scenario states none.
     pub fn queue(&self, setup: &RouterSetup) -> Option<config::Queue> {
         (self.queue)(setup)
     }
@@ -96,12 +96,12 @@ impl RouterEntry {
     /// Checks a text learned in an earlier run.
     ///
     /// # Errors
-    /// The reason why the text is invalid.
+    /// The reason, if the text is invalid.
     pub fn check_learned(&self, text: &str) -> Result<(), String> {
         (self.check_learned)(text)
     }
 
-    /// The module documentation at the head of its file. One line per item.
+    /// Module documentation of its file, one line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
         narrows_cc::schemes::module_docs(self.source)
     }

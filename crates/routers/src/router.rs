@@ -7,35 +7,34 @@ use narrows_net::config;
 
 use crate::{FiveTuple, Port, RouterFrame, Signal, TelemetrySink};
 
-/// The description of a router algorithm.
+/// Description of a router algorithm.
 #[derive(Debug)]
 pub struct RouterInfo {
-    /// The name in scenarios.
+    /// Name in scenarios.
     pub name: &'static str,
-    /// One line.
+    /// One-line summary.
     pub summary: &'static str,
-    /// How well its definition is known.
+    /// Provenance of its definition.
     pub provenance: Provenance,
     /// Its parameters.
     pub params: &'static [Param],
 }
 
-/// The inputs of a new router algorithm.
+/// Inputs of a new router algorithm.
 #[derive(Clone, Debug)]
 pub struct RouterSetup {
-    /// The capacity of the link; the mean of a capacity trace.
+    /// Capacity of the link; the mean of a capacity trace.
     pub capacity: Rate,
-    /// Parameter values, already checked against [`RouterInfo::params`].
+    /// Parameter values, checked against [`RouterInfo::params`].
     pub params: Params,
     /// The 5-tuples of flows, by flow number.
     pub flows: Arc<[FiveTuple]>,
-    /// The text learned in an earlier run; see [`Router::learned`].
+    /// Text learned in an earlier run; see [`Router::learned`].
     pub learned: Option<Arc<str>>,
 }
 
-/// A router algorithm. For one packet the calls come in this order: `on_open` or `on_close` if it opens or
-/// ends a flow, then `on_arrival`, then, unless the queue drops it, `on_departure` when its transmission
-/// begins.
+/// A router algorithm. For one packet the order of calls is: `on_open` or `on_close` if it opens or ends a
+/// flow, then `on_arrival`, then, unless the queue drops it, `on_departure` at the start of its transmission.
 pub trait Router {
     /// Its description.
     const INFO: RouterInfo;
@@ -47,12 +46,12 @@ pub trait Router {
     /// Creates the algorithm on an idle port.
     fn new(setup: &RouterSetup) -> Self;
 
-    /// The queue discipline of its port if the scenario states none.
+    /// Queue discipline of its port if the scenario states none.
     fn queue(_setup: &RouterSetup) -> Option<config::Queue> {
         None
     }
 
-    /// A SYN arrives to set up a flow. It may be repeated or forged.
+    /// A SYN arrives. It may be repeated or forged.
     fn on_open<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _syn: &F) {}
     /// A FIN arrives: one direction of a flow ends.
     fn on_close<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _fin: &F) {}
@@ -60,31 +59,31 @@ pub trait Router {
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F);
     /// A packet leaves the queue.
     fn on_departure<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F);
-    /// A packet on its way back to the sender reaches the node, over the link opposite to that of the port.
-    /// The data of its flow may take another path.
+    /// A packet on its way back to the sender reaches the node, over the reverse link of the port. The data
+    /// of its flow may take another path.
     fn on_return<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _packet: &mut F) {}
     /// A message from another port or from the controller.
     fn on_signal(&mut self, _port: &mut Port<'_>, _signal: &Signal) {}
-    /// The time of the next [`Router::on_wake`]; [`Nanos::MAX`]: not before the next packet. Read after
-    /// creation, [`Router::on_arrival`], [`Router::on_return`], [`Router::on_signal`] and
-    /// [`Router::on_wake`]. It should sleep on an idle link, where its wakes would be the only events.
+    /// Time of the next [`Router::on_wake`]; [`Nanos::MAX`]: not before the next packet. Read after creation,
+    /// [`Router::on_arrival`], [`Router::on_return`], [`Router::on_signal`] and [`Router::on_wake`]. It
+    /// should sleep on an idle link, where its wakes would be the only events.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
-    /// The time of [`Router::next_wake`] has come; [`Port::now`] is exactly that time.
+    /// The time of [`Router::next_wake`] is reached; [`Port::now`] is exactly that time.
     fn on_wake(&mut self, _port: &mut Port<'_>) {}
-    /// Checks a text that [`Router::learned`] returned.
+    /// Checks a text returned by [`Router::learned`].
     ///
     /// # Errors
-    /// The reason why the text is invalid.
+    /// The reason, if the text is invalid.
     fn check_learned(_text: &str) -> Result<(), String> {
         Err("this router algorithm does not learn".to_owned())
     }
-    /// Its learned state as text, to start another run with.
+    /// Learned state as text, an input of later runs.
     fn learned(&self) -> Option<String> {
         None
     }
-    /// Bytes of memory it owns beside itself; bounded, whatever arrives.
+    /// Bytes of memory held beside itself, bounded under any input.
     fn memory(&self) -> usize {
         0
     }
@@ -92,11 +91,11 @@ pub trait Router {
     fn telemetry(&self, _sink: TelemetrySink<'_>) {}
 }
 
-/// The shortest time between two wakes.
+/// Minimum time between two wakes.
 pub(crate) const TICK: Nanos = Nanos::from_nanos(1);
 
-/// The first of `at`, `at + step`, `at + 2 step`, … after `now`. Wakes missed while asleep change nothing,
-/// and later ones keep to the same grid.
+/// First of `at`, `at + step`, `at + 2 step`, … after `now`. Wakes missed while asleep have no effect, and
+/// later ones keep to the same grid.
 pub(crate) fn next_multiple(at: Nanos, step: Nanos, now: Nanos) -> Nanos {
     if at > now {
         return at;

@@ -1,7 +1,7 @@
 //! Telemetry of router algorithms.
 
-/// The value of one telemetry item. Router algorithms compute with fluid quantities, for which whole bytes
-/// and nanoseconds would be too coarse.
+/// Value of one telemetry item. Router algorithms compute with fluid quantities, for which whole bytes and
+/// nanoseconds would be too coarse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading {
     /// A rate, in bytes per second.
@@ -22,7 +22,7 @@ impl Reading {
         Self::Number(n as f64)
     }
 
-    /// The number in the units above; a state has none.
+    /// The number in the units above; none for a state.
     pub const fn number(self) -> Option<f64> {
         match self {
             Self::Rate(x) | Self::Bytes(x) | Self::Time(x) | Self::Number(x) => Some(x),

@@ -6,6 +6,9 @@ use proptest::prelude::*;
 
 use super::{ALL, AnyRouter, RateHeader, Reading, RouterFrame, RouterSetup, TestPort, find};
 
+#[path = "../tests/strategies/mod.rs"]
+mod strategies;
+
 /// A router algorithm at a port of 10 MB/s.
 fn made(name: &str) -> AnyRouter {
     let entry = find(name).expect("a registered name");
@@ -116,7 +119,7 @@ fn rcp_follows_longer_rtt_faster_and_keeps_bounds() {
     close(reading(&rcp, "rate"), 1e7);
 }
 
-/// RCP writes its rate where the field is unset or higher.
+/// RCP writes its rate if the field is unset or higher.
 #[test]
 fn rcp_writes_its_rate_if_lower_or_unset() {
     let mut rcp = made("rcp");
@@ -170,7 +173,7 @@ fn xcp_divides_spare_capacity_by_packet_spacing() {
     };
     close(stamped(request(0, 1e24)), 3.2e6 / 0.15 * 1e-3);
     close(stamped(request(1, 1e24)), 3.2e6 / 0.15 * 2e-3);
-    // A smaller request is granted as it is.
+    // A smaller request is granted unchanged.
     close(stamped(request(1, 100.0)), 100.0);
     // Without an RTT, or with invalid fields, the change is zero.
     close(stamped(RateHeader::XcpRequest { rtt_us: 0, spacing: 1e-3, delta: 1e24 }), 0.0);
@@ -187,9 +190,9 @@ fn xcp_shuffles_a_tenth_and_drains_the_queue() {
     let mut xcp = made("xcp");
     let request = RateHeader::XcpRequest { rtt_us: 100_000, spacing: 1e-3, delta: 1e24 };
     let at = |us| Nanos::from_micros(us);
-    // The first Q is read with the first interval's end, at 50 ms; from then on 40 kB wait at every
-    // departure. T_q = max(2 ms, (50 ms - 4 ms) / 2) = 23 ms as d is not known yet, so 40 kB are Q from 73 ms
-    // on.
+    // The first Q is read at the end of the first interval, at 50 ms; from then on 40 kB wait at every
+    // departure. d is still unknown, so T_q = max(2 ms, (50 ms - 4 ms) / 2) = 23 ms, and Q is 40 kB from 73
+    // ms on.
     xcp.on_arrival(&mut TestPort::default().at(at(1), 0), &mut packet(request));
     xcp.on_wake(&mut TestPort::default().at(at(50_000), 40_000));
     close(reading(&xcp, "mean_rtt"), 0.1);
@@ -220,7 +223,7 @@ fn xcp_shuffles_a_tenth_and_drains_the_queue() {
     }
 }
 
-/// An idle port sleeps and wakes as if it had counted every control interval.
+/// An idle port sleeps, and wakes as if it had counted every control interval.
 #[test]
 fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
     for entry in ALL {
@@ -236,7 +239,7 @@ fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
         }
         let mut before = Vec::new();
         router.telemetry(&mut |item, value| before.push((item, value)));
-        // Slots of RCP last 10 ms, control intervals of XCP 50 ms, and its queue samples come every 25 ms.
+        // Slots of RCP last 10 ms, control intervals of XCP 50 ms, with a queue sample every 25 ms.
         let interval = if name == "rcp" { 10 } else { 25 };
         let sleeps = wakes == 0;
         let now = last + Nanos::from_secs(1_000) + Nanos::from_millis(3);
@@ -251,27 +254,11 @@ fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
     }
 }
 
-fn anything() -> impl Strategy<Value = RateHeader> {
-    let field = || prop_oneof![any::<u32>().prop_map(f32::from_bits), -1e9..1e9f32];
-    prop_oneof![
-        Just(RateHeader::None),
-        (field(), any::<u32>()).prop_map(|(rate, rtt_us)| RateHeader::RcpRequest { rate, rtt_us }),
-        (any::<u32>(), field(), field()).prop_map(|(rtt_us, spacing, delta)| RateHeader::XcpRequest {
-            rtt_us,
-            spacing,
-            delta
-        }),
-        field().prop_map(|delta| RateHeader::XcpReply { delta }),
-        Just(RateHeader::BrfOffer),
-        any::<u16>().prop_map(|code| RateHeader::BrfRate { code }),
-    ]
-}
-
 proptest! {
-    /// Whatever headers say, a router algorithm advises finite numbers and time advances.
+    /// For any headers, a router algorithm advises finite numbers and time advances.
     #[test]
     fn any_headers_yield_finite_advice_and_progress(
-        packets in prop::collection::vec((anything(), 0u64..20_000, 0u64..100_000), 1..200),
+        packets in prop::collection::vec((strategies::rate_headers(), 0u64..20_000, 0u64..100_000), 1..200),
     ) {
         for entry in ALL {
             let mut router = made(entry.info.name);
@@ -289,7 +276,7 @@ proptest! {
                 router.on_departure(&mut TestPort::default().at(now, backlog), &mut sent);
                 match (entry.info.name, sent.rate_header()) {
                     ("rcp", RateHeader::RcpRequest { rate, .. }) => prop_assert!((0.0..=1e7).contains(&rate)),
-                    // At most the whole link if idle: alpha times the capacity, plus a tenth of the load.
+                    // At most the whole idle link: alpha times the capacity, plus a tenth of the load.
                     ("xcp", RateHeader::XcpRequest { delta, .. }) => prop_assert!(delta.is_finite() && delta <= 2e7),
                     _ => {}
                 }

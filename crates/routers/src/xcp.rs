@@ -1,16 +1,15 @@
 //! # XCP: throughput changes, allotted per packet
 //!
 //! Every packet requests an increase of its sender's rate, and every router on the path may lower that
-//! request. Efficiency and fairness are separate tasks. Once per interval the router decides the total change
-//! of all traffic. It then divides this change among the packets, so that all flows gain equally and lose in
+//! request. Efficiency and fairness are separate: once per interval the router computes the total change of
+//! all traffic, then divides this change among the packets, so that all flows gain equally and lose in
 //! proportion to their rates. It keeps no per-flow state.
 //!
 //! ## Control law
-//! Rates in B/s, times in seconds. Per control interval T_e, with the sums over the packets that arrived in
-//! it:
+//! Rates in B/s, times in seconds. Per control interval T_e, with sums over the arriving packets:
 //!
-//! * y = bytes/T_e; d = Σ min(rtt, `max_interval`)·X / ΣX, or `initial_interval` if there is none. X is the
-//!   sender's interval between two packets.
+//! * y = bytes/T_e; d = Σ min(rtt, `max_interval`)·X / ΣX, or `initial_interval` without any. X is the
+//!   sender's packet spacing.
 //! * phi = alpha · (C − y) − beta · Q/d; h = max(0, gamma · y − |phi|) is shuffled, so that unequal flows
 //!   become equal.
 //! * Pools: p = max(0, phi) + h to give, n = max(0, −phi) + h to take. Per packet p·X/ΣX and n·size/bytes.
@@ -33,9 +32,9 @@
 //!
 //! ## Differences
 //! 1. Fields travel as 32-bit floats, not in the draft's fixed point, so that the whole range of rates fits.
-//! 2. Fields that no sender writes (X not above zero or longer than 10 s, values that are not numbers) count
-//!    as no request: the packet is traffic, and leaves with a change of zero. A packet that requests a larger
-//!    decrease than there is to take adds nothing to the pool for others.
+//! 2. Invalid fields (X not above zero or longer than 10 s, values that are not numbers) count as no request:
+//!    the packet counts as traffic and leaves with a change of zero. A packet that requests a larger decrease
+//!    than n adds nothing to the pool for others.
 //!
 //! ## Known weaknesses
 //! XCP needs to know its capacity. On a path with a link without XCP, nothing controls that link's queue. It
@@ -47,9 +46,9 @@ use narrows_cc::{Nanos, Param, Provenance};
 use crate::router::next_multiple;
 use crate::{Port, RateHeader, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
-/// The minimum of T_q.
+/// Minimum of T_q.
 const MIN_QUEUE_INTERVAL: Nanos = Nanos::from_millis(2);
-/// The upper bound of accepted intervals between two packets, in seconds.
+/// Upper bound of accepted packet spacings, in seconds.
 const MAX_SPACING: f64 = 10.0;
 
 /// The router algorithm of XCP.
@@ -75,15 +74,15 @@ pub struct Xcp {
     rtt: f64,
     interval: f64,
     interval_end: Nanos,
-    /// Q and the minimum that will be the next Q, in bytes.
+    /// Q and the running minimum for the next Q, in bytes.
     persistent: f64,
     least: f64,
     queue_at: Nanos,
-    /// The state does not change until a packet arrives.
+    /// No change of state until a packet arrives.
     asleep: bool,
 }
 
-/// The fields of a valid request: RTT and X in seconds, the change in bytes per second.
+/// Fields of a valid request: RTT and X in seconds, the change in bytes per second.
 fn request<F: RouterFrame>(packet: &F) -> Option<(f64, f64, f64)> {
     let RateHeader::XcpRequest { rtt_us: rtt @ 1.., spacing, delta } = packet.rate_header() else {
         return None;
@@ -124,7 +123,7 @@ impl Xcp {
         Nanos::from_secs_f64(half.max(0.0)).max(MIN_QUEUE_INTERVAL)
     }
 
-    /// Whether the link is idle and all further intervals would be equal.
+    /// Whether the link is idle and all further intervals would be identical.
     fn is_idle(&self, port: &Port) -> bool {
         let empty = port.backlog.is_zero() && self.persistent == 0.0 && self.least == 0.0;
         empty && self.bytes == 0.0 && self.rtt == self.initial && self.interval == self.rest_interval()
@@ -142,7 +141,7 @@ impl Xcp {
         self.queue_at = next_multiple(self.queue_at, self.queue_interval(0.0), now);
     }
 
-    /// The change allotted to a packet of `size` bytes.
+    /// Change allotted to a packet of `size` bytes.
     fn allot(&mut self, size: f64, spacing: f64, desired: f64) -> f64 {
         let mut given = self.give.min(self.per_spacing * spacing);
         let mut taken = self.take.min(self.per_byte * size);
@@ -172,9 +171,9 @@ impl Router for Xcp {
         summary: "XCP: throughput changes allotted per packet",
         provenance: Provenance::Verified,
         params: &[
-            Param::number("alpha", 0.4, (0.01, 1.0), "", "gain on spare capacity"),
-            Param::number("beta", 0.226, (0.0, 1.0), "", "gain on the persistent queue"),
-            Param::number("gamma", 0.1, (0.0, 0.5), "", "share of the traffic that is shuffled"),
+            Param::ratio("alpha", 0.4, (0.01, 1.0), "gain on spare capacity"),
+            Param::ratio("beta", 0.226, (0.0, 1.0), "gain on the persistent queue"),
+            Param::ratio("gamma", 0.1, (0.0, 0.5), "share of the traffic that is shuffled"),
             Param::number("initial_interval", 50.0, (1.0, 1000.0), "ms", "control interval without RTTs"),
             Param::number("min_interval", 1.0, (0.1, 100.0), "ms", "shortest control interval"),
             Param::number("max_interval", 1000.0, (100.0, 10_000.0), "ms", "longest RTT that counts"),
@@ -241,7 +240,7 @@ impl Router for Xcp {
             self.read_queue(port.now, port.backlog.as_f64());
         }
         if self.interval_end <= port.now {
-            // After one interval without packets the pools have their values at rest.
+            // One interval without packets brings the pools to their idle values.
             let idle = self.bytes == 0.0;
             self.control(port.now);
             self.asleep = idle && self.is_idle(port);

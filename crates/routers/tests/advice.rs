@@ -1,6 +1,6 @@
-//! Answers of the network that nobody vouches for, in acknowledgements and in messages: any tag, any field, any bytes,
-//! replayed, late, forged. A sender with data always sends again within a stated time, and what it could not use it has
-//! counted.
+//! Untrusted replies of the network, in acknowledgements and in messages: any tag, any field, any bytes,
+//! replayed, late, forged. A sender with data always sends again within a stated time, and counts unusable
+//! replies.
 
 #[path = "../../tcp/tests/common/mod.rs"]
 mod common;
@@ -17,14 +17,14 @@ use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 
 const SEGMENTS: u64 = 60;
-/// Acknowledgements take up to this long.
+/// Maximum delay of acknowledgements in milliseconds.
 const LATEST: u64 = 300;
-/// The longest that a sender with data may be silent: at the least rate a packet leaves every second, a probe that leaves
-/// before its time is paid for with another second, and the acknowledgement that opens a window takes [`LATEST`], its delay
-/// of 40 ms and 20 ms of the way there.
+/// Maximum silence of a sender with data. At the minimum rate a packet leaves every second, an early probe
+/// costs another second, and the acknowledgement that opens a window takes [`LATEST`], its delay of 40 ms and
+/// 20 ms of propagation.
 const SILENCE: Nanos = Nanos::from_millis(2_400);
 
-/// Every scheme that speaks an explicit header, with that header.
+/// Every scheme with an explicit header, and that header.
 fn explicit() -> Vec<(&'static Entry, Explicit)> {
     ALL.iter().filter_map(|entry| Some((entry, Explicit::named(entry.rate_protocol?)?))).collect()
 }
@@ -34,7 +34,7 @@ fn pipe(scheme: &str, app: AppConfig, reverse: Fate) -> Pipe {
     Pipe::new(sender(scheme, &[], &config, app), &config, common::delay(ms(20)), reverse)
 }
 
-/// All that a sender tells of advice that it did not follow.
+/// Number of times the sender ignored advice.
 fn ignored(sender: &Sender) -> f64 {
     let mut found = None;
     sender.scheme().telemetry(&mut |name, value| {
@@ -42,16 +42,16 @@ fn ignored(sender: &Sender) -> f64 {
             found = Some(count);
         }
     });
-    found.expect("a scheme that takes advice counts what it ignores")
+    found.expect("a scheme that takes advice counts ignored advice")
 }
 
-/// Runs until everything is delivered, and checks that the sender is never silent for long while it has data to send.
+/// Runs until all data is delivered, and checks that the sender is never silent for long while it has data.
 fn deliver(scheme: &str, pipe: &mut Pipe) {
     let mut sent = 0;
     let mut last = Nanos::ZERO;
     while pipe.sender.completed_at().is_none() {
-        assert!(pipe.now < Nanos::from_secs(200), "{scheme} sends, but nothing that counts");
-        assert!(pipe.step(), "{scheme} is at an end before its time");
+        assert!(pipe.now < Nanos::from_secs(200), "{scheme} sends, but makes no progress");
+        assert!(pipe.step(), "{scheme} has no next event before completion");
         for &(at, _) in &pipe.log[sent..] {
             assert!(at - last <= SILENCE, "{scheme} is silent from {last:?} to {at:?}");
             last = at;
@@ -62,26 +62,26 @@ fn deliver(scheme: &str, pipe: &mut Pipe) {
     assert_eq!(pipe.delivered, SEGMENTS * 1448, "{scheme}");
 }
 
-/// The header in an option with this tag, if there is one.
+/// The header of an option with this tag, if any.
 fn header(tag: u8, slots: [(u32, u32); 2]) -> RateHeader {
     let known = (1..=RawOption::MAX_TAG).contains(&tag);
     if known { RateHeader::decode(RawOption::new(tag, 0, &slots)) } else { RateHeader::None }
 }
 
-/// The fate of the rate header of one acknowledgement.
+/// Change to the rate header of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
-enum Said {
+enum Mutation {
     /// Any tag and any fields.
     Raw(u8, [(u32, u32); 2]),
-    /// A tag that exists, and fields that are numbers of some sort.
+    /// A known tag with numeric fields.
     Fields(u8, f32, u32),
-    /// One that was sent so many acknowledgements ago.
+    /// The header of an earlier acknowledgement, this many before.
     Replayed(usize),
-    /// What the receiver wrote.
+    /// The receiver's own header.
     Untouched,
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn mutations() -> impl Strategy<Value = Mutation> {
     let number = prop_oneof![
         Just(0.0f32),
         Just(-0.0f32),
@@ -95,20 +95,20 @@ fn said() -> impl Strategy<Value = Said> {
         -1e9..1e9f32
     ];
     prop_oneof![
-        2 => (any::<u8>(), any::<[(u32, u32); 2]>()).prop_map(|(tag, slots)| Said::Raw(tag, slots)),
-        4 => (0u8..12, number, any::<u32>()).prop_map(|(tag, field, other)| Said::Fields(tag, field, other)),
-        1 => (1usize..20).prop_map(Said::Replayed),
-        1 => Just(Said::Untouched),
+        2 => (any::<u8>(), any::<[(u32, u32); 2]>()).prop_map(|(tag, slots)| Mutation::Raw(tag, slots)),
+        4 => (0u8..12, number, any::<u32>()).prop_map(|(tag, field, other)| Mutation::Fields(tag, field, other)),
+        1 => (1usize..20).prop_map(Mutation::Replayed),
+        1 => Just(Mutation::Untouched),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever acknowledgements contain, a sender with data sends again.
+    /// A sender with data sends again under any acknowledgements.
     #[test]
     fn sender_survives_any_acknowledgements(
-        all in prop::collection::vec(said(), 1..60),
+        all in prop::collection::vec(mutations(), 1..60),
         fates in prop::collection::vec(prop::collection::vec(20..=LATEST, 1..3), 1..30),
     ) {
         for (entry, _) in explicit() {
@@ -124,12 +124,12 @@ proptest! {
                 }
                 let n = history.len();
                 let extension = match all[n % all.len()] {
-                    Said::Raw(tag, slots) => header(tag, slots),
-                    Said::Fields(tag, field, other) => {
+                    Mutation::Raw(tag, slots) => header(tag, slots),
+                    Mutation::Fields(tag, field, other) => {
                         header(tag, [(field.to_bits(), other), (field.to_bits(), other)])
                     }
-                    Said::Replayed(ago) => history.get(n.wrapping_sub(ago)).copied().unwrap_or_default(),
-                    Said::Untouched => packet.rate_header(),
+                    Mutation::Replayed(ago) => history.get(n.wrapping_sub(ago)).copied().unwrap_or_default(),
+                    Mutation::Untouched => packet.rate_header(),
                 };
                 history.push(extension);
                 packet.set_rate_header(extension);
@@ -139,24 +139,24 @@ proptest! {
     }
 }
 
-/// Answers that no sender can follow. Nodectl is advised by messages; see below.
+/// Replies that no sender can follow. Nodectl takes advice in messages; see below.
 fn impossible(explicit: Explicit) -> Vec<RateHeader> {
     match explicit {
-        // The last three are more than the 1 Tbit/s beyond which no rate is one.
+        // The last three exceed 1 Tbit/s, the maximum rate.
         Explicit::Rcp => [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY, f32::INFINITY, f32::MAX, 1.4e11]
             .map(|rate| RateHeader::RcpReply { rate })
             .into(),
-        // More per second than the sender's line carries, 100 Gbit/s.
+        // Finite but above the sender's line rate, 100 Gbit/s.
         Explicit::Xcp => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2e10]
             .map(|delta| RateHeader::XcpReply { delta })
             .into(),
-        // Nothing, nothing times 10^9; 13, 2000 and 6552 times 10^9 B/s: above 100 Gbit/s.
+        // Zero, zero times 10^9; 13, 2000 and 6552 times 10^9 B/s: above 100 Gbit/s.
         Explicit::Brf => [0, 9, 139, 20_009, 65_529].map(|code| RateHeader::BrfRate { code }).into(),
         Explicit::Nodectl => Vec::new(),
     }
 }
 
-/// Impossible advice is counted each time and changes nothing.
+/// Impossible advice is counted each time and has no effect.
 #[test]
 fn impossible_advice_is_counted_and_ignored() {
     for (entry, explicit) in explicit() {
@@ -166,7 +166,7 @@ fn impossible_advice_is_counted_and_ignored() {
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
-            // The SYN-ACK, an acknowledgement for every two segments, and that of the FIN.
+            // The SYN-ACK, one acknowledgement per two segments, and that of the FIN.
             assert!(ignored(&pipe.sender) >= SEGMENTS as f64 / 2.0, "{name}: {extension:?}");
             assert_eq!(
                 (pipe.sender.window(), pipe.sender.pacing_rate()),
@@ -177,18 +177,18 @@ fn impossible_advice_is_counted_and_ignored() {
     }
 }
 
-/// The most that can be asked of a sender, by its parameter `line_rate`, here in Mbit/s.
+/// Parameter `line_rate`, here in Mbit/s, limits all advice.
 #[test]
 fn advice_never_exceeds_line_rate() {
     const LINE: f64 = 8.0;
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
         let high = match explicit {
-            // What it asked for comes back every other time; see below.
+            // Its own request returns every other time; see below.
             Explicit::Rcp => RateHeader::RcpReply { rate: f32::INFINITY },
-            // Each in itself within the line; together they ask for many times as much.
+            // Each is within the line rate, but their sum is many times as much.
             Explicit::Xcp => RateHeader::XcpReply { delta: 0.9e6 },
-            // It ignores what is above its line, and follows what is not: 10^6 B/s.
+            // It ignores rates above its line rate and follows others: 10^6 B/s.
             Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
             Explicit::Nodectl => RateHeader::None,
         };
@@ -209,10 +209,10 @@ fn advice_never_exceeds_line_rate() {
         let rate = (pipe.delivered - settled) as f64 * 8.0 / 10.0 / 1e6;
         if explicit == Explicit::Rcp {
             let (ignored, acks) = (ignored(&pipe.sender), pipe.receiver.stats().acks_sent as f64);
-            // Those of the last round trip, 14, are on their way.
+            // The 14 of the last round trip are in flight.
             assert!((ignored - acks / 2.0).abs() <= 10.0, "{ignored} of {acks}");
         }
-        // Of a window for a smoothed round-trip time that counts delayed acknowledgements, a little more.
+        // Slightly more where the cwnd covers a smoothed round-trip time with delayed acknowledgements.
         assert!((0.5 * LINE..=1.05 * LINE).contains(&rate), "{name}: {rate} Mbit/s");
     }
 }
@@ -220,8 +220,8 @@ fn advice_never_exceeds_line_rate() {
 /// Rates in acknowledgements that are old, or of data never sent, are counted and ignored.
 #[test]
 fn stale_or_forged_rates_are_counted_and_ignored() {
-    // Each acknowledgement names a higher rate than the one before, 100 kB/s and 1 kB/s more each time, and comes a second
-    // time 55 ms later. Every fourth acknowledges what was never sent, and names 1 kB/s.
+    // Each acknowledgement carries a rate 1 kB/s above the previous one, starting at 100 kB/s, and arrives
+    // again 55 ms later. Every fourth acknowledges data never sent and carries 1 kB/s.
     let reverse: Fate = Box::new(|_, _| vec![ms(20), ms(75)]);
     let mut pipe = pipe("brf", AppConfig::File(Bytes::new(SEGMENTS * 1448)), reverse);
     let mut n = 0;
@@ -240,13 +240,13 @@ fn stale_or_forged_rates_are_counted_and_ignored() {
         rate = now;
     }
     assert!(rate.is_some_and(|rate| rate.as_bytes_per_sec() > 100_000), "{rate:?}");
-    // All second copies, a quarter of the first ones.
+    // All second copies, and a quarter of the first ones.
     let (acks, stale) = (pipe.receiver.stats().acks_sent, pipe.sender.stats().stale_advice);
     assert!(stale >= acks, "{stale} of {acks} acknowledgements");
     assert_eq!(ignored(&pipe.sender), 0.0);
 }
 
-/// A node grants this rate, in bytes per second, where `packet` is the answer to a request.
+/// Lowers the grant to `rate` bytes per second if `packet` answers a request.
 fn grant(packet: &mut Packet, rate: u64) {
     if packet.kind() != Kind::Message {
         return;
@@ -268,7 +268,7 @@ fn message(bytes: &[u8]) -> Packet {
     Packet::control(0, Flags::REVERSE, bytes)
 }
 
-/// A message to a sender that no node sent.
+/// A forged message to a sender.
 #[derive(Clone, Debug)]
 enum Forged {
     Bytes(Vec<u8>),
@@ -307,7 +307,7 @@ fn forged() -> impl Strategy<Value = Forged> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever messages arrive, a sender with data sends again.
+    /// A sender with data sends again under any messages.
     #[test]
     fn sender_survives_any_messages(
         all in prop::collection::vec((0u64..3_000, forged()), 0..60),
@@ -327,18 +327,18 @@ proptest! {
     }
 }
 
-/// Messages that are impossible, foreign or unrequested are refused and counted.
+/// Invalid, foreign or unsolicited messages are refused and counted.
 #[test]
 fn unusable_messages_are_refused_and_counted() {
     let refused = [
         Forged::Bytes(vec![]),
         Forged::Bytes(vec![0; 40]),
-        // A request does not go to a sender; a success and a failure that answer nothing; no such type.
+        // Not for a sender: a request; without a request: a success and a failure; an unknown type.
         Forged::Negotiation(0x11, 1_000, 0, 40_000),
         Forged::Negotiation(0x12, 1_000, 0, 77),
         Forged::Negotiation(0x13, 0, 1_000, 77),
         Forged::Negotiation(0x14, 1_000, 0, 40_000),
-        // A rate of zero, one above all that can be said, another's; a termination does not go to a sender.
+        // A rate of zero, a rate above the maximum, a foreign ID; not for a sender: a termination.
         Forged::Adjustment(0x21, 0, true),
         Forged::Adjustment(0x22, u64::MAX, true),
         Forged::Adjustment(0x21, 1_000, false),
@@ -356,7 +356,7 @@ fn unusable_messages_are_refused_and_counted() {
     pipe.run_until(ms(1_000));
     assert_eq!(pipe.sender.stats().messages_refused, count);
     assert_eq!(pipe.sender.pacing_rate(), granted);
-    // One that is in order is followed: 100 kB/s on the wire.
+    // A valid one is followed: 100 kB/s on the wire.
     pipe.forge(ms(1_100), Forged::Adjustment(0x21, 100_000, true).packet());
     pipe.run_until(ms(1_200));
     assert_eq!(pipe.sender.stats().messages_refused, count);
@@ -364,10 +364,10 @@ fn unusable_messages_are_refused_and_counted() {
     assert!((reduced / (100_000.0 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3, "{reduced}");
 }
 
-/// A grant above the line's rate is refused, and one within it is followed.
+/// A grant above the line rate is refused, and one within it is followed.
 #[test]
 fn grant_above_line_is_refused() {
-    // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire; the request asks for no more.
+    // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire, the maximum requested.
     const WIRE: u64 = 1_000_000 * 1500 / 1448;
     for (granted, refused) in [(WIRE + 1, true), (1 << 36, true), (WIRE, false)] {
         let config = TcpConfig::default();
@@ -383,7 +383,7 @@ fn grant_above_line_is_refused() {
         pipe.run_until(ms(200));
         let (rate, count) = (pipe.sender.pacing_rate(), pipe.sender.stats().messages_refused);
         if refused {
-            // It asked at 40 ms and, the answer being none, at 120 ms.
+            // It requested at 40 ms and, for lack of a valid answer, at 120 ms.
             assert_eq!((rate, count), (None, 2), "{granted}");
         } else {
             // Rounded down to whole bytes twice.
@@ -394,13 +394,13 @@ fn grant_above_line_is_refused() {
     }
 }
 
-/// The message in a packet, if it is one.
+/// The message in a packet, if any.
 fn read(packet: &Packet) -> Option<Message> {
-    let read = || Message::decode(packet.message().as_bytes()).expect("a sound message");
+    let read = || Message::decode(packet.message().as_bytes()).expect("a valid message");
     (packet.kind() == Kind::Message).then(read)
 }
 
-/// An answer grants this rate, whatever was asked.
+/// Replaces an answer by a grant of this rate, whatever the request.
 fn raise(packet: &mut Packet, rate: u64) {
     if let Some(Message::Negotiation { min, id, rtt_us, .. }) = read(packet) {
         let max = Rate::from_bytes_per_sec(rate);

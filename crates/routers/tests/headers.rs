@@ -1,7 +1,8 @@
-//! Explicit headers that nobody vouches for: absent, malformed, meant for another scheme. Nothing of it stalls a flow.
+//! Untrusted explicit headers: absent, malformed, or of another scheme. None stalls a flow.
 
 #[path = "../../tcp/tests/common/mod.rs"]
 mod common;
+mod strategies;
 
 use common::{Mangle, Pipe, delay, ms, sender};
 use narrows_cc::{Bytes, Nanos, Rate};
@@ -10,10 +11,11 @@ use narrows_routers::{RateCode, RateHeader, RouterFrame};
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
+use strategies::rate_headers;
 
 const SEGMENTS: u64 = 30;
 
-/// A file of thirty segments over a pipe of 20 ms each way; when it was complete.
+/// Transfers thirty segments over a pipe of 20 ms each way; returns the completion time.
 fn transfer(scheme: &str, mangle: Option<Mangle>) -> Nanos {
     let config = TcpConfig::default();
     let file = AppConfig::File(Bytes::new(SEGMENTS * 1448));
@@ -21,10 +23,10 @@ fn transfer(scheme: &str, mangle: Option<Mangle>) -> Nanos {
     pipe.mangle = mangle;
     while pipe.sender.completed_at().is_none() {
         assert!(pipe.now < Nanos::from_secs(300), "{scheme} stalls");
-        assert!(pipe.step(), "{scheme} is at an end before its time");
+        assert!(pipe.step(), "{scheme} has no next event before completion");
     }
     assert_eq!(pipe.delivered, SEGMENTS * 1448);
-    pipe.sender.completed_at().expect("just seen")
+    pipe.sender.completed_at().expect("completed")
 }
 
 /// Packets carry the header of their scheme, with its size.
@@ -45,11 +47,11 @@ fn packets_carry_header_of_their_scheme() {
     }
 }
 
-/// A network that does not take part stalls no sender.
+/// A network without router support stalls no sender.
 #[test]
-fn silent_network_stalls_nobody() {
+fn silent_network_stalls_no_sender() {
     for scheme in ["rcp", "xcp", "brf"] {
-        // SYN, then three initial windows, one after the other; a rate is never set, a change never allotted.
+        // SYN, then three initial windows in sequence; rates stay unset and no change is allotted.
         let absent = transfer(scheme, Some(Box::new(|packet| packet.set_rate_header(RateHeader::None))));
         assert!(absent <= ms(40 + 3 * 40 + 40), "{scheme}: {absent:?}");
         let untouched = transfer(scheme, None);
@@ -60,8 +62,8 @@ fn silent_network_stalls_nobody() {
 /// An advised rate spaces whole packets.
 #[test]
 fn advised_rate_spaces_whole_packets() {
-    // 1512 B on the wire at 151 200 B/s: one packet every 10 ms, the last of 30 leaves 290 ms after the first; the SYN takes
-    // one round trip, the last packet another, its acknowledgement no longer than the delay of 40 ms.
+    // 1512 B on the wire at 151 200 B/s: one packet every 10 ms, the last of 30 leaves 290 ms after the
+    // first. The SYN takes one round trip, the last packet another, its acknowledgement up to 40 ms more.
     let rate = |packet: &mut Packet| {
         if let RateHeader::RcpRequest { rtt_us, .. } = packet.rate_header() {
             packet.set_rate_header(RateHeader::RcpRequest { rate: 151_200.0, rtt_us });
@@ -71,7 +73,7 @@ fn advised_rate_spaces_whole_packets() {
     assert!(done >= ms(370) && done <= ms(411), "{done:?}");
 }
 
-/// Only the SYN of BRF carries an offer, which takes no room.
+/// Only the SYN of BRF carries an offer, which occupies no bytes.
 #[test]
 fn brf_offers_only_in_syn_without_room() {
     let (mut offers, mut others) = (0u32, 0u64);
@@ -93,7 +95,8 @@ fn brf_offers_only_in_syn_without_room() {
     assert!(seen.get().1 > SEGMENTS);
 }
 
-/// An acknowledgement of a BRF flow at microsecond `us` of the receiver's clock, echoing `echo`, with a rate.
+/// An acknowledgement of a BRF flow with a rate, sent at microsecond `us` of the receiver's clock and echoing
+/// `echo`.
 fn rate_ack(ack: u64, us: u32, echo: u32, bytes_per_sec: u64) -> Packet {
     let mut packet = Packet::new(0);
     packet.flags = Flags::ACK.with(Flags::REVERSE);
@@ -105,16 +108,16 @@ fn rate_ack(ack: u64, us: u32, echo: u32, bytes_per_sec: u64) -> Packet {
     packet
 }
 
-/// A rate in an old or impossible acknowledgement is ignored and counted.
+/// A rate in a stale or forged acknowledgement is ignored and counted.
 #[test]
 fn stale_rate_is_ignored_and_counted() {
     let config = TcpConfig::default();
     let mut sender = sender("brf", &[], &config, AppConfig::Bulk);
-    let hear = |sender: &mut Sender, at: u64, packet: &Packet| {
+    let receive = |sender: &mut Sender, at: u64, packet: &Packet| {
         sender.on_packet(ms(at), packet);
         while sender.poll_transmit(ms(at)).is_some() {}
         let rate = sender.pacing_rate().map_or(0, |rate| rate.as_bytes_per_sec());
-        // Back to the wire, to the next hundred: the share of payload is 1448 / 1500.
+        // Back to wire rate, rounded to the next hundred: the payload fraction is 1448 / 1500.
         ((rate as f64 * 1500.0 / 1448.0 / 100.0).round() as u64 * 100, sender.stats().stale_advice)
     };
     sender.on_timer(ms(0));
@@ -122,14 +125,14 @@ fn stale_rate_is_ignored_and_counted() {
     let mut syn_ack = rate_ack(1, 20_000, 0, 5_000_000);
     syn_ack.flags = syn_ack.flags.with(Flags::SYN);
     *syn_ack.tcp_mut().seq = 0;
-    assert_eq!(hear(&mut sender, 40, &syn_ack), (5_000_000, 0));
+    assert_eq!(receive(&mut sender, 40, &syn_ack), (5_000_000, 0));
     for at in 41..60 {
         sender.on_timer(ms(at));
         while sender.poll_transmit(ms(at)).is_some() {}
     }
     let news = rate_ack(2_897, 60_000, 40_000, 3_000_000);
-    assert_eq!(hear(&mut sender, 80, &news), (3_000_000, 0));
-    // Overtaken on its way; played back with the newest number but an old timestamp, or an old echo; of data never sent.
+    assert_eq!(receive(&mut sender, 80, &news), (3_000_000, 0));
+    // Overtaken; replayed with the newest number but an old timestamp, or an old echo; for data never sent.
     let old = [
         rate_ack(1_449, 59_000, 40_000, 9_000_000),
         rate_ack(2_897, 59_999, 40_000, 9_000_000),
@@ -137,40 +140,22 @@ fn stale_rate_is_ignored_and_counted() {
         rate_ack(1 << 40, 70_000, 41_000, 9_000_000),
     ];
     for (n, packet) in old.iter().enumerate() {
-        assert_eq!(hear(&mut sender, 81, packet), (3_000_000, n as u64 + 1), "{packet:?}");
+        assert_eq!(receive(&mut sender, 81, packet), (3_000_000, n as u64 + 1), "{packet:?}");
     }
-    // The same once more is no older than itself; and a new one counts.
-    assert_eq!(hear(&mut sender, 82, &news), (3_000_000, 4));
-    assert_eq!(hear(&mut sender, 83, &rate_ack(2_897, 61_000, 40_000, 4_000_000)), (4_000_000, 4));
-}
-
-fn extensions() -> impl Strategy<Value = RateHeader> {
-    let field =
-        || prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(0.0f32), Just(-0.0f32), -1e9..1e9f32];
-    prop_oneof![
-        Just(RateHeader::None),
-        (field(), any::<u32>()).prop_map(|(rate, rtt_us)| RateHeader::RcpRequest { rate, rtt_us }),
-        field().prop_map(|rate| RateHeader::RcpReply { rate }),
-        (any::<u32>(), field(), field()).prop_map(|(rtt_us, spacing, delta)| RateHeader::XcpRequest {
-            rtt_us,
-            spacing,
-            delta
-        }),
-        field().prop_map(|delta| RateHeader::XcpReply { delta }),
-        Just(RateHeader::BrfOffer),
-        any::<u16>().prop_map(|code| RateHeader::BrfRate { code }),
-    ]
+    // A repetition of the newest is not stale; a newer one counts.
+    assert_eq!(receive(&mut sender, 82, &news), (3_000_000, 4));
+    assert_eq!(receive(&mut sender, 83, &rate_ack(2_897, 61_000, 40_000, 4_000_000)), (4_000_000, 4));
 }
 
 proptest! {
-    /// Whatever headers contain, every flow completes.
+    /// Every flow completes under any headers.
     #[test]
-    fn any_headers_let_flows_complete(said in prop::collection::vec(extensions(), 1..40)) {
+    fn any_headers_let_flows_complete(headers in prop::collection::vec(rate_headers(), 1..40)) {
         for scheme in ["rcp", "xcp", "brf", "cubic"] {
-            let said = said.clone();
+            let headers = headers.clone();
             let mut n = 0;
             transfer(scheme, Some(Box::new(move |packet| {
-                packet.set_rate_header(said[n % said.len()]);
+                packet.set_rate_header(headers[n % headers.len()]);
                 n += 1;
             })));
         }

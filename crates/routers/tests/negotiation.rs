@@ -1,4 +1,4 @@
-//! The server of Nodectl against answers written by hand, and both ends against messages that nobody vouches for.
+//! The rate requester of Nodectl with hand-written answers, and both ends with untrusted messages.
 
 #[path = "../../tcp/tests/common/mod.rs"]
 mod common;
@@ -14,13 +14,13 @@ use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 use talk::{ID, RTT, Talk, is_message, made, rate, read, with_id};
 
-/// No data leaves before the answer; then it leaves at the rate granted.
+/// No data leaves before the answer, and then at the granted rate.
 #[test]
 fn data_waits_for_answer_then_follows_grant() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (max, token, path) = talk.request();
     assert_eq!((max, path), (MOST, 0));
-    // The round-trip time with the number of the request in its lowest bits.
+    // The round-trip time with the request number in its lowest bits.
     assert_eq!((token & !7, token & 7), (40_000, 1));
     talk.pass(ms(50), true);
     assert_eq!(talk.data(), 0);
@@ -31,7 +31,7 @@ fn data_waits_for_answer_then_follows_grant() {
     assert_eq!(talk.data(), 101);
 }
 
-/// A request is repeated with growing patience and given up after four.
+/// A request is sent four times, with growing timeouts.
 #[test]
 fn request_is_repeated_four_times() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
@@ -44,9 +44,9 @@ fn request_is_repeated_four_times() {
     assert_eq!(at, [ms(40), ms(120), ms(280), ms(600)]);
     let first_data = sent.iter().find(|(_, packet)| packet.payload > 0).expect("it gives up");
     assert_eq!(first_data.0, ms(1_240));
-    // CUBIC's initial window, and more with every acknowledgement.
+    // CUBIC's initial window; acknowledgements release more.
     assert_eq!(sent.iter().filter(|(at, packet)| *at == ms(1_240) && packet.payload > 0).count(), 10);
-    // Only the last request can still be answered; it asks again ten seconds later.
+    // Only the last request can still be answered; the next one follows ten seconds later.
     for (n, (_, packet)) in requests.iter().enumerate() {
         let Message::Negotiation { rtt_us, .. } = read(packet) else { panic!("a request") };
         talk.answer(Negotiation::Success, 1_500_000, rtt_us);
@@ -55,7 +55,7 @@ fn request_is_repeated_four_times() {
     talk.assert_rate(1_500_000);
 }
 
-/// The answer of a user whom the request has reached as it left.
+/// The answer of a responder to a request that no node changed.
 fn unattended(max: u64, token: u32) -> Message {
     Message::Negotiation {
         kind: Negotiation::Success,
@@ -66,29 +66,30 @@ fn unattended(max: u64, token: u32) -> Message {
     }
 }
 
-/// An answer shows whether a node took part, whatever limits the ends have.
+/// An answer shows whether a node took part, regardless of the limits of the ends.
 #[test]
 fn answer_shows_whether_node_took_part() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (_, token, _) = talk.request();
-    talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
+    talk.deliver(&unattended(MOST.as_bytes_per_sec(), token));
     // CUBIC's initial window at once.
     assert_eq!((talk.data(), talk.sender.pacing_rate()), (10, None));
-    // A limit of its own: CUBIC's window, paced no faster than that.
+    // The sender's limit: CUBIC's window, paced within that limit.
     let settings = Settings { max: rate(150_000), ..Settings::default() };
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
     let (max, token, _) = talk.request();
     assert_eq!(max, rate(150_000));
-    talk.hear(&unattended(150_000, token));
+    talk.deliver(&unattended(150_000, token));
     talk.assert_rate(150_000);
     assert_eq!((talk.sender.window(), talk.data()), (Bytes::new(14_480), 1));
-    // The user's.
+    // The responder's limit.
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
     let (_, token, _) = talk.request();
-    talk.hear(&unattended(50_000, token));
+    talk.deliver(&unattended(50_000, token));
     talk.assert_rate(50_000);
     assert_eq!(talk.sender.window(), Bytes::new(14_480));
-    // The same from a node is a rate: the window is twice 50 kB/s of 40 ms, but four segments at least.
+    // A node's grant of the same rate is binding: the window is twice 50 kB/s · 40 ms, at least four
+    // segments.
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
     let (_, token, _) = talk.request();
     talk.answer(Negotiation::Success, 50_000, token);
@@ -96,9 +97,9 @@ fn answer_shows_whether_node_took_part() {
     assert_eq!(talk.sender.window(), Bytes::new(4 * 1_448));
 }
 
-/// After a failure the requester waits a second and asks again.
+/// After a failure the requester waits a second and requests again.
 #[test]
-fn failure_waits_a_second_then_asks_again() {
+fn failure_waits_a_second_then_requests_again() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (_, token, _) = talk.request();
     talk.fail(token);
@@ -111,7 +112,7 @@ fn failure_waits_a_second_then_asks_again() {
     assert_eq!(talk.data(), 1);
 }
 
-/// After a failure other paths are asked first.
+/// After a failure other paths are tried first.
 #[test]
 fn failure_tries_other_paths_first() {
     let settings = Settings { paths: 3, min: rate(100), ..Settings::default() };
@@ -129,26 +130,26 @@ fn failure_tries_other_paths_first() {
     assert!(talk.data() > 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 2));
 }
 
-/// A reduction is obeyed at once, and announced when all is quiet.
+/// A reduction takes effect at once, and is announced after a quiet time.
 #[test]
 fn reduction_is_obeyed_then_announced() {
     let mut talk = Talk::granted(Settings::default(), 1_500_000);
     talk.pass(ms(100), true);
     talk.adjust(Adjustment::Reduce, 1_000_000);
     talk.assert_rate(1_000_000);
-    // One more puts it off; a higher one is none.
+    // Another reduction postpones the announcement; a higher rate does not.
     talk.pass(ms(300), true);
     talk.adjust(Adjustment::Reduce, 900_000);
     talk.adjust(Adjustment::Reduce, 1_200_000);
     talk.assert_rate(900_000);
     let from = talk.now;
     talk.sent();
-    // Eight round trips at least, twice as many at most.
+    // At least eight round trips, at most twice as many.
     talk.pass(RTT * 8, true);
     assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
     while talk.log.iter().all(|(_, packet)| !is_message(packet)) {
         talk.pass(ms(1), true);
-        assert!(talk.now <= from + RTT * 17, "it is not announced");
+        assert!(talk.now <= from + RTT * 17, "no announcement");
     }
     let (max, token, _) = talk.request();
     assert_eq!(max, rate(900_000));
@@ -158,7 +159,7 @@ fn reduction_is_obeyed_then_announced() {
     talk.assert_rate(900_000);
 }
 
-/// Where a reduction and an answer cross, the lower rate holds until nodes have settled which it is.
+/// When a reduction and an answer cross, the lower rate holds until the nodes resolve the conflict.
 #[test]
 fn crossing_reduction_and_answer_keep_lower_rate() {
     let mut talk = Talk::granted(Settings::default(), 1_000_000);
@@ -166,7 +167,7 @@ fn crossing_reduction_and_answer_keep_lower_rate() {
     talk.sent();
     talk.adjust(Adjustment::Increase, 1_500_000);
     let (_, token, _) = talk.request();
-    // Said before the node met the request, or after: the sender cannot know.
+    // Sent before or after the node handled the request: the sender cannot know.
     talk.adjust(Adjustment::Reduce, 700_000);
     talk.answer(Negotiation::Success, 1_400_000, token);
     talk.assert_rate(700_000);
@@ -175,17 +176,17 @@ fn crossing_reduction_and_answer_keep_lower_rate() {
     assert_eq!(max, rate(1_400_000));
     talk.answer(Negotiation::Success, 1_400_000, token);
     talk.assert_rate(1_400_000);
-    // All is said: nothing more is asked.
+    // Resolved: no further request.
     talk.pass(RTT * 40, true);
     assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
 }
 
-/// After ten seconds of silence the requester asks whether the nodes live.
+/// After ten seconds of silence the requester probes the nodes.
 #[test]
 fn ten_silent_seconds_probe_the_nodes() {
     let mut talk = Talk::granted(Settings::default(), 150_000);
     talk.pass(Nanos::from_secs(9), true);
-    // A node says what it has said before.
+    // A node repeats its last message.
     talk.adjust(Adjustment::Reduce, 150_000);
     talk.sent();
     talk.pass(ms(9_999), true);
@@ -194,12 +195,12 @@ fn ten_silent_seconds_probe_the_nodes() {
     let (max, token, _) = talk.request();
     assert_eq!(max, MOST);
     talk.assert_rate(150_000);
-    // No node has met it: it is on its own.
-    talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
+    // No node took part: the requester falls back.
+    talk.deliver(&unattended(MOST.as_bytes_per_sec(), token));
     assert_eq!(talk.sender.pacing_rate(), None);
 }
 
-/// An increase is requested, and followed when it is granted.
+/// An increase is requested, and followed once granted.
 #[test]
 fn increase_is_requested_and_followed() {
     let mut talk = Talk::granted(Settings { max: rate(2_000_000), ..Settings::default() }, 1_000_000);
@@ -210,18 +211,18 @@ fn increase_is_requested_and_followed() {
     talk.assert_rate(1_000_000);
     talk.answer(Negotiation::Success, 1_400_000, token);
     talk.assert_rate(1_400_000);
-    // No more than it can send; and a failure leaves it what it has.
+    // It requests at most its own maximum, and a failure leaves the grant unchanged.
     talk.adjust(Adjustment::Increase, 9_000_000);
     let (max, token, _) = talk.request();
     assert_eq!(max, rate(2_000_000));
     talk.fail(token);
     talk.assert_rate(1_400_000);
-    // Less than it has is no increase.
+    // A rate below the grant is no increase.
     talk.adjust(Adjustment::Increase, 1_300_000);
     assert_eq!(talk.sent().iter().filter(|(_, packet)| is_message(packet)).count(), 0);
 }
 
-/// A hot node is left for another path while data flows on.
+/// A flow leaves a hot node for another path while data flows on.
 #[test]
 fn hot_node_is_left_while_data_flows() {
     let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
@@ -234,14 +235,15 @@ fn hot_node_is_left_while_data_flows() {
     assert_eq!((max, path), (MOST, 1));
     talk.pass(ms(20), true);
     assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
-    // Refused there: it goes on, and asks again a second later, or when nobody answers what it tells this way's nodes.
+    // Refused there: data flows on, and another request follows a second later, or after this path's nodes do
+    // not answer the announcement.
     talk.fail(token);
     talk.assert_rate(500_000);
     talk.pass(ms(3_500), true);
     let sent = talk.sent();
-    let asked: Vec<_> =
+    let requested: Vec<_> =
         sent.iter().filter(|(_, packet)| is_message(packet)).map(|(_, packet)| packet.path()).collect();
-    assert!(asked.contains(&1), "{asked:?}");
+    assert!(requested.contains(&1), "{requested:?}");
     let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
     let mut talk = Talk::granted(settings, 1_000_000);
     talk.sent();
@@ -251,11 +253,11 @@ fn hot_node_is_left_while_data_flows() {
     talk.assert_rate(2_000_000);
     let sent = talk.sent();
     let end = Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO };
-    let (_, first) = sent.iter().find(|(_, packet)| is_message(packet)).expect("the old way is told");
+    let (_, first) = sent.iter().find(|(_, packet)| is_message(packet)).expect("a termination on path 0");
     assert_eq!((read(first), first.path()), (end, 0));
     talk.pass(ms(20), true);
     assert!(talk.sent().iter().all(|(_, packet)| packet.path() == 1));
-    // What a node of the old way says now is late.
+    // Later messages about the old path have no effect.
     talk.adjust(Adjustment::Reduce, 400_000);
     talk.assert_rate(2_000_000);
     talk.adjust_over(1, Adjustment::Reduce, 1_500_000);
@@ -282,9 +284,9 @@ fn termination_is_sent_twice() {
     assert_eq!(talk.sender.deadline(), Nanos::MAX);
 }
 
-/// After a long idle time the requester asks before it sends.
+/// After a long idle time the requester requests before it sends.
 #[test]
-fn long_idle_sender_asks_before_sending() {
+fn long_idle_sender_requests_before_sending() {
     let app = AppConfig::OnOff { on: ms(200), off: Nanos::from_secs(8), random: false };
     let mut talk = Talk::begin(Settings::default(), app);
     let (_, token, _) = talk.request();
@@ -293,7 +295,7 @@ fn long_idle_sender_asks_before_sending() {
     assert!(talk.data() > 100);
     talk.sent();
     talk.pass(ms(7_760), true);
-    // It resumes after 8.2 s with a request; the one before that asked for less, when it had nothing to send.
+    // It resumes after 8.2 s with a request; the previous one requested less because there was no data.
     let sent = talk.sent();
     let (at, last) = sent.last().expect("it resumes");
     assert_eq!(*at, ms(8_200));
@@ -303,7 +305,7 @@ fn long_idle_sender_asks_before_sending() {
     assert_eq!(talk.data(), 1);
 }
 
-/// A sender short of data requests the rate that it uses, and all when data waits.
+/// A sender short of data requests its usage, and its maximum once data waits.
 #[test]
 fn short_of_data_requests_only_usage() {
     // 1448 B every 10 ms, 150 kB/s on the wire, of 1.5 MB/s granted.
@@ -314,18 +316,18 @@ fn short_of_data_requests_only_usage() {
     talk.sent();
     talk.pass(ms(330), true);
     let (max, token, _) = talk.request();
-    // After eight round trips, 320 ms: 32 or 33 packets and those that had waited, and a twentieth more.
+    // After eight round trips, 320 ms: 32 or 33 packets plus the initial backlog, and a twentieth more.
     let packets = max.as_bytes_per_sec() as f64 / 1.05 * 0.32 / 1500.0;
     assert!((31.0..=38.0).contains(&packets), "{packets}");
     talk.answer(Negotiation::Success, max.as_bytes_per_sec(), token);
-    // Reduced to half of what it needs it asks for everything, when more waits than four segments.
+    // Reduced to half of its need, it requests its maximum once the backlog exceeds four segments.
     talk.adjust(Adjustment::Reduce, 75_000);
     talk.pass(ms(100), true);
     let (max, _, _) = talk.request();
     assert_eq!(max, MOST);
 }
 
-/// Messages for others are counted and ignored.
+/// Foreign messages are counted and ignored.
 #[test]
 fn foreign_messages_are_counted_and_ignored() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
@@ -333,7 +335,7 @@ fn foreign_messages_are_counted_and_ignored() {
     let foreign = Id { content: 8, ..ID };
     let mut refused = 0;
     let mut check = |talk: &mut Talk, message: &Message| {
-        talk.hear(message);
+        talk.deliver(message);
         refused += 1;
         assert_eq!(talk.sender.stats().messages_refused, refused, "{message:?}");
         assert!(talk.sent().is_empty(), "{message:?}");
@@ -350,11 +352,11 @@ fn foreign_messages_are_counted_and_ignored() {
     assert_eq!(talk.sender.stats().messages_refused, refused + 1);
     talk.answer(Negotiation::Success, 1_500_000, token);
     talk.assert_rate(1_500_000);
-    // The same answer again, and one that was never asked for.
+    // A repeated answer and an unsolicited one.
     talk.answer(Negotiation::Success, 1_500_000, token);
     talk.answer(Negotiation::Failure, 1, token);
     talk.assert_rate(1_500_000);
-    // More than was asked.
+    // A grant above the request.
     talk.sent();
     talk.adjust(Adjustment::Increase, 2_000_000);
     let (_, token, _) = talk.request();
@@ -393,17 +395,17 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Whatever messages contain, every flow completes.
+    /// Every flow completes under any messages.
     #[test]
     fn any_messages_let_flows_complete(
-        said in prop::collection::vec((messages(), any::<bool>(), 1usize..30), 1..40),
+        input in prop::collection::vec((messages(), any::<bool>(), 1usize..30), 1..40),
     ) {
         let segments = 60;
         let settings = with_id(Settings { paths: 2, min: rate(1_000), ..Settings::default() });
         let sender = made(&settings, AppConfig::File(Bytes::new(segments * 1_448)));
         let mut pipe = Pipe::new(sender, &TcpConfig::default(), delay(ms(20)), delay(ms(20)));
         endpoint::attach_receiver(&mut pipe.receiver, &settings);
-        for (bytes, back, steps) in &said {
+        for (bytes, back, steps) in &input {
             for _ in 0..*steps {
                 if !pipe.step() {
                     break;
@@ -415,10 +417,10 @@ proptest! {
                 pipe.receiver.on_packet(pipe.now, &Packet::control(0, Flags::NONE, bytes));
             }
         }
-        // The least that can be granted is a packet per second.
+        // The minimum grant is a packet per second.
         while pipe.sender.completed_at().is_none() {
             prop_assert!(pipe.now < Nanos::from_secs(300), "it stalls");
-            prop_assert!(pipe.step(), "it is at an end before its time");
+            prop_assert!(pipe.step(), "no next event before completion");
         }
         prop_assert_eq!(pipe.delivered, segments * 1_448);
     }

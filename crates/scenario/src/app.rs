@@ -5,13 +5,12 @@ use std::ops::RangeInclusive;
 use narrows_cc::{Bytes, Rate};
 use narrows_traffic::AppConfig;
 
-use crate::choice::{self, App, AppKind};
 use crate::diagnostic::{Diagnostic, key_in};
-use crate::link;
+use crate::keys;
 use crate::quantity::{Size, Time};
+use crate::schema::choice::{self, App, AppKind};
 
-/// The application that the keys `size` and `app` of `table` state. A constant rate writes a segment at a time, if nothing is
-/// stated.
+/// Resolves the keys `size` and `app` of `table`. By default a constant rate writes one segment at a time.
 pub(crate) fn app(
     size: Option<&Size>,
     app: Option<&App>,
@@ -53,7 +52,7 @@ pub(crate) fn app(
         };
     let rate = || -> Result<Rate, Diagnostic> {
         match &app.rate {
-            Some(rate) => link::rate(&key("app.rate"), rate),
+            Some(rate) => keys::rate(&key("app.rate"), rate),
             None => Err(Diagnostic::new(key("app.rate"), format!("`{kind}` requires this key"))
                 .accepted("a rate such as 1mbit")),
         }

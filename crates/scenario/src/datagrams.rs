@@ -1,126 +1,25 @@
-//! Flows that carry datagrams: which ones do, and their transport's settings.
+//! DCCP flows: their settings, and flows of real sockets.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use narrows_cc::{Params, schemes};
-use narrows_dccp::Ccid;
 use narrows_dccp::connection::Overflow;
 use narrows_traffic::AppConfig;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::app::app;
-use crate::choice::{App, TextOr, table};
 use crate::diagnostic::{Diagnostic, key_in};
-use crate::flows;
+use crate::params;
 use crate::quantity::Size;
-use crate::schema::{Flow, ParamValue, Protocol};
+use crate::schema::Flow;
+use crate::schema::choice::{App, TextOr};
+use crate::schema::dccp::{Dccp, OverflowKind};
+use crate::schema::table::table;
+use crate::schema::value::{ParamValue, Protocol};
+use crate::transport::{carried, protocol, unable};
 
-/// The datagram that a full queue of the sender drops.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OverflowKind {
-    /// The oldest.
-    #[default]
-    DropOldest,
-    /// The new one.
-    DropNewest,
-}
-
-/// A whole number from `LEAST` to `MOST`. Others are refused where they are read, whether a flow would use them or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Within<const LEAST: u64, const MOST: u64>(u64);
-
-impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Within<LEAST, MOST> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WithinVisitor)
-    }
-}
-
-struct WithinVisitor<const LEAST: u64, const MOST: u64>;
-
-impl<const LEAST: u64, const MOST: u64> Visitor<'_> for WithinVisitor<LEAST, MOST> {
-    type Value = Within<LEAST, MOST>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from {LEAST} to {MOST}")
-    }
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        if (LEAST..=MOST).contains(&value) { Ok(Within(value)) } else { Err(beyond(value, LEAST, MOST)) }
-    }
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        u64::try_from(value).map_or_else(|_| Err(beyond(value, LEAST, MOST)), |value| self.visit_u64(value))
-    }
-}
-
-fn beyond<E: de::Error>(found: impl fmt::Display, least: u64, most: u64) -> E {
-    E::custom(format!("`{found}` is out of range\n  accepted: {least} to {most}"))
-}
-
-impl<const LEAST: u64, const MOST: u64> JsonSchema for Within<LEAST, MOST> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("From{LEAST}To{MOST}").into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": LEAST, "maximum": MOST })
-    }
-}
-
-table! {
-    /// Settings of DCCP.
-    #[derive(Default)]
-    Dccp {
-        ; // optional:
-        /// The most payload of a datagram, in bytes (1448).
-        datagram_bytes: Within<1, 65_000>,
-        /// Packets of data per acknowledgement (2).
-        ack_ratio: Within<1, 1_000>,
-        /// 24-bit sequence numbers where they will do (false).
-        short_sequence_numbers: bool,
-        /// How many numbers ahead are valid, at first (1000).
-        sequence_window: Within<32, { (1 << 46) - 1 }>,
-        /// Datagrams that wait at the sender (256).
-        queue: Within<1, 1_000_000>,
-        /// The datagram that it drops when it is full: drop-oldest or drop-newest (drop-oldest).
-        overflow: OverflowKind,
-        /// ECN (true).
-        ecn: bool,
-        /// Initial window in datagrams (3). CCID 2 takes less where RFC 3390 gives less: 2 to 4, by their size. CCID 3 has none,
-        /// but a rate at first (RFC 5348 section 4.2).
-        initial_window: Within<1, 10_000>,
-    }
-}
-
-/// The transport of a flow: as stated, else that which its scheme is made for.
-pub(crate) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
-    let made_for_datagrams = Ccid::of(scheme) != Ccid::Other;
-    flow.protocol.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })
-}
-
-/// Why datagrams cannot be under this scheme, if that is so.
-fn unable(scheme: &schemes::Entry) -> Option<&'static str> {
-    if scheme.rate_protocol.is_some() {
-        Some("its header exists for TCP only")
-    } else {
-        scheme.coupled.then_some("it couples subflows, which DCCP does not have")
-    }
-}
-
-/// The names of schemes that may control datagrams.
-pub(crate) fn carried() -> impl Iterator<Item = &'static str> + Clone {
-    schemes::ALL
-        .iter()
-        .filter(|entry| unable(entry).is_none())
-        .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()))
-}
-
-/// The settings of the sending end of the flow in `table`, if datagrams carry it.
+/// Settings of the DCCP sender of the flow in `table`; `None` for other transports.
 pub(crate) fn settings(
     common: &Dccp,
     flow: &Flow,
@@ -147,7 +46,7 @@ pub(crate) fn settings(
     config(common, flow.dccp.as_ref(), table, scheme, params).map(Some)
 }
 
-/// The settings that the table `dccp` in `table` states, else the common ones, else those of DCCP.
+/// DCCP settings: those of the table `dccp` in `table`, else the common ones, else the defaults of DCCP.
 fn config(
     common: &Dccp,
     own: Option<&Dccp>,
@@ -202,14 +101,15 @@ fn config(
     })
 }
 
-/// More than this in one sender's queue is surely a slip, and more than most machines can spare.
+/// Limit of one sender's queue in bytes. More is certainly a mistake and exceeds the memory of most machines.
 const MOST_WAITING: u64 = 2_000_000_000;
 
 /// The payload of a full TCP segment, so that packets of both have nearly the same size.
 const DATAGRAM: u16 = 1448;
 
 table! {
-    /// A flow of datagrams by itself, as real sockets send it: those keys of a scenario's flow that need no network.
+    /// A flow of datagrams by itself, as real sockets send it: those keys of a scenario's flow that need no
+    /// network.
     DatagramFlow {
         /// The congestion control scheme, with parameters after a colon.
         scheme: String,
@@ -225,20 +125,20 @@ table! {
     }
 }
 
-/// A flow of datagrams, checked.
+/// A DCCP flow, checked.
 #[derive(Clone, Debug)]
 pub struct DatagramPlan {
-    /// The sending end's settings.
+    /// Settings of the sender.
     pub config: narrows_dccp::Config,
     /// The application.
     pub app: AppConfig,
-    /// The length of the sender's queue, if it is stated.
+    /// Length of the sender's queue, if stated.
     pub queue: Option<usize>,
 }
 
 impl DatagramFlow {
     pub(crate) fn plan(&self) -> Result<DatagramPlan, Diagnostic> {
-        let (scheme, params) = flows::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
+        let (scheme, params) = params::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
         let config = config(&Dccp::default(), self.dccp.as_ref(), "", scheme, &params)?;
         let app = app(self.size.as_ref(), self.app.as_ref().map(|app| &app.0), "", config.datagram)?;
         let stated = self.dccp.as_ref().is_some_and(|own| own.queue.is_some());

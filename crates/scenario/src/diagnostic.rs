@@ -5,9 +5,18 @@ use std::fmt;
 use narrows_cc::{Nanos, schemes};
 use serde::{Deserialize, Serialize, de};
 
-use crate::tree::{Location, Tree};
+/// The place of a value in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// Not known (JSON carries no places).
+    Unknown,
+    /// At this byte of the text.
+    Text(usize),
+    /// Set on the command line.
+    CommandLine,
+}
 
-/// A scenario is invalid.
+/// Error of an invalid scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file, or "command line".
@@ -43,7 +52,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A scenario runs, but perhaps not as intended.
+/// A scenario that is valid, but perhaps not as intended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// The file, or "command line".
@@ -60,7 +69,8 @@ impl From<ScenarioError> for Warning {
     }
 }
 
-/// A problem on its way to the user: each caller adds its part of the key, and the first that knows the place sets it.
+/// A problem under construction: each caller adds its part of the key, and the first that knows the place
+/// sets it.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnostic(Box<Inner>);
 
@@ -72,28 +82,28 @@ struct Inner {
     accepted: Option<String>,
 }
 
-/// Stands between message and accepted values where only one text can be handed over.
+/// Separates message and accepted values in errors with a single text.
 const ACCEPTED: &str = "\n  accepted: ";
 
 impl Diagnostic {
-    /// `key` is wrong.
+    /// A problem with `key`.
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { at: None, key: key.into(), message: message.into(), accepted: None }))
     }
 
-    /// With what would be accepted.
+    /// Adds the accepted values.
     pub(crate) fn accepted(mut self, accepted: impl Into<String>) -> Self {
         self.0.accepted = Some(accepted.into());
         self
     }
 
-    /// At `location`, unless a better place is known.
+    /// Sets the place, unless it is known already.
     pub(crate) fn at(mut self, location: Location) -> Self {
         self.0.at.get_or_insert(location);
         self
     }
 
-    /// Inside `segment`.
+    /// Prefixes the key with `segment`.
     pub(crate) fn within(mut self, segment: &str) -> Self {
         self.0.key = match self.0.key.as_str() {
             "" => segment.to_owned(),
@@ -102,10 +112,15 @@ impl Diagnostic {
         self
     }
 
-    /// For the user. A place that is not known yet is looked up in `tree` by the key.
-    pub(crate) fn report(self, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
+    /// Converts to the public error. `locate` finds the place of a key, if none is set.
+    pub(crate) fn report(
+        self,
+        name: &str,
+        text: &str,
+        locate: impl FnOnce(&str) -> Location,
+    ) -> ScenarioError {
         let Inner { at, key, message, accepted } = *self.0;
-        let location = at.or_else(|| tree.map(|tree| tree.location(&key))).unwrap_or(Location::Unknown);
+        let location = at.unwrap_or_else(|| locate(&key));
         let (source, place) = match location {
             Location::Unknown => (name, None),
             Location::CommandLine => ("command line", None),
@@ -205,7 +220,7 @@ fn describe(found: &de::Unexpected<'_>) -> String {
     }
 }
 
-/// `found` is not among the `known` names: says which one it looks like, and lists them.
+/// Error for a name that is not among `known`: suggests the nearest one and lists all.
 pub(crate) fn unknown<'a>(
     message: &str,
     found: &str,

@@ -1,12 +1,12 @@
-//! Files that a scenario names: capacity, loss and delay traces, and what routers learned. The caller reads them, so that this
-//! crate needs no file system.
+//! Files of a scenario: capacity, loss and delay traces, and learned router state. The caller reads them, so
+//! this crate needs no file system.
 
 use std::collections::BTreeMap;
 use std::io;
 
 /// Reads the files that scenarios name.
 pub trait Files {
-    /// The text of the file, whose name is as written in the scenario.
+    /// Reads the file `name`, as written in the scenario.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -16,14 +16,14 @@ pub trait Files {
 /// A file could not be read.
 #[derive(Debug)]
 pub struct FileError {
-    /// Where it was looked for, as messages show it.
+    /// Path for error messages.
     pub place: String,
     /// The cause.
     pub error: io::Error,
 }
 
 impl FileError {
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self.error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     }
@@ -33,7 +33,7 @@ impl FileError {
     }
 }
 
-/// For scenarios that name no file.
+/// No files, for scenarios that name none.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFiles;
 

@@ -1,9 +1,9 @@
-//! Properties that all connections of an entry of `flows` share: scheme, transport, and the path of each subflow.
+//! Properties common to all connections of an entry of `flows`: scheme, transport, and the path of each
+//! subflow.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::multipath::MAPPING_BYTES;
 
-use crate::datagrams;
 use crate::diagnostic::{Diagnostic, show};
 use crate::flows::{self, Kind};
 use crate::identity::Identity;
@@ -11,15 +11,16 @@ use crate::quantity::Time;
 use crate::schema::{Flow, Network, Scenario};
 use crate::subflows;
 use crate::topology::{Route, Topology};
+use crate::transport;
 
-/// The longest route a packet can count.
+/// Longest route: packets count their hops in eight bits.
 const MAX_HOPS: usize = 250;
 
-/// One entry of `flows`, resolved as far as all its connections agree.
+/// One entry of `flows`, with the properties common to its connections resolved.
 pub(crate) struct FlowEntry {
     pub(crate) kind: Kind,
     pub(crate) identity: Identity,
-    /// The subflows; one, if it is a plain flow.
+    /// The subflows; a plain flow has one.
     pub(crate) subflows: Vec<SubflowPath>,
     pub(crate) alternates: Vec<Route>,
     /// Bytes of a packet besides header and segment.
@@ -30,7 +31,7 @@ pub(crate) struct FlowEntry {
 pub(crate) struct SubflowPath {
     pub(crate) route: Route,
     pub(crate) rtt: Nanos,
-    /// The delay that each direction lacks of half the RTT.
+    /// Delay to add in each direction to reach half of the RTT.
     pub(crate) slack: (Nanos, Nanos),
 }
 
@@ -93,13 +94,13 @@ impl FlowEntry {
             alternates = topology.alternatives(&subflow.0, &subflow.1, &route)?;
             subflows.push(SubflowPath::new(scenario, topology, &subflow, &alternates, route)?);
         }
-        let protocol = datagrams::protocol(&scenario.flows[index], kind.scheme);
+        let protocol = transport::protocol(&scenario.flows[index], kind.scheme);
         let identity = Identity::new(scenario, index, 1 + alternates.len(), protocol)?;
         let mapping = if scenario.flows[index].subflows.is_some() { MAPPING_BYTES } else { 0 };
         Ok(Self { kind, identity, subflows, alternates, mapping })
     }
 
-    /// All paths that its data may take.
+    /// All paths of its data, alternates included.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Route> {
         self.subflows.iter().map(|subflow| &subflow.route).chain(&self.alternates)
     }
@@ -115,7 +116,7 @@ impl FlowEntry {
     }
 }
 
-/// How many access links a packet crosses.
+/// Number of access links on a path.
 pub(crate) fn access_ends(network: &Network) -> usize {
     match (&network.access_rate, network.receiver_access.unwrap_or(true)) {
         (None, _) => 0,

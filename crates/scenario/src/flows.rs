@@ -1,36 +1,35 @@
-//! From the flows of a scenario to connections: schemes and their parameters, transport settings, opening times.
+//! Resolves the flows of a scenario to connections: schemes with parameters, transport settings, start times.
 
-use std::collections::BTreeMap;
-
-use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, schemes};
+use narrows_cc::{Bytes, EcnNeed, Nanos, Params, Random, schemes};
 use narrows_tcp::TcpConfig;
 use narrows_tcp::multipath::MAPPING_BYTES;
 use narrows_traffic::AppConfig;
 
 use crate::app::app;
-use crate::choice::{FileSize, SizeKind};
 use crate::datagrams;
-use crate::diagnostic::{Diagnostic, key_in, show, unknown};
+use crate::diagnostic::{Diagnostic, show};
+use crate::params;
 use crate::quantity::{DataAmount, Time};
-use crate::schema::{Arrivals, ParamValue, Protocol, Scenario, Tcp};
+use crate::schema::choice::{FileSize, SizeKind};
+use crate::schema::{Arrivals, Scenario, Tcp};
 
-/// More flows than this are surely a slip.
+/// Most flows of a run; more are certainly a mistake.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
 
-/// The largest window that can be advertised, and told apart by 32-bit sequence numbers (RFC 7323 section 2.3).
+/// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
-/// Room for three SACK blocks is left to the 65535 bytes of a packet.
+/// Longest header: leaves room for three SACK blocks in the 65535 bytes of a packet.
 const MAX_HEADER: u16 = 65_507;
 
-/// Header bytes of a full datagram packet: IP, DCCP and what options most packets have.
+/// Header bytes of a full DCCP data packet: IP, DCCP and its usual options.
 const DATAGRAM_HEADER: u16 = 20 + 16;
 
 /// A connection before its route is known.
 pub(crate) struct Draft {
-    /// Which entry of `flows` it comes from.
+    /// Index of its entry in `flows`.
     pub(crate) entry: usize,
-    /// Which subflow of its connection it is.
+    /// Index in its connection.
     pub(crate) subflow: usize,
     pub(crate) app: AppConfig,
     pub(crate) start: Nanos,
@@ -42,7 +41,7 @@ pub(crate) struct Kind {
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) params: Params,
     pub(crate) tcp: TcpConfig,
-    /// Datagrams carry it.
+    /// DCCP settings; `None` for TCP.
     pub(crate) datagrams: Option<narrows_dccp::Config>,
 }
 
@@ -50,135 +49,19 @@ pub(crate) struct Kind {
 pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Diagnostic> {
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
-    let (scheme, params) = scheme(&flow.scheme, flow.params.as_ref(), flow.protocol, &table)?;
+    let (scheme, params) = params::scheme(&flow.scheme, flow.params.as_ref(), flow.protocol, &table)?;
     let mapped = if flow.subflows.is_some() { MAPPING_BYTES } else { 0 };
     let datagrams = datagrams::settings(&scenario.dccp, flow, &table, scheme, &params)?;
     let mut tcp = tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;
     if let Some(datagrams) = &datagrams {
-        // These determine the size of a packet.
+        // Header and segment determine the packet size.
         (tcp.segment, tcp.header) = (datagrams.datagram, DATAGRAM_HEADER);
     }
     Ok(Kind { scheme, params, tcp, datagrams })
 }
 
-fn describe(param: &Param) -> String {
-    match param.kind {
-        ParamKind::Flag => format!("{} (on or off)", param.name),
-        ParamKind::Choice(words) => format!("{} ({})", param.name, words.join(" or ")),
-        ParamKind::Number | ParamKind::Count => {
-            let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
-            let whole = if param.kind == ParamKind::Count { "a whole number from " } else { "" };
-            format!("{} ({whole}{} to {}{unit})", param.name, param.min, param.max)
-        }
-    }
-}
-
-/// The scheme that the key `scheme` of `table` names, with its parameters from the text after the colon and from the table.
-pub(crate) fn scheme(
-    text: &str,
-    table_params: Option<&BTreeMap<String, ParamValue>>,
-    protocol: Option<Protocol>,
-    table: &str,
-) -> Result<(&'static schemes::Entry, Params), Diagnostic> {
-    let key = key_in(table, "scheme");
-    let (name, inline) = match text.split_once(':') {
-        Some((name, inline)) => (name.trim(), Some(inline)),
-        None => (text.trim(), None),
-    };
-    let Some(entry) = schemes::find(name) else {
-        let message = format!("there is no scheme `{name}`");
-        let known = schemes::ALL
-            .iter()
-            .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()));
-        let diagnostic = match protocol {
-            Some(Protocol::Dccp) => unknown(&message, name, datagrams::carried()),
-            _ => unknown(&message, name, known),
-        };
-        return Err(diagnostic.within(&key));
-    };
-    let mut params = Params::defaults(entry.info.params);
-    let mut stated: Vec<&str> = Vec::new();
-    for part in inline.into_iter().flat_map(|inline| inline.split(',')) {
-        let Some((param, text)) = part.split_once('=') else {
-            return Err(Diagnostic::new(&key, format!("`{part}` does not set a parameter"))
-                .accepted(format!("{name}:parameter=value,…")));
-        };
-        let (param, text) = (param.trim(), text.trim());
-        if stated.contains(&param) {
-            return Err(
-                Diagnostic::new(&key, format!("`{param}` is set twice")).accepted("each parameter once")
-            );
-        }
-        stated.push(param);
-        set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
-    }
-    for (param, value) in table_params.into_iter().flatten() {
-        let key = key_in(table, &format!("params.{param}"));
-        if stated.contains(&param.as_str()) {
-            return Err(
-                Diagnostic::new(key, format!("`{param}` is also set in `scheme`")).accepted("one of the two")
-            );
-        }
-        set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
-    }
-    Ok((entry, params))
-}
-
-/// A value as text.
-pub(crate) fn plain(value: &ParamValue) -> String {
-    match value {
-        ParamValue::Flag(on) => on.to_string(),
-        ParamValue::Number(number) => number.to_string(),
-        ParamValue::Text(text) => text.clone(),
-    }
-}
-
-/// Sets a parameter of `owner`, whose parameters are `known`, from a text.
-pub(crate) fn set(
-    params: &mut Params,
-    owner: &str,
-    known: &[Param],
-    name: &str,
-    text: &str,
-    key: &str,
-) -> Result<(), Diagnostic> {
-    let Some(param) = known.iter().find(|param| param.name == name) else {
-        let message = format!("`{owner}` has no parameter `{name}`");
-        if known.is_empty() {
-            return Err(Diagnostic::new(key, message).accepted("no parameter"));
-        }
-        let list: Vec<_> = known.iter().map(describe).collect();
-        return Err(unknown(&message, name, known.iter().map(|param| param.name))
-            .accepted(list.join(", "))
-            .within(key));
-    };
-    let refuse =
-        || Diagnostic::new(key, format!("`{text}` is not a value of `{name}`")).accepted(describe(param));
-    let value = match param.kind {
-        ParamKind::Flag => match text {
-            "on" | "true" => 1.0,
-            "off" | "false" => 0.0,
-            _ => return Err(refuse()),
-        },
-        ParamKind::Choice(words) => words.iter().position(|word| *word == text).ok_or_else(refuse)? as f64,
-        ParamKind::Number | ParamKind::Count => {
-            let number = text.strip_suffix(param.unit).unwrap_or(text).trim_end();
-            number.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(refuse)?
-        }
-    };
-    params.set(name, value).map_err(|error| match error {
-        ParamError::Unknown => refuse(),
-        ParamError::OutOfRange(_) => {
-            Diagnostic::new(key, format!("`{name}` = {text} is out of range")).accepted(describe(param))
-        }
-        ParamError::Fraction(_) => {
-            Diagnostic::new(key, format!("`{name}` = {text} is not a whole number")).accepted(describe(param))
-        }
-    })
-}
-
-/// Transport settings: those of the flow, else the common ones, else the marks that its scheme needs, else TCP as deployed.
-/// Where packets say where their data belongs (`mapped` bytes), a segment has so much less, so that a full packet has its size.
+/// TCP settings: those of the flow, else the common ones, else the ECN mode that its scheme needs, else TCP
+/// as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets keep their size.
 fn tcp(
     common: &Tcp,
     own: Option<&Tcp>,
@@ -299,7 +182,7 @@ fn tcp(
     })
 }
 
-/// The connections of entry `index`, in the order in which they open; each as its `subflows` subflows.
+/// Connections of entry `index` in order of their start, each with `subflows` subflows.
 pub(crate) fn expand(
     scenario: &Scenario,
     index: usize,
@@ -398,7 +281,7 @@ fn check_count(total: usize, of_entry: usize, key: &str) -> Result<(), Diagnosti
     Ok(())
 }
 
-/// Calls `file` for every arrival: exponential gaps make the process Poisson.
+/// Calls `file` for every arrival of a Poisson process (exponential gaps).
 fn arrive(
     arrivals: &Arrivals,
     table: &str,

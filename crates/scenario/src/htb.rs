@@ -2,53 +2,17 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, schemes};
 use narrows_net::config::{self, HtbClass, HtbError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::choice::{Queue, table};
 use crate::diagnostic::{Diagnostic, unknown};
-use crate::link;
+use crate::keys;
 use crate::quantity;
-use crate::schema::Protocol;
+use crate::schema::choice::Queue;
+use crate::schema::class::Class;
+use crate::schema::value::Protocol;
 
-table! {
-    /// A class of a hierarchical token bucket. A flow belongs to the first class without children of which it meets all that is
-    /// stated of flows, schemes and protocol.
-    Class {
-        /// Its name.
-        name: String,
-        /// The rate assured to it and its children.
-        rate: quantity::Rate,
-        ; // optional:
-        /// The class that it borrows from (the link).
-        parent: String,
-        /// Its greatest rate when others leave capacity (that of the link).
-        ceil: quantity::Rate,
-        /// From 0 to 7: the lowest goes first, among classes within their rates as among those that borrow (0).
-        priority: u8,
-        /// Bytes that it sends per turn (a tenth of a second of its rate, 1500B to 200kB).
-        quantum: quantity::Size,
-        /// The most it may save up at its rate (a packet, and what arrives in 1ms and while the link sends two packets per leaf);
-        /// a policed class must state it.
-        burst: quantity::Size,
-        /// The same at its ceiling.
-        ceil_burst: quantity::Size,
-        /// How much its queue holds; a BDP or time is that at its rate (what the link states).
-        buffer: quantity::Buffer,
-        /// Drop arrivals that exceed its rate and burst, and do not borrow (false).
-        policed: bool,
-        /// Labels of flows that belong to it.
-        flows: Vec<String>,
-        /// Schemes whose flows belong to it.
-        schemes: Vec<String>,
-        /// The protocol of the flows that belong to it.
-        protocol: Protocol,
-    }
-}
-
-/// The properties of a connection that classes match.
+/// Properties of a connection for the matching of classes.
 pub(crate) struct Member<'a> {
-    /// Its own label, and the one it shares with others of its entry.
+    /// Its own label, and the label of its entry.
     pub(crate) labels: [&'a str; 2],
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) protocol: Protocol,
@@ -56,14 +20,14 @@ pub(crate) struct Member<'a> {
     pub(crate) crosses: bool,
 }
 
-/// The link before which a queue stands.
+/// The link of a queue.
 pub(crate) struct Place<'a> {
     pub(crate) rate: Rate,
     /// The RTT of a BDP.
     pub(crate) rtt: Nanos,
     /// A full packet.
     pub(crate) packet: Bytes,
-    /// All connections, in their order; only queues with classes read them.
+    /// All connections in order, for the matching of classes.
     pub(crate) members: Vec<Member<'a>>,
 }
 
@@ -105,7 +69,7 @@ impl Reader<'_> {
         self.classes.iter().map(|class| class.name.as_str())
     }
 
-    /// The place of each class's parent in the list.
+    /// Index of each class's parent.
     fn parents(&self) -> Result<Vec<Option<usize>>, Diagnostic> {
         for (number, class) in self.classes.iter().enumerate() {
             if self.names().take(number).any(|name| name == class.name) {
@@ -126,7 +90,7 @@ impl Reader<'_> {
         };
         let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
         for (number, class) in self.classes.iter().enumerate() {
-            // After as many steps as there are classes it is a circle.
+            // More steps than classes: the ancestors form a circle.
             let above = std::iter::successors(parents[number], |&above| parents[above]);
             let mut steps = above.take(self.classes.len());
             if steps.any(|above| above == number) {
@@ -171,7 +135,7 @@ impl Reader<'_> {
                 return Err(Diagnostic::new(key("burst"), "a policed class requires this key")
                     .accepted("a size such as 15kB"));
             }
-            link::rate(&key("rate"), &class.rate)?
+            keys::rate(&key("rate"), &class.rate)?
         } else {
             class.rate.value()
         };
@@ -193,7 +157,7 @@ impl Reader<'_> {
                 )
                 .accepted("at least the rate"));
             }
-            Some(ceil) => Some(link::rate(&key("ceil"), ceil)?),
+            Some(ceil) => Some(keys::rate(&key("ceil"), ceil)?),
             None => policed.then_some(rate),
         };
         let quantum = match size("quantum", &class.quantum)? {
@@ -219,7 +183,7 @@ impl Reader<'_> {
             ceil_burst: if policed { burst } else { size("ceil_burst", &class.ceil_burst)? },
             limit: limit
                 .map(|buffer| {
-                    link::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet)
+                    keys::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet)
                 })
                 .transpose()?,
             policed,
@@ -255,7 +219,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The class that each flow belongs to by what it is.
+    /// Class of each flow by its properties; `None` if no class matches.
     fn flows(&self, parents: &[Option<usize>]) -> Result<Vec<Option<u8>>, Diagnostic> {
         let members = &self.place.members;
         for (number, class) in self.classes.iter().enumerate() {
@@ -335,7 +299,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses trees that are too deep.
+    /// Rejects trees that are too deep.
     fn refuse(&self, error: HtbError) -> Diagnostic {
         let most = config::Htb::MAX_DEPTH;
         let (key, message) = match error {

@@ -1,18 +1,19 @@
-//! The identity of a connection in the network: addresses that switches read, and requests where rates are negotiated.
+//! Identity of a connection in the network: addresses and ports, and the rate request of schemes that
+//! negotiate.
 
 use core::net::Ipv4Addr;
 
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
 use crate::diagnostic::Diagnostic;
-use crate::link;
+use crate::keys;
 use crate::schema::{Flow, Protocol, Scenario};
 
 /// The identity of the connections of an entry of `flows`.
 pub(crate) struct Identity {
     tuple: FiveTuple,
     negotiation: NegotiationConfig,
-    /// The content is the entry's own: each connection is a transmission of its own.
+    /// No content is stated: each connection is a transmission of its own.
     stated: bool,
 }
 
@@ -23,7 +24,7 @@ const RECEIVERS: u32 = (10 << 24) | (128 << 16);
 const PORT: u16 = 5001;
 /// The first port of senders, and how many there are (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// Contents that are not stated are numbered from here.
+/// First number of unstated contents.
 const OWN_CONTENT: u32 = 1 << 31;
 
 fn address(key: String, text: &str) -> Result<u32, Diagnostic> {
@@ -43,7 +44,7 @@ impl Identity {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
-        // Subflows of one content go to one receiver.
+        // All subflows of a content have the same receiver.
         let same = |other: &Flow| other.content.is_some() && other.content == flow.content;
         let home = scenario.flows.iter().position(same).unwrap_or(index);
         let source = match &flow.source {
@@ -67,7 +68,7 @@ impl Identity {
         };
         let default = NegotiationConfig::default();
         let rate = |name: &str, stated: &Option<_>, default| match stated {
-            Some(rate) => link::rate(&key(name), rate),
+            Some(rate) => keys::rate(&key(name), rate),
             None => Ok(default),
         };
         let min = rate("min_rate", &flow.min_rate, default.min)?;
@@ -101,8 +102,8 @@ impl Identity {
         FiveTuple { source_port: port, ..self.tuple }
     }
 
-    /// The request of flow number `flow` of the run, which is subflow number `subflow` of its connection; `before` are those of the
-    /// flows before it.
+    /// Rate request of flow number `flow` of the run, subflow number `subflow` of its connection. `before`:
+    /// the requests of earlier flows.
     pub(crate) fn negotiation(
         &self,
         flow: usize,

@@ -1,21 +1,23 @@
 //! Scenarios: text → checked → [`Plan`].
 //!
-//! A scenario is TOML, or JSON of the same keys (which the command line builds from its flags). [`expand`] reads it, applies
-//! overrides, spreads `[sweep]` and `repeat` into runs, and checks every run; [`resolve`] turns one run into a [`Plan`].
-//! A diagnostic names the file, the line, the key, the problem and the values accepted.
+//! A scenario is TOML, or JSON of the same keys (which the command line builds from its flags). [`expand`]
+//! reads it, applies overrides, spreads `[sweep]` and `repeat` into runs, and checks every run; [`resolve`]
+//! turns one run into a [`Plan`]. A diagnostic names the file, the line, the key, the problem and the values
+//! accepted.
 
 use serde::Deserialize;
 
 mod app;
-pub mod choice;
-pub mod datagrams;
+mod datagrams;
 mod diagnostic;
 pub mod files;
 mod flow_entry;
 mod flows;
-pub mod htb;
+mod htb;
 mod identity;
+mod keys;
 mod link;
+mod params;
 mod plan;
 pub mod quantity;
 mod queue;
@@ -23,11 +25,12 @@ pub mod radio;
 mod reader;
 mod resolve;
 pub mod result;
-mod schema;
-pub mod subflows;
+pub mod schema;
+mod subflows;
 mod sweep;
 pub mod telemetry;
 mod topology;
+mod transport;
 mod tree;
 mod unused;
 
@@ -40,20 +43,20 @@ pub use schema::{
     Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
 };
 
-use diagnostic::Diagnostic;
+use diagnostic::{Diagnostic, Location};
 use link::Traces;
 use reader::Reader;
 use sweep::{Grid, MAX_RUNS};
-use tree::{Location, Tree};
+use tree::Tree;
 
-/// Where a scenario comes from.
+/// The text of a scenario and its files.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// The name shown in messages: a file name, or "command line".
     pub name: &'a str,
     /// The text, TOML or JSON.
     pub text: &'a str,
-    /// The files that it names.
+    /// The files named in the text.
     pub files: &'a dyn Files,
 }
 
@@ -68,19 +71,19 @@ pub struct Run {
     pub scenario: Scenario,
     /// 16 hexadecimal digits that name the run: a hash of scenario, seed, capacity traces and version.
     pub id: String,
-    /// Warnings about its point; of several seeds the first one's run has them.
+    /// Warnings about its point, in the run of the first seed.
     pub warnings: Vec<Warning>,
 }
 
-/// All runs of a scenario: the points of its sweep (the last axis varies fastest), each with all its seeds. Overrides are
-/// dotted keys with values; a list such as `0.1bdp,1bdp` makes an axis of the sweep.
+/// All runs of a scenario: the points of its sweep (the last axis varies fastest), each with all its seeds.
+/// Overrides are dotted keys with values; a list such as `0.1bdp,1bdp` makes an axis of the sweep.
 ///
 /// # Errors
-/// If anything is wrong with any of the runs.
+/// If any run is invalid.
 #[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
 pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
     let report =
-        |diagnostic: Diagnostic, tree: Option<&Tree>| diagnostic.report(source.name, source.text, tree);
+        |diagnostic: Diagnostic, tree: Option<&Tree>| report(diagnostic, source.name, source.text, tree);
     let tree = Tree::parse(source.text).map_err(|diagnostic| report(diagnostic, None))?;
     let grid = Grid::new(tree, overrides).map_err(|diagnostic| report(diagnostic, None))?;
     let points = grid.len().filter(|&points| points <= MAX_RUNS).ok_or_else(|| {
@@ -132,7 +135,7 @@ fn runs_of(
             .accepted(format!("a whole number up to {}", u64::MAX - u64::from(repeat) + 1))
     })?;
     scenario.repeat = 1;
-    // Only random arrivals make what is checked depend on the seed.
+    // Checks depend on the seed only with random arrivals.
     let random = scenario.flows.iter().any(|flow| flow.arrivals.is_some());
     let mut runs = Vec::new();
     for seed in first..=last {
@@ -141,8 +144,7 @@ fn runs_of(
         if seed == first || random {
             let resolved = resolve::resolve(&scenario, seed, source.files, traces)?;
             if seed == first {
-                let warning =
-                    |found: Diagnostic| Warning::from(found.report(source.name, source.text, Some(tree)));
+                let warning = |found| Warning::from(report(found, source.name, source.text, Some(tree)));
                 warnings.extend(resolved.warnings.into_iter().map(warning));
             }
         }
@@ -152,15 +154,20 @@ fn runs_of(
     Ok(runs)
 }
 
-/// The plan of one run. Messages name no line: a [`Scenario`] has none.
+/// The public error for a diagnostic about `text`; `tree` is its parsed form, if it could be parsed.
+fn report(diagnostic: Diagnostic, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
+    diagnostic.report(name, text, |key| tree.map_or(Location::Unknown, |tree| tree.location(key)))
+}
+
+/// Resolves one run. Error messages name no line, because a [`Scenario`] has none.
 ///
 /// # Errors
-/// If the scenario is impossible.
+/// If the scenario is invalid.
 #[allow(clippy::result_large_err)] // once per run
 pub fn resolve(scenario: &Scenario, seed: u64, files: &dyn Files) -> Result<Plan, ScenarioError> {
     resolve::resolve(scenario, seed, files, &mut Traces::default())
         .map(|resolved| resolved.plan)
-        .map_err(|diagnostic| diagnostic.at(Location::Unknown).report(&scenario.name, "", None))
+        .map_err(|diagnostic| report(diagnostic.at(Location::Unknown), &scenario.name, "", None))
 }
 
 /// The JSON Schema of scenario files.
@@ -189,32 +196,33 @@ pub fn schema_json() -> String {
     }
 }
 
-/// The files that are named.
+/// Names of the scenario's files.
 fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<String>>) -> Vec<&'a str> {
     std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
 }
 
-/// The flow of datagrams that a table of keys describes, as under `flows` in a scenario, without a network.
+/// Resolves a DCCP flow from the keys of a `flows` table, without a network.
 ///
 /// # Errors
-/// If a key or value is not acceptable.
+/// If a key or value is invalid.
 #[allow(clippy::result_large_err)] // once per command
 pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| diagnostic.report(name, text, None))?;
+    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
     let flow = DatagramFlow::deserialize(Reader(&tree)).and_then(|flow| flow.plan());
-    flow.map_err(|diagnostic| diagnostic.report(name, text, Some(&tree)))
+    flow.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))
 }
 
-/// The radio path that a table of keys describes, as under `radio` in a scenario; the seed is 1 where none is stated.
+/// Generates the radio path of a `radio` table; the default seed is 1.
 ///
 /// # Errors
-/// If a key or value is not acceptable.
+/// If a key or value is invalid.
 #[allow(clippy::result_large_err)] // once per command
 pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| diagnostic.report(name, text, None))?;
-    let recipe = choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
+    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
+    let recipe =
+        schema::choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
     let (seed, length_ms, settings) =
-        recipe.map_err(|diagnostic| diagnostic.report(name, text, Some(&tree)))?;
+        recipe.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))?;
     Ok(radio::generate(seed, length_ms, &settings))
 }
 
@@ -234,7 +242,7 @@ fn id(scenario: &Scenario, traces: &Traces) -> String {
     eat(env!("CARGO_PKG_VERSION").as_bytes());
     eat(&scenario.seed.to_le_bytes());
     eat(json.as_bytes());
-    // The settings of a generated path are in the scenario.
+    // Generated paths need no hash of their own: the scenario contains their settings.
     let (network, links) = (&scenario.network, &scenario.links);
     let capacity = files(&network.capacity_trace, links.iter().map(|link| &link.capacity_trace));
     let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));

@@ -10,39 +10,40 @@ use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{self as routers, RouterConfig, controller};
 
-use crate::choice::{self, Loss, LossKind, Radio};
 use crate::diagnostic::{Diagnostic, unknown};
 use crate::files::{FileError, Files};
-use crate::flows;
-use crate::quantity::{self, BufferSize};
+use crate::keys::{check_keys, rate, stray, time_or};
+use crate::params;
+use crate::quantity;
 use crate::radio;
 use crate::schema;
+use crate::schema::choice::{self, Loss, LossKind, Radio};
 
-/// For queues that drop nothing: those of access links and of the reverse path.
+/// Buffer of queues that drop nothing: access links and the reverse path.
 pub(crate) const AMPLE: Limit = Limit::Packets(1_000_000);
 
-/// The longest period of a capacity trace: 115 days.
+/// Longest period of a capacity trace: 115 days.
 const LONGEST_TRACE_MS: u64 = 10_000_000_000;
 
-/// The most opportunities that a generated path may have: 400 MB of memory.
+/// Most transmission opportunities of a generated path: 400 MB of memory.
 const MOST_OPPORTUNITIES: f64 = 50e6;
 
-/// Traces that were read, by path, so that a sweep reads each file once.
+/// Cache of traces by path, so that a sweep reads each file once.
 #[derive(Default)]
 pub(crate) struct Traces {
     capacity: BTreeMap<String, Arc<CapacityTrace>>,
     loss: BTreeMap<String, LossTrace>,
     delay: BTreeMap<String, DelayTrace>,
-    /// The path generated last, with what it was generated from.
+    /// The last generated path and its inputs.
     radio: Option<(Recipe, Carried)>,
-    /// The state that routers learned in earlier runs, by link.
+    /// Router state learned in earlier runs, by link.
     pub(crate) learned: BTreeMap<String, String>,
 }
 
 /// Seed, length in milliseconds and settings of a generated path.
 type Recipe = (u64, u64, radio::Settings);
 
-/// The capacity of a link, and loss and delay that change with it.
+/// Capacity of a link, with loss and delay over time.
 #[derive(Clone)]
 pub(crate) struct Carried {
     pub(crate) capacity: Capacity,
@@ -52,7 +53,7 @@ pub(crate) struct Carried {
     pub(crate) delay: Option<DelayTrace>,
 }
 
-/// The keys of one table that state what a link carries, and the table's name.
+/// The capacity keys of one table, and the table's name.
 pub(crate) struct Stated<'a> {
     pub(crate) table: &'a str,
     pub(crate) rate: Option<&'a quantity::Rate>,
@@ -75,7 +76,7 @@ fn unreadable(key: &str, failed: &FileError, format: &str) -> Diagnostic {
     Diagnostic::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
 }
 
-/// The timeline in `file`, repeated with the capacity of its link if that repeats.
+/// Reads the timeline in `file`; it repeats with the period of the link's capacity trace, if any.
 fn timeline<T: Copy + Default>(
     known: &mut BTreeMap<String, Timeline<T>>,
     parse: fn(&str) -> Result<Timeline<T>, TimelineError>,
@@ -125,7 +126,7 @@ impl Traces {
         Ok(trace)
     }
 
-    /// Passes on the content of those files that a run uses: capacity, loss and delay, each in the order of their names.
+    /// Passes the content of all used files to `sink`: capacity, loss and delay, each in order of name.
     pub(crate) fn contents(&self, used: [&[&str]; 3], mut eat: impl FnMut(u64)) {
         let [capacity, loss, delay] = used;
         for (_, trace) in self.capacity.iter().filter(|(file, _)| capacity.contains(&file.as_str())) {
@@ -147,7 +148,7 @@ impl Traces {
 }
 
 impl Inputs<'_> {
-    /// The loss that a file states.
+    /// Reads a loss trace.
     pub(crate) fn loss(
         &mut self,
         key: &str,
@@ -158,7 +159,7 @@ impl Inputs<'_> {
         timeline(&mut self.traces.loss, LossTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
-    /// The delay that a file states.
+    /// Reads a delay trace.
     pub(crate) fn delay(
         &mut self,
         key: &str,
@@ -169,7 +170,7 @@ impl Inputs<'_> {
         timeline(&mut self.traces.delay, DelayTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
-    /// The capacity that the keys of one table state; `None` if there is no such key.
+    /// Resolves the capacity keys of one table; `None` if there are none.
     pub(crate) fn carried(&mut self, stated: &Stated<'_>) -> Result<Option<Carried>, Diagnostic> {
         let key = |name: &str| format!("{}.{name}", stated.table);
         let plain = |capacity, rate| Carried { capacity, rate, loss: None, delay: None };
@@ -211,7 +212,7 @@ impl Inputs<'_> {
     }
 }
 
-/// The settings that a path is generated from. `table` is empty where the keys stand alone.
+/// Settings of a generated path. `table` is empty for keys without a table.
 pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Diagnostic> {
     let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
     let refuse = |name: &str, message: String, accepted: String| {
@@ -268,77 +269,6 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Di
         );
     }
     Ok((radio.seed.unwrap_or(seed), length_ms, settings))
-}
-
-/// A rate that is not zero.
-pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
-    match rate.value() {
-        Rate::ZERO => Err(Diagnostic::new(key, format!("`{rate}` carries nothing"))
-            .accepted("a rate above zero such as 100mbit")),
-        rate => Ok(rate),
-    }
-}
-
-/// When the queue is full. `place` is the link in words, `rtt` what a BDP is taken at, `packet` the largest packet.
-pub(crate) fn limit(
-    key: &str,
-    place: &str,
-    buffer: &quantity::Buffer,
-    rate: Rate,
-    rtt: Nanos,
-    packet: Bytes,
-) -> Result<Limit, Diagnostic> {
-    let limit = match buffer.value() {
-        BufferSize::Bdp { multiple, rtt: stated } => {
-            // Rounded to the nearest byte: 0.7 of 1000 is 700, though 0.7 has no exact binary form.
-            Limit::Bytes(Bytes::from_f64(rate.over(stated.unwrap_or(rtt)).as_f64() * multiple + 0.5))
-        }
-        BufferSize::Packets(packets) => Limit::Packets(packets),
-        BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
-        BufferSize::Time(time) => Limit::Time(time),
-    };
-    let refuse = |message: String| {
-        Err(Diagnostic::new(key, message)
-            .accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
-    };
-    match limit {
-        Limit::Bytes(bytes) if bytes < packet => {
-            refuse(format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()))
-        }
-        Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
-        limit => Ok(limit),
-    }
-}
-
-/// `key` belongs to another kind.
-fn stray(table: &str, key: &str, kind: &str, allowed: &[&str]) -> Diagnostic {
-    let accepted = if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") };
-    Diagnostic::new(format!("{table}.{key}"), format!("`{kind}` has no such parameter")).accepted(accepted)
-}
-
-pub(crate) fn check_keys<T: serde::Serialize>(
-    table: &str,
-    value: &T,
-    kind: &str,
-    allowed: &[&str],
-) -> Result<(), Diagnostic> {
-    match choice::stray_key(value, allowed) {
-        Some(key) => Err(stray(table, &key, kind, allowed)),
-        None => Ok(()),
-    }
-}
-
-/// A time that must not be zero, or its default.
-pub(crate) fn time_or(
-    key: String,
-    time: Option<&quantity::Time>,
-    default: Nanos,
-) -> Result<Nanos, Diagnostic> {
-    match time.map(quantity::Time::value) {
-        Some(Nanos::ZERO) => Err(Diagnostic::new(key, "a time of zero").accepted("a time above zero")),
-        Some(time) => Ok(time),
-        None => Ok(default),
-    }
 }
 
 /// Random loss.
@@ -399,7 +329,7 @@ pub(crate) fn policer(
     Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
 }
 
-/// A router, if one is meant.
+/// Resolves a router algorithm; `None` for the name `none`.
 pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<RouterConfig>, Diagnostic> {
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
@@ -417,13 +347,13 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     let mut params = Params::defaults(entry.info.params);
     for (name, value) in &stated.params {
         let key = format!("{table}.{name}");
-        flows::set(&mut params, entry.info.name, entry.info.params, name, &flows::plain(value), &key)?;
+        params::set(&mut params, entry.info.name, entry.info.params, name, &params::plain(value), &key)?;
     }
     let dies = stated.dies.as_ref().map_or(Nanos::MAX, quantity::Time::value);
     Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
-/// The router that answers an explicit header, with default parameters.
+/// The router algorithm of an explicit header, with default parameters.
 pub(crate) fn default_router(explicit: Explicit) -> RouterConfig {
     match routers::find(explicit.router()) {
         Some(entry) => RouterConfig::new(entry, Params::defaults(entry.info.params)),

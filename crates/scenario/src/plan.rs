@@ -1,4 +1,4 @@
-//! A run, fully resolved: names looked up, units parsed, defaults filled in.
+//! A fully resolved run: names resolved, units parsed, defaults applied.
 
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
@@ -7,24 +7,24 @@ use narrows_routers::{NegotiationConfig, RouterConfig};
 use narrows_tcp::{Scheduler, TcpConfig};
 use narrows_traffic::AppConfig;
 
-/// Everything a run is a function of.
+/// All inputs of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The scenario's name.
     pub name: String,
-    /// How long it runs.
+    /// Length of the run.
     pub duration: Nanos,
-    /// The part at the start that is left out of means.
+    /// Warm-up, excluded from means.
     pub warmup: Nanos,
     /// The seed of every random stream.
     pub seed: u64,
     /// The links; the first is the bottleneck.
     pub links: Vec<LinkPlan>,
-    /// The flows; a subflow of a connection is one.
+    /// The flows, including the subflows of multipath connections.
     pub flows: Vec<FlowPlan>,
-    /// The connections of several subflows.
+    /// The multipath connections.
     pub connections: Vec<ConnectionPlan>,
-    /// How the controller works, where a router algorithm needs one.
+    /// Settings of the controller, for router algorithms that use one.
     pub controller: narrows_routers::controller::Config,
     /// The trace.
     pub trace: TracePlan,
@@ -39,19 +39,19 @@ pub struct LinkPlan {
     pub config: LinkConfig,
     /// The router algorithm at its port.
     pub router: Option<RouterConfig>,
-    /// Jitter of what leaves it.
+    /// Jitter of departing packets.
     pub jitter: Option<Jitter>,
-    /// Packets of it that arrive late.
+    /// Reordering of departing packets.
     pub reordering: Option<Reordering>,
-    /// Delay in addition to that of its hops, as it changes with time.
+    /// Additional delay over time.
     pub delay_trace: Option<DelayTrace>,
-    /// The link that leads back from its far end to its near one: what comes back over that passes the node of its port.
+    /// The link in the opposite direction; packets on it pass the node of this link's port.
     pub opposite: Option<usize>,
     /// Whether it appears in results (reverse and access links do not, unless the scenario lists them).
     pub reported: bool,
 }
 
-/// One step of a route: through a link, then over a distance.
+/// One step of a route: a link, then a propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Index of the link.
@@ -60,16 +60,16 @@ pub struct Hop {
     pub delay: Nanos,
 }
 
-/// A connection of several subflows.
+/// A multipath connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionPlan {
     /// Its label in results.
     pub label: String,
-    /// The flow that is its first subflow, which has the settings common to all.
+    /// Number of its first subflow, which has the settings common to all.
     pub first: usize,
-    /// How many flows from there on are its subflows.
+    /// Number of subflows, which are consecutive flows.
     pub subflows: usize,
-    /// Which subflow new data takes.
+    /// Scheduler of new data.
     pub scheduler: Scheduler,
     /// The receiver's buffer.
     pub receive_window: Bytes,
@@ -88,37 +88,37 @@ pub struct FlowPlan {
     pub params: Params,
     /// Its transport.
     pub tcp: TcpConfig,
-    /// Its identity and wishes, where the network negotiates rates.
+    /// Identity and rate request, for schemes that negotiate with the network.
     pub negotiation: NegotiationConfig,
-    /// The sending end's settings, where datagrams carry it; then `tcp` only says how large its packets are.
+    /// Settings of the DCCP sender; `tcp` then only gives the packet size.
     pub datagrams: Option<narrows_dccp::Config>,
     /// Its application.
     pub app: AppConfig,
-    /// When it opens.
+    /// Start time.
     pub start: Nanos,
-    /// When its application stops writing.
+    /// Stop time of the application.
     pub stop: Option<Nanos>,
-    /// The path it takes.
+    /// Its path.
     pub path: Path,
-    /// Other paths it could take; see [`narrows_packet::MAX_PATHS`].
+    /// Alternate paths; see [`narrows_packet::MAX_PATHS`].
     pub alternates: Vec<Path>,
     /// Two-way propagation delay.
     pub base_rtt: Nanos,
 }
 
-/// A path through the network and back.
+/// A path in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// That of data.
+    /// Path of data.
     pub forward: Vec<Hop>,
-    /// That of acknowledgements.
+    /// Path of acknowledgements.
     pub reverse: Vec<Hop>,
 }
 
 /// The trace of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TracePlan {
-    /// Sample every flow's and link's state this often.
+    /// Interval between samples of all flows and links; `None` takes no samples.
     pub samples: Option<Nanos>,
     /// Record every packet event.
     pub packets: bool,

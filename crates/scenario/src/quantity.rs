@@ -1,4 +1,4 @@
-//! Quantities as text with units. Each keeps the text as it was written, so that a scenario is echoed as its author wrote it.
+//! Quantities as text with units. Each keeps its original text, so that scenarios are printed as written.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A text is not the quantity it should be.
+/// Error for a text that is not the expected quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The problem.
@@ -26,17 +26,17 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The number before a unit, exact.
+/// An exact number before a unit.
 #[derive(Clone, Copy)]
 struct Decimal<'a> {
     text: &'a str,
     digits: u128,
-    /// How many of the digits stand after the point.
+    /// Number of digits after the point.
     places: u32,
 }
 
 impl Decimal<'_> {
-    /// Times `factor`, rounded down.
+    /// The number times `factor`, rounded down.
     fn times(self, factor: u64) -> Result<u64, String> {
         let exact = self.digits * u128::from(factor);
         let value = exact / 10u128.pow(self.places);
@@ -167,21 +167,21 @@ fn percent(number: Decimal<'_>) -> f64 {
     (number.digits * 100) as f64 / 10u128.pow(number.places) as f64
 }
 
-/// How much a queue holds, before the BDP is known.
+/// Capacity of a queue, before the BDP is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BufferSize {
     /// Multiples of a bandwidth-delay product.
     Bdp {
-        /// How many.
+        /// The number of BDPs.
         multiple: f64,
-        /// Of this round-trip time instead of the longest.
+        /// Round-trip time of the BDP instead of the longest one.
         rtt: Option<Nanos>,
     },
-    /// So many packets.
+    /// Packets.
     Packets(u64),
-    /// So many bytes.
+    /// Bytes.
     Bytes(Bytes),
-    /// As much as leaves in this time.
+    /// Data that the link sends in this time.
     Time(Nanos),
 }
 
@@ -240,7 +240,7 @@ fn frequency(text: &str) -> Result<f64, String> {
 pub enum DataAmount {
     /// So many full segments.
     Packets(u64),
-    /// So many bytes.
+    /// Bytes.
     Bytes(Bytes),
 }
 
@@ -362,7 +362,7 @@ quantity! {
     Warmup, WarmupLength, warmup, WARMUP, r"^[0-9]+(\.[0-9]+)? *(%|ns|us|ms|s|min)$"
 }
 quantity! {
-    /// How often something happens: `10/s`. Its value is per second.
+    /// A frequency: `10/s`. Its value is per second.
     Frequency, f64, frequency, FREQUENCY, r"^[0-9]+(\.[0-9]+)? */(s|min)$"
 }
 quantity! {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use narrows_cc::Nanos;
 use narrows_net::config;
 
-use crate::choice::{self, Queue, QueueKind};
 use crate::diagnostic::Diagnostic;
 use crate::htb::{self, Place};
-use crate::link::{check_keys, time_or};
+use crate::keys::{check_keys, time_or};
 use crate::quantity::{self, DataAmount};
+use crate::schema::choice::{self, Queue, QueueKind};
 
 /// The shortest time between updates of DualPI2: a run would hardly get on.
 const SHORTEST_UPDATE: Nanos = Nanos::from_micros(10);
@@ -59,7 +59,8 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
         // 65 packets: what the paper recommends at 10 Gbit/s (Alizadeh et al. 2010, section 3.5).
         QueueKind::Step => config::Queue::Step { above: queue.above.as_ref().map_or(65.0, in_packets) },
         QueueKind::Red => {
-            // Floyd's recommendations (Floyd and Jacobson 1993; 'RED: discussions of setting parameters', 1997).
+            // Floyd's recommendations (Floyd and Jacobson 1993; 'RED: discussions of setting parameters',
+            // 1997).
             let min = queue.min.as_ref().map_or(5.0, in_packets);
             let max = queue.max.as_ref().map_or(3.0 * min, in_packets);
             let max_p = queue.max_p.as_ref().map_or(0.1, quantity::Share::value);
@@ -79,7 +80,14 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
                 return Err(Diagnostic::new(key("weight"), format!("`{weight}` is out of range"))
                     .accepted("a number above 0, at most 1"));
             }
-            config::Queue::Red { min, max, max_p, weight, adaptive: queue.adaptive.unwrap_or(false), ecn }
+            config::Queue::Red(config::Red {
+                min,
+                max,
+                max_p,
+                weight,
+                adaptive: queue.adaptive.unwrap_or(false),
+                ecn,
+            })
         }
     })
 }

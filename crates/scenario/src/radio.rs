@@ -1,41 +1,44 @@
 //! # A 5G path
 //!
-//! A generated radio link: when 1500 bytes may leave, which share of packets is lost, and how much longer the path is, in
-//! whole milliseconds. A pure function of seed and settings.
+//! Generates a radio link: transmission opportunities of 1500 bytes, loss and additional delay, in whole
+//! milliseconds. A pure function of seed and settings.
 //!
 //! ## Model
 //!
-//! *Cell states.* The link is in one of four states, good, medium, poor and blocked, and stays for an exponential time of
-//! mean 1.5, 2.5, 2 and 0.4 s; then it goes on as [`NEXT`] says: a Markov chain in continuous time. The mean rates of the
-//! states stand as 3 : 1 : 0.3 : 0.01. Commercial 5G measured outdoors has this shape: near a cell and in its line of sight
-//! several times the mean, and close to nothing when a body or a vehicle stands in between (Narayanan et al., 'A First Look
-//! at Commercial 5G Performance on Smartphones', WWW 2020; 'Lumos5G', IMC 2020). The means and odds are ours.
+//! *Cell states.* The link is in one of four states, good, medium, poor and blocked, for an exponential time
+//! of mean 1.5, 2.5, 2 and 0.4 s. [`NEXT`] gives the transition probabilities (a continuous-time Markov
+//! chain). The mean rates of the states relate as 3 : 1 : 0.3 : 0.01. Outdoor measurements of commercial 5G
+//! have this shape: several times the mean in line of sight of a cell, and close to zero behind a body or a
+//! vehicle (Narayanan et al., 'A First Look at Commercial 5G Performance on Smartphones', WWW 2020;
+//! 'Lumos5G', IMC 2020). The means and probabilities are ours.
 //!
-//! *Fluctuation.* Within a state the rate is log-normal with σ = 0.35: its logarithm is an AR(1) process in steps of
-//! 20 ms with a correlation time of 200 ms. It is cut at the peak rate.
+//! *Fluctuation.* Within a state the rate is log-normal with σ = 0.35: its logarithm is an AR(1) process in
+//! steps of 20 ms with a correlation time of 200 ms. It is cut at the peak rate.
 //!
-//! *Handovers.* The next one comes an exponential time after the last, 12 s in the mean: every 330 m at 100 km/h. Measured
-//! drives (6 200 km; Hassan et al., 'Vivisecting Mobility Management in 5G Cellular Networks', SIGCOMM 2022) found handovers
-//! frequent and throughput swinging with them. Nothing leaves for 30 to 80 ms; then the new cell's state is drawn from the
-//! long-run shares, its additional delay uniformly from zero to the greatest, in steps of 0.1 ms, and for 20 to 60 ms
-//! packets are lost: those that the old cell could not hand on. How often, how long and how much is our choice.
+//! *Handovers.* The time between handovers is exponential with mean 12 s, or 330 m at 100 km/h. Measured
+//! drives found frequent handovers, with large changes of throughput (6 200 km; Hassan et al., 'Vivisecting
+//! Mobility Management in 5G Cellular Networks', SIGCOMM 2022). Transmission stops for 30 to 80 ms. The state
+//! of the new cell is then drawn from the long-run shares, and its additional delay uniformly from zero to
+//! the maximum, in steps of 0.1 ms. For 20 to 60 ms packets are lost, because the old cell could not forward
+//! them. Frequency, length and loss are our choice.
 //!
-//! *Fading bursts.* Between handovers the link alternates between bursts (exponential, mean 50 ms) in which a fifth of the
-//! packets is lost and gaps (exponential) without loss. They do not depend on the cell state, so that the mean loss is the
-//! same for a flow that fills the link and one that does not.
+//! *Fading bursts.* Between handovers the link alternates between bursts (exponential, mean 50 ms) that lose
+//! a fifth of the packets, and gaps (exponential) without loss. They do not depend on the cell state, so the
+//! mean loss is independent of a flow's load.
 //!
 //! ## Averages
 //!
-//! They follow from the model; nothing is fitted to a generated trace. Let T, O and B be the means of the time to the next
-//! handover, its outage and its burst. The link carries for h = (T + B)/(T + O + B) of the time, and q = B/(T + B) of that
-//! is burst. With π the long-run shares of the states, m_s = k_s·u their means and P the peak, u solves
+//! They follow from the model; no parameter is fitted to a generated trace. Let T, O and B be the means of
+//! the time to the next handover, its outage and its burst. The link is up for h = (T + B)/(T + O + B) of the
+//! time, of which q = B/(T + B) is burst. With π the long-run shares of the states, m_s = k_s·u their means
+//! and P the peak, u solves
 //!
 //! h · Σ π_s · E[min(m_s·exp(σZ − σ²/2), P)] = mean rate.
 //!
-//! A third of the loss L falls upon handovers, so the share lost in those bursts is L/(3q); the fading bursts take a part
-//! f = (2L/3)/(0.2·(1 − q)) of the rest, so their gaps are 50 ms·(1 − f)/f long in the mean.
+//! Handovers cause a third of the loss L, so their bursts lose the share L/(3q). Fading bursts take the part
+//! f = (2L/3)/(0.2·(1 − q)) of the remaining time, so their gaps have mean 50 ms·(1 − f)/f.
 //!
-//! The setting (150 Mbit/s in the mean, 1 Gbit/s at the most, 0.5 % loss) is that of the BRF paper's introduction.
+//! The default setting (mean 150 Mbit/s, peak 1 Gbit/s, 0.5 % loss) is that of the BRF paper's introduction.
 
 use narrows_cc::{Nanos, Random, Rate};
 use narrows_net::timeline::{DelayTrace, LossTrace};
@@ -43,9 +46,9 @@ use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 
 /// Mean stay in each state, good to blocked, in milliseconds.
 const STAY_MS: [f64; 4] = [1_500.0, 2_500.0, 2_000.0, 400.0];
-/// Mean rates of the states in relation to each other.
+/// Relative mean rates of the states.
 const RELATIVE: [f64; 4] = [3.0, 1.0, 0.3, 0.01];
-/// Where the chain goes on from each state.
+/// Transition probabilities of the chain.
 const NEXT: [[f64; 4]; 4] =
     [[0.0, 0.85, 0.0, 0.15], [0.3, 0.0, 0.55, 0.15], [0.0, 0.8, 0.0, 0.2], [0.15, 0.5, 0.35, 0.0]];
 /// Standard deviation of the rate's logarithm within a state.
@@ -56,12 +59,12 @@ const CORRELATION_MS: f64 = 200.0;
 /// Shortest and longest outage of a handover, and burst of loss after it.
 const OUTAGE_MS: (u64, u64) = (30, 80);
 const BURST_MS: (u64, u64) = (20, 60);
-/// The share of all loss that falls upon handovers.
+/// Share of all loss caused by handovers.
 const HANDOVER_LOSS: f64 = 1.0 / 3.0;
 /// Mean length of a fading burst, and the share of packets lost in it.
 const FADE_MS: f64 = 50.0;
 const FADE_SHARE: f64 = 0.2;
-/// The most of the time that may be fading, so that gaps are not shorter than bursts.
+/// Greatest share of time in fading bursts, so that gaps are at least as long as bursts.
 const MOST_FADING: f64 = 0.5;
 
 /// The long-run averages of a generated path.
@@ -71,27 +74,27 @@ pub struct Settings {
     pub mean: Rate,
     /// Greatest rate; at least three times the mean.
     pub peak: Rate,
-    /// Mean share of packets that is lost.
+    /// Mean loss.
     pub loss: f64,
     /// Mean time to the next handover.
     pub handovers: Nanos,
-    /// The most delay that a cell has in addition.
+    /// Greatest additional delay of a cell.
     pub delay: Nanos,
 }
 
 /// Shortest mean time to the next handover.
 pub const LEAST_HANDOVERS: Nanos = Nanos::from_millis(500);
-/// The least ratio of peak and mean rate: the good state's mean is to fit.
+/// Least ratio of peak and mean rate, so that the mean of the good state fits below the peak.
 pub const LEAST_PEAK: u64 = 3;
 
 /// A generated path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RadioPath {
-    /// When 1500 bytes may leave.
+    /// Transmission opportunities of 1500 bytes.
     pub capacity: CapacityTrace,
-    /// Which share is lost.
+    /// Loss over time.
     pub loss: LossTrace,
-    /// How much longer the path is.
+    /// Additional delay over time.
     pub delay: DelayTrace,
 }
 
@@ -106,7 +109,7 @@ impl Settings {
         (carrying / (carrying + middle(OUTAGE_MS)), middle(BURST_MS) / carrying)
     }
 
-    /// The greatest mean loss that handovers this often allow.
+    /// Greatest mean loss possible at this handover rate.
     pub fn most_loss(&self) -> f64 {
         let (_, burst) = self.shares();
         let fading = MOST_FADING * FADE_SHARE * (1.0 - burst) / (1.0 - HANDOVER_LOSS);
@@ -138,7 +141,7 @@ impl Settings {
 fn long_run() -> [f64; 4] {
     let mut visits = [0.25; 4];
     for _ in 0..1_000 {
-        // Half of every step stays where it is, so that the iteration does not swing.
+        // Damp every step by half, so that the iteration does not oscillate.
         visits = std::array::from_fn(|to| {
             (visits[to] + (0..4).map(|from| visits[from] * NEXT[from][to]).sum::<f64>()) / 2.0
         });
@@ -166,7 +169,7 @@ fn draw(random: &mut Random, odds: &[f64; 4]) -> usize {
             return state;
         }
     }
-    // Rounding left nothing: the most likely one.
+    // Rounding left no state: return the most likely one.
     (0..4).max_by(|&a, &b| odds[a].total_cmp(&odds[b])).unwrap_or(0)
 }
 
@@ -209,7 +212,7 @@ impl Cell {
     }
 }
 
-/// Loss by intervals of milliseconds, as it goes on.
+/// Loss intervals in milliseconds, under construction.
 #[derive(Default)]
 struct Losses(Vec<(Nanos, f64)>);
 
@@ -221,7 +224,8 @@ impl Losses {
     }
 }
 
-/// The path of `seed`, `length_ms` long, after which it repeats. The last opportunity lies at its end, as mahimahi needs.
+/// The path of `seed`, `length_ms` long, after which it repeats. The last opportunity lies at its end, as
+/// mahimahi needs.
 pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
     let random = |name| Random::stream(seed, name, 0);
     let (mut handovers, mut fading, mut fluctuation) =

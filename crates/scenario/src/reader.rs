@@ -1,4 +1,4 @@
-//! Reads Rust values out of a [`Tree`]; every refusal leaves with its key and place.
+//! Deserializes Rust values from a [`Tree`]; every error carries its key and place.
 
 use serde::de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -6,11 +6,11 @@ use serde::forward_to_deserialize_any;
 use crate::diagnostic::Diagnostic;
 use crate::tree::{KeyValue, Node, Tree};
 
-/// A [`Tree`] as serde wants it.
+/// Serde deserializer of a [`Tree`].
 pub(crate) struct Reader<'a>(pub(crate) &'a Tree);
 
 impl Reader<'_> {
-    /// It is something else than `accepted`.
+    /// Error for a value of another type than `accepted`.
     fn not(&self, accepted: &str) -> Diagnostic {
         let found = match &self.0.node {
             Node::Text(text) => format!("found the string `{text}`"),
@@ -183,7 +183,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Diagnostic> {
-        let Some(entry) = self.current.take() else { unreachable!("a value is asked for after its key") };
+        let Some(entry) = self.current.take() else { unreachable!("serde requests a value after its key") };
         seed.deserialize(Reader(&entry.value))
             .map_err(|diagnostic| diagnostic.at(entry.value.at).within(&entry.key))
     }

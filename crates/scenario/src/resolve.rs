@@ -1,4 +1,4 @@
-//! From a scenario to a [`Plan`].
+//! Resolves a scenario to a [`Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,22 +8,23 @@ use narrows_net::config::{Jitter, LinkConfig};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
-use crate::choice::QueueKind;
-use crate::datagrams;
 use crate::diagnostic::Diagnostic;
 use crate::files::Files;
 use crate::flow_entry::{FlowEntry, SubflowPath, access_ends};
 use crate::flows::{self, Draft};
 use crate::htb::{Member, Place};
+use crate::keys;
 use crate::link::{self, AMPLE, Inputs, Traces};
 use crate::plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 use crate::quantity::{Time, WarmupLength};
 use crate::queue;
+use crate::schema::choice::QueueKind;
 use crate::schema::{Flow, Network, Scenario};
 use crate::topology::{OneWayLink, Route, Topology};
+use crate::transport;
 use crate::unused;
 
-/// More samples of each series than this would fill a disk, and are surely a slip.
+/// Most samples of each series; more are certainly a mistake and would fill a disk.
 const MAX_SAMPLES: u64 = 10_000_000;
 
 /// The plan of a run, and warnings about it.
@@ -32,7 +33,7 @@ pub(crate) struct Resolved {
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// Checks everything a run depends on.
+/// Checks and resolves all inputs of a run.
 pub(crate) fn resolve(
     scenario: &Scenario,
     seed: u64,
@@ -116,7 +117,7 @@ pub(crate) fn resolve(
         tuples.push(entry.identity.tuple(opened[draft.entry]));
         opened[draft.entry] += 1;
         flow.negotiation = entry.identity.negotiation(flows.len(), draft.subflow, &requests);
-        // Only subflows of one content are counted, so that many flows do not take the square of their number in time.
+        // Pass only flows with a stated content, to avoid time quadratic in the number of flows.
         if scenario.flows[draft.entry].content.is_some() {
             requests.push(flow.negotiation);
         }
@@ -145,7 +146,7 @@ pub(crate) fn resolve(
     Ok(Resolved { plan, warnings })
 }
 
-/// Settings without effect; `position` is where a link of the topology stands in `links`.
+/// Warnings about settings without effect. `position` maps a link of the topology to its index in `links`.
 fn warnings(
     scenario: &Scenario,
     entries: &[FlowEntry],
@@ -166,8 +167,8 @@ fn warnings(
     warnings
 }
 
-/// The links, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among
-/// equals the one that most flows use, then the first of the file.
+/// Order of the links, bottleneck first. The bottleneck is the listed link on a data path with the smallest
+/// rate; ties go to the link with most flows, then to the first in the file.
 fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Vec<usize> {
     let mut users = vec![0u64; topology.links.len()];
     for draft in drafts {
@@ -182,7 +183,7 @@ fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Ve
     bottleneck.into_iter().chain(links.filter(|&link| Some(link) != bottleneck)).collect()
 }
 
-/// The longest base RTT among the flows that use a link, or of all flows where none does.
+/// Longest base RTT of the flows that use a link, or of all flows for an unused link.
 fn longest_rtt(entries: &[FlowEntry], link: usize) -> Nanos {
     let uses = |subflow: &&SubflowPath| {
         subflow.route.forward.contains(&link) || subflow.route.reverse.contains(&link)
@@ -200,7 +201,7 @@ struct Connections<'a> {
 }
 
 impl<'a> Connections<'a> {
-    /// The connections as the classes of a queue at `link` match them.
+    /// Properties of all connections for the classes of a queue at `link`.
     fn members(&self, entries: &[FlowEntry], link: usize) -> Vec<Member<'a>> {
         let uses = |route: &Route| route.forward.contains(&link) || route.reverse.contains(&link);
         let crosses = |entry: &FlowEntry, subflow: usize| {
@@ -212,7 +213,7 @@ impl<'a> Connections<'a> {
             Member {
                 labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
                 scheme,
-                protocol: datagrams::protocol(flow, scheme),
+                protocol: transport::protocol(flow, scheme),
                 crosses: crosses(&entries[draft.entry], draft.subflow),
             }
         };
@@ -231,7 +232,7 @@ fn link_plan(
     let limit = match &link.buffer {
         Some((buffer, key)) => {
             let place = format!("at the link `{}`", link.name);
-            link::limit(key, &place, buffer, link.rate, longest_rtt(entries, index), packet)?
+            keys::limit(key, &place, buffer, link.rate, longest_rtt(entries, index), packet)?
         }
         None => AMPLE,
     };
@@ -245,7 +246,7 @@ fn link_plan(
     }
     let router = match &link.router {
         Some((router, key)) => link::router(key, router)?,
-        // Of a dumbbell's two links the bottleneck is the one that is listed.
+        // A dumbbell lists only its bottleneck, not the reverse link.
         None if topology.is_dumbbell() && link.listed => entries
             .iter()
             .find_map(|entry| entry.kind.scheme.rate_protocol.and_then(Explicit::named))
@@ -271,7 +272,7 @@ fn link_plan(
             .map(|(jitter, _)| Jitter { max: jitter.max.value(), reorder: jitter.reorder.unwrap_or(false) })
             .filter(|jitter| !jitter.max.is_zero());
     }
-    // The reverse direction of a duplex link matters where data takes it.
+    // List the reverse direction of a duplex link if data uses it.
     let carries_data = entries
         .iter()
         .flat_map(|entry| &entry.subflows)
@@ -288,7 +289,7 @@ fn link_plan(
     })
 }
 
-/// The labels of the flows. A label that several connections share is numbered, and so are the subflows of each.
+/// Labels of the flows. Connections with equal labels are numbered, and so are the subflows of each.
 fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Result<Vec<String>, Diagnostic> {
     let plain = |draft: &Draft| {
         let stated = scenario.flows[draft.entry].label.as_deref();
@@ -326,7 +327,7 @@ fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Resul
     Ok(labels)
 }
 
-/// The connection whose first subflow is flow number `first`.
+/// The multipath connection whose first subflow is flow number `first`.
 fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -> ConnectionPlan {
     ConnectionPlan {
         label: first.label.strip_suffix("/1").unwrap_or(&first.label).to_owned(),
@@ -338,7 +339,8 @@ fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -
     }
 }
 
-/// A flow, with access links of its own where the scenario has them; subflows share those of the first, which is `before`.
+/// Adds a flow, with its own access links if the scenario has some. Subflows share those of the first one,
+/// `before`.
 fn flow_plan(
     network: &Network,
     entry: &FlowEntry,
@@ -367,12 +369,12 @@ fn flow_plan(
     // A stated RTT adds the same delay to all paths.
     paths.extend(entry.alternates.iter().map(|route| path(route, subflow.slack.0, subflow.slack.1)));
     if let Some(stated) = &network.access_rate {
-        let rate = link::rate("network.access_rate", stated)?;
+        let rate = keys::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
         let limit = match &network.access_buffer {
             Some(buffer) => {
                 let place = format!("at the access links of `{label}`");
-                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt(), entry.packet())?
+                keys::limit("network.access_buffer", &place, buffer, rate, entry.rtt(), entry.packet())?
             }
             None => AMPLE,
         };

@@ -18,65 +18,66 @@ pub struct RunResult {
     pub seed: u64,
     /// Length of the run in virtual time.
     pub duration_s: f64,
-    /// Time the run took on the wall; filled in by the caller, who has a clock.
+    /// Wall time of the run in seconds, set by the caller.
     pub wall_s: f64,
     /// Events processed.
     pub events: u64,
     /// Distinct data packets delivered.
     pub data_packets: u64,
-    /// Jain's fairness index over the flows' goodputs; a connection of several subflows counts as one.
+    /// Jain's fairness index of the flows' goodputs; a multipath connection counts as one flow.
     pub jain: f64,
-    /// Seconds from the last flow's start until the shares stay fair; one-second windows keep a Jain
-    /// index of at least 0.9 for five seconds, all flows being active; a connection of several subflows counts as one.
+    /// Seconds from the last flow's start to the first of five seconds in which one-second windows have a
+    /// Jain's index of at least 0.9 while all flows are active. A multipath connection counts as one flow.
     pub convergence_s: Option<f64>,
-    /// One row per flow; a subflow of a connection is one.
+    /// One row per flow, including the subflows of multipath connections.
     pub flows: Vec<FlowResult>,
     /// One row per link; the first is the bottleneck.
     pub links: Vec<LinkResult>,
-    /// The part at the start that is left out of means.
+    /// Warm-up, excluded from means.
     pub warmup_s: f64,
-    /// Hash over every event of the run, in hexadecimal.
+    /// Hash of all events of the run, in hexadecimal.
     pub event_hash: String,
-    /// How often the parts of the transport acted, over the whole run.
+    /// Counters of transport mechanisms over the whole run.
     pub counters: Counters,
-    /// Memory of the flow that needs most, in bytes.
+    /// Greatest memory of a flow in bytes.
     pub peak_flow_bytes: u64,
-    /// One row per connection of several subflows. Its subflows are flows of the same label with `/1`, `/2`, … behind.
+    /// One row per multipath connection. Its subflows are flows with its label and the suffixes `/1`, `/2`, …
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionResult>,
 }
 
-/// Results of one connection of several subflows, after the warm-up where not stated otherwise. In the
-/// rows of its flows, data is in order on the subflow; here, in the connection.
+/// Results of one multipath connection, after the warm-up unless stated. Order of data refers to the
+/// connection; in the rows of its subflows, to the subflow.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionResult {
     /// Its label.
     pub connection: String,
     /// The scheme of its subflows.
     pub scheme: &'static str,
-    /// How many subflows it has.
+    /// Number of subflows.
     pub subflows: usize,
-    /// Payload per second in the order of the connection's data; if it is stopped, until then.
+    /// In-order payload per second, until the stop of its application.
     pub goodput_mbit_s: f64,
-    /// From the start until all data of a finite connection had arrived; whole run.
+    /// Time from the start to the arrival of all data, for finite connections; whole run.
     pub completion_s: Option<f64>,
-    /// When it opened.
+    /// Start time.
     pub start_s: f64,
     /// Payload bytes delivered in order; whole run.
     pub bytes_delivered: u64,
-    /// Payload bytes that arrived a second time, by another subflow or again; whole run.
+    /// Payload bytes that arrived more than once, on any subflow; whole run.
     pub duplicate_bytes: u64,
-    /// Most bytes that waited at the receiver for data in front of them; whole run.
+    /// Greatest number of bytes in the receiver's reordering queue; whole run.
     pub reorder_peak_bytes: u64,
-    /// Payload bytes sent again on another subflow because a path was given up; whole run.
+    /// Payload bytes reinjected on another subflow after a path was given up; whole run.
     pub reinjected_bytes: u64,
-    /// Payload bytes repeated on a faster subflow because they held up the receive window, or were about to; whole run.
+    /// Payload bytes of opportunistic retransmissions: repeated on a faster subflow because they blocked the
+    /// receive window, or were about to; whole run.
     pub rescued_bytes: u64,
-    /// Times that a path was given up; whole run.
+    /// Number of times a path was given up; whole run.
     pub paths_given_up: u64,
 }
 
-/// Results of one flow, after the warm-up where not stated otherwise.
+/// Results of one flow, after the warm-up unless stated.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowResult {
     /// Its label.
@@ -85,13 +86,13 @@ pub struct FlowResult {
     pub scheme: &'static str,
     /// Two-way propagation delay.
     pub rtt_base_ms: f64,
-    /// In-order payload per second; of a flow that is stopped, until then.
+    /// In-order payload per second, until the stop of its application.
     pub goodput_mbit_s: f64,
     /// IP bytes received per second.
     pub throughput_mbit_s: f64,
     /// Retransmitted share of the data packets sent.
     pub retransmit_percent: f64,
-    /// Share of the data packets sent that the network lost.
+    /// Share of the data packets sent that the network dropped.
     pub loss_percent: f64,
     /// Least round-trip time.
     pub rtt_min_ms: Option<f64>,
@@ -103,15 +104,16 @@ pub struct FlowResult {
     pub rtt_p95_ms: Option<f64>,
     /// 99th percentile of the round-trip time.
     pub rtt_p99_ms: Option<f64>,
-    /// From the first data packet until inflight first reaches the path's BDP; whole run.
+    /// Time from the first data packet until inflight first reaches the path's BDP; whole run.
     pub fill_time_ms: Option<f64>,
-    /// From the start until all data of a finite flow was acknowledged, or its connection of datagrams was closed; whole run.
+    /// Time from the start of a finite flow until all data was acknowledged (TCP) or the connection was
+    /// closed (DCCP); whole run.
     pub completion_s: Option<f64>,
     /// Greatest minus least round-trip time.
     pub rtt_range_ms: Option<f64>,
     /// Greatest minus least throughput over bins of 100 ms (a thousandth of the run if that is longer).
     pub throughput_range_mbit_s: Option<f64>,
-    /// When it opened.
+    /// Start time.
     pub start_s: f64,
     /// In-order payload bytes delivered; whole run.
     pub bytes_delivered: u64,
@@ -119,30 +121,31 @@ pub struct FlowResult {
     pub packets_sent: u64,
     /// Retransmission timeouts; whole run.
     pub timeouts: u64,
-    /// The scheme's parameters that differ from their defaults, as after the colon of a scheme: `beta=0.8,paced=on`.
+    /// Parameters of the scheme that differ from their defaults: `beta=0.8,paced=on`.
     pub params: String,
-    /// Of a flow carried by datagrams.
+    /// Datagram results of a DCCP flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramResult>,
 }
 
-/// Results of a flow of datagrams.
+/// Datagram results of a DCCP flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct DatagramResult {
     /// Datagrams that arrived; whole run.
     pub delivered: u64,
-    /// Datagrams that found no room in the sender's queue; whole run.
+    /// Datagrams dropped by the full queue of the sender; whole run.
     pub unsent: u64,
-    /// From one application to the other, the wait at the sender included: least, after the warm-up as the following. Not for
-    /// unlimited applications, whose datagrams are made when they are sent, nor of datagrams without room for eight bytes of time.
+    /// Minimum delay between the applications, after the warm-up. Delays include the wait in the sender's
+    /// queue. They are absent for backlogged applications, and for datagrams shorter than the eight bytes of
+    /// the timestamp.
     pub delay_min_ms: Option<f64>,
-    /// Mean.
+    /// Mean delay.
     pub delay_mean_ms: Option<f64>,
-    /// Median.
+    /// Median delay.
     pub delay_p50_ms: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile of the delay.
     pub delay_p95_ms: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the delay.
     pub delay_p99_ms: Option<f64>,
 }
 
@@ -161,16 +164,16 @@ pub struct LinkResult {
     pub queue_mean_pkt: f64,
     /// Packets dropped by queue, policer or queue discipline; random loss is not counted.
     pub drops: u64,
-    /// The same as a share of the packets that arrived.
+    /// `drops` as a share of the packets that arrived.
     pub drop_percent: f64,
-    /// Packets taken by random loss.
+    /// Packets lost at random.
     pub random_losses: u64,
     /// Packets marked.
     pub marks: u64,
-    /// The classes of its queue, where that has some.
+    /// Classes of its queue, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassResult>,
-    /// The router at its port.
+    /// The router algorithm at its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterResult>,
 }
@@ -182,7 +185,7 @@ pub struct ClassResult {
     pub class: String,
     /// IP bytes sent per second.
     pub sent_mbit_s: f64,
-    /// Packets dropped because its queue was full or, of a policed class, they exceeded its tokens.
+    /// Packets dropped because the queue was full or, in a policed class, the tokens were exhausted.
     pub drops: u64,
     /// Packets waiting, averaged over time.
     pub queue_mean_pkt: f64,
@@ -190,34 +193,34 @@ pub struct ClassResult {
     pub queue_delay_mean_ms: f64,
 }
 
-/// A router at the end of a run.
+/// A router algorithm at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RouterResult {
-    /// Which one.
+    /// Its name.
     pub kind: &'static str,
-    /// Its named internals and counters: the unit last in the name, states as text.
+    /// Named internals and counters, with the unit last in the name; states are text.
     pub readings: BTreeMap<Cow<'static, str>, Shown>,
-    /// The state that it learned, as text; see the key `network.learned` of scenarios.
+    /// Learned state as text, for the key `network.learned` of scenarios.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,
 }
 
-/// How often the parts of the transport acted.
+/// Counters of transport mechanisms.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Counters {
-    /// SACK blocks that reported something new.
+    /// SACK blocks with new information.
     pub sack_blocks: u64,
     /// Fast recoveries.
     pub recoveries: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Recoveries found to be spurious.
+    /// Spurious recoveries.
     pub spurious_recoveries: u64,
     /// Tail-loss probes.
     pub tlp_probes: u64,
-    /// Packets the pacer held back.
+    /// Packets delayed by the pacer.
     pub paced_waits: u64,
-    /// Delivery-rate samples of streams; datagrams' are not counted.
+    /// Delivery-rate samples of TCP flows.
     pub rate_samples: u64,
     /// Round-trip time samples.
     pub rtt_samples: u64,
@@ -225,7 +228,7 @@ pub struct Counters {
     pub retransmits: u64,
     /// Window reductions for ECN marks.
     pub ecn_reductions: u64,
-    /// Acknowledgements held back.
+    /// Delayed acknowledgements.
     pub delayed_acks: u64,
     /// Data packets sent.
     pub data_packets_sent: u64,

@@ -6,12 +6,21 @@ use narrows_net::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr, table};
-use crate::datagrams::Dccp;
-use crate::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
-use crate::subflows::{SchedulerKind, Subflows};
+pub mod choice;
+pub mod class;
+pub mod dccp;
+pub mod subflows;
+pub(crate) mod table;
+pub mod value;
 
-/// A default, which is known to be sound.
+use crate::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
+use choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr};
+use dccp::Dccp;
+use subflows::{SchedulerKind, Subflows};
+use table::table;
+pub use value::{ParamValue, Protocol};
+
+/// Parses a default, which must be valid.
 fn default<T: std::str::FromStr>(text: &str) -> T {
     match text.parse() {
         Ok(value) => value,
@@ -23,15 +32,15 @@ fn default<T: std::str::FromStr>(text: &str) -> T {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// Its name in results (the file's name).
+    /// Name in results (the file's name).
     pub name: String,
-    /// How long it runs.
+    /// Length of the run.
     pub duration: Time,
-    /// The part at the start that is left out of means.
+    /// Warm-up, excluded from means.
     pub warmup: Warmup,
     /// The seed of all random streams.
     pub seed: u64,
-    /// Run so many times, with seeds seed, seed + 1, ….
+    /// Number of runs, with the seeds `seed`, `seed` + 1, ….
     pub repeat: u32,
     /// The network: a dumbbell unless `kind` or `links` say otherwise.
     pub network: Network,
@@ -78,14 +87,14 @@ pub enum NetworkKind {
     Graph,
 }
 
-/// Where random loss strikes.
+/// Place of random loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LossAt {
-    /// After the queue: a lost packet has used the link.
+    /// After the queue: lost packets use capacity.
     #[default]
     Egress,
-    /// Before the queue: a lost packet uses nothing.
+    /// Before the queue: lost packets use no capacity.
     Ingress,
 }
 
@@ -98,19 +107,6 @@ impl From<LossAt> for config::LossAt {
     }
 }
 
-/// The transport of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// TCP.
-    #[default]
-    Tcp,
-    /// TCP that switches treat as datagrams, whatever its scheme.
-    Udp,
-    /// DCCP.
-    Dccp,
-}
-
 /// Packets that are delayed and so arrive out of order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -121,18 +117,18 @@ pub struct Reorder {
     pub delay: Time,
 }
 
-/// A token bucket that drops what exceeds it.
+/// A token bucket that drops excess packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policer {
-    /// The rate at which tokens arrive.
+    /// Token rate.
     pub rate: Rate,
-    /// The most that may pass at once.
+    /// Bucket depth: the largest burst.
     pub burst: Size,
 }
 
-/// The network. In a dumbbell these keys describe the bottleneck; in a parking lot every link; in a graph what the links
-/// themselves do not state.
+/// The network. These keys describe the bottleneck of a dumbbell, every link of a parking lot, and the
+/// defaults for the links of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Network {
@@ -148,7 +144,8 @@ pub struct Network {
     /// A generated radio path instead of a rate: capacity, loss and delay of data packets change with time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radio: Option<TextOr<Radio>>,
-    /// A file of loss that changes with time, in addition to `loss`: lines of `start_ms end_ms share`, share from 0 to 1.
+    /// A file of loss that changes with time, in addition to `loss`: lines of `start_ms end_ms share`, share
+    /// from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_trace: Option<String>,
     /// A file of additional delay of data that changes with time: lines of `at_ms delay_ms`.
@@ -160,7 +157,7 @@ pub struct Network {
     pub queue: TextOr<Queue>,
     /// Random loss of data packets.
     pub loss: TextOr<Loss>,
-    /// Where it acts: egress, after the queue, or ingress, before it.
+    /// Place of the random loss: egress, after the queue, or ingress, before it.
     pub loss_at: LossAt,
     /// Variation of the delay of data packets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,11 +172,11 @@ pub struct Network {
     /// router of the first flow whose scheme needs one; elsewhere none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<TextOr<Router>>,
-    /// A file of what routers learned in earlier runs, one text per link, as JSON; relative to the scenario. A file that is
-    /// not there means: nothing yet.
+    /// A JSON file of router state learned in earlier runs, one text per link; relative to the scenario. A
+    /// missing file means no state yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,
-    /// The controller of the routers that need one.
+    /// The controller, for router algorithms that use one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Controller>,
     /// The rate of an access link for every sender and every receiver.
@@ -219,7 +216,7 @@ impl Default for Network {
             delay_trace: None,
             buffer: default("1bdp"),
             queue: TextOr(Queue::default()),
-            loss: TextOr(crate::choice::no_loss()),
+            loss: TextOr(choice::no_loss()),
             loss_at: LossAt::Egress,
             jitter: None,
             reorder: None,
@@ -246,7 +243,7 @@ table! {
         ; // optional:
         /// The time between two polls of a port (1s).
         poll: Time,
-        /// How long a message takes between controller and node, and between two nodes (10ms).
+        /// One-way delay between controller and node, and between two nodes (10ms).
         delay: Time,
         /// A link used beyond this share is congested (98%).
         utilization: Share,
@@ -258,12 +255,12 @@ table! {
 table! {
     /// A link of a graph.
     Link {
-        /// The node it leaves.
+        /// The node at its near end.
         from: String,
-        /// The node it enters.
+        /// The node at its far end.
         to: String,
-        /// A link of the same rate, delay, buffer and queue leads back; loss, jitter, reordering and policing act from
-        /// `from` to `to` only.
+        /// Add a link in the opposite direction with the same rate, delay, buffer and queue. Loss, jitter,
+        /// reordering and policing act from `from` to `to` only.
         #[serde(default = "yes")]
         duplex: bool,
         ; // optional:
@@ -287,7 +284,7 @@ table! {
         queue: TextOr<Queue>,
         /// Random loss.
         loss: TextOr<Loss>,
-        /// Where it acts: egress, after the queue, or ingress, before it.
+        /// Place of the random loss: egress, after the queue, or ingress, before it.
         loss_at: LossAt,
         /// Variation of its delay.
         jitter: TextOr<Jitter>,
@@ -335,25 +332,14 @@ table! {
         tlp: bool,
         /// ECN, RFC 3168 (true for schemes that need marks, else false).
         ecn: bool,
-        /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need their share, else false).
+        /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need their share, else
+        /// false).
         ecn_precise: bool,
-        /// Data leaves as ECT(1), RFC 9331 (true for L4S schemes, else false).
+        /// Send data as ECT(1), RFC 9331 (true for L4S schemes, else false).
         ect1: bool,
         /// The largest burst when pacing (1pkt).
         max_burst: Amount,
     }
-}
-
-/// The value of a scheme's parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "not a parameter value\n  accepted: a number, a string, true or false")]
-pub enum ParamValue {
-    /// On or off.
-    Flag(bool),
-    /// A number in the parameter's own unit.
-    Number(f64),
-    /// A number with its unit, or on or off.
-    Text(String),
 }
 
 table! {
@@ -364,7 +350,7 @@ table! {
         /// The distribution of their sizes.
         size: TextOr<FileSize>,
         ; // optional:
-        /// The most arrivals.
+        /// Greatest number of arrivals.
         limit: u32,
     }
 }
@@ -383,11 +369,11 @@ table! {
         rtt: Time,
         /// Number of flows (1).
         count: u32,
-        /// When it starts (0s).
+        /// Start time (0s).
         start: Time,
-        /// When its application stops writing.
+        /// Time at which its application stops writing.
         stop: Time,
-        /// The time from the start of one of the `count` flows to that of the next.
+        /// Time between the starts of consecutive flows of the `count` flows.
         stagger: Time,
         /// The `count` flows start evenly spread over this interval.
         spread: Time,
@@ -407,13 +393,13 @@ table! {
         reverse_route: Vec<String>,
         /// Alternate paths that it may choose, in a graph: up to three lists of nodes.
         alternatives: Vec<Vec<String>>,
-        /// One connection of 1 to 8 subflows (multipath): their number, on the same path, or a list of tables with the `route`,
-        /// `reverse_route` and `rtt` of each. Unstated keys are those of the flow.
+        /// One connection of 1 to 8 subflows (multipath): their number, on the same path, or a list of tables
+        /// with the `route`, `reverse_route` and `rtt` of each. Unstated keys are those of the flow.
         subflows: Subflows,
         /// The scheduler of subflows: lowest-rtt or round-robin (lowest-rtt).
         scheduler: SchedulerKind,
-        /// The transport: tcp; dccp, for datagrams; or udp, TCP that switches treat as datagrams (dccp for schemes made for it,
-        /// else tcp).
+        /// The transport: tcp; dccp, for datagrams; or udp, TCP that switches treat as datagrams (dccp for
+        /// schemes made for it, else tcp).
         protocol: Protocol,
         /// The receiver's port, which switches read (5001).
         port: u16,
@@ -421,12 +407,13 @@ table! {
         source: String,
         /// The receiver's IPv4 address (one for each entry of `flows`, or for each `content`).
         destination: String,
-        /// The content that it sends: flows with the same content and destination are subflows of one transmission (each its
-        /// own).
+        /// The content that it sends: flows with the same content and destination are subflows of one
+        /// transmission (each its own).
         content: u32,
         /// The least rate it accepts, where rates are negotiated (any).
         min_rate: Rate,
-        /// The greatest rate it requests, where rates are negotiated (no limit). Each subflow negotiates on its own, with this limit.
+        /// The greatest rate it requests, where rates are negotiated (no limit). Each subflow negotiates on
+        /// its own, with this limit.
         max_rate: Rate,
         /// The greatest rate its receiver accepts on each subflow, where rates are negotiated (no limit).
         receive_rate: Rate,
@@ -441,7 +428,7 @@ table! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Trace {
-    /// Sample every flow's and link's state this often, or off.
+    /// Interval between samples of all flows and links, or off.
     pub samples: Period,
     /// Record every packet event.
     pub packets: bool,

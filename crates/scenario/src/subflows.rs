@@ -1,87 +1,13 @@
-//! Connections of several subflows: `subflows = 2`, or a table for each.
-
-use std::fmt;
+//! Connections of several subflows.
 
 use narrows_cc::{MAX_PATHS_VIEW, schemes};
 use narrows_routers::protocol::Explicit;
-use narrows_tcp::Scheduler;
-use schemars::JsonSchema;
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::choice::table;
 use crate::diagnostic::Diagnostic;
-use crate::quantity::Time;
 use crate::schema::Flow;
+use crate::schema::subflows::{Subflow, Subflows};
 
-/// Which subflow new data takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchedulerKind {
-    /// That of the least round-trip time among those with room.
-    #[default]
-    LowestRtt,
-    /// Each in turn.
-    RoundRobin,
-}
-
-impl From<SchedulerKind> for Scheduler {
-    fn from(kind: SchedulerKind) -> Self {
-        match kind {
-            SchedulerKind::LowestRtt => Self::LowestRtt,
-            SchedulerKind::RoundRobin => Self::RoundRobin,
-        }
-    }
-}
-
-table! {
-    /// A subflow of a connection. Unstated keys are those of the flow.
-    #[derive(Default)]
-    Subflow {
-        ; // optional:
-        /// The nodes its data passes.
-        route: Vec<String>,
-        /// The nodes on the path of its acknowledgements (the path of its data, backwards).
-        reverse_route: Vec<String>,
-        /// Its base round-trip time.
-        rtt: Time,
-    }
-}
-
-/// The subflows of a connection.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Subflows {
-    /// So many over the same path.
-    Count(u64),
-    /// Each with a path of its own.
-    Each(Vec<Subflow>),
-}
-
-impl<'de> Deserialize<'de> for Subflows {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SubflowsVisitor)
-    }
-}
-
-struct SubflowsVisitor;
-
-impl<'de> Visitor<'de> for SubflowsVisitor {
-    type Value = Subflows;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number, or a list of tables such as [{ route = [\"a\", \"b\"] }, { route = [\"a\", \"c\", \"b\"] }]")
-    }
-    fn visit_u64<E: de::Error>(self, count: u64) -> Result<Subflows, E> {
-        Ok(Subflows::Count(count))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Subflows, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Subflows::Each)
-    }
-}
-
-/// The subflows of entry `index`, each as if it was a flow, and the table that its keys are in. One, if it is a plain flow.
+/// Subflows of entry `index`, each as a flow with the table of its keys. A plain flow has one.
 pub(crate) fn each(
     flow: &Flow,
     index: usize,
@@ -125,7 +51,7 @@ pub(crate) fn each(
         Subflows::Each(list) => {
             let each = |(nth, own): (usize, &Subflow)| {
                 let route = own.route.clone().or_else(|| flow.route.clone());
-                // The reverse path of another route is no default.
+                // The flow's reverse route does not fit a subflow with its own route.
                 let reverse = match (&own.route, &own.reverse_route) {
                     (_, Some(reverse)) => Some(reverse.clone()),
                     (Some(_), None) => None,

@@ -1,19 +1,19 @@
-//! From one text to many runs: overrides, axes, cases and seeds.
+//! Expands a scenario to runs: overrides, axes, cases and seeds.
 
-use crate::diagnostic::Diagnostic;
-use crate::tree::{KeyValue, Location, Node, Tree};
+use crate::diagnostic::{Diagnostic, Location};
+use crate::tree::{KeyValue, Node, Tree};
 
-/// More runs than this are surely a slip.
+/// Most runs of a sweep; more are certainly a mistake.
 pub(crate) const MAX_RUNS: u64 = 100_000;
 
-/// One value of an axis: what it is called, and the keys it sets.
+/// One value of an axis: its label, and the keys that it sets.
 #[derive(Clone, Debug)]
 struct Choice {
     label: String,
     sets: Vec<Setting>,
 }
 
-/// A dotted key, where it was written, and its value.
+/// A dotted key, its place, and its value.
 #[derive(Clone, Debug)]
 struct Setting {
     key: String,
@@ -32,15 +32,15 @@ struct Axis {
 pub(crate) struct Grid {
     base: Tree,
     axes: Vec<Axis>,
-    /// Overrides for one item of a list whose items are swept together: they go last.
+    /// Overrides for single items of a list whose items are swept together; applied last.
     last: Vec<Setting>,
 }
 
-/// The name of the axis that `cases` make.
+/// Name of the axis of `cases`.
 const CASE: &str = "case";
 
 impl Grid {
-    /// Takes `[sweep]` out of the scenario and applies the overrides.
+    /// Removes `[sweep]` from the scenario and applies the overrides.
     pub(crate) fn new(mut base: Tree, overrides: &[(String, String)]) -> Result<Self, Diagnostic> {
         let mut axes = Vec::new();
         if let Some(sweep) = base.take("sweep") {
@@ -67,7 +67,8 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Where every item of a list has a value of its own, the values that are swept for all of them do not run.
+    /// Rejects an axis over all items of a list if every item has a value of its own: the axis would have no
+    /// effect.
     fn check_runs(&self, axis: &Axis) -> Result<(), Diagnostic> {
         let Some((list, key)) = axis.name.split_once('.') else { return Ok(()) };
         let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
@@ -92,7 +93,7 @@ impl Grid {
         Ok(())
     }
 
-    /// One override: a list makes (or replaces) an axis, a single value replaces what the file says.
+    /// Applies one override: a list adds or replaces an axis; a single value replaces that of the file.
     fn apply(&mut self, key: &str, text: &str) -> Result<(), Diagnostic> {
         let at = Location::CommandLine;
         if key == "sweep" || key.starts_with("sweep.") {
@@ -108,7 +109,7 @@ impl Grid {
                 .accepted("a key that no case sets")
                 .at(at));
         }
-        // An override of all items ends the file's sweep over one of them.
+        // An override of all items replaces the file's axis over one of them.
         let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
         let own = |axis: &&Axis| {
             ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at)
@@ -146,7 +147,7 @@ impl Grid {
         match position {
             Some(position) => self.axes[position] = axis,
             None => {
-                // Swept keys inside this table are set after it.
+                // Axes over keys inside this table apply after it.
                 let inside = self.axes.iter().position(|other| undoes(key, &other.name));
                 self.axes.insert(inside.unwrap_or(self.axes.len()), axis);
             }
@@ -164,7 +165,8 @@ impl Grid {
         self.axes.iter().try_fold(1u64, |product, axis| product.checked_mul(axis.choices.len() as u64))
     }
 
-    /// Point number `index`: the last axis varies fastest. Gives the swept keys with their values, and the scenario.
+    /// Point number `index`: the last axis varies fastest. Gives the swept keys with their values, and the
+    /// scenario.
     pub(crate) fn point(&self, index: u64) -> Result<(Vec<(String, String)>, Tree), Diagnostic> {
         let mut tree = self.base.clone();
         let mut point = Vec::with_capacity(self.axes.len());
@@ -195,8 +197,8 @@ fn check_sweepable(key: &str, at: Location) -> Result<(), Diagnostic> {
     }
 }
 
-/// Whether what is set at `key` replaces what was set at `other`: the same key or one below it, also of one item where `key`
-/// is that of all items of a list.
+/// Whether setting `key` replaces the value at `other`: an equal key or one below it, also for a single item
+/// if `key` covers all items of a list.
 fn undoes(key: &str, other: &str) -> bool {
     let mut rest = key.split('.').peekable();
     for segment in other.split('.') {
@@ -210,13 +212,14 @@ fn undoes(key: &str, other: &str) -> bool {
     rest.peek().is_none()
 }
 
-/// The same, where `other` is no part of what `key` sets.
+/// Like `replaces`, for an `other` outside the value of `key`.
 fn covers(key: &str, other: &str) -> bool {
     let names = |key: &str| key.split('.').filter(|segment| segment.parse::<usize>().is_err()).count();
     undoes(key, other) && names(key) == names(other)
 }
 
-/// Axes are applied in their order: none may undo what one before it has set, or its values would be names of other runs.
+/// Rejects an axis that replaces a key of an earlier axis: axes apply in order, so the labels of the earlier
+/// one would be wrong.
 fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     let mut seen: Vec<&str> = Vec::new();
     for axis in axes {
@@ -241,7 +244,7 @@ fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// A value that is listed twice would be run once and count twice in every mean.
+/// Rejects duplicate values: the run would count twice in every mean.
 fn check_different(axis: &Axis) -> Result<(), Diagnostic> {
     for (index, choice) in axis.choices.iter().enumerate() {
         if axis.choices[..index].iter().any(|earlier| earlier.label == choice.label) {
@@ -301,7 +304,8 @@ fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
         for entry in entries {
             match (&entry.value.node, entry.key.as_str()) {
                 (_, "label") => label = Some(entry.value.label()),
-                // `network.rate = …` without quotes: one level of tables, since a value may itself be a table.
+                // `network.rate = …` without quotes: one level of tables, since a value may itself be a
+                // table.
                 (Node::Table(inner), "network" | "tcp" | "trace" | "flows" | "links") => {
                     sets.extend(
                         inner.iter().map(|inner| setting(format!("{}.{}", entry.key, inner.key), inner)),
@@ -324,8 +328,9 @@ fn setting(key: String, entry: &KeyValue) -> Setting {
     Setting { key, at: entry.value.at, value: entry.value.clone() }
 }
 
-/// Splits `a,b` at commas outside brackets and quotes. A scheme's parameters stay with it: in `bbr,cubic:beta=0.8,fast=off`
-/// a part that reads `name=value` after a part with a colon continues that part.
+/// Splits `a,b` at commas outside brackets and quotes. A scheme's parameters stay with it: in
+/// `bbr,cubic:beta=0.8,fast=off` a part that reads `name=value` after a part with a colon continues that
+/// part.
 fn split_list(text: &str) -> Vec<String> {
     let (mut parts, mut depth, mut quote) = (vec![String::new()], 0u32, None);
     for c in text.chars() {
@@ -362,7 +367,7 @@ fn split_list(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Lists split at commas, but not inside a value.
+    /// Lists split at commas outside values.
     #[test]
     fn split_list_keeps_commas_inside_values() {
         assert_eq!(split_list("0.1bdp, 1bdp"), ["0.1bdp", "1bdp"]);

@@ -1,4 +1,4 @@
-//! Telemetry as people read it: the unit last in the name, rates in Mbit/s, times in ms, states as text.
+//! Telemetry for display: unit last in the name, rates in Mbit/s, times in ms, states as text.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use narrows_cc::Value;
 use narrows_routers::Reading;
 use serde::Serialize;
 
-/// The value of an item, in the unit that its name ends with.
+/// Value of an item, in the unit at the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Shown {
@@ -66,7 +66,7 @@ mod tests {
             assert_eq!(of_scheme("x", value), (name.into(), shown));
             assert_eq!(of_router("x", reading), (name.into(), shown));
         }
-        // What is less than a byte per second is not nothing.
+        // Rates below one byte per second stay above zero.
         assert_eq!(of_router("x", Reading::Rate(0.125)).1, Shown::Number(1e-6));
     }
 }

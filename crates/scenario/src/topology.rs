@@ -7,13 +7,14 @@ use narrows_net::config::Capacity;
 use narrows_net::timeline::{DelayTrace, LossTrace};
 
 pub(crate) use self::paths::Route;
-use crate::choice::{Jitter, Loss, Queue, Router};
 use crate::diagnostic::Diagnostic;
+use crate::keys;
 use crate::link::{self, Carried, Inputs};
 use crate::quantity::{Buffer, Time};
+use crate::schema::choice::{Jitter, Loss, Queue, Router};
 use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
 
-/// A value with the key that states it.
+/// A value and its key.
 pub(crate) type Stated<'a, T> = (&'a T, String);
 
 /// Loss, reordering, jitter and policing of a link.
@@ -33,14 +34,14 @@ pub(crate) struct OneWayLink<'a> {
     from: usize,
     to: usize,
     pub(crate) capacity: Capacity,
-    /// Its rate; the mean one of a capacity trace.
+    /// Rate; for a capacity trace, its mean.
     pub(crate) rate: Rate,
     pub(crate) delay: Nanos,
-    /// Ample where nothing is stated.
+    /// Buffer; ample by default.
     pub(crate) buffer: Option<Stated<'a, Buffer>>,
     pub(crate) queue: Option<Stated<'a, Queue>>,
     pub(crate) router: Option<Stated<'a, Router>>,
-    /// None in the reverse direction of a duplex link.
+    /// Impairments; none in the reverse direction of a duplex link.
     pub(crate) conditions: Option<Conditions<'a>>,
     /// The scenario lists it.
     pub(crate) listed: bool,
@@ -116,6 +117,8 @@ fn own_router<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> 
     pick(table, "router", own.map(|own| &own.0), network.router.as_ref().map(|common| &common.0))
 }
 
+type Checked = Result<(), Diagnostic>;
+
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
 /// The common capacity, which this kind of network requires.
@@ -149,8 +152,8 @@ impl<'a> Topology<'a> {
         })?;
         let mut topology = Self { kind, nodes: Vec::new(), links: Vec::new() };
         match kind {
-            NetworkKind::Dumbbell => topology.dumbbell(network, common, inputs)?,
-            NetworkKind::ParkingLot => topology.parking_lot(network, common, inputs)?,
+            NetworkKind::Dumbbell => topology.dumbbell(network, needed(common)?, inputs)?,
+            NetworkKind::ParkingLot => topology.parking_lot(network, needed(common)?, inputs)?,
             NetworkKind::Graph => {
                 for (index, link) in scenario.links.iter().enumerate() {
                     let table = format!("links.{index}");
@@ -172,17 +175,11 @@ impl<'a> Topology<'a> {
         Ok(topology)
     }
 
-    fn dumbbell(
-        &mut self,
-        network: &'a Network,
-        carried: Option<Carried>,
-        inputs: &mut Inputs<'_>,
-    ) -> Result<(), Diagnostic> {
-        let carried = needed(carried)?;
+    fn dumbbell(&mut self, network: &'a Network, carried: Carried, inputs: &mut Inputs<'_>) -> Checked {
         let conditions = conditions(network, None, "network", &carried, inputs)?;
         let Carried { capacity, rate, .. } = carried;
         let reverse = match &network.reverse_rate {
-            Some(stated) => link::rate("network.reverse_rate", stated)?,
+            Some(stated) => keys::rate("network.reverse_rate", stated)?,
             None => rate,
         };
         self.nodes = vec!["senders".into(), "receivers".into()];
@@ -215,13 +212,7 @@ impl<'a> Topology<'a> {
         Ok(())
     }
 
-    fn parking_lot(
-        &mut self,
-        network: &'a Network,
-        carried: Option<Carried>,
-        inputs: &mut Inputs<'_>,
-    ) -> Result<(), Diagnostic> {
-        let carried = needed(carried)?;
+    fn parking_lot(&mut self, network: &'a Network, carried: Carried, inputs: &mut Inputs<'_>) -> Checked {
         let accepted = "a whole number from 1 to 100";
         let hops = match network.hops {
             Some(hops @ 1..=100) => hops as usize,
@@ -264,7 +255,7 @@ impl<'a> Topology<'a> {
         table: &str,
         carried: &Carried,
         inputs: &mut Inputs<'_>,
-    ) -> Result<(), Diagnostic> {
+    ) -> Checked {
         let (from, to) = (self.node_or_new(&link.from), self.node_or_new(&link.to));
         if from == to {
             return Err(Diagnostic::new(
@@ -343,7 +334,7 @@ impl<'a> Topology<'a> {
 }
 
 /// Keys that another kind of network would read are a misunderstanding.
-fn check_kind(network: &Network, kind: NetworkKind) -> Result<(), Diagnostic> {
+fn check_kind(network: &Network, kind: NetworkKind) -> Checked {
     let only = |key: &str, kinds: &str| {
         Err(Diagnostic::new(format!("network.{key}"), format!("only {kinds} has this key"))
             .accepted("omit this key"))

@@ -1,21 +1,10 @@
-//! A scenario as it was written: values with their places, keys in the order of the file. TOML, JSON and the command line
-//! all become this tree, so that one reader and one kind of message serves them.
+//! A scenario as it was written: values with their places, keys in the order of the file. TOML, JSON and the
+//! command line all become this tree, so that one reader and one kind of message serves them.
 
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::Diagnostic;
-
-/// Where a value was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Location {
-    /// Not known (JSON carries no places).
-    Unknown,
-    /// At this byte of the text.
-    Text(usize),
-    /// Set on the command line.
-    CommandLine,
-}
+use crate::diagnostic::{Diagnostic, Location};
 
 /// A value and its place.
 #[derive(Clone, Debug)]
@@ -247,7 +236,8 @@ impl std::fmt::Display for Tree {
 fn from_table(table: &DeTable<'_>) -> Result<Node, Diagnostic> {
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
-        // A table's own span covers its header only, or nothing where it is implied: its key is the better place.
+        // A table's own span covers its header only, or nothing where it is implied: its key is the better
+        // place.
         let key_at = key.span().start;
         let at = if value.get_ref().is_table() { key_at } else { value.span().start };
         let node = from_value(value.get_ref(), value.span().start)

@@ -1,5 +1,5 @@
-//! Settings without effect: requests of a flow that nothing on its path serves, and settings of a transport that carries no
-//! flow.
+//! Warnings about settings without effect: flows whose router algorithm is missing on the path, and settings
+//! of an unused transport.
 
 use narrows_cc::schemes;
 use narrows_dccp::Ccid;
@@ -10,7 +10,7 @@ use crate::diagnostic::Diagnostic;
 use crate::flow_entry::FlowEntry;
 use crate::schema::{Flow, Scenario};
 
-/// Common settings of a transport that carries no flow.
+/// Warnings about common settings of a transport without flows.
 pub(crate) fn transports(scenario: &Scenario, entries: &[FlowEntry]) -> Vec<Diagnostic> {
     let uses = |datagrams: bool| entries.iter().any(|entry| entry.kind.datagrams.is_some() == datagrams);
     let mut warnings = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn transports(scenario: &Scenario, entries: &[FlowEntry]) -> Vec<Diag
     warnings
 }
 
-/// The keys of a table that were given values: others are not written.
+/// Keys of a table that have values; serialization omits the others.
 fn stated(table: &impl Serialize) -> Vec<String> {
     match serde_json::to_value(table) {
         Ok(serde_json::Value::Object(keys)) => keys.into_iter().map(|(key, _)| key).collect(),
@@ -38,7 +38,7 @@ fn stated(table: &impl Serialize) -> Vec<String> {
     }
 }
 
-/// An initial window that a flow of datagrams does not use.
+/// Warning about an initial window that a DCCP flow does not use.
 fn initial_window(scenario: &Scenario, index: usize, entry: &FlowEntry) -> Option<Diagnostic> {
     let stated = scenario.dccp.initial_window.is_some();
     let own = scenario.flows[index].dccp.as_ref().is_some_and(|own| own.initial_window.is_some());
@@ -46,7 +46,7 @@ fn initial_window(scenario: &Scenario, index: usize, entry: &FlowEntry) -> Optio
     let key =
         if own { format!("flows.{index}.dccp.initial_window") } else { "dccp.initial_window".to_owned() };
     let name = entry.kind.scheme.info.name;
-    // RFC 3390, which RFC 4341 section 5 takes over in packets.
+    // RFC 4341 section 5: the initial window of RFC 3390, in packets.
     let most = (4_380 / u32::from(datagrams.datagram)).clamp(2, 4);
     match Ccid::of(entry.kind.scheme) {
         Ccid::TcpLike if datagrams.initial_window > most => Some(Diagnostic::new(
@@ -61,12 +61,13 @@ fn initial_window(scenario: &Scenario, index: usize, entry: &FlowEntry) -> Optio
     }
 }
 
-/// Initial windows without effect.
+/// Warnings about initial windows without effect.
 pub(crate) fn initial_windows(scenario: &Scenario, entries: &[FlowEntry]) -> Vec<Diagnostic> {
     entries.iter().enumerate().filter_map(|(index, entry)| initial_window(scenario, index, entry)).collect()
 }
 
-/// Keys of entry `index` without effect. `answered` says whether a router of this name is on its path.
+/// Warnings about keys of entry `index` without effect. `answered`: whether a router algorithm of this name
+/// is on its path.
 pub(crate) fn of_flow(
     flow: &Flow,
     index: usize,

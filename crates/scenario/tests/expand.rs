@@ -131,7 +131,7 @@ fn axis_that_undoes_another_is_refused() {
         .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
     assert_eq!(
         refusal(&cases, &[("flows.scheme", "reno")]),
-        "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases of the scenario\n  \
+        "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases\n  \
          accepted: a key that no case sets"
     );
 }
@@ -175,12 +175,7 @@ fn override_of_one_flow_wins_over_sweep_of_all() {
 /// Cases set several keys at once and make one axis.
 #[test]
 fn cases_set_several_keys_and_are_one_axis() {
-    let text = r#"
-        [network]
-        rate = "100mbit"
-        [[flows]]
-        scheme = "newreno"
-        rtt = "10ms"
+    let sweep = r#"
         [sweep]
         "network.buffer" = ["1bdp", "2bdp"]
         cases = [
@@ -188,7 +183,8 @@ fn cases_set_several_keys_and_are_one_axis() {
             { network.rate = "20mbit", "network.queue" = { kind = "codel", target = "1ms" } },
         ]
     "#;
-    let runs = planned(text, &[]);
+    let text = format!("[network]\nrate = \"100mbit\"\n{}{sweep}", texts::flows(&[("newreno", "10ms", "")]));
+    let runs = planned(&text, &[]);
     assert_eq!(
         points(&runs),
         [

@@ -145,7 +145,7 @@ fn router_refusals_list_the_known_names() {
         ("{ kind = \"rcp\", alpha = 9 }", ["out of range", "0.01 to 2"]),
         (
             "{ kind = \"nodectl\", predictor = 2 }",
-            ["`2` is no value of `predictor`", "present or ewma or holt"],
+            ["`2` is not a value of `predictor`", "present or ewma or holt"],
         ),
         ("{ kind = \"none\", alpha = 0.4 }", ["`none` has no such parameter", "no parameter"]),
         ("{ alpha = 0.4 }", ["kind", "network.router"]),

@@ -5,7 +5,7 @@ mod texts;
 use std::io::ErrorKind;
 
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::config::{Capacity, DualPi2, Limit, Loss, Queue};
+use narrows_net::config::{Capacity, DualPi2, Limit, Loss, Queue, Red};
 use narrows_scenario::{FileError, Files, Hop, NoFiles, Plan, Source, expand, resolve};
 use texts::{Folder, planned};
 
@@ -191,7 +191,7 @@ fn queues_have_the_defaults_of_their_documents() {
         Queue::FqCoDel { target: ms(5), interval: ms(100), queues: 1024, quantum: 1514, ecn: false }
     );
     assert_eq!(queue("pie"), Queue::Pie { target: ms(15), ecn: false });
-    let red = |min, max, ecn| Queue::Red { min, max, max_p: 0.1, weight: 0.002, adaptive: false, ecn };
+    let red = |min, max, ecn| Queue::Red(Red { min, max, max_p: 0.1, weight: 0.002, adaptive: false, ecn });
     assert_eq!(queue("red"), red(5.0, 15.0, false));
     // 15 000 B are ten full packets of 1500 B.
     assert_eq!(queue("{ kind = 'red', min = '15kB', ecn = true }"), red(10.0, 30.0, true));
@@ -303,25 +303,14 @@ fn flows_of_an_entry_start_together_staggered_or_spread() {
 /// Flows that share a label are numbered, and others are not.
 #[test]
 fn flows_sharing_a_label_are_numbered() {
-    let text = r#"
-        [network]
-        rate = "100mbit"
-        [[flows]]
-        scheme = "newreno"
-        rtt = "10ms"
-        count = 2
-        [[flows]]
-        scheme = "fixed"
-        rtt = "10ms"
-        [[flows]]
-        scheme = "newreno"
-        rtt = "50ms"
-        [[flows]]
-        scheme = "newreno"
-        rtt = "50ms"
-        label = "late"
-    "#;
-    let labels: Vec<_> = spec(text).flows.into_iter().map(|flow| flow.label).collect();
+    let flows = [
+        ("newreno", "10ms", "count = 2"),
+        ("fixed", "10ms", ""),
+        ("newreno", "50ms", ""),
+        ("newreno", "50ms", "label = \"late\""),
+    ];
+    let text = format!("[network]\nrate = \"100mbit\"\n{}", texts::flows(&flows));
+    let labels: Vec<_> = spec(&text).flows.into_iter().map(|flow| flow.label).collect();
     assert_eq!(labels, ["newreno-1", "newreno-2", "fixed", "newreno-3", "late"]);
 }
 

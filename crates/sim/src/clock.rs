@@ -1,10 +1,10 @@
-//! What happens at set times, whatever the packets do.
+//! Events at fixed times: application stops, end of the warm-up, metrics bins, trace samples.
 
 use narrows_cc::Nanos;
 
 use narrows_scenario::Plan;
 
-/// Something that is due.
+/// An event of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tick {
     /// A flow's application stops writing.
@@ -17,7 +17,7 @@ pub enum Tick {
     Sample,
 }
 
-/// The run's own clock.
+/// The clock of a run.
 #[derive(Debug)]
 pub struct Clock {
     /// Single events, latest first.
@@ -28,7 +28,7 @@ pub struct Clock {
     next_sample: Nanos,
 }
 
-/// The length of a metrics bin: 100 ms, or a thousandth of the run if that is longer.
+/// Length of a metrics bin: 100 ms, or a thousandth of the run if that is longer.
 pub fn bin_length(duration: Nanos) -> Nanos {
     Nanos::from_millis(100).max(duration / 1000)
 }
@@ -49,13 +49,13 @@ impl Clock {
         Self { singles, bin, next_bin: bin, sample, next_sample: sample.unwrap_or(Nanos::MAX) }
     }
 
-    /// When something is due next.
+    /// Time of the next event.
     pub fn next(&self) -> Nanos {
         let single = self.singles.last().map_or(Nanos::MAX, |(at, _)| *at);
         single.min(self.next_bin).min(self.next_sample)
     }
 
-    /// The next thing due at `now`, if any is left.
+    /// Next event due at `now`, if any.
     pub fn take(&mut self, now: Nanos) -> Option<Tick> {
         if let Some(&(at, tick)) = self.singles.last()
             && at <= now

@@ -1,5 +1,5 @@
-//! What happens beside the ways of packets: messages between ports, the controller's polls, packets that nodes send.
-//! All of it waits in one list in the order of its times; the engine has one event source for it.
+//! Control plane: messages between ports, polls of the controller, and packets sent by nodes. All events wait
+//! in one list ordered by time; the engine has one event source for it.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use narrows_packet::Packet;
 use narrows_routers::Signal;
 use narrows_routers::controller::{Config, Controller};
 
-/// Something that is due at a certain time.
+/// A control-plane event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Notice {
-    /// A packet that a node sent goes on from here; its hop counts the steps already taken.
+pub(crate) enum ControlEvent {
+    /// A packet sent by a node enters its route; its `hop` counts the steps already taken.
     Packet(Packet),
     /// A message reaches the router algorithm of a link.
     Signal { link: u32, signal: Signal },
-    /// The controller asks for the counters of all its ports.
+    /// The controller requests the counters of all its ports.
     Poll,
-    /// The question reaches the switch.
-    Read { port: u32 },
-    /// The answer reaches the controller.
-    Judge { port: u32, read: Nanos, counters: PortStatistics },
+    /// A request reaches the switch.
+    Request { port: u32 },
+    /// A reply with the counters at time `read_at` reaches the controller.
+    Reply { port: u32, read_at: Nanos, counters: PortStatistics },
 }
 
-/// The list, and the controller with the ports it polls.
+/// Pending events, and the controller with the ports it polls.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
-    due: BTreeMap<(Nanos, u64), Notice>,
-    /// Notices so far: those of one time keep the order in which they came.
+    pending: BTreeMap<(Nanos, u64), ControlEvent>,
+    /// Events so far. Events at equal times keep their order of insertion.
     number: u64,
     controller: Controller,
     /// Links whose ports it polls.
@@ -36,44 +36,48 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// With a controller of these ports.
+    /// A control plane whose controller polls the ports of these links.
     pub(crate) fn new(config: Config, ports: Vec<u32>) -> Self {
-        let mut plane =
-            Self { due: BTreeMap::new(), number: 0, controller: Controller::new(config, ports.len()), ports };
+        let mut plane = Self {
+            pending: BTreeMap::new(),
+            number: 0,
+            controller: Controller::new(config, ports.len()),
+            ports,
+        };
         if !plane.ports.is_empty() {
-            plane.at(Nanos::ZERO, Notice::Poll);
+            plane.at(Nanos::ZERO, ControlEvent::Poll);
         }
         plane
     }
 
-    /// Notes something that is due at `at`.
-    pub(crate) fn at(&mut self, at: Nanos, notice: Notice) {
-        self.due.insert((at, self.number), notice);
+    /// Schedules an event.
+    pub(crate) fn at(&mut self, at: Nanos, event: ControlEvent) {
+        self.pending.insert((at, self.number), event);
         self.number += 1;
     }
 
-    /// When the first is due; [`Nanos::MAX`]: there is none.
+    /// Time of the next event; [`Nanos::MAX`] if there is none.
     pub(crate) fn next(&self) -> Nanos {
-        self.due.first_key_value().map_or(Nanos::MAX, |((at, _), _)| *at)
+        self.pending.first_key_value().map_or(Nanos::MAX, |((at, _), _)| *at)
     }
 
-    /// Takes out what is due by now.
-    pub(crate) fn take(&mut self, now: Nanos) -> Option<Notice> {
-        if self.next() <= now { self.due.pop_first().map(|(_, notice)| notice) } else { None }
+    /// Removes the next event that is due at `now`.
+    pub(crate) fn take(&mut self, now: Nanos) -> Option<ControlEvent> {
+        if self.next() <= now { self.pending.pop_first().map(|(_, event)| event) } else { None }
     }
 
-    /// How long a message takes over the control network, one way.
+    /// One-way delay of the control network.
     pub(crate) fn delay(&self) -> Nanos {
         self.controller.config().delay
     }
 
-    /// The controller asks all its ports, and will again.
+    /// The controller requests the counters of all its ports and schedules the next poll.
     pub(crate) fn poll(&mut self, now: Nanos) {
         let Config { poll, delay, .. } = *self.controller.config();
         for port in 0..self.ports.len() as u32 {
-            self.at(now.saturating_add(delay), Notice::Read { port });
+            self.at(now.saturating_add(delay), ControlEvent::Request { port });
         }
-        self.at(now.saturating_add(poll), Notice::Poll);
+        self.at(now.saturating_add(poll), ControlEvent::Poll);
     }
 
     /// The link of a port.
@@ -81,12 +85,12 @@ impl ControlPlane {
         self.ports[port as usize]
     }
 
-    /// The controller reads the counters of a port, and tells it if it is congested.
-    pub(crate) fn judge(&mut self, now: Nanos, port: u32, read: Nanos, counters: &PortStatistics) {
-        if let Some(congestion) = self.controller.on_statistics(port as usize, read, counters) {
+    /// The controller evaluates the counters of a port and signals congestion to it.
+    pub(crate) fn on_reply(&mut self, now: Nanos, port: u32, read_at: Nanos, counters: &PortStatistics) {
+        if let Some(congestion) = self.controller.on_statistics(port as usize, read_at, counters) {
             let link = self.link(port);
             let signal = Signal::Congested(congestion);
-            self.at(now.saturating_add(self.delay()), Notice::Signal { link, signal });
+            self.at(now.saturating_add(self.delay()), ControlEvent::Signal { link, signal });
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Datagrams in the simulator: both ends are those that run over real sockets, and what travels are their bytes.
+//! DCCP in the simulator. The endpoints are the same as over real sockets and exchange encoded packets.
 //!
-//! A packet of the network has no room for them. They wait in [`Bodies`], and the packet names their place.
+//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet
+//! carries their slot number.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_dccp::{Connection, Event, Header, Kind, ResetCode, State};
@@ -9,82 +10,82 @@ use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats};
 use narrows_traffic::App;
 use narrows_units::Histogram;
 
-use crate::ends::Peak;
+use crate::peak::Peak;
 
-/// The IP header of a datagram packet, in bytes.
+/// Bytes of an IP header.
 const IP_HEADER: usize = 20;
 
-/// The bytes of packets that are under way.
+/// Bytes of the packets in the network.
 #[derive(Debug, Default)]
-pub struct Bodies {
-    places: Vec<Vec<u8>>,
-    free: Vec<u32>,
+pub struct PayloadArena {
+    slots: Vec<Vec<u8>>,
+    unused: Vec<u32>,
 }
 
-impl Bodies {
-    /// An empty place, and its number.
-    fn reserve(&mut self) -> (u32, &mut Vec<u8>) {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Vec::new());
-            self.places.len() as u32 - 1
+impl PayloadArena {
+    /// Returns an empty slot and its number.
+    fn allocate(&mut self) -> (u32, &mut Vec<u8>) {
+        let id = self.unused.pop().unwrap_or_else(|| {
+            self.slots.push(Vec::new());
+            self.slots.len() as u32 - 1
         });
-        let place = &mut self.places[id as usize];
-        place.clear();
-        (id, place)
+        let slot = &mut self.slots[id as usize];
+        slot.clear();
+        (id, slot)
     }
 
     /// The bytes of a packet.
     fn of(&self, packet: &Packet) -> &[u8] {
-        &self.places[packet.dccp().handle as usize]
+        &self.slots[packet.dccp().handle as usize]
     }
 
-    /// Packets that are under way with data.
-    pub fn under_way(&self) -> u64 {
-        let mut used = vec![true; self.places.len()];
-        for &id in &self.free {
+    /// Number of data packets in the network.
+    pub fn data_packets(&self) -> u64 {
+        let mut used = vec![true; self.slots.len()];
+        for &id in &self.unused {
             used[id as usize] = false;
         }
-        let places = self.places.iter().zip(used).filter(|(_, used)| *used);
-        let data = places.filter(|(bytes, _)| {
+        let packets = self.slots.iter().zip(used).filter(|(_, used)| *used);
+        let data = packets.filter(|(bytes, _)| {
             Header::decode(bytes).is_ok_and(|(header, body)| header.kind.is_data() && !body.data.is_empty())
         });
         data.count() as u64
     }
 
-    /// The packet is no more.
-    pub fn forget(&mut self, packet: &Packet) {
-        self.free.push(packet.dccp().handle);
+    /// Frees the slot of a packet that left the network.
+    pub fn free(&mut self, packet: &Packet) {
+        self.unused.push(packet.dccp().handle);
     }
 }
 
-/// What has become of all flows' datagrams, at this time.
+/// Ledger of the datagrams of all flows at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// The application handed them over; those of an unlimited one are made when they leave.
+pub struct PacketLedger {
+    /// Written by applications; for backlogged ones, counted when sent.
     pub pushed: u64,
-    /// No room was found for them.
+    /// Dropped for lack of space in the send queue.
     pub refused: u64,
-    /// They wait at the sender.
+    /// Waiting in the send queue.
     pub queued: u64,
-    /// They have left the sender.
+    /// Sent.
     pub sent: u64,
-    /// Of these the network carries so many,
-    pub under_way: u64,
-    /// has lost so many,
+    /// Sent and in the network.
+    pub in_network: u64,
+    /// Sent and dropped by the network.
     pub dropped: u64,
-    /// and so many have arrived.
+    /// Sent and arrived at the receiver.
     pub arrived: u64,
-    /// The sender knows of so many of those sent that they were delivered,
+    /// Sent and acknowledged.
     pub delivered: u64,
-    /// takes so many for lost,
+    /// Sent and declared lost by the sender.
     pub lost: u64,
-    /// has heard nothing of so many in the time it waits,
+    /// Sent and given up after a timeout without a report.
     pub unanswered: u64,
-    /// and still waits to hear of the rest.
+    /// Sent and in flight from the sender's view.
     pub outstanding: u64,
 }
 
-/// One end with what it needs to speak through the simulator.
+/// A DCCP endpoint of a simulated flow.
 #[derive(Debug)]
 struct End {
     flow: u32,
@@ -93,48 +94,48 @@ struct End {
 }
 
 impl End {
-    fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
-        self.connection.on_packet(now, bodies.of(packet), packet.ecn() as u8);
-        bodies.forget(packet);
+    fn on_packet(&mut self, now: Nanos, packet: &Packet, arena: &mut PayloadArena) {
+        self.connection.on_packet(now, arena.of(packet), packet.ecn() as u8);
+        arena.free(packet);
     }
 
-    fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
-        let (handle, bytes) = bodies.reserve();
+    fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
+        let (handle, bytes) = arena.allocate();
         let Some(sent) = self.connection.poll_transmit(now, bytes) else {
-            bodies.free.push(handle);
+            arena.unused.push(handle);
             return None;
         };
         let mut packet = Packet::datagram(self.flow, Dccp { seq: sent.seq.get(), handle });
         packet.payload = sent.data;
         packet.header = (IP_HEADER + bytes.len()) as u16 - sent.data;
         packet.set_ecn(Ecn::from_bits(sent.ecn));
-        let way = if self.reverse { Flags::REVERSE } else { Flags::NONE };
-        // What switches and nodes look at to tell the life of a flow.
+        let direction = if self.reverse { Flags::REVERSE } else { Flags::NONE };
+        // Switches and routers follow the life of a flow by these flags.
         packet.flags = match sent.kind {
-            Kind::Request => way.with(Flags::SYN),
-            Kind::Response => way.with(Flags::SYN).with(Flags::ACK),
-            Kind::Close => way.with(Flags::FIN),
-            Kind::Data => way,
-            _ => way.with(Flags::ACK),
+            Kind::Request => direction.with(Flags::SYN),
+            Kind::Response => direction.with(Flags::SYN).with(Flags::ACK),
+            Kind::Close => direction.with(Flags::FIN),
+            Kind::Data => direction,
+            _ => direction.with(Flags::ACK),
         };
         Some(packet)
     }
 }
 
-/// The sending end, with its application.
+/// The sender endpoint of a DCCP flow, with its application.
 #[derive(Debug)]
-pub struct Origin {
+pub struct DatagramSender {
     end: End,
     app: App,
     start: Nanos,
-    /// What the application had written so far goes no further than this.
+    /// Bytes of the application passed to the connection so far.
     written: u64,
-    /// Most payload of a datagram.
+    /// Greatest payload of a datagram in bytes.
     size: u16,
     payload: Vec<u8>,
-    greedy: bool,
+    backlogged: bool,
     stopped: bool,
-    /// The application has written all it meant to.
+    /// The application has written all its data.
     finished: bool,
     pushed: u64,
     first_data_at: Option<Nanos>,
@@ -143,8 +144,8 @@ pub struct Origin {
     peak: Peak,
 }
 
-impl Origin {
-    /// A sender whose application opens the connection at `start`; datagrams have `size` bytes at most.
+impl DatagramSender {
+    /// A sender whose application opens the connection at `start`; datagrams have at most `size` bytes.
     pub fn new(flow: u32, connection: Connection, app: App, start: Nanos, size: u16) -> Self {
         Self {
             end: End { flow, connection, reverse: false },
@@ -153,7 +154,7 @@ impl Origin {
             written: 0,
             size,
             payload: vec![0; usize::from(size)],
-            greedy: false,
+            backlogged: false,
             stopped: false,
             finished: false,
             pushed: 0,
@@ -164,24 +165,25 @@ impl Origin {
         }
     }
 
-    /// Gives what the application has written to the connection. Media are not held back: what finds no room is lost at
-    /// once, and counted. Files wait.
+    /// Passes data of the application to the connection. Live sources send regardless of congestion: data
+    /// that exceeds the send queue is dropped and counted. Files wait.
     fn write(&mut self, now: Nanos) {
         if self.stopped || now < self.start {
             return;
         }
         self.app.on_time(now, Bytes::new(self.written));
-        let greedy = self.app.is_backlogged();
-        if greedy != self.greedy {
-            self.greedy = greedy;
-            self.end.connection.set_backlogged(if greedy { self.size } else { 0 });
+        let backlogged = self.app.is_backlogged();
+        if backlogged != self.backlogged {
+            self.backlogged = backlogged;
+            self.end.connection.set_backlogged(if backlogged { self.size } else { 0 });
         }
-        if greedy {
+        if backlogged {
             return;
         }
         let limit = self.app.limit().as_u64();
         if self.app.is_live() {
-            // Of more than the queue can hold, written at one time, all but so many find no room, and need no copy to be lost.
+            // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a
+            // copy.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
             let beyond = ready.saturating_sub(self.end.connection.queue_limit());
             self.end.connection.count_send_drops(beyond);
@@ -193,21 +195,21 @@ impl Origin {
             let stamp = (now.as_nanos() + 1).to_be_bytes();
             let stamped = size.min(stamp.len());
             self.payload[..stamped].copy_from_slice(&stamp[..stamped]);
-            // A datagram that finds no room is counted by the connection.
+            // The connection counts datagrams dropped for lack of space.
             let _ = self.end.connection.push(now, &self.payload[..size]);
             self.pushed += 1;
             self.written += size as u64;
         }
         if self.app.is_finished() && self.written >= limit {
             (self.stopped, self.finished) = (true, true);
-            self.peak.see(&self.end.connection);
+            self.peak.record(&self.end.connection);
             self.end.connection.close(now);
         }
     }
 
-    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) -> AckOutcome {
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, arena: &mut PayloadArena) -> AckOutcome {
         let before = self.end.connection.stats().lost_packets;
-        self.end.on_packet(now, packet, bodies);
+        self.end.on_packet(now, packet, arena);
         self.read(now);
         self.write(now);
         let lost = self.end.connection.stats().lost_packets - before;
@@ -229,11 +231,11 @@ impl Origin {
 
     fn read(&mut self, now: Nanos) {
         while let Some(event) = self.end.connection.poll_event() {
-            // A connection that was given up has completed nothing. To a Close that is repeated because the answer was lost, the
-            // other side says that it knows of no connection.
-            let well =
+            // An aborted connection has not completed. The peer answers a repeated Close with Reset(No
+            // Connection) if its first answer was lost.
+            let completed =
                 [ResetCode::Closed, ResetCode::NoConnection].map(|code| Event::Closed { code: code as u8 });
-            if self.finished && well.contains(&event) {
+            if self.finished && completed.contains(&event) {
                 self.completed_at = Some(now);
             }
         }
@@ -246,16 +248,16 @@ impl Origin {
         self.stats.recoveries = stats.recoveries;
     }
 
-    pub fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
+    pub fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
         if now < self.start {
             return None;
         }
-        let packet = self.end.poll_transmit(now, bodies)?;
+        let packet = self.end.poll_transmit(now, arena)?;
         if packet.payload > 0 {
             self.stats.data_packets_sent += 1;
             self.stats.bytes_sent += u64::from(packet.payload);
             self.first_data_at.get_or_insert(now);
-            self.peak.look(&self.end.connection, self.stats.data_packets_sent);
+            self.peak.sample(&self.end.connection, self.stats.data_packets_sent);
             self.write(now);
         }
         Some(packet)
@@ -270,7 +272,7 @@ impl Origin {
         if !self.stopped {
             self.app.stop(Bytes::new(self.written));
             self.stopped = true;
-            self.peak.see(&self.end.connection);
+            self.peak.record(&self.end.connection);
             self.end.connection.set_backlogged(0);
             self.end.connection.close(now);
         }
@@ -280,7 +282,7 @@ impl Origin {
         &self.stats
     }
 
-    /// The most bytes it had, as far as it was looked at.
+    /// Peak memory in bytes, from samples.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.end.connection.memory().max(self.peak.0)
     }
@@ -317,18 +319,18 @@ impl Origin {
         matches!(self.end.connection.state(), State::Closed | State::TimeWait)
     }
 
-    /// Adds what the sender knows of its datagrams.
-    pub fn account(&self, account: &mut Account) {
+    /// Adds the sender's counts to the ledger.
+    pub fn add_to_ledger(&self, ledger: &mut PacketLedger) {
         let connection = &self.end.connection;
         let stats = connection.stats();
-        account.pushed += self.pushed;
-        account.refused += stats.send_drops;
-        account.queued += connection.queued() as u64;
-        account.sent += stats.data_packets_sent;
-        account.delivered += stats.delivered_packets;
-        account.lost += stats.lost_packets - stats.late_packets;
-        account.unanswered += stats.unanswered_packets;
-        account.outstanding += connection.data_packets_in_flight();
+        ledger.pushed += self.pushed;
+        ledger.refused += stats.send_drops;
+        ledger.queued += connection.queued() as u64;
+        ledger.sent += stats.data_packets_sent;
+        ledger.delivered += stats.delivered_packets;
+        ledger.lost += stats.lost_packets - stats.late_packets;
+        ledger.unanswered += stats.unanswered_packets;
+        ledger.outstanding += connection.data_packets_in_flight();
     }
 
     /// Datagrams of the application that were never sent.
@@ -337,25 +339,25 @@ impl Origin {
     }
 }
 
-/// What arrived at an application.
+/// Datagrams received by an application.
 #[derive(Debug)]
 pub struct Arrivals {
     /// Datagrams.
     pub datagrams: u64,
-    /// From the sending application to the receiving one, in nanoseconds, of those that say when they were written.
+    /// Delay between the applications in nanoseconds, for datagrams that carry the time of their writing.
     pub delay: Histogram,
 }
 
-/// The receiving end.
+/// The receiver endpoint of a DCCP flow.
 #[derive(Debug)]
-pub struct Target {
+pub struct DatagramReceiver {
     end: End,
     arrivals: Arrivals,
     stats: ReceiverStats,
     peak: Peak,
 }
 
-impl Target {
+impl DatagramReceiver {
     pub fn new(flow: u32, connection: Connection) -> Self {
         Self {
             end: End { flow, connection, reverse: true },
@@ -365,15 +367,15 @@ impl Target {
         }
     }
 
-    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, arena: &mut PayloadArena) {
         self.stats.bytes_received += packet.size().as_u64();
         self.stats.ce_packets += u64::from(packet.ecn() == Ecn::Ce);
-        // What a connection had is gone when this packet ends it.
-        self.peak.look(
+        // A FIN packet ends the connection and frees its memory.
+        self.peak.sample(
             &self.end.connection,
             if packet.flags.has(Flags::FIN) { 0 } else { self.stats.data_packets },
         );
-        self.end.on_packet(now, packet, bodies);
+        self.end.on_packet(now, packet, arena);
         while let Some(event) = self.end.connection.poll_event() {
             if let Event::Datagram(data) = event {
                 self.arrivals.datagrams += 1;
@@ -393,8 +395,8 @@ impl Target {
         while self.end.connection.poll_event().is_some() {}
     }
 
-    pub fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
-        let packet = self.end.poll_transmit(now, bodies)?;
+    pub fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
+        let packet = self.end.poll_transmit(now, arena)?;
         self.stats.acks_sent += 1;
         Some(packet)
     }
@@ -407,7 +409,7 @@ impl Target {
         &self.stats
     }
 
-    /// The most bytes it had, as far as it was looked at.
+    /// Peak memory in bytes, from samples.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.end.connection.memory().max(self.peak.0)
     }
@@ -420,7 +422,7 @@ impl Target {
         &self.arrivals
     }
 
-    /// Datagrams that arrived, with or without room for them.
+    /// Datagrams that arrived, including those dropped in the receive queue.
     pub fn arrived(&self) -> u64 {
         self.end.connection.stats().data_packets_received
     }
@@ -435,23 +437,23 @@ mod tests {
     /// Freed slots are reused, and their old contents are gone.
     #[test]
     fn arena_reuses_freed_slots() {
-        let mut bodies = Bodies::default();
-        let mut taken = |fill: u8| {
-            let (id, place) = bodies.reserve();
-            assert!(place.is_empty(), "what was there is gone");
-            place.extend_from_slice(&[fill; 3]);
+        let mut arena = PayloadArena::default();
+        let mut stored = |fill: u8| {
+            let (id, slot) = arena.allocate();
+            assert!(slot.is_empty(), "a reused slot is empty");
+            slot.extend_from_slice(&[fill; 3]);
             Packet::datagram(0, Dccp { seq: 0, handle: id })
         };
-        let [first, second] = [taken(1), taken(2)];
-        assert_eq!((bodies.of(&first), bodies.of(&second)), (&[1; 3][..], &[2; 3][..]));
+        let [first, second] = [stored(1), stored(2)];
+        assert_eq!((arena.of(&first), arena.of(&second)), (&[1; 3][..], &[2; 3][..]));
         for _ in 0..100 {
-            bodies.forget(&first);
-            assert_eq!(bodies.reserve().0, first.dccp().handle);
+            arena.free(&first);
+            assert_eq!(arena.allocate().0, first.dccp().handle);
         }
-        assert_eq!((bodies.places.len(), bodies.free.len()), (2, 0));
-        bodies.forget(&first);
-        bodies.forget(&second);
-        assert_eq!(bodies.free.len(), 2);
+        assert_eq!((arena.slots.len(), arena.unused.len()), (2, 0));
+        arena.free(&first);
+        arena.free(&second);
+        assert_eq!(arena.unused.len(), 2);
     }
 
     /// Every end of a packet frees its slot, and slots never exceed the packets inflight: under loss,
@@ -475,20 +477,17 @@ mod tests {
                  protocol = \"dccp\"\nrtt = \"40ms\"\nstop = \"10s\"\ncount = 2\n"
             );
             let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect(&text);
-            let spec = resolve(&planned[0].scenario, 1, &NoFiles).expect("it is sound");
+            let spec = resolve(&planned[0].scenario, 1, &NoFiles).expect("a valid scenario");
             let mut engine = Engine::new(spec);
             engine.run_until(Nanos::from_secs(15));
-            let bodies = &engine.bodies;
-            // 33 packets travel, 40 wait, and as many acknowledge; the start may have twice as many under way.
-            assert!((20..300).contains(&bodies.places.len()), "{scheme}: {}", bodies.places.len());
-            let mut free = bodies.free.clone();
+            let arena = &engine.arena;
+            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as
+            // many.
+            assert!((20..300).contains(&arena.slots.len()), "{scheme}: {}", arena.slots.len());
+            let mut free = arena.unused.clone();
             free.sort_unstable();
             free.dedup();
-            assert_eq!(
-                (free.len(), bodies.free.len()),
-                (bodies.places.len(), bodies.places.len()),
-                "{scheme}"
-            );
+            assert_eq!((free.len(), arena.unused.len()), (arena.slots.len(), arena.slots.len()), "{scheme}");
         }
     }
 }

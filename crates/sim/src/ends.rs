@@ -1,30 +1,29 @@
-//! The two ends of a flow, whatever its transport: where data comes from, and where it goes.
+//! Sender and receiver endpoint of a flow, for TCP and DCCP.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_dccp::Connection;
 use narrows_packet::Packet;
 use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 
-use crate::datagrams::{self, Bodies};
+use crate::datagrams::{self, PayloadArena};
 
-/// Where the data of a flow comes from.
+/// The sender endpoint of a flow.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // the common one is large, and indirection would cost a cache miss per packet
-pub enum Origin {
-    /// The sender of a reliable stream.
+pub enum SenderEndpoint {
+    /// TCP, or a subflow of a multipath connection.
     Stream(Sender),
-    /// The sending end of a connection that carries datagrams.
-    Datagrams(Box<datagrams::Origin>),
+    /// DCCP.
+    Datagrams(Box<datagrams::DatagramSender>),
 }
 
-/// Where the data of a flow goes.
+/// The receiver endpoint of a flow.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
-pub enum Target {
-    /// The receiver of a reliable stream.
+pub enum ReceiverEndpoint {
+    /// TCP, or a subflow of a multipath connection.
     Stream(Receiver),
-    /// The receiving end of a connection that carries datagrams.
-    Datagrams(Box<datagrams::Target>),
+    /// DCCP.
+    Datagrams(Box<datagrams::DatagramReceiver>),
 }
 
 macro_rules! either {
@@ -36,49 +35,49 @@ macro_rules! either {
     };
 }
 
-impl Origin {
-    /// A packet arrives.
+impl SenderEndpoint {
+    /// Processes an arriving packet.
     #[inline]
-    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) -> AckOutcome {
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, arena: &mut PayloadArena) -> AckOutcome {
         match self {
             Self::Stream(end) => end.on_packet(now, packet),
-            Self::Datagrams(end) => end.on_packet(now, packet, bodies),
+            Self::Datagrams(end) => end.on_packet(now, packet, arena),
         }
     }
 
-    /// Its deadline is reached.
+    /// Processes expired timers.
     #[inline]
     pub fn on_timer(&mut self, now: Nanos) {
         either!(self, end => end.on_timer(now));
     }
 
-    /// The next packet to leave, if there is one now.
+    /// Next packet to send, if one may leave now.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
+    pub fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
-            Self::Datagrams(end) => end.poll_transmit(now, bodies),
+            Self::Datagrams(end) => end.poll_transmit(now, arena),
         }
     }
 
-    /// When it wants to act next.
+    /// Time of the next timer.
     #[inline]
     pub fn deadline(&self) -> Nanos {
         either!(self, end => end.deadline())
     }
 
-    /// Its application stops.
+    /// Stops the application.
     pub fn stop(&mut self, now: Nanos) {
         either!(self, end => end.stop(now));
     }
 
-    /// What it did.
+    /// Counters.
     #[inline]
     pub fn stats(&self) -> &SenderStats {
         either!(self, end => end.stats())
     }
 
-    /// Asks for the memory that the next acknowledgement will touch.
+    /// Prefetches the memory that the next acknowledgement accesses.
     #[inline]
     pub fn prefetch(&self) {
         if let Self::Stream(end) = self {
@@ -86,12 +85,12 @@ impl Origin {
         }
     }
 
-    /// Bytes of memory it takes.
+    /// Memory in bytes; for DCCP, its peak.
     pub fn memory(&self) -> usize {
         either!(self, end => end.memory())
     }
 
-    /// Named internals of its scheme.
+    /// Reports named internals of the scheme.
     pub fn telemetry(&self, sink: Telemetry<'_>) {
         match self {
             Self::Stream(end) => end.scheme().telemetry(sink),
@@ -105,33 +104,33 @@ impl Origin {
         either!(self, end => end.inflight())
     }
 
-    /// The window in force.
+    /// Current congestion window.
     pub fn window(&self) -> Bytes {
         either!(self, end => end.window())
     }
 
-    /// The pacing rate in force, in payload bytes per second.
+    /// Current pacing rate in payload bytes per second.
     pub fn pacing_rate(&self) -> Option<Rate> {
         either!(self, end => end.pacing_rate())
     }
 
-    /// Smoothed round-trip time, zero before the first sample.
+    /// Smoothed round-trip time; zero before the first sample.
     pub fn srtt(&self) -> Nanos {
         either!(self, end => end.srtt())
     }
 
-    /// When its first data packet left.
+    /// Departure time of the first data packet.
     pub fn first_data_at(&self) -> Option<Nanos> {
         either!(self, end => end.first_data_at())
     }
 
-    /// When a flow with an end of its own had reached it: all data of a stream was acknowledged, or a connection of datagrams,
-    /// which may have lost some, was closed by the other side's word.
+    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose
+    /// datagrams, the peer confirmed the close.
     pub fn completed_at(&self) -> Option<Nanos> {
         either!(self, end => end.completed_at())
     }
 
-    /// Datagrams of the application that found no room.
+    /// Datagrams dropped for lack of space in the send queue.
     pub fn unsent(&self) -> u64 {
         match self {
             Self::Stream(_) => 0,
@@ -139,115 +138,97 @@ impl Origin {
         }
     }
 
-    /// It sends nothing more.
+    /// Whether the endpoint has ended.
     pub fn is_closed(&self) -> bool {
         either!(self, end => end.is_closed())
     }
 }
 
-/// Subflows of a connection are reliable streams.
-impl AsRef<Sender> for Origin {
+/// Subflows of a multipath connection use TCP.
+impl AsRef<Sender> for SenderEndpoint {
     #[inline]
     fn as_ref(&self) -> &Sender {
         match self {
             Self::Stream(end) => end,
-            Self::Datagrams(_) => unreachable!("a subflow is a stream"),
+            Self::Datagrams(_) => unreachable!("subflows use TCP"),
         }
     }
 }
 
-impl AsMut<Sender> for Origin {
+impl AsMut<Sender> for SenderEndpoint {
     #[inline]
     fn as_mut(&mut self) -> &mut Sender {
         match self {
             Self::Stream(end) => end,
-            Self::Datagrams(_) => unreachable!("a subflow is a stream"),
+            Self::Datagrams(_) => unreachable!("subflows use TCP"),
         }
     }
 }
 
-impl AsMut<Receiver> for Target {
+impl AsMut<Receiver> for ReceiverEndpoint {
     #[inline]
     fn as_mut(&mut self) -> &mut Receiver {
         match self {
             Self::Stream(end) => end,
-            Self::Datagrams(_) => unreachable!("a subflow is a stream"),
+            Self::Datagrams(_) => unreachable!("subflows use TCP"),
         }
     }
 }
 
-impl Target {
-    /// A packet arrives.
+impl ReceiverEndpoint {
+    /// Processes an arriving packet.
     #[inline]
-    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, arena: &mut PayloadArena) {
         match self {
             Self::Stream(end) => _ = end.on_packet(now, packet),
-            Self::Datagrams(end) => end.on_packet(now, packet, bodies),
+            Self::Datagrams(end) => end.on_packet(now, packet, arena),
         }
     }
 
-    /// Its deadline is reached.
+    /// Processes expired timers.
     #[inline]
     pub fn on_timer(&mut self, now: Nanos) {
         either!(self, end => end.on_timer(now));
     }
 
-    /// The next packet to leave, if there is one now.
+    /// Next packet to send, if one may leave now.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
+    pub fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
-            Self::Datagrams(end) => end.poll_transmit(now, bodies),
+            Self::Datagrams(end) => end.poll_transmit(now, arena),
         }
     }
 
-    /// When it wants to act next.
+    /// Time of the next timer.
     #[inline]
     pub fn deadline(&self) -> Nanos {
         either!(self, end => end.deadline())
     }
 
-    /// What it saw and did.
+    /// Counters.
     #[inline]
     pub fn stats(&self) -> &ReceiverStats {
         either!(self, end => end.stats())
     }
 
-    /// Bytes of memory it takes.
+    /// Memory in bytes; for DCCP, its peak.
     pub fn memory(&self) -> usize {
         either!(self, end => end.memory())
     }
 
-    /// Delays of datagrams are measured anew.
+    /// Restarts the measurement of datagram delays.
     pub fn clear_delays(&mut self) {
         if let Self::Datagrams(end) = self {
             end.clear_delays();
         }
     }
 
-    /// What it measured of datagrams.
+    /// Received datagrams; `None` for TCP.
     pub fn datagrams(&self) -> Option<&datagrams::Arrivals> {
         match self {
             Self::Stream(_) => None,
             Self::Datagrams(end) => Some(end.arrivals()),
-        }
-    }
-}
-
-/// The most bytes that a connection had: one that is closed has given them back. What a packet adds is little, so not every
-/// packet is looked at.
-#[derive(Debug, Default)]
-pub(crate) struct Peak(pub(crate) usize);
-
-impl Peak {
-    pub(crate) fn see(&mut self, connection: &Connection) {
-        self.0 = self.0.max(connection.memory());
-    }
-
-    /// After so many packets; 0 is the last occasion.
-    pub(crate) fn look(&mut self, connection: &Connection, packets: u64) {
-        if packets.is_power_of_two() || packets.is_multiple_of(1_024) {
-            self.see(connection);
         }
     }
 }

@@ -1,8 +1,10 @@
-//! The event loop: packets move from endpoints through links and over wires, one event per hop where the queue is a FIFO.
+//! The event loop: packets move from endpoints through links and propagation hops, with one event per hop
+//! where the queue is a FIFO.
 //!
-//! A link answers an arriving packet at once with its departure time where that is already certain; the packet then goes
-//! straight onto the wire behind the link, and the next event is its arrival at the far end. Wires are shared by all flows
-//! that leave a link for the same distance, so that the event queue holds a few heads instead of one entry per packet.
+//! A FIFO link returns the departure time when a packet arrives. The packet then enters the delay line behind
+//! the link at once, and the next event is its arrival at the far end. All flows that leave a link with the
+//! same propagation delay share a delay line, so the event queue holds one entry per line instead of one per
+//! packet.
 
 mod build;
 mod connections;
@@ -23,18 +25,18 @@ use self::sources::{Event, Sources};
 use crate::Link;
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
-use crate::datagrams::{Account, Bodies};
-use crate::ends::{Origin, Target};
+use crate::datagrams::{PacketLedger, PayloadArena};
+use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
 use crate::observer::{Observer, PacketEvent, State};
 use crate::queue::{EventQueue, SourceId};
 
-/// How many packets ahead a packet itself is asked for, the state of its endpoint, and the memory behind that.
+/// Prefetch distances in packets: the packet, its endpoint's state, and the memory that this state points to.
 const FARTHEST: usize = 16;
 const FAR: usize = 10;
 const NEAR: usize = 4;
 /// Cache lines of a sender that an acknowledgement touches.
-const SENDER_LINES: usize = size_of::<Origin>().div_ceil(64);
+const SENDER_LINES: usize = size_of::<SenderEndpoint>().div_ceil(64);
 
 /// A run in progress.
 #[derive(Debug)]
@@ -44,16 +46,16 @@ pub struct Engine<O = ()> {
     hash: u64,
     queue: EventQueue,
     links: Vec<Link>,
-    wires: Vec<PropagationHop>,
-    senders: Vec<Origin>,
-    receivers: Vec<Target>,
+    hops: Vec<PropagationHop>,
+    senders: Vec<SenderEndpoint>,
+    receivers: Vec<ReceiverEndpoint>,
     connections: Connections,
-    /// What datagram packets under way consist of.
-    pub(crate) bodies: Bodies,
+    /// Bytes of the datagram packets in the network.
+    pub(crate) arena: PayloadArena,
     steps: Vec<Step>,
     routes: Vec<Routes>,
-    /// The other ways of flows that have some, in the order of paths from 1.
-    others: Vec<Routes>,
+    /// Alternate paths of flows, in the order of path numbers from 1.
+    alternates: Vec<Routes>,
     sources: Sources,
     clock: Clock,
     control: ControlPlane,
@@ -65,13 +67,13 @@ pub struct Engine<O = ()> {
 /// No link.
 const NONE: u32 = u32::MAX;
 
-/// A wire to the next link or to endpoints.
+/// Propagation from a link to the next link or to endpoints.
 #[derive(Debug)]
 struct PropagationHop {
-    wire: DelayLine<Packet>,
-    /// It ends at endpoints.
+    line: DelayLine<Packet>,
+    /// Whether the hop ends at endpoints.
     last: bool,
-    /// The link whose router algorithm stands where it ends and wants to see what comes back.
+    /// Link at the far end whose router algorithm inspects packets on the reverse path, or `NONE`.
     returns: u32,
 }
 
@@ -81,7 +83,7 @@ impl<O: Observer> Engine<O> {
         self.run_slice(until, u64::MAX);
     }
 
-    /// As [`Engine::run_until`], but for `events` events at the most; whether it got to the end of the slice.
+    /// Like [`Engine::run_until`], for at most `events` events. Returns whether it reached `until`.
     pub fn run_slice(&mut self, until: Nanos, events: u64) -> bool {
         let until = until.min(self.plan.duration);
         let last = self.events.saturating_add(events);
@@ -100,7 +102,7 @@ impl<O: Observer> Engine<O> {
             self.events += 1;
             self.mix(at.as_nanos() ^ (u64::from(source) << 48));
             match self.sources.decode(source) {
-                Event::Wire(wire) => self.on_wire(wire),
+                Event::Propagation(hop) => self.on_propagation(hop),
                 Event::Service(link) => self.on_service(link),
                 Event::SenderTimer(flow) => self.on_sender_timer(flow),
                 Event::ReceiverTimer(flow) => {
@@ -115,7 +117,7 @@ impl<O: Observer> Engine<O> {
         false
     }
 
-    /// How far it got in virtual time.
+    /// Virtual time reached.
     pub fn now(&self) -> Nanos {
         self.now
     }
@@ -136,14 +138,14 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// The head of a wire arrives at its far end.
+    /// The head of a delay line arrives at the far end.
     #[inline]
-    fn on_wire(&mut self, index: u32) {
-        let PropagationHop { wire, last, returns } = &mut self.wires[index as usize];
+    fn on_propagation(&mut self, index: u32) {
+        let PropagationHop { line, last, returns } = &mut self.hops[index as usize];
         let (last, returns) = (*last, *returns);
-        let Some(&(mut packet)) = wire.peek(0) else { return };
-        wire.advance();
-        self.queue.schedule(index, wire.next());
+        let Some(&(mut packet)) = line.peek(0) else { return };
+        line.advance();
+        self.queue.schedule(index, line.next());
         if returns != NONE && packet.flags.has(Flags::REVERSE) {
             self.on_return(returns, &mut packet);
         }
@@ -155,23 +157,23 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// Asks for the endpoints that the next packets of a wire belong to; see [`narrows_units::prefetch`].
+    /// Prefetches the endpoints of the next packets of a delay line; see [`narrows_units::prefetch`].
     #[inline]
-    fn prefetch(&self, wire: SourceId) {
-        let wire = &self.wires[wire as usize].wire;
-        wire.prefetch(FARTHEST);
-        if let Some(packet) = wire.peek(FAR) {
+    fn prefetch(&self, hop: SourceId) {
+        let line = &self.hops[hop as usize].line;
+        line.prefetch(FARTHEST);
+        if let Some(packet) = line.peek(FAR) {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
                 prefetch(&self.senders[flow], SENDER_LINES);
                 prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {
-                prefetch(&self.receivers[flow], size_of::<Target>().div_ceil(64));
+                prefetch(&self.receivers[flow], size_of::<ReceiverEndpoint>().div_ceil(64));
                 prefetch(&self.routes[flow], 1);
             }
         }
-        if let Some(packet) = wire.peek(NEAR)
+        if let Some(packet) = line.peek(NEAR)
             && packet.flags.has(Flags::REVERSE)
         {
             self.senders[packet.flow as usize].prefetch();
@@ -197,14 +199,14 @@ impl<O: Observer> Engine<O> {
         }
         if packet.flags.has(Flags::REVERSE) {
             self.observer.packet(self.now, PacketEvent::Ack, None, packet);
-            let outcome = self.senders[flow as usize].on_packet(self.now, packet, &mut self.bodies);
+            let outcome = self.senders[flow as usize].on_packet(self.now, packet, &mut self.arena);
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit(flow);
         } else {
             self.observer.packet(self.now, PacketEvent::Deliver, None, packet);
-            self.receivers[flow as usize].on_packet(self.now, packet, &mut self.bodies);
+            self.receivers[flow as usize].on_packet(self.now, packet, &mut self.arena);
             self.acknowledge(flow);
         }
     }
@@ -217,7 +219,7 @@ impl<O: Observer> Engine<O> {
         }
         let link = &mut self.links[step.link as usize];
         match link.offer(self.now, packet) {
-            Offer::Departs { at, lost: false } => self.fly(step.wire, at, packet),
+            Offer::Departs { at, lost: false } => self.propagate(step.hop, at, packet),
             Offer::Departs { lost: true, .. } | Offer::Dropped(_) => self.note_drop(step.link, packet),
             Offer::Queued | Offer::Consumed => {
                 let next = link.next_service();
@@ -228,17 +230,17 @@ impl<O: Observer> Engine<O> {
     }
 
     #[inline]
-    fn fly(&mut self, wire: u32, departs: Nanos, packet: &Packet) {
-        let slot = &mut self.wires[wire as usize].wire;
-        if slot.push(departs, packet) {
-            self.queue.schedule(wire, slot.next());
+    fn propagate(&mut self, hop: u32, departs: Nanos, packet: &Packet) {
+        let line = &mut self.hops[hop as usize].line;
+        if line.push(departs, packet) {
+            self.queue.schedule(hop, line.next());
         }
     }
 
-    /// Sends what a sender has to send and sets its timer.
+    /// Sends all packets that a sender may send now and sets its timer.
     #[inline]
     fn transmit(&mut self, flow: u32) {
-        while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now, &mut self.bodies) {
+        while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now, &mut self.arena) {
             self.observer.packet(self.now, PacketEvent::Send, None, &packet);
             self.offer(self.step_of(&packet), &packet);
         }
@@ -247,12 +249,12 @@ impl<O: Observer> Engine<O> {
         self.queue.schedule(self.sources.sender(flow), sender.deadline());
     }
 
-    /// Sends what a receiver has to send and sets its timer.
+    /// Sends all packets that a receiver may send now and sets its timer.
     #[inline]
     fn acknowledge(&mut self, flow: u32) {
-        while let Some(mut packet) = self.receivers[flow as usize].poll_transmit(self.now, &mut self.bodies) {
+        while let Some(mut packet) = self.receivers[flow as usize].poll_transmit(self.now, &mut self.arena) {
             if let Some(connection) = self.connections.of(flow) {
-                self.connections.all[connection].sink.complete(&mut packet);
+                self.connections.all[connection].receiver.complete(&mut packet);
             }
             self.offer(self.step_of(&packet), &packet);
         }
@@ -260,7 +262,7 @@ impl<O: Observer> Engine<O> {
         self.queue.schedule(self.sources.receiver(flow), deadline);
     }
 
-    /// The clock of the run itself: end of warm-up, bins, samples, applications that stop.
+    /// The clock of the run: end of warm-up, bins, samples, application stops.
     fn on_clock(&mut self) {
         while let Some(tick) = self.clock.take(self.now) {
             match tick {
@@ -310,12 +312,12 @@ impl<O: Observer> Engine<O> {
         &self.observer
     }
 
-    /// The window now in force for a flow.
+    /// Current congestion window of a flow.
     pub fn window(&self, flow: usize) -> Bytes {
         self.senders[flow].window()
     }
 
-    /// The pacing rate now in force for a flow, in payload bytes per second.
+    /// Current pacing rate of a flow, in payload bytes per second.
     pub fn pacing_rate(&self, flow: usize) -> Option<Rate> {
         self.senders[flow].pacing_rate()
     }
@@ -335,17 +337,17 @@ impl<O: Observer> Engine<O> {
         Bytes::new(self.receivers[flow].stats().bytes_in_order)
     }
 
-    /// What has become of the datagrams of all flows.
-    pub fn account(&self) -> Account {
-        let mut account = Account { under_way: self.bodies.under_way(), ..Account::default() };
+    /// Ledger of the datagrams of all flows.
+    pub fn packet_ledger(&self) -> PacketLedger {
+        let mut ledger = PacketLedger { in_network: self.arena.data_packets(), ..PacketLedger::default() };
         for (flow, ends) in self.senders.iter().zip(&self.receivers).enumerate() {
-            if let (Origin::Datagrams(sender), Target::Datagrams(receiver)) = ends {
-                sender.account(&mut account);
-                account.arrived += receiver.arrived();
-                account.dropped += self.metrics.drops(flow);
+            if let (SenderEndpoint::Datagrams(sender), ReceiverEndpoint::Datagrams(receiver)) = ends {
+                sender.add_to_ledger(&mut ledger);
+                ledger.arrived += receiver.arrived();
+                ledger.dropped += self.metrics.drops(flow);
             }
         }
-        account
+        ledger
     }
 
     /// Distinct data packets delivered so far.

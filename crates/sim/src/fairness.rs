@@ -1,44 +1,51 @@
-//! When flows come to share fairly, found while the run goes on: only the last window of each flow is kept.
+//! Jain's index, and convergence to a fair share, computed during the run from the last window of each flow.
 
 use narrows_cc::Nanos;
 
-use crate::metrics::jain;
-
-/// A share counts as fair from this value of Jain's index on.
+/// Least value of Jain's index that counts as fair.
 const FAIR: f64 = 0.9;
-/// Fairness is judged over windows of this length, or of a bin if that is longer …
+/// Length of a fairness window; a bin if that is longer.
 const WINDOW: Nanos = Nanos::from_secs(1);
-/// … and has to last this long.
+/// Time for which all windows must be fair.
 const LASTING: Nanos = Nanos::from_secs(5);
 
-/// The first one-second window after the last start from which on every window of the next five seconds is fair.
+/// Jain's fairness index: 1 for equal shares, 1/n if one party has everything, and 1 if all shares are zero.
+pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
+    let (n, sum, squares) =
+        shares.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
+    if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
+}
+
+/// Finds the first one-second window after the last flow start that begins five seconds of fair windows.
 #[derive(Debug)]
 pub struct Fairness {
     bin: Nanos,
     last_start: Nanos,
-    /// Bins ended before the first window begins.
+    /// Number of bins before the first window.
     first: usize,
-    /// Bins of a window.
+    /// Bins per window.
     window: usize,
-    /// Windows in a row, each beginning a bin after the one before, that have to be fair.
+    /// Number of consecutive fair windows required; each begins one bin after the previous one.
     lasting: usize,
     /// Bins ended so far.
     bins: usize,
-    /// Bytes received by each party at the ends of the newest bins, as many as a window has, and one more.
+    /// Bytes received by each party at the ends of the newest bins: one row per bin of a window, plus one.
     ends: Vec<u64>,
-    /// The party of each flow: all subflows of a connection are one.
+    /// Party of each flow; all subflows of a connection form one party.
     parties: Vec<usize>,
+    /// Number of parties.
     all: usize,
-    /// The bin in which the windows began to be fair.
+    /// First bin of the current run of fair windows.
     since: Option<usize>,
-    /// They were for long enough.
+    /// The run of fair windows is long enough.
     found: bool,
-    /// Nothing more is judged.
+    /// The result is final.
     settled: bool,
 }
 
 impl Fairness {
-    /// Nothing judged yet, with bins of length `bin`. Of each flow: when it opens, and its party, numbered from zero.
+    /// Starts with bins of length `bin`. `flows` gives the start and the party of each flow; parties are
+    /// numbered from zero.
     pub fn new(flows: impl Iterator<Item = (Nanos, usize)>, bin: Nanos) -> Self {
         let (starts, parties): (Vec<Nanos>, Vec<usize>) = flows.unzip();
         let last_start = starts.into_iter().max().unwrap_or(Nanos::ZERO);
@@ -52,7 +59,7 @@ impl Fairness {
             window,
             lasting: bins_in(LASTING),
             bins: 0,
-            // One party has nobody to share with.
+            // Fairness needs two parties.
             ends: if all < 2 { Vec::new() } else { vec![0; all * (window + 1)] },
             parties,
             all,
@@ -62,10 +69,10 @@ impl Fairness {
         }
     }
 
-    /// A bin ends. `received`: bytes so far, per flow; `over`: one of the flows had ended before.
+    /// Ends a bin. `received`: bytes so far per flow. `over`: a flow ended before this bin.
     pub fn on_bin(&mut self, received: impl Iterator<Item = u64>, over: bool) {
         self.bins += 1;
-        // Shares of flows that have ended say nothing of fairness.
+        // Shares of ended flows do not measure fairness.
         self.settled |= over;
         if self.settled {
             return;
@@ -89,7 +96,7 @@ impl Fairness {
         self.settled = self.found;
     }
 
-    /// From the last start to the window found; `None` if there is none.
+    /// Time from the last flow start to the window found; `None` if there is none.
     pub fn convergence(&self) -> Option<Nanos> {
         self.since.filter(|_| self.found).map(|bin| self.bin * bin as u64 - self.last_start)
     }
@@ -116,14 +123,15 @@ mod tests {
     /// Convergence is the first fair window that begins five fair seconds.
     #[test]
     fn convergence_is_first_window_of_five_fair_seconds() {
-        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a ratio of 2 on.
+        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a
+        // ratio of 2 on.
         let rates = |bin: usize| match bin {
             0..30 => [1, 9],
             70..80 => [0, 10],
             _ => [5, 5],
         };
-        // A window of x unequal and 10 - x equal bins holds 5x of 100 in the one flow's place: 50 - 5x against 50 + 5x, so
-        // Jain's index 1 / (1 + x^2/100) is 0.9 up to x = 3.
+        // A window of x unequal and 10 - x equal bins holds 5x of 100 in the one flow's place: 50 - 5x
+        // against 50 + 5x, so Jain's index 1 / (1 + x^2/100) is 0.9 up to x = 3.
         let found = judged(BIN, (0..200).map(|bin| Some(rates(bin))));
         assert_eq!(found, Some(BIN * 77));
     }
@@ -143,6 +151,14 @@ mod tests {
         let equal_until = |last| move |bin| (bin < last).then_some([5, 5]);
         assert_eq!(judged(BIN, (0..200).map(equal_until(58))), None);
         assert_eq!(judged(BIN, (0..200).map(equal_until(59))), Some(Nanos::ZERO));
+    }
+
+    /// Jain's index matches its closed forms.
+    #[test]
+    fn jain_index_matches_closed_forms() {
+        assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
+        assert!((jain([1.0, 0.0, 0.0, 0.0].into_iter()) - 0.25).abs() < 1e-12);
+        assert!((jain([4.0, 1.0].into_iter()) - 25.0 / 34.0).abs() < 1e-12);
     }
 
     /// The subflows of a connection are one party: two of 3 each beside a flow of 6 are fair, while Jain's

@@ -8,13 +8,14 @@ pub mod engine;
 mod fairness;
 pub mod metrics;
 pub mod observer;
+mod peak;
 mod queue;
 pub mod samples;
 
-pub use datagrams::Account;
+pub use datagrams::PacketLedger;
 pub use engine::{Engine, run};
 pub use narrows_scenario::result::RunResult;
 pub use observer::Observer;
 
-/// A link of the simulator: it carries packets, and may have a router algorithm at its port.
+/// A simulated link, with an optional router algorithm at its port.
 pub type Link = narrows_net::Link<narrows_packet::Packet, narrows_routers::PortAgent>;

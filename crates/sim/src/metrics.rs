@@ -1,4 +1,4 @@
-//! Metrics, computed while the run goes on: nothing is kept per packet.
+//! Metrics, computed during the run without state per packet.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ use narrows_units::{Histogram, prefetch};
 
 use crate::Link;
 use crate::clock::bin_length;
-use crate::ends::{Origin, Target};
-use crate::fairness::Fairness;
+use crate::ends::{ReceiverEndpoint, SenderEndpoint};
+use crate::fairness::{Fairness, jain};
 
-/// What is measured of one flow besides what its endpoints count themselves.
+/// Measurements of one flow beyond the counters of its endpoints.
 #[derive(Debug)]
 struct FlowMetrics {
     /// Bandwidth-delay product of its path.
     bdp: Bytes,
-    /// When inflight first reached that; `MAX` until then.
+    /// Time at which inflight first reached the bandwidth-delay product; `MAX` until then.
     filled_at: Nanos,
     last_rtt: Nanos,
     rtt: Histogram,
-    /// Packets the network lost.
+    /// Data packets dropped by the network.
     drops: u64,
     /// Counters at the end of the warm-up.
     sender: SenderStats,
@@ -37,14 +37,14 @@ struct FlowMetrics {
     drops_warm: u64,
 }
 
-/// The time over which a flow is measured, and what is needed of it only now and then.
+/// Measurement interval of a flow, and state accessed only at the end of a bin.
 #[derive(Debug)]
 struct Span {
-    /// Its start: the end of the warm-up, or the flow's start if that is later or the flow ended in the warm-up.
+    /// Start: the end of the warm-up, or the flow's start if it is later or the flow ended in the warm-up.
     from: Nanos,
-    /// When its application stops.
+    /// Time at which the application stops.
     stop: Nanos,
-    /// In order, and in all, by the time it stopped: what arrives later belongs to no part of the span.
+    /// Bytes in order and bytes received when the application stopped; later arrivals do not count.
     received_at_stop: Option<(u64, u64)>,
     /// Bytes received by the end of the last bin.
     received: u64,
@@ -53,8 +53,8 @@ struct Span {
 }
 
 impl Span {
-    /// When the flow ended, as far as is known.
-    fn end(&self, sender: &Origin) -> Nanos {
+    /// Known end of the flow: completion, or the planned stop.
+    fn end(&self, sender: &SenderEndpoint) -> Nanos {
         sender.completed_at().unwrap_or(self.stop)
     }
 }
@@ -68,13 +68,13 @@ pub struct Metrics {
     bin: Nanos,
 }
 
-/// The least mean rate along a flow's way.
+/// Bandwidth-delay product of a flow's path, from the least mean rate of its links.
 fn bottleneck_bdp(flow: &FlowPlan, links: &[LinkPlan]) -> Bytes {
     let rate = flow.path.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
     Bytes::from_f64(rate * flow.base_rtt.as_secs_f64())
 }
 
-/// (Mean) capacity in bytes per second.
+/// Mean capacity in bytes per second.
 fn capacity(link: &LinkPlan) -> f64 {
     match &link.config.capacity {
         Capacity::Constant(rate) => rate.as_bytes_per_sec() as f64,
@@ -83,7 +83,7 @@ fn capacity(link: &LinkPlan) -> f64 {
 }
 
 impl Metrics {
-    /// Nothing measured yet.
+    /// Starts the measurement.
     pub fn new(plan: &Plan) -> Self {
         let flows = plan
             .flows
@@ -115,19 +115,19 @@ impl Metrics {
         }
     }
 
-    /// Asks for the memory that the next sample of a flow will touch.
+    /// Prefetches the memory that the next sample of a flow accesses.
     #[inline]
     pub fn prefetch(&self, flow: usize) {
         prefetch(&self.flows[flow], 3);
     }
 
-    /// Asks for the memory behind that.
+    /// Prefetches the histogram of a flow.
     #[inline]
     pub fn prefetch_counts(&self, flow: usize) {
         self.flows[flow].rtt.prefetch();
     }
 
-    /// A round-trip time was sampled.
+    /// Records a round-trip time sample.
     #[inline]
     pub fn on_rtt(&mut self, flow: u32, rtt: Nanos) {
         let metrics = &mut self.flows[flow as usize];
@@ -135,34 +135,35 @@ impl Metrics {
         metrics.rtt.record(rtt.as_nanos());
     }
 
-    /// A sender has sent what it could.
+    /// Updates the fill time after a sender has sent all it may.
     #[inline]
-    pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &Origin) {
+    pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &SenderEndpoint) {
         let metrics = &mut self.flows[flow as usize];
         if metrics.filled_at == Nanos::MAX && sender.inflight() >= metrics.bdp {
             metrics.filled_at = now;
         }
     }
 
-    /// Packets of a flow with data that the network has lost.
+    /// Data packets of a flow dropped by the network.
     pub fn drops(&self, flow: usize) -> u64 {
         self.flows[flow].drops
     }
 
-    /// The network lost a packet.
+    /// Records a packet dropped by the network.
     pub fn on_drop(&mut self, packet: &Packet) {
         if !packet.flags.has(Flags::REVERSE) && packet.payload > 0 {
             self.flows[packet.flow as usize].drops += 1;
         }
     }
 
-    /// The newest round-trip time sample of a flow, zero if there is none.
+    /// Latest round-trip time sample of a flow; zero if there is none.
     pub fn last_rtt(&self, flow: usize) -> Nanos {
         self.flows[flow].last_rtt
     }
 
-    /// The warm-up ends: means start here, but for flows that are over: they are measured over their whole life.
-    pub fn on_warm(&mut self, now: Nanos, senders: &[Origin], receivers: &mut [Target]) {
+    /// Ends the warm-up: restarts the means of flows that have not ended. Ended flows are measured from their
+    /// start.
+    pub fn on_warm(&mut self, now: Nanos, senders: &[SenderEndpoint], receivers: &mut [ReceiverEndpoint]) {
         let ends = senders.iter().zip(receivers);
         for ((flow, span), (sender, receiver)) in self.flows.iter_mut().zip(&mut self.spans).zip(ends) {
             if span.end(sender) <= now {
@@ -173,7 +174,7 @@ impl Metrics {
             flow.sender = *sender.stats();
             flow.receiver = *receiver.stats();
             flow.drops_warm = flow.drops;
-            // A flow that is over is measured over its whole life.
+            // Ended flows keep the samples of their whole life.
             if sender.completed_at().is_none() && !sender.is_closed() {
                 flow.rtt.clear();
                 receiver.clear_delays();
@@ -181,16 +182,16 @@ impl Metrics {
         }
     }
 
-    /// A flow's application stops.
-    pub fn on_stop(&mut self, flow: u32, sender: &Origin, receiver: &Target) {
+    /// Records the counters of a flow whose application stops.
+    pub fn on_stop(&mut self, flow: u32, sender: &SenderEndpoint, receiver: &ReceiverEndpoint) {
         if sender.completed_at().is_none() {
             let got = receiver.stats();
             self.spans[flow as usize].received_at_stop = Some((got.bytes_in_order, got.bytes_received));
         }
     }
 
-    /// A bin ends.
-    pub fn on_bin(&mut self, now: Nanos, senders: &[Origin], receivers: &[Target]) {
+    /// Ends a bin.
+    pub fn on_bin(&mut self, now: Nanos, senders: &[SenderEndpoint], receivers: &[ReceiverEndpoint]) {
         let begin = now - self.bin;
         let mut over = false;
         for ((span, sender), receiver) in self.spans.iter_mut().zip(senders).zip(receivers) {
@@ -207,15 +208,15 @@ impl Metrics {
         self.fairness.on_bin(self.spans.iter().map(|span| span.received), over);
     }
 
-    /// Everything measured, at the end of the run. `tally`: events processed and their hash.
+    /// Returns the results at the end of the run. `tally`: number of events and their hash.
     pub fn finish(
         self,
         plan: &Plan,
         end: Nanos,
         tally: (u64, u64),
         links: &[Link],
-        senders: &[Origin],
-        receivers: &[Target],
+        senders: &[SenderEndpoint],
+        receivers: &[ReceiverEndpoint],
     ) -> RunResult {
         let flows: Vec<FlowResult> = (0..self.flows.len())
             .map(|i| self.flow_result(i, plan, end, &senders[i], &receivers[i]))
@@ -257,8 +258,8 @@ impl Metrics {
         index: usize,
         plan: &Plan,
         end: Nanos,
-        sender: &Origin,
-        receiver: &Target,
+        sender: &SenderEndpoint,
+        receiver: &ReceiverEndpoint,
     ) -> FlowResult {
         let (flow, metrics, span) = (&plan.flows[index], &self.flows[index], &self.spans[index]);
         let (sent_before, got_before) = (metrics.sender, metrics.receiver);
@@ -318,7 +319,7 @@ impl Metrics {
     }
 }
 
-/// Who shares with whom: a number for each flow, the same for all subflows of a connection.
+/// Party of each flow for fairness; all subflows of a connection form one party.
 fn parties(plan: &Plan) -> impl Iterator<Item = usize> {
     let mut further = vec![false; plan.flows.len()];
     for own in &plan.connections {
@@ -330,14 +331,7 @@ fn parties(plan: &Plan) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Jain's fairness index: 1 when all are equal, 1/n when one has everything; 1 when nobody has anything.
-pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
-    let (n, sum, squares) =
-        shares.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
-    if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
-}
-
-/// A share that is never more than all: what was sent before the warm-up ended may be lost after it.
+/// Percentage, at most 100: packets sent before the end of the warm-up may be lost after it.
 fn percent(part: u64, whole: u64) -> f64 {
     if part == 0 { 0.0 } else { 100.0 * part as f64 / whole.max(part) as f64 }
 }
@@ -381,9 +375,11 @@ fn link_result(link: &LinkPlan, state: &Link, warmup: Nanos, end: Nanos) -> Link
     }
 }
 
-fn counters(senders: &[Origin], receivers: &[Target]) -> Counters {
+fn counters(senders: &[SenderEndpoint], receivers: &[ReceiverEndpoint]) -> Counters {
     let mut all = Counters::default();
-    for (sender, receiver) in senders.iter().map(Origin::stats).zip(receivers.iter().map(Target::stats)) {
+    for (sender, receiver) in
+        senders.iter().map(SenderEndpoint::stats).zip(receivers.iter().map(ReceiverEndpoint::stats))
+    {
         all.sack_blocks += sender.sack_blocks;
         all.recoveries += sender.recoveries;
         all.timeouts += sender.timeouts;
@@ -398,17 +394,4 @@ fn counters(senders: &[Origin], receivers: &[Target]) -> Counters {
         all.data_packets_sent += sender.data_packets_sent;
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Jain's index matches its closed forms.
-    #[test]
-    fn jain_index_matches_closed_forms() {
-        assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
-        assert!((jain([1.0, 0.0, 0.0, 0.0].into_iter()) - 0.25).abs() < 1e-12);
-        assert!((jain([4.0, 1.0].into_iter()) - 25.0 / 34.0).abs() < 1e-12);
-    }
 }

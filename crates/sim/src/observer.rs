@@ -1,29 +1,29 @@
-//! What a run shows of itself while it goes on. The event loop calls an observer and does nothing else with what it shows:
-//! files, charts and windows of a browser are the observer's.
+//! Observers of a run. The event loop passes events and samples to an observer, which writes files or draws
+//! charts; the loop itself does no I/O.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::Packet;
 
 use crate::Link;
 
-use crate::ends::{Origin, Target};
+use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
 
-/// What happened to a packet.
+/// Kind of a packet event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketEvent {
-    /// It left its sender.
+    /// The packet left its sender.
     Send,
-    /// It reached its receiver.
+    /// The packet reached its receiver.
     Deliver,
-    /// The network lost it.
+    /// The network dropped the packet.
     Drop,
     /// An acknowledgement reached the sender.
     Ack,
 }
 
 impl PacketEvent {
-    /// Its name in traces.
+    /// Name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Send => "send",
@@ -34,21 +34,21 @@ impl PacketEvent {
     }
 }
 
-/// Sees a run. Every method does nothing by default, and `()` sees nothing, at no cost.
+/// Observes a run. All methods do nothing by default; `()` observes nothing at no cost.
 pub trait Observer {
-    /// A packet event; a drop names the link.
+    /// Called at each packet event; for drops, `link` is the dropping link.
     #[inline]
     fn packet(&mut self, now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet) {
         let _ = (now, event, link, packet);
     }
 
-    /// A sample is due; see [`narrows_scenario::TracePlan::samples`].
+    /// Called at each sample time; see [`narrows_scenario::TracePlan::samples`].
     #[inline]
     fn sample(&mut self, state: State<'_>) {
         let _ = state;
     }
 
-    /// The warm-up ends: the counters of links begin again after this call.
+    /// Called at the end of the warm-up, before the counters of links are reset.
     #[inline]
     fn before_reset(&mut self, now: Nanos, links: &mut [Link]) {
         let _ = (now, links);
@@ -78,19 +78,19 @@ impl<O: Observer> Observer for &mut O {
 #[derive(Debug)]
 pub struct State<'a> {
     pub(crate) now: Nanos,
-    pub(crate) senders: &'a [Origin],
-    pub(crate) receivers: &'a [Target],
+    pub(crate) senders: &'a [SenderEndpoint],
+    pub(crate) receivers: &'a [ReceiverEndpoint],
     pub(crate) metrics: &'a Metrics,
     pub(crate) links: &'a mut [Link],
 }
 
 impl State<'_> {
-    /// The virtual time.
+    /// Virtual time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// All flows, in their order.
+    /// All flows, by number.
     pub fn flows(&self) -> impl ExactSizeIterator<Item = FlowState<'_>> {
         (0..self.senders.len()).map(|flow| FlowState {
             sender: &self.senders[flow],
@@ -99,7 +99,8 @@ impl State<'_> {
         })
     }
 
-    /// All links; those that results do not show, too. To read one may settle its counters.
+    /// All links by number, including those without a row in the results. Reading a link may settle its
+    /// counters.
     pub fn links(&mut self) -> &mut [Link] {
         self.links
     }
@@ -108,8 +109,8 @@ impl State<'_> {
 /// The state of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowState<'a> {
-    sender: &'a Origin,
-    receiver: &'a Target,
+    sender: &'a SenderEndpoint,
+    receiver: &'a ReceiverEndpoint,
     last_rtt: Nanos,
 }
 
@@ -129,7 +130,7 @@ impl FlowState<'_> {
         self.sender.pacing_rate()
     }
 
-    /// The newest sample of the round-trip time and the smoothed one, if there was a sample.
+    /// Latest and smoothed round-trip time; `None` before the first sample.
     pub fn rtt(&self) -> Option<(Nanos, Nanos)> {
         (!self.last_rtt.is_zero()).then(|| (self.last_rtt, self.sender.srtt()))
     }
@@ -149,7 +150,7 @@ impl FlowState<'_> {
         self.sender.stats().retransmits
     }
 
-    /// Named internals of its scheme.
+    /// Reports named internals of the scheme.
     pub fn telemetry(&self, sink: Telemetry<'_>) {
         self.sender.telemetry(sink);
     }

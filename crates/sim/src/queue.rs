@@ -1,12 +1,13 @@
 //! The event queue: one pending time per event source, in a four-ary heap.
 //!
-//! A source is anything that can be due: a wire's head, a link's service, an endpoint's timer. Each has at most one time.
-//! Moving a time later costs nothing (the entry is re-keyed when it surfaces), which is what retransmission timers do on
-//! every acknowledgement; equal times are served in the order of source numbers, so the order never depends on history.
+//! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
+//! one pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top;
+//! retransmission timers do so on every acknowledgement. Events at equal times pop in the order of source
+//! numbers, so the order does not depend on history.
 
 use narrows_cc::Nanos;
 
-/// The number of an event source.
+/// Number of an event source.
 pub type SourceId = u32;
 
 /// Time and source in one number, so that one comparison orders two entries: the time in the upper 64 bits.
@@ -32,9 +33,9 @@ impl Entry {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// When the source wants to be served; `MAX`: not at all.
+    /// Pending time of the source; `MAX` if idle.
     due: Nanos,
-    /// The time of its live heap entry; `MAX`: none. Other entries of the source are stale.
+    /// Time of its valid heap entry; `MAX` if none. Other entries of the source are stale.
     entry: Nanos,
 }
 
@@ -43,7 +44,7 @@ struct Slot {
 pub struct EventQueue {
     heap: Vec<Entry>,
     slots: Vec<Slot>,
-    /// The top entry was served and waits to be replaced or removed.
+    /// The top entry was popped and is replaced or removed by the next call.
     hole: bool,
 }
 
@@ -59,13 +60,13 @@ impl EventQueue {
         }
     }
 
-    /// Sets the time of a source, in place of any it had; [`Nanos::MAX`] takes it out.
+    /// Sets the pending time of a source; [`Nanos::MAX`] removes it.
     #[inline]
     pub fn schedule(&mut self, source: SourceId, at: Nanos) {
         let slot = &mut self.slots[source as usize];
         slot.due = at;
         if at >= slot.entry {
-            return; // the entry surfaces first and is re-keyed then; also covers `MAX`
+            return; // the entry is re-keyed when it reaches the top; also covers `MAX`
         }
         slot.entry = at;
         let entry = Entry::new(at, source);
@@ -79,7 +80,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes the earliest source out: its time and number. `None` when nothing is pending.
+    /// Removes the earliest source and returns its time and number; `None` if nothing is pending.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, SourceId)> {
         if self.hole {
@@ -154,7 +155,8 @@ fn least_child(heap: &[Entry], i: usize) -> Option<(usize, Entry)> {
     let children = heap.get(first..)?;
     let less = |a: (usize, Entry), b: (usize, Entry)| if b.1 < a.1 { b } else { a };
     if let Some(&[a, b, c, d]) = children.first_chunk::<ARITY>() {
-        // Two independent comparisons and a third, without a branch: which child is least cannot be predicted.
+        // Two independent comparisons and a third, without a branch: which child is least cannot be
+        // predicted.
         return Some(less(less((first, a), (first + 1, b)), less((first + 2, c), (first + 3, d))));
     }
     children.iter().enumerate().map(|(k, &child)| (first + k, child)).reduce(less)

@@ -1,4 +1,4 @@
-//! Samples as rows: one number or text for each series of each flow and link.
+//! Trace samples as rows: one number or text per series of each flow and link.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_routers::RouterLink;
@@ -8,7 +8,7 @@ use narrows_scenario::telemetry::{self, Shown};
 
 use crate::observer::{FlowState, State};
 
-/// What a series belongs to.
+/// Flow or link that a series describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A flow, by its number.
@@ -20,20 +20,20 @@ pub enum Subject {
 /// Receives rows: subject, name of the series with its unit last, value.
 pub type Sink<'a> = &'a mut dyn FnMut(Subject, &str, Shown);
 
-/// Makes rows from samples; what is counted is given since the sample before.
+/// Converts samples to rows. Counters are given as increments since the previous sample.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     /// Per flow: bytes in order, bytes received and retransmissions at the last sample.
     flows: Vec<[u64; 3]>,
     /// Per link: bytes departed and drops at the last sample.
     links: Vec<[u64; 2]>,
-    /// Per link: what its counters had gained since the last sample when they were reset.
+    /// Per link: increments between the last sample and the reset of the counters.
     carried: Vec<[u64; 2]>,
     last: Nanos,
 }
 
 impl Sampler {
-    /// The links' counters are about to be reset, at the end of the warm-up.
+    /// Saves the increments of the links' counters before their reset at the end of the warm-up.
     pub fn before_reset(&mut self, now: Nanos, links: &mut [Link]) {
         self.links.resize(links.len(), [0; 2]);
         self.carried.resize(links.len(), [0; 2]);
@@ -47,7 +47,7 @@ impl Sampler {
         }
     }
 
-    /// The rows of a sample.
+    /// Passes the rows of a sample to `sink`.
     pub fn sample(&mut self, mut state: State<'_>, sink: Sink<'_>) {
         self.flows.resize(state.flows().len(), [0; 3]);
         let (now, elapsed) = (state.now(), state.now() - self.last);
@@ -113,7 +113,7 @@ impl Sampler {
     }
 }
 
-/// Bytes departed and packets dropped, since the link's counters began.
+/// Bytes departed and packets dropped since the last reset of the link's counters.
 fn link_counts(link: &Link) -> [u64; 2] {
     let stats = link.stats();
     [stats.departed_bytes, stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm]

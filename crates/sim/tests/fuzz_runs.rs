@@ -59,6 +59,61 @@ impl Observer for Reader {
     }
 }
 
+/// Times at which packets of a flow reached one of its endpoints.
+#[derive(Clone, Copy, Default)]
+struct Arrivals {
+    last: Nanos,
+    longest_gap: Nanos,
+}
+
+impl Arrivals {
+    fn note(&mut self, now: Nanos) {
+        self.longest_gap = self.longest_gap.max(now - self.last);
+        self.last = now;
+    }
+}
+
+/// Arrivals at the sender and the receiver of every flow, and packets dropped by the network.
+struct Silences {
+    ends: Vec<[Arrivals; 2]>,
+    answers: Vec<u64>,
+    drops: Vec<u64>,
+}
+
+impl Silences {
+    fn new(spec: &Plan) -> Self {
+        let from = |start| Arrivals { last: start, longest_gap: Nanos::ZERO };
+        let ends = spec.flows.iter().map(|flow| [from(flow.start); 2]).collect();
+        Self { ends, answers: vec![0; spec.flows.len()], drops: vec![0; spec.flows.len()] }
+    }
+
+    /// Longest time without an arrival at one end of a flow, up to the last packet that its sender sent.
+    fn longest(&self, flow: usize) -> Nanos {
+        self.ends[flow].iter().map(|end| end.longest_gap).max().unwrap_or_default()
+    }
+}
+
+impl Observer for Silences {
+    fn packet(&mut self, now: Nanos, event: PacketEvent, _: Option<u32>, packet: &Packet) {
+        let flow = packet.flow as usize;
+        let [sender, receiver] = &mut self.ends[flow];
+        match event {
+            PacketEvent::Ack => {
+                sender.note(now);
+                self.answers[flow] += 1;
+            }
+            PacketEvent::Deliver => receiver.note(now),
+            PacketEvent::Drop => self.drops[flow] += 1,
+            // A packet sent ends no silence, but shows how long the sender has waited.
+            PacketEvent::Send => {
+                for end in [sender, receiver] {
+                    end.longest_gap = end.longest_gap.max(now - end.last);
+                }
+            }
+        }
+    }
+}
+
 /// Runs a plan and fails if the run does not end.
 fn run(spec: Plan, observer: impl Observer) -> Result<RunResult, TestCaseError> {
     let duration = spec.duration;
@@ -156,21 +211,66 @@ proptest! {
         check(&spec, &result)?;
     }
 
-    /// Every file of a random scenario completes.
+    /// Every file of a random scenario completes, unless DCCP gave up because the network let no packet through.
     #[test]
     fn random_files_complete(text in files()) {
         let spec = spec(&text);
         prop_assume!(spec.is_some());
         let spec = spec.unwrap();
-        let result = run(spec.clone(), ())?;
+        let mut silences = Silences::new(&spec);
+        let result = run(spec.clone(), &mut silences)?;
         check(&spec, &result)?;
-        for (flow, of) in result.flows.iter().zip(&spec.flows) {
-            prop_assert!(flow.completion_s.is_some(), "{} is incomplete after {} bytes", flow.flow, flow.bytes_delivered);
-            // DCCP does not retransmit lost datagrams.
-            if of.datagrams.is_none() {
-                prop_assert_eq!(AppConfig::File(Bytes::new(flow.bytes_delivered)), of.app);
-            }
+        check_files(&spec, &result, &silences)?;
+    }
+}
+
+/// TCP files complete and arrive whole. DCCP files complete, or their connection was given up: the handshake
+/// after the Request limit without an answer, an open connection after 4 MSL (RFC 4340 sections 8.1.1 and
+/// 8.1.5). The network dropped packets of the flow in that time.
+fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(), TestCaseError> {
+    for (i, (flow, of)) in result.flows.iter().zip(&spec.flows).enumerate() {
+        let state = format!(
+            "{} has completion {:?} and {} bytes",
+            flow.flow, flow.completion_s, flow.bytes_delivered
+        );
+        let Some(config) = &of.datagrams else {
+            prop_assert!(flow.completion_s.is_some(), "{state}");
+            prop_assert_eq!(AppConfig::File(Bytes::new(flow.bytes_delivered)), of.app);
+            continue;
+        };
+        // DCCP does not retransmit lost datagrams, so a complete file may lack some.
+        if flow.completion_s.is_some() {
+            continue;
         }
+        let (silence, answers, drops) = (silences.longest(i), silences.answers[i], silences.drops[i]);
+        if answers == 0 {
+            prop_assert!(silence >= config.request_limit, "{state} after {silence:?} without a Response");
+            prop_assert_eq!((flow.bytes_delivered, flow.packets_sent), (0, 0));
+            // Requests leave after 0, 1, 3, 7, ... s; each, or its Response, was lost.
+            prop_assert!(drops >= 8, "{state} after {drops} drops");
+        } else {
+            // The server gives up 4 MSL after the first Request, the client up to the Request limit later.
+            let least = (config.msl * 4) - config.request_limit;
+            prop_assert!(silence >= least, "{state} after {silence:?} of silence");
+            prop_assert!(drops > 0, "{state} without a drop");
+        }
+    }
+    Ok(())
+}
+
+/// A DCCP file completes over a path without loss; if the path drops everything, the client gives up.
+#[test]
+fn dccp_file_completes_or_handshake_gives_up() {
+    for (loss, completes) in [("0%", true), ("99.9999%", false)] {
+        let text = format!(
+            "duration = \"1000s\"\nwarmup = \"0%\"\n[network]\nrate = \"10mbit\"\nbuffer = \"1bdp\"\nloss = \"{loss}\"\n\
+             [[flows]]\nscheme = \"ccid2\"\nrtt = \"40ms\"\nsize = \"30kB\"\n"
+        );
+        let spec = spec(&text).expect("a valid scenario");
+        let mut silences = Silences::new(&spec);
+        let result = run(spec.clone(), &mut silences).unwrap();
+        assert_eq!(result.flows[0].completion_s.is_some(), completes);
+        check_files(&spec, &result, &silences).unwrap();
     }
 }
 

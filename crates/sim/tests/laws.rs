@@ -8,7 +8,7 @@
 
 mod law;
 
-use law::{assert_within, lossy, run, spec};
+use law::{assert_within, dumbbell, flows, lossy, run, spec};
 use narrows_cc::Nanos;
 use narrows_sim::Engine;
 
@@ -59,18 +59,11 @@ fn law_cubic_periodic_loss_window_matches_rfc9438() {
 #[test]
 fn law_reno_buffer_size_sets_utilisation() {
     let utilisation = |buffer: &str| {
-        let result = run(&format!(
-            r#"
-name = "buffer law"
-duration = "600s"
-warmup = "200s"
-[network]
-rate = "48mbit"
-buffer = "{buffer}"
-[[flows]]
-scheme = "newreno"
-rtt = "100ms"
-"#
+        let result = run(&dumbbell(
+            "buffer law",
+            (600.0, Some(200.0)),
+            ("48mbit", buffer),
+            &flows("newreno", 100, ""),
         ));
         assert!(result.counters.recoveries >= 3, "only {} recoveries", result.counters.recoveries);
         println!("buffer {buffer}: utilisation {:.4}", result.links[0].utilization);
@@ -86,19 +79,7 @@ rtt = "100ms"
 #[test]
 fn law_vegas_alone_queues_two_to_four_packets() {
     for rate in ["10mbit", "50mbit"] {
-        let result = run(&format!(
-            r#"
-name = "vegas law"
-duration = "60s"
-warmup = "20s"
-[network]
-rate = "{rate}"
-buffer = "4bdp"
-[[flows]]
-scheme = "vegas"
-rtt = "40ms"
-"#
-        ));
+        let result = run(&dumbbell("vegas law", (60.0, Some(20.0)), (rate, "4bdp"), &flows("vegas", 40, "")));
         let queued = result.links[0].queue_mean_pkt;
         println!(
             "vegas at {rate}: {queued:.2} packets queued, utilisation {:.3}",
@@ -114,16 +95,7 @@ rtt = "40ms"
 /// sixteenth of a BDP.
 #[test]
 fn law_bbr_alone_fills_pipe_without_queue() {
-    let result = run(r#"
-name = "bbr law"
-duration = "60s"
-[network]
-rate = "100mbit"
-buffer = "2bdp"
-[[flows]]
-scheme = "bbr"
-rtt = "40ms"
-"#);
+    let result = run(&dumbbell("bbr law", (60.0, None), ("100mbit", "2bdp"), &flows("bbr", 40, "")));
     let (link, flow) = (&result.links[0], &result.flows[0]);
     println!(
         "bbr: utilisation {:.4}, mean queue {:.1} pkt, median rtt {:?} ms",
@@ -142,18 +114,7 @@ rtt = "40ms"
 #[test]
 fn law_bbr_startup_doubles_delivery_each_round() {
     let rtt = Nanos::from_millis(100);
-    let spec = spec(
-        r#"
-name = "bbr startup law"
-duration = "3s"
-[network]
-rate = "100mbit"
-buffer = "4bdp"
-[[flows]]
-scheme = "bbr"
-rtt = "100ms"
-"#,
-    );
+    let spec = spec(&dumbbell("bbr startup law", (3.0, None), ("100mbit", "4bdp"), &flows("bbr", 100, "")));
     let mut engine = Engine::new(spec);
     let mut delivered = Vec::new();
     for round in 0..8 {
@@ -175,35 +136,21 @@ rtt = "100ms"
 /// BBR holds its rate under random loss until its probing cannot outweigh the loss (gain 1.25: 20 %).
 #[test]
 fn law_bbr_random_loss_keeps_rate_up_to_probe_gain() {
-    let share = |loss: f64, warmup: &str| {
-        let result = run(&format!(
-            r#"
-name = "bbr loss law"
-duration = "60s"
-warmup = "{warmup}"
-[network]
-rate = "100mbit"
-buffer = "4bdp"
-loss = "{loss}%"
-loss_at = "ingress"
-[tcp]
-receive_window = "20MB"
-[[flows]]
-scheme = "bbr"
-rtt = "100ms"
-"#
-        ));
+    let share = |loss: f64, warmup_s: f64| {
+        let keys = format!("loss = \"{loss}%\"\nloss_at = \"ingress\"\n[tcp]\nreceive_window = \"20MB\"\n");
+        let rest = keys + &flows("bbr", 100, "");
+        let result = run(&dumbbell("bbr loss law", (60.0, Some(warmup_s)), ("100mbit", "4bdp"), &rest));
         let share = result.flows[0].throughput_mbit_s / 100.0;
         println!("bbr at {loss} % loss: {share:.3} of the link");
         share
     };
     for loss in [0.1, 1.0, 2.0, 5.0] {
-        let (got, bound) = (share(loss, "6s"), 0.9 * (1.0 - loss / 100.0));
+        let (got, bound) = (share(loss, 6.0), 0.9 * (1.0 - loss / 100.0));
         assert!(got >= bound, "{loss} %: {got} < {bound}");
     }
-    let (got, bound) = (share(15.0, "6s"), 0.8 * (1.0 - 0.15));
+    let (got, bound) = (share(15.0, 6.0), 0.8 * (1.0 - 0.15));
     assert!(got >= bound, "15 %: {got} < {bound}");
-    let got = share(25.0, "40s");
+    let got = share(25.0, 40.0);
     assert!(got < 0.15, "25 %: {got}");
 }
 
@@ -213,18 +160,11 @@ rtt = "100ms"
 #[test]
 fn law_codel_loss_based_flow_queue_stays_near_target() {
     for scheme in ["newreno", "cubic"] {
-        let result = run(&format!(
-            r#"
-name = "codel law"
-duration = "60s"
-[network]
-rate = "50mbit"
-buffer = "8bdp"
-queue = "codel"
-[[flows]]
-scheme = "{scheme}"
-rtt = "40ms"
-"#
+        let result = run(&dumbbell(
+            "codel law",
+            (60.0, None),
+            ("50mbit", "8bdp"),
+            &format!("queue = \"codel\"\n{}", flows(scheme, 40, "")),
         ));
         let (link, flow) = (&result.links[0], &result.flows[0]);
         println!(

@@ -7,26 +7,16 @@
 
 mod law;
 
-use law::{assert_within, run};
+use law::{assert_within, dumbbell, flows, run};
 use narrows_sim::RunResult;
 
 /// Share of flow 1 with RTT `rtt_ms`, against flow 0 with 10 ms.
-fn long_flow_share(rtt_ms: u32, buffer: &str) -> f64 {
-    let result = run(&format!(
-        r#"
-name = "bbr: two round-trip times"
-duration = "60s"
-warmup = "20s"
-[network]
-rate = "100mbit"
-buffer = "{buffer}"
-[[flows]]
-scheme = "bbr"
-rtt = "10ms"
-[[flows]]
-scheme = "bbr"
-rtt = "{rtt_ms}ms"
-"#
+fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
+    let result = run(&dumbbell(
+        "bbr: two round-trip times",
+        (60.0, Some(20.0)),
+        ("100mbit", buffer),
+        &format!("{}{}", flows("bbr", 10, ""), flows("bbr", rtt_ms, "")),
     ));
     let throughput = |i: usize| result.flows[i].throughput_mbit_s;
     throughput(1) / (throughput(0) + throughput(1))
@@ -65,19 +55,12 @@ fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
 /// counted as delivered twice, BBR would take it for bandwidth and overflow the buffer repeatedly.
 #[test]
 fn law_bbr_without_sack_settles_at_link_rate() {
-    let result = run(r#"
-name = "bbr: no sack"
-duration = "30s"
-warmup = "3s"
-[network]
-rate = "100mbit"
-buffer = "1bdp"
-[tcp]
-sack = false
-[[flows]]
-scheme = "bbr"
-rtt = "40ms"
-"#);
+    let result = run(&dumbbell(
+        "bbr: no sack",
+        (30.0, Some(3.0)),
+        ("100mbit", "1bdp"),
+        &format!("[tcp]\nsack = false\n{}", flows("bbr", 40, "")),
+    ));
     println!("utilisation {}, {} timeouts", result.links[0].utilization, result.flows[0].timeouts);
     assert!(result.counters.recoveries > 0, "no losses");
     assert!(result.links[0].utilization > 0.95, "utilisation {}", result.links[0].utilization);
@@ -88,23 +71,14 @@ rtt = "40ms"
     );
 }
 
-fn several(flows: u32, buffer: &str) -> RunResult {
+fn several(count: u32, buffer: &str) -> RunResult {
     // Skip 30 s: a flow that starts into a queue takes it for propagation delay, and two common ProbeRTT
     // periods pass until all flows have the true min_rtt.
-    run(&format!(
-        r#"
-name = "bbr: several flows"
-duration = "60s"
-warmup = "30s"
-[network]
-rate = "100mbit"
-buffer = "{buffer}"
-[[flows]]
-scheme = "bbr"
-rtt = "40ms"
-count = {flows}
-stagger = "100ms"
-"#
+    run(&dumbbell(
+        "bbr: several flows",
+        (60.0, Some(30.0)),
+        ("100mbit", buffer),
+        &flows("bbr", 40, &format!("count = {count}\nstagger = \"100ms\"")),
     ))
 }
 
@@ -144,22 +118,11 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
 
 /// Share of one BBR flow against `cubics` CUBIC flows behind X BDPs of buffer.
 fn share_against_cubic(cubics: u32, x: u32) -> f64 {
-    let result = run(&format!(
-        r#"
-name = "bbr: against cubic"
-duration = "500s"
-warmup = "150s"
-[network]
-rate = "10mbit"
-buffer = "{x}bdp"
-[[flows]]
-scheme = "bbr"
-rtt = "40ms"
-[[flows]]
-scheme = "cubic"
-rtt = "40ms"
-count = {cubics}
-"#
+    let result = run(&dumbbell(
+        "bbr: against cubic",
+        (500.0, Some(150.0)),
+        ("10mbit", &format!("{x}bdp")),
+        &format!("{}{}", flows("bbr", 40, ""), flows("cubic", 40, &format!("count = {cubics}"))),
     ));
     assert!(result.links[0].utilization > 0.99);
     let total: f64 = result.flows.iter().map(|flow| flow.throughput_mbit_s).sum();

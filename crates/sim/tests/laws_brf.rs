@@ -196,13 +196,13 @@ fn brf_udp_flow_gets_share_and_is_policed() {
 fn brf_two_switches_lower_share_wins() {
     let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "1000pkt", more);
     let brf = "router = \"brf\"";
-    let text = String::from("name = \"two\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
-        + &link("s", "a", "1000mbit", "")
+    let tables = link("s", "a", "1000mbit", "")
         + &link("a", "b", "80mbit", brf)
         + &link("b", "c", "40mbit", brf)
         + &link("c", "d", "1000mbit", "")
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"d\"\ncount = 2\n"
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\n";
+    let text = scenario("two", 20.0, 5.0, "", &tables);
     let result = run(&text);
     let goodputs = goodputs(&result);
     for through in &goodputs[..2] {
@@ -220,13 +220,13 @@ fn brf_two_switches_lower_share_wins() {
 fn brf_acks_on_other_path_carry_share() {
     let link = |from, to, rate, more| buffered_link((from, to), rate, "10ms", "2000pkt", more);
     let brf = "router = \"brf\"";
-    let text = String::from("name = \"asymmetric\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
-        + &link("s", "a", "1gbit", "")
+    let tables = link("s", "a", "1gbit", "")
         + &link("a", "b", "50mbit", brf)
         + &link("b", "d", "1gbit", "")
         + &link("a", "c", "50mbit", brf)
         + &link("c", "d", "1gbit", "")
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\", \"s\"]\ncount = 2\n";
+    let text = scenario("asymmetric", 20.0, 5.0, "", &tables);
     let spec = spec(&text);
     let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
     let mut engine = Engine::new(spec);
@@ -251,8 +251,7 @@ fn brf_acks_on_other_path_carry_share() {
 fn brf_two_announcements_lower_share_counts() {
     let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "2000pkt", more);
     let brf = "router = \"brf\"";
-    let text = String::from("name = \"announced\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
-        + &link("s", "a", "1gbit", "")
+    let tables = link("s", "a", "1gbit", "")
         + &link("a", "b", "100mbit", brf)
         + &link("b", "e", "40mbit", brf)
         + &link("s", "c", "1gbit", "")
@@ -260,6 +259,7 @@ fn brf_two_announcements_lower_share_counts() {
         + &link("d", "e", "100mbit", brf)
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"e\"]\nreverse_route = [\"e\", \"d\", \"c\", \"s\"]\n"
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"c\", \"d\", \"e\"]\nreverse_route = [\"e\", \"b\", \"a\", \"s\"]\n";
+    let text = scenario("announced", 20.0, 5.0, "", &tables);
     let result = run(&text);
     for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
         assert_within("goodput", goodput, least * PAYLOAD, 0.01);

@@ -358,22 +358,22 @@ fn law_dccp_every_datagram_is_counted_once() {
             // Not a multiple of a round trip or of a frame.
             for step in 1..=1_200 {
                 engine.run_until(Nanos::from_micros(step * 9_973));
-                let account = engine.account();
+                let ledger = engine.packet_ledger();
                 if !app.is_empty() {
                     assert_eq!(
-                        account.pushed,
-                        account.refused + account.queued + account.sent,
+                        ledger.pushed,
+                        ledger.refused + ledger.queued + ledger.sent,
                         "{scheme} {network}"
                     );
                 }
-                let network_has = account.under_way + account.dropped + account.arrived;
-                assert_eq!(account.sent, network_has, "{scheme} {network}: {account:?}");
-                let knows = account.delivered + account.lost + account.unanswered + account.outstanding;
-                assert!(account.delivered <= account.arrived, "{scheme} {network}: {account:?}");
-                assert_eq!(account.sent, knows, "{scheme} {network}: {account:?}");
-                (most, sent) = (account.under_way.max(most), account.sent);
+                let network_has = ledger.in_network + ledger.dropped + ledger.arrived;
+                assert_eq!(ledger.sent, network_has, "{scheme} {network}: {ledger:?}");
+                let knows = ledger.delivered + ledger.lost + ledger.unanswered + ledger.outstanding;
+                assert!(ledger.delivered <= ledger.arrived, "{scheme} {network}: {ledger:?}");
+                assert_eq!(ledger.sent, knows, "{scheme} {network}: {ledger:?}");
+                (most, sent) = (ledger.in_network.max(most), ledger.sent);
             }
-            println!("{scheme} {network}: {sent} sent, up to {most} under way; {:?}", engine.account());
+            println!("{scheme} {network}: {sent} sent, up to {most} under way; {:?}", engine.packet_ledger());
             assert!(sent > 1_000 && most > 5, "{scheme} {network}: {sent} sent");
         }
     }

@@ -52,16 +52,22 @@ fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: 
     assert_eq!((link.drops, result.counters.timeouts), (0, 0), "{scheme}: drops, timeouts");
 }
 
-/// RCP flows with equal RTTs share the link equally and keep a short queue.
-#[test]
-fn rcp_equal_rtts_share_link_equally() {
+/// Flows of 40 ms share the link equally, fill it and keep a short queue.
+#[track_caller]
+fn assert_equal_rtts_share(scheme: &str) {
     for count in [1, 2, 5, 20] {
-        let result = run(&text(30.0, 10.0, &flows("rcp", 40, count)));
-        assert_equal_shares("rcp", count, &result, 0.05);
+        let result = run(&text(30.0, 10.0, &flows(scheme, 40, count)));
+        assert_equal_shares(scheme, count, &result, 0.05);
         assert!(result.links[0].utilization > 0.97, "{}", result.links[0].utilization);
         // 3 % of a BDP of 333 packets of 1500 B.
         assert!(result.links[0].queue_mean_pkt < 0.03 * 333.0, "{}", result.links[0].queue_mean_pkt);
     }
+}
+
+/// RCP flows with equal RTTs share the link equally and keep a short queue.
+#[test]
+fn rcp_equal_rtts_share_link_equally() {
+    assert_equal_rtts_share("rcp");
 }
 
 /// RCP flows of 10 and 100 ms share the link equally.
@@ -97,12 +103,7 @@ fn rcp_line_rate_limits_request_and_others_share_rest() {
 /// XCP flows with equal RTTs fill the link and keep a short queue.
 #[test]
 fn xcp_equal_rtts_fill_link_with_short_queue() {
-    for count in [1, 2, 5, 20] {
-        let result = run(&text(30.0, 10.0, &flows("xcp", 40, count)));
-        assert_equal_shares("xcp", count, &result, 0.05);
-        assert!(result.links[0].utilization > 0.97, "{}", result.links[0].utilization);
-        assert!(result.links[0].queue_mean_pkt < 0.03 * 333.0, "{}", result.links[0].queue_mean_pkt);
-    }
+    assert_equal_rtts_share("xcp");
 }
 
 /// XCP flows of 10 and 100 ms share the link equally.

@@ -2,7 +2,7 @@
 
 mod law;
 
-use law::{PAYLOAD, assert_within, run};
+use law::{PAYLOAD, assert_within, dumbbell, flows, run, scenario};
 use narrows_sim::RunResult;
 
 fn goodput(result: &RunResult, label: &str) -> f64 {
@@ -18,29 +18,13 @@ fn goodput(result: &RunResult, label: &str) -> f64 {
 ///   deaf      10, policed ┘
 /// ```
 fn against_unresponsive(classes: &str, newreno: &str) -> RunResult {
-    run(&format!(
-        r#"
-name = "classes"
-duration = "40s"
-warmup = "10s"
-[network]
-rate = "100mbit"
-buffer = "1bdp"
-queue = {classes}
-[[flows]]
-scheme = "cubic"
-rtt = "20ms"
-[[flows]]
-scheme = "newreno"
-rtt = "20ms"
-{newreno}
-[[flows]]
-scheme = "fixed:window=100000,rate=90"
-label = "deaf"
-protocol = "udp"
-rtt = "20ms"
-"#
-    ))
+    let senders = [
+        flows("cubic", 20, ""),
+        flows("newreno", 20, newreno),
+        flows("fixed:window=100000,rate=90", 20, "label = \"deaf\"\nprotocol = \"udp\""),
+    ];
+    let rest = format!("queue = {classes}\n{}", senders.concat());
+    run(&dumbbell("classes", (40.0, Some(10.0)), ("100mbit", "1bdp"), &rest))
 }
 
 const CLASSES: &str = r#"{ kind = "htb", classes = [
@@ -92,22 +76,14 @@ fn htb_stopped_flow_lends_rate_to_other_class() {
 fn htb_ceiling_below_link_rate_leaves_link_idle() {
     // Delivery opportunities of 1500 B every millisecond: 12 Mbit/s.
     for capacity in ["rate = \"12mbit\"", "capacity_trace = \"even.trace\""] {
-        let result = run(&format!(
-            r#"
-name = "shaped"
-duration = "25s"
-warmup = "5s"
-[network]
-{capacity}
+        let network = format!(
+            r#"{capacity}
 buffer = "50pkt"
 [network.queue]
 kind = "htb"
-classes = [{{ name = "all", rate = "3mbit", ceil = "5mbit", schemes = ["cubic"] }}]
-[[flows]]
-scheme = "cubic"
-rtt = "40ms"
-"#
-        ));
+classes = [{{ name = "all", rate = "3mbit", ceil = "5mbit", schemes = ["cubic"] }}]"#
+        );
+        let result = run(&scenario("shaped", 25.0, 5.0, &network, &flows("cubic", 40, "")));
         assert_within("utilization", result.links[0].utilization, 5.0 / 12.0, 0.01);
         assert_within("goodput", goodput(&result, "cubic"), 5.0 * PAYLOAD, 0.01);
     }

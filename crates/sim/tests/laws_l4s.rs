@@ -3,7 +3,7 @@
 
 mod law;
 
-use law::{assert_within, run};
+use law::{assert_within, dumbbell, flows, run};
 use narrows_sim::RunResult;
 
 /// 100 Mbit/s × 10 ms in packets.
@@ -38,21 +38,14 @@ impl SawTooth {
 
 /// One flow on 100 Mbit/s × 10 ms with a step at `threshold` packets.
 fn dctcp_alone(threshold: u32, ack_every: u32) -> RunResult {
-    run(&format!(
-        r#"
-name = "dctcp law"
-duration = "45s"
-warmup = "5s"
-[network]
-rate = "100mbit"
-buffer = "500pkt"
-queue = {{ kind = "step", above = "{threshold}pkt" }}
-[tcp]
-ack_every = {ack_every}
-[[flows]]
-scheme = "dctcp"
-rtt = "10ms"
-"#
+    run(&dumbbell(
+        "dctcp law",
+        (45.0, Some(5.0)),
+        ("100mbit", "500pkt"),
+        &format!(
+            "queue = {{ kind = \"step\", above = \"{threshold}pkt\" }}\n[tcp]\nack_every = {ack_every}\n{}",
+            flows("dctcp", 10, "")
+        ),
     ))
 }
 
@@ -118,18 +111,8 @@ fn law_dctcp_low_threshold_loses_capacity() {
 #[test]
 fn law_dctcp_without_marks_is_reno() {
     let goodput = |scheme: &str| {
-        let result = run(&format!(
-            r#"
-name = "dctcp reno law"
-duration = "60s"
-[network]
-rate = "50mbit"
-buffer = "0.3bdp"
-[[flows]]
-scheme = "{scheme}"
-rtt = "20ms"
-"#
-        ));
+        let result =
+            run(&dumbbell("dctcp reno law", (60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
         assert!(result.counters.recoveries > 10, "only {} recoveries", result.counters.recoveries);
         result.flows[0].goodput_mbit_s
     };
@@ -138,21 +121,8 @@ rtt = "20ms"
 
 /// Two flows on 40 Mbit/s before a dual queue that holds 250 ms.
 fn in_dual_queue(first: &str, second: &str) -> RunResult {
-    run(&format!(
-        r#"
-name = "dual queue law"
-duration = "100s"
-warmup = "20s"
-[network]
-rate = "40mbit"
-buffer = "250ms"
-queue = "dualpi2"
-[[flows]]
-{first}
-[[flows]]
-{second}
-"#
-    ))
+    let rest = format!("queue = \"dualpi2\"\n[[flows]]\n{first}\n[[flows]]\n{second}\n");
+    run(&dumbbell("dual queue law", (100.0, Some(20.0)), ("40mbit", "250ms"), &rest))
 }
 
 /// Transmission time of a full packet and its ACK at 40 Mbit/s, in milliseconds.

@@ -3,7 +3,7 @@
 
 mod law;
 
-use law::{assert_within, lossy, run};
+use law::{assert_within, dumbbell, flows, lossy, run};
 use narrows_sim::RunResult;
 
 /// 100 Mbit/s × 100 ms in packets, the pipe of [`alone`].
@@ -11,18 +11,11 @@ const PIPE: f64 = 100e6 / 8.0 * 0.1 / 1500.0;
 
 /// One flow alone on 100 Mbit/s × 100 ms.
 fn alone(scheme: &str, buffer: &str, warmup_s: u32, duration_s: u32) -> RunResult {
-    run(&format!(
-        r#"
-name = "older law"
-duration = "{duration_s}s"
-warmup = "{warmup_s}s"
-[network]
-rate = "100mbit"
-buffer = "{buffer}"
-[[flows]]
-scheme = "{scheme}"
-rtt = "100ms"
-"#
+    run(&dumbbell(
+        "older law",
+        (f64::from(duration_s), Some(f64::from(warmup_s))),
+        ("100mbit", buffer),
+        &flows(scheme, 100, ""),
     ))
 }
 
@@ -224,32 +217,20 @@ fn law_compound_deep_buffer_is_reno() {
 /// never idles, and a buffer for the sum loses nothing. The packet in transmission does not count as queued.
 #[test]
 fn law_fast_flow_queues_alpha_packets() {
-    for (rate, rtt, alpha, flows) in [
-        ("50mbit", "40ms", 100, 1),
-        ("200mbit", "40ms", 100, 1),
-        ("100mbit", "100ms", 100, 1),
-        ("100mbit", "40ms", 20, 1),
-        ("100mbit", "40ms", 100, 2),
-        ("100mbit", "40ms", 100, 4),
-        ("100mbit", "40ms", 30, 10),
+    for (rate, rtt, alpha, count) in [
+        ("50mbit", 40, 100, 1),
+        ("200mbit", 40, 100, 1),
+        ("100mbit", 100, 100, 1),
+        ("100mbit", 40, 20, 1),
+        ("100mbit", 40, 100, 2),
+        ("100mbit", 40, 100, 4),
+        ("100mbit", 40, 30, 10),
     ] {
-        let result = run(&format!(
-            r#"
-name = "fast law"
-duration = "30s"
-warmup = "15s"
-[network]
-rate = "{rate}"
-buffer = "1000pkt"
-[[flows]]
-scheme = "fast:alpha={alpha}"
-rtt = "{rtt}"
-count = {flows}
-"#
-        ));
+        let senders = flows(&format!("fast:alpha={alpha}"), rtt, &format!("count = {count}"));
+        let result = run(&dumbbell("fast law", (30.0, Some(15.0)), (rate, "1000pkt"), &senders));
         let link = &result.links[0];
-        let what = format!("{flows} flows at {rate}, {rtt}: queue");
-        assert_within(&what, link.queue_mean_pkt, f64::from(alpha * flows) - 1.0, 0.03);
+        let what = format!("{count} flows at {rate}, {rtt} ms: queue");
+        assert_within(&what, link.queue_mean_pkt, f64::from(alpha * count) - 1.0, 0.03);
         assert!(link.utilization > 0.999, "utilisation {}", link.utilization);
         assert_eq!(link.drops, 0);
         assert!(result.jain > 0.99, "Jain index {}", result.jain);

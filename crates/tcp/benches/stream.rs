@@ -1,5 +1,5 @@
-//! What a packet costs a sender and a receiver together, with nothing but a delay between them. One measurement is a million
-//! packets delivered, so its milliseconds are nanoseconds for each.
+//! Cost per packet of a sender and a receiver together, with only a delay between them. One measurement
+//! delivers a million packets, so its milliseconds read as nanoseconds per packet.
 //!
 //!     cargo bench -p narrows-tcp --bench stream
 
@@ -14,10 +14,10 @@ use narrows_traffic::{App, AppConfig};
 
 const PACKETS: u64 = 1_000_000;
 const DELAY: Nanos = Nanos::from_millis(5);
-/// The pipe serves one packet at a time, or all would arrive at one instant.
+/// Serialisation time per packet: without it, all packets would arrive at one instant.
 const SERVICE: Nanos = Nanos::from_nanos(1_000);
 
-/// A case: a scheme with parameters, how many packets in a million are lost, and full segments per acknowledgement.
+/// A case: name, scheme, scheme parameters, losses per million packets, full segments per acknowledgement.
 type Case = (&'static str, &'static str, &'static [(&'static str, f64)], u64, u32);
 
 const CASES: &[Case] = &[
@@ -46,7 +46,7 @@ fn ends(&(_, scheme, settings, _, ack_every): &Case) -> (Sender, Receiver) {
     (Sender::new(0, config, scheme, app, Nanos::ZERO), receiver)
 }
 
-/// Runs until the receiver has so many packets.
+/// Runs until `PACKETS` data packets have arrived.
 fn transfer((mut sender, mut receiver): (Sender, Receiver), loss_ppm: u64) -> u64 {
     let mut random = Random::stream(1, "loss", 0);
     let mut forward: VecDeque<(Nanos, Packet)> = VecDeque::new();

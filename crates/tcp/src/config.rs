@@ -1,4 +1,4 @@
-//! What a connection is made of, as plain data.
+//! Connection settings as plain data.
 
 use narrows_cc::{Bytes, Nanos};
 
@@ -13,9 +13,9 @@ pub struct TcpConfig {
     pub initial_window: u32,
     /// Full segments per acknowledgement (RFC 5681: 2). 1 acknowledges every packet.
     pub ack_every: u32,
-    /// The longest an acknowledgement is held back (Linux: 40 ms).
+    /// Longest delay of an acknowledgement (Linux: 40 ms).
     pub ack_delay: Nanos,
-    /// The receiver's buffer, and so the largest window it advertises.
+    /// Receive buffer, the upper limit of the advertised window.
     pub receive_window: Bytes,
     /// Least retransmission timeout (Linux: 200 ms).
     pub min_rto: Nanos,
@@ -25,18 +25,18 @@ pub struct TcpConfig {
     pub max_rto: Nanos,
     /// Selective acknowledgements; without them recovery is NewReno's (RFC 6582).
     pub sack: bool,
-    /// Time-based loss detection (RFC 8985); without it losses are found by RFC 6675. Needs `sack`.
+    /// Time-based loss detection (RFC 8985), otherwise RFC 6675. Needs `sack`.
     pub rack: bool,
     /// Tail-loss probes (RFC 8985 section 7). Needs `rack`.
     pub tlp: bool,
     /// Classic ECN (RFC 3168).
     pub ecn: bool,
-    /// With `ecn`: the receiver reports every mark (RFC 8257 section 3.2) instead of repeating the report until the sender
-    /// has answered. DCTCP and L4S schemes need it.
+    /// With `ecn`: the receiver reports every mark (RFC 8257 section 3.2) instead of repeating the echo until
+    /// CWR arrives. DCTCP and L4S schemes need it.
     pub ecn_precise: bool,
-    /// With `ecn`: data is sent as ECT(1), the mark of L4S (RFC 9331), instead of ECT(0).
+    /// With `ecn`: data leaves as ECT(1), the L4S identifier (RFC 9331), instead of ECT(0).
     pub ect1: bool,
-    /// The most that leaves back to back when pacing: one segment spaces every packet exactly.
+    /// Largest back-to-back burst when pacing: one segment spaces every packet exactly.
     pub max_burst: Bytes,
 }
 
@@ -63,27 +63,27 @@ impl Default for TcpConfig {
     }
 }
 
-/// Which subflow new data takes.
+/// Scheduler: selects the subflow for new data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
-    /// That of the least smoothed round-trip time among those with room in their windows.
+    /// The subflow with the least smoothed round-trip time among those with room in their windows.
     #[default]
     LowestRtt,
-    /// The next one with room, segment by segment.
+    /// The next subflow with room, segment by segment.
     RoundRobin,
 }
 
 /// Settings of a connection over several subflows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionConfig {
-    /// Which subflow new data takes.
+    /// Selects the subflow for new data.
     pub scheduler: Scheduler,
-    /// How many subflows it has.
+    /// Number of subflows.
     pub subflows: usize,
-    /// Subflows are shown to each other's schemes.
+    /// Coupled congestion control: each scheme sees all subflows of the connection.
     pub coupled: bool,
     /// Payload bytes of a full segment.
     pub segment: u16,
-    /// The receiver's buffer, and so the largest window that it advertises.
+    /// Receive buffer, the upper limit of the advertised window.
     pub receive_window: Bytes,
 }

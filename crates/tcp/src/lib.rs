@@ -1,9 +1,11 @@
-//! Sans-I/O transports: they take packets and `now`, and give packets and deadlines.
+//! Sans-I/O transports: packets and `now` in, packets and deadlines out.
 //!
-//! A [`Sender`] and a [`Receiver`] are the two ends of a reliable stream, TCP as deployed: SACK, RACK-TLP, PRR, RTO by
-//! RFC 6298, pacing, delivery-rate sampling, delayed acknowledgements, ECN, undo of spurious recoveries; RFC 6675 and
-//! NewReno without SACK are selectable for old papers. [`multipath`] makes several such pairs the subflows of one connection. Neither reads a clock: whoever drives them hands over packets as
-//! they arrive, calls `on_timer` when `deadline` is reached, and after each such call takes what `poll_transmit` gives.
+//! A [`Sender`] and a [`Receiver`] are the two ends of a reliable stream, TCP as deployed: SACK, RACK-TLP,
+//! PRR, RTO by RFC 6298, pacing, delivery-rate sampling, delayed acknowledgements, ECN, undo of spurious
+//! recoveries. RFC 6675 and NewReno without SACK are selectable to reproduce older papers. [`multipath`]
+//! combines several such pairs as the subflows of one connection. Neither end reads a clock: the driver
+//! delivers packets as they arrive, calls `on_timer` when `deadline` is reached, and drains `poll_transmit`
+//! after each such call.
 
 pub mod config;
 pub mod multipath;

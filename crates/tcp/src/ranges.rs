@@ -1,4 +1,4 @@
-//! Disjoint ranges of sequence numbers, sorted: what a receiver holds out of order, what a sender knows to be held.
+//! Sorted disjoint ranges of sequence numbers: out-of-order data at a receiver, SACKed data at a sender.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ impl Ranges {
         self.ranges.is_empty()
     }
 
-    /// How many numbers are in the set.
+    /// Count of numbers in the set.
     #[inline]
     pub(crate) fn total(&self) -> u64 {
         self.total
@@ -42,7 +42,7 @@ impl Ranges {
         self.ranges.iter().rev().copied()
     }
 
-    /// The range that holds `seq`.
+    /// The range that contains `seq`.
     pub(crate) fn find(&self, seq: u64) -> Option<(u64, u64)> {
         if let Some(&last) = self.ranges.back().filter(|r| r.0 <= seq) {
             return (seq < last.1).then_some(last);
@@ -100,7 +100,7 @@ impl Ranges {
         }
     }
 
-    /// Forgets everything below `seq`.
+    /// Removes everything below `seq`.
     #[inline]
     pub(crate) fn remove_below(&mut self, seq: u64) {
         while let Some(first) = self.ranges.front_mut() {
@@ -117,7 +117,7 @@ impl Ranges {
         }
     }
 
-    /// Takes the lowest range out if it begins at or below `seq`, and returns its end.
+    /// Removes the lowest range if it begins at or below `seq`, and returns its end.
     #[inline]
     pub(crate) fn pop_reached(&mut self, seq: u64) -> Option<u64> {
         let &(start, end) = self.ranges.front()?;

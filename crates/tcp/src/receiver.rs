@@ -1,41 +1,41 @@
-//! The receiving end of a reliable stream: reassembly, acknowledgements, SACK and DSACK blocks, ECN echo.
+//! Receiver of a reliable stream: reassembly, acknowledgements, SACK and DSACK blocks, ECN echo.
 //!
-//! * An acknowledgement leaves for every `ack_every` full segments or after `ack_delay`, and at once for data out of order,
-//!   data that fills a hole, duplicates and a FIN (RFC 5681 section 4.2). There is no quick start phase as in Linux: the
-//!   first packets are acknowledged by the same rule.
+//! * An acknowledgement leaves for every `ack_every` full segments or after `ack_delay`, and at once for data
+//!   out of order, data that fills a hole, duplicates and a FIN (RFC 5681 section 4.2). Unlike Linux, there
+//!   is no quick-ack phase at the start.
 //! * SACK blocks: the most recently changed first (RFC 2018 section 4); a duplicate is reported once, before all others
 //!   (RFC 2883).
 //! * The timestamp echoed is that of the earliest packet the acknowledgement covers, or of the packet that filled the hole
 //!   (RFC 7323 section 4.3).
-//! * The application reads at once. The window is the buffer less what waits out of order; its right edge never moves back
-//!   (RFC 9293 section 3.8.6).
-//! * Options and control messages of protocols that settle rates are a matter of the responder, if there is one.
-//! * The direction back carries no data: its FIN rides on the acknowledgement of the peer's FIN.
+//! * The application reads at once. The window is the buffer less the out-of-order data; its right edge never
+//!   moves back (RFC 9293 section 3.8.6).
+//! * The responder, if any, handles options and control messages of explicit-rate protocols.
+//! * The reverse direction carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Ecn, Flags, Kind, MAX_SACK_BLOCKS, Packet, timestamp};
 
 use crate::{ReceiverStats, TcpConfig, ranges::Ranges, rates::RateResponder};
 
-/// What a packet brought.
+/// Effect of an arriving packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Payload bytes that became deliverable in order.
     pub in_order: Bytes,
-    /// A data packet that brought something new.
+    /// The packet carries new data.
     pub distinct: bool,
-    /// A data packet that brought nothing new.
+    /// The packet carries data, none of it new.
     pub duplicate: bool,
 }
 
-/// No FIN seen yet.
+/// `fin` before a FIN arrives.
 const NO_FIN: u64 = u64::MAX;
 
-/// The receiving end.
+/// Receiver of a reliable stream.
 #[derive(Debug)]
 pub struct Receiver {
     next: u64,
-    /// Payload in order since the last acknowledgement.
+    /// In-order payload bytes since the last acknowledgement.
     unacked: u64,
     ack_deadline: Nanos,
     /// `ack_every` full segments.
@@ -46,7 +46,7 @@ pub struct Receiver {
     ts_echo_limit: u64,
     flow: u32,
     header: u16,
-    /// The way that the newest packet took, and its acknowledgement takes back.
+    /// Path of the newest packet; acknowledgements return on it.
     path: u8,
     open: bool,
     sack: bool,
@@ -61,10 +61,10 @@ pub struct Receiver {
     right_edge: u64,
     fin: u64,
     duplicate: Option<(u64, u64)>,
-    /// The stored ranges that changed last, newest first.
+    /// Stored ranges in order of their last change, newest first.
     recent: [(u64, u64); MAX_SACK_BLOCKS],
     recent_len: u8,
-    /// Takes part in settling the sender's rate, where the sender's scheme asks for it.
+    /// Receiver side of an explicit-rate protocol, if the sender's scheme uses one.
     responder: Option<Box<dyn RateResponder>>,
     pending_message: bool,
     stats: ReceiverStats,
@@ -78,7 +78,7 @@ impl Receiver {
             next: 0,
             unacked: 0,
             ack_deadline: Nanos::MAX,
-            // One segment or less: every packet, however small.
+            // With at most one segment, acknowledge every packet, however small.
             ack_bytes: if config.ack_every <= 1 {
                 1
             } else {
@@ -112,7 +112,7 @@ impl Receiver {
         }
     }
 
-    /// Gives it a responder that takes part in settling the sender's rate.
+    /// Attaches the receiver side of an explicit-rate protocol.
     pub fn attach(&mut self, responder: Box<dyn RateResponder>) {
         self.responder = Some(responder);
     }
@@ -127,13 +127,13 @@ impl Receiver {
         size_of::<Self>() + self.stored.memory() + self.responder.as_ref().map_or(0, |own| own.memory())
     }
 
-    /// When [`Receiver::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    /// Time of the next [`Receiver::on_timer`]; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
         self.ack_deadline
     }
 
-    /// Time has reached the deadline.
+    /// Sends a delayed acknowledgement whose deadline has passed.
     pub fn on_timer(&mut self, now: Nanos) {
         if now >= self.ack_deadline {
             self.ack_deadline = Nanos::MAX;
@@ -142,12 +142,12 @@ impl Receiver {
         }
     }
 
-    /// The next acknowledgement shall not wait.
+    /// Sends the next acknowledgement without delay.
     pub fn acknowledge_now(&mut self) {
         self.pending_ack = true;
     }
 
-    /// A packet from the sender.
+    /// Processes a packet from the sender.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {
         if packet.flags.has(Flags::REVERSE) {
@@ -191,19 +191,19 @@ impl Receiver {
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
     }
 
-    /// Decides what acknowledgements echo from now on.
+    /// Updates the ECN echo of the following acknowledgements.
     fn update_echo(&mut self, now: Nanos, packet: &Packet, marked: bool) {
         if packet.payload == 0 {
             return;
         }
         if self.ecn_precise {
-            // RFC 8257 section 3.2: what waits is acknowledged with the old state before the state changes.
+            // RFC 8257 section 3.2: acknowledge pending data with the old state before the state changes.
             if marked != self.echo && self.unacked > 0 {
                 self.early_ack = Some(self.acknowledgement(now));
             }
             self.echo = marked;
         } else {
-            // RFC 3168 section 6.1.3: the echo lasts until the sender says that it reduced its window.
+            // RFC 3168 section 6.1.3: echo until the sender sets CWR.
             self.echo = marked || (self.echo && !packet.flags.has(Flags::CWR));
         }
     }
@@ -221,7 +221,8 @@ impl Receiver {
         }
         let (start, end) = (packet.tcp().seq, packet.seq_end());
         if start == end {
-            // The end of a handshake needs no answer; a probe of the window, which repeats an old number, does.
+            // The last packet of a handshake needs no answer; a window probe, which repeats an old number,
+            // does.
             self.pending_ack |= start < self.next;
             return Arrival::default();
         }
@@ -231,7 +232,7 @@ impl Receiver {
         let had_holes = !self.stored.is_empty();
         let expected = self.next;
         let before = self.delivered();
-        // The FIN needs no room. What lies beyond the window is thrown away, not reported as received.
+        // The FIN needs no buffer. Data beyond the window is discarded and not reported as received.
         let fits = end - u64::from(packet.flags.has(Flags::FIN)) <= self.right_edge;
         let fresh = if end <= self.next || !fits {
             false
@@ -277,8 +278,8 @@ impl Receiver {
             self.open = true;
             self.next = 1;
             self.ts_echo_limit = 1;
-            let asks = packet.flags.has(Flags::ECE) && packet.flags.has(Flags::CWR);
-            self.ecn = self.ecn_wanted && asks;
+            let offered = packet.flags.has(Flags::ECE) && packet.flags.has(Flags::CWR);
+            self.ecn = self.ecn_wanted && offered;
         }
         if self.next == 1 {
             self.ts_recent = packet.tcp().ts_val;
@@ -288,11 +289,11 @@ impl Receiver {
         }
     }
 
-    /// Keeps data that came too early; whether any of it is new.
+    /// Stores out-of-order data; returns whether any of it is new.
     fn store(&mut self, start: u64, end: u64) -> bool {
         let before = self.stored.total();
         self.stored.insert(start, end, |_, _| {});
-        // RFC 2018 section 4: the block that holds this packet comes first, then the others in the order of their changes.
+        // RFC 2018 section 4: the block with this packet comes first, then the others in order of change.
         let block = self.stored.find(start).unwrap_or((start, end));
         let mut recent = [block; MAX_SACK_BLOCKS];
         let mut n = 1;
@@ -307,7 +308,7 @@ impl Receiver {
         self.stored.total() > before
     }
 
-    /// The next packet to send. To be called until `None` after every call that changes the receiver.
+    /// Next packet to send. Call until `None` after every call that changes the receiver.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         if self.early_ack.is_some() {
@@ -372,7 +373,8 @@ impl Receiver {
     fn push_blocks(&mut self, packet: &mut Packet) {
         if let Some((start, end)) = self.duplicate {
             packet.push_sack(start, end);
-            // RFC 2883 section 4.2: above the acknowledgement number, the block that holds the duplicate follows it.
+            // RFC 2883 section 4.2: above the acknowledgement number, the block containing the duplicate
+            // follows it.
             if start >= self.next {
                 self.store(start, end);
             }

@@ -1,7 +1,7 @@
-//! A queue in a power-of-two buffer whose items keep their number for life.
+//! A queue in a power-of-two buffer with stable item numbers.
 
-/// A growing ring. Items are numbered as they are pushed, modulo 2^32; a number stays valid until its item is popped,
-/// also when the buffer grows.
+/// A growing ring. Items are numbered modulo 2^32 as they are pushed. A number stays valid until its item is
+/// popped, even when the buffer grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
     slots: Vec<T>,
@@ -49,14 +49,14 @@ impl<T: Copy + Default> Ring<T> {
         id as usize & (self.slots.len().wrapping_sub(1))
     }
 
-    /// The item of that number, which must be in the ring.
+    /// The item with number `id`, which must be in the ring.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> &T {
         debug_assert!(id.wrapping_sub(self.first) < self.len, "item {id} is not in the ring");
         &self.slots[self.slot(id)]
     }
 
-    /// As [`Ring::get`], to change it.
+    /// Mutable [`Ring::get`].
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> &mut T {
         debug_assert!(id.wrapping_sub(self.first) < self.len, "item {id} is not in the ring");

@@ -1,29 +1,29 @@
-//! The sending end of a reliable stream.
+//! Sender of a reliable stream.
 //!
-//! Parts that hold state: `stream` (sequence numbers and the application), `window` (the scheme's driver and
-//! the window in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (packets outstanding),
+//! Stateful parts: `stream` (sequence numbers and the application), `window` (the scheme's driver and the
+//! cwnd in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (outstanding packets),
 //! `recovery` (with `rack`, `sack_loss`, `prr` and `undo`), `ecn`, `handshake`, `milestones`.
 //!
-//! Parts that act on them: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` acts
-//! when time is due, `transmit` selects the next packet, `subflow` serves connections of several subflows,
-//! `rates` carries the agent that settles the rate with the network, if there is one.
+//! Event handlers: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` handles
+//! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rates`
+//! connects the agent of an explicit-rate protocol.
 //!
-//! Deliberate differences from the texts:
-//! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one
-//!    never makes a timeout when the round-trip time hardly varies.
-//! 2. RACK's least round-trip time is that of the connection, not of the last minutes, and packets sent at
-//!    one instant are ordered as they left, not by sequence number.
-//! 3. FlightSize at congestion is what was outstanding when the news arrived, limited transmit not counted;
-//!    RecoverFS of proportional rate reduction counts it.
+//! Deliberate differences from the RFCs:
+//! 1. The clock granularity G of RFC 6298 is the maximum acknowledgement delay, so that a delayed
+//!    acknowledgement never causes a timeout when the round-trip time hardly varies.
+//! 2. RACK's minimum round-trip time covers the whole connection, not the last minutes. Packets sent at one
+//!    instant are ordered by departure, not by sequence number.
+//! 3. FlightSize at congestion is the data outstanding when the acknowledgement arrived, without limited
+//!    transmit; RecoverFS of proportional rate reduction includes it.
 //! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its
 //!    end.
-//! 5. A lost SYN does not shrink the initial window: the window is the scheme's. The SYN-ACK is repeated only
-//!    when a SYN arrives again, and the receiver's FIN is part of its acknowledgement of the sender's.
+//! 5. A lost SYN does not shrink the initial window, which the scheme owns. The SYN-ACK is repeated only when
+//!    another SYN arrives, and the receiver's FIN is part of its acknowledgement of the sender's.
 //! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
-//! 7. Without SACK each duplicate acknowledgement counts as one delivered segment, in the delivery rate, in
-//!    what schemes are told and in the flight at a timeout, as Linux emulates SACK; RFC 5681 would count it
-//!    as outstanding. Linux forgets the count at a timeout and takes the same data for delivered again when
-//!    it is acknowledged; here it counts once.
+//! 7. Without SACK each duplicate acknowledgement counts as one delivered segment (in the delivery rate, the
+//!    scheme's input and the flight at a timeout), as Linux emulates SACK; RFC 5681 would count it as
+//!    outstanding. Linux resets the count at a timeout and counts the same data again when it is
+//!    acknowledged; here it counts once.
 
 mod ack;
 mod ecn;
@@ -63,10 +63,10 @@ use stream::ByteStream;
 use timers::Timers;
 use window::Window;
 
-/// The result of an incoming packet.
+/// Result of processing a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckOutcome {
-    /// The round-trip time sample it gave.
+    /// Round-trip time sample, if any.
     pub rtt: Option<Nanos>,
     /// Bytes newly known to be delivered.
     pub acked: Bytes,
@@ -74,52 +74,52 @@ pub struct AckOutcome {
     pub lost: Bytes,
 }
 
-/// Where the connection stands.
+/// Connection state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before its start.
+    /// Before the start time.
     Waiting,
-    /// The SYN is out.
+    /// The SYN has been sent.
     SynSent,
     Established,
-    /// Everything, the FIN included, is acknowledged.
+    /// Everything, including the FIN, is acknowledged.
     Closed,
 }
 
-/// Things to send beside the normal course, as a set.
+/// Set of transmissions outside the normal packet selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pending(u8);
 
 impl Pending {
     const NONE: Self = Self(0);
     const SYN: Self = Self(1);
-    /// A bare acknowledgement that ends the handshake.
+    /// A bare acknowledgement that completes the handshake.
     const ACK: Self = Self(2);
-    /// The first lost packet, whatever the window says.
+    /// The first lost packet, regardless of the window.
     const RETRANSMISSION: Self = Self(4);
     const TAIL_PROBE: Self = Self(8);
     const WINDOW_PROBE: Self = Self(16);
-    /// A message to nodes of the network.
+    /// A control message to routers.
     const MESSAGE: Self = Self(32);
 
-    fn add(&mut self, what: Self) {
-        self.0 |= what.0;
+    fn add(&mut self, item: Self) {
+        self.0 |= item.0;
     }
 
-    fn take(&mut self, what: Self) -> bool {
-        let had = self.0 & what.0 != 0;
-        self.0 &= !what.0;
+    fn take(&mut self, item: Self) -> bool {
+        let had = self.0 & item.0 != 0;
+        self.0 &= !item.0;
         had
     }
 }
 
-/// The sending end.
+/// Sender of a reliable stream.
 #[derive(Debug)]
 pub struct Sender {
     state: State,
     pending: Pending,
     ecn: EcnState,
-    /// Which of its paths packets take.
+    /// Path number of outgoing packets.
     path: u8,
     flow: u32,
     stream: ByteStream,
@@ -133,7 +133,7 @@ pub struct Sender {
     config: TcpConfig,
     handshake: Handshake,
     milestones: Milestones,
-    /// Settles the rate with the network, where the scheme asks for it.
+    /// Agent of an explicit-rate protocol, if the scheme uses one.
     agent: Option<Box<dyn RateAgent>>,
 }
 
@@ -161,7 +161,7 @@ impl Sender {
         }
     }
 
-    /// A packet from the receiver.
+    /// Processes a packet from the receiver.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
         if !packet.flags.has(Flags::REVERSE) {
@@ -178,15 +178,15 @@ impl Sender {
         }
     }
 
-    /// When [`Sender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    /// Time of the next [`Sender::on_timer`]; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
         let timer = self.timers.deadline().min(self.stream.app.deadline()).min(self.agent_deadline());
         timer.min(self.pacing.deadline())
     }
 
-    /// The application stops writing: what it wrote is still delivered, then the connection is closed.
-    /// To be followed by [`Sender::poll_transmit`].
+    /// Stops the application: data already written is still delivered, then the connection closes. Call
+    /// [`Sender::poll_transmit`] afterwards.
     pub fn stop(&mut self, now: Nanos) {
         self.stream.on_time(now);
         self.stream.stop();
@@ -201,13 +201,13 @@ impl Sender {
         &self.stats
     }
 
-    /// Asks for the memory that an acknowledgement will touch behind this value itself.
+    /// Prefetches the heap memory that an acknowledgement will touch.
     #[inline]
     pub fn prefetch(&self) {
         self.board.prefetch();
     }
 
-    /// Bytes of memory held at most so far: buffers grow and do not shrink before the connection is over.
+    /// Peak bytes of memory: buffers grow and do not shrink until the connection closes.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.board.memory().max(self.milestones.released)
     }
@@ -217,13 +217,13 @@ impl Sender {
         self.window.driver.scheme()
     }
 
-    /// Data in flight: sent, and neither acknowledged nor lost.
+    /// Data in flight: sent, neither acknowledged nor lost.
     #[inline]
     pub fn inflight(&self) -> Bytes {
         self.board.inflight()
     }
 
-    /// The congestion window in force: the scheme's, or that of proportional rate reduction.
+    /// The cwnd in force: the scheme's, or that of proportional rate reduction.
     #[inline]
     pub fn window(&self) -> Bytes {
         Bytes::new(self.window.cwnd)
@@ -246,27 +246,27 @@ impl Sender {
         self.recovery.phase
     }
 
-    /// When the handshake was complete.
+    /// Completion time of the handshake.
     pub fn established_at(&self) -> Option<Nanos> {
         self.milestones.established_at
     }
 
-    /// When the first data packet left.
+    /// Departure time of the first data packet.
     pub fn first_data_at(&self) -> Option<Nanos> {
         self.milestones.first_data_at
     }
 
-    /// When all data of a finite application was acknowledged.
+    /// Time at which all data of a finite application was acknowledged.
     pub fn completed_at(&self) -> Option<Nanos> {
         self.milestones.completed_at
     }
 
-    /// The connection is over.
+    /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Counts everything that is kept incrementally again and compares. For tests: it takes time.
+    /// Recomputes all incrementally maintained counts and compares them. For tests: slow.
     ///
     /// # Panics
     /// If a count is wrong.
@@ -278,7 +278,7 @@ impl Sender {
         Bytes::new(u64::from(self.config.segment))
     }
 
-    /// Data outstanding less what duplicate acknowledgements without SACK show to have left the network.
+    /// Data outstanding less the segments that duplicate acknowledgements without SACK imply to be delivered.
     #[inline]
     fn in_network(&self) -> Bytes {
         self.board.inflight() - self.window.presumed_delivered()
@@ -292,7 +292,7 @@ impl Sender {
         }
     }
 
-    /// Marks samples as application-limited if nothing but want of data keeps the sender from sending.
+    /// Marks samples as application-limited if only lack of data keeps the sender from sending.
     #[inline]
     fn check_app_limited(&mut self) {
         if !self.stream.has_unsent()
@@ -310,7 +310,7 @@ impl Sender {
         self.pacing.clear();
         self.timers.stop();
         self.stream.stop();
-        // A run may see many more connections than are open at a time.
+        // Free the memory: a run may have many more connections in total than at a time.
         self.milestones.released = self.board.memory();
         self.board = Scoreboard::new(self.config.segment);
     }

@@ -1,4 +1,4 @@
-//! Whatever the network does, all bytes arrive once and in order, the books balance and time moves on.
+//! Random networks: all bytes arrive once and in order, counters are consistent, and time advances.
 
 mod common;
 
@@ -12,7 +12,7 @@ use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 
-/// How badly one direction behaves.
+/// Impairments of one direction.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     loss: f64,
@@ -30,7 +30,7 @@ fn weather() -> impl Strategy<Value = Weather> {
     })
 }
 
-/// Random delays, losses and copies, all drawn from one stream.
+/// Random delays, losses and duplicates from one random stream.
 fn storm(weather: Weather, random: Rc<RefCell<Random>>) -> Fate {
     Box::new(move |_, _| {
         let mut random = random.borrow_mut();
@@ -72,8 +72,9 @@ fn schemes() -> impl Strategy<Value = (&'static str, Vec<(&'static str, f64)>)> 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
+    /// A file over a random path with loss, delay and marks arrives once and in order.
     #[test]
-    fn everything_is_delivered_once_and_in_order(
+    fn file_over_random_path_arrives_once_in_order(
         config in configs(),
         (name, params) in schemes(),
         forward in weather(),
@@ -104,7 +105,8 @@ proptest! {
         prop_assert_eq!(pipe.receiver.stats().bytes_in_order, size);
         let stats = pipe.sender.stats();
         prop_assert_eq!(stats.bytes_sent - stats.bytes_retransmitted, size);
-        // Only probes, the packet a timeout repeats and, without SACK, the next hole leave whatever the window says.
+        // Only probes, the packet a timeout repeats and, without SACK, the next hole leave whatever the
+        // window says.
         let forced = stats.tlp_probes + stats.timeouts + if config.sack { 0 } else { stats.retransmits };
         prop_assert!(pipe.beyond_window <= forced, "{} beyond the window, {forced} allowed", pipe.beyond_window);
         prop_assert!(pipe.sender.completed_at().is_some());

@@ -27,7 +27,7 @@ fn sender(entry: &Entry, config: &TcpConfig) -> Sender {
     Sender::new(0, config.clone(), scheme, app, Nanos::ZERO)
 }
 
-/// A path that loses, delays and reorders by chance, the same for every scheme.
+/// A path with random loss, delay and reordering, equal for every scheme.
 fn rough(seed: u64) -> Fate {
     let mut random = Random::stream(seed, "path", 0);
     Box::new(move |packet, _| {
@@ -40,7 +40,7 @@ fn rough(seed: u64) -> Fate {
     })
 }
 
-/// Everything that left and arrived, and what the sender counted, over one transfer.
+/// All packets sent and received, and the sender's counters, of one transfer.
 fn transfer(entry: &Entry, config: &TcpConfig, seed: u64) -> String {
     let mut pipe = Pipe::new(sender(entry, config), config, rough(seed), common::delay(ms(20)));
     pipe.run_until(Nanos::from_secs(600));
@@ -59,7 +59,7 @@ fn copy_of_newreno_sends_what_the_registered_one_sends() {
     }
 }
 
-/// An external scheme answers for itself, and its copies go their own way.
+/// An external scheme states its own facts, and its copies are independent.
 #[test]
 fn external_scheme_states_its_facts_and_copies() {
     let config = TcpConfig::default();

@@ -1,4 +1,4 @@
-//! Connections of several subflows: whatever the paths do, the connection's data arrives once and in order.
+//! Multipath connections over paths with loss, reordering and outages.
 
 mod common;
 
@@ -12,15 +12,15 @@ use narrows_tcp::{ConnectionConfig, Receiver, Scheduler, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use proptest::prelude::*;
 
-/// What a path does to packets, in both directions.
+/// Properties of a path, in both directions.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     delay: Nanos,
     loss: f64,
     duplication: f64,
-    /// The share of packets that are late by up to 40 ms.
+    /// Share of packets with up to 40 ms of additional delay.
     late: f64,
-    /// Nothing gets through from then on, until `alive`, in either direction or the stated one.
+    /// Outage from `dies` to `alive`, in both directions or in `only`.
     dies: Nanos,
     alive: Nanos,
     only: Option<Direction>,
@@ -44,7 +44,7 @@ fn path(delay: u64) -> Path {
     }
 }
 
-/// A connection over stated paths, and what an observer of the network knows of its data.
+/// A connection over the given paths, with an observer of its data in the network.
 struct Talk {
     now: Nanos,
     source: MultipathSender,
@@ -55,16 +55,16 @@ struct Talk {
     random: Random,
     wire: BTreeMap<(Nanos, u64), Packet>,
     number: u64,
-    /// Which data a subflow's numbers stand for, as first seen.
+    /// Data mapping of each subflow sequence number, as first seen.
     meaning: BTreeMap<(u32, u64), (u64, u16)>,
-    /// Data that arrived, byte by byte, and how much of it is in one piece from the start.
+    /// Arrival of each data byte, and the length of the prefix without gaps.
     arrived: Vec<bool>,
     whole: usize,
     /// Data sent on each subflow.
     sent: Vec<BTreeSet<u64>>,
-    /// Data packets, in the order in which they left.
+    /// Subflows of the data packets, in order of departure.
     order: Vec<u32>,
-    /// The furthest that the receiver ever allowed.
+    /// Greatest right edge of the receive window so far.
     allowed: u64,
 }
 
@@ -135,7 +135,7 @@ impl Talk {
                 assert_eq!((subflow, len, fin), (packet.tcp().seq as u32, packet.payload, false));
                 assert_eq!(packet.header, 52 + 20);
                 let meaning = *self.meaning.entry((packet.flow, packet.tcp().seq)).or_insert((data, len));
-                assert_eq!(meaning, (data, len), "a repetition stands for the same data");
+                assert_eq!(meaning, (data, len), "a retransmission maps to the same data");
                 assert!(data + u64::from(len) <= self.allowed, "beyond the window");
                 let own = (packet.flow - 7) as usize;
                 self.sent[own].extend((data..data + u64::from(len)).step_by(100));
@@ -153,7 +153,7 @@ impl Talk {
         }
     }
 
-    /// Runs until everything is closed or `until`; whether it is closed.
+    /// Runs until all subflows are closed or `until`. Returns whether they are closed.
     fn run(&mut self, until: Nanos) -> bool {
         loop {
             self.transmit();
@@ -202,7 +202,7 @@ impl Talk {
         }
         let refused = self.sink.stats().refused_packets;
         let arrival = self.sink.on_packet(self.now, packet, &mut self.receivers[own]);
-        assert_eq!(self.sink.stats().refused_packets, refused, "the sender keeps to the window");
+        assert_eq!(self.sink.stats().refused_packets, refused, "the sender respects the window");
         if let Some(MptcpOption::Mapping { data, len, .. }) = MptcpOption::of(packet) {
             let (start, end) = (data as usize, data as usize + usize::from(len));
             self.arrived.resize(self.arrived.len().max(end), false);
@@ -212,7 +212,11 @@ impl Talk {
         while self.arrived.get(self.whole) == Some(&true) {
             self.whole += 1;
         }
-        assert_eq!(arrival.in_order.as_u64() as usize, self.whole - before, "in the order of the data, once");
+        assert_eq!(
+            arrival.in_order.as_u64() as usize,
+            self.whole - before,
+            "data is delivered in order and once"
+        );
         assert_eq!(self.sink.stats().bytes_in_order as usize, self.whole);
     }
 }
@@ -233,8 +237,9 @@ fn directions() -> impl Strategy<Value = Option<Direction>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
+    /// All data arrives once and in order over random paths with loss, duplication, reordering and outages.
     #[test]
-    fn all_data_arrives_once_and_in_order_whatever_the_paths_do(
+    fn data_over_lossy_paths_arrives_once_in_order(
         paths in paths(),
         round_robin: bool,
         sack: bool,
@@ -269,9 +274,11 @@ fn file(scheduler: Scheduler, segments: u64, paths: &[Path]) -> Talk {
     Talk::new(scheduler, &TcpConfig::default(), "newreno", size, paths, 1)
 }
 
+/// Round robin alternates between subflows; lowest RTT fills the fastest one first.
 #[test]
-fn round_robin_takes_subflows_in_turn_and_lowest_rtt_fills_the_fastest_first() {
-    // The first handshake is over at 20 ms, the second at 40 ms; by then acknowledgements of the first ten segments come.
+fn scheduler_alternates_or_fills_the_fastest_first() {
+    // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments
+    // arrive.
     let mut turns = file(Scheduler::RoundRobin, 200, &[path(10), path(10)]);
     turns.run(ms(400));
     let second = turns.order.iter().position(|&own| own == 1).expect("both are used");
@@ -279,17 +286,19 @@ fn round_robin_takes_subflows_in_turn_and_lowest_rtt_fills_the_fastest_first() {
     assert_eq!(pairs, [0, 1].repeat(8), "{:?}", turns.order);
     let mut fastest = file(Scheduler::LowestRtt, 2000, &[path(10), path(40)]);
     fastest.run(ms(400));
-    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the one before.
+    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the
+    // one before.
     let second = fastest.order.iter().position(|&own| own == 1).expect("both are used");
     assert!(fastest.order[..second].len() >= 10 + 20 + 40 + 80, "{:?}", fastest.order);
-    // Where the first path's window holds all there is to send, it is the only one.
+    // If the window of the first path holds all data, only that path is used.
     let mut small = file(Scheduler::LowestRtt, 60, &[path(10), path(40)]);
     small.run(ms(400));
     assert_eq!(small.order, [0; 60]);
 }
 
+/// Data in flight on a dead path is reinjected on the other path after two timeouts.
 #[test]
-fn what_a_dead_path_held_goes_over_the_other_after_two_timeouts() {
+fn data_of_dead_path_is_reinjected_after_two_timeouts() {
     for only in [None, Some(Direction::Data), Some(Direction::Acknowledgements)] {
         let mut paths = [path(10), path(10)];
         (paths[1].dies, paths[1].only) = (ms(75), only);
@@ -298,21 +307,23 @@ fn what_a_dead_path_held_goes_over_the_other_after_two_timeouts() {
         assert_eq!(talk.sink.stats().bytes_in_order, 4_000 * 1448);
         let stats = *talk.source.stats();
         assert_eq!(stats.given_up, 1, "{only:?}");
-        // No more is repeated than the dead path had been given. Where only its acknowledgements are lost, that has arrived,
-        // and the other path acknowledges it (DATA_ACK) before the second timeout.
+        // At most the data assigned to the dead path is reinjected. If only its ACKs are lost, the data has
+        // arrived, and the other path acknowledges it (DATA_ACK) before the second timeout.
         let held: u64 =
             talk.meaning.iter().filter(|(key, _)| key.0 == 8).map(|(_, value)| u64::from(value.1)).sum();
         println!("{only:?}: {} of {held} reinjected", stats.reinjected_bytes);
         let needed = only != Some(Direction::Acknowledgements);
         assert!((stats.reinjected_bytes > 0) == needed && stats.reinjected_bytes <= held);
-        // It is not closed: its FIN is never acknowledged, and the connection is over all the same.
+        // The dead subflow does not close, because its FIN is never acknowledged; the connection completes
+        // all the same.
         assert!(talk.senders[0].is_closed() && !talk.senders[1].is_closed());
         assert!(talk.source.completed_at().is_some());
     }
 }
 
+/// A path that was given up is used again after it delivers an ACK.
 #[test]
-fn a_path_that_was_given_up_is_used_again_once_it_answers() {
+fn path_given_up_is_used_again_after_an_ack() {
     let mut paths = [path(10), path(10)];
     (paths[1].dies, paths[1].alive) = (ms(75), ms(3_000));
     let mut talk = Talk::new(
@@ -332,8 +343,9 @@ fn a_path_that_was_given_up_is_used_again_once_it_answers() {
     assert!(after > before + 100, "{before} then {after}");
 }
 
+/// A full receive window triggers an opportunistic retransmission of its first data on the faster path.
 #[test]
-fn a_small_window_is_unblocked_by_repeating_its_edge_on_the_faster_path() {
+fn full_window_retransmits_its_edge_on_faster_path() {
     // Four segments of window; the second path takes 400 ms where the first takes 20.
     let tcp = TcpConfig { receive_window: Bytes::new(4 * 1448), ..TcpConfig::default() };
     let run = |paths: &[Path]| {
@@ -344,16 +356,19 @@ fn a_small_window_is_unblocked_by_repeating_its_edge_on_the_faster_path() {
     let (alone, ..) = run(&[path(10)]);
     let (both, stats, sink) = run(&[path(10), path(200)]);
     assert!(stats.opportunistic_bytes > 0 && sink.duplicate_bytes > 0);
-    // Without repetition each segment on the slow path stops everything for 400 ms: 4 segments per 400 ms at the worst,
-    // a twentieth of what the fast path alone delivers. With it, a round trip of the fast path for the repetition.
+    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments
+    // per 400 ms, a twentieth of the fast path alone. With it, the window is blocked for one round trip of
+    // the fast path.
     println!("alone {alone}, both {both}, {stats:?}");
     assert!(both > 0.4 * alone, "{both} against {alone}");
 }
 
+/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no
+/// longer does.
 #[test]
-fn a_slow_path_that_holds_up_the_window_gets_half_as_much_until_it_no_longer_does() {
-    // 45 segments of window over 20 ms and 400 ms there and back, without a bottleneck. In turns the slow path would get half
-    // of it; once it is limited it has a segment or two in each of its round trips.
+fn slow_path_blocking_the_window_is_penalised() {
+    // 45 segments of window over round-trip times of 20 ms and 400 ms, without a bottleneck. Round robin
+    // would give the slow path half of it; a penalised path sends a segment or two per round trip.
     let small = TcpConfig { receive_window: Bytes::new(45 * 1448), ..TcpConfig::default() };
     let paths = [path(10), path(200)];
     let mut talk = Talk::new(Scheduler::RoundRobin, &small, "newreno", AppConfig::Bulk, &paths, 1);
@@ -366,21 +381,23 @@ fn a_slow_path_that_holds_up_the_window_gets_half_as_much_until_it_no_longer_doe
     let round_trips = 20.0 / 0.44;
     assert!((round_trips - 1.0..=3.0 * round_trips).contains(&sent), "{sent} packets");
     assert!(halved > 0.0 && halved <= round_trips + 1.0, "{halved} penalties");
-    // The fast path's own window holds all that the receiver allows: by round-trip times the slow one gets nothing.
+    // The congestion window of the fast path covers the receive window, so lowest RTT leaves the slow path
+    // unused.
     let mut fastest = Talk::new(Scheduler::LowestRtt, &small, "newreno", AppConfig::Bulk, &paths, 1);
     fastest.run(Nanos::from_secs(5));
     let before = fastest.senders[1].stats().data_packets_sent;
     fastest.run(Nanos::from_secs(25));
     assert_eq!(fastest.senders[1].stats().data_packets_sent, before);
-    // A window of 64 MiB does not fill: nothing is held up, and nobody is limited.
+    // A window of 64 MiB does not fill, so no path is penalised.
     let file = AppConfig::File(Bytes::new(1_448_000));
     let mut wide = Talk::new(Scheduler::RoundRobin, &TcpConfig::default(), "newreno", file, &paths, 1);
     assert!(wide.run(Nanos::from_secs(60)));
     assert_eq!((wide.source.stats().penalties, wide.source.stats().opportunistic_bytes), (0, 0));
 }
 
+/// A packet without a mapping, or beyond the window, is dropped without an ACK.
 #[test]
-fn a_packet_without_a_mapping_or_beyond_the_window_is_not_even_acknowledged() {
+fn packet_unmapped_or_beyond_window_gets_no_ack() {
     let tcp = TcpConfig { receive_window: Bytes::new(3_000), ..TcpConfig::default() };
     let config = ConnectionConfig {
         scheduler: Scheduler::LowestRtt,
@@ -412,8 +429,9 @@ fn a_packet_without_a_mapping_or_beyond_the_window_is_not_even_acknowledged() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+    /// The multipath receiver accepts exactly the data inside its window.
     #[test]
-    fn the_receiving_half_takes_what_lies_in_its_window_and_nothing_else(
+    fn receiver_accepts_exactly_the_data_in_its_window(
         window in 1u64..60,
         packets in prop::collection::vec((0u64..300, 1u16..20, any::<bool>()), 1..200),
     ) {
@@ -428,7 +446,7 @@ proptest! {
         let mut held = [false; 5_000];
         let (mut next, mut refused, mut duplicate, mut seq) = (0, 0, 0, 1u64);
         for (at, len, near) in packets {
-            // Half of them near what is expected next, or nothing would ever fit.
+            // Half of the packets start near the next expected byte; otherwise hardly any would fit.
             let start = if near { (next as u64 + at / 8).saturating_sub(10) } else { at };
             let end = start + u64::from(len);
             let mut packet = Packet::new(0);
@@ -457,8 +475,9 @@ proptest! {
     }
 }
 
+/// A data acknowledgement of data that was never sent is ignored.
 #[test]
-fn a_data_acknowledgement_of_what_was_never_sent_is_not_believed() {
+fn data_ack_of_unsent_data_is_ignored() {
     let mut talk = file(Scheduler::LowestRtt, 100, &[path(10)]);
     talk.run(ms(25));
     let mut forged = Packet::new(7);
@@ -467,5 +486,5 @@ fn a_data_acknowledgement_of_what_was_never_sent_is_not_believed() {
     MptcpOption::DataAck { ack: 1 << 30 }.write(&mut forged);
     talk.source.on_packet(talk.now, &forged, &mut talk.senders);
     assert_eq!(talk.source.acknowledged(), Bytes::ZERO);
-    assert!(talk.run(Nanos::from_secs(5)), "it goes on as before");
+    assert!(talk.run(Nanos::from_secs(5)), "the transfer continues");
 }

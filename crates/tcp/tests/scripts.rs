@@ -15,10 +15,11 @@
 //!     200 stop                     the application stops writing
 //!     900 end                      nothing else happens until here
 //!
-//! Packets are numbered from 1, as is what an acknowledgement covers: `ack 3` acknowledges packets 1 to 3, `ack 0` none.
-//! Blocks follow: `ack 3 sack 7-9 5`, `dsack 2`. Further words: `ece cwr ce ect0 again window=BYTES echo=MS`. An
-//! acknowledgement that advances echoes the time at which the first packet it newly covers left last (RFC 7323 section
-//! 4.3), any other repeats the echo before it, unless `echo` says otherwise.
+//! Packets are numbered from 1, as is what an acknowledgement covers: `ack 3` acknowledges packets 1 to 3,
+//! `ack 0` none. Blocks follow: `ack 3 sack 7-9 5`, `dsack 2`. Further words: `ece cwr ce ect0 again
+//! window=BYTES echo=MS`. An acknowledgement that advances echoes the time at which the first packet it newly
+//! covers left last (RFC 7323 section 4.3), any other repeats the echo before it, unless `echo` says
+//! otherwise.
 
 mod common;
 
@@ -66,7 +67,7 @@ impl End {
     }
 }
 
-/// A script that is being run.
+/// A running script.
 struct Run {
     config: TcpConfig,
     app: AppConfig,
@@ -74,12 +75,12 @@ struct Run {
     kind: String,
     show: Vec<String>,
     now: Nanos,
-    /// What was sent, as text, and what the script says.
+    /// Packets sent and packets expected, as text.
     sent: Vec<String>,
     expected: Vec<String>,
-    /// When each packet left last, for timestamp echoes; 0 is the SYN.
+    /// Last departure time of each packet, for timestamp echoes; 0 is the SYN.
     left: Vec<Nanos>,
-    /// The acknowledgement before, and its echo.
+    /// Previous acknowledgement and its echo.
     acknowledged: (u64, Nanos),
     failures: Vec<String>,
 }
@@ -203,7 +204,7 @@ impl Run {
         }
     }
 
-    /// A packet in the words of a script.
+    /// Describes a packet in the notation of scripts.
     fn describe(&self, packet: &Packet) -> String {
         let segment = self.segment();
         let up_to = |seq: u64| seq.saturating_sub(1) / segment;
@@ -261,7 +262,7 @@ impl Run {
         text
     }
 
-    /// The packet that a script's words mean.
+    /// Parses a packet from the notation of scripts.
     fn packet(&mut self, words: &[&str]) -> Packet {
         let segment = self.segment();
         let mut packet = Packet::new(0);
@@ -399,7 +400,7 @@ impl Run {
         }
     }
 
-    /// What differs between the packets sent and those the script states; empty if nothing does.
+    /// Differences between packets sent and expected; empty if there are none.
     fn differences(&self) -> String {
         let mut text = String::new();
         if self.sent != self.expected {
@@ -430,8 +431,9 @@ fn run(script: &str) -> String {
     run.differences()
 }
 
+/// The endpoints reproduce every script packet by packet.
 #[test]
-fn every_script_is_followed_to_the_packet() {
+fn scripts_match_packet_by_packet() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "script"));
@@ -449,21 +451,24 @@ fn every_script_is_followed_to_the_packet() {
 
 const HANDSHAKE: &str = "app file 2\nsender fixed\n0 > syn\n100 < syn-ack\n100 > data 1-2\n100 > fin 3\n";
 
+/// A packet that the script does not expect is reported.
 #[test]
-fn a_packet_too_many_is_reported() {
+fn script_with_extra_packet_reports_it() {
     assert_eq!(run(HANDSHAKE), "");
     let report = run(&HANDSHAKE.replace("100 > fin 3\n", ""));
     assert!(report.contains("!!  -                                          100 > fin 3"), "{report}");
 }
 
+/// A packet at the wrong time is reported.
 #[test]
-fn a_packet_at_the_wrong_time_is_reported() {
+fn script_with_wrong_time_reports_the_packet() {
     let report = run(&HANDSHAKE.replace("100 > data 1-2", "100.001 > data 1-2"));
     assert!(report.contains("!!    100.001 > data 1"), "{report}");
 }
 
+/// A missing packet and a wrong state are reported.
 #[test]
-fn a_missing_packet_and_a_wrong_state_are_reported() {
+fn script_reports_missing_packet_and_wrong_state() {
     let report = run(&format!("{HANDSHAKE}100 > data 3\n100 ? inflight=3"));
     assert!(report.contains("100 > data 3"), "{report}");
     assert!(report.contains("line 8, at 100: inflight is 2, not 3"), "{report}");

@@ -1,4 +1,4 @@
-//! A sender and a receiver with a pipe between them.
+//! A TCP sender and receiver over a simulated path.
 
 mod common;
 
@@ -14,11 +14,12 @@ fn file(segments: u64) -> AppConfig {
     AppConfig::File(Bytes::new(segments * SEGMENT))
 }
 
+/// A file arrives completely in the round trips that slow start needs.
 #[test]
-fn a_file_arrives_whole_in_the_rounds_that_slow_start_needs() {
-    // Delay 50 ms each way, initial window 10, appropriate byte counting, one acknowledgement per two packets: 10 packets
-    // in the first round trip after the handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The FIN
-    // follows the last packet at once, so no acknowledgement is delayed.
+fn file_completes_in_the_rounds_of_slow_start() {
+    // Delay 50 ms each way, initial window 10, appropriate byte counting, one acknowledgement per two
+    // packets: 10 packets in the first round trip after the handshake, 20 in the second, 40 in the third, the
+    // last 30 in the fourth. The FIN follows the last packet at once, so no acknowledgement is delayed.
     let config = TcpConfig::default();
     let mut pipe =
         Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
@@ -35,9 +36,11 @@ fn a_file_arrives_whole_in_the_rounds_that_slow_start_needs() {
     assert_eq!(pipe.sender.srtt(), ms(100));
 }
 
+/// A lost packet is retransmitted one round trip later, with and without SACK and RACK.
 #[test]
-fn a_lost_packet_is_repaired_one_round_trip_later_in_every_mode() {
-    // Packet 3 of the first ten is lost. Packets 4 and 5 or 4 to 6 tell of it at 200 ms, when the second window is due.
+fn lost_packet_is_retransmitted_after_one_round_trip() {
+    // Packet 3 of the first ten is lost. Packets 4 and 5, or 4 to 6, reveal the loss at 200 ms, at the start
+    // of the second window.
     for (sack, rack) in [(true, true), (true, false), (false, false)] {
         let config = TcpConfig { sack, rack, tlp: rack, ..TcpConfig::default() };
         let forward = dropping(ms(50), SEGMENT, &[3]);
@@ -56,10 +59,12 @@ fn a_lost_packet_is_repaired_one_round_trip_later_in_every_mode() {
     }
 }
 
+/// Every byte counts as delivered once, even if duplicate ACKs are the only evidence of its delivery.
 #[test]
-fn every_byte_counts_as_delivered_once_also_where_duplicates_are_all_that_tells_of_it() {
-    // Every third of 120 packets in flight is lost. Without SACK one hole is repaired per round trip until the timeout,
-    // which sends again what the duplicates had reported; much of it arrives a second time and makes more duplicates.
+fn delivered_bytes_without_sack_are_counted_once() {
+    // Every third of 120 packets in flight is lost. Without SACK one hole is repaired per round trip until
+    // the timeout. The timeout retransmits data that duplicate ACKs had already reported; much of it arrives
+    // twice and triggers more duplicate ACKs.
     for (sack, scheme) in [(true, "newreno"), (false, "newreno"), (false, "cubic"), (false, "bbr")] {
         let config = TcpConfig { sack, rack: sack, tlp: sack, initial_window: 120, ..TcpConfig::default() };
         let forward = Box::new(move |packet: &Packet, _| {
@@ -71,14 +76,15 @@ fn every_byte_counts_as_delivered_once_also_where_duplicates_are_all_that_tells_
         pipe.run_until(Nanos::from_secs(60));
         assert!(pipe.sender.is_closed() && (sack || pipe.sender.stats().timeouts > 0));
         assert_eq!(pipe.delivered, 400 * SEGMENT);
-        // The duplicate that a FIN behind a hole makes looks like any other: less than a segment too much.
+        // A FIN behind a hole triggers a duplicate ACK like any other: less than a segment too much.
         let counted = pipe.acked - 400 * SEGMENT;
         assert!(counted == 0 || (!sack && counted < SEGMENT), "{scheme}, sack {sack}: {counted} B too much");
     }
 }
 
+/// The pacing rate spaces every packet.
 #[test]
-fn a_pacing_rate_spaces_every_packet() {
+fn pacing_rate_spaces_every_packet() {
     // 1448 B at 11.584 Mbit/s take exactly 1 ms.
     let config = TcpConfig::default();
     let params = [("window", 1000.0), ("rate", 11.584)];
@@ -92,10 +98,11 @@ fn a_pacing_rate_spaces_every_packet() {
     assert_eq!(pipe.sender.stats().paced_waits, 299);
 }
 
+/// A tail loss is probed after two round trips.
 #[test]
-fn a_tail_loss_is_probed_after_two_round_trips() {
-    // The last packet of the second window, 30, is lost and the FIN with everything after it does not exist: an endless
-    // stream stopped at 30 packets. srtt is 100 ms, so the probe leaves 200 ms after the last transmission.
+fn tail_loss_is_probed_after_two_round_trips() {
+    // The last packet of the second window, 30, is lost, and no FIN follows: the source pauses after 30
+    // packets. srtt is 100 ms, so the probe leaves 200 ms after the last transmission.
     let config = TcpConfig::default();
     let forward = dropping(ms(50), SEGMENT, &[30]);
     let app = AppConfig::Cbr { rate: narrows_cc::Rate::ZERO, write: Bytes::new(30 * SEGMENT) };
@@ -108,9 +115,10 @@ fn a_tail_loss_is_probed_after_two_round_trips() {
     assert_eq!((stats.tlp_probes, stats.retransmits, stats.timeouts), (1, 1, 0));
 }
 
+/// Retransmissions are paced like new data.
 #[test]
-fn retransmissions_are_paced_too() {
-    // 1 ms per packet as above; 3, 40 and 41 are lost. Nothing leaves closer than 1 ms to what left before it.
+fn pacing_rate_spaces_retransmissions() {
+    // 1 ms per packet as above; 3, 40 and 41 are lost. No two packets leave within less than 1 ms.
     let config = TcpConfig::default();
     let params = [("window", 1000.0), ("rate", 11.584)];
     let forward = dropping(ms(50), SEGMENT, &[3, 40, 41]);
@@ -119,12 +127,13 @@ fn retransmissions_are_paced_too() {
     assert_eq!((pipe.delivered, pipe.sender.stats().retransmits), (300 * SEGMENT, 3));
     let left: Vec<Nanos> = pipe.log.iter().filter(|(_, p)| p.payload > 0).map(|&(at, _)| at).collect();
     assert_eq!(left.len(), 303);
-    // The lost packets are known in time, so nothing ever waits for anything but the pacer: 303 packets in 302 ms.
+    // Losses are detected in time, so packets wait only for the pacer: 303 packets in 302 ms.
     assert!(left.windows(2).all(|pair| pair[1] == pair[0] + ms(1)), "{left:?}");
 }
 
+/// Idle time gives no pacing credit beyond the burst that the scheme requests.
 #[test]
-fn silence_gives_no_credit_beyond_the_burst_the_scheme_asks_for() {
+fn pacing_after_idle_allows_one_burst() {
     let config = TcpConfig { max_burst: Bytes::new(3 * SEGMENT), ..TcpConfig::default() };
     let params = [("window", 1000.0), ("rate", 11.584)];
     let app = AppConfig::Cbr {
@@ -133,15 +142,16 @@ fn silence_gives_no_credit_beyond_the_burst_the_scheme_asks_for() {
     };
     let mut pipe = Pipe::new(sender("fixed", &params, &config, app), &config, delay(ms(50)), delay(ms(50)));
     pipe.run_until(ms(1500));
-    // `fixed` asks for bursts of one segment, and the smaller of the two wishes holds.
+    // `fixed` requests bursts of one segment, and the smaller of the two limits holds.
     let second: Vec<Nanos> = (11..=20).flat_map(|n| pipe.sent_at(n, SEGMENT)).collect();
     assert_eq!(second, (0..10).map(|i| ms(1000 + i)).collect::<Vec<_>>());
 }
 
+/// The receive window bounds inflight.
 #[test]
-fn the_receive_window_bounds_what_is_out() {
-    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200 segments take
-    // the handshake and ten round trips.
+fn receive_window_bounds_inflight() {
+    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200
+    // segments take the handshake and ten round trips.
     let config = TcpConfig { receive_window: Bytes::new(20 * SEGMENT), ack_every: 1, ..TcpConfig::default() };
     let fixed = sender("fixed", &[("window", 1000.0)], &config, file(200));
     let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
@@ -149,8 +159,9 @@ fn the_receive_window_bounds_what_is_out() {
     assert_eq!(pipe.sender.completed_at(), Some(ms(100 + 10 * 100)));
 }
 
+/// A stopped source delivers the data that it has sent, then closes.
 #[test]
-fn a_stopped_source_delivers_what_it_sent_and_closes() {
+fn stopped_source_delivers_sent_data_and_closes() {
     let config = TcpConfig::default();
     let fixed = sender("fixed", &[("window", 10.0)], &config, AppConfig::Bulk);
     let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
@@ -163,10 +174,11 @@ fn a_stopped_source_delivers_what_it_sent_and_closes() {
     assert_eq!(pipe.sender.completed_at(), None);
 }
 
+/// After a long idle period sending resumes with the initial window.
 #[test]
-fn after_a_long_silence_sending_resumes_from_the_initial_window() {
-    // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data, longer than
-    // the timeout, the next 40 packets begin with 10.
+fn sending_after_long_idle_starts_at_initial_window() {
+    // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data,
+    // longer than the timeout, the next 40 packets begin with 10.
     let config = TcpConfig::default();
     let app = AppConfig::OnOff { on: ms(250), off: ms(2000), random: false };
     let mut pipe = Pipe::new(sender("newreno", &[], &config, app), &config, delay(ms(50)), delay(ms(50)));
@@ -178,9 +190,11 @@ fn after_a_long_silence_sending_resumes_from_the_initial_window() {
     assert_eq!(burst, 10);
 }
 
+/// An ECN mark reduces the window once, without a loss.
 #[test]
-fn marks_reduce_the_window_without_a_loss() {
-    // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows, nothing is lost.
+fn ecn_mark_reduces_the_window_without_loss() {
+    // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows,
+    // nothing is lost.
     let config = TcpConfig { ecn: true, ..TcpConfig::default() };
     let mut pipe =
         Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
@@ -196,10 +210,12 @@ fn marks_reduce_the_window_without_a_loss() {
     assert_eq!((pipe.delivered, pipe.receiver.stats().ce_packets), (100 * SEGMENT, 1));
 }
 
+/// Precise ECN feedback reports every mark although ACKs are delayed.
 #[test]
-fn precise_feedback_tells_of_every_mark_although_acknowledgements_are_delayed() {
-    // Packets 3, 4 and 8 of the first ten are marked. The first acknowledgement (packets 1 and 2) begins a round trip; it ends
-    // with that of packets 11 and 12. Between lie ten packets, three of them marked; 7 and 8 are acknowledged one by one.
+fn precise_ecn_with_delayed_acks_reports_every_mark() {
+    // Packets 3, 4 and 8 of the first ten are marked. The first acknowledgement (packets 1 and 2) begins a
+    // round trip; it ends with that of packets 11 and 12. Between lie ten packets, three of them marked; 7
+    // and 8 are acknowledged one by one.
     let config = TcpConfig { ecn: true, ecn_precise: true, ..TcpConfig::default() };
     let sender = sender("dctcp", &[("gain", 1.0)], &config, file(100));
     let mut pipe = Pipe::new(sender, &config, delay(ms(50)), delay(ms(50)));
@@ -218,9 +234,10 @@ fn precise_feedback_tells_of_every_mark_although_acknowledgements_are_delayed() 
     assert_eq!((alpha, pipe.receiver.stats().ce_packets), (Some(0.3), 3));
 }
 
+/// An idle connection takes less than 4 KiB.
 #[test]
-fn an_idle_connection_is_small() {
-    // Both ends and their packet records after a short transfer, the scheme included; heap: at most 16 records of 88 B.
+fn idle_connection_takes_less_than_4_kib() {
+    // Both endpoints with the scheme, and packet records after a short transfer: at most 16 records of 88 B.
     let bytes = size_of::<narrows_tcp::Sender>() + size_of::<narrows_tcp::Receiver>();
     assert!(bytes + 16 * 88 < 4096, "{bytes} B");
 }

@@ -1,8 +1,9 @@
-//! The trace: samples and packet events, streamed to disk as Arrow record batches.
+//! Traces: samples and packet events, streamed to disk as Arrow record batches.
 //!
-//! Two tables in long form, so that a new internal of a scheme never changes a schema. `samples.arrow`: `time_s`, `kind`
-//! ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`: `time_s`, `event`, `link`, `flow`,
-//! `seq`, `bytes`, `retransmission`. Times are written in seconds from whole nanoseconds, so they repeat to the bit.
+//! Two tables in long form, so that new telemetry of a scheme never changes a schema. `samples.arrow`:
+//! `time_s`, `kind` ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`:
+//! `time_s`, `event`, `link`, `flow`, `seq`, `bytes`, `retransmission`. Times are seconds converted from
+//! whole nanoseconds, so they repeat to the bit.
 
 use std::fmt;
 use std::fs::File;
@@ -37,7 +38,7 @@ fn open(directory: &Path, name: &str, fields: Vec<Field>) -> io::Result<(Stream,
     Ok((StreamWriter::try_new(file, &schema).map_err(to_io)?, schema))
 }
 
-/// A table that is written batch by batch: its file, and its columns with their types and whether they may lack a value.
+/// A table written batch by batch: file, columns, their types and nullability.
 macro_rules! table {
     ($Table:ident in $file:literal { $($column:ident: $Builder:ident $Type:ident $nullable:literal $name:literal,)+ }) => {
         struct $Table {
@@ -64,7 +65,7 @@ macro_rules! table {
                 self.stream.write(&batch).map_err(to_io)
             }
 
-            /// Writes what is left and ends the file.
+            /// Writes the remaining rows and closes the file.
             fn finish(mut self) -> io::Result<()> {
                 self.flush()?;
                 self.stream.finish().map_err(to_io)
@@ -96,7 +97,7 @@ table! {
     }
 }
 
-/// Writes what the plan of a run asks for. The first error of writing is kept until the end.
+/// Writes the traces configured in a run's plan. Stores the first write error until the end.
 #[derive(Default)]
 pub struct Recorder {
     sampler: Sampler,
@@ -122,15 +123,15 @@ impl Recorder {
         Ok(Self { samples, packets, ..Self::default() })
     }
 
-    /// Whether nothing more can be written: the run may as well end.
+    /// Whether a write has failed: the run may then end early.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Writes the rest and ends the files.
+    /// Writes the remaining rows and closes the files.
     ///
     /// # Errors
-    /// If anything could not be written.
+    /// The first write error.
     pub fn finish(self) -> io::Result<()> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -152,7 +153,7 @@ impl Observer for Recorder {
         table.event.append_value(event.name());
         table.link.append_option(link);
         table.flow.append_value(packet.flow);
-        // A stream's acknowledgements have no number of their own.
+        // A stream's acknowledgements have no sequence number of their own.
         let (seq, ack) = packet.numbers();
         let acknowledges = event == PacketEvent::Ack && seq == 0;
         table.seq.append_value(if acknowledges { ack } else { seq });

@@ -1,4 +1,4 @@
-//! Traces repeat to the byte, and recording changes nothing.
+//! Traces repeat to the byte, and recording does not change the run.
 
 mod texts;
 

@@ -81,7 +81,7 @@ fn every_router_reading_is_a_series_of_its_link() {
     }
 }
 
-/// Readings are in the unit at the end of their name.
+/// Readings have the unit in their name.
 #[test]
 fn readings_have_the_unit_of_their_name() {
     // The rate of two flows that share 100 Mbit/s, and their RTT: 40 ms and a queue of a few packets of 0.12
@@ -97,7 +97,7 @@ fn readings_have_the_unit_of_their_name() {
     assert_within("the last rate", readings["rate_mbit_s"].as_f64().unwrap(), 50.0, 0.05);
 }
 
-/// BRF's state is a text series with the states of its figure.
+/// BRF's state is a text series with the states of the paper's figure.
 #[test]
 fn brf_state_is_a_text_series() {
     let (result, series) = traced("states-brf", "brf", "");
@@ -130,7 +130,7 @@ fn class_backlogs_sum_to_queue() {
     assert!(a.iter().all(|(_, value, _)| *value == Some(0.0)));
 }
 
-/// DCCP packets have sequence numbers of their own, ACKs included, and stay in order on this path. Results
+/// DCCP packets, including ACKs, have their own sequence numbers and stay in order on this path. Results
 /// count the connection's events, and its peak memory outlives its close.
 #[test]
 fn dccp_events_are_counted_and_traced() {

@@ -18,7 +18,7 @@ def run(names: Sequence[str], repeats: int, report: Callable[[str], None]) -> li
     Args:
         names: The cases; none selects all.
         repeats: Runs of each case.
-        report: Prints progress.
+        report: Prints a line of progress.
 
     Raises:
         UsageError: There is no such case.

@@ -64,7 +64,7 @@ def run(names: Sequence[str], repeats: int, report: Callable[[str], None]) -> li
     Args:
         names: The schemes; none selects those made for datagrams.
         repeats: Rounds.
-        report: Prints progress.
+        report: Prints a line of progress.
 
     Raises:
         UsageError: There is no such scheme.
@@ -85,7 +85,7 @@ def run(names: Sequence[str], repeats: int, report: Callable[[str], None]) -> li
 
 @contextlib.contextmanager
 def one_core() -> Iterator[int | None]:
-    """Pin this thread and its children to one core; yields its number, or `None` on systems without affinity."""
+    """Pin this thread and its children to one core. Yield its number, or `None` on systems without affinity."""
     if not hasattr(os, "sched_setaffinity"):
         yield None
         return

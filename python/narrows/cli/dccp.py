@@ -46,7 +46,7 @@ def send(
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="Select what a full queue of --rate or --video drops: drop-oldest (default) or drop-newest.",
+            help="Set the drop rule of a full queue of --rate or --video: drop-oldest (default) or drop-newest.",
         ),
     ] = None,
     duration: Duration = None,

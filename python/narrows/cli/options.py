@@ -101,7 +101,7 @@ class Options:
             scenario: The scenario.
             scheme: Replaces the scheme of all flows.
             ray: The address of a Ray cluster.
-            learn: The file from which router algorithms load what they learned, and to which they save it.
+            learn: The file of the router algorithms' learned state: loaded before the run, saved after it.
         """
         self._check(ray, learn)
         if learn is not None:
@@ -181,7 +181,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 _TIME = re.compile(r"off|-?\d+(\.\d+)?\s*[a-zµ]*")
-"""Matches texts meant as a time, valid or not, but no file and no scheme."""
+"""Matches times, valid or not, but neither files nor schemes."""
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 
 def print_table(table: Any, width: int | None = None) -> None:
-    """Print to standard output. If that is no terminal, the width is 80 columns or `width`."""
+    """Print to standard output, 80 columns or `width` wide unless it is a terminal."""
     from rich.console import Console
 
     Console(highlight=False, width=None if sys.stdout.isatty() else width).print(table)

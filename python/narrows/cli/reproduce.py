@@ -32,6 +32,7 @@ def reproduce(
 ) -> None:
     """Run published experiments and judge their claims."""
     from narrows import reproduce as work
+    from narrows import reproduced
     from narrows.papers import find, load_all
 
     if quick and full:
@@ -39,15 +40,17 @@ def reproduce(
     check_writable(out)
     chosen = load_all(find(papers), paper, figures or ())
     listener = Terminal(print_status, sys.stderr.isatty(), None)
-    mode: work.Mode = "quick" if quick else "full" if full else "default"
+    mode: reproduced.Mode = "quick" if quick else "full" if full else "default"
     try:
-        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener, tell=print_status)
+        done = work.reproduce(
+            chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener, print_status=print_status
+        )
     finally:
         listener.close()
     print_status(f"the report is {out / 'index.html'}")
     if as_json:
-        for row, outcome in work.rows(done):
-            print(json.dumps(work.data(row, outcome), ensure_ascii=False))
+        for row, outcome in reproduced.rows(done):
+            print(json.dumps(reproduced.data(row, outcome), ensure_ascii=False))
         return
-    print_table(work.table(done))
-    print_table(work.sentence(done, mode))
+    print_table(reproduced.table(done))
+    print_table(reproduced.sentence(done, mode))

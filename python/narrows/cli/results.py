@@ -24,7 +24,8 @@ def plot(
     x: Annotated[str | None, typer.Option(metavar="KEY", help="Select the x axis.")] = None,
     y: Annotated[str | None, typer.Option(metavar="COLUMN", help="Select the y axis.")] = None,
     series: Annotated[
-        str | None, typer.Option(metavar="COLUMN,...", help="Select what separates lines, or the panels over time.")
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="Select the columns that separate lines, or the panels over time."),
     ] = None,
     run: Annotated[int | None, typer.Option(metavar="N", min=0, help="Select the run of a plot over time.")] = None,
     logx: Annotated[bool, typer.Option("--logx", help="Use a logarithmic x axis.")] = False,

@@ -24,7 +24,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Load what router algorithms learned before, if the file exists, and save it after the run.",
+            help="Load the learned state of router algorithms, if the file exists, and save it after the run.",
             rich_help_panel=RUNS,
         ),
     ] = None,
@@ -111,5 +111,5 @@ def sweep(
     *,
     options: Options,
 ) -> None:
-    """Run a scenario at every point of a grid: the file's, and that of --set key=value,value."""
+    """Run every point of a grid, defined by the file and by --set key=value,value."""
     options.execute(load(Path(file)), scheme=scheme, ray=ray)

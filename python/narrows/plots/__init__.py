@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -18,13 +18,11 @@ from matplotlib.lines import Line2D
 from narrows import provenance
 from narrows.errors import UsageError
 from narrows.files import write_atomic
+from narrows.frames import ResultFrames
 from narrows.plots.charts import against_loss, bar, chart, line, share
 from narrows.plots.delay import throughput_against_delay
 from narrows.plots.style import RC, image
 from narrows.plots.time import over_time
-
-if TYPE_CHECKING:
-    from narrows.results import Results
 
 __all__ = ["KINDS", "default_kind", "image", "plot", "save"]
 
@@ -39,7 +37,7 @@ KINDS: Mapping[str, Callable[..., Figure]] = {
 """The function of each kind of figure."""
 
 
-def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
+def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figure:
     """Draw a figure.
 
     Args:
@@ -71,7 +69,7 @@ def _options(function: Callable[..., Figure]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def default_kind(results: Results) -> str:
+def default_kind(results: ResultFrames) -> str:
     """Return the kind of figure that suits the results."""
     if results.traced:
         return "time"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,20 +14,18 @@ from matplotlib.figure import Figure
 
 from narrows import provenance
 from narrows.errors import UsageError
+from narrows.frames import ResultFrames, query
 from narrows.plots.style import SPELLED, UNITS, Drawing, series_name, series_style
 from narrows.quantities import axis
 from narrows.stats import interval
 
-if TYPE_CHECKING:
-    from narrows.results import Results
-
 MANY = 40
-"""With more places than this, an axis is linear by default and its curves have no markers."""
+"""With more values of x than this, an axis is linear by default and its curves have no markers."""
 HATCHES = ("//", "..", "xx", "--")
 
 
 def share(
-    results: Results, *, x: str = "network.buffer", by: str | Sequence[str] | None = None, **options: Any
+    results: ResultFrames, *, x: str = "network.buffer", by: str | Sequence[str] | None = None, **options: Any
 ) -> Figure:
     """Draw each scheme's share of the total goodput, against the buffer or another swept key.
 
@@ -53,12 +51,14 @@ def share(
     return chart(rows, results, x=x, y="share_percent", series=columns, **options)
 
 
-def against_loss(results: Results, *, x: str = "network.loss", y: str = "goodput_mbit_s", **options: Any) -> Figure:
+def against_loss(
+    results: ResultFrames, *, x: str = "network.loss", y: str = "goodput_mbit_s", **options: Any
+) -> Figure:
     """Draw goodput against random loss. Options as for `chart`."""
     return chart(results.flows, results, x=x, y=y, **options)
 
 
-def line(results: Results, *, table: str = "flows", sql: str | None = None, **options: Any) -> Figure:
+def line(results: ResultFrames, *, table: str = "flows", sql: str | None = None, **options: Any) -> Figure:
     """Draw a column against a swept key, a line per series.
 
     Args:
@@ -71,20 +71,18 @@ def line(results: Results, *, table: str = "flows", sql: str | None = None, **op
     return chart(rows, results, **options)
 
 
-def bar(results: Results, *, table: str = "flows", sql: str | None = None, **options: Any) -> Figure:
+def bar(results: ResultFrames, *, table: str = "flows", sql: str | None = None, **options: Any) -> Figure:
     """Draw a column against a swept key as bars. Options as for `line`."""
     rows, options = _select(results, table, sql, options)
     return chart(rows, results, bars=True, **options)
 
 
 def _select(
-    results: Results, table: str, sql: str | None, options: dict[str, Any]
+    results: ResultFrames, table: str, sql: str | None, options: dict[str, Any]
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Return the rows to draw, and the options with defaults that suit those rows."""
     frames = results.frames()
     if sql is not None:
-        from narrows.papers import query
-
         rows = query(results, sql)
         named: dict[str, Any] = {key: key for key in ("x", "y", "series", "panel", "row") if key in rows.columns}
         return rows, {"series": None, "xlabel": "", "ylabel": "", **named, **options}
@@ -142,7 +140,7 @@ _Means = tuple[list[str], list[float], list[float]]
 
 def chart(
     rows: pl.DataFrame,
-    results: Results,
+    results: ResultFrames,
     *,
     x: str | None = None,
     y: str = "goodput_mbit_s",
@@ -315,7 +313,7 @@ _Rank = Callable[[Any], tuple[int, list[Any]]]
 """A sort key for the values on an axis or in a legend."""
 
 
-def _ranks(results: Results) -> _Rank:
+def _ranks(results: ResultFrames) -> _Rank:
     """Return a sort key: scenario order first, then numbers by size, then text."""
     order: dict[str, int] = {}
     for name in [*results.keys, "spec", "scheme", "label"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,13 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
 from narrows import provenance
+from narrows.frames import ResultFrames
 from narrows.plots.style import Drawing, series_name, series_style
 
-if TYPE_CHECKING:
-    from narrows.results import Results
 
-
-def throughput_against_delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None = None) -> Figure:
+def throughput_against_delay(
+    results: ResultFrames, *, by: Sequence[str] = ("spec",), title: str | None = None
+) -> Figure:
     """Draw throughput against queueing delay; the best place is at the top right.
 
     A point is the mean over flows and seeds. With three or more of them, an ellipse shows one standard deviation.

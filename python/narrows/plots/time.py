@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,11 +16,8 @@ from matplotlib.ticker import MaxNLocator
 
 from narrows import provenance
 from narrows.errors import UsageError
+from narrows.frames import ResultFrames, spec
 from narrows.plots.style import LINES, SPELLED, UNITS, Drawing, scheme_colour
-from narrows.results import spec
-
-if TYPE_CHECKING:
-    from narrows.results import Results
 
 PANELS: Mapping[str, tuple[str, str, float]] = {
     "cwnd_bytes": ("cwnd", "kB", 1e-3),
@@ -47,7 +44,7 @@ SHORT_VISIT = 0.02
 
 
 def over_time(
-    results: Results, *, series: Sequence[str] = DEFAULT_PANELS, run: int = 0, title: str | None = None
+    results: ResultFrames, *, series: Sequence[str] = DEFAULT_PANELS, run: int = 0, title: str | None = None
 ) -> Figure:
     """Draw series of one run over time: cwnd, rates, RTT, queue, goodput, readings of router algorithms.
 

@@ -6,6 +6,7 @@ use super::policer::PolicerSample;
 use super::policy::Policy;
 use super::settings::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
+use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, Feedback, IdleRestart, Info, Lost, Nanos, Phase,
     Rate, RateSample, ReceiverFeedback, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry,
@@ -20,15 +21,7 @@ pub struct BbrCore<P> {
 }
 
 impl<P: Policy> BbrCore<P> {
-    /// The state.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// The variant's own state.
-    pub fn policy(&self) -> &P {
-        &self.policy
-    }
+    common_core!();
 
     /// The one place where the state changes.
     fn transition(&mut self, to: State) {
@@ -147,38 +140,17 @@ impl<P: Policy> BbrCore<P> {
         let probing = matches!(self.model.state, State::ProbeRtt { .. });
         let allowed = !self.model.settings.probe_rtt_duration.is_zero() && !self.model.idle_restart;
         if expired && allowed && !probing {
-            self.transition(State::ProbeRtt { until: None, round_done: false });
+            self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
             // Saved in the new state, as Linux does: an older, larger window is kept.
             self.model.save_window();
             self.model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
-        if let State::ProbeRtt { until, round_done } = self.model.state {
-            self.continue_probe_rtt(ack, until, round_done);
+        if let State::ProbeRtt(clock) = self.model.state {
+            let window = self.policy.probe_rtt_window(&self.model);
+            self.continue_probe_rtt(ack, clock, window);
         }
         if !ack.acked.is_zero() {
             self.model.idle_restart = false;
-        }
-    }
-
-    fn continue_probe_rtt(&mut self, ack: &Ack, until: Option<Nanos>, mut round_done: bool) {
-        let model = &mut self.model;
-        if let Some((_, until)) = &mut model.probe_rtt_limited {
-            *until = ack.delivered + ack.inflight;
-        }
-        let Some(end) = until else {
-            if ack.inflight <= self.policy.probe_rtt_window(model) {
-                model.round.restart(ack.delivered);
-                let until = Some(ack.now + model.settings.probe_rtt_duration);
-                self.transition(State::ProbeRtt { until, round_done: false });
-            }
-            return;
-        };
-        if model.round_start && !round_done {
-            round_done = true;
-            self.transition(State::ProbeRtt { until, round_done });
-        }
-        if round_done {
-            self.leave_probe_rtt(ack.now, end);
         }
     }
 
@@ -191,7 +163,7 @@ impl<P: Policy> BbrCore<P> {
         if let Some((_, at)) = &mut model.min_rtt {
             *at = now;
         }
-        model.cwnd = model.cwnd.max(model.prior_cwnd);
+        model.restore_window();
         if model.full_bw_reached {
             self.enter_probe_bw();
         } else {
@@ -203,10 +175,7 @@ impl<P: Policy> BbrCore<P> {
     #[inline]
     fn set_pacing_rate(&mut self, srtt: Option<Nanos>, gain: f64) {
         let model = &mut self.model;
-        if let Some(srtt) = srtt
-            && !model.seen_srtt
-        {
-            model.seen_srtt = true;
+        if let Some(srtt) = model.first_srtt(srtt) {
             model.start_pacing(srtt);
         }
         let bw = self.policy.bandwidth(model.bw(), model);
@@ -294,8 +263,7 @@ impl Model {
     /// The sample tells nothing of the bandwidth: the application, or ProbeRTT, kept the sender from sending.
     #[inline]
     pub fn is_limited(&self, sample: &RateSample) -> bool {
-        let probe_rtt_limited = |(from, until)| (from..=until).contains(&sample.prior_delivered);
-        sample.app_limited || self.probe_rtt_limited.is_some_and(probe_rtt_limited)
+        sample.app_limited || self.is_probe_rtt_limited(sample.prior_delivered)
     }
 
     #[inline]
@@ -339,13 +307,9 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     fn on_ack(&mut self, ack: &Ack) {
         let model = &mut self.model;
-        model.inflight = ack.inflight;
-        model.delivered = ack.delivered;
+        model.flow.on_ack(ack);
         if !ack.acked.is_zero() || model.delivered_at.is_zero() {
             model.delivered_at = ack.now;
-        }
-        if ack.rtt.is_some() {
-            model.latest_rtt = ack.rtt;
         }
         let app_limited = self.update_bandwidth(ack).unwrap_or(false);
         self.update_aggregation(ack);
@@ -379,10 +343,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         if model.phase != Phase::Recovery {
             model.save_window();
         }
-        model.cwnd = event.inflight + model.settings.mss;
-        model.inflight = event.inflight;
-        model.phase = Phase::Loss;
-        model.only_marked = false;
+        model.flow.collapse(event, model.settings.mss);
         model.full_bw = Rate::ZERO;
         // To the policer estimator a timeout is a loss at the end of a round.
         model.round_start = true;
@@ -408,7 +369,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         match model.state {
             // The pipe is empty: the bandwidth fills it, more would only queue.
             State::ProbeBw { .. } => self.set_pacing_rate(None, 1.0),
-            State::ProbeRtt { until: Some(end), .. } => self.leave_probe_rtt(event.now, end),
+            State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}
         }
     }

@@ -28,7 +28,7 @@
 //!         recovery: RecoveryStyle::Own,
 //!         // A parameter replaces BBR v1's of the same name; here the aggregation term is off by default.
 //!         params: bbr_params![
-//!             Param::number("gentle_gain", 1.1, (1.0, 2.0), "", "pacing gain while probing"),
+//!             Param::ratio("gentle_gain", 1.1, (1.0, 2.0), "pacing gain while probing"),
 //!             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
 //!         ],
 //!     };
@@ -53,6 +53,7 @@ mod settings;
 mod state;
 
 pub use self::core::BbrCore;
+pub use crate::bbr_common::ProbeRtt;
 pub use aggregation::{Aggregation, Epoch};
 pub use fill::BufferFill;
 pub use model::Model;

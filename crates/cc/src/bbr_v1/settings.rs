@@ -12,16 +12,15 @@ pub(super) const MIN_WINDOW_SEGMENTS: u64 = 4;
 
 /// The parameters of BBR v1. A variant's list is made of these by [`bbr_params!`](crate::bbr_params).
 pub const PARAMS: &[Param] = &[
-    Param::number(
+    Param::ratio(
         "high_gain",
         2.885,
         (1.0, 10.0),
-        "",
         "pacing and window gain of Startup; Drain paces at its inverse",
     ),
-    Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of ProbeBW"),
-    Param::number("probe_up", 1.25, (1.0, 4.0), "", "pacing gain of the probing phase"),
-    Param::number("probe_down", 0.75, (0.1, 1.0), "", "pacing gain of the draining phase"),
+    Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "window gain of ProbeBW"),
+    Param::ratio("probe_up", 1.25, (1.0, 4.0), "pacing gain of the probing phase"),
+    Param::ratio("probe_down", 0.75, (0.1, 1.0), "pacing gain of the draining phase"),
     Param::count("bw_window", 10.0, (1.0, 1e6), "round", "length of the bandwidth filter"),
     Param::number(
         "min_rtt_window",

@@ -1,6 +1,7 @@
 //! The states of BBR and the edges between them.
 
 use crate::Nanos;
+use crate::bbr_common::ProbeRtt;
 
 /// Phases in a gain cycle of ProbeBW.
 pub const CYCLE_PHASES: u8 = 8;
@@ -24,12 +25,7 @@ pub enum State {
         since: Nanos,
     },
     /// Emptying the pipe to see the propagation delay.
-    ProbeRtt {
-        /// When it has lasted long enough; `None` until inflight has fallen.
-        until: Option<Nanos>,
-        /// A round trip has passed with inflight at its floor.
-        round_done: bool,
-    },
+    ProbeRtt(ProbeRtt),
 }
 
 impl State {
@@ -57,16 +53,11 @@ impl State {
             (Self::ProbeBw { phase, .. }, Self::ProbeBw { phase: next, .. }) => {
                 next == (phase + 1) % CYCLE_PHASES || (next != PHASE_DOWN && next < CYCLE_PHASES)
             }
-            (Self::Startup | Self::Drain | Self::ProbeBw { .. }, Self::ProbeRtt { until: None, .. }) => true,
-            (Self::ProbeRtt { .. }, Self::Startup) => true,
-            // Within ProbeRTT the clock is set once, then the round ends.
-            (Self::ProbeRtt { until: None, .. }, Self::ProbeRtt { until: Some(_), round_done: false }) => {
-                true
+            (Self::Startup | Self::Drain | Self::ProbeBw { .. }, Self::ProbeRtt(clock)) => {
+                clock.until.is_none()
             }
-            (
-                Self::ProbeRtt { until: Some(_), round_done: false },
-                Self::ProbeRtt { until: Some(_), round_done },
-            ) => round_done,
+            (Self::ProbeRtt { .. }, Self::Startup) => true,
+            (Self::ProbeRtt(clock), Self::ProbeRtt(next)) => clock.may_become(next),
             _ => false,
         }
     }

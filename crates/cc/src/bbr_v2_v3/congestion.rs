@@ -1,21 +1,21 @@
 //! Answers to loss and marks, and their undoing (sections 5.5.10 and 5.5.11 of the draft).
 
-use super::core::{BbrCore, Sample};
+use super::core::BbrCore;
 use super::model::{NO_BOUND, NO_RATE_BOUND, Saved};
 use super::policy::Policy;
 use super::state::{State, Undo};
-use crate::{Ack, Bytes, Lost, Nanos, Phase, Rate};
+use crate::{Ack, Bytes, Lost, Nanos, Phase, Rate, RateSample};
 
 impl<P: Policy> BbrCore<P> {
     /// UpdateLatestDeliverySignals.
     #[inline]
-    pub(super) fn update_latest(&mut self, ack: &Ack, sample: &Sample) {
+    pub(super) fn update_latest(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;
         model.loss_round_start = false;
         if model.loss_round_at.take() == Some(ack.now) {
             model.loss_round_delivered = ack.delivered;
         }
-        if !sample.valid {
+        if ack.rate.is_none() {
             return;
         }
         model.bw_latest = model.bw_latest.max(sample.rate);
@@ -28,7 +28,7 @@ impl<P: Policy> BbrCore<P> {
 
     /// AdvanceLatestDeliverySignals.
     #[inline]
-    pub(super) fn advance_latest(&mut self, sample: &Sample) {
+    pub(super) fn advance_latest(&mut self, sample: &RateSample) {
         let model = &mut self.model;
         if model.loss_round_start {
             model.bw_latest = sample.rate;
@@ -39,19 +39,19 @@ impl<P: Policy> BbrCore<P> {
 
     /// UpdateCongestionSignals: the bandwidth filter, and once per loss round the short-term bounds.
     #[inline]
-    pub(super) fn update_congestion(&mut self, ack: &Ack, sample: &Sample) {
+    pub(super) fn update_congestion(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;
         model.round_start = false;
         if model.round_at.take() == Some(ack.now) {
             model.round.restart(ack.delivered);
         }
-        if sample.valid {
+        if ack.rate.is_some() {
             if model.round.on_ack(sample.prior_delivered, ack.delivered) {
                 model.round_start = true;
                 model.rounds_since_probe = model.rounds_since_probe.saturating_add(1);
             }
             // A sender short of data tells only how fast it wrote, unless that beats the estimate.
-            if !sample.limited || sample.rate >= model.max_bw.get() {
+            if !sample.app_limited || sample.rate >= model.max_bw.get() {
                 model.max_bw.update(sample.rate);
             }
         }

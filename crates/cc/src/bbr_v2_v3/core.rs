@@ -4,9 +4,10 @@ use super::model::Model;
 use super::policy::{Generation, Policy};
 use super::settings::Settings;
 use super::state::{State, Undo};
+use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
-    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    RateSample, RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// BBR v3 or v2, as the rules `P` have it.
@@ -16,49 +17,32 @@ pub struct BbrCore<P> {
     pub(super) policy: P,
 }
 
-/// The rate sample of an acknowledgement; all zero without one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sample {
-    pub(super) valid: bool,
-    pub(super) rate: Rate,
-    pub(super) delivered: Bytes,
-    pub(super) prior_delivered: Bytes,
-    pub(super) tx_in_flight: Bytes,
-    pub(super) lost: Bytes,
-    /// The sender was short of data, or in ProbeRTT.
-    pub(super) limited: bool,
-}
+/// The rate sample of an acknowledgement without one.
+const NO_SAMPLE: RateSample = RateSample {
+    rate: Rate::ZERO,
+    delivered: Bytes::ZERO,
+    interval: Nanos::ZERO,
+    prior_delivered: Bytes::ZERO,
+    tx_in_flight: Bytes::ZERO,
+    lost: Bytes::ZERO,
+    app_limited: false,
+};
 
-impl Sample {
+impl Model {
+    /// The rate sample of an acknowledgement; all zero without one. ProbeRTT limits the sender as the application does.
     #[inline]
-    fn of(ack: &Ack, model: &Model) -> Self {
-        match &ack.rate {
-            Some(sample) => Self {
-                valid: true,
-                rate: sample.rate,
-                delivered: sample.delivered,
-                prior_delivered: sample.prior_delivered,
-                tx_in_flight: sample.tx_in_flight,
-                lost: sample.lost,
-                limited: sample.app_limited || model.is_probe_rtt_limited(sample.prior_delivered),
-            },
-            None => Self::default(),
-        }
+    fn sample(&self, ack: &Ack) -> RateSample {
+        ack.rate.map_or(NO_SAMPLE, |sample| RateSample {
+            app_limited: sample.app_limited || self.is_probe_rtt_limited(sample.prior_delivered),
+            ..sample
+        })
     }
 }
 
 impl<P: Policy> BbrCore<P> {
     pub(super) const V2: bool = matches!(P::GENERATION, Generation::V2);
 
-    /// The state.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// The variant's own state.
-    pub fn policy(&self) -> &P {
-        &self.policy
-    }
+    common_core!();
 
     /// The one place where the state changes.
     pub(super) fn transition(&mut self, to: State) {
@@ -116,13 +100,9 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     fn on_ack(&mut self, ack: &Ack) {
         let model = &mut self.model;
-        model.inflight = ack.inflight;
-        model.delivered = ack.delivered;
+        model.flow.on_ack(ack);
         model.cwnd_full = ack.cwnd_full;
-        if ack.rtt.is_some() {
-            model.latest_rtt = ack.rtt;
-        }
-        let sample = Sample::of(ack, model);
+        let sample = model.sample(ack);
         self.update_latest(ack, &sample);
         self.update_congestion(ack, &sample);
         self.update_aggregation(ack);
@@ -140,10 +120,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
         let model = &mut self.model;
         model.bw = model.max_bw.get().min(model.bw_short).min(model.bw_long);
-        if let Some(srtt) = ack.srtt
-            && !model.seen_srtt
-        {
-            model.seen_srtt = true;
+        if let Some(srtt) = model.first_srtt(ack.srtt) {
             model.start_pacing(srtt);
         }
         let gain = self.policy.pacing_gain(&self.model);
@@ -184,10 +161,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
                 model.inflight_short = model.inflight_short.min(model.prior_cwnd);
             }
         }
-        model.cwnd = event.inflight + model.settings.mss;
-        model.inflight = event.inflight;
-        model.phase = Phase::Loss;
-        model.only_marked = false;
+        model.flow.collapse(event, model.settings.mss);
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLoss) {

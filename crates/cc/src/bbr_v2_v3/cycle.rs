@@ -1,10 +1,10 @@
 //! The states of ProbeBW (section 5.3.3 of the draft).
 
-use super::core::{BbrCore, Sample};
+use super::core::BbrCore;
 use super::model::{Model, NO_BOUND};
 use super::policy::Policy;
 use super::state::{AckPhase, State};
-use crate::{Ack, Bytes, Nanos, Phase};
+use crate::{Ack, Bytes, Nanos, Phase, RateSample};
 
 /// The steps by which `inflight_long` grows double up to so many times.
 const MOST_UP_ROUNDS: u32 = 30;
@@ -18,7 +18,7 @@ impl<P: Policy> BbrCore<P> {
         model.pick_probe_wait();
         model.cycle_at = now;
         model.ack_phase = AckPhase::Stopping;
-        model.round.restart(model.delivered);
+        model.restart_round();
         self.transition(State::Down);
     }
 
@@ -39,16 +39,16 @@ impl<P: Policy> BbrCore<P> {
         model.probe_precautionary = false;
         model.ok_probe_sample = false;
         model.ack_phase = AckPhase::Refilling;
-        model.round.restart(model.delivered);
+        model.restart_round();
         self.transition(State::Refill);
     }
 
     /// StartProbeBW_UP.
-    fn start_up(&mut self, now: Nanos, sample: &Sample) {
+    fn start_up(&mut self, now: Nanos, sample: &RateSample) {
         let model = &mut self.model;
         model.probe_samples = true;
         model.ack_phase = AckPhase::Starting;
-        model.round.restart(model.delivered);
+        model.restart_round();
         if Self::V2 {
             model.cycle_at = now;
         } else {
@@ -60,7 +60,7 @@ impl<P: Policy> BbrCore<P> {
 
     /// UpdateProbeBWCyclePhase.
     #[inline]
-    pub(super) fn update_cycle(&mut self, ack: &Ack, sample: &Sample) {
+    pub(super) fn update_cycle(&mut self, ack: &Ack, sample: &RateSample) {
         if !self.model.full_bw_reached || self.adapt_long_term(ack, sample) {
             return;
         }
@@ -99,12 +99,12 @@ impl<P: Policy> BbrCore<P> {
     /// AdaptLongTermModel: follows the acknowledgements of a probe, and raises `inflight_long` where that is safe. Returns
     /// whether the state changed.
     #[inline]
-    fn adapt_long_term(&mut self, ack: &Ack, sample: &Sample) -> bool {
+    fn adapt_long_term(&mut self, ack: &Ack, sample: &RateSample) -> bool {
         let model = &self.model;
         if model.marks.high && model.probe_samples {
             // A round in which most deliveries were marked shows, like a flight that lost too much, that a probe was too high.
             let state = model.state;
-            self.handle_too_high(ack.now, sample.tx_in_flight, sample.limited);
+            self.handle_too_high(ack.now, sample.tx_in_flight, sample.app_limited);
             if self.model.state != state {
                 return false;
             }
@@ -117,7 +117,7 @@ impl<P: Policy> BbrCore<P> {
                     model.probe_samples = false;
                     model.ack_phase = AckPhase::Init;
                     if model.state.in_probe_bw() {
-                        if !sample.limited {
+                        if !sample.app_limited {
                             model.max_bw.advance();
                         }
                         if model.probe_precautionary && !model.probe_too_high {
@@ -133,7 +133,7 @@ impl<P: Policy> BbrCore<P> {
         let model = &mut self.model;
         if model.is_too_high(sample.lost, sample.tx_in_flight) {
             if Self::V2 && model.probe_samples {
-                self.handle_too_high(ack.now, sample.tx_in_flight, sample.limited);
+                self.handle_too_high(ack.now, sample.tx_in_flight, sample.app_limited);
             }
             return false;
         }
@@ -158,8 +158,8 @@ impl Model {
     /// PickProbeWait.
     fn pick_probe_wait(&mut self) {
         let settings = &self.settings;
-        self.rounds_since_probe = self.random.below(settings.probe_rounds_random + 1);
-        self.probe_wait = settings.probe_wait + settings.probe_wait_random.mul_f64(self.random.unit());
+        self.rounds_since_probe = self.flow.random.below(settings.probe_rounds_random + 1);
+        self.probe_wait = settings.probe_wait + settings.probe_wait_random.mul_f64(self.flow.random.unit());
     }
 
     /// RaiseInflightLongtermSlope: 1, 2, 4 … segments per round.
@@ -199,7 +199,7 @@ impl Model {
 
     /// IsTimeToGoDown.
     #[inline]
-    fn is_time_to_go_down(&mut self, ack: &Ack, sample: &Sample, v2: bool) -> bool {
+    fn is_time_to_go_down(&mut self, ack: &Ack, sample: &RateSample, v2: bool) -> bool {
         let inflight = if v2 { ack.inflight_before } else { self.inflight };
         if self.settings.precaution && self.probe_too_high && inflight >= self.inflight_long {
             self.probe_precautionary = true;

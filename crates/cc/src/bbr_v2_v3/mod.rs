@@ -26,7 +26,7 @@
 //!         summary: "BBR v3 with a smaller drain",
 //!         provenance: Provenance::Tool,
 //!         recovery: RecoveryStyle::Own,
-//!         params: merged_params![PARAMS; Param::number("share", 0.5, (0.0, 1.0), "", "share of the drain")],
+//!         params: merged_params![PARAMS; Param::ratio("share", 0.5, (0.0, 1.0), "share of the drain")],
 //!     };
 //!     const GENERATION: Generation = Generation::V3;
 //!
@@ -54,6 +54,7 @@ mod startup;
 mod state;
 
 pub use self::core::BbrCore;
+pub use crate::bbr_common::ProbeRtt;
 pub use ecn::Marks;
 pub use max_bw::MaxBw;
 pub use model::Model;

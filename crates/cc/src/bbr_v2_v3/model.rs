@@ -5,8 +5,9 @@ use super::max_bw::MaxBw;
 use super::settings::{QUANTUM_BYTES, QUANTUM_SEGMENTS, QUANTUM_TIME, Settings};
 use super::signals::{FullBw, LossCount};
 use super::state::{AckPhase, State, Undo};
+use crate::bbr_common::{FlowState, common_model};
 use crate::bbr_v1::Epoch;
-use crate::{Bytes, Nanos, Phase, Random, Rate, RoundCounter, WindowedMax};
+use crate::{Bytes, Nanos, Random, Rate, WindowedMax};
 
 /// A bound that is not set: the draft's infinity.
 pub(super) const NO_RATE_BOUND: Rate = Rate::MAX;
@@ -24,12 +25,10 @@ pub(super) struct Saved {
 /// The state of a flow of BBR v3 or v2. A policy reads it; only [`BbrCore`](super::BbrCore) changes it.
 #[derive(Clone, Debug)]
 pub struct Model {
+    pub(super) flow: FlowState,
     pub(super) settings: Settings,
-    pub(super) random: Random,
     pub(super) state: State,
     pub(super) ack_phase: AckPhase,
-    pub(super) round: RoundCounter,
-    pub(super) round_start: bool,
 
     // Rates.
     pub(super) max_bw: MaxBw,
@@ -40,7 +39,6 @@ pub struct Model {
     pub(super) bw: Rate,
     pub(super) bw_latest: Rate,
     pub(super) full_bw: FullBw,
-    pub(super) full_bw_reached: bool,
 
     // Volumes.
     pub(super) inflight_long: Bytes,
@@ -50,11 +48,8 @@ pub struct Model {
     pub(super) extra_acked: WindowedMax<Bytes>,
 
     // Round-trip times with when they were measured: the least of 10 s, and the least of 5 s.
-    pub(super) min_rtt: Option<(Nanos, Nanos)>,
     pub(super) probe_rtt_min: Option<(Nanos, Nanos)>,
     pub(super) probe_rtt_expired: bool,
-    pub(super) latest_rtt: Option<Nanos>,
-    pub(super) seen_srtt: bool,
 
     // The cycle.
     pub(super) cycle_at: Nanos,
@@ -77,9 +72,6 @@ pub struct Model {
     pub(super) loss_in_cycle: bool,
     pub(super) losses: LossCount,
     pub(super) marks: Marks,
-    /// The transport's phase, but that an answer to marks is none.
-    pub(super) phase: Phase,
-    pub(super) only_marked: bool,
     pub(super) undo_state: Option<Undo>,
     pub(super) saved: Saved,
     /// State was saved for the losses that are being repaired.
@@ -89,52 +81,38 @@ pub struct Model {
     pub(super) loss_round_at: Option<Nanos>,
     pub(super) round_at: Option<Nanos>,
 
-    // The connection.
-    pub(super) delivered: Bytes,
-    pub(super) inflight: Bytes,
     pub(super) cwnd_full: bool,
-    /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets sent in between
-    /// count as application-limited.
-    pub(super) probe_rtt_limited: Option<(Bytes, Bytes)>,
-    pub(super) idle_restart: bool,
 
     // Controls.
-    pub(super) cwnd: Bytes,
-    pub(super) prior_cwnd: Bytes,
     pub(super) max_inflight: Bytes,
-    pub(super) pacing_rate: Rate,
     pub(super) quantum: Bytes,
 }
+
+common_model!(Model, Settings, State);
 
 impl Model {
     pub(super) fn new(settings: Settings, random: Random) -> Self {
         let cwnd = settings.initial_window;
         let saved = Saved { bw_short: Rate::ZERO, inflight_short: Bytes::ZERO, inflight_long: Bytes::ZERO };
         Self {
+            flow: FlowState::new(cwnd, random),
             quantum: settings.mss,
             settings,
-            random,
             state: State::Startup,
             ack_phase: AckPhase::Init,
-            round: RoundCounter::default(),
-            round_start: false,
             max_bw: MaxBw::default(),
             bw_short: NO_RATE_BOUND,
             bw_long: NO_RATE_BOUND,
             bw: Rate::ZERO,
             bw_latest: Rate::ZERO,
             full_bw: FullBw::default(),
-            full_bw_reached: false,
             inflight_long: NO_BOUND,
             inflight_short: NO_BOUND,
             inflight_latest: Bytes::ZERO,
             epoch: Epoch::default(),
             extra_acked: WindowedMax::new(0, Bytes::ZERO),
-            min_rtt: None,
             probe_rtt_min: None,
             probe_rtt_expired: false,
-            latest_rtt: None,
-            seen_srtt: false,
             cycle_at: Nanos::ZERO,
             probe_wait: Nanos::ZERO,
             rounds_since_probe: 0,
@@ -152,49 +130,20 @@ impl Model {
             loss_in_cycle: false,
             losses: LossCount::default(),
             marks: Marks::default(),
-            phase: Phase::Open,
-            only_marked: false,
             undo_state: None,
             saved,
             has_saved: false,
             loss_round_at: None,
             round_at: None,
-            delivered: Bytes::ZERO,
-            inflight: Bytes::ZERO,
             cwnd_full: false,
-            probe_rtt_limited: None,
-            idle_restart: false,
-            cwnd,
-            prior_cwnd: Bytes::ZERO,
             max_inflight: cwnd,
-            pacing_rate: Rate::ZERO,
         }
     }
 
-    /// Parameter values.
-    #[inline]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-    /// The state.
-    #[inline]
-    pub fn state(&self) -> State {
-        self.state
-    }
     /// What the acknowledgements that arrive have to do with a probe.
     #[inline]
     pub fn ack_phase(&self) -> AckPhase {
         self.ack_phase
-    }
-    /// Round trips since the start, by this flow's own count.
-    #[inline]
-    pub fn round(&self) -> u64 {
-        self.round.count()
-    }
-    /// The current acknowledgement begins a round trip.
-    #[inline]
-    pub fn round_start(&self) -> bool {
-        self.round_start
     }
     /// The greatest delivery rate of this and the previous cycle.
     #[inline]
@@ -225,41 +174,6 @@ impl Model {
     #[inline]
     pub fn full_bw(&self) -> FullBw {
         self.full_bw
-    }
-    /// Startup has once found the bandwidth.
-    #[inline]
-    pub fn full_bw_reached(&self) -> bool {
-        self.full_bw_reached
-    }
-    /// The propagation delay as far as known.
-    #[inline]
-    pub fn min_rtt(&self) -> Option<Nanos> {
-        self.min_rtt.map(|(rtt, _)| rtt)
-    }
-    /// The newest round-trip sample.
-    #[inline]
-    pub fn latest_rtt(&self) -> Option<Nanos> {
-        self.latest_rtt
-    }
-    /// Data in flight after the last acknowledgement.
-    #[inline]
-    pub fn inflight(&self) -> Bytes {
-        self.inflight
-    }
-    /// All bytes ever delivered.
-    #[inline]
-    pub fn delivered(&self) -> Bytes {
-        self.delivered
-    }
-    /// The congestion window.
-    #[inline]
-    pub fn cwnd(&self) -> Bytes {
-        self.cwnd
-    }
-    /// The pacing rate.
-    #[inline]
-    pub fn pacing_rate(&self) -> Rate {
-        self.pacing_rate
     }
     /// The smoothed share of marked deliveries.
     #[inline]
@@ -378,12 +292,6 @@ impl Model {
         self.bdp_multiple(self.bw, self.settings.probe_rtt_gain).max(self.settings.min_window)
     }
 
-    /// A packet sent when so much was delivered left in ProbeRTT, which counts as being short of data.
-    #[inline]
-    pub(super) fn is_probe_rtt_limited(&self, delivered_at_send: Bytes) -> bool {
-        self.probe_rtt_limited.is_some_and(|(from, until)| (from..=until).contains(&delivered_at_send))
-    }
-
     /// Pacing before any bandwidth is known (InitPacingRate).
     pub(super) fn start_pacing(&mut self, rtt: Nanos) {
         let rate = self.settings.initial_window.per(rtt);
@@ -401,29 +309,13 @@ impl Model {
 
     /// The pacing rate, and with it the send quantum (SetSendQuantum) within what the transport bursts.
     pub(super) fn set_pacing_rate(&mut self, rate: Rate) {
-        // Pacing at nothing would never send again.
-        let rate = rate.max(Rate::from_bytes_per_sec(1));
-        if rate == self.pacing_rate {
-            return;
-        }
-        self.pacing_rate = rate;
+        let Some(rate) = self.flow.change_pacing_rate(rate) else { return };
         let settings = &self.settings;
         let segments = settings.quantum.unwrap_or_else(|| {
             let bytes = rate.over(QUANTUM_TIME).as_u64().min(QUANTUM_BYTES);
             (bytes / settings.mss.as_u64()).max(QUANTUM_SEGMENTS).min(settings.max_quantum)
         });
         self.quantum = settings.mss * segments;
-    }
-
-    /// SaveCwnd: remembers the window for the end of recovery or of ProbeRTT.
-    pub(super) fn save_window(&mut self) {
-        let undisturbed = self.phase == Phase::Open && !matches!(self.state, State::ProbeRtt { .. });
-        self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
-    }
-
-    /// RestoreCwnd.
-    pub(super) fn restore_window(&mut self) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
     /// ResetShortTermModel.

@@ -3,6 +3,7 @@
 use super::core::BbrCore;
 use super::policy::Policy;
 use super::state::{AckPhase, State};
+use crate::bbr_common::ProbeRtt;
 use crate::{Ack, IdleRestart, Nanos};
 
 impl<P: Policy> BbrCore<P> {
@@ -33,7 +34,7 @@ impl<P: Policy> BbrCore<P> {
         let probing = matches!(model.state, State::ProbeRtt { .. });
         let allowed = !model.settings.probe_rtt_duration.is_zero() && !model.idle_restart;
         if model.probe_rtt_expired && allowed && !probing {
-            self.transition(State::ProbeRtt { until: None, round_done: false });
+            self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
             let model = &mut self.model;
             // Saved in the new state, as the draft does: an older, larger window is kept.
             model.save_window();
@@ -41,8 +42,9 @@ impl<P: Policy> BbrCore<P> {
             model.round.restart(ack.delivered);
             model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
-        if let State::ProbeRtt { until, round_done } = self.model.state {
-            self.continue_probe_rtt(ack, until, round_done);
+        if let State::ProbeRtt(clock) = self.model.state {
+            let window = self.model.probe_rtt_window();
+            self.continue_probe_rtt(ack, clock, window);
         }
         if !ack.acked.is_zero() {
             self.model.idle_restart = false;
@@ -50,30 +52,8 @@ impl<P: Policy> BbrCore<P> {
     }
 
     /// HandleProbeRTT.
-    fn continue_probe_rtt(&mut self, ack: &Ack, until: Option<Nanos>, mut round_done: bool) {
-        let model = &mut self.model;
-        if let Some((_, until)) = &mut model.probe_rtt_limited {
-            *until = ack.delivered + ack.inflight;
-        }
-        let Some(end) = until else {
-            if ack.inflight <= model.probe_rtt_window() {
-                model.round.restart(ack.delivered);
-                let until = Some(ack.now + model.settings.probe_rtt_duration);
-                self.transition(State::ProbeRtt { until, round_done: false });
-            }
-            return;
-        };
-        if model.round_start && !round_done {
-            round_done = true;
-            self.transition(State::ProbeRtt { until, round_done });
-        }
-        if round_done {
-            self.leave_probe_rtt(ack.now, end);
-        }
-    }
-
     /// CheckProbeRTTDone and ExitProbeRTT.
-    fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
+    pub(super) fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
         if now <= end {
             return;
         }
@@ -103,7 +83,7 @@ impl<P: Policy> BbrCore<P> {
         match model.state {
             // The pipe is empty: the bandwidth fills it, more would only queue.
             state if state.in_probe_bw() => model.pace(1.0),
-            State::ProbeRtt { until: Some(end), .. } => self.leave_probe_rtt(event.now, end),
+            State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}
         }
     }

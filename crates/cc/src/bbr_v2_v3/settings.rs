@@ -14,19 +14,19 @@ pub(super) const QUANTUM_SEGMENTS: u64 = 2;
 /// The parameters of BBR v3 with the values of the IETF draft. A variant's list is made of these by
 /// [`merged_params!`](crate::merged_params).
 pub const PARAMS: &[Param] = &[
-    Param::number("startup_gain", 2.77, (1.0, 10.0), "", "pacing gain of Startup"),
-    Param::number("startup_cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of Startup and Drain"),
-    Param::number("drain_gain", 0.5, (0.1, 1.0), "", "pacing gain of Drain"),
-    Param::number("up_gain", 1.25, (1.0, 4.0), "", "pacing gain of ProbeBW_UP"),
-    Param::number("down_gain", 0.9, (0.1, 1.0), "", "pacing gain of ProbeBW_DOWN"),
-    Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of ProbeBW but for its UP"),
-    Param::number("up_cwnd_gain", 2.25, (1.0, 10.0), "", "window gain of ProbeBW_UP"),
-    Param::number("probe_rtt_gain", 0.5, (0.0, 1.0), "", "window gain of ProbeRTT"),
+    Param::ratio("startup_gain", 2.77, (1.0, 10.0), "pacing gain of Startup"),
+    Param::ratio("startup_cwnd_gain", 2.0, (1.0, 10.0), "window gain of Startup and Drain"),
+    Param::ratio("drain_gain", 0.5, (0.1, 1.0), "pacing gain of Drain"),
+    Param::ratio("up_gain", 1.25, (1.0, 4.0), "pacing gain of ProbeBW_UP"),
+    Param::ratio("down_gain", 0.9, (0.1, 1.0), "pacing gain of ProbeBW_DOWN"),
+    Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "window gain of ProbeBW but for its UP"),
+    Param::ratio("up_cwnd_gain", 2.25, (1.0, 10.0), "window gain of ProbeBW_UP"),
+    Param::ratio("probe_rtt_gain", 0.5, (0.0, 1.0), "window gain of ProbeRTT"),
     Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "how far pacing stays below gain x bandwidth"),
     Param::number("loss_thresh", 2.0, (0.0, 50.0), "%", "loss of a flight above which a probe was too high"),
-    Param::number("beta", 0.7, (0.1, 1.0), "", "share of a bound that one round with loss leaves at least"),
-    Param::number("headroom", 0.15, (0.0, 0.9), "", "share of inflight_long left to others"),
-    Param::number("full_bw_growth", 1.25, (1.0, 4.0), "", "growth per round that shows the pipe is not full"),
+    Param::ratio("beta", 0.7, (0.1, 1.0), "share of a bound that one round with loss leaves at least"),
+    Param::ratio("headroom", 0.15, (0.0, 0.9), "share of inflight_long left to others"),
+    Param::ratio("full_bw_growth", 1.25, (1.0, 4.0), "growth per round that shows the pipe is not full"),
     Param::count(
         "full_bw_rounds",
         3.0,
@@ -82,7 +82,7 @@ pub const PARAMS: &[Param] = &[
         "ms",
         "aggregation counts up to bw x this; 0: no limit",
     ),
-    Param::number("offload_quanta", 3.0, (0.0, 100.0), "", "send quanta that max_inflight holds at least"),
+    Param::ratio("offload_quanta", 3.0, (0.0, 100.0), "send quanta that max_inflight holds at least"),
     Param::count(
         "quantum",
         0.0,
@@ -100,9 +100,9 @@ pub const PARAMS: &[Param] = &[
         "ms",
         "marks count if the least round trip is at most this",
     ),
-    Param::number("ecn_alpha_gain", 0.0625, (0.0, 1.0), "", "weight of one round in the mean share of marks"),
-    Param::number("ecn_factor", 1.0 / 3.0, (0.0, 1.0), "", "cut by a round in which everything is marked"),
-    Param::number("ecn_thresh", 0.5, (0.01, 1.0), "", "share of marks above which a probe was too high"),
+    Param::ratio("ecn_alpha_gain", 0.0625, (0.0, 1.0), "weight of one round in the mean share of marks"),
+    Param::ratio("ecn_factor", 1.0 / 3.0, (0.0, 1.0), "cut by a round in which everything is marked"),
+    Param::ratio("ecn_thresh", 0.5, (0.01, 1.0), "share of marks above which a probe was too high"),
     Param::count(
         "ecn_startup_rounds",
         2.0,
@@ -110,11 +110,10 @@ pub const PARAMS: &[Param] = &[
         "round",
         "rounds with such a share that end Startup",
     ),
-    Param::number(
+    Param::ratio(
         "ecn_reprobe_gain",
         0.5,
         (0.0, 1.0),
-        "",
         "share of inflight_long by which a probe may grow at once when marks cease; 0: off",
     ),
     Param::flag("ecn_bw", false, "marks cut the bandwidth bounds too"),
@@ -122,11 +121,11 @@ pub const PARAMS: &[Param] = &[
 
 /// The parameters of BBR v2: those of v3, with the values of v2alpha where they differ.
 pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
-    Param::number("startup_gain", 2.885, (1.0, 10.0), "", "pacing gain of Startup"),
-    Param::number("startup_cwnd_gain", 2.885, (1.0, 10.0), "", "window gain of Startup and Drain"),
-    Param::number("drain_gain", 1.0 / 2.885, (0.1, 1.0), "", "pacing gain of Drain"),
-    Param::number("down_gain", 0.75, (0.1, 1.0), "", "pacing gain of ProbeBW_DOWN"),
-    Param::number("up_cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of ProbeBW_UP"),
+    Param::ratio("startup_gain", 2.885, (1.0, 10.0), "pacing gain of Startup"),
+    Param::ratio("startup_cwnd_gain", 2.885, (1.0, 10.0), "window gain of Startup and Drain"),
+    Param::ratio("drain_gain", 1.0 / 2.885, (0.1, 1.0), "pacing gain of Drain"),
+    Param::ratio("down_gain", 0.75, (0.1, 1.0), "pacing gain of ProbeBW_DOWN"),
+    Param::ratio("up_cwnd_gain", 2.0, (1.0, 10.0), "window gain of ProbeBW_UP"),
     Param::count(
         "startup_losses",
         8.0,
@@ -136,15 +135,14 @@ pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
     ),
     Param::count("drain_rounds", 0.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
     Param::number("extra_acked_cap", 100.0, (0.0, 1e5), "ms", "aggregation counts up to bw x this; 0: no limit"),
-    Param::number(
+    Param::ratio(
         "ecn_reprobe_gain",
         0.0,
         (0.0, 1.0),
-        "",
         "share of inflight_long by which a probe may grow at once when marks cease; 0: off",
     ),
     Param::flag("ecn_bw", true, "marks cut the bandwidth bounds too"),
-    Param::number("up_inflight_gain", 1.25, (1.0, 4.0), "", "inflight in BDPs at which ProbeBW_UP ends"),
+    Param::ratio("up_inflight_gain", 1.25, (1.0, 4.0), "inflight in BDPs at which ProbeBW_UP ends"),
 ];
 
 /// Parameter values, ready for use.

@@ -1,18 +1,18 @@
 //! The end of Startup, and Drain (sections 5.3.1 and 5.3.2 of the draft).
 
-use super::core::{BbrCore, Sample};
+use super::core::BbrCore;
 use super::policy::Policy;
 use super::state::{State, Undo};
-use crate::{Ack, Phase};
+use crate::{Ack, Phase, RateSample};
 
 impl<P: Policy> BbrCore<P> {
     /// The plateau detector. It runs in every state but is asked in Startup and ProbeBW_UP alone, and v2 uses it in Startup
     /// alone, with the filtered rate.
     #[inline]
-    pub(super) fn check_full_bw(&mut self, sample: &Sample) {
+    pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
         let model = &mut self.model;
         let done = if Self::V2 { model.full_bw_reached } else { model.full_bw.now };
-        if done || !model.round_start || sample.limited {
+        if done || !model.round_start || sample.app_limited {
             return;
         }
         let rate = if Self::V2 { model.max_bw.get() } else { sample.rate };
@@ -22,7 +22,7 @@ impl<P: Policy> BbrCore<P> {
 
     /// CheckStartupDone.
     #[inline]
-    pub(super) fn check_startup_done(&mut self, ack: &Ack, sample: &Sample) {
+    pub(super) fn check_startup_done(&mut self, ack: &Ack, sample: &RateSample) {
         if !Self::V2 {
             self.check_startup_loss(ack, sample);
         }
@@ -38,7 +38,7 @@ impl<P: Policy> BbrCore<P> {
     /// Startup ends when, in recovery, a whole round trip has lost too much in enough places. Without selective
     /// acknowledgements one loss in recovery is all there can be, and is enough.
     #[inline]
-    pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &Sample) {
+    pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;
         if model.state != State::Startup || model.full_bw_reached {
             return;

@@ -1,6 +1,6 @@
 //! The states of BBR v3, the edges between them, and what the acknowledgements that arrive tell about a probe.
 
-use crate::Nanos;
+use crate::bbr_common::ProbeRtt;
 
 /// Where BBR stands (section 5.1.1 of the draft).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,7 @@ pub enum State {
     /// Probing for bandwidth and for room in the buffer.
     Up,
     /// Halving inflight to see the propagation delay.
-    ProbeRtt {
-        /// When it has lasted long enough; `None` until inflight has fallen.
-        until: Option<Nanos>,
-        /// A round trip has passed with inflight at its floor.
-        round_done: bool,
-    },
+    ProbeRtt(ProbeRtt),
 }
 
 impl State {
@@ -61,17 +56,10 @@ impl State {
             (Self::Down | Self::Cruise | Self::Refill, Self::Refill) => true,
             // The end of Startup was in vain.
             (Self::Drain | Self::Down | Self::Cruise | Self::Refill | Self::Up, Self::Startup) => true,
-            // Within ProbeRTT the clock is set once, then the round ends.
-            (Self::ProbeRtt { until: None, .. }, Self::ProbeRtt { until: Some(_), round_done: false }) => {
-                true
-            }
-            (
-                Self::ProbeRtt { until: Some(_), round_done: false },
-                Self::ProbeRtt { until: Some(_), round_done },
-            ) => round_done,
+            (Self::ProbeRtt(clock), Self::ProbeRtt(next)) => clock.may_become(next),
             (Self::ProbeRtt { .. }, Self::Down | Self::Startup) => true,
             (Self::ProbeRtt { .. }, _) => false,
-            (_, Self::ProbeRtt { until: None, round_done: false }) => true,
+            (_, Self::ProbeRtt(ProbeRtt::ENTRY)) => true,
             _ => false,
         }
     }

@@ -100,7 +100,7 @@ impl Policy for Adaptive {
         provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("sensitivity", 0.25, (0.0, 1.0), "", "gain decrease from empty to full buffer"),
+            Param::ratio("sensitivity", 0.25, (0.0, 1.0), "gain decrease from empty to full buffer"),
             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };

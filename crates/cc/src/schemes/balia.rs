@@ -42,8 +42,8 @@
 //! only for the moment. A queue of one bandwidth-delay product then does not keep the link busy, even if no
 //! other flow uses it.
 
-use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Bytes, Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
+use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
+use crate::{Bytes, Info, Setup, Telemetry, Value};
 
 /// The most by which the factor of the decrease exceeds a half of the window.
 const MOST_DECREASE: f64 = 1.5;
@@ -64,11 +64,8 @@ impl Balanced {
 impl Policy for Balanced {
     const INFO: Info = Info {
         name: "balia",
-        aliases: &[],
         summary: "multipath: increase and decrease follow the ratio of the best subflow's rate to this one's",
-        provenance: Provenance::Verified,
-        recovery: RecoveryStyle::Prr,
-        params: PARAMS,
+        ..coupled::INFO
     };
     const FLOOR: u64 = 1;
 

@@ -92,11 +92,10 @@ impl Policy for CappedProbe {
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number("alpha", 3.0, (0.1, 1e4), "ms", "longest probe while there is a queue"),
-            Param::number(
+            Param::ratio(
                 "theta",
                 0.1,
                 (0.0, 10.0),
-                "",
                 "excess of a round's minimum RTT over min_rtt that counts as a queue (our reconstruction)"
             ),
         ],

@@ -70,7 +70,7 @@ impl Policy for Advanced {
         recovery: BbrAcd::INFO.recovery,
         params: bbr_params![
             Param::flag("detection", true, "recover by evidence of congestion; off: as BBR"),
-            Param::number("congested_gain", 0.75, (0.1, 1.0), "", "pacing gain while cwnd is halved"),
+            Param::ratio("congested_gain", 0.75, (0.1, 1.0), "pacing gain while cwnd is halved"),
             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };

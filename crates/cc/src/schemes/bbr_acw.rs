@@ -114,12 +114,11 @@ impl Policy for AdaptiveWindow {
         provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "maximum cwnd gain of ProbeBW"),
-            Param::number(
+            Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "maximum cwnd gain of ProbeBW"),
+            Param::ratio(
                 "span",
                 2.0,
                 (0.0, 8.0),
-                "",
                 "weight of the two factors in the cwnd gain (our reconstruction)"
             ),
         ],

@@ -173,28 +173,21 @@ impl Policy for Scaling {
         provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number(
+            Param::ratio(
                 "cut",
                 0.75,
                 (0.1, 1.0),
-                "",
                 "share of the bound kept after a round trip with congestion"
             ),
             Param::number("speed", 0.32, (0.001, 100.0), "pkt/s³", "growth of the bound about its last peak"),
-            Param::number("friendly", 1.0, (0.0, 10.0), "", "minimum growth, relative to Reno-fair growth"),
-            Param::number(
-                "first",
-                0.125,
-                (0.0, 1.0),
-                "",
-                "growth per crowded round trip before the first cut"
-            ),
+            Param::ratio("friendly", 1.0, (0.0, 10.0), "minimum growth, relative to Reno-fair growth"),
+            Param::ratio("first", 0.125, (0.0, 1.0), "growth per crowded round trip before the first cut"),
             Param::flag("converge", true, "treat a peak below the last one as too high (fast convergence)"),
-            Param::number("scale_min", 0.25, (0.05, 1.0), "", "minimum scale"),
-            Param::number("scale_max", 8.0, (1.0, 64.0), "", "maximum scale"),
-            Param::number("queue", 2.25, (1.0, 10.0), "", "RTT of a crowded round trip, in minimum RTTs"),
-            Param::number("congested", 0.8, (0.0, 1.0), "", "queue level where loss is congestion"),
-            Param::number("push", 1.25, (0.0, 4.0), "", "minimum pacing gain while crowded; 0: none"),
+            Param::ratio("scale_min", 0.25, (0.05, 1.0), "minimum scale"),
+            Param::ratio("scale_max", 8.0, (1.0, 64.0), "maximum scale"),
+            Param::ratio("queue", 2.25, (1.0, 10.0), "RTT of a crowded round trip, in minimum RTTs"),
+            Param::ratio("congested", 0.8, (0.0, 1.0), "queue level where loss is congestion"),
+            Param::ratio("push", 1.25, (0.0, 4.0), "minimum pacing gain while crowded; 0: none"),
             Param::count("drain_rounds", 4.0, (0.0, 1e6), "round", "longest Drain; 0: as BBR"),
         ],
     };

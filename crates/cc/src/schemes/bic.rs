@@ -57,8 +57,8 @@
 //! Flows with long RTTs starve beside flows with short ones. BIC fills the buffer. Random loss counts as
 //! congestion.
 
-use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
+use crate::reno::Reno;
 use crate::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
@@ -172,7 +172,7 @@ impl CongestionControl for Bic {
                 "duration of the last 4 segments of growth up to the maximum",
             ),
             Param::number("low_window", 14.0, (0.0, 10_000.0), "pkt", "behave as Reno up to this cwnd"),
-            Param::number("beta", 0.8, (0.1, 0.95), "", "share of cwnd kept on loss"),
+            Param::ratio("beta", 0.8, (0.1, 0.95), "share of cwnd kept on loss"),
             Param::flag("fast_convergence", true, "yield further when the maximum shrinks"),
             PACED,
         ],
@@ -261,17 +261,11 @@ impl CongestionControl for Bic {
 mod tests {
     use super::*;
     use crate::CongestionCause;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
-
-    fn bic(overrides: &[(&str, f64)]) -> Bic {
-        Bic::new(&testing::setup(&Bic::INFO, MSS, overrides))
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
     /// In avoidance with a window of `segments`, after a loss at `w_max`.
     fn avoiding(segments: u64, w_max: f64, overrides: &[(&str, f64)]) -> Bic {
-        let mut scheme = bic(overrides);
+        let mut scheme = Bic::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme.w_max = w_max;

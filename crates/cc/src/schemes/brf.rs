@@ -157,7 +157,7 @@ impl CongestionControl for Brf {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
+            Param::ratio("window_gain", 2.0, (1.0, 10.0), "cwnd as a multiple of rate times srtt"),
             Param::number("timeout", 1.0, (0.01, 60.0), "s", "time without a share until CUBIC takes over"),
             Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and at least so many round trips"),
             Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a lower share counts as this"),
@@ -295,13 +295,12 @@ impl CongestionControl for Brf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack, entered, idle, setup, timeout};
+    use crate::testing::{Build, MSS, ack, entered, idle, timeout};
 
-    const MSS: u64 = 1000;
     const MB: Rate = Rate::from_bytes_per_sec(1_000_000);
 
     fn brf(overrides: &[(&str, f64)]) -> Brf {
-        Brf::new(&setup(&Brf::INFO, MSS, overrides))
+        Brf::with(overrides)
     }
 
     fn acked(brf: &mut Brf, now_ms: u64, srtt_ms: u64) -> Control {

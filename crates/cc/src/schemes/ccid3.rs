@@ -258,7 +258,7 @@ impl CongestionControl for Ccid3 {
         recovery: RecoveryStyle::Own,
         params: &[
             Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "maximum rate"),
-            Param::number("window_gain", 4.0, (1.0, 10.0), "", "cwnd as a multiple of rate times RTT"),
+            Param::ratio("window_gain", 4.0, (1.0, 10.0), "cwnd as a multiple of rate times RTT"),
         ],
     };
     const FEEDBACK: Feedback = Feedback::LossEvents;

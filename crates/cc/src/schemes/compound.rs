@@ -60,15 +60,13 @@
 //! that starts into a standing queue takes the queue for propagation delay. Like Reno, Compound fills the
 //! buffer, and random loss counts as congestion.
 
-use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
+use crate::reno::Reno;
+use crate::round::RoundSamples;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
-    RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
-
-/// Fewer samples than this say too little of a round: delayed acknowledgements would look like queueing.
-const SAMPLES_MIN: u32 = 3;
 
 /// Compound TCP congestion control.
 #[derive(Clone, Debug)]
@@ -83,10 +81,7 @@ pub struct Compound {
     gamma: f64,
     zeta: f64,
     beta: f64,
-    base_rtt: Option<Nanos>,
-    /// The least round-trip time of the current round, and how many samples it has.
-    round_rtt: Option<Nanos>,
-    samples: u32,
+    rtts: RoundSamples,
     /// The window when the current round began, and that of the round before, in which its packets were sent; nothing
     /// if it began outside the open phase.
     round_windows: Option<[Bytes; 2]>,
@@ -97,18 +92,10 @@ pub struct Compound {
 }
 
 impl Compound {
-    #[inline]
-    fn measure(&mut self, rtt: Nanos) {
-        let rtt = rtt.max(Nanos::from_nanos(1));
-        self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
-        self.round_rtt = Some(self.round_rtt.map_or(rtt, |min| min.min(rtt)));
-        self.samples += 1;
-    }
-
     /// A round is over whose packets were sent under `window`: adjust the delay window by what was queued of it.
     fn judge(&mut self, window: Bytes, may_grow: bool) {
-        let (Some(base), Some(rtt)) = (self.base_rtt, self.round_rtt) else { return };
-        if self.samples < SAMPLES_MIN || self.reno.in_slow_start() {
+        let Some((base, rtt)) = self.rtts.of_round() else { return };
+        if self.reno.in_slow_start() {
             return;
         }
         let mss = self.reno.mss;
@@ -128,8 +115,7 @@ impl Compound {
     }
 
     fn begin_round(&mut self, windows: Option<[Bytes; 2]>) {
-        self.round_rtt = None;
-        self.samples = 0;
+        self.rtts.begin_round();
         self.round_windows = windows;
     }
 }
@@ -142,8 +128,8 @@ impl CongestionControl for Compound {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
-            Param::number("alpha", 0.125, (0.0, 10.0), "", "factor of the delay window's growth"),
-            Param::number("k", 0.75, (0.0, 1.0), "", "exponent of the window in its growth"),
+            Param::ratio("alpha", 0.125, (0.0, 10.0), "factor of the delay window's growth"),
+            Param::ratio("k", 0.75, (0.0, 1.0), "exponent of the window in its growth"),
             Param::number(
                 "gamma",
                 30.0,
@@ -151,8 +137,8 @@ impl CongestionControl for Compound {
                 "pkt",
                 "shrink from this number of own packets queued on",
             ),
-            Param::number("zeta", 1.0, (0.0, 100.0), "", "shrink by this multiple of the packets queued"),
-            Param::number("beta", 0.5, (0.05, 0.95), "", "share of the whole window removed on loss"),
+            Param::ratio("zeta", 1.0, (0.0, 100.0), "shrink by this multiple of the packets queued"),
+            Param::ratio("beta", 0.5, (0.05, 0.95), "share of the whole window removed on loss"),
             PACED,
         ],
     };
@@ -168,9 +154,7 @@ impl CongestionControl for Compound {
             gamma: params.number("gamma"),
             zeta: params.number("zeta"),
             beta: params.number("beta"),
-            base_rtt: None,
-            round_rtt: None,
-            samples: 0,
+            rtts: RoundSamples::default(),
             round_windows: None,
             phase: Phase::Open,
             diff: 0.0,
@@ -183,7 +167,7 @@ impl CongestionControl for Compound {
         self.pacing.on_ack(event.srtt);
         self.phase = event.phase;
         if let Some(rtt) = event.rtt {
-            self.measure(rtt);
+            self.rtts.measure(rtt);
         }
         if event.phase == Phase::Recovery {
             return;
@@ -255,7 +239,7 @@ impl CongestionControl for Compound {
         self.reno.telemetry(sink);
         sink("dwnd", Value::Bytes(self.dwnd));
         sink("diff", Value::Number(self.diff));
-        if let Some(base) = self.base_rtt {
+        if let Some(base) = self.rtts.base() {
             sink("base_rtt", Value::Time(base));
         }
     }
@@ -264,35 +248,23 @@ impl CongestionControl for Compound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CongestionCause;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
-
-    fn compound(overrides: &[(&str, f64)]) -> Compound {
-        Compound::new(&testing::setup(&Compound::INFO, MSS, overrides))
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, sample, timeout};
+    use crate::{CongestionCause, Nanos};
 
     /// In avoidance with windows of `cwnd` and `dwnd` segments on a path of 100 ms; a round has just begun.
     fn avoiding(cwnd: u64, dwnd: u64, overrides: &[(&str, f64)]) -> Compound {
-        let mut scheme = compound(overrides);
+        let mut scheme = Compound::with(overrides);
         scheme.reno.cwnd = Bytes::new((cwnd + dwnd) * MSS);
         scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme.dwnd = Bytes::new(dwnd * MSS);
-        scheme.base_rtt = Some(Nanos::from_millis(100));
+        scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         scheme.begin_round(Some([scheme.reno.cwnd; 2]));
         scheme
     }
 
-    fn sample(micros: u64) -> Ack {
-        Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
-    }
-
     /// A round of three samples, of which the last ends it. Returns both windows in bytes.
     fn round(scheme: &mut Compound, micros: u64) -> (u64, u64) {
-        scheme.on_ack(&sample(micros + 5_000));
-        scheme.on_ack(&sample(micros));
-        scheme.on_ack(&Ack { round_start: true, ..sample(micros + 9_000) });
+        testing::round(scheme, micros);
         windows(scheme)
     }
 
@@ -368,7 +340,7 @@ mod tests {
     /// The delay window rests in slow start and with fewer than three samples.
     #[test]
     fn compound_dwnd_rests_in_slow_start_or_few_samples() {
-        let mut starting = compound(&[]);
+        let mut starting = Compound::with(&[]);
         round(&mut starting, 100_000);
         round(&mut starting, 100_000);
         assert_eq!(windows(&starting), (16 * MSS, 0));
@@ -423,7 +395,7 @@ mod tests {
         scheme.on_idle_restart(&testing::idle(199, 200));
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
         scheme.on_idle_restart(&testing::idle(201, 200));
-        assert_eq!((windows(&scheme), scheme.base_rtt), ((10 * MSS, 0), Some(Nanos::from_millis(100))));
+        assert_eq!((windows(&scheme), scheme.rtts.base()), ((10 * MSS, 0), Some(Nanos::from_millis(100))));
     }
 
     /// An application-limited window does not grow but may shrink.

@@ -202,7 +202,7 @@ impl CongestionControl for Cubic {
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("c", 0.4, (0.001, 100.0), "pkt/s^3", "steepness of the curve"),
-            Param::number("beta", 0.7, (0.1, 0.95), "", "share of cwnd kept on loss"),
+            Param::ratio("beta", 0.7, (0.1, 0.95), "share of cwnd kept on loss"),
             Param::flag(
                 "fast_convergence",
                 true,

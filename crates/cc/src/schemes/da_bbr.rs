@@ -93,7 +93,7 @@
 //!   shallow buffer every recovery leaves cwnd at inflight, with one BDP to grow back to.
 
 use super::bbr::Standard;
-use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry, State};
+use crate::bbr_v1::{BbrCore, Model, Policy, ProbeRtt, RecoveryEntry, State};
 use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, Rate, RecoveryStyle, Setup, bbr_params};
 
 /// DA-BBR.
@@ -123,8 +123,8 @@ impl Policy for DelayAware {
         params: bbr_params![
             Param::flag("delay_scaling", true, "scale cwnd and inflight tests by the delay; off: plain BDP"),
             Param::flag("cautious_recovery", true, "pace slower and do not restore cwnd; off: as BBR"),
-            Param::number("recovery_gain", 0.75, (0.1, 1.0), "", "pacing gain from the start of recovery"),
-            Param::number("probe_rtt_divisor", 3.0, (1.0, 1e6), "", "divisor of cwnd in ProbeRTT"),
+            Param::ratio("recovery_gain", 0.75, (0.1, 1.0), "pacing gain from the start of recovery"),
+            Param::ratio("probe_rtt_divisor", 3.0, (1.0, 1e6), "divisor of cwnd in ProbeRTT"),
             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };
@@ -161,8 +161,8 @@ impl Policy for DelayAware {
 
     fn on_transition(&mut self, to: State, model: &Model) {
         // Steps within ProbeRTT are no other state.
-        self.slow &= matches!(to, State::ProbeRtt { until: Some(_), .. });
-        if let State::ProbeRtt { until: None, .. } = to {
+        self.slow &= matches!(to, State::ProbeRtt(ProbeRtt { until: Some(_), .. }));
+        if let State::ProbeRtt(ProbeRtt { until: None, .. }) = to {
             let window = model.cwnd().mul_f64(1.0 / self.divisor);
             self.probe_rtt_window = window.max(model.settings().min_window);
         }

@@ -94,22 +94,15 @@ impl Policy for LossAdaptive {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("loss_low", 0.2, (0.0, 0.45), "", "loss rate up to which the gains are BBR's"),
-            Param::number(
+            Param::ratio("loss_low", 0.2, (0.0, 0.45), "loss rate up to which the gains are BBR's"),
+            Param::ratio(
                 "loss_high",
                 0.3,
                 (0.0, 0.45),
-                "",
                 "loss rate above which the gains are loss_up and loss_down"
             ),
-            Param::number("loss_up", 1.5, (1.0, 4.0), "", "pacing gain of the probing phase above loss_high"),
-            Param::number(
-                "loss_down",
-                0.5,
-                (0.1, 1.0),
-                "",
-                "pacing gain of the draining phase above loss_high"
-            ),
+            Param::ratio("loss_up", 1.5, (1.0, 4.0), "pacing gain of the probing phase above loss_high"),
+            Param::ratio("loss_down", 0.5, (0.1, 1.0), "pacing gain of the draining phase above loss_high"),
             Param::flag(
                 "conserve",
                 false,

@@ -64,11 +64,11 @@
 //! others are marked. On a link of 100 Mbit/s and 10 ms that marks above 20 packets, such a flow gets 0.9
 //! Mbit/s beside 96 Mbit/s of a flow with ECN, and retransmits 15 % of it.
 
-use super::newreno::Reno;
-use crate::pacing::{PACED, WindowPacing};
+use crate::pacing::PACED;
+use crate::reno::{Reno, RenoRules, RenoScheme};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Param, Phase,
-    Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, EcnNeed, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle,
+    Setup, Telemetry, Value,
 };
 
 /// The averaged share of marked bytes.
@@ -83,9 +83,9 @@ pub(super) struct MarkShare {
 
 impl MarkShare {
     pub const GAIN: Param =
-        Param::number("gain", 1.0 / 16.0, (0.001, 1.0), "", "weight of the newest window in alpha (g)");
+        Param::ratio("gain", 1.0 / 16.0, (0.001, 1.0), "weight of the newest window in alpha (g)");
     pub const ALPHA_INIT: Param =
-        Param::number("alpha_init", 1.0, (0.0, 1.0), "", "alpha before anything is known");
+        Param::ratio("alpha_init", 1.0, (0.0, 1.0), "alpha before anything is known");
 
     pub fn new(setup: &Setup) -> Self {
         Self {
@@ -128,15 +128,15 @@ impl MarkShare {
 }
 
 /// DCTCP congestion control.
+pub type Dctcp = RenoScheme<Proportional>;
+
+/// Reductions in proportion to the share of marks.
 #[derive(Clone, Debug)]
-pub struct Dctcp {
-    reno: Reno,
+pub struct Proportional {
     share: MarkShare,
-    recovering: bool,
-    pacing: WindowPacing,
 }
 
-impl CongestionControl for Dctcp {
+impl RenoRules for Proportional {
     const INFO: Info = Info {
         name: "dctcp",
         aliases: &[],
@@ -148,74 +148,38 @@ impl CongestionControl for Dctcp {
     const ECN: EcnNeed = EcnNeed::Precise;
 
     fn new(setup: &Setup) -> Self {
-        Self {
-            reno: Reno::new(setup),
-            share: MarkShare::new(setup),
-            recovering: false,
-            pacing: WindowPacing::new(setup),
-        }
+        Self { share: MarkShare::new(setup) }
     }
 
     #[inline]
-    fn on_ack(&mut self, event: &Ack) {
-        self.pacing.on_ack(event.srtt);
+    fn on_ack(&mut self, reno: &mut Reno, event: &Ack) {
         self.share.count(event);
         if event.round_start {
             self.share.end_window();
         }
         if event.phase != Phase::Recovery && event.cwnd_limited && !event.creditable().is_zero() {
-            self.reno.grow(event.creditable());
+            reno.grow(event.creditable());
         }
     }
 
-    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.recovering = true;
-        self.reno.reduce(match event.cause {
-            CongestionCause::Ecn => self.share.keep(self.reno.cwnd),
+    fn on_recovery_entered(&mut self, reno: &mut Reno, event: &RecoveryEntered) {
+        reno.reduce(match event.cause {
+            CongestionCause::Ecn => self.share.keep(reno.cwnd),
             CongestionCause::Loss => event.flight_size / 2,
         });
     }
 
-    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
-        self.recovering = false;
-    }
-
-    fn on_timeout(&mut self, event: &Timeout) {
-        self.recovering = false;
-        self.reno.collapse(event);
-    }
-
-    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        self.recovering = false;
-        self.reno.undo();
-    }
-
-    fn on_idle_restart(&mut self, event: &IdleRestart) {
-        self.reno.restart(event);
-    }
-
-    #[inline]
-    fn control(&self) -> Control {
-        self.reno.control(&self.pacing)
-    }
-
-    fn telemetry(&self, sink: Telemetry<'_>) {
-        sink("state", Value::State(self.reno.state(self.recovering)));
+    fn telemetry(&self, reno: &Reno, sink: Telemetry<'_>) {
         sink("alpha", Value::Number(self.share.alpha()));
-        self.reno.telemetry(sink);
+        reno.telemetry(sink);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
-
-    fn dctcp(overrides: &[(&str, f64)]) -> Dctcp {
-        Dctcp::new(&testing::setup(&Dctcp::INFO, MSS, overrides))
-    }
+    use crate::CongestionControl;
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
     /// `n` segments are delivered, `marked` of them with a mark; `ends`: a window of data ends with them.
     fn delivered(n: u64, marked: u64, ends: bool) -> Ack {
@@ -230,35 +194,35 @@ mod tests {
     /// Alpha starts at one and moves a sixteenth of the way once per window.
     #[test]
     fn dctcp_alpha_moves_a_sixteenth_per_window_from_one() {
-        let mut scheme = dctcp(&[]);
-        close(scheme.share.alpha, 1.0);
+        let mut scheme = Dctcp::with(&[]);
+        close(scheme.rules.share.alpha, 1.0);
         scheme.on_ack(&delivered(6, 0, false));
-        close(scheme.share.alpha, 1.0);
+        close(scheme.rules.share.alpha, 1.0);
         // 2 of 10 segments: the acknowledgement that ends the window still belongs to it.
         scheme.on_ack(&delivered(4, 2, true));
-        close(scheme.share.alpha, 15.0 / 16.0 + 0.2 / 16.0);
+        close(scheme.rules.share.alpha, 15.0 / 16.0 + 0.2 / 16.0);
         scheme.on_ack(&delivered(10, 0, true));
-        close(scheme.share.alpha, 15.2 / 16.0 * 15.0 / 16.0);
+        close(scheme.rules.share.alpha, 15.2 / 16.0 * 15.0 / 16.0);
     }
 
     /// Alpha converges to a constant share of marks.
     #[test]
     fn dctcp_alpha_converges_to_constant_mark_share() {
-        let mut scheme = dctcp(&[]);
+        let mut scheme = Dctcp::with(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
         // What is left of the start: (15/16)^300 of 5/8, 2.4e-9.
-        assert!((scheme.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.share.alpha);
+        assert!((scheme.rules.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.rules.share.alpha);
     }
 
     /// A mark reduces the window by half of alpha, to at least two segments.
     #[test]
     fn dctcp_mark_reduces_window_by_half_of_alpha() {
-        let mut scheme = dctcp(&[("alpha_init", 0.25)]);
+        let mut scheme = Dctcp::with(&[("alpha_init", 0.25)]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
         // 40 × (1 - 1/8), of the window and not of the flight.
         assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(35 * MSS), Bytes::new(35 * MSS)));
-        let mut full = dctcp(&[]);
+        let mut full = Dctcp::with(&[]);
         full.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
         assert_eq!(full.reno.cwnd, Bytes::new(5 * MSS));
         full.reno.cwnd = Bytes::new(3 * MSS);
@@ -269,7 +233,7 @@ mod tests {
     /// A loss halves the flight, for any alpha.
     #[test]
     fn dctcp_loss_halves_flight_for_any_alpha() {
-        let mut scheme = dctcp(&[("alpha_init", 0.0)]);
+        let mut scheme = Dctcp::with(&[("alpha_init", 0.0)]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 40 * MSS));
         assert_eq!(scheme.reno.cwnd, Bytes::new(40 * MSS));
@@ -282,7 +246,7 @@ mod tests {
     /// Growth is Reno's and pauses during a reduction.
     #[test]
     fn dctcp_grows_as_reno_and_pauses_in_reduction() {
-        let mut scheme = dctcp(&[]);
+        let mut scheme = Dctcp::with(&[]);
         scheme.on_ack(&ack(2 * MSS));
         assert_eq!(scheme.reno.cwnd, Bytes::new(12 * MSS));
         scheme.reno.ssthresh = Bytes::new(12 * MSS);
@@ -297,10 +261,10 @@ mod tests {
     /// Idle time beyond the RTO restarts from the initial window.
     #[test]
     fn dctcp_idle_beyond_rto_restarts_from_initial_window() {
-        let mut scheme = dctcp(&[]);
+        let mut scheme = Dctcp::with(&[]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_idle_restart(&testing::idle(201, 200));
         assert_eq!(scheme.reno.cwnd, Bytes::new(10 * MSS));
-        close(scheme.share.alpha, 1.0);
+        close(scheme.rules.share.alpha, 1.0);
     }
 }

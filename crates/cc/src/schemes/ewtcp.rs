@@ -34,8 +34,8 @@
 
 use libm::pow;
 
-use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
+use crate::coupled::{self, Coupled, Mesh, Policy};
+use crate::{Info, Param, Setup, merged_params};
 
 /// EWTCP.
 pub type Ewtcp = Coupled<Weighted>;
@@ -49,11 +49,9 @@ pub struct Weighted {
 impl Policy for Weighted {
     const INFO: Info = Info {
         name: "ewtcp",
-        aliases: &[],
         summary: "multipath: every subflow is a Reno of weight 1/n², so n subflows equal one TCP",
-        provenance: Provenance::Verified,
-        recovery: RecoveryStyle::Prr,
-        params: merged_params![PARAMS; Param::number("power", 2.0, (0.0, 4.0), "", "weight of a subflow: n to the -power")],
+        params: merged_params![coupled::PARAMS; Param::ratio("power", 2.0, (0.0, 4.0), "weight of a subflow: n to the -power")],
+        ..coupled::INFO
     };
 
     fn new(setup: &Setup) -> Self {

@@ -50,8 +50,8 @@
 //! delay and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and
 //! all flows then halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
 
-use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
+use crate::reno::Reno;
 use crate::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
@@ -146,7 +146,7 @@ impl CongestionControl for Fast {
                 "pkt",
                 "hold cwnd while the queue is less than this above alpha",
             ),
-            Param::number("gamma", 0.5, (0.01, 1.0), "", "share of the error corrected per step"),
+            Param::ratio("gamma", 0.5, (0.01, 1.0), "share of the error corrected per step"),
             Param::number("mi_threshold", 0.75, (0.0, 10_000.0), "ms", "multiply below this queueing delay"),
             Param::count("every", 2.0, (1.0, 100.0), "round trips", "interval between uses of the equation"),
             PACED,
@@ -255,17 +255,11 @@ impl CongestionControl for Fast {
 mod tests {
     use super::*;
     use crate::CongestionCause;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
-
-    fn fast(overrides: &[(&str, f64)]) -> Fast {
-        Fast::new(&testing::setup(&Fast::INFO, MSS, overrides))
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
     /// A window of `segments`, in force for a while, on a path of 100 ms with this mean round-trip time.
     fn steady(segments: u64, mean_ms: f64, overrides: &[(&str, f64)]) -> Fast {
-        let mut scheme = fast(overrides);
+        let mut scheme = Fast::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.halt();
         scheme.rtt = Some((100e6, mean_ms * 1e6));

@@ -45,8 +45,8 @@
 //! equal loss LIA is not Pareto-optimal: it takes capacity from others that it does not need (the motivation
 //! for `olia`). After a path was bad, its small cwnd regains the path slowly.
 
-use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
+use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
+use crate::{Info, Setup, Telemetry, Value};
 
 /// LIA.
 pub type Lia = Coupled<Linked>;
@@ -66,11 +66,8 @@ impl Linked {
 impl Policy for Linked {
     const INFO: Info = Info {
         name: "lia",
-        aliases: &[],
         summary: "multipath: all subflows together take the share of one TCP on the best path (RFC 6356)",
-        provenance: Provenance::Verified,
-        recovery: RecoveryStyle::Prr,
-        params: PARAMS,
+        ..coupled::INFO
     };
 
     fn new(_setup: &Setup) -> Self {

@@ -113,8 +113,6 @@ registry! {
     fixed::Fixed,
 }
 
-pub(crate) use newreno::{LEAST_THRESHOLD, Reno};
-
 /// One line of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {

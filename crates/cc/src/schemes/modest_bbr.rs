@@ -94,8 +94,8 @@ impl Policy for Modest {
         provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("response", 0.5, (0.0, 1.0), "", "bandwidth cut per share of bytes retransmitted"),
-            Param::number("floor", 0.75, (0.1, 1.0), "", "minimum share of the measured bandwidth in use"),
+            Param::ratio("response", 0.5, (0.0, 1.0), "bandwidth cut per share of bytes retransmitted"),
+            Param::ratio("floor", 0.75, (0.1, 1.0), "minimum share of the measured bandwidth in use"),
             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };

@@ -37,8 +37,8 @@
 //! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win.
 //! It rarely retries a path that it left, and uses equal paths in turn rather than together.
 
-use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Bytes, Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
+use crate::coupled::{self, Coupled, Mesh, Policy};
+use crate::{Bytes, Info, Param, Setup, merged_params};
 
 /// COUPLED.
 pub type MptcpCoupled = Coupled<Full>;
@@ -53,14 +53,12 @@ pub struct Full {
 impl Policy for Full {
     const INFO: Info = Info {
         name: "mptcp-coupled",
-        aliases: &[],
         summary: "multipath: one cwnd over all paths; a loss takes half of the sum from the path that lost",
-        provenance: Provenance::Verified,
-        recovery: RecoveryStyle::Prr,
-        params: merged_params![PARAMS;
-            Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
-            Param::number("b", 2.0, (1.0, 16.0), "", "a loss takes 1/b of the sum of cwnds"),
+        params: merged_params![coupled::PARAMS;
+            coupled::INCREASE,
+            Param::ratio("b", 2.0, (1.0, 16.0), "a loss takes 1/b of the sum of cwnds"),
         ],
+        ..coupled::INFO
     };
     const FLOOR: u64 = 1;
 

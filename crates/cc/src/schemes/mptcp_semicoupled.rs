@@ -31,8 +31,8 @@
 //! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) times the share of one TCP (a = 1/n
 //! would be fair). With unequal RTTs no single a is fair; `lia` therefore recomputes it continuously.
 
-use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
+use crate::coupled::{self, Coupled, Mesh, Policy};
+use crate::{Info, Setup, merged_params};
 
 /// SEMI-COUPLED.
 pub type MptcpSemicoupled = Coupled<Half>;
@@ -46,13 +46,9 @@ pub struct Half {
 impl Policy for Half {
     const INFO: Info = Info {
         name: "mptcp-semicoupled",
-        aliases: &[],
         summary: "multipath: increase by the sum of cwnds, a loss halves only the subflow's own",
-        provenance: Provenance::Verified,
-        recovery: RecoveryStyle::Prr,
-        params: merged_params![PARAMS;
-            Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
-        ],
+        params: merged_params![coupled::PARAMS; coupled::INCREASE],
+        ..coupled::INFO
     };
 
     fn new(setup: &Setup) -> Self {

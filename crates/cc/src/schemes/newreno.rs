@@ -54,151 +54,24 @@
 //! On long fat paths, one segment per round trip takes minutes to recover from a single loss. Random loss
 //! counts as congestion. Throughput falls as the RTT grows. Drop-tail buffers stay full.
 
-use crate::pacing::{PACED, WindowPacing};
-use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance,
-    RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
-};
+use crate::pacing::PACED;
+use crate::reno::{Reno, RenoRules, RenoScheme};
+use crate::{Ack, CongestionCause, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup};
 
 /// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
 const KEPT_ON_MARK_ABE: f64 = 0.8;
-/// Segments (RFC 5681 equation 4).
-pub(crate) const LEAST_THRESHOLD: u64 = 2;
-
-/// Window, threshold and growth of RFC 5681: shared with the schemes that fall back on them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reno {
-    pub mss: Bytes,
-    pub cwnd: Bytes,
-    pub ssthresh: Bytes,
-    initial_window: Bytes,
-    /// Bytes acknowledged towards the next increase in avoidance.
-    credit: Bytes,
-    /// Window and threshold before the last reduction, until it is undone.
-    prior: Option<(Bytes, Bytes)>,
-}
-
-impl Reno {
-    pub fn new(setup: &Setup) -> Self {
-        Self {
-            mss: setup.mss,
-            cwnd: setup.initial_window.max(setup.mss),
-            ssthresh: Bytes::MAX,
-            initial_window: setup.initial_window.max(setup.mss),
-            credit: Bytes::ZERO,
-            prior: None,
-        }
-    }
-
-    #[inline]
-    pub fn in_slow_start(&self) -> bool {
-        self.cwnd < self.ssthresh
-    }
-
-    /// The state's name in traces.
-    pub fn state(&self, recovering: bool) -> &'static str {
-        match (recovering, self.in_slow_start()) {
-            (true, _) => "recovery",
-            (false, true) => "slow_start",
-            (false, false) => "avoidance",
-        }
-    }
-
-    /// Slow start up to the threshold. Returns what of `acked` is left for avoidance.
-    #[inline]
-    pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
-        let grow = acked.min(self.ssthresh - self.cwnd);
-        self.cwnd += grow;
-        acked - grow
-    }
-
-    /// Avoidance: one segment per window acknowledged.
-    #[inline]
-    pub fn avoid(&mut self, acked: Bytes) {
-        self.credit += acked;
-        if self.credit >= self.cwnd {
-            // No more than one segment per ACK (RFC 3465 section 2.1), so no more than a window of credit is kept.
-            self.credit = (self.credit - self.cwnd).min(self.cwnd);
-            self.cwnd += self.mss;
-        }
-    }
-
-    /// Growth with byte counting.
-    #[inline]
-    pub fn grow(&mut self, acked: Bytes) {
-        let acked = if self.in_slow_start() { self.slow_start(acked) } else { acked };
-        if !acked.is_zero() {
-            self.avoid(acked);
-        }
-    }
-
-    /// The threshold for `kept` bytes (RFC 5681 equation 4), remembering what was before.
-    fn lower_threshold(&mut self, kept: Bytes, least_segments: u64) {
-        self.prior = Some((self.cwnd, self.ssthresh));
-        self.ssthresh = kept.max(self.mss * least_segments);
-        self.credit = Bytes::ZERO;
-    }
-
-    /// A loss or mark: `kept` bytes of the flight shall remain.
-    pub fn reduce(&mut self, kept: Bytes) {
-        self.reduce_not_below(kept, LEAST_THRESHOLD);
-    }
-
-    /// The same with a least threshold of another number of segments than two.
-    pub fn reduce_not_below(&mut self, kept: Bytes, least_segments: u64) {
-        self.lower_threshold(kept, least_segments);
-        self.cwnd = self.cwnd.min(self.ssthresh);
-    }
-
-    /// The retransmission timer expired. RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
-    pub fn collapse(&mut self, event: &Timeout) {
-        if event.consecutive <= 1 {
-            self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
-        }
-        self.cwnd = self.mss;
-        self.credit = Bytes::ZERO;
-    }
-
-    /// The last reduction was unnecessary.
-    pub fn undo(&mut self) {
-        if let Some((window, ssthresh)) = self.prior.take() {
-            self.cwnd = self.cwnd.max(window);
-            self.ssthresh = self.ssthresh.max(ssthresh);
-        }
-    }
-
-    /// What a scheme that governs this window asks for.
-    #[inline]
-    pub fn control(&self, pacing: &WindowPacing) -> Control {
-        Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: self.mss * 2 }
-    }
-
-    /// Tells the threshold, once there is one.
-    pub fn telemetry(&self, sink: Telemetry<'_>) {
-        if self.ssthresh < Bytes::MAX {
-            sink("ssthresh", Value::Bytes(self.ssthresh));
-        }
-    }
-
-    /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
-    pub fn restart(&mut self, event: &IdleRestart) {
-        if event.outlasts_rto() {
-            self.cwnd = self.cwnd.min(self.initial_window);
-        }
-    }
-}
 
 /// NewReno congestion control.
+pub type NewReno = RenoScheme<Standard>;
+
+/// The rules of RFC 5681, with appropriate byte counting and alternative backoff.
 #[derive(Clone, Debug)]
-pub struct NewReno {
-    reno: Reno,
+pub struct Standard {
     abc: bool,
     abe: bool,
-    recovering: bool,
-    pacing: WindowPacing,
 }
 
-impl CongestionControl for NewReno {
+impl RenoRules for Standard {
     const INFO: Info = Info {
         name: "newreno",
         aliases: &["reno"],
@@ -213,78 +86,36 @@ impl CongestionControl for NewReno {
     };
 
     fn new(setup: &Setup) -> Self {
-        Self {
-            reno: Reno::new(setup),
-            abc: setup.params.flag("abc"),
-            abe: setup.params.flag("abe"),
-            recovering: false,
-            pacing: WindowPacing::new(setup),
-        }
+        Self { abc: setup.params.flag("abc"), abe: setup.params.flag("abe") }
     }
 
     #[inline]
-    fn on_ack(&mut self, event: &Ack) {
-        self.pacing.on_ack(event.srtt);
+    fn on_ack(&mut self, reno: &mut Reno, event: &Ack) {
         if event.phase == Phase::Recovery || !event.cwnd_limited || event.creditable().is_zero() {
             return;
         }
         if self.abc {
-            self.reno.grow(event.creditable());
-        } else if self.reno.in_slow_start() {
-            self.reno.slow_start(event.creditable().min(self.reno.mss));
+            reno.grow(event.creditable());
+        } else if reno.in_slow_start() {
+            reno.slow_start(event.creditable().min(reno.mss));
         } else {
-            self.reno.avoid(self.reno.mss);
+            reno.avoid(reno.mss);
         }
     }
 
-    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.recovering = true;
-        let kept = match event.cause {
+    fn on_recovery_entered(&mut self, reno: &mut Reno, event: &RecoveryEntered) {
+        reno.reduce(match event.cause {
             CongestionCause::Ecn if self.abe => event.flight_size.mul_f64(KEPT_ON_MARK_ABE),
             _ => event.flight_size / 2,
-        };
-        self.reno.reduce(kept);
-    }
-
-    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
-        self.recovering = false;
-    }
-
-    fn on_timeout(&mut self, event: &Timeout) {
-        self.recovering = false;
-        self.reno.collapse(event);
-    }
-
-    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        self.recovering = false;
-        self.reno.undo();
-    }
-
-    fn on_idle_restart(&mut self, event: &IdleRestart) {
-        self.reno.restart(event);
-    }
-
-    #[inline]
-    fn control(&self) -> Control {
-        self.reno.control(&self.pacing)
-    }
-
-    fn telemetry(&self, sink: Telemetry<'_>) {
-        sink("state", Value::State(self.reno.state(self.recovering)));
-        self.reno.telemetry(sink);
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
-
-    fn newreno(overrides: &[(&str, f64)]) -> NewReno {
-        NewReno::new(&testing::setup(&NewReno::INFO, MSS, overrides))
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
+    use crate::{Bytes, CongestionControl};
 
     fn window(scheme: &NewReno) -> u64 {
         scheme.control().cwnd.as_u64()
@@ -292,7 +123,7 @@ mod tests {
 
     /// In avoidance with a window of `segments`.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> NewReno {
-        let mut scheme = newreno(overrides);
+        let mut scheme = NewReno::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme
@@ -301,10 +132,10 @@ mod tests {
     /// Slow start counts bytes, or one segment per acknowledgement.
     #[test]
     fn newreno_slow_start_counts_bytes_or_segment_per_ack() {
-        let mut bytes = newreno(&[]);
+        let mut bytes = NewReno::with(&[]);
         bytes.on_ack(&ack(2 * MSS));
         assert_eq!(window(&bytes), 12 * MSS);
-        let mut acks = newreno(&[("abc", 0.0)]);
+        let mut acks = NewReno::with(&[("abc", 0.0)]);
         acks.on_ack(&ack(2 * MSS));
         acks.on_ack(&ack(300));
         assert_eq!(window(&acks), 11 * MSS + 300);
@@ -336,7 +167,7 @@ mod tests {
     /// Acknowledged bytes beyond ssthresh count in congestion avoidance.
     #[test]
     fn newreno_bytes_beyond_ssthresh_count_in_avoidance() {
-        let mut scheme = newreno(&[]);
+        let mut scheme = NewReno::with(&[]);
         scheme.reno.ssthresh = Bytes::new(11 * MSS);
         scheme.on_ack(&ack(4 * MSS)); // 1 to the threshold, 3 of credit
         assert_eq!(window(&scheme), 11 * MSS);
@@ -347,7 +178,7 @@ mod tests {
     /// The window grows in loss repair, but not in recovery or while application-limited.
     #[test]
     fn newreno_grows_in_loss_repair_not_recovery_or_app_limited() {
-        let mut scheme = newreno(&[]);
+        let mut scheme = NewReno::with(&[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(MSS) });
         scheme.on_ack(&Ack { cwnd_limited: false, ..ack(MSS) });
         assert_eq!(window(&scheme), 10 * MSS);

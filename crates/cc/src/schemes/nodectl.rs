@@ -101,7 +101,7 @@ impl CongestionControl for Nodectl {
                 "mbit",
                 "maximum requested rate; a higher grant is ignored; 1000000: no limit is stated",
             ),
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
+            Param::ratio("window_gain", 2.0, (1.0, 10.0), "cwnd as a multiple of rate times srtt"),
         ],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("nodectl");
@@ -213,7 +213,7 @@ impl CongestionControl for Nodectl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack, entered, setup, timeout};
+    use crate::testing::{Build, ack, entered, timeout};
     use crate::{Bytes, CongestionCause};
 
     fn advised(scheme: &mut Nodectl, advice: Advice) -> Control {
@@ -228,7 +228,7 @@ mod tests {
     /// The scheme sends at the granted rate despite loss.
     #[test]
     fn nodectl_sends_at_granted_rate_despite_loss() {
-        let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
+        let mut scheme = Nodectl::with(&[]);
         scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         // Twice 1 MB/s for 40 ms.
         let granted = advised(&mut scheme, rate(1_000_000));
@@ -247,7 +247,7 @@ mod tests {
     /// Invalid grants are counted and ignored; the last valid one stays in force.
     #[test]
     fn nodectl_invalid_grant_is_counted_and_last_one_kept() {
-        let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[("line_rate", 80.0)]));
+        let mut scheme = Nodectl::with(&[("line_rate", 80.0)]);
         let start = scheme.control();
         for nothing in [rate(0), rate(10_000_001), Advice::Change(5.0), Advice::Change(f64::NAN)] {
             assert_eq!(advised(&mut scheme, nothing), start);
@@ -268,14 +268,14 @@ mod tests {
         }
         assert_eq!(scheme.ignored, 6);
         assert_eq!(scheme.line_rate(), Some(Rate::from_bytes_per_sec(10_000_000)));
-        assert_eq!(Nodectl::new(&setup(&Nodectl::INFO, 1000, &[])).line_rate(), None);
+        assert_eq!(Nodectl::with(&[]).line_rate(), None);
     }
 
     /// Without a grant the scheme is CUBIC from the initial window.
     #[test]
     fn nodectl_without_grant_is_cubic() {
-        let mut cubic = Cubic::new(&setup(&Cubic::INFO, 1000, &[]));
-        let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
+        let mut cubic = Cubic::with(&[]);
+        let mut scheme = Nodectl::with(&[]);
         let script = |on_ack: &mut dyn FnMut(&Ack)| {
             for n in 1..20 {
                 on_ack(&Ack { now: Nanos::from_millis(n), srtt: Some(Nanos::from_millis(40)), ..ack(1000) });
@@ -287,7 +287,7 @@ mod tests {
         advised(&mut scheme, rate(1_000_000));
         script(&mut |event| scheme.on_ack(event));
         let withdrawn = advised(&mut scheme, rate(0));
-        assert_eq!(withdrawn, Cubic::new(&setup(&Cubic::INFO, 1000, &[])).control());
+        assert_eq!(withdrawn, Cubic::with(&[]).control());
         script(&mut |event| scheme.on_ack(event));
         assert_eq!(scheme.control(), cubic.control());
         cubic.on_timeout(&timeout(5_000, 1));

@@ -50,8 +50,8 @@
 //! each loss changes which one. OLIA leaves congested paths nearly empty, and is slow to notice that one has
 //! recovered.
 
-use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
+use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
+use crate::{Info, Setup, Telemetry, Value};
 
 /// OLIA.
 pub type Olia = Coupled<Opportunistic>;
@@ -111,11 +111,8 @@ impl Opportunistic {
 impl Policy for Opportunistic {
     const INFO: Info = Info {
         name: "olia",
-        aliases: &[],
         summary: "multipath: linked increases that move cwnd to the best paths (OLIA)",
-        provenance: Provenance::Verified,
-        recovery: RecoveryStyle::Prr,
-        params: PARAMS,
+        ..coupled::INFO
     };
 
     fn new(_setup: &Setup) -> Self {

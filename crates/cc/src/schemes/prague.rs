@@ -291,14 +291,13 @@ impl CongestionControl for Prague {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, ack, entered, timeout};
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
-    const MSS: u64 = 1000;
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
     /// In avoidance with forty segments, at a round-trip time of 10 ms.
     fn avoiding(overrides: &[(&str, f64)]) -> Prague {
-        let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, overrides));
+        let mut scheme = Prague::with(overrides);
         (scheme.cwnd, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, Some(MS(10)));
         scheme
     }
@@ -360,7 +359,7 @@ mod tests {
     /// Slow start ends with the first mark.
     #[test]
     fn prague_slow_start_ends_with_first_mark() {
-        let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, &[]));
+        let mut scheme = Prague::with(&[]);
         scheme.on_ack(&delivered(10, 4, 0));
         close(scheme.cwnd, 14_000.0);
         assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(2 * 1_400_000)));

@@ -78,7 +78,7 @@ impl CongestionControl for Rcp {
                 "mbit",
                 "requested rate; higher advice is ignored; 1000000: no limit is stated",
             ),
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
+            Param::ratio("window_gain", 2.0, (1.0, 10.0), "cwnd as a multiple of rate times srtt"),
         ],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("rcp");
@@ -132,7 +132,7 @@ impl CongestionControl for Rcp {
 mod tests {
     use super::*;
     use crate::Bytes;
-    use crate::testing::{ack, setup};
+    use crate::testing::{Build, ack};
 
     fn advised(rcp: &mut Rcp, advice: Advice) -> Control {
         rcp.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice });
@@ -142,7 +142,7 @@ mod tests {
     /// The scheme sends at the advised rate within its bounds and ignores invalid advice.
     #[test]
     fn rcp_follows_advised_rate_and_ignores_invalid_advice() {
-        let mut rcp = Rcp::new(&setup(&Rcp::INFO, 1000, &[("line_rate", 80.0)]));
+        let mut rcp = Rcp::with(&[("line_rate", 80.0)]);
         let start = rcp.control();
         assert_eq!((start.cwnd, start.pacing_rate), (Bytes::new(10_000), None));
         for nothing in [Advice::Rate(Rate::ZERO), Advice::Change(5.0), Advice::Change(f64::NAN)] {
@@ -170,7 +170,7 @@ mod tests {
     /// The scheme requests its line rate if configured, and at least its minimum rate.
     #[test]
     fn rcp_requests_line_rate_and_at_least_its_minimum() {
-        let asks = |values: &[(&str, f64)]| Rcp::new(&setup(&Rcp::INFO, 1000, values)).line_rate();
+        let asks = |values: &[(&str, f64)]| Rcp::with(values).line_rate();
         assert_eq!(asks(&[]), None);
         assert_eq!(asks(&[("line_rate", 80.0)]), Some(Rate::from_bytes_per_sec(10_000_000)));
         // A thousand packets of 1000 B are more than 1 Mbit/s.

@@ -93,8 +93,8 @@ impl Policy for ByQueue {
         provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("building_gain", 1.5, (0.5, 10.0), "", "cwnd gain while the queue is building"),
-            Param::number("full_gain", 1.0, (0.5, 10.0), "", "cwnd gain while the queue is full"),
+            Param::ratio("building_gain", 1.5, (0.5, 10.0), "cwnd gain while the queue is building"),
+            Param::ratio("full_gain", 1.0, (0.5, 10.0), "cwnd gain while the queue is full"),
         ],
     };
 

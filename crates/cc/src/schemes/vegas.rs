@@ -53,15 +53,13 @@
 //! takes the queue for propagation delay and keeps more than its share, as does a flow whose path grows
 //! longer. Jitter and delayed ACKs look like queues.
 
-use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
+use crate::reno::Reno;
+use crate::round::RoundSamples;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
-    RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
-
-/// Fewer samples than this say too little of a round: delayed acknowledgements would look like queueing.
-const SAMPLES_MIN: u32 = 3;
 
 /// Vegas congestion control.
 #[derive(Clone, Debug)]
@@ -70,10 +68,7 @@ pub struct Vegas {
     alpha: f64,
     beta: f64,
     gamma: f64,
-    base_rtt: Option<Nanos>,
-    /// The least round-trip time of the current round, and how many samples it has.
-    round_rtt: Option<Nanos>,
-    samples: u32,
+    rtts: RoundSamples,
     /// The current round began in the open phase, so it may be judged at its end.
     judging: bool,
     phase: Phase,
@@ -83,27 +78,11 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    #[inline]
-    fn measure(&mut self, rtt: Nanos) {
-        let rtt = rtt.max(Nanos::from_nanos(1));
-        self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
-        self.round_rtt = Some(self.round_rtt.map_or(rtt, |min| min.min(rtt)));
-        self.samples += 1;
-    }
-
-    fn begin_round(&mut self) {
-        self.round_rtt = None;
-        self.samples = 0;
-    }
-
     /// A round is over: adjust the window by what was queued in it.
     fn judge(&mut self, event: &Ack) {
-        let (Some(base), Some(rtt)) = (self.base_rtt, self.round_rtt) else {
+        let Some((base, rtt)) = self.rtts.of_round() else {
             return self.grow(event, Reno::grow);
         };
-        if self.samples < SAMPLES_MIN {
-            return self.grow(event, Reno::grow);
-        }
         let mss = self.reno.mss;
         let expected = self.reno.cwnd.mul_f64(base.as_nanos() as f64 / rtt.as_nanos() as f64);
         let diff = (self.reno.cwnd - expected).in_segments(mss);
@@ -167,9 +146,7 @@ impl CongestionControl for Vegas {
             alpha: setup.params.number("alpha"),
             beta: setup.params.number("beta"),
             gamma: setup.params.number("gamma"),
-            base_rtt: None,
-            round_rtt: None,
-            samples: 0,
+            rtts: RoundSamples::default(),
             judging: true,
             phase: Phase::Open,
             diff: None,
@@ -182,7 +159,7 @@ impl CongestionControl for Vegas {
         self.pacing.on_ack(event.srtt);
         self.phase = event.phase;
         if let Some(rtt) = event.rtt {
-            self.measure(rtt);
+            self.rtts.measure(rtt);
         }
         match event.phase {
             Phase::Recovery => self.judging = false,
@@ -195,7 +172,7 @@ impl CongestionControl for Vegas {
                     self.judge(event);
                 }
                 self.judging = true;
-                self.begin_round();
+                self.rtts.begin_round();
             }
             Phase::Open => {
                 if self.reno.in_slow_start() {
@@ -225,9 +202,8 @@ impl CongestionControl for Vegas {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         // The path may have changed meanwhile, so the least round-trip time is measured anew.
-        self.base_rtt = None;
+        self.rtts = RoundSamples::default();
         self.judging = false;
-        self.begin_round();
         self.reno.restart(event);
     }
 
@@ -245,7 +221,7 @@ impl CongestionControl for Vegas {
         };
         sink("state", Value::State(state));
         self.reno.telemetry(sink);
-        if let Some(base) = self.base_rtt {
+        if let Some(base) = self.rtts.base() {
             sink("base_rtt", Value::Time(base));
         }
         if let Some(diff) = self.diff {
@@ -257,33 +233,21 @@ impl CongestionControl for Vegas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CongestionCause;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
-
-    fn vegas(overrides: &[(&str, f64)]) -> Vegas {
-        Vegas::new(&testing::setup(&Vegas::INFO, MSS, overrides))
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, sample, timeout};
+    use crate::{CongestionCause, Nanos};
 
     /// In avoidance with a window of `segments` and a base round-trip time of 100 ms; a round has just begun.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> Vegas {
-        let mut scheme = vegas(overrides);
+        let mut scheme = Vegas::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.reno.ssthresh = Bytes::new(2 * MSS);
-        scheme.base_rtt = Some(Nanos::from_millis(100));
+        scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         scheme
-    }
-
-    fn sample(micros: u64) -> Ack {
-        Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
     }
 
     /// A round of three samples, of which the last ends it. Returns the window in bytes.
     fn round(scheme: &mut Vegas, micros: u64) -> u64 {
-        scheme.on_ack(&sample(micros + 5_000));
-        scheme.on_ack(&sample(micros));
-        scheme.on_ack(&Ack { round_start: true, ..sample(micros + 9_000) });
+        testing::round(scheme, micros);
         scheme.control().cwnd.as_u64()
     }
 
@@ -348,13 +312,13 @@ mod tests {
     #[test]
     fn vegas_slow_start_ends_above_gamma_queued_packets() {
         // W = 10 + 2 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
-        let mut scheme = vegas(&[]);
-        scheme.base_rtt = Some(Nanos::from_millis(100));
+        let mut scheme = Vegas::with(&[]);
+        scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);
         assert!(!scheme.reno.in_slow_start());
         // 12 (1 - 100/109) = 0.99: the third ACK lets it grow on.
-        let mut scheme = vegas(&[]);
-        scheme.base_rtt = Some(Nanos::from_millis(100));
+        let mut scheme = Vegas::with(&[]);
+        scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 109_000), 13 * MSS);
         assert!(scheme.reno.in_slow_start());
     }

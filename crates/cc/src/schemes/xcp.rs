@@ -140,7 +140,7 @@ impl CongestionControl for Xcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack, entered, setup, timeout};
+    use crate::testing::{Build, ack, entered, timeout};
     use crate::{CongestionCause, Phase};
 
     fn advised(xcp: &mut Xcp, change: f64) -> u64 {
@@ -151,7 +151,7 @@ mod tests {
     /// The window changes by the allotted rate times the round-trip time.
     #[test]
     fn xcp_window_follows_allotted_rate_times_rtt() {
-        let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[("line_rate", 80.0)]));
+        let mut xcp = Xcp::with(&[("line_rate", 80.0)]);
         assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
         xcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         // 100 kB/s for 40 ms, and back.
@@ -175,7 +175,7 @@ mod tests {
     /// Loss halves the window; a spurious reduction is undone.
     #[test]
     fn xcp_loss_halves_window_and_spurious_loss_restores_it() {
-        let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[]));
+        let mut xcp = Xcp::with(&[]);
         let window = |xcp: &Xcp| xcp.control().cwnd.as_u64();
         xcp.on_recovery_entered(&entered(CongestionCause::Loss, 10_000));
         assert_eq!(window(&xcp), 5_000);

@@ -30,13 +30,7 @@ fn ack(script: &mut Script<Acw>, mbit: f64, rtt: f64) {
 }
 
 fn gain(script: &Script<Acw>) -> f64 {
-    let mut gain = None;
-    script.cc.telemetry(&mut |name, value| {
-        if let ("cwnd_gain", narrows_cc::Value::Number(number)) = (name, value) {
-            gain = Some(number);
-        }
-    });
-    gain.unwrap()
+    script.number("cwnd_gain")
 }
 
 fn near(a: f64, b: f64) -> bool {

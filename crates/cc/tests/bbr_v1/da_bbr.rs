@@ -1,6 +1,6 @@
 //! DA-BBR: delay-dependent window, recovery, PROBE_RTT.
 
-use narrows_cc::bbr_v1::State;
+use narrows_cc::bbr_v1::{ProbeRtt, State};
 use narrows_cc::schemes::DaBbr;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos};
 
@@ -134,13 +134,16 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     script.rtt = Nanos::from_millis(41);
     script.inflight = Bytes::new(third + 2);
     script.round(1, 0);
-    assert!(matches!(script.state(), State::ProbeRtt { until: None, .. }), "{:?}", script.state());
+    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "{:?}", script.state());
     // A third of the window, minus the byte that floating point may lose.
     let kept = script.cc.control().cwnd.as_u64();
     assert!((third - 1..=third + 1).contains(&kept), "{kept}, a third is {third}");
     script.inflight = Bytes::new(kept);
     script.round(1, 0);
-    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "the clock starts at a third");
+    assert!(
+        matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })),
+        "the clock starts at a third"
+    );
     // After 200 ms and a round the prior window returns, up to the target of the new phase.
     while !script.cc.model().in_probe_bw() {
         script.round(1, 0);
@@ -242,7 +245,7 @@ fn da_bbr_probe_rtt_start_ends_slow_pacing() {
     script.now += Nanos::from_secs(11);
     script.rtt = Nanos::from_millis(41);
     script.within_round(TICK, 2, 0);
-    assert!(matches!(script.state(), State::ProbeRtt { until: None, .. }));
+    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })));
     assert_eq!(script.cc.model().pacing_rate(), cruise);
     script.leave_recovery(2);
     script.enter_recovery(CongestionCause::Loss, 2, 3);
@@ -251,7 +254,7 @@ fn da_bbr_probe_rtt_start_ends_slow_pacing() {
         script.within_round(TICK, 2, 0);
         assert_eq!(script.cc.model().pacing_rate(), slow);
     }
-    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
+    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })));
 }
 
 /// A min_rtt that expires outside PROBE_BW is not compared.

@@ -23,13 +23,7 @@ fn report(script: &mut Script<Adaptive>, loss_rate: Option<f64>) {
 }
 
 fn gain(script: &Script<Adaptive>) -> f64 {
-    let mut gain = None;
-    script.cc.telemetry(&mut |name, value| {
-        if let ("pacing_gain", narrows_cc::Value::Number(number)) = (name, value) {
-            gain = Some(number);
-        }
-    });
-    gain.unwrap()
+    script.number("pacing_gain")
 }
 
 /// The gains of the next cycle's eight phases.

@@ -1,6 +1,6 @@
 //! The round-trip filter and PROBE_RTT.
 
-use narrows_cc::bbr_v1::State;
+use narrows_cc::bbr_v1::{ProbeRtt, State};
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
 
 use crate::path::{Flow, MSS, Path, V1};
@@ -21,12 +21,12 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
         let (state, now) = (model.state(), ack.now);
         if state != last {
             match (last, state) {
-                (_, State::ProbeRtt { until: None, .. }) => {
+                (_, State::ProbeRtt(ProbeRtt { until: None, .. })) => {
                     entered.push(now);
                     due.push(confirmed + Nanos::from_secs(10));
                     assert_eq!(model.cwnd(), MSS * 4);
                 }
-                (State::ProbeRtt { .. }, State::ProbeRtt { round_done: false, .. }) => {
+                (State::ProbeRtt { .. }, State::ProbeRtt(ProbeRtt { round_done: false, .. })) => {
                     held.push(now);
                     assert!(ack.inflight <= MSS * 4);
                 }
@@ -73,9 +73,10 @@ fn probe_rtt_on_long_path_lasts_a_whole_round() {
     flow.run(Nanos::from_secs(13), |flow, ack| {
         let state = flow.cc.model().state();
         match (last, state) {
-            (State::ProbeRtt { until: None, .. }, State::ProbeRtt { until: Some(_), .. }) => {
-                held = Some(ack.now)
-            }
+            (
+                State::ProbeRtt(ProbeRtt { until: None, .. }),
+                State::ProbeRtt(ProbeRtt { until: Some(_), .. }),
+            ) => held = Some(ack.now),
             (State::ProbeRtt { .. }, State::ProbeBw { .. }) => left = Some(ack.now),
             _ => {}
         }
@@ -168,7 +169,11 @@ fn in_probe_rtt() -> Script<V1> {
     script.round(10, 0);
     script.inflight = MSS * 4;
     script.within_round(Nanos::from_millis(30), 10, 0);
-    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "{:?}", script.state());
+    assert!(
+        matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })),
+        "{:?}",
+        script.state()
+    );
     script
 }
 
@@ -181,7 +186,7 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
         let ack = script.next_ack(Nanos::from_millis(1), 1, 0);
         let prior_delivered = fallen_at - Bytes::new(before);
         script.cc.on_ack(&Ack { rate: Some(RateSample { prior_delivered, ..ack.rate.unwrap() }), ..ack });
-        assert!(matches!(script.state(), State::ProbeRtt { round_done, .. } if round_done == done));
+        assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { round_done, .. }) if round_done == done));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Invariants of BBRv1.
 
-use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
+use narrows_cc::bbr_v1::{CYCLE_PHASES, ProbeRtt, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Phase, Rate, RecoveryEntered,
     RecoveryLeft, SpuriousLoss, Timeout, Value,
@@ -130,7 +130,7 @@ proptest! {
                 State::Startup => prop_assert!(!model.full_bw_reached()),
                 State::Drain => prop_assert!(model.full_bw_reached()),
                 State::ProbeBw { phase, .. } => prop_assert!(model.full_bw_reached() && phase < CYCLE_PHASES),
-                State::ProbeRtt { until, round_done } => prop_assert!(until.is_some() || !round_done),
+                State::ProbeRtt(ProbeRtt { until, round_done }) => prop_assert!(until.is_some() || !round_done),
             }
             if let (State::ProbeRtt { .. }, Event::Ack { .. }) = (model.state(), event) {
                 prop_assert!(control.cwnd <= MSS * 4);
@@ -154,7 +154,7 @@ proptest! {
 fn bbr_v1_only_diagram_transitions_are_legal() {
     let states = || {
         let cycle = (0..CYCLE_PHASES).map(|phase| State::ProbeBw { phase, since: Nanos::ZERO });
-        let hold = |until, round_done| State::ProbeRtt { until, round_done };
+        let hold = |until, round_done| State::ProbeRtt(ProbeRtt { until, round_done });
         let end = Some(Nanos::from_secs(1));
         let probe_rtt = [hold(None, false), hold(end, false), hold(end, true)];
         [State::Startup, State::Drain].into_iter().chain(cycle).chain(probe_rtt)
@@ -170,9 +170,9 @@ fn bbr_v1_only_diagram_transitions_are_legal() {
     }
     // To STARTUP, seven phases, and the next step inside.
     let end = Some(Nanos::from_secs(1));
-    assert_eq!(count(State::ProbeRtt { until: None, round_done: false }), 9);
-    assert_eq!(count(State::ProbeRtt { until: end, round_done: false }), 9);
-    assert_eq!(count(State::ProbeRtt { until: end, round_done: true }), 8);
+    assert_eq!(count(State::ProbeRtt(ProbeRtt::ENTRY)), 9);
+    assert_eq!(count(State::ProbeRtt(ProbeRtt { until: end, round_done: false })), 9);
+    assert_eq!(count(State::ProbeRtt(ProbeRtt { until: end, round_done: true })), 8);
 }
 
 /// Telemetry names the phase of the gain cycle.

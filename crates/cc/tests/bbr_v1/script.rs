@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, Lost, Nanos, Phase, Rate, RateSample, RecoveryEntered,
-    RecoveryLeft,
+    RecoveryLeft, Value,
 };
 
 use crate::path::{MSS, setup};
@@ -168,6 +168,17 @@ impl<P: Policy> Script<P> {
         });
         self.cc.on_ack(&ack);
         ack
+    }
+
+    /// The number of this name in the telemetry.
+    pub fn number(&self, name: &str) -> f64 {
+        let mut found = None;
+        self.cc.telemetry(&mut |item, value| {
+            if let (true, Value::Number(number)) = (item == name, value) {
+                found = Some(number);
+            }
+        });
+        found.expect("a number of this name")
     }
 
     pub fn state(&self) -> State {

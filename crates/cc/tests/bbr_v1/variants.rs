@@ -1,6 +1,6 @@
 //! The hooks by which variants differ, and the parameters: each must change the output.
 
-use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, RecoveryEntry, State};
+use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, ProbeRtt, RecoveryEntry, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup,
     bbr_params,
@@ -81,7 +81,7 @@ impl Policy for Recovery {
         Self { third: Bytes::ZERO, expired: 0 }
     }
     fn on_transition(&mut self, to: State, model: &Model) {
-        if let State::ProbeRtt { until: None, .. } = to {
+        if let State::ProbeRtt(ProbeRtt { until: None, .. }) = to {
             self.third = model.cwnd() / 3;
         }
     }
@@ -132,10 +132,13 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     script.round(0, 0);
     assert_eq!(script.cc.policy().expired, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 208 / 3);
-    assert!(matches!(script.state(), State::ProbeRtt { until: None, .. }), "70 are more than 69.3 segments");
+    assert!(
+        matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })),
+        "70 are more than 69.3 segments"
+    );
     script.inflight = MSS * 69;
     script.round(0, 0);
-    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
+    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })));
 }
 
 /// Four fifths of the bandwidth; every acknowledgement in the first round of recovery halves the window.

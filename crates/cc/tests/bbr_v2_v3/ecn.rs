@@ -14,6 +14,15 @@ fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> 
     script
 }
 
+/// In ProbeBW_UP on the short path.
+fn probing(values: &[(&str, f64)]) -> Script<V3> {
+    let mut script = short::<V3>(values);
+    script.reach_cruise();
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script
+}
+
 /// ecn_alpha is the moving mean of the share of marks per round.
 #[test]
 fn ecn_alpha_is_moving_mean_of_marks_per_round() {
@@ -97,10 +106,7 @@ fn ecn_two_rounds_half_marked_end_startup() {
 /// A probe with half of the deliveries marked was too high.
 #[test]
 fn ecn_half_marked_probe_is_too_high() {
-    let mut script = short::<V3>(&[]);
-    script.reach_cruise();
-    script.refill_from_cruise();
-    script.up_from_refill();
+    let mut script = probing(&[]);
     script.marked = true;
     script.inflight = segments(100);
     script.tx_in_flight = segments(60);
@@ -118,10 +124,7 @@ fn ecn_half_marked_probe_is_too_high() {
 /// Marks of a finished probe count until its last acknowledgement.
 #[test]
 fn ecn_marks_count_until_last_ack_of_the_probe() {
-    let mut script = short::<V3>(&[]);
-    script.reach_cruise();
-    script.refill_from_cruise();
-    script.up_from_refill();
+    let mut script = probing(&[]);
     script.inflight = segments(100);
     for _ in 0..3 {
         script.round(50);
@@ -139,10 +142,7 @@ fn ecn_marks_count_until_last_ack_of_the_probe() {
 /// When marks cease, the next probe starts at once and grows by half the bound.
 #[test]
 fn ecn_after_marks_cease_next_probe_starts_at_once() {
-    let mut script = short::<V3>(&[("precaution", 0.0)]);
-    script.reach_cruise();
-    script.refill_from_cruise();
-    script.up_from_refill();
+    let mut script = probing(&[("precaution", 0.0)]);
     script.marked = true;
     script.inflight = segments(100);
     script.tx_in_flight = segments(64);

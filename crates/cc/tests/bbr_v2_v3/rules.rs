@@ -1,6 +1,6 @@
 //! Formulas.
 
-use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, State};
+use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, ProbeRtt, State};
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Setup};
 
 use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments, setup};
@@ -159,26 +159,21 @@ fn pacing_starts_at_2_77_initial_windows_per_rtt() {
 #[test]
 fn gains_follow_the_state() {
     let mut script = Script::<V3>::new(&[]);
-    let check = |script: &Script<V3>, state, pacing: f64, window: f64| {
-        assert_eq!(script.state(), state);
-        assert_rate(script.cc.control().pacing_rate.unwrap(), paced(pacing));
-        assert_eq!(script.cc.model().cwnd_gain(), window);
-    };
     script.round(10);
-    check(&script, State::Startup, 2.77, 2.0);
+    script.assert_gains(State::Startup, 2.77, 2.0);
     script.reach_drain();
-    check(&script, State::Drain, 0.5, 2.0);
+    script.assert_gains(State::Drain, 0.5, 2.0);
     script.inflight = BDP;
     script.within(MOMENT, 1);
-    check(&script, State::Cruise, 1.0, 2.0);
+    script.assert_gains(State::Cruise, 1.0, 2.0);
     script.refill_from_cruise();
-    check(&script, State::Refill, 1.0, 2.0);
+    script.assert_gains(State::Refill, 1.0, 2.0);
     script.up_from_refill();
-    check(&script, State::Up, 1.25, 2.25);
+    script.assert_gains(State::Up, 1.25, 2.25);
     script.inflight = BDP * 2;
     script.lose_too_much(BDP);
     script.within(MOMENT, 1);
-    check(&script, State::Down, 0.9, 2.0);
+    script.assert_gains(State::Down, 0.9, 2.0);
 }
 
 /// The window grows by the delivered data up to max_inflight, within the volume bounds of the state.
@@ -239,8 +234,8 @@ fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
 /// States allow only the transitions of the draft and those of undoing.
 #[test]
 fn states_allow_draft_and_undo_transitions_only() {
-    let rtt = State::ProbeRtt { until: None, round_done: false };
-    let held = State::ProbeRtt { until: Some(RTT), round_done: false };
+    let rtt = State::ProbeRtt(ProbeRtt::ENTRY);
+    let held = State::ProbeRtt(ProbeRtt { until: Some(RTT), round_done: false });
     let all = [State::Startup, State::Drain, State::Down, State::Cruise, State::Refill, State::Up, rtt, held];
     // Rows: source state; columns: target state, in the same order.
     let allowed = [

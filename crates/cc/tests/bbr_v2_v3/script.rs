@@ -269,6 +269,23 @@ impl<P: Policy> Script<P> {
         self.cc.control().cwnd
     }
 
+    /// Asserts the state, its pacing gain and its window gain.
+    #[track_caller]
+    pub fn assert_gains(&self, state: State, pacing: f64, window: f64) {
+        assert_eq!(self.state(), state);
+        assert_rate(self.cc.control().pacing_rate.unwrap(), paced(pacing));
+        assert_eq!(self.cc.model().cwnd_gain(), window);
+    }
+
+    /// From Startup to Drain and on for `rounds`, with twice the BDP in flight.
+    pub fn drain_for(&mut self, rounds: u32) {
+        self.reach_drain();
+        self.inflight = BDP * 2;
+        for _ in 0..rounds {
+            self.round(10);
+        }
+    }
+
     /// A telemetry item.
     pub fn told(&self, name: &str) -> Option<Value> {
         let mut found = None;

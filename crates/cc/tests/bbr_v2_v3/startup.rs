@@ -127,10 +127,6 @@ fn drain_ends_in_its_fourth_round_at_the_latest() {
     script.round(10);
     assert_eq!(script.state(), State::Down);
     let mut script = Script::<V3>::new(&[("drain_rounds", 0.0)]);
-    script.reach_drain();
-    script.inflight = BDP * 2;
-    for _ in 0..50 {
-        script.round(10);
-    }
+    script.drain_for(50);
     assert_eq!(script.state(), State::Drain, "0: no limit");
 }

@@ -3,24 +3,19 @@
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Rate, Value};
 
-use crate::script::{BDP, MOMENT, MSS, RTT, Script, V2, assert_rate, paced, segments};
+use crate::script::{BDP, MOMENT, MSS, RTT, Script, V2, segments};
 
 /// The gains of v2 per state.
 #[test]
 fn v2_gains_follow_the_state() {
     let mut script = Script::<V2>::new(&[]);
-    let check = |script: &Script<V2>, state, pacing: f64, window: f64| {
-        assert_eq!(script.state(), state);
-        assert_rate(script.cc.control().pacing_rate.unwrap(), paced(pacing));
-        assert_eq!(script.cc.model().cwnd_gain(), window);
-    };
     script.round(10);
-    check(&script, State::Startup, 2.885, 2.885);
+    script.assert_gains(State::Startup, 2.885, 2.885);
     script.reach_drain();
-    check(&script, State::Drain, 1.0 / 2.885, 2.885);
+    script.assert_gains(State::Drain, 1.0 / 2.885, 2.885);
     script.inflight = BDP;
     script.within(MOMENT, 1);
-    check(&script, State::Down, 0.75, 2.0);
+    script.assert_gains(State::Down, 0.75, 2.0);
 }
 
 /// In PROBE_CRUISE. Inflight before the acknowledgement counts, so it must be below the BDP.
@@ -86,11 +81,7 @@ fn v2_startup_ends_after_eight_lossy_acks() {
 #[test]
 fn v2_drain_has_no_round_limit() {
     let mut script = Script::<V2>::new(&[]);
-    script.reach_drain();
-    script.inflight = BDP * 2;
-    for _ in 0..50 {
-        script.round(10);
-    }
+    script.drain_for(50);
     assert_eq!(script.state(), State::Drain);
 }
 

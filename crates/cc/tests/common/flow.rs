@@ -11,6 +11,7 @@
 
 #![allow(dead_code)] // each test crate uses its part
 
+mod events;
 mod path;
 mod recovery;
 
@@ -115,23 +116,12 @@ impl<C: CongestionControl> Flow<C> {
 
     fn blank_ack(&self) -> Ack {
         Ack {
-            now: self.now,
-            acked: Bytes::ZERO,
-            acked_cumulative: Some(Bytes::ZERO),
-            lost: Bytes::ZERO,
-            rtt: None,
-            rate: None,
-            inflight_before: self.inflight,
-            inflight: self.inflight,
-            ce: Bytes::ZERO,
-            delivered: self.delivered,
             cwnd_limited: self.usage.limited,
             cwnd_full: self.usage.limited,
             phase: self.phase,
-            round_start: false,
-            round: 0,
             srtt: Some(self.srtt),
             min_rtt: Some(self.least_rtt),
+            ..events::empty_ack(self.now, self.inflight, self.delivered)
         }
     }
 

@@ -6,25 +6,15 @@ use narrows_cc::{
 };
 
 use super::path::Packet;
-use super::{Flow, MSS};
+use super::{Flow, MSS, events};
 
 impl<C: CongestionControl> Flow<C> {
     fn report_lost(&mut self, packet: Packet) {
         self.inflight -= MSS;
         self.lost += 1;
         self.sampler.on_lost(MSS);
-        self.cc.on_lost(&Lost {
-            now: self.now,
-            bytes: MSS,
-            packet: packet.seq,
-            sent_at: packet.snapshot.sent_at,
-            tx_in_flight: packet.snapshot.tx_in_flight,
-            lost_at_send: packet.snapshot.lost,
-            delivered_at_send: packet.snapshot.delivered,
-            app_limited: packet.snapshot.app_limited,
-            lost_total: self.sampler.lost(),
-            inflight: self.inflight,
-        });
+        let lost = events::lost(self.now, MSS, &packet.snapshot, self.sampler.lost(), self.inflight);
+        self.cc.on_lost(&Lost { packet: packet.seq, ..lost });
     }
 
     /// Declares all packets sent before `until` lost.

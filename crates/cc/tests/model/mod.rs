@@ -1,5 +1,8 @@
 //! A minimal generic transport that calls a scheme in legal order with consistent numbers.
 
+#[path = "../common/events.rs"]
+mod events;
+
 use std::collections::VecDeque;
 
 use narrows_cc::{
@@ -295,18 +298,8 @@ impl Model {
         self.sampler.on_lost(packet.bytes);
         self.inflight -= packet.bytes;
         self.to_repeat += 1;
-        self.scheme.on_lost(&Lost {
-            now: self.now,
-            bytes: packet.bytes,
-            packet: packet.order,
-            sent_at: packet.snapshot.sent_at,
-            tx_in_flight: packet.snapshot.tx_in_flight,
-            lost_at_send: packet.snapshot.lost,
-            delivered_at_send: packet.snapshot.delivered,
-            app_limited: packet.snapshot.app_limited,
-            lost_total: self.sampler.lost(),
-            inflight: self.inflight,
-        });
+        let lost = events::lost(self.now, packet.bytes, &packet.snapshot, self.sampler.lost(), self.inflight);
+        self.scheme.on_lost(&Lost { packet: packet.order, ..lost });
         self.record("lost");
         packet.bytes
     }
@@ -391,23 +384,13 @@ impl Model {
     /// Common fields of any acknowledgement now.
     fn plain_ack(&self) -> Ack {
         Ack {
-            now: self.now,
-            acked: Bytes::ZERO,
-            acked_cumulative: Some(Bytes::ZERO),
-            lost: Bytes::ZERO,
-            rtt: None,
-            rate: None,
-            inflight_before: self.inflight,
-            inflight: self.inflight,
-            ce: Bytes::ZERO,
-            delivered: self.sampler.delivered(),
             cwnd_limited: self.cwnd_limited,
             cwnd_full: self.cwnd_limited,
             phase: self.phase,
-            round_start: false,
             round: self.rounds.count(),
             srtt: self.srtt,
             min_rtt: self.min_rtt,
+            ..events::empty_ack(self.now, self.inflight, self.sampler.delivered())
         }
     }
 

@@ -54,7 +54,7 @@ impl Connection {
         self.backoff = Backoff::start(now, self.two_round_trips(), self.config.msl * 4);
     }
 
-    /// Step 13: the server asks to close.
+    /// Step 13: the server requests a close.
     pub(super) fn on_close_request(&mut self, now: Nanos) {
         match self.state {
             State::PartOpen | State::Open => {

@@ -1,4 +1,4 @@
-//! The other side says what became of our data: the scheme hears of it.
+//! Feedback on sent data: deliveries, losses and ECN marks from acknowledgements, reported to the scheme.
 
 use narrows_cc::{
     AckEnd, AckProgress, Bytes, CongestionCause, EcnNeed, Flight, LostPacket, Nanos, Phase, Rate,
@@ -6,64 +6,64 @@ use narrows_cc::{
 };
 
 use super::Connection;
-use super::half::Half;
-use super::options::ReceivedOptions as Told;
+use super::half::{Episode, Half};
+use super::options::ReceivedOptions;
 use super::records::{Fate, Record};
 use crate::ack_vector::{PacketState as State, runs};
 use crate::{Ccid, Seq};
 
-/// The record `back` before the one `named`.
-fn number_of(named: u64, back: i64) -> Option<u64> {
-    u64::try_from((named as i64).checked_sub(back)?).ok()
+/// The record number `back` below `acked`; `None` before the first record.
+fn number_of(acked: u64, back: i64) -> Option<u64> {
+    u64::try_from((acked as i64).checked_sub(back)?).ok()
 }
 
-/// What one acknowledgement brought.
+/// Packets newly delivered by one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     acked: Bytes,
     ce: Bytes,
-    /// In packets.
     acked_packets: u64,
     ce_packets: u64,
-    /// The newest data packet among those delivered.
+    /// Newest data packet.
     newest: Option<u64>,
-    /// The newest marked one.
+    /// Newest marked data packet.
     marked: Option<u64>,
-    /// The least time since one of those delivered was sent, waiting at the receiver included.
+    /// Shortest time since a delivered packet was sent, including the delay at the receiver.
     rtt: Option<Nanos>,
-    /// The packet that the acknowledgement number names is one of them.
-    named: bool,
-    /// Its window counter, and when it left.
+    /// Includes the packet that the acknowledgement number refers to.
+    has_acked: bool,
+    /// Window counter and send time of that packet.
     counter: u8,
     sent_at: Nanos,
+    /// Packets of the recovery episode that were lost and arrived late.
     late: u64,
 }
 
 impl Connection {
-    /// A valid packet acknowledges `ack`; its options may hold vectors.
-    pub(super) fn on_feedback(&mut self, now: Nanos, ack: Seq, options: &[u8], told: &Told) {
+    /// Processes the acknowledgement number `ack` and the options of a valid packet.
+    pub(super) fn on_feedback(&mut self, now: Nanos, ack: Seq, options: &[u8], received: &ReceivedOptions) {
         let half = &mut self.half;
-        let Some(named) = (half.records.end() as i64 - 1 - self.gss.minus(ack)).try_into().ok() else {
+        let Some(acked) = (half.records.end() as i64 - 1 - self.gss.minus(ack)).try_into().ok() else {
             return;
         };
-        // A vector that tells of packets before the first one tells nothing (RFC 4340 section 11.4).
-        let told_of =
+        // Ignore vectors that cover packets before the first one (RFC 4340 section 11.4).
+        let precedes_first =
             |iss: Seq| runs(ack, options).map(|run| run.count as i64).sum::<i64>() > ack.minus(iss) + 1;
-        let options = if self.iss.is_some_and(told_of) { &[] } else { options };
+        let options = if self.iss.is_some_and(precedes_first) { &[] } else { options };
         half.check_app_limited();
         let (mut ack_progress, flight_size) = (half.driver.begin_ack(half.inflight), half.inflight);
-        let (dropped, spoilt) = half.hear_of_drops(ack, options, self.iss, &mut self.stats);
-        let report = told.is_report(half.ccid);
+        let (dropped, corrupt) = half.record_drops(ack, options, self.iss, &mut self.stats);
+        let report = received.is_report(half.ccid);
         let progress =
-            half.deliver(now, &mut ack_progress, ack, named, options, &spoilt, report, &mut self.stats);
+            half.deliver(now, &mut ack_progress, ack, acked, options, &corrupt, report, &mut self.stats);
         let mut sample = None;
         if let Some(rtt) = progress.rtt {
-            let elapsed = told.elapsed.filter(|&elapsed| progress.named && elapsed < rtt);
+            let elapsed = received.elapsed.filter(|&elapsed| progress.has_acked && elapsed < rtt);
             let rtt = rtt - elapsed.unwrap_or(Nanos::ZERO);
-            // RFC 4341 section 5: the mean is over windows, of which each gives one sample.
+            // RFC 4341 section 5: the smoothed round-trip time takes one sample per window.
             let newest = progress.newest.unwrap_or(u64::MAX);
             if half.ccid == Ccid::TcpLike && newest < half.sampled_until {
-                half.rtt.glance(rtt);
+                half.rtt.record(rtt);
             } else {
                 half.rtt.on_sample(rtt);
                 half.sampled_until = half.records.end();
@@ -71,97 +71,99 @@ impl Connection {
             half.rtt.on_progress();
             sample = half.rtt.last;
         }
-        if half.ccid == Ccid::Tfrc && progress.named {
-            half.pass_quarters(now, progress.counter);
+        if half.ccid == Ccid::Tfrc && progress.has_acked {
+            half.advance_counter(now, progress.counter);
         }
-        half.heed(now, dropped);
-        if dropped == 0 && !told.slow {
-            half.let_go();
+        half.on_receive_buffer_drops(now, dropped);
+        if dropped == 0 && !received.slow {
+            half.relax_cap();
         }
-        half.report(now, sample, &progress, told);
+        half.report_feedback(now, sample, &progress, received);
         let lost = half.detect_losses(now, &mut self.stats);
         half.update_phase(now, &progress, flight_size, lost, &mut self.stats);
         if half.packets == 0 && progress.newest.is_some() {
-            half.quiet_since = now;
+            half.idle_since = now;
         }
         if progress.newest.is_some() {
             half.timeouts = 0;
         }
         half.finish_ack(now, &ack_progress, &progress, lost.0, sample);
         half.forget();
-        half.rearm(now, &progress, told, self.config.datagram);
+        half.rearm(now, &progress, received, self.config.datagram);
         self.stats.bytes_delivered = self.half.driver.delivered().as_u64();
-        self.follow_rate(now);
+        self.widen_to_cwnd(now);
         if progress.newest.is_some() {
             self.control_acknowledgements(now);
         }
     }
 
-    /// Declares everything outstanding below packet `until` lost.
-    pub(super) fn lose_until(&mut self, now: Nanos, until: u64) -> Bytes {
+    /// Declares all outstanding packets below `until` lost, or unanswered under CCID 3. Returns their
+    /// payload.
+    pub(super) fn declare_lost_until(&mut self, now: Nanos, until: u64) -> Bytes {
         let mut bytes = Bytes::ZERO;
         let fate = if self.half.ccid == Ccid::Tfrc { Fate::Unanswered } else { Fate::Lost };
-        while let Some(record) = self.half.records.lose_next(until, fate) {
-            bytes += self.half.tell_lost(now, &record, &mut self.stats);
+        while let Some(record) = self.half.records.settle_next(until, fate) {
+            bytes += self.half.declare_lost(now, &record, &mut self.stats);
         }
         bytes
     }
 }
 
 impl Half {
-    /// Takes in which packets arrived without use (RFC 4340 section 11.7.2): how many found no room, and the numbers of those that
-    /// count as marked.
-    fn hear_of_drops(
+    /// Records Data Dropped options (RFC 4340 section 11.7.2). Returns the number of new receive-buffer drops
+    /// and the packets whose corrupt data counts as ECN marked.
+    fn record_drops(
         &mut self,
         ack: Seq,
         options: &[u8],
         iss: Option<Seq>,
         stats: &mut super::Stats,
     ) -> (u64, Vec<Seq>) {
-        let (mut dropped, mut spoilt, mut deaf) = (0, Vec::new(), false);
-        // What was never sent, or is told to be missing, was not dropped there: such options are ignored.
+        let (mut dropped, mut corrupt, mut not_listening) = (0, Vec::new(), false);
+        // The receiver cannot have dropped packets that were never sent or that its vector reports missing:
+        // ignore such options.
         let missing = |seq: Seq| {
             runs(ack, options).any(|run| run.state == State::Missing && seq.within(run.last(), run.first))
         };
-        let cannot_be = |seq: Seq| iss.is_some_and(|iss| iss.after(seq)) || missing(seq);
-        self.heard.record(ack, options, cannot_be, |seq, code| {
-            stats.dropped_there += u64::from(code != 7);
+        let invalid = |seq: Seq| iss.is_some_and(|iss| iss.after(seq)) || missing(seq);
+        self.reported_drops.record(ack, options, invalid, |seq, code| {
+            stats.dropped_by_peer += u64::from(code != 7);
             match code {
                 0 => {}
-                1 => deaf = true,
+                1 => not_listening = true,
                 2 => dropped += 1,
-                _ => spoilt.push(seq),
+                _ => corrupt.push(seq),
             }
         });
-        if deaf {
-            // Nobody will hear the rest.
+        if not_listening {
+            // The peer's application reads no more data.
             self.ended = true;
             self.queue.clear();
         }
-        (dropped, spoilt)
+        (dropped, corrupt)
     }
 
-    /// So many packets found no room at the receiver.
-    fn heed(&mut self, now: Nanos, dropped: u64) {
+    /// Responds to `dropped` packets that the receiver dropped for lack of buffer space.
+    fn on_receive_buffer_drops(&mut self, now: Nanos, dropped: u64) {
         if dropped == 0 {
             return;
         }
         match self.ccid {
-            Ccid::Tfrc => self.told_dropped += dropped,
-            Ccid::TcpLike => self.tell_restraint(now, dropped, false),
-            _ => self.restrain(self.datagram * dropped),
+            Ccid::Tfrc => self.unreported_drops += dropped,
+            Ccid::TcpLike => self.report_overload(now, dropped, false),
+            _ => self.cap_control(self.datagram * dropped),
         }
     }
 
-    /// Takes in which packets arrived.
+    /// Marks the packets that an acknowledgement reports as received as delivered.
     fn deliver(
         &mut self,
         now: Nanos,
         ack_progress: &mut AckProgress,
         ack: Seq,
-        named: u64,
+        acked: u64,
         options: &[u8],
-        spoilt: &[Seq],
+        corrupt: &[Seq],
         report: bool,
         stats: &mut super::Stats,
     ) -> Progress {
@@ -169,8 +171,8 @@ impl Half {
         let Self { records, driver, inflight, packets, ccid, phase, episode, .. } = self;
         let (first, tfrc_report) = (records.first(), report && *ccid == Ccid::Tfrc);
         let deliver = |number: u64, record: &Record, marked: bool| {
-            if number == named {
-                progress.named = true;
+            if number == acked {
+                progress.has_acked = true;
                 progress.counter = record.counter;
                 progress.sent_at = record.snapshot.sent_at;
             }
@@ -189,13 +191,13 @@ impl Half {
                 stats.unanswered_packets -= 1;
             } else {
                 stats.late_packets += 1;
-                progress.late += u64::from(*phase != Phase::Open && number >= episode.0);
+                progress.late += u64::from(*phase != Phase::Open && number >= episode.first);
             }
             progress.acked += size;
             progress.acked_packets += 1;
             stats.delivered_packets += 1;
-            let is_spoilt = || spoilt.iter().any(|&seq| Some(number) == number_of(named, ack.minus(seq)));
-            if marked || is_spoilt() {
+            let is_corrupt = || corrupt.iter().any(|&seq| Some(number) == number_of(acked, ack.minus(seq)));
+            if marked || is_corrupt() {
                 stats.marked_packets += 1;
                 progress.ce += size;
                 progress.ce_packets += 1;
@@ -205,77 +207,85 @@ impl Half {
             driver.delivered_packet(now, ack_progress, size, &record.snapshot);
         };
         let range = |run: crate::ack_vector::Run| {
-            // Runs that reach back beyond the first packet end there.
-            let high = number_of(named, ack.minus(run.first))?;
+            // Runs that extend before the first packet end there.
+            let high = number_of(acked, ack.minus(run.first))?;
             Some((high.saturating_sub(run.count - 1), high, run.state))
         };
         let mut vector = runs(ack, options).map_while(range).peekable();
         if vector.peek().is_some() {
             records.apply(vector, deliver);
         } else if tfrc_report {
-            // Where it has no vectors, a report of CCID 3 tells how much was lost, not what: all up to its number has left the
-            // network, and is taken for delivered.
-            if named >= first {
-                records.apply(std::iter::once((first, named, State::Received)), deliver);
+            // Without vectors, a CCID 3 report gives the number of losses but not the lost packets. All
+            // packets up to its acknowledgement number have left the network and count as delivered.
+            if acked >= first {
+                records.apply(std::iter::once((first, acked, State::Received)), deliver);
             }
         } else {
-            records.apply(std::iter::once((named, named, State::Received)), deliver);
+            records.apply(std::iter::once((acked, acked, State::Received)), deliver);
         }
         progress
     }
 
-    /// The scheme hears what the receiver measured.
-    fn report(&mut self, now: Nanos, rtt: Option<Nanos>, progress: &Progress, told: &Told) {
-        if !told.is_report(self.ccid) {
+    /// Reports the receiver's measurements to the scheme.
+    fn report_feedback(
+        &mut self,
+        now: Nanos,
+        rtt: Option<Nanos>,
+        progress: &Progress,
+        received: &ReceivedOptions,
+    ) {
+        if !received.is_report(self.ccid) {
             return;
         }
-        // A copy of a report, or one that a newer one overtook, is no news.
-        if self.reported_in.is_some_and(|last| !told.seq.after(last)) {
+        // Ignore duplicate and reordered reports.
+        if self.report_seq.is_some_and(|last| !received.seq.after(last)) {
             return;
         }
-        self.reported_in = Some(told.seq);
-        let new_loss_event = told.loss_event_rate.is_some_and(|rate| rate > self.loss_event_rate);
-        self.loss_event_rate = told.loss_event_rate.unwrap_or(self.loss_event_rate);
-        let sent_at = if progress.named { progress.sent_at } else { now - self.rtt.or_default() };
+        self.report_seq = Some(received.seq);
+        let new_loss_event = received.loss_event_rate.is_some_and(|rate| rate > self.loss_event_rate);
+        self.loss_event_rate = received.loss_event_rate.unwrap_or(self.loss_event_rate);
+        let sent_at = if progress.has_acked { progress.sent_at } else { now - self.rtt.or_default() };
         let limited = self.not_limited.report(now, sent_at, self.rtt.or_default());
         self.driver.receiver_feedback(&ReceiverFeedback {
             now,
             rtt,
-            receive_rate: told.receive_rate,
-            loss_event_rate: told.loss_event_rate,
-            loss_rate: told.loss_rate,
-            // A rate of zero is the first report's; it covers no interval (RFC 5348 section 4.3).
-            data_limited: limited && told.receive_rate.is_none_or(|rate| rate > Rate::ZERO),
+            receive_rate: received.receive_rate,
+            loss_event_rate: received.loss_event_rate,
+            loss_rate: received.loss_rate,
+            // Only the first report has rate zero; it covers no interval (RFC 5348 section 4.3).
+            data_limited: limited && received.receive_rate.is_none_or(|rate| rate > Rate::ZERO),
             new_loss_event,
-            dropped: std::mem::take(&mut self.told_dropped),
-            slow: std::mem::take(&mut self.told_slow),
+            dropped: std::mem::take(&mut self.unreported_drops),
+            slow: std::mem::take(&mut self.unreported_slow),
         });
     }
 
-    /// A round trip after a packet with this window counter the counter is at least four ahead (RFC 4342 section 8.1).
-    fn pass_quarters(&mut self, now: Nanos, acknowledged: u8) {
+    /// Advances the window counter to at least four above that of an acknowledged packet, because a round
+    /// trip has passed (RFC 4342 section 8.1).
+    fn advance_counter(&mut self, now: Nanos, acknowledged: u8) {
         if self.counter.0.wrapping_sub(acknowledged) % 16 < 4 {
             self.counter = ((acknowledged + 4) % 16, now);
         }
     }
 
-    /// Finds what three later packets have overtaken.
+    /// Declares packets lost that three later packets have overtaken. Returns their payload, and the first
+    /// and last number.
     fn detect_losses(&mut self, now: Nanos, stats: &mut super::Stats) -> (Bytes, Option<(u64, u64)>) {
         let (mut bytes, mut range) = (Bytes::ZERO, None);
         while let Some((number, record)) = self.records.next_lost() {
             if record.bytes > 0 {
-                bytes += self.tell_lost(now, &record, stats);
+                bytes += self.declare_lost(now, &record, stats);
                 range = Some((range.map_or(number, |(first, _)| first), number));
                 if self.phase != Phase::Open {
-                    self.episode.1 += 1;
+                    self.episode.lost += 1;
                 }
             }
         }
         (bytes, range)
     }
 
-    /// One packet is lost.
-    pub(super) fn tell_lost(&mut self, now: Nanos, record: &Record, stats: &mut super::Stats) -> Bytes {
+    /// Counts a lost or unanswered packet and reports it to the scheme. Returns its payload.
+    pub(super) fn declare_lost(&mut self, now: Nanos, record: &Record, stats: &mut super::Stats) -> Bytes {
         if record.bytes == 0 {
             return Bytes::ZERO;
         }
@@ -288,7 +298,7 @@ impl Half {
         }
         stats.lost_packets += 1;
         if self.ccid == Ccid::Tfrc {
-            // It answers to what its receiver finds.
+            // CCID 3 reacts to the receiver's loss events instead.
             self.driver.lost_unseen(size);
             return size;
         }
@@ -297,8 +307,8 @@ impl Half {
         size
     }
 
-    /// The phase after an acknowledgement, with the calls that tell the scheme of a change. Losses and marks of packets sent
-    /// within one window are one event (RFC 4341 section 5).
+    /// Updates the phase after an acknowledgement and reports changes to the scheme. Losses and marks of
+    /// packets sent within one window form one event (RFC 4341 section 5).
     fn update_phase(
         &mut self,
         now: Nanos,
@@ -311,9 +321,8 @@ impl Half {
             return;
         }
         if self.phase != Phase::Open {
-            self.episode.2 += progress.late;
-            let (_, all, late) = self.episode;
-            if all > 0 && late >= all {
+            self.episode.late += progress.late;
+            if self.episode.lost > 0 && self.episode.late >= self.episode.lost {
                 let phase = self.phase;
                 self.phase = Phase::Open;
                 self.marked = false;
@@ -333,20 +342,20 @@ impl Half {
             && (self.phase == Phase::Open || again)
         {
             stats.recoveries += 1;
-            let known = if self.episode.0 >= first { self.episode.1 } else { 0 };
-            self.episode = (first, known.max(last - first + 1), 0);
-            self.enter(now, CongestionCause::Loss, flight_size, progress.acked);
+            let known = if self.episode.first >= first { self.episode.lost } else { 0 };
+            self.episode = Episode { first, lost: known.max(last - first + 1), late: 0 };
+            self.enter_recovery(now, CongestionCause::Loss, flight_size, progress.acked);
         } else if let Some(marked) = progress.marked
             && marked >= self.recovery_point
             && self.phase == Phase::Open
         {
             stats.ecn_reductions += 1;
-            self.episode = (self.records.end(), 0, 0);
-            self.enter(now, CongestionCause::Ecn, flight_size, progress.acked);
+            self.episode = Episode { first: self.records.end(), lost: 0, late: 0 };
+            self.enter_recovery(now, CongestionCause::Ecn, flight_size, progress.acked);
         }
     }
 
-    fn enter(&mut self, now: Nanos, cause: CongestionCause, flight_size: Bytes, acked: Bytes) {
+    fn enter_recovery(&mut self, now: Nanos, cause: CongestionCause, flight_size: Bytes, acked: Bytes) {
         self.phase = Phase::Recovery;
         self.marked = cause == CongestionCause::Ecn;
         self.recovery_point = self.records.end();
@@ -354,7 +363,7 @@ impl Half {
         self.driver.recovery_entered(now, cause, flight, acked);
     }
 
-    /// Losses and phases are settled: the scheme sees the acknowledgement.
+    /// Reports the acknowledgement to the scheme, after losses and phase changes.
     fn finish_ack(
         &mut self,
         now: Nanos,
@@ -363,7 +372,7 @@ impl Half {
         lost: Bytes,
         rtt: Option<Nanos>,
     ) {
-        // CCID 2 counts packets: each stands for a full one.
+        // CCID 2 counts packets: each counts as a full datagram.
         let counts = self.ccid == Ccid::TcpLike;
         let end = AckEnd {
             now,
@@ -371,7 +380,7 @@ impl Half {
             acked_cumulative: None,
             lost,
             rtt,
-            inflight: self.used(),
+            inflight: self.window_used(),
             ce: if counts { self.datagram * progress.ce_packets } else { progress.ce },
             phase: self.phase,
             srtt: self.rtt.smoothed(),
@@ -382,11 +391,11 @@ impl Half {
         }
     }
 
-    /// The timer starts again with every acknowledgement of something new; CCID 3's with every report.
-    fn rearm(&mut self, now: Nanos, progress: &Progress, told: &Told, datagram: u16) {
+    /// Restarts the timer when new data is acknowledged; under CCID 3, with every report.
+    fn rearm(&mut self, now: Nanos, progress: &Progress, received: &ReceivedOptions, datagram: u16) {
         if self.ccid == Ccid::Tfrc {
             self.timeouts = 0;
-            if told.is_report(Ccid::Tfrc) {
+            if received.is_report(Ccid::Tfrc) {
                 self.timer = now.saturating_add(self.timeout(datagram));
             }
         } else if self.packets == 0 {

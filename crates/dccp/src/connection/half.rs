@@ -1,4 +1,4 @@
-//! The half-connection of the data sent here: what its congestion control needs.
+//! Half-connection of sent data: congestion control state.
 
 use narrows_cc::schemes::{AnyScheme, Entry};
 use narrows_cc::{
@@ -12,78 +12,91 @@ use super::queue::Queue;
 use super::ratio::AckRatio;
 use super::records::Records;
 use super::rtt::Rtt;
-use crate::data_dropped::ReportedDrops as Heard;
+use crate::data_dropped::ReportedDrops;
 use crate::{Ccid, Seq};
 
-/// The most payload a datagram can have at all: what the length of a UDP packet leaves, headers and options included.
+/// Zero-filled payload of backlogged applications. Longer than any datagram that fits into a UDP packet.
 pub(super) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Sending.
+/// A recovery episode, to detect that it was spurious.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Episode {
+    /// First packet of the episode.
+    pub(super) first: u64,
+    /// Packets lost.
+    pub(super) lost: u64,
+    /// Lost packets that arrived late.
+    pub(super) late: u64,
+}
+
+/// The sender of a half-connection.
 #[derive(Clone, Debug)]
 pub(super) struct Half {
     pub(super) entry: &'static Entry,
     pub(super) ccid: Ccid,
     pub(super) driver: Driver,
     pub(super) queue: Queue,
-    /// The size of the datagrams of an application that always has one.
+    /// Datagram size of a backlogged application.
     pub(super) backlogged: Option<u16>,
     /// No more data is accepted.
     pub(super) ended: bool,
     pub(super) records: Records,
     pub(super) rtt: Rtt,
-    /// CCID 2 takes the next sample of it from this packet on.
+    /// CCID 2: packet from which the next round-trip sample counts.
     pub(super) sampled_until: u64,
     pub(super) pacer: Pacer,
-    /// The pacer holds a packet back.
+    /// The pacer delays a packet.
     pub(super) pacing_blocked: bool,
-    /// It held one longer than it wanted, and what came of that is not made up for.
-    pub(super) late: bool,
-    /// The departure time last counted as a wait.
-    pub(super) waited_for: Nanos,
-    /// The size of full datagrams.
+    /// A pacing timer fired late; the next packets make up for the delay.
+    pub(super) pacing_late: bool,
+    /// Departure time last counted in `Stats::paced_waits`.
+    pub(super) counted_wait: Nanos,
+    /// Size of a full datagram.
     pub(super) datagram: Bytes,
     pub(super) inflight: Bytes,
-    /// Packets with data outstanding.
+    /// Data packets in flight.
     pub(super) packets: u64,
     /// Payload sent so far.
     pub(super) offset: u64,
     pub(super) phase: Phase,
-    /// Recovery is over when a packet from here on is acknowledged; losses before it are its own.
+    /// Recovery ends when a packet from this number on is acknowledged; losses before it belong to it.
     pub(super) recovery_point: u64,
-    /// The first packet lost in it, how many were, and how many of them arrived after all.
-    pub(super) episode: (u64, u64, u64),
-    /// Lost packets from the first of these on are remembered, for they may be only late; then the next such bounds, a round trip apart.
+    pub(super) episode: Episode,
+    /// Records of lost packets from the first number on are kept, because they may arrive late; the next two
+    /// bounds follow a round trip apart.
     pub(super) keep: [u64; 3],
-    /// Packets without data since the last one with data.
+    /// Non-data packets since the last data packet.
     pub(super) ndp: u64,
-    /// It was entered for a mark.
+    /// An ECN mark began the recovery.
     pub(super) marked: bool,
-    /// Timeouts in a row.
+    /// Consecutive timeouts.
     pub(super) timeouts: u32,
-    /// The window's timeout, or the no-feedback timer.
+    /// Retransmission timeout, or CCID 3's no-feedback timer.
     pub(super) timer: Nanos,
-    /// Since when an answer is overdue from a peer that has said nothing since.
-    pub(super) waiting: Option<Nanos>,
-    pub(super) quiet_since: Nanos,
+    /// Time since which data is in flight and no valid packet has arrived.
+    pub(super) unanswered_since: Option<Nanos>,
+    /// Time since which no data is in flight.
+    pub(super) idle_since: Nanos,
     pub(super) last_sent_at: Nanos,
-    /// CCID 2's control of acknowledgements.
+    /// CCID 2: acknowledgement congestion control.
     pub(super) ratio: AckRatio,
-    /// CCID 3's window counter and when it last grew.
+    /// CCID 3: window counter and time of its last change.
     pub(super) counter: (u8, Nanos),
-    /// For want of room at the receiver, no more than this until a packet from here on is acknowledged: window, rate.
+    /// Bound on window and rate while the receiver is overloaded, until a packet from this number on is
+    /// acknowledged.
     pub(super) cap: Option<(u64, Bytes, Rate)>,
-    /// What was told of that since the last report of CCID 3: packets dropped, trouble.
-    pub(super) told_dropped: u64,
-    pub(super) told_slow: bool,
-    /// Drops that have been heard of.
-    pub(super) heard: Heard,
-    /// The loss event rate last reported.
+    /// CCID 3: receive-buffer drops and Slow Receiver since the last report to the scheme.
+    pub(super) unreported_drops: u64,
+    pub(super) unreported_slow: bool,
+    /// Drops counted so far.
+    pub(super) reported_drops: ReportedDrops,
+    /// Latest loss event rate.
     pub(super) loss_event_rate: f64,
-    /// The packet that brought the last report.
-    pub(super) reported_in: Option<Seq>,
-    /// When its scheme held the sender back: what reports tell of may have been limited by want of data instead.
+    /// Sequence number of the packet with the latest report.
+    pub(super) report_seq: Option<Seq>,
+    /// Times at which the scheme, not the application, limited sending.
     pub(super) not_limited: NotLimited,
-    /// When acknowledgements were last acknowledged.
+    /// Time of the last acknowledgement sent.
     pub(super) acknowledged_at: Nanos,
 }
 
@@ -100,83 +113,87 @@ impl Half {
             rtt: Rtt::new(config.ack_delay),
             sampled_until: 0,
             pacer: Pacer::default(),
-            late: false,
+            pacing_late: false,
             pacing_blocked: false,
-            waited_for: Nanos::MAX,
+            counted_wait: Nanos::MAX,
             datagram: Bytes::new(u64::from(config.datagram.max(1))),
             inflight: Bytes::ZERO,
             packets: 0,
             offset: 0,
             phase: Phase::Open,
             recovery_point: 0,
-            episode: (0, 0, 0),
+            episode: Episode::default(),
             keep: [0; 3],
             ndp: 0,
             marked: false,
             timeouts: 0,
             timer: Nanos::MAX,
-            waiting: None,
-            quiet_since: Nanos::MAX,
+            unanswered_since: None,
+            idle_since: Nanos::MAX,
             last_sent_at: now,
             ratio: AckRatio::default(),
             counter: (0, now),
             cap: None,
-            told_dropped: 0,
-            told_slow: false,
-            heard: Heard::default(),
+            unreported_drops: 0,
+            unreported_slow: false,
+            reported_drops: ReportedDrops::default(),
             loss_event_rate: 0.0,
-            reported_in: None,
+            report_seq: None,
             not_limited: NotLimited::default(),
             acknowledged_at: now,
         }
     }
 
-    /// Another scheme takes over, before any data was sent.
+    /// Switches to another scheme, before any data was sent.
     pub(super) fn replace(&mut self, entry: &'static Entry, config: &Config, random: &Random) {
         self.entry = entry;
         self.ccid = Ccid::of(entry);
         self.driver.replace(build(entry, Params::defaults(entry.info.params), config, random));
     }
 
-    /// Forgets packets of which nothing more is to be heard: the lost ones of the last two round trips may be late.
+    /// Drops settled records. Lost packets of the last two round trips stay, because they may arrive late.
     #[inline]
     pub(super) fn forget(&mut self) {
-        let keep = if self.phase == Phase::Open { self.keep[0] } else { self.keep[0].min(self.episode.0) };
+        let keep =
+            if self.phase == Phase::Open { self.keep[0] } else { self.keep[0].min(self.episode.first) };
         self.records.forget(keep);
     }
 
-    /// Puts a bound on what the scheme asks for, or takes it away.
+    /// Sets or removes the bound on the scheme's control.
     fn set_cap(&mut self, cap: Option<(u64, Bytes, Rate)>) {
         self.cap = cap;
         self.driver.set_limit(cap.map_or(Limit::None, |(_, window, rate)| Limit::Capped(window, rate)));
         self.driver.refresh();
     }
 
-    /// The receiver has trouble keeping up: for a round trip nothing grows (RFC 4340 section 11.6).
-    pub(super) fn on_slow(&mut self, now: Nanos) {
+    /// Slow Receiver: window and rate do not grow for a round trip (RFC 4340 section 11.6).
+    pub(super) fn on_slow_receiver(&mut self, now: Nanos) {
         if self.ccid == Ccid::Tfrc {
-            self.told_slow = true;
+            self.unreported_slow = true;
             return;
         }
-        self.restrain(Bytes::ZERO);
+        self.cap_control(Bytes::ZERO);
         if self.ccid == Ccid::TcpLike {
-            self.tell_restraint(now, 0, true);
+            self.report_overload(now, 0, true);
         }
     }
 
-    /// For a round trip window and rate stay where they are, less so much per round trip; one datagram remains.
-    pub(super) fn restrain(&mut self, less: Bytes) {
+    /// Caps window and rate for a round trip at their current values minus `reduction` per round trip, but at
+    /// least one datagram.
+    pub(super) fn cap_control(&mut self, reduction: Bytes) {
         let rtt = self.rtt.or_default();
         let least = self.datagram;
         let control = *self.driver.control();
-        let window = (control.cwnd - less).max(least);
-        let rate = control.pacing_rate.map_or(Rate::MAX, |rate| (rate - less.per(rtt)).max(least.per(rtt)));
+        let window = (control.cwnd - reduction).max(least);
+        let rate =
+            control.pacing_rate.map_or(Rate::MAX, |rate| (rate - reduction.per(rtt)).max(least.per(rtt)));
         self.set_cap(Some((self.records.end(), window, rate)));
     }
 
-    /// After a round trip without such news twice as much may be sent, until that is as much as the scheme asks for.
+    /// Doubles the bound after a round trip without overload; removes it when it exceeds the scheme's
+    /// control.
     #[inline]
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn relax_cap(&mut self) {
         if let Some((until, window, rate)) = self.cap
             && self.records.known() > until
         {
@@ -187,12 +204,12 @@ impl Half {
         }
     }
 
-    /// The scheme hears that its receiver has no room, or has trouble keeping up.
-    pub(super) fn tell_restraint(&mut self, now: Nanos, dropped: u64, slow: bool) {
+    /// Reports receive-buffer drops and Slow Receiver to the scheme.
+    pub(super) fn report_overload(&mut self, now: Nanos, dropped: u64, slow: bool) {
         self.driver.receiver_feedback(&ReceiverFeedback { dropped, slow, ..ReceiverFeedback::empty(now) });
     }
 
-    /// Payload of the datagram that is next, if there is one.
+    /// Payload of the next datagram, if any.
     #[inline]
     pub(super) fn next_size(&self) -> Option<u16> {
         match self.queue.front() {
@@ -202,38 +219,38 @@ impl Half {
         }
     }
 
-    /// What of the window is in use: CCID 2's is of packets, of which each counts as a full one.
+    /// Part of the congestion window in use. CCID 2 counts packets, each as a full datagram.
     #[inline]
-    pub(super) fn used(&self) -> Bytes {
+    pub(super) fn window_used(&self) -> Bytes {
         if self.ccid == Ccid::TcpLike { self.datagram * self.packets } else { self.inflight }
     }
 
-    /// Whether the congestion window has room. One packet always may be in flight.
+    /// Whether the congestion window has room for `len`. One packet may always be in flight.
     #[inline]
     pub(super) fn has_room(&self, len: Bytes) -> bool {
-        // RFC 4341 section 5 counts packets, whatever their size: as many as full ones would be allowed.
+        // RFC 4341 section 5 counts packets of any size.
         let len = if self.ccid == Ccid::TcpLike { self.datagram } else { len };
-        let used = self.used();
+        let used = self.window_used();
         used + len <= self.driver.control().cwnd || used.is_zero()
     }
 
-    /// Marks samples as application-limited if nothing but want of data keeps it from sending.
+    /// Marks samples as application-limited if no data is queued and the window has room.
     #[inline]
     pub(super) fn check_app_limited(&mut self) {
-        if self.next_size().is_none() && self.used() < self.driver.control().cwnd {
+        if self.next_size().is_none() && self.window_used() < self.driver.control().cwnd {
             self.driver.set_app_limited(self.inflight);
         }
     }
 
-    /// Follows how much of the window is used.
+    /// Reports window usage to the driver.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
         let position = SendPosition { acknowledged: self.records.known(), next: self.records.end() };
-        self.driver.note_usage(limited, self.used(), position);
+        self.driver.note_usage(limited, self.window_used(), position);
     }
 
-    /// How long the timer runs: CCID 3's no-feedback timer is max(4R, 2s/X), 2 s before a sample (RFC 5348 sections 4.2
-    /// and 4.3), but no less than [`tfrc::LEAST_NO_FEEDBACK`].
+    /// Timer interval. CCID 3's no-feedback timer is max(4R, 2s/X), and 2 s before the first sample (RFC 5348
+    /// sections 4.2 and 4.3), but at least [`tfrc::LEAST_NO_FEEDBACK`].
     pub(super) fn timeout(&self, datagram: u16) -> Nanos {
         if self.ccid != Ccid::Tfrc {
             return self.rtt.rto();

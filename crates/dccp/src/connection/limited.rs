@@ -1,20 +1,22 @@
-//! Was it want of data that limited what a report tells of (RFC 5348 section 8.2.1)?
+//! Data-limited intervals: whether the application limited the receive rate of a report (RFC 5348 section
+//! 8.2.1).
 
 use narrows_cc::Nanos;
 
-/// Times at which the sender was not short of data: it had some that its scheme held back.
+/// Times at which the sender was not data-limited: the scheme delayed available data. NotLimited1 and
+/// NotLimited2 of RFC 5348.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct NotLimited {
     first: Nanos,
     second: Nanos,
-    /// When the packet left that the last report acknowledged.
+    /// Send time of the packet that the last report acknowledged (t_new).
     new: Nanos,
-    /// When that report came.
+    /// Arrival time of that report (t_next).
     next: Nanos,
 }
 
 impl NotLimited {
-    /// The scheme holds data back.
+    /// Records that the scheme delays data now.
     #[inline]
     pub(super) fn note(&mut self, now: Nanos) {
         if self.first <= self.new {
@@ -24,8 +26,8 @@ impl NotLimited {
         }
     }
 
-    /// A report acknowledges a packet that left at `sent_at`; it covers the round trip `rtt` before that. Whether the sender was
-    /// short of data in all of this time.
+    /// Whether the sender was data-limited throughout the interval of a report. The interval is the round
+    /// trip `rtt` before `sent_at`, the send time of the acknowledged packet.
     pub(super) fn report(&mut self, now: Nanos, sent_at: Nanos, rtt: Nanos) -> bool {
         self.new = sent_at;
         self.next = now;
@@ -46,22 +48,24 @@ mod tests {
         Nanos::from_millis(n)
     }
 
+    /// A report covers the round trip before the acknowledged packet was sent.
     #[test]
-    fn what_counts_is_the_round_trip_before_the_packet_that_is_acknowledged() {
+    fn not_limited_report_covers_round_trip_before_acked_packet() {
         let mut times = NotLimited::default();
         times.note(ms(120));
-        // The packet of 200 ms is acknowledged at 300 ms: from 100 ms on it held data back once.
+        // The packet sent at 200 ms is acknowledged at 300 ms: the scheme delayed data at 120 ms.
         assert!(!times.report(ms(300), ms(200), ms(100)));
-        // Nothing from 200 to 300 ms, though the report comes at 400 ms.
+        // The scheme delayed no data from 200 to 300 ms, the interval of the report at 400 ms.
         times.note(ms(350));
         assert!(times.report(ms(400), ms(300), ms(100)));
-        // That is of the next interval, and kept for it.
+        // The time 350 ms lies in the next interval and was kept.
         assert!(!times.report(ms(500), ms(400), ms(100)));
         assert!(times.report(ms(600), ms(500), ms(100)));
     }
 
+    /// One time after the latest report is kept beside one before it.
     #[test]
-    fn a_time_after_the_report_is_kept_beside_one_before_it() {
+    fn not_limited_time_after_report_is_kept() {
         let mut times = NotLimited::default();
         assert!(times.report(ms(200), ms(100), ms(100)));
         for now in 110..300 {

@@ -235,7 +235,7 @@ impl Connection {
         // Acknowledgements count too: a pure data receiver also has numbers in flight.
         if self.state.is_open() {
             let outstanding = self.gss.minus(self.gar).max(0) as u64;
-            self.widen(now, outstanding);
+            self.widen_sequence_window(now, outstanding);
         }
         if bytes == 0 {
             self.half.ndp += 1;
@@ -260,7 +260,7 @@ impl Connection {
         let records = &self.half.records;
         if records.len() >= self.config.outstanding.max(16) {
             let until = records.first() + 1 + records.len() as u64 / 2;
-            self.lose_until(now, until);
+            self.declare_lost_until(now, until);
             self.half.records.forget(u64::MAX);
         }
     }

@@ -1,9 +1,9 @@
-//! What was sent and became of it: one record per packet, by number.
+//! Records of sent packets and their fates, by number.
 //!
 //! ```text
 //!        first                     known                    end
 //!   ------+-------------------------+------------------------+
-//!  forgotten | delivered but for gaps | nothing heard of yet  |  not sent
+//!   dropped | delivered, except gaps  | not yet acknowledged   |  not sent
 //! ```
 
 use std::collections::VecDeque;
@@ -12,26 +12,26 @@ use narrows_cc::{Bytes, SentState};
 
 use crate::ack_vector::PacketState as State;
 
-/// A packet is lost when this many later ones have arrived (RFC 4341 section 5: NUMDUPACK).
-const LATER: u64 = 3;
+/// Number of later packets that declare a packet lost (RFC 4341 section 5: NUMDUPACK).
+const NUMDUPACK: u64 = 3;
 
-/// What is known of a packet.
+/// Fate of a packet as known to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Outstanding,
     Delivered,
     Lost,
-    /// Given up; nobody says that it was lost.
+    /// Given up after a timeout without a report of its loss.
     Unanswered,
 }
 
-/// One packet.
+/// One sent packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// Its payload; zero for packets without data, which only count as later ones.
+    /// Payload bytes; zero for non-data packets, which only count as later packets in loss detection.
     pub(super) bytes: u32,
     pub(super) fate: Fate,
-    /// CCID 3's window counter when it left.
+    /// CCID 3's window counter at its departure.
     pub(super) counter: u8,
     pub(super) snapshot: SentState,
 }
@@ -42,17 +42,18 @@ impl Record {
     }
 }
 
-/// The records from the oldest that matters to the newest. Packets are numbered from 0, without end.
+/// Records from the oldest unsettled packet to the newest. Numbers start at 0 and do not wrap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records {
     ring: VecDeque<Record>,
     first: u64,
-    /// One beyond the greatest number known to be delivered.
+    /// Greatest number known to be delivered, plus one.
     known: u64,
-    /// Numbers below `known` that were not delivered so far, ascending.
+    /// Numbers below `known` not delivered so far, ascending.
     gaps: Vec<u64>,
+    /// New gaps of the current report, descending.
     fresh: Vec<u64>,
-    /// What was not delivered below this is lost.
+    /// Packets below this number are delivered, lost or unanswered.
     lost_until: u64,
 }
 
@@ -73,7 +74,7 @@ impl Records {
         self.first
     }
 
-    /// Bytes of memory held.
+    /// Heap memory in bytes.
     pub(super) fn memory(&self) -> usize {
         self.ring.capacity() * size_of::<Record>() + (self.gaps.capacity() + self.fresh.capacity()) * 8
     }
@@ -82,8 +83,9 @@ impl Records {
         self.ring.push_back(record);
     }
 
-    /// The other side reports ranges of numbers, descending and disjoint: lowest, highest, what became of them. `delivered` is
-    /// called for each packet that was not known to be delivered, with its number, its fate until now, and whether it is marked.
+    /// Applies a report: disjoint ranges of numbers in descending order, each with lowest number, highest
+    /// number and state. Calls `delivered` for each newly delivered packet, with its number, its record
+    /// before the report, and whether it is marked.
     pub(super) fn apply(
         &mut self,
         ranges: impl Iterator<Item = (u64, u64, State)>,
@@ -99,8 +101,8 @@ impl Records {
         fresh.clear();
         let mut rest = gaps.len();
         let mut filled = false;
-        // What lies between the greatest number reported and the end of the report, or what was known, and is not reported
-        // as received, is a gap.
+        // A gap is a number not reported as received, from the greatest reported number down to the end of
+        // the report or to `known`.
         let mut expected = None;
         let mut greatest = *known;
         for (low, high, state) in ranges {
@@ -117,7 +119,7 @@ impl Records {
             }
             let from = low.max(*known);
             if let Some(expected) = expected {
-                // Of packets in between nothing is said.
+                // The report omits the packets between its ranges.
                 fresh.extend(((*known).max(high + 1)..expected).rev());
             }
             for number in (from..=high).rev() {
@@ -153,13 +155,13 @@ impl Records {
         *known = greatest;
     }
 
-    /// The oldest packet that three later ones have overtaken, and that was not lost before; now it is.
+    /// Declares the oldest undeclared packet lost that three later packets have overtaken, and returns it.
     pub(super) fn next_lost(&mut self) -> Option<(u64, Record)> {
         let i = self.gaps.partition_point(|&gap| gap < self.lost_until);
         let &gap = self.gaps.get(i)?;
-        // Numbers above it that are known, less the gaps among them. It does not grow from one gap to the next.
+        // Delivered numbers above the gap. The count does not grow from one gap to the next.
         let later = self.known - 1 - gap - (self.gaps.len() - 1 - i) as u64;
-        if later < LATER {
+        if later < NUMDUPACK {
             return None;
         }
         self.lost_until = gap + 1;
@@ -168,8 +170,8 @@ impl Records {
         Some((gap, *record))
     }
 
-    /// The oldest packet below `until` that is still outstanding; now it has this fate.
-    pub(super) fn lose_next(&mut self, until: u64, fate: Fate) -> Option<Record> {
+    /// Sets the fate of the oldest outstanding packet below `until` and returns its record.
+    pub(super) fn settle_next(&mut self, until: u64, fate: Fate) -> Option<Record> {
         let until = until.min(self.end());
         while self.lost_until.max(self.first) < until {
             let number = self.lost_until.max(self.first);
@@ -183,8 +185,7 @@ impl Records {
         None
     }
 
-    /// Forgets the oldest records as far as nothing can become of them any more; those that are lost are kept from `keep` on,
-    /// for they may be only late.
+    /// Drops the oldest settled records. Lost packets from `keep` on stay, because they may arrive late.
     pub(super) fn forget(&mut self, keep: u64) {
         let before = self.first;
         while let Some(record) = self.ring.front() {
@@ -237,8 +238,9 @@ mod tests {
         std::iter::from_fn(|| records.next_lost()).map(|(number, _)| number).collect()
     }
 
+    /// A packet is lost when three later packets have arrived, and its record is kept for late arrival.
     #[test]
-    fn three_later_packets_make_a_lost_one() {
+    fn records_declare_loss_after_three_later_packets() {
         let mut records = records(10);
         assert_eq!(apply(&mut records, &[(3, 4, true), (1, 2, false), (0, 0, true)]), [4, 3, 0]);
         assert_eq!(detect(&mut records), []);
@@ -247,20 +249,22 @@ mod tests {
         assert_eq!(apply(&mut records, &[(7, 7, true), (6, 6, false), (2, 5, true), (1, 1, false)]), [7, 2]);
         assert_eq!(detect(&mut records), []);
         records.forget(0);
-        assert_eq!(records.first(), 1, "a lost packet is kept while it may be late");
+        assert_eq!(records.first(), 1, "a lost packet may arrive late, so its record stays");
         records.forget(2);
         assert_eq!(records.first(), 6);
     }
 
+    /// Packets that a short report omits are gaps.
     #[test]
-    fn what_a_short_report_leaves_out_is_a_gap() {
+    fn records_omitted_by_short_report_are_gaps() {
         let mut records = records(6);
         assert_eq!(apply(&mut records, &[(4, 4, true)]), [4]);
         assert_eq!(apply(&mut records, &[(5, 5, true), (4, 4, true), (0, 3, true)]), [5, 3, 2, 1, 0]);
     }
 
+    /// After random reports, deliveries and losses match a reference list.
     #[test]
-    fn any_reports_leave_every_packet_with_the_fate_that_a_list_gives_it() {
+    fn records_after_random_reports_match_reference_list() {
         let mut random = Random::stream(1, "reports", 0);
         for _ in 0..300 {
             let n = 1 + random.below(60);

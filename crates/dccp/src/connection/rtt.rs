@@ -35,7 +35,7 @@ impl Rtt {
     }
 
     /// Records a sample without updating the smoothed time.
-    pub(super) fn glance(&mut self, rtt: Nanos) -> Nanos {
+    pub(super) fn record(&mut self, rtt: Nanos) -> Nanos {
         let rtt = rtt.max(Nanos::from_nanos(1));
         (self.last, self.unread) = (Some(rtt), Some(rtt));
         self.min = if self.min.is_zero() { rtt } else { self.min.min(rtt) };
@@ -44,7 +44,7 @@ impl Rtt {
 
     /// Records a sample and returns it, at least 1 ns.
     pub(super) fn on_sample(&mut self, rtt: Nanos) -> Nanos {
-        let rtt = self.glance(rtt);
+        let rtt = self.record(rtt);
         if self.srtt.is_zero() {
             self.srtt = rtt;
             self.variation = rtt / 2;

@@ -28,7 +28,7 @@ pub enum State {
     PartOpen,
     /// Data transfer.
     Open,
-    /// Server that asked the client to close.
+    /// Server that requested the client to close.
     CloseReq,
     /// Close sent.
     Closing,
@@ -146,7 +146,7 @@ pub struct Stats {
     /// Packets that failed their Data Checksum.
     pub corrupt_packets: u64,
     /// Data packets that the peer received but dropped before its application (Data Dropped).
-    pub dropped_there: u64,
+    pub dropped_by_peer: u64,
     /// Packets received with Slow Receiver.
     pub slow_reports: u64,
 }

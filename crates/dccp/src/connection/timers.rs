@@ -1,19 +1,20 @@
-//! Time passes.
+//! Deadlines and timeouts.
 
 use narrows_cc::{Flight, Nanos, Phase};
 
 use super::Connection;
+use super::half::Episode;
 use super::rtt::LONGEST;
 use super::state::State;
 use crate::{Ccid, ResetCode};
 
 impl Connection {
-    /// When [`Connection::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    /// Time of the next [`Connection::on_timer`] call; [`Nanos::MAX`] if none is needed.
     pub fn deadline(&self) -> Nanos {
         let mut at = self.backoff.deadline();
         if self.state.is_open() {
             at = at.min(self.half.timer).min(self.reception.deadline()).min(self.features.deadline());
-            at = at.min(self.gone_at());
+            at = at.min(self.abort_at());
             if self.half.pacing_blocked {
                 at = at.min(self.half.pacer.next());
             }
@@ -21,12 +22,12 @@ impl Connection {
         at
     }
 
-    /// When an answer that does not come has been waited for long enough.
-    fn gone_at(&self) -> Nanos {
-        self.half.waiting.map_or(Nanos::MAX, |since| since.saturating_add(self.config.msl * 4))
+    /// Time to abort the connection if the peer still sends nothing.
+    fn abort_at(&self) -> Nanos {
+        self.half.unanswered_since.map_or(Nanos::MAX, |since| since.saturating_add(self.config.msl * 4))
     }
 
-    /// Time has reached the deadline. To be followed by [`Connection::poll_transmit`].
+    /// Processes expired timers. Call [`Connection::poll_transmit`] next.
     pub fn on_timer(&mut self, now: Nanos) {
         match self.state {
             State::Request | State::Respond | State::PartOpen => self.on_handshake_timer(now),
@@ -36,7 +37,7 @@ impl Connection {
         if !self.state.is_open() {
             return;
         }
-        if now >= self.gone_at() {
+        if now >= self.abort_at() {
             self.gone = true;
             self.abort(now, ResetCode::Aborted);
             return;
@@ -48,24 +49,24 @@ impl Connection {
         }
     }
 
-    /// Nothing new was acknowledged for the timeout, or reported for CCID 3's.
+    /// The timeout expired without new acknowledgements, or under CCID 3 without a report.
     fn on_timeout(&mut self, now: Nanos) {
         let flight_size = self.half.inflight;
         let datagram = self.config.datagram;
         self.half.timer = Nanos::MAX;
-        if self.half.packets == 0 && self.half.waiting.is_none() && self.half.ccid != Ccid::Tfrc {
+        if self.half.packets == 0 && self.half.unanswered_since.is_none() && self.half.ccid != Ccid::Tfrc {
             return;
         }
         let nothing_sent = self.half.packets == 0;
         self.stats.timeouts += u64::from(!nothing_sent);
         let tfrc = self.half.ccid == Ccid::Tfrc;
         if self.half.phase == Phase::Open {
-            self.half.episode = (self.half.records.first(), 0, 0);
+            self.half.episode = Episode { first: self.half.records.first(), lost: 0, late: 0 };
         }
-        self.half.episode.1 += self.half.packets;
-        // What no answer came for fills the window no longer, also where it is not known to be lost (CCID 3).
+        self.half.episode.lost += self.half.packets;
+        // Unacknowledged packets leave the window, even if not known to be lost (CCID 3).
         let all = self.half.records.end();
-        self.lose_until(now, all);
+        self.declare_lost_until(now, all);
         let half = &mut self.half;
         if !tfrc {
             half.phase = Phase::Loss;
@@ -76,9 +77,9 @@ impl Connection {
         half.timeouts += 1;
         let flight = Flight { size: flight_size, inflight: half.inflight };
         half.driver.timeout(now, flight, half.timeouts);
-        // Nothing may be left to send, or nothing may be sent: the answer to a Sync tells whether anybody is there, and where
-        // its windows are. CCID 3's data asks by itself.
-        let probe = half.waiting.is_some() && (nothing_sent || !tfrc);
+        // There may be no data to send, or none may leave. A Sync tests whether the peer is alive and
+        // resynchronises the windows. CCID 3 data packets do the same.
+        let probe = half.unanswered_since.is_some() && (nothing_sent || !tfrc);
         if probe {
             self.pending.sync = Some(self.gsr);
         }

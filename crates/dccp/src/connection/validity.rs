@@ -73,7 +73,7 @@ impl Connection {
         self.valid_at = now;
         self.process(now, header, numbers, body, ecn & 3 == CE);
         // The peer is alive. Data still in flight waits for feedback from now on.
-        self.half.waiting = (self.half.packets > 0).then_some(now);
+        self.half.unanswered_since = (self.half.packets > 0).then_some(now);
     }
 
     /// Steps 8 to 16, for a valid packet.
@@ -103,7 +103,7 @@ impl Connection {
         }
         if received.slow {
             self.stats.slow_reports += 1;
-            self.half.on_slow(now);
+            self.half.on_slow_receiver(now);
         }
         if self.half.ccid == Ccid::TcpLike {
             self.half.ratio.on_packet(numbers.seq);

@@ -25,7 +25,7 @@ pub struct Body<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum DecodeError {
     /// The packet ends inside its fixed header.
-    #[error("the packet ends at byte {have}, its header takes {needed}")]
+    #[error("the packet ends at byte {have}; its header has {needed} bytes")]
     Truncated {
         /// Header length of this type in bytes.
         needed: usize,
@@ -55,7 +55,7 @@ pub enum DecodeError {
         have: usize,
     },
     /// The checksum coverage exceeds the data.
-    #[error("byte 5: the checksum covers {covered} bytes of data, there are {have}")]
+    #[error("byte 5: the checksum covers {covered} bytes of data; the packet has {have}")]
     Coverage {
         /// Bytes of data that CsCov selects.
         covered: usize,
@@ -219,7 +219,7 @@ impl Header {
         let padded = options.len().next_multiple_of(4);
         assert!(
             padded <= self.room(),
-            "{} bytes of options, there is room for {}",
+            "{} bytes of options; the header has room for {}",
             options.len(),
             self.room()
         );

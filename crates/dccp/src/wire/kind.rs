@@ -14,7 +14,7 @@ pub enum Kind {
     Ack = 3,
     /// Acknowledgement with data.
     DataAck = 4,
-    /// The server asks the client to close.
+    /// The server requests the client to close.
     CloseReq = 5,
     /// Closes the connection.
     Close = 6,

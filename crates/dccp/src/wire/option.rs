@@ -94,7 +94,7 @@ pub enum Opt<'a> {
 pub enum OptionError {
     /// The length byte is missing, below two, or beyond the end of the options. Section 5.8: ignore this
     /// option and all that follow. The iterator ends.
-    #[error("byte {at} of the options: option {kind} says length {length}, {have} bytes are left")]
+    #[error("byte {at} of the options: option {kind} has length {length}, but {have} bytes remain")]
     Length {
         /// Offset of the option.
         at: usize,
@@ -266,7 +266,7 @@ fn shortest(bytes: &[u8; 4]) -> &[u8] {
 /// Appends an option with a length byte and a value in parts.
 fn put(kind: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
     let length = parts.iter().map(|part| part.len()).sum::<usize>();
-    assert!(length <= MAX_VALUE, "{length} bytes in option {kind}; one holds {MAX_VALUE}");
+    assert!(length <= MAX_VALUE, "{length} bytes in option {kind}; an option holds at most {MAX_VALUE}");
     out.extend_from_slice(&[kind, length as u8 + 2]);
     for part in parts {
         out.extend_from_slice(part);

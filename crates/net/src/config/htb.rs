@@ -9,32 +9,33 @@ use super::limit::Limit;
 /// A class of a hierarchical token bucket. Quantum, buffer limit and policing apply to leaves only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HtbClass {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// The number of the class it borrows from; `None`: the link itself, which always lends.
+    /// Number of the parent class, a lender; `None`: the link itself, which always lends.
     pub parent: Option<u8>,
-    /// The assured rate.
+    /// Assured rate.
     pub rate: Rate,
-    /// The most it may send, borrowed or not; `None`: the rate of the link.
+    /// Maximum rate, borrowed or not; `None`: the rate of the link.
     pub ceil: Option<Rate>,
-    /// The lowest number goes first, among classes that may send and among borrowers of the same class.
+    /// Priority among classes that may send and among borrowers of the same class; the lowest number goes
+    /// first.
     pub priority: u8,
-    /// Bytes it may send per turn; `None`: a tenth of a second at its rate, from 1500 to 200 000 bytes.
+    /// Bytes per turn; `None`: a tenth of a second at its rate, from 1500 to 200 000 bytes.
     pub quantum: Option<u32>,
-    /// The depth of the bucket at `rate`; `None`: one packet plus the tokens that arrive in a millisecond and
-    /// in the time in which the link sends two packets per leaf.
+    /// Bucket depth at `rate`; `None`: one packet plus the tokens of a millisecond and of the time in which
+    /// the link sends two packets per leaf.
     pub burst: Option<Bytes>,
-    /// The depth of the bucket at `ceil`, with the same default.
+    /// Bucket depth at `ceil`, with the same default.
     pub ceil_burst: Option<Bytes>,
-    /// The limit of its queue, a time counting at the class's rate; `None`: the link's limit, a time counting
-    /// at the rate of the link.
+    /// Queue limit, with times at the class's rate; `None`: the link's limit, with times at the rate of the
+    /// link.
     pub limit: Option<Limit>,
-    /// Arrivals beyond its tokens are dropped, and it never borrows.
+    /// Policed: arrivals beyond its tokens are dropped, and it never borrows.
     pub policed: bool,
 }
 
 impl HtbClass {
-    /// A child of the link with the first priority and defaults for the rest.
+    /// A child of the link with the highest priority and defaults for the rest.
     pub fn new(name: impl Into<String>, rate: Rate) -> Self {
         Self {
             name: name.into(),
@@ -51,7 +52,7 @@ impl HtbClass {
     }
 }
 
-/// A valid tree of classes, and the class of each flow. A class's number is its place in the list.
+/// A valid tree of classes, and the class of each flow. A class's number is its index in the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Htb {
     classes: Vec<HtbClass>,
@@ -60,7 +61,7 @@ pub struct Htb {
     leaves: u64,
 }
 
-/// The reason why classes form no valid tree.
+/// An error in a tree of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HtbError {
     /// There are no classes.
@@ -103,17 +104,17 @@ impl fmt::Display for HtbError {
 impl std::error::Error for HtbError {}
 
 impl Htb {
-    /// The maximum number of classes.
+    /// Maximum number of classes.
     pub const MAX_CLASSES: usize = 63;
-    /// The maximum number of classes from a leaf to the link, the leaf included.
+    /// Maximum number of classes from a leaf to the link, the leaf included.
     pub const MAX_DEPTH: usize = 7;
-    /// The number of priorities.
+    /// Number of priorities.
     pub const PRIORITIES: u8 = 8;
 
     /// A tree of classes. Packets without a class join `default`, a leaf.
     ///
     /// # Errors
-    /// If the classes form no trees within the limits, or the default is not a leaf.
+    /// If the classes form no tree within the limits, or the default is not a leaf.
     pub fn new(classes: Vec<HtbClass>, default: u8) -> Result<Self, HtbError> {
         if classes.is_empty() {
             return Err(HtbError::NoClass);
@@ -148,8 +149,8 @@ impl Htb {
         if htb.is_leaf(default) { Ok(htb) } else { Err(HtbError::Default(default)) }
     }
 
-    /// Sets the classes of flows, in the order of flow numbers. Flows after the end, or of a class that is
-    /// not a leaf, belong to the default class.
+    /// Sets the classes of flows, in order of flow number. Flows beyond the list, or in a class that is not a
+    /// leaf, join the default class.
     #[must_use]
     pub fn with_flows(mut self, flows: Vec<u8>) -> Self {
         self.flows = flows;
@@ -166,12 +167,12 @@ impl Htb {
         class < u64::BITS as u8 && self.leaves & (1 << class) != 0
     }
 
-    /// The number of classes without children.
+    /// Number of classes without children.
     pub const fn leaves(&self) -> u32 {
         self.leaves.count_ones()
     }
 
-    /// The leaf that a packet of `flow` joins, `class` being the one it is steered to.
+    /// Leaf of a packet of `flow`, steered to `class`.
     pub fn leaf_of(&self, flow: u32, class: Option<u8>) -> u8 {
         let listed = || self.flows.get(flow as usize).copied();
         class

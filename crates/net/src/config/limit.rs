@@ -1,14 +1,14 @@
-//! The limit of a queue.
+//! Queue limit.
 
 use narrows_units::{Bytes, Nanos};
 
-/// The limit of a queue. The packet in transmission does not count as queued.
+/// Queue limit. The packet in transmission does not count as queued.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// A number of packets.
     Packets(u64),
     /// A number of bytes.
     Bytes(Bytes),
-    /// The longest time that a packet may wait.
+    /// Maximum waiting time of a packet.
     Time(Nanos),
 }

@@ -1,5 +1,5 @@
-//! The common case: a drop-tail FIFO at constant rate. The departure of a packet is known when it arrives, so
-//! the caller keeps the packet, and the link stores only when each transmission ends.
+//! The common case: a drop-tail FIFO at constant rate. A packet's departure is known on arrival, so the
+//! caller keeps the packet, and the link stores only the end of each transmission.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
@@ -9,7 +9,7 @@ use crate::config::Limit;
 use crate::loss::LossProcess;
 use crate::stats::LinkStats;
 
-/// A packet that was accepted and has not left yet.
+/// An accepted packet that has not departed yet.
 #[derive(Clone, Copy, Debug)]
 struct Accepted {
     end: Nanos,
@@ -23,13 +23,13 @@ pub(crate) struct Fifo {
     limit: Limit,
     /// In order of departure; the first is in transmission.
     entries: Ring<Accepted>,
-    /// Their total size.
+    /// Total size of the entries.
     bytes: u64,
-    /// The end of the last transmission so far.
+    /// End of the last scheduled transmission.
     free_at: Nanos,
-    /// Idle time since the statistics began, up to `free_at`.
+    /// Idle time since the start of the statistics, up to `free_at`.
     idle: Nanos,
-    /// The sum of the remaining waits at the last reset, in nanoseconds.
+    /// Sum of the remaining waits at the last reset, in nanoseconds.
     waits_at_reset: u128,
 }
 
@@ -58,7 +58,7 @@ impl Fifo {
         }
     }
 
-    /// The departure of a packet that arrives now, and whether it is lost then; `None` if it does not fit.
+    /// Departure of a packet that arrives now, and whether it is lost then; `None` if it does not fit.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -108,13 +108,13 @@ impl Fifo {
         self.free_at - now
     }
 
-    /// The sum of all waits since the statistics began, in nanoseconds.
+    /// Sum of all waits since the start of the statistics, in nanoseconds.
     pub(crate) fn waited(&self, now: Nanos, stats: &LinkStats) -> u128 {
         // Waits are counted on arrival, even the part after `now`.
         stats.queue_delay_sum_ns + self.waits_at_reset - self.waits_to_come(now)
     }
 
-    /// The sum of the remaining waits, in nanoseconds.
+    /// Sum of the remaining waits, in nanoseconds.
     fn waits_to_come(&self, now: Nanos) -> u128 {
         let starts = self.entries.iter().map(|entry| entry.end);
         starts
@@ -123,7 +123,7 @@ impl Fifo {
             .sum()
     }
 
-    /// Time without transmission since the statistics began.
+    /// Time without transmission since the start of the statistics.
     pub(crate) fn idle(&self, now: Nanos) -> Nanos {
         self.idle + (now - self.free_at)
     }

@@ -22,28 +22,28 @@ use crate::loss::LossProcess;
 use crate::policer::TokenBucket;
 use crate::stats::{ClassStats, LinkStats, Tally};
 
-/// The packet size in which a limit in bytes or time converts to packets.
+/// Packet size for the conversion of a byte or time limit to packets.
 const FULL_PACKET: u64 = 1500;
 
-/// The fate of a frame that was offered to a link.
+/// Fate of an offered frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// It was dropped.
     Dropped(DropReason),
-    /// Its transmission ends at `at`; the caller forwards it from there unless `lost`.
+    /// Its transmission ends at `at`; the caller forwards it unless `lost`.
     Departs {
-        /// The end of its transmission.
+        /// End of its transmission.
         at: Nanos,
-        /// It is lost at that time, after it has used the link.
+        /// It is lost at the end of its transmission.
         lost: bool,
     },
-    /// The link holds it; see [`Link::next_service`].
+    /// The link stores it; see [`Link::next_service`].
     Queued,
     /// It was addressed to the node, and the hook consumed it.
     Consumed,
 }
 
-/// Why a frame was dropped.
+/// Reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
     /// It did not fit into the queue, or the AQM dropped it.
@@ -71,17 +71,17 @@ pub struct Link<F, H = ()> {
     since: Nanos,
 }
 
-/// The counters of a port, as a controller reads them.
+/// Counters of a port, as read by a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortStatistics {
-    /// Bytes that have used the link since it was created.
+    /// Bytes transmitted since the link was created.
     pub sent: Bytes,
     /// Packets in the queue.
     pub waiting: u64,
-    /// The limit of the queue in packets. For a queue with classes it is the limit of one class: with traffic
-    /// of one kind the other classes are empty, and a threshold on their sum would be several buffers deep.
+    /// Queue limit in packets. For a queue with classes it is the limit of one class: traffic of one kind
+    /// leaves the other classes empty, so a threshold on their sum would be several buffers deep.
     pub room: u64,
-    /// The rate of the link; the mean of a capacity trace.
+    /// Rate of the link; the mean of a capacity trace.
     pub capacity: Rate,
 }
 
@@ -123,8 +123,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// A frame arrives. For links that answer [`Offer::Queued`], the caller first runs the services due by
-    /// `now`.
+    /// Offers an arriving frame. For links that return [`Offer::Queued`], the caller first runs the services
+    /// due by `now`.
     #[inline]
     pub fn offer(&mut self, now: Nanos, frame: &F) -> Offer {
         let size = frame.size();
@@ -158,8 +158,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// When to call [`Link::serve`] next; [`Nanos::MAX`] if there is nothing to serve, and always for links
-    /// that answer [`Offer::Departs`]. A link with a hook may need service before its first packet.
+    /// Time of the next [`Link::serve`]; [`Nanos::MAX`] if there is nothing to serve, and always for links
+    /// that return [`Offer::Departs`]. A link with a hook may need service before its first packet.
     #[inline]
     pub fn next_service(&self) -> Nanos {
         match &self.service {
@@ -168,8 +168,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Ends the transmission that is due and starts the next one. Returns the frame that left, possibly
-    /// marked; `None` if it was lost or no frame left. Call it while `next_service() <= now`.
+    /// Ends the due transmission and starts the next one. Returns the departed frame, possibly marked; `None`
+    /// if it was lost or no frame departed. Call it while `next_service() <= now`.
     pub fn serve(&mut self, now: Nanos) -> Option<F> {
         match &mut self.service {
             Service::Fifo(_) => None,
@@ -177,15 +177,14 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The next frame that was dropped after it had been accepted; `None` if there is none. Call it until
-    /// then after every queued offer and every service.
+    /// Next frame dropped after acceptance. Call it until `None` after every queued offer and every service.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<F> {
         self.stats.evicted.pop()
     }
 
-    /// Counts departures up to `now` in the statistics. Every offer does the same; call it before the
-    /// statistics are read for the last time.
+    /// Counts departures up to `now` in the statistics. Every offer does the same; call it before the final
+    /// read of the statistics.
     #[inline]
     pub fn settle(&mut self, now: Nanos) {
         if let Service::Fifo(fifo) = &mut self.service {
@@ -211,15 +210,15 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Calls the hook, if there is one, for an event other than an arrival or a departure. Run the services
-    /// due by `now` first. [`Link::next_service`] may change.
+    /// Calls the hook, if any, for an event other than an arrival or a departure. Run the services due by
+    /// `now` first. [`Link::next_service`] may change.
     pub fn call_hook(&mut self, now: Nanos, event: impl FnOnce(&mut H, &mut Port<'_>)) {
         if let Service::Scheduled(scheduled) = &mut self.service {
             scheduled.with_hook(now, &mut self.stats, event);
         }
     }
 
-    /// The counters of its port; `None` without a hook.
+    /// Counters of its port; `None` without a hook.
     pub fn port_statistics(&self) -> Option<PortStatistics> {
         let Service::Scheduled(scheduled) = &self.service else { return None };
         scheduled.hook()?;
@@ -233,7 +232,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         Some(PortStatistics { sent, waiting: scheduled.waiting_packets(), room, capacity })
     }
 
-    /// The statistics of the queue's classes, in their order; empty for queues without classes.
+    /// Statistics of the queue's classes, in order; empty for queues without classes.
     pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
         match &self.service {
             Service::Fifo(_) => Vec::new(),
@@ -259,7 +258,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The wait of a packet that arrives now, if no packet overtakes it and none before it is dropped.
+    /// Wait of a packet that arrives now, if no packet overtakes it and none before it is dropped.
     pub fn queue_delay(&self, now: Nanos) -> Nanos {
         match &self.service {
             Service::Fifo(fifo) => fifo.queue_delay(now),
@@ -267,8 +266,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The share of the capacity used since the statistics began, from 0 to 1. Packets lost at egress count.
-    /// At constant rate it is the share of time spent transmitting.
+    /// Fraction of the capacity used since the start of the statistics, from 0 to 1. Packets lost at egress
+    /// count. At constant rate it is the fraction of time spent transmitting.
     pub fn utilization(&self, now: Nanos) -> f64 {
         let elapsed = now - self.since;
         if elapsed.is_zero() {
@@ -280,7 +279,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The time average of the packets in the queue since the statistics began.
+    /// Time average of the packets in the queue since the start of the statistics.
     pub fn mean_queue(&self, now: Nanos) -> f64 {
         let elapsed = now - self.since;
         if elapsed.is_zero() {
@@ -293,7 +292,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         waited as f64 / elapsed.as_nanos() as f64
     }
 
-    /// The capacity after `from` and up to `to`.
+    /// Capacity after `from` and up to `to`.
     pub fn capacity_between(&self, from: Nanos, to: Nanos) -> Bytes {
         match &self.service {
             Service::Fifo(fifo) => fifo.capacity_in(to - from),
@@ -301,14 +300,13 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The counters since its creation or the last reset.
+    /// Counters since its creation or the last reset.
     #[inline]
     pub const fn stats(&self) -> &LinkStats {
         self.stats.stats()
     }
 
-    /// Resets the statistics at `now`. Packets in the queue will depart in the new statistics without having
-    /// arrived in them.
+    /// Resets the statistics at `now`. Queued packets then count as departures but not as arrivals.
     pub fn reset_stats(&mut self, now: Nanos) {
         self.settle(now);
         self.stats.clear();

@@ -1,4 +1,4 @@
-//! The general case: the link keeps its packets, because their order or times of departure are not known on
+//! The general case: the link stores its packets, because their order or departure times are unknown on
 //! arrival.
 
 use std::sync::Arc;
@@ -20,9 +20,9 @@ enum Clock {
     Constant(Transmitter),
     Trace {
         trace: Arc<CapacityTrace>,
-        /// The opportunity at `next_service`.
+        /// Number of the opportunity at `next_service`.
         number: u64,
-        /// Bytes of the current opportunity that are still unused; the rest expires at once.
+        /// Unused bytes of the current opportunity; they expire with it.
         credit: u64,
     },
 }
@@ -32,26 +32,26 @@ pub(crate) struct Scheduled<F, H> {
     clock: Clock,
     queue: Discipline<F>,
     limit: Limit,
-    /// The packet in transmission, with its remaining bytes.
+    /// Packet in transmission, with its remaining bytes.
     current: Option<(F, u64)>,
     next_service: Nanos,
-    /// The link is not transmitting, and waiting packets may not leave before about `next_service`.
+    /// The link is idle, and queued packets may not leave before about `next_service`.
     held: bool,
     /// Start of the idle time (constant rate).
     idle_since: Nanos,
-    /// Idle time since the statistics began, up to `idle_since`.
+    /// Idle time since the start of the statistics, up to `idle_since`.
     idle: Nanos,
-    /// Bytes transmitted since the statistics began.
+    /// Bytes transmitted since the start of the statistics.
     carried: u64,
-    /// The sum of all waits since the statistics began, up to `waited_at`, in packet nanoseconds.
+    /// Sum of all waits since the start of the statistics, up to `waited_at`, in packet nanoseconds.
     waited: u128,
     waited_at: Nanos,
     hook: Option<Box<H>>,
-    /// Bytes that have used the link since it was created.
+    /// Bytes transmitted since the link was created.
     sent: u64,
 }
 
-/// The fate of an offered packet.
+/// Fate of an offered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Queued,
@@ -102,7 +102,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// Restarts service if the hook may have raised the rate of a class that waits for tokens.
+    /// Restarts service if the hook may have raised the rate of a class without tokens.
     fn wake_held(&mut self, now: Nanos, stats: &mut Tally<F>) {
         if self.held && self.next_service > now {
             self.wake(now, stats);
@@ -173,7 +173,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         self.waited_at = self.waited_at.max(now);
     }
 
-    /// The sum of all waits since the statistics began, in packet nanoseconds.
+    /// Sum of all waits since the start of the statistics, in packet nanoseconds.
     #[inline]
     pub(crate) fn waited(&self, now: Nanos) -> u128 {
         self.waited + u128::from(self.queue.packets()) * u128::from((now - self.waited_at).as_nanos())
@@ -187,7 +187,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// The next frame to transmit, after the hook has seen it.
+    /// Next frame to transmit, already shown to the hook.
     fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         let mut next = self.queue.dequeue(now, stats);
         if let (Some(hook), Some((_, frame))) = (&mut self.hook, &mut next) {
@@ -221,7 +221,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
             Clock::Constant(_) => ready,
             Clock::Trace { .. } if ready == Nanos::MAX => ready,
             Clock::Trace { trace, number, credit } => {
-                // The first opportunity at or after that time.
+                // First opportunity at or after that time.
                 *number = trace.number_after(ready - Nanos::from_nanos(1));
                 *credit = 0;
                 trace.time_of(*number)
@@ -276,7 +276,8 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                     return None;
                 };
                 self.carried += size;
-                // In real time the call may be late; the next transmission still begins at this one's end.
+                // In real time the call may be late; the next transmission still begins at the end of this
+                // one.
                 self.start(self.next_service, stats);
                 packet
             }
@@ -292,7 +293,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         Some(done)
     }
 
-    /// Spends the current opportunity on the packet in transmission and those behind it, until one packet is
+    /// Spends the current opportunity on the packet in transmission and its successors, until one packet is
     /// complete or the opportunity is used up.
     fn use_opportunity(&mut self, stats: &mut Tally<F>) -> Option<F> {
         let at = self.next_service;
@@ -357,7 +358,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                 rest.saturating_add(transmitter.rate().time_for(Bytes::new(self.queue.bytes())))
             }
             Clock::Trace { trace, number, credit } => {
-                // The packet's first byte leaves with the opportunity after all bytes before it.
+                // The packet's first byte leaves in the opportunity that follows all bytes before it.
                 let before = self.queue.bytes() + self.current.map_or(0, |(_, left)| left);
                 let next = if self.next_service == Nanos::MAX { trace.number_after(now) } else { *number };
                 let used = if *credit > 0 { OPPORTUNITY_BYTES - credit } else { 0 };

@@ -1,4 +1,4 @@
-//! Links that keep their packets: active queue management, or capacity from a trace.
+//! Links that store their packets: active queue management, or capacity from a trace.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::tests::{any_limit, any_loss, packet};
 use super::*;
 use crate::Ecn;
-use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer};
+use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer, Red};
 use crate::testing::Packet;
 use crate::trace::CapacityTrace;
 
@@ -20,14 +20,14 @@ fn link(config: &LinkConfig) -> Link<Packet> {
 
 /// A RED queue that never drops by itself: drop-tail on a scheduled link.
 const TRANSPARENT: Queue =
-    Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
 
 fn trace_link(text: &str, limit: Limit) -> Link<Packet> {
     let trace = Arc::new(CapacityTrace::parse(text).expect("valid"));
     link(&LinkConfig { capacity: Capacity::Trace(trace), ..LinkConfig::drop_tail(Rate::ZERO, limit) })
 }
 
-/// Runs all services due by `until`: the times and numbers of the packets that leave.
+/// Runs all services due by `until`; returns times and numbers of the departed packets.
 fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     let mut left = Vec::new();
     while link.next_service() <= until && link.next_service() < Nanos::MAX {
@@ -37,7 +37,7 @@ fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     left
 }
 
-/// An idle link transmits a packet at once; packets that follow wait.
+/// An idle link transmits a packet at once; further packets wait.
 #[test]
 fn idle_link_transmits_at_once_and_queues_the_rest() {
     // 12 Mbit/s: 1500 bytes a millisecond.
@@ -64,25 +64,24 @@ fn idle_link_transmits_at_once_and_queues_the_rest() {
     assert_eq!(link.utilization(MS(6)), 0.25);
 }
 
-/// An opportunity carries 1500 bytes: several packets share it, a packet is split over two, and the rest is
+/// An opportunity carries 1500 bytes: several packets share it, a packet is split over two, or the rest is
 /// wasted.
 #[test]
 fn opportunities_are_shared_split_or_wasted() {
     // Opportunities at 2, 4, 4, 10, 12, 14, 14, 20 … ms.
     let mut link = trace_link("2\n4\n4\n10\n", Limit::Packets(100));
-    // Two small ones share the first; the third is split over the first and one of the two at 4 ms.
+    // Two small packets share the first; the third is split over the first and one of the two at 4 ms.
     for (n, size) in [700, 700, 1500].into_iter().enumerate() {
         assert_eq!(link.offer(MS(0), &packet(n as u64, size)), Offer::Queued);
     }
-    // 1400 bytes leave before the third's first byte, 2900 before that of one more.
+    // 1400 bytes leave before the third's first byte, 2900 before that of another packet.
     assert_eq!(link.queue_delay(MS(0)), MS(4));
     assert_eq!(serve(&mut link, MS(9)), [(MS(2), 0), (MS(2), 1), (MS(4), 2)]);
-    // The rest of the opportunities at 4 ms and that at 10 ms are gone; a packet that arrives at 10 ms waits
-    // for 12 ms.
+    // The rest of the opportunities at 4 ms and the one at 10 ms are gone; a packet that arrives at 10 ms
+    // waits for 12 ms.
     assert_eq!(link.next_service(), Nanos::MAX);
     link.offer(MS(10), &packet(3, 1500));
-    // The next begins with the rest of the fourth and ends at 14 ms; another leaves with the second one
-    // there.
+    // The next begins in the rest of the fourth and ends at 14 ms; another leaves with the second one there.
     link.offer(MS(11), &packet(4, 1000));
     link.offer(MS(11), &packet(5, 1500));
     assert_eq!(serve(&mut link, MS(30)), [(MS(12), 3), (MS(14), 4), (MS(14), 5)]);
@@ -90,7 +89,7 @@ fn opportunities_are_shared_split_or_wasted() {
     assert_eq!(link.stats().queue_delay_sum_ns, 14_000_000);
 }
 
-/// A saturated trace link carries the mean rate of its trace, less one packet at most.
+/// A saturated trace link carries the mean rate of its trace, less at most one packet.
 #[test]
 fn saturated_trace_link_carries_the_mean_rate() {
     let text = "1\n1\n3\n8\n8\n8\n13\n";
@@ -118,7 +117,7 @@ fn saturated_trace_link_carries_the_mean_rate() {
     assert_eq!(link.utilization(end), 1.0);
 }
 
-/// An idle trace link accepts one packet, however small its limit.
+/// An idle trace link accepts one packet under any limit.
 #[test]
 fn idle_trace_link_accepts_one_packet_beyond_its_limit() {
     let accepted = |limit| {
@@ -134,7 +133,7 @@ fn idle_trace_link_accepts_one_packet_beyond_its_limit() {
     assert_eq!(accepted(Limit::Time(MS(10))), 2);
 }
 
-/// A link after 20 s of full packets at `load` times its rate; statistics from 10 s on.
+/// A link after 20 s of full packets at `load` times its rate, with statistics from 10 s on.
 fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
     let rate = Rate::from_mbit_per_sec(12.0);
     let mut link = link(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, Limit::Packets(1_000)) });
@@ -170,7 +169,8 @@ fn pie_under_overload_holds_its_target_delay() {
 fn red_under_overload_settles_at_matching_drop_rate() {
     // A tenth must be dropped. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is
     // the probability half way between the thresholds: 30 packets; the one in transmission is not queued.
-    let queue = Queue::Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    let queue =
+        Queue::Red(Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     let link = overload(queue, 1.0 / 0.9, Ecn::NotEct);
     let dropped = link.stats().dropped_aqm as f64 / link.stats().arrived_packets as f64;
     assert!((dropped - 0.1).abs() < 0.005, "{dropped}");
@@ -181,7 +181,8 @@ fn red_under_overload_settles_at_matching_drop_rate() {
 /// AQMs mark ECN-capable packets instead of dropping them, and the marks leave the link.
 #[test]
 fn ecn_capable_packets_leave_marked() {
-    let red = Queue::Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true };
+    let red =
+        Queue::Red(Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true });
     let codel = Queue::CoDel { target: MS(5), interval: MS(100), ecn: true };
     let fq = Queue::FqCoDel { target: MS(5), interval: MS(100), queues: 64, quantum: 1514, ecn: true };
     for queue in [red, codel, fq] {
@@ -224,14 +225,14 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             Queue::Htb(Arc::new(Htb::new(vec![class], 0).unwrap()))
         }),
         (0..6u32).prop_map(|above| Queue::Step { above: f64::from(above) }),
-        (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red {
+        (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red(Red {
             min: 1.0,
             max: 4.0,
             max_p: 0.3,
             weight: 0.1,
             adaptive,
             ecn
-        }),
+        })),
     ]
 }
 
@@ -281,7 +282,7 @@ proptest! {
             match link.offer(now, &sent) {
                 Offer::Dropped(_) => prop_assert!(link.stats().dropped() > before),
                 Offer::Departs { .. } => prop_assert!(!keeps),
-                Offer::Consumed => prop_assert!(false, "no packet is for the node"),
+                Offer::Consumed => prop_assert!(false, "no packet is addressed to the node"),
                 Offer::Queued => {
                     prop_assert!(keeps);
                     prop_assert!(link.next_service() < Nanos::MAX);
@@ -292,7 +293,7 @@ proptest! {
                 prop_assert_eq!(link.stats().departed_packets, left.len() as u64);
                 let gone = left.len() as u64 + link.stats().dropped();
                 let inside = link.stats().arrived_packets - gone;
-                // Beside the queue there is at most the packet in transmission.
+                // Besides the queue there is at most the packet in transmission.
                 let waiting = link.backlog_packets(now);
                 prop_assert!(inside == waiting || inside == waiting + 1, "{inside}, {waiting}");
                 prop_assert_eq!(link.backlog_bytes(now).is_zero(), waiting == 0);
@@ -308,7 +309,7 @@ proptest! {
         while link.next_service() < Nanos::MAX {
             left.extend(link.serve(link.next_service()));
             services += 1;
-            prop_assert!(services < 10_000, "it never becomes idle");
+            prop_assert!(services < 10_000, "the link never becomes idle");
         }
         link.settle(Nanos::MAX);
         let stats = link.stats().clone();
@@ -334,7 +335,7 @@ proptest! {
         }
     }
 
-    /// Both implementations of a drop-tail link of constant rate give the same departures, losses and drops.
+    /// Both implementations of a constant-rate drop-tail link give the same departures, losses and drops.
     #[test]
     fn fifo_and_scheduled_links_agree(
         arrivals in arrivals(),
@@ -363,13 +364,13 @@ proptest! {
         found.extend(serve(&mut kept, Nanos::MAX));
         prop_assert_eq!(found, expected);
         fifo.settle(Nanos::MAX);
-        // Packets lost after acceptance are reported to the owner.
+        // Packets lost after acceptance are returned to the owner.
         let evicted = std::iter::from_fn(|| kept.take_dropped()).count() as u64;
         prop_assert_eq!(evicted, kept.stats().dropped_loss);
         prop_assert_eq!(format!("{:?}", fifo.stats()), format!("{:?}", kept.stats()));
     }
 
-    /// On a trace link the delay predicted at arrival equals the delay counted at departure.
+    /// On a trace link the delay predicted on arrival equals the delay counted at departure.
     #[test]
     fn trace_link_predicts_queue_delay_exactly(
         arrivals in arrivals(),

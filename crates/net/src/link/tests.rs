@@ -4,7 +4,7 @@ use narrows_units::Rate;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Limit, Policer};
+use crate::config::{Limit, Policer, Red};
 use crate::testing::{HEADER_BYTES, Packet};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
@@ -25,7 +25,7 @@ fn millisecond_link(limit: Limit) -> Link<Packet> {
     link(&LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), limit))
 }
 
-/// How many of ten full packets offered at once are accepted.
+/// Number of packets accepted out of ten full packets offered at once.
 fn accepted_at_once(limit: Limit) -> usize {
     let mut link = millisecond_link(limit);
     (0..10)
@@ -81,7 +81,7 @@ fn limit_excludes_the_packet_in_transmission() {
     assert_eq!(accepted_at_once(Limit::Time(Nanos::from_millis(3))), 4);
 }
 
-/// A place in the queue is free from the instant the next transmission begins.
+/// A slot in the queue is free from the instant the next transmission begins.
 #[test]
 fn queue_slot_frees_when_next_transmission_begins() {
     let mut link = millisecond_link(Limit::Packets(1));
@@ -96,7 +96,7 @@ fn queue_slot_frees_when_next_transmission_begins() {
 /// Sustained throughput equals the link's rate, without drift.
 #[test]
 fn sustained_throughput_equals_the_rate() {
-    // 10 Gbit/s, 3 Mbit/s, and a rate at which a packet takes no whole number of nanoseconds, never idle.
+    // 10 Gbit/s, 3 Mbit/s, and a rate with fractional nanoseconds per packet, never idle.
     for rate in
         [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)]
     {
@@ -133,11 +133,11 @@ fn only_egress_loss_uses_the_link() {
     assert_eq!(ingress.offer(ms(0), &packet(2, 1500)), departs(ms(2)));
 }
 
-/// A loss interval of share 1 loses exactly the packets that pass in it.
+/// A loss interval with probability 1 loses exactly the packets that pass in it.
 #[test]
 fn loss_burst_of_share_one_loses_exactly_its_packets() {
-    // One packet a millisecond, each leaving a millisecond after its arrival; the burst is from 10 ms to
-    // before 15 ms.
+    // One packet per millisecond, each departing a millisecond after its arrival. The burst lasts from 10 ms
+    // until just before 15 ms.
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss_trace = Some(LossTrace::parse("10 15 1\n").unwrap());
     let ms = Nanos::from_millis;
@@ -155,7 +155,7 @@ fn loss_burst_of_share_one_loses_exactly_its_packets() {
         let lost = ingress.offer(ms(n), &packet(n, 1500)) == Offer::Dropped(DropReason::Loss);
         assert_eq!(lost, (10..15).contains(&n), "{n}");
     }
-    // A link that keeps its packets loses the same ones.
+    // A link that stores its packets loses the same ones.
     config.loss_at = LossAt::Egress;
     let opportunities_ms = (1..=1000).collect();
     config.capacity = Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms }));
@@ -170,7 +170,7 @@ fn loss_burst_of_share_one_loses_exactly_its_packets() {
     assert!(left.iter().copied().eq((0..9).chain(14..30)), "{left:?}");
 }
 
-/// The policer runs before the queue: a packet that it passes spends tokens even if the queue is full.
+/// The policer runs before the queue: a packet that passes it spends tokens even if the queue is full.
 #[test]
 fn policer_runs_before_the_queue() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(0));
@@ -186,7 +186,7 @@ fn policer_runs_before_the_queue() {
     assert_eq!((link.stats().dropped_policer, link.stats().dropped()), (1, 2));
 }
 
-/// After a reset, packets that were waiting depart in the new statistics without having arrived in them.
+/// After a reset, queued packets depart in the new statistics without having arrived in them.
 #[test]
 fn stats_reset_keeps_waiting_packets_as_departures() {
     let mut link = millisecond_link(Limit::Packets(10));
@@ -200,14 +200,14 @@ fn stats_reset_keeps_waiting_packets_as_departures() {
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
 }
 
-/// The mean queue covers only the time since the statistics began.
+/// The mean queue covers only the time since the start of the statistics.
 #[test]
 fn mean_queue_counts_only_time_since_reset() {
     // Four packets of a millisecond each: three wait in the first millisecond, two in the second, one in the
     // third.
     let ms = Nanos::from_millis;
     let transparent =
-        Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+        Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     for queue in [Queue::DropTail, transparent] {
         let config =
             LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };
@@ -251,7 +251,7 @@ pub(super) fn any_loss() -> impl Strategy<Value = Loss> {
 }
 
 proptest! {
-    /// The drop-tail link against a model that keeps every packet's start and end.
+    /// The drop-tail link against a model with every packet's start and end.
     #[test]
     fn fifo_conserves_packets_and_keeps_its_limit(
         arrivals in prop::collection::vec((0u64..2_000_000, 60u16..1500), 1..300),
@@ -296,7 +296,7 @@ proptest! {
                     prop_assert!(at_ingress && reason == DropReason::Loss);
                     dropped += 1;
                 }
-                Offer::Queued | Offer::Consumed => prop_assert!(false, "its departure is known"),
+                Offer::Queued | Offer::Consumed => prop_assert!(false, "a FIFO knows its departures"),
             }
         }
         prop_assert_eq!(accepted.len() as u64 + dropped, arrivals.len() as u64);

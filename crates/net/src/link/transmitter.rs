@@ -4,12 +4,12 @@ use narrows_units::{Nanos, Rate};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Turns packet sizes into transmission times in whole nanoseconds and carries the remainder, so that any
+/// Converts packet sizes into transmission times in whole nanoseconds and carries the remainder, so that any
 /// number of packets takes the exact time, rounded down once.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter {
     rate: u64,
-    /// The remainder carried over, a fraction of a nanosecond in units of 1/rate.
+    /// Remainder carried over, a fraction of a nanosecond in units of 1/rate.
     carry: u64,
     /// The last size, and quotient and remainder of its division.
     size: u64,
@@ -26,7 +26,7 @@ impl Transmitter {
         Rate::from_bytes_per_sec(self.rate)
     }
 
-    /// The end of a transmission of `size` bytes that begins at `start`.
+    /// End of a transmission of `size` bytes that begins at `start`.
     #[inline]
     pub(crate) fn end(&mut self, start: Nanos, size: u64) -> Nanos {
         if size != self.size {
@@ -57,7 +57,7 @@ mod tests {
     /// Any number of packets takes the exact time, rounded down once.
     #[test]
     fn transmission_times_sum_without_drift() {
-        // 1500 bytes at 3 Mbit/s take 4 ms; at 10 Gbit/s 1200 ns; at 7 B/s and 999 983 B/s no whole number of
+        // 1500 bytes at 3 Mbit/s take 4 ms, at 10 Gbit/s 1200 ns, and at 7 B/s and 999 983 B/s fractional
         // nanoseconds.
         for rate in [375_000, 1_250_000_000, 7, 999_983, 12_500_000_000] {
             let mut transmitter = Transmitter::new(Rate::from_bytes_per_sec(rate));

@@ -1,25 +1,25 @@
-//! The parts that all queue disciplines share: waiting frames, the room they have, and marks.
+//! Parts shared by all queue disciplines: the backlog, its limit, and marks.
 
 use narrows_units::Nanos;
 
 use crate::timed_ring::TimedRing;
 use crate::{Ecn, Frame};
 
-/// The packet size that the disciplines assume as MTU, in bytes.
+/// MTU assumed by the disciplines, in bytes.
 pub(super) const MTU: u64 = 1500;
 
-/// The limit of a queue, the arriving packet included.
+/// Limit of a queue, including the arriving packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
-    /// The link is idle: the packet does not wait.
+    /// The link is idle: the packet need not wait.
     Idle,
     Packets(u64),
     Bytes(u64),
 }
 
 impl Room {
-    /// Whether `packets` with `bytes` in total may wait.
-    pub(super) const fn holds(self, packets: u64, bytes: u64) -> bool {
+    /// Whether `packets` of `bytes` in total fit.
+    pub(super) const fn admits(self, packets: u64, bytes: u64) -> bool {
         match self {
             Self::Idle => true,
             Self::Packets(most) => packets <= most,
@@ -28,7 +28,7 @@ impl Room {
     }
 }
 
-/// Waiting frames in order of arrival, with their arrival times.
+/// Queued frames in arrival order, with their arrival times.
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog<F> {
     waiting: TimedRing<F>,
@@ -50,7 +50,7 @@ impl<F: Frame> Backlog<F> {
         self.bytes
     }
 
-    /// The arrival time of the first frame.
+    /// Arrival time of the first frame.
     pub(super) fn oldest(&self) -> Option<Nanos> {
         self.waiting.first_time()
     }
@@ -68,20 +68,20 @@ impl<F: Frame> Backlog<F> {
 
     /// Whether one more frame fits.
     pub(super) fn fits(&self, frame: &F, room: Room) -> bool {
-        room.holds(self.packets() + 1, self.bytes + frame.size().as_u64())
+        room.admits(self.packets() + 1, self.bytes + frame.size().as_u64())
     }
 }
 
-/// The decision of active queue management on an arriving packet.
+/// AQM decision on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
-    /// Mark it if it is ECN-capable, else drop it.
+    /// Mark if ECN-capable, else drop.
     Mark,
     Drop,
 }
 
-/// Sets CE on a frame if it is ECN-capable (RFC 3168). Returns whether it is.
+/// Sets CE on an ECN-capable frame (RFC 3168); returns whether it is ECN-capable.
 pub(super) fn mark<F: Frame>(frame: &mut F) -> bool {
     let capable = frame.ecn() != Ecn::NotEct;
     if capable {

@@ -1,5 +1,5 @@
 //! CoDel (RFC 8289): drops packets at the head once their sojourn time has exceeded a target for an interval,
-//! then ever faster: the k-th drop is followed by the next after interval / sqrt(k).
+//! then ever faster: the drop after the k-th follows within interval / sqrt(k).
 
 use narrows_units::Nanos;
 
@@ -7,7 +7,7 @@ use super::backlog::{Backlog, MTU, mark};
 use crate::Frame;
 use crate::stats::Tally;
 
-/// The parameters of CoDel.
+/// Parameters of CoDel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoDelParams {
     pub(crate) target: Nanos,
@@ -15,14 +15,15 @@ pub(crate) struct CoDelParams {
     pub(crate) ecn: bool,
 }
 
-/// The state of CoDel for one queue (RFC 8289 section 5).
+/// CoDel state of one queue (RFC 8289 section 5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoDel {
-    /// When the sojourn time will have exceeded the target for an interval; `None` while it is below.
+    /// Time at which the sojourn time will have exceeded the target for an interval; `None` while it is
+    /// below.
     first_above: Option<Nanos>,
-    /// While dropping, the time of the next drop; afterwards the time at which it would have come.
+    /// While dropping, the time of the next drop; afterwards the time at which it would have been due.
     drop_next: Nanos,
-    /// Drops since the dropping state was entered, plus those carried over from the last one.
+    /// Drops since entry into the dropping state, plus those carried over from the last one.
     count: u64,
     last_count: u64,
     dropping: bool,
@@ -38,7 +39,7 @@ impl CoDelParams {
 }
 
 impl CoDel {
-    /// The next packet, and whether it may be dropped (section 5.6).
+    /// Next packet, and whether it may be dropped (section 5.6).
     fn take<F: Frame>(
         &mut self,
         now: Nanos,
@@ -49,17 +50,17 @@ impl CoDel {
             self.first_above = None;
             return None;
         };
-        // With at most one packet left behind it, there is no standing queue.
+        // With at most one packet left in the queue, there is no standing queue.
         if now - arrived < params.target || backlog.bytes() <= MTU {
             self.first_above = None;
             return Some((arrived, packet, false));
         }
         let first_above = *self.first_above.get_or_insert(now.saturating_add(params.interval));
-        // If it was just set, it lies one interval ahead.
+        // If just set, it is one interval ahead.
         Some((arrived, packet, now >= first_above))
     }
 
-    /// The next packet to transmit, after the drops that are due (section 5.5).
+    /// Next packet to transmit, after the due drops (section 5.5).
     pub(crate) fn dequeue<F: Frame>(
         &mut self,
         now: Nanos,
@@ -97,7 +98,7 @@ impl CoDel {
             }
         } else if above {
             self.dropping = true;
-            // If the last drops were recent, continue at the rate that controlled the queue then.
+            // If the last drops were recent, resume at their rate.
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now - self.drop_next < params.interval * 16;
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -108,7 +109,7 @@ impl CoDel {
             } else {
                 stats.dropped_aqm += 1;
                 stats.evicted.push(packet);
-                // The next packet is sent, whatever its sojourn time.
+                // Send the next packet, whatever its sojourn time.
                 let Some(next) = self.take(now, params, backlog) else {
                     self.dropping = false;
                     return None;
@@ -139,13 +140,13 @@ mod tests {
     }
 
     /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)). Departures are
-    /// on whole milliseconds, so the drop happens at the next one.
+    /// on whole milliseconds, so the drop occurs at the next one.
     fn expected(first_ms: f64, carried: u64, drops: u64) -> Vec<u64> {
         let due = |k| first_ms + (carried..carried + k).map(|i| 100.0 / (i as f64).sqrt()).sum::<f64>();
         (0..drops).map(|k| due(k).ceil() as u64).collect()
     }
 
-    /// One departure per millisecond from `from` on until `drops` have been counted: their times.
+    /// Dequeues once per millisecond from `from` on; returns the times of the first `drops` drops.
     fn drop_times(
         codel: &mut CoDel,
         params: &CoDelParams,
@@ -168,18 +169,18 @@ mod tests {
     /// Drops begin after one interval above target, at gaps of interval / sqrt(count).
     #[test]
     fn drops_follow_inverse_square_root_after_one_interval() {
-        // All packets came at 0, so the one that leaves at 5 ms is the first to have waited for the target;
-        // the first drop is one interval later.
+        // All packets arrived at 0, so the departure at 5 ms is the first to reach the target; the first drop
+        // is one interval later.
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
         let (times, stats) = drop_times(&mut CoDel::default(), &PARAMS, &mut backlog, 1, 40);
         assert_eq!(times, expected(105.0, 1, 40));
         assert_eq!(times[..4], [105, 205, 276, 334]);
         assert_eq!((stats.dropped_aqm, stats.marked), (40, 0));
-        // One packet left per millisecond, and each drop removed one more.
+        // One packet departed per millisecond, and each drop removed one more.
         assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
     }
 
-    /// With ECN, marks come at the times of the drops and no packet is lost.
+    /// With ECN, marks replace drops at the same times, and no packet is lost.
     #[test]
     fn marking_keeps_drop_times_and_loses_nothing() {
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::Ect0);
@@ -199,8 +200,8 @@ mod tests {
         assert_eq!((stats.dropped_aqm, stats.marked), (5, 0));
     }
 
-    /// Ten drops, an empty queue for `pause_ms`, then a standing queue again: its start, and the times of the
-    /// next drops.
+    /// Ten drops, an empty queue for `pause_ms`, then a standing queue again. Returns its start and the times
+    /// of the next drops.
     fn times_after_pause(pause_ms: u64) -> (u64, Vec<u64>) {
         let mut codel = CoDel::default();
         let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
@@ -213,30 +214,29 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
-    /// A standing queue that recurs soon is dropped from at the rate that controlled it before; later, from
-    /// the start.
+    /// A standing queue that recurs soon resumes the earlier drop rate; later, it starts anew.
     #[test]
     fn recent_dropping_state_resumes_its_drop_rate() {
-        // Count went from 1 to 10, so 9 are carried over: the second drop comes 100/√9 ms after the first.
+        // Count rose from 1 to 10, so 9 are carried over: the second drop is 100/√9 ms after the first.
         let (again, times) = times_after_pause(200);
         assert_eq!(times, expected((again + 105) as f64, 9, 5));
         assert_eq!(times[1] - times[0], 34);
-        // Sixteen intervals after the drop that was due then, the count restarts.
+        // Sixteen intervals after the drop then due, the count restarts.
         let (again, times) = times_after_pause(1_700);
         assert_eq!(times, expected((again + 105) as f64, 1, 5));
     }
 
-    /// No packet is dropped below the target delay or with at most one packet left behind it.
+    /// No packet is dropped below the target delay or with at most one packet left in the queue.
     #[test]
     fn no_drops_below_target_or_with_one_packet_left() {
         let mut codel = CoDel::default();
         let mut stats = Tally::default();
         for n in 0..10_000 {
-            // 4.999 ms of delay, with ten packets behind.
+            // 4.999 ms of delay, with ten packets left.
             let now = Nanos::from_nanos((n + 5) * MS);
             let mut backlog = full_packets(11, now - Nanos::from_micros(4_999), Ecn::NotEct);
             assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
-            // A second of delay, but only one packet behind.
+            // A second of delay, but only one packet left.
             let mut backlog = full_packets(2, now - Nanos::from_secs(1), Ecn::NotEct);
             assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
         }

@@ -1,12 +1,12 @@
-//! DualPI2 (RFC 9332, appendix A): a low-latency queue for L4S senders, which respond to the share of marks,
-//! and a classic queue. A proportional-integral controller on the delay gives a base probability p'. Classic
-//! packets are dropped or marked with probability p'^2, L4S packets marked with k p', so that flows of both
-//! kinds get about the same rate.
+//! DualPI2 (RFC 9332, appendix A): a low-latency queue for L4S senders, which respond to the fraction of
+//! marks, and a classic queue. A proportional-integral controller on the delay gives a base probability p'.
+//! Classic packets are dropped or marked with probability p'^2 and L4S packets marked with k p', so that
+//! flows of both kinds get about the same rate.
 //!
-//! A queue's delay is the sojourn time of its first packet so far. Updates that fell due since the last
-//! arrival or departure run at the next one, with the delays at their own times. An accumulator spreads marks
-//! and drops evenly instead of at random, as in the appendix. Of the schedulers it allows, this is the
-//! time-shifted FIFO. A packet with nothing waiting behind it is not dropped: there is no queue to shorten.
+//! A queue's delay is the sojourn time of its first packet so far. Due updates run at the next arrival or
+//! departure, with the delays at their own times. An accumulator spreads marks and drops evenly instead of at
+//! random, as in the appendix. Of the permitted schedulers, this is the time-shifted FIFO. The last packet in
+//! the queue is not dropped: there is no queue to shorten.
 
 use narrows_units::{Nanos, Rate};
 
@@ -33,7 +33,7 @@ impl Accumulator {
 #[derive(Clone, Debug)]
 pub(crate) struct DualPi2<F> {
     config: Config,
-    /// The delay at which the ramp of the low-latency queue begins: at least one packet's transmission time.
+    /// Delay at which the ramp of the low-latency queue begins: at least one packet's transmission time.
     ramp_min: Nanos,
     low: Backlog<F>,
     classic: Backlog<F>,
@@ -75,13 +75,13 @@ impl<F: Frame> DualPi2<F> {
         self.low.bytes() + self.classic.bytes()
     }
 
-    /// Runs the updates due by `now`, before an arrival or departure then changes the queues.
+    /// Runs the updates due by `now`; call it before an arrival or departure changes the queues.
     fn update(&mut self, now: Nanos) {
         while self.next_update <= now {
             let delay = sojourn(&self.classic, self.next_update).max(sojourn(&self.low, self.next_update));
             self.step(delay);
             let calm = self.packets() == 0 && self.base == 0.0 && self.delay_before.is_zero();
-            // The rest of an idle time changes nothing.
+            // Skip the rest of an idle time, which has no effect.
             let steps = if calm {
                 1 + (now - self.next_update).as_nanos() / self.config.update.as_nanos()
             } else {
@@ -101,17 +101,17 @@ impl<F: Frame> DualPi2<F> {
         self.delay_before = delay;
     }
 
-    /// The probability for classic packets.
+    /// Probability for classic packets.
     fn classic_probability(&self) -> f64 {
         self.base * self.base
     }
 
-    /// The coupled probability of the low-latency queue; at 1 it is saturated.
+    /// Coupled probability of the low-latency queue; saturated at 1.
     fn coupled(&self) -> f64 {
         self.config.coupling * self.base
     }
 
-    /// The native probability of the low-latency queue for a packet with this sojourn time.
+    /// Native probability of the low-latency queue for a packet with this sojourn time.
     fn ramp(&self, waited: Nanos) -> f64 {
         if waited < self.ramp_min {
             return 0.0;
@@ -126,18 +126,17 @@ impl<F: Frame> DualPi2<F> {
 
     pub(crate) fn enqueue(&mut self, now: Nanos, frame: &F, room: Room, stats: &mut Tally<F>) -> bool {
         self.update(now);
-        if !room.holds(self.packets() + 1, self.bytes() + frame.size().as_u64()) {
+        if !room.admits(self.packets() + 1, self.bytes() + frame.size().as_u64()) {
             stats.dropped_queue += 1;
             return false;
         }
-        // RFC 9331 section 5.1: a packet that is already marked may have been an L4S packet.
+        // RFC 9331 section 5.1: a packet already marked may have been an L4S packet.
         let low = matches!(frame.ecn(), Ecn::Ect1 | Ecn::Ce);
         if low { &mut self.low } else { &mut self.classic }.push(now, frame);
         true
     }
 
-    /// Whether the low-latency queue is next: its first packet counts as having waited `shift` longer than it
-    /// has.
+    /// Whether the low-latency queue is next: `shift` is added to the wait of its first packet.
     fn low_is_next(&self) -> bool {
         match (self.low.oldest(), self.classic.oldest()) {
             (Some(low), Some(classic)) => low <= classic + self.config.shift,
@@ -156,7 +155,7 @@ impl<F: Frame> DualPi2<F> {
                 let taken = self.classic_count.takes(self.classic_probability());
                 (taken && (saturated || packet.ecn() == Ecn::NotEct), taken)
             } else if saturated {
-                // Marks cannot be more frequent: drop from both queues alike (appendix A.2).
+                // Marks cannot become more frequent: drop from both queues alike (appendix A.2).
                 let dropped = self.low_drops.takes(self.classic_probability());
                 (dropped, !dropped && self.low_count.takes(self.coupled().min(1.0)))
             } else {
@@ -237,7 +236,7 @@ mod tests {
         assert_eq!(queue.base, 1.0);
     }
 
-    /// Updates run late use the delays at their own times, and the longer of both queues' delays.
+    /// Late updates use the delays at their own times, and the longer of both queues' delays.
     #[test]
     fn late_updates_use_their_own_times_and_longer_delay() {
         let mut queue = dualpi2();
@@ -247,14 +246,14 @@ mod tests {
         let mut expected = dualpi2();
         [13, 28, 43].into_iter().for_each(|delay| expected.step(MS(delay)));
         assert_eq!((queue.base, queue.next_update), (expected.base, MS(60)));
-        // An idle time leaves the same state in one step as in many.
+        // An idle time has the same effect in one step as in many.
         let (mut idle, mut walked) = (dualpi2(), dualpi2());
         (0..10_000).for_each(|n| walked.update(MS(n)));
         idle.update(MS(9_999));
         assert_eq!((idle.next_update, idle.base), (walked.next_update, walked.base));
     }
 
-    /// The ramp rises over its range and never begins below one packet's transmission time.
+    /// The ramp rises over its range and starts no lower than one packet's transmission time.
     #[test]
     fn ramp_rises_over_its_range_above_one_packet() {
         let queue = dualpi2();
@@ -269,7 +268,7 @@ mod tests {
         close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
     }
 
-    /// The numbers dropped and marked of `n` packets that leave at once under a base probability.
+    /// Number of drops and marks among `n` packets that leave at once under a base probability.
     fn fate(base: f64, n: u64, ecn: Ecn) -> (u64, u64) {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, n, ecn);
@@ -283,13 +282,13 @@ mod tests {
     /// Classic packets are dropped or marked with p'^2, L4S packets marked with k p'.
     #[test]
     fn classic_gets_squared_and_l4s_coupled_probability() {
-        // 0.25² of 1600 is 100, 2 × 0.25 of it 800; the accumulator must exceed 1, so one is missing.
+        // 0.25² of 1600 is 100, and 2 × 0.25 of it is 800; the accumulator must exceed 1, so one is missing.
         assert_eq!(fate(0.25, 1600, Ecn::NotEct), (99, 0));
         assert_eq!(fate(0.25, 1600, Ecn::Ect0), (0, 99));
         assert_eq!(fate(0.25, 1600, Ecn::Ect1), (0, 799));
     }
 
-    /// In overload both queues are dropped from with the same probability.
+    /// In overload both queues have the same drop probability.
     #[test]
     fn overload_drops_both_queues_alike() {
         // At p' = 1/2 the coupled probability is 1 and the classic one 25 %.
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(marked, 1600 - 399 - 1);
     }
 
-    /// A packet with nothing waiting behind it is never dropped.
+    /// The last packet in the queue is never dropped.
     #[test]
     fn last_packet_is_never_dropped() {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {

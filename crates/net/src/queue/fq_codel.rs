@@ -11,17 +11,17 @@ use crate::{Direction, Frame};
 
 const NONE: u32 = u32::MAX;
 
-/// The most packets dropped at once from the longest queue, so that one search serves many drops (section
-/// 4.1).
+/// Maximum number of packets dropped at once from the longest queue, so that one search serves many drops
+/// (section 4.1).
 const DROP_BATCH: u64 = 64;
 
 #[derive(Clone, Debug)]
 struct FlowQueue<F> {
     backlog: Backlog<F>,
     codel: CoDel,
-    /// Bytes it may still send in this round.
+    /// Bytes left to send in this round.
     credit: i64,
-    /// The next queue in its list.
+    /// Next queue in its list.
     next: u32,
     active: bool,
 }
@@ -94,8 +94,8 @@ impl<F: Frame> FqCoDel<F> {
         self.bytes
     }
 
-    /// The queue of a frame: a hash of flow key and direction, which stand for the 5-tuple, and a salt (the
-    /// finaliser of SplitMix64).
+    /// Queue of a frame: a hash of flow key and direction, in place of the 5-tuple, and a salt (the finaliser
+    /// of SplitMix64).
     fn queue_of(&self, frame: &F) -> u32 {
         let tuple = u64::from(frame.flow()) << 1 | u64::from(frame.direction() == Direction::Reverse);
         let mut hash = tuple.wrapping_add(self.salt);
@@ -105,7 +105,7 @@ impl<F: Frame> FqCoDel<F> {
         (hash % self.queues.len() as u64) as u32
     }
 
-    /// Section 4.1. Returns whether the frame itself is still queued once the queues fit the limit again.
+    /// Section 4.1. Returns whether the frame itself remains queued once the queues fit the limit again.
     pub(crate) fn enqueue(&mut self, now: Nanos, frame: &F, room: Room, stats: &mut Tally<F>) -> bool {
         let index = self.queue_of(frame);
         let queue = &mut self.queues[index as usize];
@@ -117,18 +117,18 @@ impl<F: Frame> FqCoDel<F> {
             queue.credit = self.quantum;
             self.new.push(&mut self.queues, index);
         }
-        while !room.holds(self.packets, self.bytes) {
+        while !room.admits(self.packets, self.bytes) {
             self.drop_from_longest(stats);
         }
         let kept = self.queues[index as usize].backlog.packets() > 0;
         if !kept {
-            // The arrival itself was dropped last; the return value reports it.
+            // The arrival itself was dropped last; the return value reports that.
             stats.evicted.pop();
         }
         kept
     }
 
-    /// Drops half of the queue with the most bytes, at its head and at most 64 packets.
+    /// Drops half of the queue with the most bytes, from its head and at most 64 packets.
     fn drop_from_longest(&mut self, stats: &mut Tally<F>) {
         let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.backlog.bytes()) else { return };
         for _ in 0..longest.backlog.packets().div_ceil(2).min(DROP_BATCH) {
@@ -166,7 +166,7 @@ impl<F: Frame> FqCoDel<F> {
             }
             list.pop(&self.queues);
             if from_new {
-                // Otherwise a flow that sends one packet at a time would always go first.
+                // Otherwise a flow of single packets would always go first.
                 self.old.push(&mut self.queues, index);
             } else {
                 self.queues[index as usize].active = false;
@@ -194,7 +194,7 @@ mod tests {
         packet
     }
 
-    /// Flows and sequence numbers of the next `n` packets to leave, at time zero.
+    /// Flows and sequence numbers of the next `n` departures, at time zero.
     fn leave(fq: &mut FqCoDel<Packet>, n: usize) -> Vec<(u32, u64)> {
         let mut stats = Tally::default();
         let next = || fq.dequeue(Nanos::ZERO, &mut stats).map(|(_, packet)| (packet.flow, packet.seq));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
-    /// A flow that sends one packet at a time cannot starve a standing queue.
+    /// A flow of single packets cannot starve a standing queue.
     #[test]
     fn flow_of_single_packets_cannot_starve_others() {
         let mut fq = fq(1024);
@@ -232,11 +232,11 @@ mod tests {
             }
             from_standing += leave(&mut fq, 1).iter().filter(|&&(flow, _)| flow == 1).count();
         }
-        // Each gets a quantum of 1514 bytes per round, whichever became active again last.
+        // Each gets a quantum of 1514 bytes per round, in either order.
         assert!((95..=105).contains(&from_standing), "{from_standing}");
     }
 
-    /// Standing queues share the link by bytes, whatever their packet size.
+    /// Standing queues share the link by bytes, at any packet size.
     #[test]
     fn standing_queues_share_by_bytes() {
         let mut fq = fq(1024);
@@ -266,8 +266,7 @@ mod tests {
         assert_eq!(leave(&mut fq, 1), [(1, 77)]);
     }
 
-    /// When the limit is reached, the queue with most bytes loses half of its packets, at most 64, at its
-    /// head.
+    /// At the limit, the queue with the most bytes loses half of its packets, at most 64, from its head.
     #[test]
     fn full_queue_drops_half_of_the_longest_at_its_head() {
         let mut fq = fq(1024);
@@ -284,7 +283,7 @@ mod tests {
         assert_eq!(stats.dropped_queue - before, 64);
     }
 
-    /// An arrival that is itself dropped counts as not accepted.
+    /// A dropped arrival counts as not accepted.
     #[test]
     fn arrival_dropped_itself_is_not_accepted() {
         let mut fq = fq(1);

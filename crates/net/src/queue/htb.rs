@@ -1,7 +1,7 @@
 //! # Hierarchical token bucket
 //!
 //! Classes form trees under the link. Each has an assured rate and a ceiling. Siblings may borrow the rate
-//! that a class does not use. Only leaves queue packets.
+//! that a class leaves unused. Only leaves queue packets.
 //!
 //! ## Control law
 //!
@@ -14,15 +14,16 @@
 //! | yellow | else, its rate's bucket is in debt | borrow from its parent, if that is green, or yellow and may borrow itself |
 //! | green | else | send, and lend |
 //!
-//! A leaf that sends by its own tokens pays from both its buckets, and so does each of its ancestors. A leaf
-//! that borrows pays, as each class between it and the lender, from the bucket of the ceiling only; the
-//! lender and those above it pay from both. The link itself is a class that is always green and never pays.
+//! A leaf that sends with its own tokens pays from both its buckets, and so does each of its ancestors. A
+//! leaf that borrows pays only from the bucket of the ceiling, as does each class between it and the lender;
+//! the lender and its ancestors pay from both. The link itself is a class that is always green and never
+//! pays.
 //!
-//! The level of a leaf that may send is that of its lender. Green leaves go first (level 0), then leaves that
-//! borrow from a green class, the lender farthest from the link first. Within a level the lowest priority
-//! number goes first, and leaves of equal priority take turns by deficit round robin (Shreedhar and Varghese
-//! 1995) with their quanta. So excess goes to the backlogged leaves of the best priority, in the ratio of
-//! their quanta.
+//! The level of an eligible leaf is that of its lender. Green leaves go first (level 0), then leaves that
+//! borrow from a green class, starting with the lender farthest from the link. Within a level the lowest
+//! priority number goes first, and leaves of equal priority take turns by deficit round robin (Shreedhar and
+//! Varghese 1995) with their quanta. Excess therefore goes to the backlogged leaves of the best priority, in
+//! the ratio of their quanta.
 //!
 //! ## States
 //!
@@ -50,15 +51,15 @@
 //! 3. A policed class pays for a packet from its own buckets on arrival, and is always green: accepted
 //!    packets wait for other packets, never for tokens.
 //! 4. By default a bucket holds one packet plus the tokens of a millisecond and of the time in which the link
-//!    sends two packets per leaf, so a class loses no tokens while the others have their turns. Linux derives
-//!    its default from the timer's resolution.
+//!    sends two packets per leaf, so a class loses no tokens during the others' turns. Linux derives its
+//!    default from the timer's resolution.
 //! 5. Every leaf has its own limit; there is no common one.
 //!
 //! ## Known weaknesses
 //!
 //! As in Linux, a green leaf sends even if an ancestor is red. If the rates of children sum to at most their
-//! parent's, the parent exceeds its ceiling by at most the bursts of the leaves below it. Scenarios that
-//! violate this are refused; [`Htb::set_class`] does not check it.
+//! parent's, the parent exceeds its ceiling by at most the bursts of the leaves below it. Scenario checks
+//! refuse violations; [`Htb::set_class`] does not check.
 
 mod agenda;
 mod bucket;
@@ -90,7 +91,7 @@ pub(crate) struct Htb<F> {
     classes: Box<[Class<F>]>,
     /// Green classes with backlogged leaves, by level and priority.
     rows: [[Turn; PRIORITIES]; LEVELS],
-    /// For each level, the priorities with a row that is not empty, as bits.
+    /// Priorities with a non-empty row, as bits, for each level.
     ready: [u8; LEVELS],
     agenda: Agenda,
     packets: u64,
@@ -101,7 +102,7 @@ impl<F: Frame> Htb<F> {
     /// Empty queues and full buckets for a link of `rate`. `limit` applies to classes without their own.
     pub(crate) fn new(config: &Arc<config::Htb>, rate: Rate, limit: Limit) -> Self {
         let round = round(config, rate);
-        // A time limit of the link counts at the link's rate: for a class that borrows most, its own rate
+        // A time limit of the link counts at the link's rate: the assured rate of a class that mostly borrows
         // would mislead.
         let limit = match limit {
             Limit::Time(wait) => Limit::Bytes(Bytes::new(rate.over(wait).as_u64().saturating_add(MTU))),
@@ -159,12 +160,12 @@ impl<F: Frame> Htb<F> {
         self.bytes
     }
 
-    /// The index of the link's own class, which always lends and never pays.
+    /// Index of the link's own class, which always lends and never pays.
     fn link(&self) -> usize {
         self.classes.len() - 1
     }
 
-    /// Accepts a frame or drops it. `class` steers it; otherwise the table of flows gives its leaf.
+    /// Accepts a frame or drops it. `class` steers it; otherwise the flow table selects its leaf.
     pub(crate) fn enqueue(
         &mut self,
         now: Nanos,
@@ -203,7 +204,7 @@ impl<F: Frame> Htb<F> {
         true
     }
 
-    /// The next packet that may leave, with its arrival time.
+    /// Next packet that may leave, with its arrival time.
     pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<(Nanos, F)> {
         self.change_modes(now);
         let level = self.ready.iter().position(|&priorities| priorities != 0)?;
@@ -236,8 +237,8 @@ impl<F: Frame> Htb<F> {
         Some((arrived, packet))
     }
 
-    /// The earliest time at which [`Htb::dequeue`] may return a packet: `now` if one may leave or a mode
-    /// change is due, later if all packets wait for tokens, [`Nanos::MAX`] if the queue is empty.
+    /// Earliest time at which [`Htb::dequeue`] may return a packet: `now` if one may leave or a mode change
+    /// is due, later if all packets wait for tokens, [`Nanos::MAX`] if the queue is empty.
     pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
         if self.packets == 0 {
             Nanos::MAX
@@ -248,8 +249,8 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// Sets rate and ceiling of a class; [`Rate::MAX`] is no ceiling. For a policed class the lower of both
-    /// counts. Debts stay, and tokens as far as they fit the new depths.
+    /// Sets rate and ceiling of a class; [`Rate::MAX`] means no ceiling. For a policed class the lower of
+    /// both counts. Debts remain, and so do tokens within the new depths.
     pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
         let Some(config) = self.config.classes().get(usize::from(class)) else { return };
         let derived = Derived::new(config, self.round, rate, Some(ceil));
@@ -263,7 +264,7 @@ impl<F: Frame> Htb<F> {
         self.renew_mode(now, index);
     }
 
-    /// The backlog of a class and its descendants, in bytes.
+    /// Backlog of a class and its descendants, in bytes.
     pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
         Bytes::new(self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum())
     }
@@ -275,7 +276,7 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// The statistics of each class and its descendants since `since`.
+    /// Statistics of each class and its descendants since `since`.
     pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
         let elapsed = (now - since).as_nanos().max(1) as f64;
         let of = |(number, class): (usize, &HtbClass)| {
@@ -294,7 +295,7 @@ impl<F: Frame> Htb<F> {
         self.config.classes().iter().enumerate().map(of).collect()
     }
 
-    /// The leaves at and below a class.
+    /// Leaves at and below a class.
     fn below(&self, class: usize) -> impl Iterator<Item = &Class<F>> {
         let link = self.link();
         let under = move |mut leaf: usize| {
@@ -306,7 +307,7 @@ impl<F: Frame> Htb<F> {
         (0..link).filter(|&n| self.classes[n].level == 0).filter(move |&n| under(n)).map(|n| &self.classes[n])
     }
 
-    /// The leaf whose turn it is. When all borrowers of a class have had their turn, the turn passes to its
+    /// The leaf whose turn it is. After all borrowers of a class have had their turn, the turn passes to its
     /// neighbours.
     fn leaf_in_turn(&mut self, level: usize, priority: usize) -> usize {
         let mut index = self.rows[level][priority].next_or_first();
@@ -327,8 +328,8 @@ impl<F: Frame> Htb<F> {
         index
     }
 
-    /// Enters a class where it may send at the given priorities: in a row if it is green, else in its
-    /// parent's feeds. The parent may become active by this.
+    /// Registers a class at the given priorities: in a row if it is green, else in its parent's feeds, which
+    /// may make the parent active.
     fn attach(&mut self, mut index: usize, mut priorities: u8) {
         while self.classes[index].mode == Mode::Yellow && priorities != 0 {
             let parent = self.classes[index].parent;
@@ -350,14 +351,14 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// The reverse of [`Htb::attach`].
+    /// Reverses [`Htb::attach`].
     fn detach(&mut self, mut index: usize, mut priorities: u8) {
         while self.classes[index].mode == Mode::Yellow && priorities != 0 {
             let parent = self.classes[index].parent;
             let mut gone = 0;
             for priority in bits(priorities) {
                 let feed = &mut self.classes[parent].feeds[priority];
-                // A class that had the turn has it again when it returns.
+                // A class that had the turn keeps it on return.
                 feed.remove(index);
                 gone |= u8::from(feed.is_empty()) << priority;
             }
@@ -392,7 +393,7 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// Updates the mode of a class whose buckets are filled.
+    /// Updates the mode of a class with filled buckets.
     fn renew_mode(&mut self, now: Nanos, index: usize) {
         let (mode, lasts) = self.classes[index].mode_now();
         let class = &self.classes[index];
@@ -408,7 +409,7 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// Runs the mode changes that are due.
+    /// Runs the due mode changes.
     fn change_modes(&mut self, now: Nanos) {
         while let Some((at, index)) = self.agenda.first()
             && at <= now
@@ -419,7 +420,7 @@ impl<F: Frame> Htb<F> {
     }
 }
 
-/// The positions of the set bits.
+/// Positions of the set bits.
 fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let first = mask.trailing_zeros() as usize;

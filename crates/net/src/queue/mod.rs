@@ -1,4 +1,4 @@
-//! Queue disciplines: the order in which packets leave, and which of them AQM drops or marks.
+//! Queue disciplines: the departure order of packets, and AQM drops and marks.
 //!
 //! [`Discipline`] dispatches to one file per discipline; all of these import only `backlog`, `stats` and the
 //! configuration.
@@ -58,7 +58,7 @@ impl<F: Frame> ClassQueue for Discipline<F> {
 }
 
 impl<F: Frame> Discipline<F> {
-    /// An empty queue for a link of mean rate `rate`; `limit` is the link's.
+    /// An empty queue for a link of mean rate `rate` with the link's `limit`.
     pub(crate) fn new(config: &Queue, rate: Rate, limit: Limit, random: Random) -> Self {
         let backlog = Backlog::default();
         match *config {
@@ -73,9 +73,7 @@ impl<F: Frame> Discipline<F> {
             Queue::DualPi2(config) => Self::DualPi2(DualPi2::new(config, rate)),
             Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, rate, limit))),
             Queue::Step { above } => Self::Step(backlog, Step::new(above)),
-            Queue::Red { min, max, max_p, weight, adaptive, ecn } => {
-                Self::Red(backlog, Red::new(min, max, max_p, weight, adaptive, ecn, rate, random))
-            }
+            Queue::Red(config) => Self::Red(backlog, Red::new(config, rate, random)),
         }
     }
 
@@ -95,7 +93,7 @@ impl<F: Frame> Discipline<F> {
             Self::Htb(classes) => return classes.enqueue(now, frame, class, room, stats),
             Self::Pie(backlog, pie) => {
                 pie.update(now, backlog);
-                // Arrivals that find the queue full are dropped without a random draw.
+                // Drop arrivals at a full queue without a random draw.
                 let verdict = if backlog.fits(frame, room) { pie.judge(backlog) } else { Verdict::Pass };
                 (backlog, verdict)
             }
@@ -127,8 +125,7 @@ impl<F: Frame> Discipline<F> {
         accepted
     }
 
-    /// The next frame to transmit, with its arrival time; `None` if none may leave yet. Counts drops and
-    /// marks.
+    /// Next frame to transmit, with its arrival time; `None` if none may leave yet. Counts drops and marks.
     pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         match self {
             Self::DropTail(backlog) | Self::Red(backlog, _) | Self::Step(backlog, _) => backlog.pop(),
@@ -143,8 +140,8 @@ impl<F: Frame> Discipline<F> {
         }
     }
 
-    /// The earliest time at which [`Discipline::dequeue`] may return a frame: `now` if it may at once,
-    /// [`Nanos::MAX`] if the queue is empty.
+    /// Earliest time at which [`Discipline::dequeue`] may return a frame: `now` if at once, [`Nanos::MAX`] if
+    /// the queue is empty.
     pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
         match self {
             Self::Htb(classes) => classes.ready_at(now),
@@ -153,7 +150,7 @@ impl<F: Frame> Discipline<F> {
         }
     }
 
-    /// The statistics of the classes since `since`; empty for queues without classes.
+    /// Statistics of the classes since `since`; empty for queues without classes.
     pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
         match self {
             Self::Htb(classes) => classes.class_stats(since, now),
@@ -204,7 +201,7 @@ impl<F: Frame> Discipline<F> {
     }
 }
 
-/// An empty queue of frames `F` without a link, to test and measure a hook on its own. Its rate is 1 Mbit/s.
+/// An empty queue without a link, to test and benchmark a hook on its own. Its rate is 1 Mbit/s.
 pub fn standalone_queue<F: Frame + 'static>(config: &Queue) -> Box<dyn ClassQueue> {
     let random = Random::stream(1, "standalone", 0);
     let rate = Rate::from_bytes_per_sec(125_000);

@@ -1,10 +1,9 @@
-//! PIE (RFC 8033): a proportional-integral controller turns the queueing delay into a drop probability every
-//! 15 ms.
+//! PIE (RFC 8033): a proportional-integral controller converts the queueing delay into a drop probability
+//! every 15 ms.
 //!
-//! The delay is the sojourn time of the first waiting packet so far, a timestamp measurement (section 4.2
-//! allows any). Updates that fell due since the last arrival or departure run at the next one, with the
-//! delays at their own times: nothing they depend on changes in between. The optional extensions of sections
-//! 5.2 to 5.5 are left out.
+//! The delay is the sojourn time of the first queued packet so far, a timestamp measurement (section 4.2
+//! allows any). Due updates run at the next arrival or departure, with the delays at their own times: their
+//! inputs do not change in between. The optional extensions of sections 5.2 to 5.5 are omitted.
 
 use narrows_units::{Nanos, Random};
 
@@ -16,9 +15,9 @@ const MAX_BURST: Nanos = Nanos::from_millis(150);
 /// Gains per second of delay (section 4.2).
 const ALPHA: f64 = 1.0 / 8.0;
 const BETA: f64 = 5.0 / 4.0;
-/// Below this probability ECN-capable packets are marked, above it they are dropped (section 5.1).
+/// Probability below which ECN-capable packets are marked and above which they are dropped (section 5.1).
 const MARK_LIMIT: f64 = 0.1;
-/// The factor by which the probability decays per update while the queue stays empty.
+/// Decay factor of the probability per update while the queue stays empty.
 const IDLE_KEPT: f64 = 0.98;
 
 #[derive(Clone, Debug)]
@@ -58,7 +57,7 @@ impl Pie {
         }
     }
 
-    /// Runs the updates due by `now`, before an arrival or departure then changes the queue.
+    /// Runs the updates due by `now`; call it before an arrival or departure changes the queue.
     pub(crate) fn update<F: Frame>(&mut self, now: Nanos, backlog: &Backlog<F>) {
         while self.next_update <= now {
             let delay = backlog.oldest().map_or(Nanos::ZERO, |arrived| self.next_update - arrived);
@@ -67,7 +66,7 @@ impl Pie {
                 && backlog.packets() == 0
                 && self.delay_before.is_zero()
             {
-                // The rest of an idle time changes nothing.
+                // Skip the rest of an idle time, which has no effect.
                 let skipped = (now - self.next_update).as_nanos() / UPDATE_INTERVAL.as_nanos();
                 self.next_update += UPDATE_INTERVAL * skipped;
             }
@@ -136,7 +135,7 @@ mod tests {
         pie.step(ms(20));
         let mut expected = (0.005 / 8.0 + 0.020 * 1.25) / 2048.0;
         close(pie.probability, expected);
-        // It is 1.25e-5 now: a step of (15 ms / 8 + 10 ms · 5/4) / 128.
+        // It is now 1.25e-5: a step of (15 ms / 8 + 10 ms · 5/4) / 128.
         pie.step(ms(30));
         expected += (0.015 / 8.0 + 0.010 * 1.25) / 128.0;
         close(pie.probability, expected);
@@ -159,7 +158,7 @@ mod tests {
         }
     }
 
-    /// While the queue is empty the probability decays.
+    /// The probability decays while the queue is empty.
     #[test]
     fn empty_queue_decays_the_probability() {
         let mut pie = pie(false);
@@ -168,10 +167,10 @@ mod tests {
         close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
     }
 
-    /// Updates run late use the delays at their own times.
+    /// Late updates use the delays at their own times.
     #[test]
     fn late_updates_use_their_own_times() {
-        // The first packet came at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
+        // The first packet arrived at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
         let mut backlog = Backlog::default();
         backlog.push(Nanos::from_millis(4), &full_packet());
         let (mut lazy, mut eager) = (pie(false), pie(false));
@@ -180,7 +179,7 @@ mod tests {
         assert_eq!(lazy.probability.to_bits(), eager.probability.to_bits());
         assert_eq!(lazy.burst_allowance, Nanos::from_millis(150 - 90));
         assert_eq!(lazy.next_update, Nanos::from_millis(105));
-        // A long idle time leaves the same state in one step as in many.
+        // A long idle time has the same effect in one step as in many.
         let empty = Backlog::<Packet>::default();
         let mut walked = lazy.clone();
         (1..100_000).for_each(|n| walked.update(Nanos::from_millis(100 + n), &empty));
@@ -204,11 +203,11 @@ mod tests {
         pie.burst_allowance = Nanos::ZERO;
         let found = drops(&mut pie, &backlog);
         assert!((found - 3_000.0).abs() < 4.0 * (10_000.0f64 * 0.3 * 0.7).sqrt(), "{found}");
-        // Two full packets are never too many.
+        // Two full packets are always accepted.
         backlog.pop();
         assert_eq!(drops(&mut pie, &backlog), 0.0);
         backlog.push(Nanos::ZERO, &full_packet());
-        // Nor is a delay below half the target, while the probability is below 0.2.
+        // A delay below half the target also is, while the probability is below 0.2.
         pie.delay_before = Nanos::from_millis(7);
         assert!(drops(&mut pie, &backlog) > 0.0);
         pie.probability = 0.19;

@@ -1,12 +1,13 @@
 //! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001):
-//! packets are dropped with a probability that grows with a moving average of the queue length, and evenly
-//! spaced by counting.
+//! drops packets with a probability that grows with a moving average of the queue length, and spaces the
+//! drops evenly by counting.
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use super::backlog::Verdict;
+use crate::config;
 
-/// The packet size in which idle time is counted, as in ns-2.
+/// Packet size for counting idle time, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
 const ADAPT_INTERVAL: Nanos = Nanos::from_millis(500);
 /// Adaptive RED keeps the average in the middle fifth of the band between the thresholds.
@@ -18,23 +19,20 @@ const MAX_P_TOP: f64 = 0.5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
-    min: f64,
-    max: f64,
-    max_p: f64,
-    weight: f64,
-    ecn: bool,
+    /// Its `max_p` moves if it is adaptive.
+    config: config::Red,
     /// Moving average of the queue length in packets.
     average: f64,
     /// Packets since the last drop or mark, while the average is above the minimum.
     count: Option<u64>,
     idle_since: Option<Nanos>,
     small_packet_time: Nanos,
-    /// The next adaptation of `max_p`; [`Nanos::MAX`] if it is fixed.
+    /// Next adaptation of `max_p`; [`Nanos::MAX`] if fixed.
     next_adaptation: Nanos,
     random: Random,
 }
 
-/// `base` to the power of `exponent` by squaring, the same on every machine.
+/// `base` to the power of `exponent` by squaring, identical on every machine.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut product = 1.0;
     while exponent > 0 {
@@ -48,27 +46,14 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 }
 
 impl Red {
-    pub(crate) fn new(
-        min: f64,
-        max: f64,
-        max_p: f64,
-        weight: f64,
-        adaptive: bool,
-        ecn: bool,
-        rate: Rate,
-        random: Random,
-    ) -> Self {
+    pub(crate) fn new(config: config::Red, rate: Rate, random: Random) -> Self {
         Self {
-            min,
-            max,
-            max_p,
-            weight,
-            ecn,
+            config,
             average: 0.0,
             count: None,
             idle_since: Some(Nanos::ZERO),
             small_packet_time: rate.time_for(SMALL_PACKET).max(Nanos::from_nanos(1)),
-            next_adaptation: if adaptive { ADAPT_INTERVAL } else { Nanos::MAX },
+            next_adaptation: if config.adaptive { ADAPT_INTERVAL } else { Nanos::MAX },
             random,
         }
     }
@@ -83,36 +68,36 @@ impl Red {
         self.idle_since = Some(now);
     }
 
-    /// Updates the average for an arrival that finds `queued` packets. Idle time counts as the small packets
-    /// that could have arrived in it and found the queue empty.
+    /// Updates the average for an arrival at a queue of `queued` packets. Idle time counts as the small
+    /// packets that could have arrived at the empty queue.
     fn average_in(&mut self, now: Nanos, queued: u64) {
         if let Some(since) = self.idle_since {
             let missed = (now - since).as_nanos() / self.small_packet_time.as_nanos();
-            self.average *= power(1.0 - self.weight, missed);
+            self.average *= power(1.0 - self.config.weight, missed);
             self.idle_since = Some(now);
         }
-        self.average += self.weight * (queued as f64 - self.average);
+        self.average += self.config.weight * (queued as f64 - self.average);
     }
 
-    /// The probability at the current average, before counting.
+    /// Probability at the current average, before counting.
     fn base_probability(&self) -> f64 {
-        if self.average < self.min {
+        if self.average < self.config.min {
             0.0
-        } else if self.average < self.max {
-            self.max_p * (self.average - self.min) / (self.max - self.min)
-        } else if self.average < 2.0 * self.max {
-            self.max_p + (1.0 - self.max_p) * (self.average - self.max) / self.max
+        } else if self.average < self.config.max {
+            self.config.max_p * (self.average - self.config.min) / (self.config.max - self.config.min)
+        } else if self.average < 2.0 * self.config.max {
+            self.config.max_p + (1.0 - self.config.max_p) * (self.average - self.config.max) / self.config.max
         } else {
             1.0
         }
     }
 
-    /// Decides on a packet that arrives and finds `queued` packets waiting.
+    /// Decides on an arriving packet with `queued` packets ahead.
     pub(crate) fn judge(&mut self, now: Nanos, queued: u64) -> Verdict {
         self.adapt(now);
         self.average_in(now, queued);
         let base = self.base_probability();
-        if self.average < self.min {
+        if self.average < self.config.min {
             self.count = None;
             return Verdict::Pass;
         }
@@ -126,17 +111,17 @@ impl Red {
             return Verdict::Pass;
         }
         self.count = Some(0);
-        if self.ecn && self.average < 2.0 * self.max { Verdict::Mark } else { Verdict::Drop }
+        if self.config.ecn && self.average < 2.0 * self.config.max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Runs the adaptations of `max_p` that are due; the average has not changed since.
+    /// Runs the due adaptations of `max_p`; the average has not changed since.
     fn adapt(&mut self, now: Nanos) {
         while self.next_adaptation <= now {
-            let margin = BAND_MARGIN * (self.max - self.min);
-            if self.average < self.min + margin && self.max_p >= MAX_P_BOTTOM {
-                self.max_p *= MAX_P_KEPT;
-            } else if self.average > self.max - margin && self.max_p <= MAX_P_TOP {
-                self.max_p += MAX_P_STEP.min(self.max_p / 4.0);
+            let margin = BAND_MARGIN * (self.config.max - self.config.min);
+            if self.average < self.config.min + margin && self.config.max_p >= MAX_P_BOTTOM {
+                self.config.max_p *= MAX_P_KEPT;
+            } else if self.average > self.config.max - margin && self.config.max_p <= MAX_P_TOP {
+                self.config.max_p += MAX_P_STEP.min(self.config.max_p / 4.0);
             } else {
                 // No later adaptation up to `now` changes it.
                 let skipped = (now - self.next_adaptation).as_nanos() / ADAPT_INTERVAL.as_nanos();
@@ -154,7 +139,8 @@ mod tests {
     /// Thresholds 5 and 15 packets, 10 %, before a link on which 500 bytes take 1 ms.
     fn red(weight: f64, adaptive: bool, ecn: bool) -> Red {
         let rate = Rate::from_bytes_per_sec(500_000);
-        let mut red = Red::new(5.0, 15.0, 0.1, weight, adaptive, ecn, rate, Random::stream(1, "aqm", 0));
+        let config = config::Red { min: 5.0, max: 15.0, max_p: 0.1, weight, adaptive, ecn };
+        let mut red = Red::new(config, rate, Random::stream(1, "aqm", 0));
         red.busy();
         red
     }
@@ -172,7 +158,7 @@ mod tests {
         close(red.average, 4.0 * (1.0 - 0.998f64.powi(1_000)));
     }
 
-    /// An idle time counts as small packets that found the queue empty.
+    /// Idle time counts as small packets at an empty queue.
     #[test]
     fn idle_time_counts_as_small_packets_on_empty_queue() {
         let mut red = red(0.002, false, false);
@@ -181,7 +167,7 @@ mod tests {
         // 250.5 ms count as 250 packets of 500 bytes; the arrival is one more.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(251));
-        // That time is not counted again, whether the arrival was dropped or not.
+        // That time does not count again, whether the arrival was dropped or not.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(252));
     }
@@ -217,7 +203,7 @@ mod tests {
         while drops < 90_001 {
             gap += 1;
             if red.judge(Nanos::ZERO, 15) == Verdict::Drop {
-                // The first one began without a drop before it.
+                // The first gap has no drop before it.
                 gaps[gap] += u32::from(drops > 0);
                 drops += 1;
                 gap = 0;
@@ -227,7 +213,7 @@ mod tests {
         assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
     }
 
-    /// Nothing is dropped below the minimum; above twice the maximum everything is, even with ECN.
+    /// Below the minimum nothing is dropped; above twice the maximum everything is, even with ECN.
     #[test]
     fn passes_all_below_min_and_drops_all_above_twice_max() {
         let mut red = red(0.0, false, true);
@@ -240,14 +226,14 @@ mod tests {
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
     }
 
-    /// Adaptive RED moves the maximum probability every half second.
+    /// Adaptive RED adjusts the maximum probability every half second.
     #[test]
     fn adaptive_red_moves_max_p_every_half_second() {
         let adapted = |average: f64, max_p: f64, ms: u64| {
             let mut red = red(0.0, true, false);
-            (red.average, red.max_p) = (average, max_p);
+            (red.average, red.config.max_p) = (average, max_p);
             red.adapt(Nanos::from_millis(ms));
-            red.max_p
+            red.config.max_p
         };
         // The band is 5 to 15: below 9 it falls by a tenth, above 11 it rises by 0.01 or a quarter.
         assert_eq!(adapted(8.9, 0.1, 499), 0.1);

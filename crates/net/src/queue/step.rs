@@ -1,6 +1,6 @@
-//! A step (RFC 8257 section 3.1; Alizadeh et al. 2010, section 3.1): a packet that finds more than K packets
-//! waiting is marked, or dropped if it is not ECN-capable. There is no averaging, so senders receive the mark
-//! within a round trip.
+//! Step marking (RFC 8257 section 3.1; Alizadeh et al. 2010, section 3.1): an arrival with more than K
+//! packets queued is marked, or dropped if not ECN-capable. There is no averaging, so senders receive the
+//! mark within a round trip.
 
 use super::backlog::Verdict;
 
@@ -14,7 +14,7 @@ impl Step {
         Self { above }
     }
 
-    /// Decides on a packet that arrives and finds `queued` packets waiting.
+    /// Decides on an arriving packet with `queued` packets ahead.
     pub(crate) const fn judge(&self, queued: u64) -> Verdict {
         if queued as f64 > self.above { Verdict::Mark } else { Verdict::Pass }
     }
@@ -30,7 +30,7 @@ mod tests {
     use crate::stats::Tally;
     use crate::testing::Packet;
 
-    /// Arrivals above the threshold are marked, or dropped if not ECN-capable; no others are.
+    /// Only arrivals above the threshold are marked, or dropped if not ECN-capable.
     #[test]
     fn only_arrivals_above_threshold_are_marked_or_dropped() {
         let rate = Rate::from_mbit_per_sec(10.0);
@@ -46,7 +46,7 @@ mod tests {
             (packet.payload, packet.ecn) = (1448, ecn);
             queue.enqueue(Nanos::ZERO, &packet, None, Room::Packets(100), &mut stats)
         };
-        // The fifth finds four waiting.
+        // The fifth has four packets ahead.
         let accepted: Vec<bool> = (0..6).map(|_| offer(Ecn::Ect0)).collect();
         assert_eq!(accepted, [true; 6]);
         assert!(!offer(Ecn::NotEct));

@@ -1,5 +1,5 @@
-//! The full allocation every Δt: one pass measures, one divides (equation 14); expired flows are removed and
-//! shares announced. And the cuts between two allocations, on a report of the controller.
+//! The full allocation every Δt (one pass to measure, one to divide by equation 14, removal of expired flows,
+//! announcement of shares), and the cuts between allocations on a controller report.
 
 use narrows_cc::Nanos;
 
@@ -10,16 +10,16 @@ use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, PERIOD_MIN
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};
 
-/// A flow is silent after this many periods, this time, and the time for this many packets at its share, all
+/// A flow is silent after this many periods, this time, and the time for this many packets at its share
 /// without a packet.
 const SILENT_PERIODS: u64 = 2;
 const SILENT: Nanos = Nanos::from_millis(20);
 const SILENT_PACKETS: f64 = 2.0;
-/// How long the entry of an ended flow stays for retransmissions.
+/// Time for which an ended flow's entry stays for retransmissions.
 const CLOSED: Nanos = Nanos::from_secs(1);
 
-/// With `follow`: bounds of the estimated capacity as factors of the stated one; the factor by which it grows
-/// per period while no packet waits; and the utilisation that this requires.
+/// With `follow`: bounds of the estimated capacity as multiples of the stated one; its growth factor per
+/// period while no packet waits, and the utilisation required for growth.
 const FOLLOW_RANGE: (f64, f64) = (0.02, 20.0);
 const FOLLOW_GAIN: f64 = 1.25;
 const FOLLOW_USED: f64 = 0.7;
@@ -29,7 +29,7 @@ const FOLLOW_USED: f64 = 0.7;
 pub(super) struct Departures {
     pub(super) since: Nanos,
     pub(super) bytes: u64,
-    /// The queue was empty at some departure.
+    /// The queue was empty after some departure.
     pub(super) starved: bool,
 }
 
@@ -49,11 +49,11 @@ impl Brf {
         let elapsed = (port.now - self.acks_since).as_secs_f64();
         if elapsed > 0.0 {
             let rate = self.acks as f64 / elapsed * self.limit.beta;
-            // Smoothed, and at most half of the link.
+            // Smoothed, at most half of the link.
             self.acks_rate = ((self.acks_rate + rate) / 2.0).min(self.capacity / 2.0);
             (self.acks, self.acks_since) = (0, port.now);
         }
-        // The numbers of flows are known now; UDP may have ended.
+        // The numbers of flows are now known; UDP may have ended.
         self.divide_classes(port, 0);
         self.shares.begin(&mut self.demands);
         self.layers = [0.0; Layer::COUNT];
@@ -74,9 +74,9 @@ impl Brf {
         self.allocate_at = port.now.saturating_add(self.period);
     }
 
-    /// Estimates the capacity from the last period: the departure rate if packets waited all the time. If the
-    /// queue was empty at times and the shares were used, the capacity is at least that rate, so the estimate
-    /// probes upwards.
+    /// Estimates the capacity from the last period as the departure rate if packets waited all the time. If
+    /// the queue was empty at times and the shares were used, the capacity is at least that rate, so the
+    /// estimate probes upwards.
     fn follow_capacity(&mut self, port: &Port<'_>) {
         let elapsed = (port.now - self.departures.since).as_secs_f64();
         let rate = self.departures.bytes as f64 / elapsed;
@@ -106,7 +106,7 @@ impl Brf {
             } else {
                 age > HANDSHAKE_ENTRY
             };
-            // A flow with a small share is silent between two packets.
+            // A flow with a small share is silent between packets.
             let between =
                 || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
             let passive = flow.active
@@ -115,7 +115,7 @@ impl Brf {
                 gone.push(id);
             }
             if expired {
-                // Mark it for the loop below.
+                // Mark the flow for the loop below.
                 flow.seen = Nanos::ZERO;
                 flow.closed = true;
             }
@@ -135,7 +135,7 @@ impl Brf {
         self.gone = gone;
     }
 
-    /// Measures every flow that has a share, and lists their demands.
+    /// Measures every flow with a share, and lists the demands.
     fn measure(&mut self, now: Nanos) {
         let mut longest = Nanos::ZERO;
         self.demands.clear();
@@ -155,7 +155,7 @@ impl Brf {
         }
     }
 
-    /// Announces the shares of flows whose ACKs do not pass here to the other switches.
+    /// Announces to the other switches the shares of flows whose ACKs do not pass here.
     fn announce(&mut self, port: &mut Port<'_>) {
         let now = port.now;
         for (id, flow) in self.table.iter_mut() {
@@ -167,7 +167,7 @@ impl Brf {
                 flow.advise(share);
                 let advice = self.shares.advice(flow.base);
                 // Of several switches on the path only the one with the lowest share announces (equation 7),
-                // or the sender would read all shares in turn; the others take over when it falls silent.
+                // or the sender would read all shares in turn. The others take over when it falls silent.
                 let fresh = ack_timeout(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
                 if !flow.remote.is_some_and(lower) {
@@ -181,18 +181,18 @@ impl Brf {
 }
 
 impl Brf {
-    /// The backlog of the BRF flows, in bytes; of all flows if the queue has no classes.
+    /// Backlog of the BRF flows in bytes; of all flows if the queue has no classes.
     pub(super) fn backlog(port: &Port<'_>) -> f64 {
         let [brf, others, udp] = [BRF, OTHERS, UDP].map(|class| port.class_backlog(class));
         if (brf + others + udp).is_zero() { port.backlog.as_f64() } else { brf.as_f64() }
     }
 
-    /// Cuts shares for γ after a report of the controller (equations 16 to 18).
+    /// Cuts shares for γ on a report of the controller (equations 16 to 18).
     pub(super) fn reduce(&mut self, port: &mut Port<'_>, congestion: Congestion) {
         if self.state != State::Measurement {
             return;
         }
-        // Long enough for an ACK to every flow: there is one per two packets.
+        // Long enough for an ACK to every flow, one per two packets.
         let two_packets = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
         let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(PERIOD_MIN);
         match congestion {

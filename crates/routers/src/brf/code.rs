@@ -2,21 +2,21 @@
 //!
 //! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire
 //! (section 3.2, step 5). The paper's example, 120 MB/s = 12005, contains a misprint: 12005 is 1200 · 10^5 =
-//! 120,000,000 B/s, where it prints 12,000,000. A field of 16 bits ends at 65535, so the mantissa ends at
-//! 6552 for every exponent to be usable. Decoders also accept the six codes above 65529.
+//! 120,000,000 B/s, where it prints 12,000,000. A 16-bit field ends at 65535, so the mantissa ends at 6552 to
+//! allow every exponent. Decoders also accept the six codes above 65529.
 
 use narrows_cc::Rate;
 
-/// The largest mantissa that fits with every exponent.
+/// Largest mantissa valid with every exponent.
 const MANTISSA_MAX: u64 = 6552;
-/// The largest code that encoders emit: 6552 · 10^9 B/s.
+/// Largest code that encoders emit: 6552 · 10^9 B/s.
 const CODE_MAX: u16 = 65_529;
 
 /// An encoded rate.
 ///
-/// It uses the two bytes that pad TCP's timestamp option. Without a rate these are two no-operations, 0x0101,
-/// which would decode to 25 · 10^7 B/s. Encoders write that rate as 2500 · 10^5, so they never emit the
-/// padding.
+/// It occupies the two bytes that pad TCP's timestamp option. Without a rate these are two no-operations,
+/// 0x0101, which would decode to 25 · 10^7 B/s. Encoders write that rate as 2500 · 10^5, so they never emit
+/// the padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateCode(pub u16);
 

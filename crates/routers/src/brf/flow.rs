@@ -5,18 +5,18 @@ use narrows_cc::Nanos;
 use super::RateCode;
 use super::shares::Limit;
 
-/// The packet size that bounds the resolution of measured rates, in bytes.
+/// Packet size in bytes, which limits the resolution of measured rates.
 pub(super) const PACKET: f64 = 1500.0;
 
-/// The minimum number of packets, at the flow's share, that a measurement covers.
+/// Minimum number of packets, at the flow's share, per measurement.
 const LEAST_PACKETS: f64 = 10.0;
 
-/// The queue of the paper to which a flow belongs.
+/// The paper's queue of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// It offered to obey.
+    /// Offered to obey.
     Brf,
-    /// CUBIC, and any other flow that opens with a SYN.
+    /// CUBIC, and any other flow opened by a SYN.
     Other,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Layer {
 }
 
 impl Layer {
-    /// The number of layers.
+    /// Number of layers.
     pub(super) const COUNT: usize = 3;
 }
 
@@ -41,20 +41,20 @@ impl Layer {
 pub(super) struct Flow {
     pub(super) class: Class,
     pub(super) layer: Layer,
-    /// The sender's first packet after its SYN has been seen.
+    /// A packet followed the sender's SYN.
     pub(super) established: bool,
-    /// It has ended; further packets are retransmissions.
+    /// Ended; further packets are retransmissions.
     pub(super) closed: bool,
-    /// It counts as a flow of its class; a BRF flow then has a share.
+    /// Counts as a flow of its class; an active BRF flow has a share.
     pub(super) active: bool,
-    /// When its SYN arrived, and its last packet.
+    /// Arrival of its SYN, and of its last packet.
     pub(super) opened: Nanos,
     pub(super) seen: Nanos,
-    /// The time from its SYN to its next packet; zero until then.
+    /// Time from its SYN to the next packet; zero until then.
     pub(super) rtt: Nanos,
     /// Its share, in the form of [`super::shares::Shares`].
     pub(super) base: f64,
-    /// Its measured demand and usage; infinite if it uses any share.
+    /// Its measured demand and usage; infinite if it could use any share.
     pub(super) demand: f64,
     pub(super) used: f64,
     /// Bytes sent in total.
@@ -62,7 +62,7 @@ pub(super) struct Flow {
     /// Bytes that arrived since `since`.
     pub(super) arrived: u64,
     pub(super) since: Nanos,
-    /// The rate measured last, in bytes per second.
+    /// The latest measured rate, in bytes per second.
     pub(super) rate: f64,
     /// It has been measured since it joined.
     measured_once: bool,
@@ -72,21 +72,21 @@ pub(super) struct Flow {
     limited: bool,
     /// Bytes and total length of the periods measured.
     measured: (u64, Nanos),
-    /// The share that the sender knows, and the lowest of those that governed arrivals in this period and in
-    /// the last, in bytes per second; zero if it knows none.
+    /// The share last written to the sender, and the lowest shares that governed arrivals in this period and
+    /// in the previous one, in bytes per second; zero before the first.
     advised: f64,
     least: f64,
     least_before: f64,
-    /// The share of another switch that the last ACK or announcement carried, and its time.
+    /// Another switch's share, carried by the last ACK or announcement, and its time.
     pub(super) other_share: Option<(f64, Nanos)>,
-    /// The earliest time at which to write a share again.
+    /// Earliest time of the next written share.
     pub(super) write_at: Nanos,
-    /// The times of the first packet after the last ACK, of that ACK, and of the last announcement to other
+    /// Times of the first packet after the last ACK, of that ACK, and of the last announcement to other
     /// switches.
     pub(super) unanswered: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
-    /// The share that another switch of its path announced last, and its time.
+    /// Latest announcement of another switch on the path, and its time.
     pub(super) remote: Option<(RateCode, Nanos)>,
 }
 
@@ -131,7 +131,7 @@ impl Flow {
         self.base = base;
         (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
         self.restart(now);
-        // Earlier shares do not govern its rate now.
+        // Earlier shares no longer govern its rate.
         (self.advised, self.least, self.least_before) = (0.0, 0.0, 0.0);
         self.write_at = now;
     }
@@ -142,23 +142,23 @@ impl Flow {
         self.arrived = 0;
     }
 
-    /// Records that this share is written to the sender.
+    /// Records that `share` is written to the sender.
     pub(super) fn advise(&mut self, share: f64) {
         if self.advised == 0.0 {
-            // A new flow sends no data before it knows its share; a returning one starts at a rate it knew
-            // before.
+            // A new flow sends no data before it receives its share; a returning one starts at an earlier
+            // rate.
             (self.least, self.least_before) = (share, if self.established { 0.0 } else { share });
         }
         self.advised = share;
         self.least = self.least.min(share);
     }
 
-    /// Whether it used all of its share when it was last measured.
+    /// Whether it used all of its share in the last measurement.
     pub(super) fn is_backlogged(&self) -> bool {
         self.measured_once && !self.limited
     }
 
-    /// Whether this share is less than nine tenths of the one that the sender knows.
+    /// Whether `share` is below nine tenths of the one last written.
     pub(super) fn has_fallen_to(&self, share: f64) -> bool {
         share < 0.9 * self.advised
     }
@@ -168,10 +168,10 @@ impl Flow {
     /// governed it. Otherwise a flow whose share has just risen would count as limited.
     ///
     /// A period may miss one packet. Without correction, the demand of a limited flow would be too low by
-    /// that packet, and the flow would then seem to use all of it. So one packet more counts as sent, until
-    /// the flow is found limited and measured over `packets` packets.
+    /// that packet, and the flow would then appear to use all of it. One more packet therefore counts as sent
+    /// until the flow is found limited and measured over `packets` packets.
     ///
-    /// `share` is its current share, with which it counts until it has been measured.
+    /// An unmeasured flow counts with `share`, its current share.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
         let elapsed = now - self.since;
         let seconds = elapsed.as_secs_f64();
@@ -183,7 +183,7 @@ impl Flow {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
             if self.established && !self.begun && elapsed < period {
-                // Data queued at the sender during the handshake does not show its rate.
+                // Data queued at the sender during the handshake says nothing about its rate.
                 self.begun = true;
                 self.restart(now);
             }
@@ -201,13 +201,13 @@ impl Flow {
         self.restart(now);
     }
 
-    /// The mean rate over all periods measured, in bytes per second.
+    /// Mean rate over all measured periods, in bytes per second.
     pub(super) fn mean_rate(&self) -> Option<f64> {
         let (bytes, time) = self.measured;
         (!time.is_zero()).then(|| bytes as f64 / time.as_secs_f64())
     }
 
-    /// Takes the mean rate; later periods start a new mean.
+    /// Takes the mean rate; later periods form a new mean.
     pub(super) fn take_mean(&mut self) -> Option<f64> {
         let mean = self.mean_rate();
         self.measured = (0, Nanos::ZERO);
@@ -234,7 +234,7 @@ mod tests {
     const LIMIT: Limit = Limit { alpha: 0.95, beta: 1.1 };
     const PERIOD: Nanos = Nanos::from_millis(100);
 
-    /// A flow that was advised a share at the start, after the period in which it joined.
+    /// A flow after the period in which it joined, with its share written at the start.
     fn advised(share: f64, predicted: bool) -> Flow {
         let mut flow = Flow::new(Nanos::ZERO, Class::Brf);
         flow.join(Nanos::ZERO, 0.0, predicted);
@@ -288,8 +288,8 @@ mod tests {
         let mut flow = advised(1e6, false);
         flow.arrived = 100_000;
         measure(&mut flow, 150, 1e6);
-        // With its share just doubled, it sends at the old rate in this period, at both in the next, at the
-        // new one then.
+        // Its share has just doubled: it sends at the old rate in this period, at both in the next, then at
+        // the new one.
         flow.advise(2e6);
         for (ms, arrived, limited) in
             [(250, 100_000, false), (350, 150_000, false), (450, 200_000, false), (550, 150_000, true)]
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(flow.demand, 150_000.0, "its share");
         measure(&mut flow, 550, 150_000.0);
         assert!((flow.demand - 142_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
-        // Fifty packets suffice, whatever its share; 95 % count as all of its share.
+        // Fifty packets suffice at any share; 95 % counts as all of it.
         for (ms, arrived) in [(150, 75_000), (550, 71_250)] {
             let mut flow = advised(150_000.0, true);
             flow.arrived = arrived;
@@ -340,7 +340,7 @@ mod tests {
                 flow.advise(share);
                 if flow.used.is_finite() && flow.used < 1e7 {
                     measured += usize::from(flow.since == Nanos::from_millis(ms));
-                    // The first measurement counts one packet more per period, later ones are off by one of
+                    // The first measurement counts one packet more per period, later ones are off by one in
                     // fifty.
                     let most = if measured == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
                     assert!(flow.demand < 1.1 * most, "{} at {ms} ms for {rate}", flow.demand);

@@ -1,8 +1,8 @@
 //! The prediction F of equation 9: the average rate of earlier flows of the same kind.
 //!
 //! The paper calls it 'a machine learning model' and describes it as the average bandwidth seen for this kind
-//! of 5-tuple. Here it is an online average at four grains: the exact tuple; the service (destination, port
-//! and protocol); the two networks (/24 of both addresses); all flows. The finest known grain gives the
+//! of 5-tuple. Here it is an online average at four grains: the exact tuple, the service (destination, port
+//! and protocol), the two networks (/24 of both addresses), and all flows. The finest known grain gives the
 //! prediction. Each grain is a table of bounded size that evicts the average updated longest ago.
 
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 
 use crate::FiveTuple;
 
-/// The memory of an average: from this number of flows on, each new one has a weight of one in this number.
+/// Memory of an average: from this count on, each new flow has a weight of 1/`MEMORY`.
 const MEMORY: u32 = 32;
-/// Bits of an address that name its network.
+/// Prefix length of a network.
 const PREFIX: u32 = 24;
 
 /// An online average.
@@ -20,7 +20,7 @@ const PREFIX: u32 = 24;
 struct Mean {
     rate: f64,
     count: u32,
-    /// The serial number of its last update.
+    /// Serial number of its last update.
     taught: u64,
 }
 
@@ -28,7 +28,7 @@ struct Mean {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Grain {
     means: BTreeMap<FiveTuple, Mean>,
-    /// The keys in order of their last update, oldest first.
+    /// Keys in order of their last update, oldest first.
     order: BTreeMap<u64, FiveTuple>,
 }
 
@@ -59,10 +59,10 @@ impl Grain {
     }
 }
 
-/// The names of the grains in the text form, finest first.
+/// Names of the grains in the text form, finest first.
 const NAMES: [&str; 4] = ["tuple", "service", "network", "all"];
 
-/// The keys of a tuple at each grain: fields that a grain ignores are zero.
+/// Keys of a tuple at each grain, with ignored fields set to zero.
 fn keys(tuple: &FiveTuple) -> [FiveTuple; 4] {
     let none = FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 };
     let network = |address: u32| address & !(u32::MAX >> PREFIX);
@@ -98,17 +98,17 @@ impl Learned {
         }
     }
 
-    /// The predicted rate of a flow; `None` if the model is empty.
+    /// Predicted rate of a flow; `None` if the model is empty.
     pub fn predict(&self, tuple: &FiveTuple) -> Option<f64> {
         self.grains.iter().zip(&keys(tuple)).find_map(|(grain, key)| grain.rate(key))
     }
 
-    /// The number of flows added so far.
+    /// Number of flows added so far.
     pub const fn taught(&self) -> u64 {
         self.taught
     }
 
-    /// The number of averages.
+    /// Number of averages.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.grains.iter().map(|grain| grain.means.len()).sum()
@@ -145,7 +145,7 @@ impl Learned {
             if line.trim().is_empty() {
                 continue;
             }
-            let wrong = |what: &str| format!("line {}: {what}", i + 1);
+            let wrong = |reason: &str| format!("line {}: {reason}", i + 1);
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [name, source, destination, source_port, destination_port, protocol, rate, count, taught] =
                 fields[..]
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(learned.predict(&tuple(A, SERVER, 80)), Some(100.0));
         // Another client of the service: the mean of its two flows.
         assert_eq!(learned.predict(&tuple(FAR, SERVER, 80)), Some(200.0));
-        // Another service between the same networks; then no common grain but the average of all.
+        // Another service between the same networks, then a tuple that shares only the overall average.
         assert_eq!(learned.predict(&tuple(B, SERVER, 443)), Some(400.0));
         assert_eq!(learned.predict(&tuple(FAR, ELSEWHERE, 443)), Some(400.0));
         learned.teach(&tuple(FAR, ELSEWHERE, 443), 2800.0);
@@ -238,7 +238,7 @@ mod tests {
         assert!((found - expected).abs() < 1e-6, "{found}");
     }
 
-    /// Memory is bounded and keeps the averages taught last.
+    /// Memory is bounded and keeps the most recently updated averages.
     #[test]
     fn memory_is_bounded_and_keeps_latest_averages() {
         let mut learned = Learned::new(8);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(learned.len(), 3 * 8 + 1);
         assert_eq!(learned.predict(&tuple(9_999 << 8, 9_999 << 8, 80)), Some(9_999.0));
         assert_eq!(learned.predict(&tuple(9_992 << 8, 9_992 << 8, 80)), Some(9_992.0));
-        // An earlier one is known only by the average of all.
+        // An earlier one has only the overall average.
         let all = learned.predict(&tuple(FAR, ELSEWHERE, 1));
         assert_eq!(learned.predict(&tuple(9_991 << 8, 9_991 << 8, 80)), all);
     }

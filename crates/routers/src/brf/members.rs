@@ -1,5 +1,4 @@
-//! Class membership: flows join, are established, retire and are removed, and the classes follow their
-//! numbers.
+//! Class membership: flows join, are established, retire and are removed; the classes follow their numbers.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -19,19 +18,19 @@ impl Brf {
     }
 
     /// Equation 9, with the margin of equation 14: a flow that begins with exactly the usage of its kind
-    /// would count as one that could use more.
+    /// would count as backlogged.
     pub(super) fn predict(&self, flow: u32) -> Option<f64> {
         let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
         Some(self.learned.predict(tuple)? * self.limit.beta)
     }
 
-    /// Half-open flows of the BRF class without a share, as far as they are credible.
+    /// Credible half-open BRF flows without a share.
     pub(super) fn waiting(&self) -> usize {
         let half_open = self.half_open[Class::Brf as usize];
         half_open.saturating_sub(self.reserved).min(self.credible_half_open())
     }
 
-    /// The number of half-open flows that count as real.
+    /// Maximum number of half-open flows that count as real.
     pub(super) fn credible_half_open(&self) -> usize {
         (self.shares.count() - self.reserved).max(HALF_OPEN)
     }
@@ -40,7 +39,7 @@ impl Brf {
     pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
         let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
-        // Untracked flows keep a share: those refused by the table, and those older than it.
+        // Untracked flows keep a share, whether the table was full or they predate it.
         self.untracked &= self.untracked_seen.is_some_and(|seen| port.now - seen < UNTRACKED_GONE);
         let others = self.others + usize::from(self.untracked);
         let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);
@@ -57,7 +56,7 @@ impl Brf {
         // The link is the ceiling.
         let all = Rate::MAX;
         port.set_class(BRF, rate(self.classes.brf + self.acks_rate), all);
-        // Every layer has a minimum, so that a new flow need not wait for tokens of others.
+        // Every layer has a minimum, so that a new flow need not wait for other layers' tokens.
         let least = 0.05 * self.classes.brf;
         let sum: f64 = self.layers.iter().map(|layer| layer + least).sum();
         for (class, layer) in (FIRST_LAYER..).zip(self.layers) {
@@ -69,9 +68,8 @@ impl Brf {
         port.set_class(UDP, rate(self.classes.udp), rate(self.classes.udp));
     }
 
-    /// Gives a BRF flow its first share (equations 8 to 13) while `waiting` others wait for theirs: N counts
-    /// credible half-open flows. Returns the flow's base, and whether the prediction is less than an equal
-    /// share.
+    /// Gives a BRF flow its first share (equations 8 to 13) while `waiting` others await theirs: N counts
+    /// credible half-open flows. Returns the flow's base, and whether the prediction is below an equal share.
     pub(super) fn admit(
         &mut self,
         port: &mut Port<'_>,
@@ -159,7 +157,7 @@ impl Brf {
         self.activate(port, id);
     }
 
-    /// Counts a flow that sends as a member of its class.
+    /// Counts a sending flow as a member of its class.
     pub(super) fn activate(&mut self, port: &mut Port<'_>, id: u32) {
         let Some(flow) = self.table.get(port.now, id) else { return };
         if flow.active || flow.closed {
@@ -172,7 +170,7 @@ impl Brf {
                 self.divide_classes(port, 0);
             }
             Class::Brf => {
-                // A returning flow that used all of its share before needs no prediction.
+                // A returning flow that used all of its share needs no prediction.
                 let backlogged = flow.is_backlogged();
                 let prediction = if backlogged { None } else { self.predict(id) };
                 let (base, predicted) = self.admit(port, prediction, self.waiting());
@@ -183,7 +181,7 @@ impl Brf {
         }
     }
 
-    /// Recounts everything that is kept incrementally and compares.
+    /// Recomputes all incrementally maintained counts and compares them.
     #[cfg(test)]
     pub(super) fn check(&mut self) {
         let (mut holders, mut others, mut reserved, mut half_open, mut sum) = (0, 0, 0, [0; 2], 0.0);

@@ -1,4 +1,4 @@
-//! Random packets and signals in any order: counts stay right, time advances, and every rate written is
+//! Random packets and signals in any order: counts stay correct, time advances, and every written rate is
 //! valid.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{Brf, RateCode};
 use crate::{Congestion, FiveTuple, RateHeader, Router, RouterFrame, RouterSetup, Signal, TestPort};
 
 const CAPACITY: u64 = 10_000_000;
-/// Stands for a control message instead of a segment.
+/// Marks a control message instead of a segment.
 const MESSAGE: Flags = Flags::RETRANSMISSION;
 
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ impl Run {
         let mut packet = made(flow, flags, extension);
         packet.payload = payload;
         let mut port = self.port.at(self.now, 0);
-        // As the port agent calls it.
+        // Same calls as the port agent.
         if packet.kind() != Kind::Message {
             if flags.has(Flags::SYN) && !flags.has(Flags::ACK) {
                 self.brf.on_open(&mut port, &packet);
@@ -170,7 +170,7 @@ impl Run {
 }
 
 proptest! {
-    /// Whatever arrives, all counts are right and the classes take the capacity at most.
+    /// For any input all counts are correct and the classes fit the capacity.
     #[test]
     fn any_input_keeps_counts_right_and_shares_in_capacity(
         params in params(),

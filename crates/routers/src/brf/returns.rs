@@ -1,5 +1,5 @@
-//! Writing shares into ACKs on their way back (equation 7): the port's own, and those that other switches
-//! announced.
+//! Writes shares into ACKs on their way back (equation 7): the port's own shares, and those announced by
+//! other switches.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -15,7 +15,7 @@ pub(super) struct RemoteReservation {
     unwritten: bool,
 }
 
-/// How long a flow may send without an ACK before its ACKs are assumed to take another path.
+/// Time that a flow may send without an ACK before its ACKs are assumed to take another path.
 pub(super) fn ack_timeout(rtt: Nanos) -> Nanos {
     (rtt * 3).max(Nanos::from_millis(100))
 }
@@ -34,7 +34,7 @@ fn write<F: RouterFrame>(packet: &mut F, rate: Rate) {
 }
 
 impl Brf {
-    /// Handles an ACK: writes the share of its flow if it is due.
+    /// Handles an ACK: writes its flow's share if due.
     pub(super) fn write_own<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let (now, id) = (port.now, packet.flow());
         let Some(flow) = self.table.get(now, id) else { return };
@@ -63,14 +63,14 @@ impl Brf {
             _ => false,
         };
         let share = self.shares.rate(flow.base);
-        // The sender knows a lower share of another switch; writing ours would replace it.
+        // The sender follows a lower share of another switch, which ours would replace.
         let led = flow.other_share.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
         let urgent = self.urgent && !led && flow.has_fallen_to(share);
         if !carried && !urgent && now < flow.write_at {
             return;
         }
-        // If another switch writes, it sets the pace; this one takes over after two round trips without a
-        // rate.
+        // A switch that already writes into the ACKs sets the pace. This one takes over after two round trips
+        // without a rate.
         flow.write_at = now.saturating_add(if carried { flow.rtt * 2 } else { flow.rtt });
         flow.advise(share);
         write(packet, self.shares.advice(flow.base));
@@ -90,7 +90,7 @@ impl Brf {
             }
             write(packet, self.shares.advice(base));
         } else {
-            // Too many half-open flows: announce the share, and allocate it when the sender answers.
+            // Too many half-open flows: announce the share now and allocate it when the sender answers.
             self.divide_classes(port, 0);
             let initial = self.shares.initial(prediction, waiting);
             write(packet, Rate::from_bytes_per_sec((initial as u64).max(1)));
@@ -98,7 +98,7 @@ impl Brf {
         self.counts.written += 1;
     }
 
-    /// Records a share that another switch announced. That switch is on the flow's path if the flow crosses
+    /// Records a share announced by another switch. That switch is on the flow's path if the flow crosses
     /// this port.
     pub(super) fn note_reservation(&mut self, now: Nanos, flow: u32, code: u16) {
         // A share of zero is invalid.
@@ -114,7 +114,7 @@ impl Brf {
         }
     }
 
-    /// Writes a share that another switch announced into the next acknowledgement of its flow.
+    /// Writes a share announced by another switch into the next ACK of its flow.
     pub(super) fn write_remote<F: RouterFrame>(&mut self, now: Nanos, packet: &mut F) {
         if self.reservations.is_empty() || !packet.is_reverse() || packet.is_message() {
             return;

@@ -1,15 +1,15 @@
 //! The allocation of bandwidth: to classes (equation 8), to a new flow (9 to 13), to all flows (14), and the
 //! cuts (16 to 18). Rates are in bytes per second on the wire.
 //!
-//! Equations 13, 17 and 18 multiply all shares by one factor. So a share is `floor + scale · base`, of which
-//! only `base` is stored per flow. Joins, leaves and cuts take constant time; only equation 14 visits all
+//! Equations 13, 17 and 18 multiply all shares by one factor. A share is therefore `floor + scale · base`,
+//! with only `base` stored per flow. Joins, leaves and cuts take constant time; only equation 14 visits all
 //! flows. The scale applies to the part above the floor, so no flow falls below the floor.
 
 use narrows_cc::Rate;
 
 /// The minimum factor of a cut, which keeps the scale above zero.
 const FACTOR_MIN: f64 = 1e-12;
-/// The maximum floor as a part of an equal share: cuts of the rest must be able to drain a queue.
+/// Maximum floor as a fraction of an equal share: cuts of the rest must be able to drain a queue.
 const FLOOR_MOST: f64 = 0.5;
 /// The minimum scale.
 const SCALE_MIN: f64 = 1e-200;
@@ -26,8 +26,8 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Equation 8: in proportion to the numbers of flows. As printed it leaves nothing for UDP, to which
-    /// section 3.2 gives 'a small bandwidth'; that share is deducted first while there are UDP flows.
+    /// Equation 8: in proportion to the numbers of flows. As printed it leaves nothing for UDP, for which
+    /// section 3.2 states 'a small bandwidth'; that share is deducted first while there are UDP flows.
     pub fn divide(capacity: f64, brf: usize, others: usize, udp: bool, udp_share: f64) -> Self {
         let policed = if udp { capacity * udp_share } else { 0.0 };
         let rest = capacity - policed;
@@ -39,28 +39,28 @@ impl Classes {
     }
 }
 
-/// The test of equation 14, with its two constants.
+/// Test for application-limited flows (equation 14).
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// A flow below this part of its share is application-limited.
+    /// A flow below this fraction of its share is application-limited.
     pub alpha: f64,
-    /// The share of such a flow, as a multiple of its measured rate.
+    /// Share of such a flow, as a multiple of its measured rate.
     pub beta: f64,
 }
 
 impl Limit {
-    /// The demand of a flow that was measured under a share of `allowed`; infinite if it used all of it.
+    /// Demand of a flow measured under a share of `allowed`; infinite if it used all of it.
     pub fn demand(&self, measured: f64, allowed: f64) -> f64 {
         if measured < self.alpha * allowed { measured * self.beta } else { f64::INFINITY }
     }
 }
 
-/// The shares of the flows of the BRF class.
+/// Shares of the BRF flows.
 #[derive(Clone, Debug)]
 pub struct Shares {
     /// C_BRF.
     capacity: f64,
-    /// The stated floor, and the one in force: at most half of an equal share, and raised only by a full
+    /// The configured floor, and the one in force: at most half of an equal share, and raised only by a full
     /// allocation.
     least: f64,
     floor: f64,
@@ -68,18 +68,15 @@ pub struct Shares {
     count: usize,
     /// Sum of all bases.
     bases: f64,
-    /// Sum of the used parts of all shares: the measured rate for application-limited flows, else the share
-    /// itself.
+    /// Sum of the used parts of all shares: the measured rate of application-limited flows, else the share.
     used: f64,
-    /// In a full allocation: the share of flows that could use more, and the surplus of each flow beyond its
-    /// demand.
+    /// In a full allocation: the share of backlogged flows, and each flow's surplus beyond its demand.
     level: f64,
     headroom: f64,
 }
 
 impl Shares {
-    /// Without flows and capacity. The floor of a share is `least`, or half of an equal share if that is
-    /// less.
+    /// No flows and no capacity. The floor of a share is `least`, or half of an equal share if that is less.
     pub const fn new(least: f64) -> Self {
         Self {
             capacity: 0.0,
@@ -98,33 +95,33 @@ impl Shares {
         FLOOR_MOST * self.capacity / self.count.max(1) as f64
     }
 
-    /// The number of flows with a share.
+    /// Number of flows with a share.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// The share of a flow with this base.
+    /// Share of a flow with this base.
     #[inline]
     pub fn rate(&self, base: f64) -> f64 {
         self.floor + self.scale * base
     }
 
-    /// The share of a flow with this base as a [`Rate`], at least 1 B/s.
+    /// Share of a flow with this base as a [`Rate`], at least 1 B/s.
     pub fn advice(&self, base: f64) -> Rate {
         Rate::from_bytes_per_sec((self.rate(base) as u64).max(1))
     }
 
-    /// The sum of all shares.
+    /// Sum of all shares.
     pub fn allocated(&self) -> f64 {
         self.count as f64 * self.floor + self.scale * self.bases
     }
 
-    /// The sum of the used parts of all shares, as far as they have been measured.
+    /// Sum of the used parts of all shares, as far as measured.
     pub const fn used(&self) -> f64 {
         self.used
     }
 
-    /// Equations 9 and 10: the first share of a flow while `waiting` others are about to get theirs.
+    /// Equations 9 and 10: first share of a flow while `waiting` others await theirs.
     pub fn initial(&self, prediction: Option<f64>, waiting: usize) -> f64 {
         let average = self.capacity / (self.count + waiting + 1) as f64;
         let least = self.least.min(average);
@@ -135,8 +132,8 @@ impl Shares {
     /// its base.
     pub fn join(&mut self, initial: f64) -> f64 {
         let initial = initial.min(self.capacity / (self.count + 1) as f64);
-        // Equation 11: the residual; 12: if it suffices, the others keep their shares; 13: else these shrink
-        // in proportion.
+        // Equation 11: the residual; 12: if it suffices, the others keep their shares; 13: otherwise these
+        // shrink in proportion.
         if self.capacity - self.used < initial && self.used > 0.0 {
             self.shrink_to(self.allocated() * (self.capacity - initial) / self.used);
         }
@@ -186,7 +183,7 @@ impl Shares {
         }
     }
 
-    /// Scales the parts above the floor down so that all shares sum to `target`; never up.
+    /// Scales the parts above the floor down so that all shares sum to `target`; never scales up.
     fn shrink_to(&mut self, target: f64) {
         let floors = self.count as f64 * self.floor;
         let above = self.allocated() - floors;
@@ -197,16 +194,16 @@ impl Shares {
         }
     }
 
-    /// Begins a full allocation (equation 14) for flows with these demands, and reorders the list. Then
+    /// Begins a full allocation (equation 14) for flows with these demands; reorders the list. Afterwards
     /// [`Shares::grant`] gives the base of each flow.
     ///
     /// Equation 14 gives every application-limited flow its demand, even beyond the shares that remain for
-    /// the others. Here a flow with a demand above the equal share of the rest gets that equal share, so the
-    /// result is max-min fair. If no demand is above it, this is equation 14 unchanged.
+    /// the others. Here a flow whose demand exceeds the equal share of the rest gets that equal share, so the
+    /// result is max-min fair. If no demand exceeds it, this is equation 14 unchanged.
     ///
-    /// Equation 14 leaves bandwidth unallocated if no flow demands it. Here all flows get equal parts of it:
-    /// a flow limited by another port looks application-limited, and two ports that each allow it little more
-    /// than it sends would keep it there.
+    /// Equation 14 leaves bandwidth that no flow demands unallocated. Here all flows get equal parts of it: a
+    /// flow limited by another port looks application-limited, and two ports that each grant it only slightly
+    /// more than it sends would keep it there.
     pub fn begin(&mut self, demands: &mut [f64]) {
         self.count = demands.len();
         self.floor = self.least.min(self.floor_most());
@@ -219,7 +216,7 @@ impl Shares {
         (self.scale, self.bases, self.used) = (1.0, 0.0, 0.0);
     }
 
-    /// The base of a flow with this demand and usage.
+    /// Base of a flow with this demand and usage.
     pub fn grant(&mut self, demand: f64, used: f64) -> f64 {
         let share = demand.min(self.level).max(self.floor) + self.headroom;
         let base = share - self.floor;
@@ -229,8 +226,8 @@ impl Shares {
     }
 }
 
-/// The water-filling level for vessels of these sizes; infinite if all are full. Exact, and in linear time,
-/// because each step halves the undecided vessels.
+/// Water-filling level for vessels of these sizes; infinite if all are full. Exact and in linear time: each
+/// step halves the undecided vessels.
 fn level(mut water: f64, mut undecided: &mut [f64]) -> f64 {
     let mut above = 0;
     while !undecided.is_empty() {

@@ -3,21 +3,21 @@
 /// The state of a port's allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum State {
-    /// The flow table is set up; no flow of the BRF class holds a share.
+    /// The flow table exists, but no BRF flow has a share.
     #[default]
     FlowTable,
-    /// A new flow gets its first share (equations 9 to 13).
+    /// A new flow receives its first share (equations 9 to 13).
     InitialAllocation,
     /// The rates of all flows are measured.
     Measurement,
-    /// All shares are divided again (equation 14).
+    /// All shares are reallocated (equation 14).
     Allocation,
     /// Shares are cut until a queue has drained or the load has fallen (equations 16 to 18).
     CongestionReduction,
 }
 
 impl State {
-    /// Its name.
+    /// Name for telemetry.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FlowTable => "flow_table",
@@ -28,18 +28,18 @@ impl State {
         }
     }
 
-    /// Whether the figure and the text of section 3.2 lead from here to `to`.
+    /// Whether figure 5 or the text of section 3.2 has an edge from this state to `to`.
     pub const fn leads_to(self, to: Self) -> bool {
         use State::{Allocation, CongestionReduction, FlowTable, InitialAllocation, Measurement};
         match (self, to) {
-            // A new flow, in any state in which the port waits.
+            // A new flow, in any waiting state.
             (FlowTable | Measurement | CongestionReduction, InitialAllocation) => true,
             // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is
             // measured'; a cut in force continues.
             (InitialAllocation, Measurement | CongestionReduction) => true,
             // 'After one RTT, the bandwidth allocation phase is entered, and the process is repeated.'
             (Measurement, Allocation) | (Allocation, Measurement) => true,
-            // The controller detects congestion; then comes a full allocation.
+            // The controller detects congestion; a full allocation follows.
             (Measurement, CongestionReduction) | (CongestionReduction, Allocation) => true,
             // The last flow has left.
             (Measurement | Allocation | CongestionReduction, FlowTable) => true,
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Edges that the figure does not have are illegal.
+    /// Edges absent from the figure are illegal.
     #[test]
     fn edges_absent_from_the_figure_are_illegal() {
         let all = [FlowTable, InitialAllocation, Measurement, Allocation, CongestionReduction];

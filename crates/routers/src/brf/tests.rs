@@ -26,7 +26,7 @@ fn setup(overrides: &[(&str, f64)]) -> RouterSetup {
     for (name, value) in overrides {
         params.set(name, *value).expect("a parameter within its range");
     }
-    // Flow 9 is UDP; all others TCP, from one client each to one service.
+    // Flow 9 is UDP, all others TCP, each from its own client to one service.
     let tuple = |flow: u32| FiveTuple {
         source: flow << 8,
         destination: 1,
@@ -65,7 +65,7 @@ impl Switch {
         self
     }
 
-    /// A packet from the sender; the class it is steered to.
+    /// Passes a packet from the sender; returns the class it is steered to.
     fn forth(&mut self, flow: u32, flags: Flags, payload: u16, extension: RateHeader) -> Option<u8> {
         let mut packet = Packet::new(flow);
         packet.flags = flags;
@@ -92,7 +92,7 @@ impl Switch {
         self.forth(flow, Flags::ACK, 1448, RateHeader::None)
     }
 
-    /// The rate header of a packet to the sender after the switch, with this one before.
+    /// Passes a packet with `extension` to the sender; returns its rate header behind the switch.
     fn back_with(&mut self, flow: u32, flags: Flags, extension: RateHeader) -> RateHeader {
         let mut packet = Packet::new(flow);
         packet.flags = flags.with(Flags::ACK).with(Flags::REVERSE);
@@ -101,12 +101,12 @@ impl Switch {
         packet.rate_header()
     }
 
-    /// The rate written into an ACK, in MB/s; zero for none.
+    /// The rate written into an ACK in MB/s; zero if none.
     fn ack(&mut self, flow: u32) -> f64 {
         rate(self.back_with(flow, Flags::NONE, RateHeader::None))
     }
 
-    /// Sets up a flow with an RTT of `rtt_ms`, the switch being next to the sender. Returns its first rate.
+    /// Opens a flow with an RTT of `rtt_ms`, the switch being next to the sender. Returns its first rate.
     fn open(&mut self, flow: u32, rtt_ms: u64) -> f64 {
         let ms = self.now.as_nanos() / 1_000_000;
         self.syn(flow);
@@ -123,8 +123,8 @@ impl Switch {
         }
     }
 
-    /// Until `ms`, flows send full packets at these rates (MB/s) and are acknowledged once per millisecond.
-    /// Returns the last rates written.
+    /// Until `ms`, flows send full packets at these rates (MB/s) and receive an ACK once per millisecond.
+    /// Returns the latest rates written.
     fn send(&mut self, ms: u64, flows: &[(u32, f64)]) -> Vec<f64> {
         let mut advised = vec![0.0; flows.len()];
         let mut credit = vec![0.0; flows.len()];
@@ -176,12 +176,12 @@ fn near(value: f64, expected: f64, tolerance: f64) {
     assert!((value - expected).abs() <= tolerance * expected, "{value}, not {expected}");
 }
 
-/// The first rate comes with the SYN-ACK, then one per round trip.
+/// The first rate arrives with the SYN-ACK, then one per round trip.
 #[test]
 fn rate_comes_with_syn_ack_then_once_per_round_trip() {
     let mut switch = Switch::new(&[]);
     assert_eq!(switch.open(1, 40), 10.0);
-    // The RTT is known now: the next ACK may carry a rate, and then none does for 40 ms.
+    // The RTT is now known: the next ACK may carry a rate, then none for 40 ms.
     assert_eq!(switch.ack(1), 10.0);
     let mut carried = Vec::new();
     for ms in 42..242 {
@@ -191,20 +191,20 @@ fn rate_comes_with_syn_ack_then_once_per_round_trip() {
         }
     }
     assert_eq!(carried, [81, 121, 161, 201, 241]);
-    // Flows that do not offer to obey get none, nor do flows without a handshake.
+    // Neither flows that do not offer to obey nor flows without a handshake receive a rate.
     switch.forth(2, Flags::SYN, 0, RateHeader::None);
     assert_eq!(switch.back_with(2, Flags::SYN, RateHeader::None), RateHeader::None);
     assert_eq!(switch.ack(77), 0.0);
 }
 
-/// A switch only lowers the rate that an ACK carries, and leaves the pace to another that writes.
+/// A switch only lowers the rate in an ACK, and follows the pace of another switch that writes.
 #[test]
 fn switch_only_lowers_the_carried_rate() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 40);
     assert_eq!(switch.back_with(1, Flags::NONE, code(3.0)), code(3.0));
     assert_eq!(switch.back_with(1, Flags::NONE, code(30.0)), code(10.0));
-    // The header of another protocol and unknown flows stay unchanged.
+    // Headers of other protocols and ACKs of unknown flows stay unchanged.
     let other = RateHeader::RcpReply { rate: 5.0 };
     assert_eq!(switch.back_with(1, Flags::NONE, other), other);
     assert_eq!(switch.back_with(5, Flags::NONE, code(30.0)), code(30.0));
@@ -221,8 +221,7 @@ fn switch_only_lowers_the_carried_rate() {
     assert_eq!(carried, [160, 200]);
 }
 
-/// Flows join with equal shares, and a share that falls is written at once, or with `urgent = false` in its
-/// turn.
+/// Flows join with equal shares. A fallen share is written at once, or with `urgent = false` in its turn.
 #[test]
 fn joining_flows_share_equally_and_cuts_are_written_at_once() {
     for urgent in [1.0, 0.0] {
@@ -245,7 +244,7 @@ fn joining_flows_share_equally_and_cuts_are_written_at_once() {
     }
 }
 
-/// A share that falls is not written while another switch's share is lower.
+/// A fallen share is not written while another switch's share is lower.
 #[test]
 fn fallen_share_above_another_switch_is_not_written() {
     let mut switch = Switch::new(&[]);
@@ -278,7 +277,8 @@ fn simultaneous_handshakes_share_equally() {
     assert_eq!(first, [3.333, 3.333, 3.333]);
 }
 
-/// A limited flow gets its usage plus a tenth, the others the rest; once it wants more, shares become equal.
+/// A limited flow gets its usage plus a tenth, the others the rest. Once it can use more, shares become
+/// equal.
 #[test]
 fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     let mut switch = Switch::new(&[]);
@@ -289,10 +289,10 @@ fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     for ms in (41..1_000).step_by(20) {
         rates[0] = switch.send(ms + 20, &[(1, rates[0]), (2, 2.0)])[0].max(0.1);
     }
-    // A packet more or less in 20 ms is 4 % of 2 MB/s.
+    // One packet more or less in 20 ms is 4 % of 2 MB/s.
     near(rates[0], 10.0 - 1.1 * 2.0, 0.015);
     near(switch.reading("used"), rates[0] * MB + 2.0 * MB, 0.015);
-    // The second now uses any share it gets, until both are equal.
+    // The second can now use any share, until both are equal.
     rates[1] = 2.2;
     for ms in (1_001..3_000).step_by(20) {
         let advised = switch.send(ms + 20, &[(1, rates[0]), (2, rates[1])]);
@@ -301,7 +301,7 @@ fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     assert_eq!(rates, [5.0, 5.0]);
 }
 
-/// A flow whose share has just risen is not taken for a limited one.
+/// A flow whose share has just risen does not count as limited.
 #[test]
 fn flow_with_raised_share_is_not_taken_for_limited() {
     let mut switch = Switch::new(&[]);
@@ -317,19 +317,19 @@ fn flow_with_raised_share_is_not_taken_for_limited() {
     near(rates[0], 5.0, 0.01);
     switch.forth(2, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
     assert_eq!(switch.reading("brf_flows"), 1.0);
-    // It is advised the whole link within two periods, and sends at that rate an RTT of 100 ms later.
-    // Meanwhile it uses half of its share, and does not count as limited.
+    // It is advised the whole link within two periods, and sends at that rate one RTT of 100 ms later.
+    // Meanwhile it uses half of its share without counting as limited.
     let mut received = vec![5.0; 10];
     for ms in (600..2_000).step_by(10) {
         let advised = switch.send(ms, &[(1, received[received.len() - 10])])[0];
         received.push(if advised > 0.0 { advised } else { *received.last().unwrap() });
     }
-    let first = received.iter().position(|rate| *rate == 10.0).expect("it is advised the whole link");
+    let first = received.iter().position(|rate| *rate == 10.0).expect("advice of the whole link");
     assert!(first <= 10 + 20, "{first}");
     assert!(received[first..].iter().all(|rate| *rate == 10.0), "{received:?}");
 }
 
-/// Silence ends a flow's share, and the port sleeps until a flow sends again.
+/// A silent flow loses its share, and the port sleeps until a flow sends again.
 #[test]
 fn silent_flow_loses_share_and_idle_port_sleeps() {
     let mut switch = Switch::new(&[("prediction", 0.0)]);
@@ -341,7 +341,7 @@ fn silent_flow_loses_share_and_idle_port_sleeps() {
     near(switch.reading("allocated"), 10.0 * MB, 0.001);
     switch.at(5_000);
     assert_eq!((switch.reading("brf_flows"), switch.brf.next_wake()), (0.0, Nanos::MAX));
-    // Both still have entries: they join with their first packet.
+    // Both still have entries and join with their first packet.
     assert_eq!(switch.reading("table"), 2.0);
     switch.data(1);
     assert_eq!(switch.ack(1), 10.0);
@@ -351,7 +351,7 @@ fn silent_flow_loses_share_and_idle_port_sleeps() {
     assert_eq!(switch.reading("table"), 1.0);
 }
 
-/// A forged SYN takes nothing from a flow, and a FIN frees its share.
+/// A forged SYN does not affect a flow, and a FIN frees its share.
 #[test]
 fn forged_syn_changes_nothing_and_fin_frees_the_share() {
     let mut switch = Switch::new(&[]);
@@ -362,8 +362,7 @@ fn forged_syn_changes_nothing_and_fin_frees_the_share() {
     assert_eq!((switch.reading("brf_flows"), switch.reading("half_open")), (1.0, 0.0));
     switch.forth(1, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
     assert_eq!((switch.reading("brf_flows"), switch.reading("table")), (0.0, 1.0));
-    // Retransmissions still join the class; the receiver's FIN removes the entry. Then the flow number may be
-    // used again.
+    // Retransmissions still join the class; the receiver's FIN removes the entry and frees the flow number.
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 2));
     switch.back_with(1, Flags::FIN, RateHeader::None);
     assert_eq!(switch.reading("table"), 0.0);
@@ -371,7 +370,7 @@ fn forged_syn_changes_nothing_and_fin_frees_the_share() {
     near(switch.open(1, 20), 10.0, 0.01);
 }
 
-/// A flood of SYNs is bounded and counted, and takes little from established flows.
+/// A flood of SYNs is bounded and counted, and hardly affects established flows.
 #[test]
 fn syn_flood_is_bounded_and_counted() {
     let mut switch = Switch::new(&[("flows", 1000.0)]);
@@ -391,7 +390,7 @@ fn syn_flood_is_bounded_and_counted() {
     assert_eq!(switch.reading("refused"), 19_900.0 - 500.0);
     assert_eq!(switch.reading("table_memory"), memory);
     assert!(switch.reading("brf_flows") <= 9.0);
-    // A second later they have none, three seconds later they are removed, and a new flow is accepted.
+    // A second later they have none; three seconds later they are removed, and a new flow is accepted.
     switch.send(1_500, &[(1, 10.0)]);
     assert_eq!(switch.reading("brf_flows"), 1.0);
     switch.send(4_000, &[(1, 10.0)]);
@@ -399,14 +398,14 @@ fn syn_flood_is_bounded_and_counted() {
     assert_eq!(switch.open(2, 20), 5.0);
 }
 
-/// A congestion signal cuts shares once, for gamma; then all bandwidth is divided again.
+/// A congestion signal cuts shares once, for gamma, until the next full allocation.
 #[test]
 fn congestion_signal_cuts_shares_once_for_gamma() {
     let mut switch = Switch::new(&[("gamma", 2.0)]);
     switch.open(1, 50);
     switch.send(300, &[(1, 10.0)]);
     let queue = Signal::Congested(Congestion::Queue { packets: 200 });
-    // The controller counted 200 packets, 300 kB. These drain within 100 ms, which takes 3 MB/s.
+    // The controller counted 200 packets, 300 kB. Draining them within 100 ms takes 3 MB/s.
     switch.brf.on_signal(&mut switch.port.at(switch.now, 300_000), &queue);
     near(switch.reading("allocated"), 7.0 * MB, 1e-9);
     assert_eq!(switch.state(), "congestion_reduction");
@@ -416,7 +415,7 @@ fn congestion_signal_cuts_shares_once_for_gamma() {
     assert_eq!(switch.brf.next_wake(), switch.now + Nanos::from_millis(100));
     switch.send(401, &[(1, 7.0)]);
     near(switch.reading("allocated"), 10.0 * MB, 1e-9);
-    // Load: 10 MB/s measured of 10, of which 98 % are allowed.
+    // Load: 10 MB/s measured of 10, 98 % allowed.
     switch.send(700, &[(1, 10.0)]);
     switch.signal(Signal::Congested(Congestion::Load));
     near(switch.reading("allocated"), 9.8 * MB, 0.005);
@@ -440,7 +439,7 @@ fn reverse_direction_acks_are_deducted() {
         }
     }
     near(switch.reading("c_brf"), (10.0 - 1.1 * 0.988) * MB, 0.005);
-    // When they end the deduction decays, by half per period.
+    // Once they end, the deduction halves every period.
     switch.send(600, &[(1, 9.0)]);
     near(switch.reading("c_brf"), 10.0 * MB, 0.001);
 }
@@ -471,14 +470,14 @@ fn classes_divide_by_flows_and_packets_join_layers() {
     assert_eq!(switch.reading("c_brf"), 5.0 * MB);
 }
 
-/// A new flow starts at the rate measured for flows of its kind, also in a later run.
+/// A new flow starts at the rate measured for flows of its kind, even in a later run.
 #[test]
 fn new_flow_starts_at_its_kinds_measured_rate() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.send(500, &[(1, 2.0)]);
     switch.forth(1, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
-    // Another client of the same service: 2 MB/s, and the margin of a tenth.
+    // Another client of the same service gets 2 MB/s plus the margin of a tenth.
     near(switch.open(2, 20), 2.2, 0.02);
     let text = switch.brf.learned().expect("it learns");
     let made = |learned: &str, prediction| {
@@ -487,7 +486,7 @@ fn new_flow_starts_at_its_kinds_measured_rate() {
         let mut next = Switch { brf: Brf::new(&setup), ..Switch::new(&[]) };
         next.open(3, 20)
     };
-    // Another run starts with it; an invalid text counts as none.
+    // Another run starts with the text; an invalid text counts as none.
     near(made(&text, 1.0), 2.2, 0.02);
     assert_eq!(made(&text, 0.0), 10.0);
     assert_eq!(made("tuple of nonsense", 1.0), 10.0);

@@ -1,4 +1,5 @@
-//! Rate headers at the endpoints: the request of a sender, the answers that acknowledgements bring, and the receiver's echo.
+//! Rate headers at the endpoints: the sender's request, the reply in acknowledgements, and the receiver's
+//! echo.
 
 use narrows_cc::{Advice, Rate};
 use narrows_packet::{Packet, RawOption};
@@ -8,9 +9,9 @@ use super::payload_share;
 use crate::protocol::Explicit;
 use crate::{RateCode, RateHeader, RouterFrame};
 
-/// RCP: no router has set a rate.
+/// RCP: unset rate.
 const UNSET: f32 = -1.0;
-/// XCP: as much as the network will give (ns-2.35 `xcp-end-sys.cc`).
+/// XCP: requests the maximum change (ns-2.35 `xcp-end-sys.cc`).
 const EVERYTHING: f64 = 1e24;
 
 /// Whether timestamp `a` is before `b`, modulo 2^32.
@@ -18,16 +19,16 @@ const fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// The newest acknowledgement, to tell old ones from new ones.
+/// Newest acknowledgement, to detect stale ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Freshness {
-    /// The newest timestamp of the receiver, and the newest that it echoed.
+    /// Newest timestamp of the receiver, and newest timestamp echo.
     newest: Option<(u32, u32)>,
 }
 
 impl Freshness {
-    /// Whether this acknowledgement is no older than any before: not overtaken, and not played back. `una` is the highest
-    /// acknowledgement number so far.
+    /// Whether this acknowledgement is at least as new as all before, neither overtaken nor replayed. `una`
+    /// is SND.UNA.
     fn note(&mut self, packet: &Packet, una: u64) -> bool {
         let tcp = packet.tcp();
         let (value, echo) = (tcp.ts_val, tcp.ts_ecr);
@@ -43,8 +44,8 @@ impl Freshness {
     }
 }
 
-/// The rate on the wire that requests of RCP name (the desired rate R_p of the paper): the greatest of the header's numbers
-/// that, coming back, is no more than the line's rate.
+/// Wire rate in RCP requests (the desired rate R_p of the paper): the greatest header value whose payload
+/// part does not exceed the line rate.
 fn desired(line: Option<Rate>, share: f64) -> f32 {
     let Some(line) = line else { return UNSET };
     let mut rate = (line.as_bytes_per_sec() as f64 / share) as f32;
@@ -54,19 +55,19 @@ fn desired(line: Option<Rate>, share: f64) -> f32 {
     rate
 }
 
-/// A rate in a header of RCP, as payload. What is no rate becomes zero, which schemes ignore.
+/// Payload part of a rate in an RCP header. Invalid rates become zero, which schemes ignore.
 fn payload(rate: f32, share: f64) -> Rate {
     Rate::from_bytes_per_sec((f64::from(rate) * share) as u64)
 }
 
-/// A sender that asks in the headers of its packets, or offers to obey.
+/// Agent that requests rates in packet headers (RCP, XCP) or offers to obey (BRF).
 #[derive(Clone, Debug)]
 pub(super) struct HeaderAgent {
     protocol: Explicit,
     segment: f64,
-    /// How much of a full packet on the wire is payload. The network counts everything, a scheme payload alone.
+    /// Payload fraction of a full packet on the wire. The network counts wire bytes, a scheme payload only.
     share: f64,
-    /// The rate that requests of RCP name.
+    /// Rate in RCP requests.
     desired: f32,
     freshness: Freshness,
 }
@@ -129,7 +130,7 @@ impl RateAgent for HeaderAgent {
     }
 }
 
-/// The receiver's echo: the rate that arrived last (RCP), the sum of the changes that arrived since the last acknowledgement
+/// The receiver's echo: the latest rate (RCP), or the sum of the changes since the last acknowledgement
 /// (XCP).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Echo {
@@ -161,18 +162,18 @@ impl Echo {
 mod tests {
     use super::*;
 
-    /// The rate asked for is the greatest that comes back within the line's rate.
+    /// The desired rate is the greatest whose payload part stays within the line rate.
     #[test]
     fn desired_rate_is_greatest_within_line() {
-        // 2^24 and more have no fractions in the header; 125 GB/s are rounded to 8 KiB/s.
+        // From 2^24 on, header values have no fractions; 125 GB/s are rounded to 8 KiB/s.
         for share in [1448.0 / 1512.0, 1000.0 / 1066.0, 9000.0 / 9064.0] {
             for line in [999, 125_000, 16_777_217, 1_250_000_003, 12_499_999_999, 124_999_999_999] {
-                let asked = desired(Some(Rate::from_bytes_per_sec(line)), share);
-                assert!(payload(asked, share).as_bytes_per_sec() <= line, "{line}: {asked}");
-                let above = payload(asked.next_up(), share).as_bytes_per_sec();
+                let wire = desired(Some(Rate::from_bytes_per_sec(line)), share);
+                assert!(payload(wire, share).as_bytes_per_sec() <= line, "{line}: {wire}");
+                let above = payload(wire.next_up(), share).as_bytes_per_sec();
                 assert!(
-                    above > line || f64::from(asked) * share >= line as f64 * (1.0 - 1e-7),
-                    "{line}: {asked}"
+                    above > line || f64::from(wire) * share >= line as f64 * (1.0 - 1e-7),
+                    "{line}: {wire}"
                 );
             }
         }

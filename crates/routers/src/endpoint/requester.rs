@@ -1,31 +1,37 @@
-//! The rate requester: the server's process of Nodectl (Algorithm 3 of the paper). It requests a rate before data flows and
-//! follows the nodes' adjustments afterwards.
+//! The rate requester: the server process of Nodectl (Algorithm 3 of the paper). It requests a rate before
+//! data flows and then follows the nodes' adjustments.
 //!
-//! * The request leaves when the handshake is over. Without an answer it is repeated after two round-trip times, then with
-//!   twice the patience each time. After four requests data flows without a rate, as the scheme's fallback says, and a
-//!   request is sent again every 10 s. The same holds if the answer shows that no node took part. The limits that the ends
-//!   have stated still apply then: data is paced no faster.
-//! * An answer belongs to a request if it repeats its Rtt. The message has no sequence number, so the three lowest bits of
-//!   the Rtt, in microseconds, count requests. Only the answer to the last request counts, and only once.
-//! * Failure: the requester tries the next path of the flow, and after the last one the first again when 1 s is over. No
-//!   data flows meanwhile. If a rate had been granted on this path, only the change failed and the rate stands.
-//! * Reduce: the rate becomes the smaller of Speed and the rate, and so does the rate of an answer in transit. The node may
-//!   have sent the reduction before it saw the request, so the requester then requests that rate again. If the rate is below
-//!   Min (a hot node) and there are other paths, the requester tries these while data flows on at the reduced rate; the path
-//!   changes with the first that grants Min. If none does, it tries them again every 1 s.
-//! * Increase: a request for Speed, unless one is in transit; the node will repeat it.
-//! * When no other reduction has followed within eight round-trip times, the requester requests the rate it has now, so that
-//!   the other nodes on the path learn it. Otherwise they would reserve bandwidth that it may not use. (The paper leaves open
-//!   how they learn it.)
-//! * Nodes send to every requester at times. A requester that receives nothing for 10 s requests its maximum while data flows
-//!   on. If no node answers, it falls back, so that flows granted a rate by nodes that died do not hold it for ever.
-//! * Max is the rate that the sender can provide and its line carries. If for eight round-trip times less would have done, by
-//!   a hundredth of the rate and more than a packet, the requester requests a twentieth more than was sent, two packets per
-//!   round trip at least. As soon as more waits than a round trip's worth, it requests its maximum.
-//! * When nothing has been sent for 5 s, nodes may have deleted the flow: the requester requests before data flows again.
-//! * The termination leaves when everything is acknowledged, and again after two round-trip times, for it is never
-//!   acknowledged. Nodes have a timeout if both are lost.
-//! * Messages with another ID, unrequested grants, grants above the request and unreadable messages are counted and ignored.
+//! * The request leaves after the handshake. Without an answer it is repeated after two round-trip times,
+//!   with twice the timeout each time. After four requests data flows without a rate under the scheme's
+//!   fallback, and a request follows every 10 s. The same applies if the answer shows that no node took part.
+//!   The limits stated by both ends still apply then: pacing stays within them.
+//! * An answer belongs to a request if it repeats its Rtt. The message has no sequence number, so the three
+//!   lowest bits of the Rtt, in microseconds, number the requests. Only the answer to the last request
+//!   counts, and only once.
+//! * Failure: the requester tries the flow's next path; after the last one it waits 1 s and starts again with
+//!   the first. No data flows meanwhile. If a rate had been granted on this path, only the change failed and
+//!   the rate stands.
+//! * Reduce: Speed caps the rate, and the rate of an answer in transit. The node may have sent the reduction
+//!   before the request arrived, so the requester then requests that rate again. If the rate is below Min (a
+//!   hot node) and there are other paths, the requester tries these while data flows on at the reduced rate.
+//!   The flow moves to the first path that grants Min; if none does, it retries every 1 s.
+//! * Increase: a request for Speed, unless one is in transit; the node repeats its message.
+//! * After eight round-trip times without another reduction, the requester requests its current rate, so that
+//!   the other nodes on the path learn it. Otherwise they would reserve bandwidth that it may not use. (The
+//!   paper does not say how they learn it.)
+//! * Nodes send to every requester periodically. After 10 s without a message the requester requests its
+//!   maximum while data flows on. If no node answers, it falls back, so that flows do not keep the grants of
+//!   failed nodes for ever.
+//! * Max is the lower of the sender's maximum and its line rate. If a lower rate would have sufficed for
+//!   eight round-trip times, by a hundredth of the rate and more than a packet, the requester requests a
+//!   twentieth more than its usage, at least two packets per round trip. Once the backlog exceeds a round
+//!   trip's worth, it requests its maximum.
+//! * After 5 s without sending, nodes may have deleted the flow: the requester requests again before data
+//!   flows.
+//! * The termination leaves when all data is acknowledged, and again after two round-trip times, because it
+//!   is never acknowledged. Nodes time out if both are lost.
+//! * Counted and ignored: messages with another ID, unsolicited grants, grants above the request, unreadable
+//!   messages.
 
 mod state;
 
@@ -38,19 +44,19 @@ use super::{NegotiationConfig, payload_share};
 use crate::negotiation::{LEASE, MOST, Message};
 use crate::protocol::Explicit;
 
-/// Twice the round-trip time, or what stands for it before the first sample.
-fn patience(sender: &SenderView) -> Nanos {
+/// Twice the round-trip time; the RTO before the first sample.
+fn timeout(sender: &SenderView) -> Nanos {
     if sender.srtt.is_zero() { sender.rto } else { sender.srtt * 2 }
 }
 
-/// A sender that negotiates its rate by messages.
+/// Agent that negotiates its rate by messages.
 #[derive(Clone, Debug)]
 pub(super) struct RateRequester {
     state: Requester,
-    /// How much of a full packet on the wire is payload. The network counts everything, a scheme payload alone.
+    /// Payload fraction of a full packet on the wire. The network counts wire bytes, a scheme payload only.
     share: f64,
     segment: u64,
-    /// A full packet on the wire.
+    /// Wire size of a full packet.
     packet: u64,
 }
 
@@ -65,7 +71,7 @@ impl RateRequester {
         }
     }
 
-    /// Translates an update into the advice for the scheme and the limit for the sender.
+    /// Converts an update into advice for the scheme and a limit for the sender.
     fn follow(&mut self, sender: &SenderView, update: Update) -> RateOrders {
         let (limit, advice) = match update {
             Update::None => (None, None),
@@ -77,35 +83,35 @@ impl RateRequester {
             }
         };
         let state = &mut self.state;
-        // A new rate begins a new review of its use, and so does the end of one.
+        // A new or withdrawn rate restarts the usage review.
         if state.stage == Stage::Settled && (update != Update::None || state.review.at == Nanos::MAX) {
-            let at = sender.now.saturating_add(patience(sender) * (REVIEW / 2));
+            let at = sender.now.saturating_add(timeout(sender) * (REVIEW / 2));
             state.review = Review { from: sender.now, sent: sender.wire_sent, at };
         }
         RateOrders { limit, advice, path: Some(state.path), refused: false }
     }
 
-    /// The payload part of a rate on the wire.
+    /// Payload part of a wire rate.
     fn payload_rate(&self, wire: Rate) -> Rate {
         Rate::from_bytes_per_sec(((wire.as_bytes_per_sec() as f64 * self.share) as u64).max(1))
     }
 
-    /// Whether more waits than leaves in a round trip at the rate that was granted.
-    fn more_waits(&self, sender: &SenderView) -> bool {
+    /// Whether the backlog exceeds a round trip at the granted rate.
+    fn has_backlog(&self, sender: &SenderView) -> bool {
         let Some(granted) = self.state.granted else { return false };
         let trip = granted.over(sender.srtt).as_u64().max(4 * self.segment);
         sender.backlog > trip
     }
 
     fn on_timer(&mut self, sender: &SenderView) -> RateOrders {
-        let waits = self.more_waits(sender);
+        let waits = self.has_backlog(sender);
         let state = &mut self.state;
         if sender.now >= state.review.at {
             if sender.repairing {
-                // Losses may hold up everything else: no measure of the rate that it can use.
+                // Losses may block all other data, so usage does not measure demand.
                 state.review.at = Nanos::MAX;
             } else {
-                let least = Bytes::new(LEAST * self.packet).per(patience(sender) / 2);
+                let least = Bytes::new(LEAST * self.packet).per(timeout(sender) / 2);
                 state.on_review(sender.now, sender.wire_sent, least, waits, self.packet);
             }
         }
@@ -115,9 +121,9 @@ impl RateRequester {
 
     fn on_message(&mut self, sender: &SenderView, packet: &Packet) -> RateOrders {
         let update = match Message::decode(packet.message().as_bytes()) {
-            // Late messages have done their duty.
+            // Late messages have no effect.
             Ok(_) if !sender.established => Some(Update::None),
-            Ok(message) => self.state.on_message(sender.now, patience(sender), &message, packet.path()),
+            Ok(message) => self.state.on_message(sender.now, timeout(sender), &message, packet.path()),
             Err(_) => None,
         };
         match update {
@@ -131,11 +137,11 @@ impl RateAgent for RateRequester {
     fn on_event(&mut self, sender: &SenderView, event: RateEvent<'_>) -> RateOrders {
         match event {
             RateEvent::Established => self.state.request(0, self.state.max),
-            RateEvent::Completed => self.state.end(sender.now, patience(sender)),
+            RateEvent::Completed => self.state.end(sender.now, timeout(sender)),
             RateEvent::Resumed { idle } if idle >= LEASE && self.state.granted.is_some() => {
                 self.state.request_anew();
             }
-            RateEvent::Written if self.more_waits(sender) => self.state.on_backlog(),
+            RateEvent::Written if self.has_backlog(sender) => self.state.on_backlog(),
             RateEvent::Resumed { .. } | RateEvent::Written => return RateOrders::default(),
             RateEvent::Message(packet) => return self.on_message(sender, packet),
             RateEvent::Timer => return self.on_timer(sender),
@@ -148,12 +154,12 @@ impl RateAgent for RateRequester {
     }
 
     fn poll_message(&mut self, sender: &SenderView) -> Option<(ControlMessage, u8)> {
-        let (message, path) = self.state.next_message(sender.now, sender.srtt, patience(sender))?;
+        let (message, path) = self.state.next_message(sender.now, sender.srtt, timeout(sender))?;
         Some((ControlMessage::new(message.encode().as_bytes()), path))
     }
 
-    fn holds(&self) -> bool {
-        self.state.holds()
+    fn blocks_data(&self) -> bool {
+        self.state.blocks_data()
     }
 
     fn deadline(&self) -> Nanos {

@@ -1,7 +1,8 @@
-//! The responder: the user's process of Nodectl (Algorithm 5 of the paper) answers requests for rates with its own limit.
+//! The responder: the user process of Nodectl (Algorithm 5 of the paper) answers rate requests with its own
+//! limit.
 //!
-//! An answer takes the path of its request and repeats the request's ID and Rtt, by which the requester matches them. Every
-//! request is answered, repeated ones too: the nodes' grants may have changed meanwhile.
+//! An answer takes the path of its request and repeats the request's ID and Rtt for matching. Every request
+//! is answered, even a repeated one: the nodes' grants may have changed meanwhile.
 
 use narrows_cc::Rate;
 use narrows_packet::{ControlMessage, Packet};
@@ -9,11 +10,11 @@ use narrows_packet::{ControlMessage, Packet};
 use super::NegotiationConfig;
 use crate::negotiation::{Adjustment, Id, Message, Negotiation};
 
-/// The receiver's side of a negotiation.
+/// Responder side of a negotiation.
 #[derive(Clone, Debug)]
 pub(super) struct Responder {
     id: Id,
-    /// The highest rate that the receiver can take.
+    /// Maximum rate of the receiver.
     limit: Rate,
     answer: Option<(Message, u8)>,
 }
@@ -23,7 +24,7 @@ impl Responder {
         Self { id: config.id(), limit: config.receive, answer: None }
     }
 
-    /// A control message arrives; whether it is for this flow.
+    /// Handles a control message; returns whether it is for this flow.
     pub(super) fn on_packet(&mut self, packet: &Packet) -> bool {
         let Ok(message) = Message::decode(packet.message().as_bytes()) else { return false };
         if message.id() != self.id {
@@ -43,7 +44,7 @@ impl Responder {
         }
     }
 
-    /// The answer that waits, and its path.
+    /// The pending answer and its path.
     pub(super) fn poll(&mut self) -> Option<(ControlMessage, u8)> {
         let (message, path) = self.answer.take()?;
         Some((ControlMessage::new(message.encode().as_bytes()), path))
@@ -87,7 +88,7 @@ mod tests {
         let (answer, path) = user.poll().expect("every request is answered");
         assert_eq!(path, 2);
         assert!(user.poll().is_none());
-        Message::decode(answer.as_bytes()).expect("a sound message")
+        Message::decode(answer.as_bytes()).expect("a valid message")
     }
 
     /// The answer is the smaller of Max and its own limit, or a failure below Min.
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(answered(0, request(60, 0)), negotiation(Negotiation::Failure, 0, 0));
     }
 
-    /// A message that is no request to this responder is not answered.
+    /// Messages other than requests to this responder get no answer.
     #[test]
     fn foreign_message_is_not_answered() {
         let mut user = user(50);

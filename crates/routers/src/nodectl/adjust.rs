@@ -1,5 +1,5 @@
 //! Notifications of a port to its flows: the lists of Algorithms 1 and 2, the distribution of free bandwidth,
-//! the deduction of other traffic, and the repetition of notifications without effect.
+//! the deduction of other traffic, and the repetition of ineffective notifications.
 
 use narrows_cc::Nanos;
 
@@ -7,29 +7,27 @@ use super::allocation::{self, Adjust, MANY, Part};
 use super::message::{Adjustment, Id, Message};
 use super::{Nodectl, Port, SHORTEST_INTERVAL, notify, rate};
 
-/// How often an increase is repeated.
+/// Number of repetitions of an increase.
 const REPEATS: u8 = 3;
-/// The reciprocal of the smallest relative increase that is worth a message.
+/// Reciprocal of the smallest relative increase worth a message.
 const MIN_STEP: u64 = 1_000;
-/// A flow counts as disobedient if more arrives in a control interval than its rate times this factor, plus
-/// two packets.
+/// A flow disobeys if more arrives in a control interval than its rate times this factor, plus two packets.
 const EXCESS: f64 = 1.05;
 const EXCESS_BYTES: u64 = 2 * 1_500;
 
 /// Reverse traffic: the weight of a decrease per control interval, the margin, and the maximum deduction as a
-/// share of the capacity.
+/// fraction of the capacity.
 const REVERSE_DECAY: f64 = 1.0 / 256.0;
 const REVERSE_MARGIN: f64 = 1.1;
 const REVERSE_MAX: f64 = 0.5;
-/// The weight of a control interval in the mean rate of handshakes and messages of this direction.
+/// Weight of a control interval in the mean rate of handshakes and messages of this direction.
 const CONTROL_GAIN: f64 = 1.0 / 1024.0;
-/// The maximum number of increases suggested at a time, because their requests arrive all at once.
+/// Maximum number of increases suggested at a time, because their requests arrive together.
 const MAX_INCREASES: u64 = 32;
 /// With [`MANY`] transmissions, and a new one within this time, small amounts of free bandwidth stay reserved
 /// for newcomers.
 const CALM: Nanos = Nanos::from_secs(1);
-/// A flow without notification for this time receives its rate again, so that its requester knows that the
-/// node is alive.
+/// A flow without notification for this time receives its rate again, as a sign of life from the node.
 const KEEPALIVE: Nanos = Nanos::from_millis(2_500);
 
 /// Sends an adjustment with a rate to the sender of a flow.
@@ -38,8 +36,8 @@ fn send_rate(port: &mut Port<'_>, to_sender: (u32, u8), kind: Adjustment, id: Id
 }
 
 impl Nodectl {
-    /// Allocates to a requesting flow: the total of its transmission, its own rate, and the adjustment of the
-    /// others.
+    /// Allocates to a requesting flow. Returns the total of its transmission, its own rate, and the
+    /// adjustment of the others.
     pub(super) fn allocate(
         &mut self,
         now: Nanos,
@@ -70,7 +68,7 @@ impl Nodectl {
         (whole, self.parts[at].rate, allocation.adjust)
     }
 
-    /// Applies the lists of Algorithm 1 to all transmissions but one. Skips those within `slack`, and
+    /// Applies the lists of Algorithm 1 to all transmissions except `but`. Skips those within `slack`, and
     /// suggests at most `raised` increases.
     pub(super) fn adjust(
         &mut self,
@@ -80,7 +78,7 @@ impl Nodectl {
         (slack, mut raised): (u64, u64),
     ) {
         let level = match adjust {
-            Adjust::Nobody => return,
+            Adjust::None => return,
             Adjust::Above(level) | Adjust::Controlled(level) => level,
         };
         let above_only = matches!(adjust, Adjust::Above(_));
@@ -102,8 +100,8 @@ impl Nodectl {
         self.places = places;
     }
 
-    /// Algorithm 2: divides the rate of a transmission among its subflows and notifies them; `settled` has
-    /// its part already.
+    /// Algorithm 2: divides the rate of a transmission among its subflows and notifies them, except
+    /// `settled`, which already has its part.
     pub(super) fn divide(&mut self, port: &mut Port<'_>, at: u32, whole: u64, settled: Option<u32>) {
         self.table.subflows(at, &mut self.flows);
         if settled.is_some() && self.flows.len() == 1 {
@@ -125,7 +123,7 @@ impl Nodectl {
         }
     }
 
-    /// Notifies a flow to reduce to a rate, or suggests an increase to it if this port is its bottleneck.
+    /// Notifies a flow to reduce to a rate, or suggests an increase if this port is its bottleneck.
     fn move_to(&mut self, port: &mut Port<'_>, flow: u32, to: u64) {
         let Some(record) = self.table.records.peek_mut(flow) else { return };
         let (has, id, to_sender) = (record.rate(), record.id, (flow, record.path));
@@ -165,10 +163,10 @@ impl Nodectl {
         }
     }
 
-    /// Deducts traffic that is not negotiated from the port's bandwidth: ACKs and messages of the other
-    /// direction, where an increase counts at once and a decrease slowly, and handshakes and messages of this
-    /// direction on average. If the reservations then exceed the bandwidth by a worthwhile step, the largest
-    /// are reduced first.
+    /// Deducts traffic that is not negotiated from the port's bandwidth: reverse-direction ACKs and messages,
+    /// where an increase counts at once and a decrease slowly, and this direction's handshakes and messages
+    /// on average. If the reservations then exceed the bandwidth by a worthwhile step, the largest are
+    /// reduced first.
     pub(super) fn deduct_other_traffic(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
         let measured = std::mem::take(&mut self.reverse_bytes) as f64 / span;
@@ -203,7 +201,7 @@ impl Nodectl {
         self.places = places;
     }
 
-    /// Repeats notifications that had no effect, and sends those that keep a flow's reservation alive.
+    /// Repeats ineffective notifications, and sends those that keep a flow's reservation alive.
     pub(super) fn repeat_notices(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
         let mut longest = Nanos::ZERO;

@@ -1,50 +1,50 @@
 //! Algorithms 1 and 2 of the paper as pure functions: the rate that a port allocates to a transmission, and
 //! to each of its subflows. All rates are in bytes per second, rounded down.
 
-/// The inputs of Algorithm 1. They exclude the transmission in question.
+/// Inputs of Algorithm 1, without the transmission in question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Bz: the bandwidth of the port.
+    /// Bz: bandwidth of the port.
     pub(super) total: u64,
-    /// Bv: the unallocated part.
+    /// Bv: unallocated part.
     pub(super) free: u64,
-    /// Qz: the number of transmissions served.
+    /// Qz: number of transmissions served.
     pub(super) served: u64,
-    /// Qctl: the number of those bottlenecked at this port.
+    /// Qctl: number of those bottlenecked at this port.
     pub(super) controlled: u64,
-    /// Bctl: the sum of their rates.
+    /// Bctl: sum of their rates.
     pub(super) controlled_rate: u64,
 }
 
-/// The adjustment of transmissions that are already served.
+/// Adjustment of transmissions already served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adjust {
-    /// None.
-    Nobody,
+    /// No adjustment.
+    None,
     /// The list Lr: transmissions above this rate are reduced to it.
     Above(u64),
     /// The lists Li and Lr: transmissions bottlenecked here move to this rate, up or down.
     Controlled(u64),
 }
 
-/// The result of Algorithm 1.
+/// Result of Algorithm 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
-    /// Bc: the rate that the port allocates.
+    /// Bc: rate allocated by the port.
     pub(super) rate: u64,
-    /// The adjustment of the others.
+    /// Adjustment of the others.
     pub(super) adjust: Adjust,
 }
 
-/// From this number of transmissions on, one more is not worth a message to each.
+/// Number of transmissions from which one more is not worth a message to each.
 pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
     (pool as f64 / among) as u64
 }
 
-/// Algorithm 1 for a transmission that requests at most `requested`. `expected` (QT) counts it and those that
-/// will arrive before its data does; `tolerance` (beta) is a share of Ba. O(1).
+/// Algorithm 1 for a transmission that requests at most `requested`. `expected` (QT) counts it and the
+/// arrivals before its data; `tolerance` (beta) is a fraction of Ba. O(1).
 ///
 /// ```text
 /// Bs = Bv / QT        Ba = Bz / (Qz + QT)
@@ -62,7 +62,7 @@ fn share(pool: u64, among: f64) -> u64 {
 ///   none is adjusted.
 ///
 /// With at least [`MANY`] transmissions, a newcomer would move each of the others by less than a hundredth.
-/// Then the second line makes room for one in [`MANY`] more at once, and the third adjusts none while the
+/// The second line then makes room for one in [`MANY`] more at once, and the third adjusts none while the
 /// mean moves by less than twice that. [`level`] distributes the rest.
 pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u64) -> Allocation {
     let expected = expected.max(1.0);
@@ -75,17 +75,17 @@ pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u6
     } else if spare - fair > within && controlled > 0 {
         (free + controlled_rate, controlled as f64 + expected, Adjust::Controlled)
     } else {
-        (free, expected, |_| Adjust::Nobody)
+        (free, expected, |_| Adjust::None)
     };
     let rate = share(pool, among);
     if served >= MANY && adjust(rate) == Adjust::Controlled(rate) {
         let mean = controlled_rate / controlled;
         if rate.abs_diff(mean) <= 2 * mean / MANY {
-            return Allocation { rate: rate.min(spare as u64), adjust: Adjust::Nobody };
+            return Allocation { rate: rate.min(spare as u64), adjust: Adjust::None };
         }
     }
     let adjust = if requested as f64 <= spare {
-        Adjust::Nobody
+        Adjust::None
     } else if requested < rate {
         adjust(share(pool - requested, among - 1.0))
     } else {
@@ -94,8 +94,8 @@ pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u6
     Allocation { rate, adjust }
 }
 
-/// The third line of Algorithm 1 for free bandwidth without a request: the rate to which transmissions
-/// bottlenecked here move. `expected` transmissions will arrive. `None` if there are none to adjust.
+/// The third line of Algorithm 1 for free bandwidth without a request: the new rate of transmissions
+/// bottlenecked here, with `expected` further arrivals. `None` if there are none to adjust.
 pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
     let among = load.controlled as f64 + expected.max(0.0);
     (load.controlled > 0).then(|| share(load.free + load.controlled_rate, among))
@@ -106,13 +106,13 @@ pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
 pub(super) struct Part {
     /// Its negotiated Max, above zero.
     pub(super) weight: u64,
-    /// The most it can use.
+    /// Maximum rate it can use.
     pub(super) most: u64,
-    /// Its allocation.
+    /// Allocated rate.
     pub(super) rate: u64,
 }
 
-/// The rounds after which [`split`] leaves unusable parts unallocated.
+/// Rounds after which [`split`] leaves unusable parts unallocated.
 const ROUNDS: usize = 8;
 
 /// Algorithm 2: splits the rate of a transmission among its subflows by weight. Parts that a subflow cannot
@@ -173,11 +173,11 @@ mod tests {
         (rate, adjust)
     }
 
-    /// The first transmission gets everything, each that joins an equal share.
+    /// The first transmission gets everything, each newcomer an equal share.
     #[test]
     fn first_gets_everything_and_newcomers_an_equal_share() {
         // Bs = Ba = 36; then Bs = 0 < Ba = 18; then Ba = 12.
-        assert_eq!(given(&load(36, &[]), 1.0, ALL), (36, Adjust::Nobody));
+        assert_eq!(given(&load(36, &[]), 1.0, ALL), (36, Adjust::None));
         assert_eq!(given(&load(36, &[(36, true)]), 1.0, ALL), (18, Adjust::Above(18)));
         assert_eq!(given(&load(36, &[(18, true); 2]), 1.0, ALL), (12, Adjust::Above(12)));
     }
@@ -185,12 +185,11 @@ mod tests {
     /// Free bandwidth is shared between the newcomer and those bottlenecked here.
     #[test]
     fn free_rate_is_shared_with_those_bottlenecked_here() {
-        // Bs = 12 > Ba = 12 does not hold: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded
-        // down.
-        assert_eq!(given(&load(36, &[(12, true), (12, true)]), 1.0, ALL), (12, Adjust::Nobody));
+        // Bs = Ba = 12: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded down.
+        assert_eq!(given(&load(36, &[(12, true), (12, true)]), 1.0, ALL), (12, Adjust::None));
         assert_eq!(given(&load(37, &[(12, false), (12, true)]), 1.0, ALL), (12, Adjust::Controlled(12)));
         // Qctl = 0: Bc = Bs, none is adjusted.
-        assert_eq!(given(&load(36, &[(2, false)]), 1.0, ALL), (34, Adjust::Nobody));
+        assert_eq!(given(&load(36, &[(2, false)]), 1.0, ALL), (34, Adjust::None));
         // Bs = 24 > Ba = 9: Bc = (24 + 4)/(1 + 2) = 9.33.
         let bottlenecked = load(36, &[(8, false), (2, true), (2, true)]);
         assert_eq!(given(&bottlenecked, 1.0, ALL), (9, Adjust::Controlled(9)));
@@ -200,11 +199,11 @@ mod tests {
     #[test]
     fn expected_arrivals_get_a_reserve() {
         // QT = 3: Bs = Ba = 12.
-        assert_eq!(given(&load(36, &[]), 3.0, ALL), (12, Adjust::Nobody));
+        assert_eq!(given(&load(36, &[]), 3.0, ALL), (12, Adjust::None));
         // QT = 2.5 beside one with 12: Bs = 9.6 < Ba = 36/3.5 = 10.28.
         assert_eq!(given(&load(36, &[(12, true)]), 2.5, ALL), (10, Adjust::Above(10)));
         // QT below one counts as one: the present transmission.
-        assert_eq!(given(&load(36, &[]), 0.1, ALL), (36, Adjust::Nobody));
+        assert_eq!(given(&load(36, &[]), 0.1, ALL), (36, Adjust::None));
     }
 
     /// Within the tolerance no transmission is adjusted.
@@ -212,7 +211,7 @@ mod tests {
     fn within_tolerance_none_is_adjusted() {
         let load = load(36, &[(13, true), (12, true)]);
         // Bs = 11, Ba = 12: a twelfth apart.
-        let kept = Allocation { rate: 11, adjust: Adjust::Nobody };
+        let kept = Allocation { rate: 11, adjust: Adjust::None };
         assert_eq!(allocate(&load, 1.0, 0.1, ALL), kept);
         assert_eq!(allocate(&load, 1.0, 0.08, ALL), Allocation { rate: 12, adjust: Adjust::Above(12) });
     }
@@ -224,10 +223,10 @@ mod tests {
         assert_eq!(given(&busy, 1.0, 4), (18, Adjust::Above(32)));
         assert_eq!(given(&busy, 1.0, 18), (18, Adjust::Above(18)));
         // The request fits the free bandwidth.
-        assert_eq!(given(&load(36, &[(30, true)]), 1.0, 6), (18, Adjust::Nobody));
+        assert_eq!(given(&load(36, &[(30, true)]), 1.0, 6), (18, Adjust::None));
         // Third line: 24 free, 2 for the newcomer, 26 between two.
         let half = load(36, &[(8, false), (2, true), (2, true)]);
-        assert_eq!(given(&half, 1.0, 24).1, Adjust::Nobody);
+        assert_eq!(given(&half, 1.0, 24).1, Adjust::None);
         assert_eq!(given(&load(36, &[(8, false), (2, true)]), 2.0, 14).1, Adjust::Controlled(9));
     }
 
@@ -273,7 +272,7 @@ mod tests {
         assert!(sum <= 1 << 36, "{sum}");
     }
 
-    /// With many transmissions a newcomer seldom moves the others.
+    /// With many transmissions a newcomer rarely moves the others.
     #[test]
     fn with_many_transmissions_newcomers_seldom_move_others() {
         // 256 share everything: the newcomer's arrival makes room for two more.
@@ -282,9 +281,9 @@ mod tests {
         assert_eq!(newcomer, (988, Adjust::Above(988)));
         // Then 256 000 - 257 * 988 = 2084 are free: the mean of all 258 is 992, less than 2/128 above 988.
         let next = given(&load(total, &[(988, true); 257]), 1.0, ALL);
-        assert_eq!(next, (992, Adjust::Nobody));
+        assert_eq!(next, (992, Adjust::None));
         let last = given(&load(total, &[(988, true); 258]), 1.0, ALL);
-        assert_eq!(last, (988, Adjust::Nobody));
+        assert_eq!(last, (988, Adjust::None));
         assert_eq!(given(&load(total, &[(988, true); 259]), 1.0, ALL), (977, Adjust::Above(977)));
         // With 128 transmissions whose mean moves by more than a hundredth, each is adjusted.
         let (rate, adjust) = given(&load(total, &[(988, true); 128]), 1.0, ALL);
@@ -318,11 +317,11 @@ mod tests {
                     _ => has,
                 })
                 .sum();
-            // Doubles carry these numbers exactly; only quotients are rounded.
+            // Doubles represent these numbers exactly; only quotients are rounded.
             prop_assert!(rate.min(requested) + others <= total, "{rate} + {others} of {total}: {adjust:?}");
         }
 
-        /// Levelling allocates all of the bandwidth and no more, but for rounding.
+        /// Levelling allocates exactly all of the bandwidth, up to rounding.
         #[test]
         fn levelling_allocates_exactly_the_total(served in rates_of(), spare in 0u64..10_000_000) {
             let total = served.iter().map(|rate| rate.0).sum::<u64>() + spare;

@@ -1,7 +1,7 @@
 //! The predicted arrival rate of transmissions: VQ of Algorithm 1.
 //!
-//! Arrivals are counted in slots of equal length. The paper predicts the present rate (section 7.1) and names
-//! better predictors as future work; two are added here. With x the rate in the last complete slot:
+//! Arrivals are counted in slots of equal length. The paper predicts the present rate (section 7.1) and
+//! leaves better predictors to future work; two are added here. With x the rate in the last complete slot:
 //!
 //! * `Present`: VQ = x.
 //! * `Ewma`: s += g (x − s); VQ = s.
@@ -12,7 +12,7 @@
 
 use narrows_cc::Nanos;
 
-/// The predictor of the rate.
+/// Predictor of the arrival rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Predictor {
     /// The rate of the last slot.
@@ -31,10 +31,10 @@ pub(super) enum Predictor {
     },
 }
 
-/// After this number of empty slots the prediction is zero, so that a long silence takes constant time.
+/// Number of empty slots after which the prediction is zero, to bound the time for a long silence.
 const MAX_EMPTY_SLOTS: u64 = 1_000;
 
-/// The arrivals of a port.
+/// Arrivals at a port.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     predictor: Predictor,
@@ -42,7 +42,7 @@ pub(super) struct Arrivals {
     slot_end: Nanos,
     /// Arrivals in this slot.
     count: u64,
-    /// Whether a slot has been completed.
+    /// A slot has been completed.
     primed: bool,
     /// Per second.
     level: f64,
@@ -51,7 +51,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Without arrivals. `slot` is longer than zero.
+    /// No arrivals yet. `slot` is longer than zero.
     pub(super) fn new(predictor: Predictor, slot: Nanos) -> Self {
         Self { predictor, slot, slot_end: slot, count: 0, primed: false, level: 0.0, trend: 0.0 }
     }
@@ -62,7 +62,7 @@ impl Arrivals {
         self.count += 1;
     }
 
-    /// VQ: the expected arrivals per second.
+    /// VQ: expected arrivals per second.
     pub(super) fn rate(&mut self, now: Nanos) -> f64 {
         self.advance(now);
         match self.predictor {
@@ -71,7 +71,7 @@ impl Arrivals {
         }
     }
 
-    /// Accounts for the slots that have ended.
+    /// Accounts for completed slots.
     fn advance(&mut self, now: Nanos) {
         if now < self.slot_end {
             return;
@@ -195,9 +195,9 @@ mod tests {
     /// Smoothing halves the error for steady arrivals, and a trend helps when they swing.
     #[test]
     fn smoothing_helps_steady_and_trend_swinging_arrivals() {
-        // Poisson arrivals of 20 per slot: their own variance, 20, is the least error possible; the present
-        // rate has twice that, because it adds the variance of the last slot. An EWMA of gain g adds g/(2 -
-        // g) of it: 1/15.
+        // Poisson arrivals of 20 per slot: their own variance, 20, is the minimum error; the present rate has
+        // twice that, because it adds the variance of the last slot. An EWMA of gain g adds g/(2 - g) of it:
+        // 1/15.
         let steady = ALL.map(|(name, predictor)| {
             let error = error(predictor, |_| 200.0);
             println!("steady, {name}: {error:.1}");

@@ -1,13 +1,13 @@
-//! The event counters of a port.
+//! Event counters of a port.
 
 use crate::{Reading, TelemetrySink};
 
 /// Event counters of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Messages with impossible fields or in the wrong direction.
+    /// Messages with invalid fields or in the wrong direction.
     pub(super) refused: u64,
-    /// Messages that name another transmission than their flow's.
+    /// Messages about another transmission than their flow's.
     pub(super) foreign: u64,
     /// Requests answered with a failure.
     pub(super) failures: u64,
@@ -17,7 +17,7 @@ pub(super) struct Counts {
     pub(super) reduces: u64,
     /// Increases suggested.
     pub(super) increases: u64,
-    /// Reductions repeated because the flow did not obey.
+    /// Reductions repeated because the flow disobeyed.
     pub(super) disobeyed: u64,
     /// Records that timed out.
     pub(super) expired: u64,

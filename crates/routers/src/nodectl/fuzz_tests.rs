@@ -40,7 +40,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Whatever arrives, the node allocates no more than the port has. [`Node::forward`] and [`Node::back`]
+    /// For any input, the node allocates at most the port's bandwidth. [`Node::forward`] and [`Node::back`]
     /// recount the reservation table after every message.
     #[test]
     fn any_input_never_over_allocates(
@@ -52,7 +52,7 @@ proptest! {
             .iter()
             .zip(ends)
             .map(|(param, end)| (param.name, [param.default, param.min, param.max][usize::from(end)]))
-            // A large table is only slow.
+            // A large table only costs time.
             .map(|(name, value)| (name, if name == "flows" { value.min(1_000.0) } else { value }))
             .collect();
         let mut node = Node::new(&params);

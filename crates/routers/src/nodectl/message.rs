@@ -12,34 +12,34 @@
 //! The highest bit of Rtt, which no round-trip time needs, is [`ATTENDED`].
 //!
 //! Messages are untrusted. [`Message::decode`] refuses fields that no honest sender writes, so its callers
-//! meet neither a rate of zero nor one that overflows a sum.
+//! see neither a rate of zero nor one that overflows a sum.
 
 use core::fmt;
 
 use narrows_cc::{Nanos, Rate};
 
-/// The highest rate in a message: 1 Tbit/s. A request for it requests all available bandwidth.
+/// Maximum rate in a message: 1 Tbit/s. A request for it requests all available bandwidth.
 pub const MOST: Rate = Rate::from_bytes_per_sec(125_000_000_000);
-/// The longest RTT in a message: 100 s.
+/// Maximum RTT in a message: 100 s.
 pub const LONGEST_RTT_US: u32 = 100_000_000;
-/// The bit in the Rtt field of a negotiation that marks a request handled by a node. Answers repeat it.
+/// The bit in a negotiation's Rtt field that marks a request handled by a node. Answers repeat it.
 pub const ATTENDED: u32 = 1 << 31;
-/// A requester that has sent no data for this time sends a new request first. The records of nodes last at
-/// least twice as long.
+/// A requester sends a new request after this time without data. The records of nodes last at least twice as
+/// long.
 pub const LEASE: Nanos = Nanos::from_secs(5);
 /// Bytes of a negotiation message.
 pub const NEGOTIATION_BYTES: usize = 32;
 /// Bytes of an adjustment message.
 pub const ADJUSTMENT_BYTES: usize = 20;
 
-/// The subject of a message. Flows with the same content and destination are one transmission.
+/// Subject of a message. Flows with the same content and destination are one transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Id {
-    /// The content transmitted.
+    /// Content ID.
     pub content: u32,
-    /// The receiver.
+    /// Receiver ID.
     pub destination: u32,
-    /// The number of this flow among the subflows of the transmission.
+    /// Number of this flow among the subflows of the transmission.
     pub subflow: u16,
 }
 
@@ -74,13 +74,13 @@ pub enum Message {
     Negotiation {
         /// Type.
         kind: Negotiation,
-        /// The maximum rate, requested or granted. In a failure the available rate, less than `min` or zero.
+        /// Maximum rate, requested or granted. In a failure the available rate, less than `min` or zero.
         max: Rate,
-        /// The minimum useful rate.
+        /// Minimum useful rate.
         min: Rate,
         /// Its subject.
         id: Id,
-        /// The requester's RTT and [`ATTENDED`]; an answer repeats the field of its request.
+        /// RTT of the requester and [`ATTENDED`]; an answer repeats the field of its request.
         rtt_us: u32,
     },
     /// Figure 3.
@@ -89,19 +89,19 @@ pub enum Message {
         kind: Adjustment,
         /// Its subject.
         id: Id,
-        /// The new rate; zero in a termination.
+        /// New rate; zero in a termination.
         speed: Rate,
     },
 }
 
-/// The reason why bytes are not a valid message.
+/// Reason to refuse bytes as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Unknown type.
     Type,
     /// The length does not match the type.
     Length,
-    /// A rate is zero that must not be, or not zero where it must be.
+    /// A rate is zero where it must not be, or not zero where it must be.
     Zero,
     /// A rate above [`MOST`].
     TooMuch,
@@ -116,7 +116,7 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Self::Type => "unknown type",
             Self::Length => "wrong length",
-            Self::Zero => "impossible rate of zero or other than zero",
+            Self::Zero => "rate must not be zero, or must be zero in a termination",
             Self::TooMuch => "rate too high",
             Self::Order => "Min and Max contradict the type",
             Self::Rtt => "round-trip time too long",
@@ -124,7 +124,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// The bytes of a message.
+/// Bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoded {
     bytes: [u8; NEGOTIATION_BYTES],
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Impossible fields are refused.
+    /// Invalid fields are refused.
     #[test]
     fn impossible_fields_are_refused() {
         let refused = |message: Message| Message::decode(message.encode().as_bytes()).unwrap_err();
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(refused(late), Refused::Rtt);
     }
 
-    /// Only the stated types and lengths are read.
+    /// Only the specified types and lengths are read.
     #[test]
     fn only_stated_types_and_lengths_are_read() {
         let request = negotiation(Negotiation::Request, 2, 1).encode();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes are refused or equal those of the message they decode to.
+        /// Any bytes are refused or round-trip.
         #[test]
         fn any_bytes_are_refused_or_round_trip(bytes in anything()) {
             if let Ok(message) = Message::decode(&bytes) {

@@ -7,46 +7,46 @@ use super::allocation::Load;
 use super::message::Id;
 use crate::FlowTable;
 
-/// The end of a list of subflows.
+/// End of a list of subflows.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The record of a flow. Rates are in bytes per second.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) id: Id,
-    /// The key of its transmission.
+    /// Key of its transmission.
     pub(super) transmission: u32,
-    /// The next subflow of the transmission.
+    /// Next subflow of the transmission.
     next: u32,
     /// Its weight among subflows: the Max of its first request, at most the port's bandwidth.
     pub(super) weight: u64,
     /// The Rtt field of its last request; only an answer that repeats it counts.
     pub(super) token: u32,
     pub(super) rtt: Nanos,
-    /// The path on which the flow passes this port.
+    /// Path on which the flow passes this port.
     pub(super) path: u8,
-    /// The rate allocated to its last request; more than `rate` if other nodes or the ends allow less.
+    /// Rate allocated to its last request; more than `rate` if other nodes or the ends allow less.
     pub(super) allocated: u64,
     /// Its reservation.
     rate: u64,
-    /// During a negotiation, the reservation before it (zero if it is the first) and whether the port was the
+    /// During a negotiation, the reservation before it (zero for the first) and whether the port was the
     /// bottleneck.
     pub(super) before: Option<(u64, bool)>,
-    /// The path at that time.
+    /// Path before the negotiation.
     pub(super) path_before: u8,
     /// Whether this port is its bottleneck.
     bottleneck: bool,
-    /// When its rate last changed or it was last notified.
+    /// Time of the last change of its rate or notification.
     pub(super) notified_at: Nanos,
-    /// Bytes that arrived in this control interval.
+    /// Bytes received in this control interval.
     pub(super) arrived: u64,
-    /// The rate of the increase suggested and not requested yet; zero if none.
+    /// Rate of a suggested increase not requested yet; zero if none.
     pub(super) suggested: u64,
-    /// The rate of the last increase that a reduction made void; a request for it may be in flight.
+    /// Rate of the last increase voided by a reduction; a request for it may be in flight.
     pub(super) withdrawn: u64,
-    /// The Max of the last request if it repeats a rate that this port had sent; zero otherwise.
+    /// Max of the last request if it repeats a rate sent by this port; zero otherwise.
     pub(super) echoed: u64,
-    /// How often the increase was repeated.
+    /// Number of repetitions of the increase.
     pub(super) repeats: u8,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Transmission {
     destination: u32,
     first: u32,
     subflows: u32,
-    /// The number of those bottlenecked at this port.
+    /// Number of subflows bottlenecked at this port.
     controlled: u32,
     pub(super) rate: u64,
 }
@@ -83,7 +83,7 @@ impl Transmission {
 pub(super) struct ReservationTable {
     pub(super) records: FlowTable<Record>,
     transmissions: FlowTable<Transmission>,
-    /// The size of the tables until they are created; then zero.
+    /// Size of the tables until they are created; then zero.
     limit: usize,
     idle: Nanos,
     total: u64,
@@ -92,13 +92,13 @@ pub(super) struct ReservationTable {
     controlled_rate: u64,
 }
 
-/// The first key of a transmission.
+/// First key of a transmission.
 fn key(content: u32, destination: u32) -> u32 {
     let mixed = (u64::from(content) << 32 | u64::from(destination)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
 
-/// The number of keys tried on collisions.
+/// Number of keys tried on collisions.
 const PROBES: u32 = 4;
 
 impl ReservationTable {
@@ -139,12 +139,12 @@ impl ReservationTable {
         self.total = total;
     }
 
-    /// Bytes of memory it owns.
+    /// Bytes of memory held.
     pub(super) fn memory(&self) -> usize {
         self.records.memory() + self.transmissions.memory()
     }
 
-    /// The key of a transmission, if it is served.
+    /// Key of a transmission, if it is served.
     pub(super) fn find(&mut self, id: &Id) -> Option<u32> {
         let first = key(id.content, id.destination);
         (0..PROBES).map(|probe| first.wrapping_add(probe)).find(|&at| {
@@ -154,7 +154,7 @@ impl ReservationTable {
         })
     }
 
-    /// The inputs of Algorithm 1, without one transmission.
+    /// Inputs of Algorithm 1, without one transmission.
     pub(super) fn load(&mut self, without: Option<u32>) -> Load {
         let mut load = Load {
             total: self.total,
@@ -174,7 +174,7 @@ impl ReservationTable {
         load
     }
 
-    /// Removes expired flows and adds one without a rate. `None` if there is no room.
+    /// Removes expired flows and adds a flow without a rate. `None` if there is no room.
     pub(super) fn open(&mut self, now: Nanos, flow: u32, id: Id, weight: u64) -> Option<()> {
         if self.limit > 0 {
             self.records = FlowTable::new(self.limit, self.idle);
@@ -283,7 +283,7 @@ impl ReservationTable {
         }
     }
 
-    /// Removes the flow that has been silent for longest if it has expired. Returns whether there was one.
+    /// Removes the flow silent for longest if it has expired; returns whether it did.
     pub(super) fn expire(&mut self, now: Nanos) -> bool {
         match self.records.oldest() {
             Some((flow, seen)) if now - seen >= self.idle => {
@@ -294,7 +294,7 @@ impl ReservationTable {
         }
     }
 
-    /// Lists the subflows of a transmission in `flows`, which is cleared first.
+    /// Lists the subflows of a transmission in `flows`, clearing it first.
     pub(super) fn subflows(&mut self, at: u32, flows: &mut Vec<u32>) {
         flows.clear();
         let mut flow = self.transmissions.peek_mut(at).map_or(NONE, |transmission| transmission.first);
@@ -304,12 +304,12 @@ impl ReservationTable {
         }
     }
 
-    /// All transmissions with their keys, in an order that depends only on the calls made.
+    /// All transmissions with their keys, in an order that depends only on the call history.
     pub(super) fn transmissions(&mut self) -> impl Iterator<Item = (u32, &mut Transmission)> {
         self.transmissions.iter_mut()
     }
 
-    /// Recounts everything that is kept incrementally and compares.
+    /// Recomputes all incrementally maintained sums and compares them.
     #[cfg(test)]
     pub(super) fn check(&mut self) {
         let flows: Vec<_> = self
@@ -350,7 +350,7 @@ mod tests {
         Id { content, destination: 9, subflow }
     }
 
-    /// Subflows are one transmission until the last of them ends.
+    /// Subflows form one transmission until the last of them ends.
     #[test]
     fn subflows_form_one_transmission_until_the_last_ends() {
         let mut table = ReservationTable::new(100, 8, IDLE);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     proptest! {
-        /// The sums kept incrementally equal those of the records.
+        /// The incremental sums equal those of the records.
         #[test]
         fn incremental_sums_match_the_records(
             calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),

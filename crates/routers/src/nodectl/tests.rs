@@ -1,4 +1,4 @@
-//! A Nodectl node against messages written by hand.
+//! A Nodectl node against hand-written messages.
 
 mod crossing;
 mod paths;
@@ -10,7 +10,7 @@ use super::Nodectl;
 use super::message::{self, Adjustment, Id, MOST, Message, Negotiation};
 use crate::{Outgoing, Reading, Router, RouterSetup, TestPort, telemetry};
 
-/// Bytes per second of the port.
+/// Bandwidth of the port in bytes per second.
 pub(super) const TOTAL: u64 = 3_600_000;
 pub(super) const ALL: u64 = MOST.as_bytes_per_sec();
 
@@ -48,12 +48,26 @@ impl Node {
         Self { nodectl: Nodectl::new(&setup), port: TestPort::default(), now: Nanos::ZERO, serial: 0 }
     }
 
+    /// A port with flows 1 to `count`, which joined in this order.
+    pub(super) fn with_flows(count: u32) -> Self {
+        let mut node = Self::new(&[]);
+        for flow in 1..=count {
+            node.join(flow);
+        }
+        node
+    }
+
+    /// Whether the port has suggested an increase to about `rate` since the last look at its notices.
+    pub(super) fn suggests(&mut self, flow: u32, rate: u64) -> bool {
+        self.notices().iter().any(|&(to, kind, at)| to == flow && kind == Increase && near(at, rate))
+    }
+
     pub(super) fn reading(&self, name: &str) -> u64 {
         let reading = telemetry::find(|sink| self.nodectl.telemetry(sink), name);
         reading.and_then(Reading::number).map(|x| x as u64).expect("a number with this name")
     }
 
-    /// Passes a packet towards the responder; whether the node forwards it.
+    /// Passes a packet towards the responder; returns whether the node forwards it.
     pub(super) fn forward(&mut self, packet: &mut Packet) -> bool {
         let mut port = self.port.at(self.now, 0);
         self.nodectl.on_arrival(&mut port, packet);
@@ -67,7 +81,7 @@ impl Node {
         self.nodectl.check();
     }
 
-    /// Advances time and runs the wakes that are due.
+    /// Advances time and runs the due wakes.
     pub(super) fn pass(&mut self, ms: u64) {
         let end = self.now + Nanos::from_millis(ms);
         while self.nodectl.next_wake() <= end {
@@ -93,7 +107,7 @@ impl Node {
         notices.collect()
     }
 
-    /// Sends a request with an RTT of 20 ms; the Max with which the node forwards it.
+    /// Sends a request with an RTT of 20 ms; returns the forwarded Max.
     fn request(&mut self, flow: u32, max: u64, min: u64) -> Option<u64> {
         self.request_of(flow, id(flow), max, min)
     }
@@ -114,7 +128,7 @@ impl Node {
         })
     }
 
-    /// Passes an answer to the last request; its kind and Max afterwards.
+    /// Passes an answer to the last request; returns its kind and Max afterwards.
     fn answer(&mut self, flow: u32, kind: Negotiation, max: u64, min: u64) -> (Negotiation, u64) {
         let message = Message::Negotiation {
             kind,
@@ -157,7 +171,7 @@ fn near(measured: u64, expected: u64) -> bool {
     measured.abs_diff(expected) < expected / 10_000
 }
 
-/// Each flow that joins gets an equal share, and the others are notified at once.
+/// Each new flow gets an equal share, and the others are notified at once.
 #[test]
 fn joining_flow_gets_equal_share_and_others_are_notified() {
     let mut node = Node::new(&[]);
@@ -173,10 +187,7 @@ fn joining_flow_gets_equal_share_and_others_are_notified() {
 /// Bandwidth freed by a termination goes to the flows that request it.
 #[test]
 fn terminated_rate_goes_to_flows_that_request_it() {
-    let mut node = Node::new(&[]);
-    for flow in 1..=3 {
-        node.join(flow);
-    }
+    let mut node = Node::with_flows(3);
     node.notices();
     node.terminate(2);
     assert_eq!(node.notices(), [(1, Increase, TOTAL / 2), (3, Increase, TOTAL / 2)]);
@@ -194,9 +205,7 @@ fn terminated_rate_goes_to_flows_that_request_it() {
 /// An increase that no request answers is repeated three times, then withdrawn.
 #[test]
 fn unanswered_increase_is_repeated_three_times() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.terminate(1);
     assert_eq!(node.notices().last(), Some(&(2, Increase, TOTAL)));
     node.pass(2_000);
@@ -209,12 +218,9 @@ fn unanswered_increase_is_repeated_three_times() {
 /// A repeated request for an increase keeps this port as the bottleneck.
 #[test]
 fn repeated_increase_request_keeps_the_bottleneck() {
-    let mut node = Node::new(&[]);
-    for flow in 1..=3 {
-        node.join(flow);
-    }
+    let mut node = Node::with_flows(3);
     node.terminate(3);
-    // The first answer is lost; meanwhile the other flow has ended too, so more would be available.
+    // The first answer is lost; meanwhile the other flow has ended too, so more is available.
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
     node.terminate(2);
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
@@ -242,12 +248,10 @@ fn answer_reveals_the_bottleneck_and_frees_the_rest() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 3, 1));
 }
 
-/// A failed change keeps the reservation of before.
+/// A failed change keeps the earlier reservation.
 #[test]
 fn failed_change_keeps_the_old_reservation() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.terminate(1);
     assert_eq!(node.request(2, TOTAL, 10), Some(TOTAL));
     node.answer(2, Negotiation::Failure, 9, 10);
@@ -274,7 +278,7 @@ fn share_below_min_is_refused_without_adjustments() {
     assert_eq!(node.request(2, ALL, TOTAL / 2), Some(TOTAL / 2));
 }
 
-/// A success above a reservation that was reduced meanwhile is lowered, or becomes a failure below Min.
+/// A success above a reservation reduced in the meantime is lowered, or becomes a failure below Min.
 #[test]
 fn success_above_reduced_reservation_is_lowered() {
     let mut node = Node::new(&[]);
@@ -317,9 +321,7 @@ fn stale_and_repeated_answers_change_nothing() {
 /// A silent record expires; data keeps it.
 #[test]
 fn silent_record_expires_and_data_keeps_it() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     for _ in 0..20 {
         node.pass(1_000);
         node.data(1);
@@ -333,12 +335,10 @@ fn silent_record_expires_and_data_keeps_it() {
     assert_eq!((node.reading("flows"), node.nodectl.next_wake()), (0, Nanos::MAX));
 }
 
-/// A reduction that a flow does not obey is repeated.
+/// A disobeyed reduction is repeated.
 #[test]
 fn disobeyed_reduction_is_repeated() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.notices();
     // Flow 1 continues at the full bandwidth, 2400 packets of 1500 B per second; flow 2 keeps to its half.
     for n in 0..480 {
@@ -361,7 +361,7 @@ fn subflows_share_one_transmissions_rate() {
     let mut node = Node::new(&[]);
     let subflow = |subflow| Id { content: 7, destination: 1, subflow };
     node.join(1);
-    // The first subflow is a transmission like any other; the second takes its part from the first alone.
+    // The first subflow is a transmission like any other; the second takes its part only from the first.
     assert_eq!(node.request_of(7, subflow(0), ALL, 0), Some(TOTAL / 2));
     node.port.outbox.clear();
     assert_eq!(node.request_of(8, subflow(1), ALL, 0), Some(TOTAL / 4));
@@ -392,7 +392,7 @@ fn expected_arrivals_find_reserved_bandwidth() {
     }
     node.pass(1_000);
     assert!(near(node.join(20), (TOTAL as f64 / 2.0011) as u64));
-    // The next slot has only one arrival, and a second later none is expected: the rest is distributed.
+    // The next slot has one arrival, and a second later none is expected: the rest is distributed.
     node.pass(2_500);
     assert!(node.notices().iter().any(|notice| notice.1 == Increase && near(notice.2, TOTAL)));
 }
@@ -414,7 +414,7 @@ fn request_flood_cannot_grow_the_table() {
     assert_eq!(node.reading("flows"), 0);
 }
 
-/// Messages that are invalid, go the wrong way or name another transmission are stopped and counted.
+/// Invalid, misdirected and foreign messages are stopped and counted.
 #[test]
 fn invalid_or_misdirected_messages_stop_and_count() {
     let mut node = Node::new(&[]);
@@ -448,12 +448,10 @@ fn invalid_or_misdirected_messages_stop_and_count() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL, 1));
 }
 
-/// A reduction by another node frees the bandwidth it takes, once it passes.
+/// A passing reduction by another node frees bandwidth.
 #[test]
 fn passing_reduction_of_another_node_frees_bandwidth() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.notices();
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
@@ -467,9 +465,7 @@ fn passing_reduction_of_another_node_frees_bandwidth() {
 /// Traffic back to other senders is deducted from the port's bandwidth.
 #[test]
 fn reverse_traffic_is_deducted_from_the_bandwidth() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.notices();
     // 52 B every 100 us are 520 kB/s; with a tenth more, 572 kB/s.
     for _ in 0..1_000 {
@@ -483,7 +479,7 @@ fn reverse_traffic_is_deducted_from_the_bandwidth() {
     assert!((TOTAL - 580_000..=TOTAL - 572_000 + 4_000).contains(&given), "{given}");
     let notices = node.notices();
     assert!(notices.iter().filter(|notice| notice.1 == Reduce).count() >= 2, "{notices:?}");
-    // When they cease, the deducted rate is distributed again.
+    // After they cease, the deducted rate is distributed again.
     node.pass(2_000);
     assert_eq!(node.notices().last().map(|notice| notice.1), Some(Increase));
 }

@@ -1,4 +1,4 @@
-//! A rate requester of Nodectl in conversation with the author of its answers.
+//! A Nodectl rate requester with hand-written answers.
 
 use narrows_cc::{Nanos, Random, Rate};
 use narrows_packet::{Flags, Kind, Packet};
@@ -16,7 +16,7 @@ pub fn rate(n: u64) -> Rate {
     Rate::from_bytes_per_sec(n)
 }
 
-/// These settings with the ID of the conversation.
+/// These settings with the ID used in the test.
 pub fn with_id(settings: Settings) -> Settings {
     Settings { content: ID.content, destination: ID.destination, subflow: ID.subflow, ..settings }
 }
@@ -31,24 +31,24 @@ pub fn made(settings: &Settings, app: AppConfig) -> Sender {
 
 pub fn read(packet: &Packet) -> Message {
     let message = packet.message();
-    Message::decode(message.as_bytes()).expect("a server writes sound messages")
+    Message::decode(message.as_bytes()).expect("a requester writes valid messages")
 }
 
 pub fn is_message(packet: &Packet) -> bool {
     packet.kind() == Kind::Message
 }
 
-/// A sender in conversation.
+/// A sender, its receiver and the clock.
 pub struct Talk {
     pub now: Nanos,
     pub sender: Sender,
     pub receiver: Receiver,
-    /// What it sent: time, packet.
+    /// Packets sent, with their times.
     pub log: Vec<(Nanos, Packet)>,
 }
 
 impl Talk {
-    /// After a handshake of [`RTT`], with the first request sent.
+    /// State after a handshake of [`RTT`], with the first request sent.
     pub fn begin(settings: Settings, app: AppConfig) -> Self {
         let settings = with_id(settings);
         let mut receiver = Receiver::new(0, &TcpConfig::default());
@@ -56,9 +56,9 @@ impl Talk {
         let mut talk = Self { now: Nanos::ZERO, sender: made(&settings, app), receiver, log: Vec::new() };
         talk.sender.on_timer(Nanos::ZERO);
         talk.poll();
-        let syn = talk.log.pop().expect("it opens").1;
+        let syn = talk.log.pop().expect("a SYN").1;
         talk.receiver.on_packet(RTT / 2, &syn);
-        let answer = talk.receiver.poll_transmit(RTT / 2).expect("it answers");
+        let answer = talk.receiver.poll_transmit(RTT / 2).expect("a SYN-ACK");
         talk.now = RTT;
         talk.sender.on_packet(RTT, &answer);
         talk.poll();
@@ -75,7 +75,7 @@ impl Talk {
         panic!("an endless burst");
     }
 
-    /// Lets its timers run; everything in flight is acknowledged `RTT` later if `acks`.
+    /// Runs the timers for `time`. If `acks`, everything sent is acknowledged `RTT` later.
     pub fn pass(&mut self, time: Nanos, acks: bool) {
         let end = self.now + time;
         let mut wire: Vec<(Nanos, Packet)> = Vec::new();
@@ -106,12 +106,12 @@ impl Talk {
         self.now = end;
     }
 
-    /// What was sent since last asked.
+    /// Packets sent since the last call.
     pub fn sent(&mut self) -> Vec<(Nanos, Packet)> {
         std::mem::take(&mut self.log)
     }
 
-    /// The only request since last asked, with its way; what else was sent is forgotten.
+    /// The only request since the last call, with its path; discards other packets.
     #[track_caller]
     pub fn request(&mut self) -> (Rate, u32, u8) {
         let sent = self.sent();
@@ -129,13 +129,13 @@ impl Talk {
         requests[0]
     }
 
-    pub fn hear(&mut self, message: &Message) {
+    pub fn deliver(&mut self, message: &Message) {
         self.sender.on_packet(self.now, &Packet::control(0, Flags::REVERSE, message.encode().as_bytes()));
         self.poll();
     }
 
     pub fn answer(&mut self, kind: Negotiation, max: u64, token: u32) {
-        self.hear(&Message::Negotiation {
+        self.deliver(&Message::Negotiation {
             kind,
             max: rate(max),
             min: Rate::ZERO,
@@ -145,7 +145,7 @@ impl Talk {
     }
 
     pub fn fail(&mut self, token: u32) {
-        self.hear(&Message::Negotiation {
+        self.deliver(&Message::Negotiation {
             kind: Negotiation::Failure,
             max: Rate::ZERO,
             min: Rate::ZERO,
@@ -158,7 +158,7 @@ impl Talk {
         self.adjust_over(0, kind, speed);
     }
 
-    /// A node of one of its ways tells it a rate.
+    /// Delivers an adjustment from a node on one of the paths.
     pub fn adjust_over(&mut self, path: u8, kind: Adjustment, speed: u64) {
         let message = Message::Adjustment { kind, id: ID, speed: rate(speed) };
         let mut packet = Packet::control(0, Flags::REVERSE, message.encode().as_bytes());
@@ -171,7 +171,7 @@ impl Talk {
         self.log.iter().filter(|(_, packet)| packet.payload > 0).count()
     }
 
-    /// The rate on the wire at which it paces.
+    /// Pacing rate on the wire.
     pub fn wire_rate(&self) -> f64 {
         self.sender.pacing_rate().map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 1500.0 / 1448.0)
     }
@@ -181,7 +181,7 @@ impl Talk {
         assert!((self.wire_rate() - wire as f64).abs() < 2.0, "{}, not {wire}", self.wire_rate());
     }
 
-    /// A conversation in which `granted` has been granted.
+    /// A requester after a grant of `granted`.
     pub fn granted(settings: Settings, granted: u64) -> Self {
         let mut talk = Self::begin(settings, AppConfig::Bulk);
         let (_, token, _) = talk.request();

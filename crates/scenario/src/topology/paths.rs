@@ -193,7 +193,8 @@ impl Topology<'_> {
         numbers.windows(2).map(step).collect()
     }
 
-    /// The path of the least delay; among equals that of the fewest links, then the first by the names of its nodes.
+    /// The path of the least delay; among equals that of the fewest links, then the first by the names of its
+    /// nodes.
     fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         // Dijkstra (1959) over labels that compare in exactly this order.
         type Label<'n> = (Nanos, usize, Vec<&'n str>);

@@ -15,6 +15,14 @@ impl Files for Folder<'_> {
     }
 }
 
+/// Tables of flows: scheme, round-trip time, further keys.
+pub fn flows(tables: &[(&str, &str, &str)]) -> String {
+    let table = |(scheme, rtt, more): &(&str, &str, &str)| {
+        format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt}\"\n{more}\n")
+    };
+    tables.iter().map(table).collect()
+}
+
 /// The runs of a text, with keys set from outside.
 pub fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
     let overrides: Vec<_> =

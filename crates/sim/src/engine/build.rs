@@ -1,4 +1,4 @@
-//! From the plan of a run to links, wires and endpoints.
+//! Builds links, propagation hops and endpoints from the plan of a run.
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
@@ -15,13 +15,13 @@ use super::{Engine, NONE, PropagationHop};
 use crate::Link;
 use crate::clock::Clock;
 use crate::control::ControlPlane;
-use crate::datagrams::{self, Bodies};
-use crate::ends::{Origin, Target};
+use crate::datagrams::{self, PayloadArena};
+use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::queue::EventQueue;
 
-/// The receiving end of a stream, which takes part where the scheme settles its rate with the network.
+/// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
 fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
     let mut receiver = Receiver::new(number, tcp);
     if flow.scheme.rate_protocol.is_some() {
@@ -31,28 +31,28 @@ fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
 }
 
 impl Engine {
-    /// Builds the network and the endpoints of a run; nothing moves yet.
+    /// Builds the network and the endpoints of a run, at virtual time zero.
     pub fn new(plan: Plan) -> Self {
         Self::observed(plan, ())
     }
 }
 
 impl<O: Observer> Engine<O> {
-    /// As [`Engine::new`], for a run that `observer` sees.
+    /// Like [`Engine::new`], with an observer.
     pub fn observed(plan: Plan, observer: O) -> Self {
-        let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
-        let mut others: Vec<Routes> = Vec::new();
+        let (mut steps, mut hop_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let mut alternates: Vec<Routes> = Vec::new();
         let routes: Vec<Routes> = plan
             .flows
             .iter()
             .map(|flow| {
-                let mut interned = |path: &Path, others| Routes {
-                    forward: intern(&mut steps, &mut wire_keys, &mut known, &path.forward),
-                    reverse: intern(&mut steps, &mut wire_keys, &mut known, &path.reverse),
-                    others,
+                let mut interned = |path: &Path, alternates| Routes {
+                    forward: intern(&mut steps, &mut hop_keys, &mut known, &path.forward),
+                    reverse: intern(&mut steps, &mut hop_keys, &mut known, &path.reverse),
+                    alternates,
                 };
-                let first = interned(&flow.path, others.len() as u32);
-                others.extend(flow.alternates.iter().map(|path| interned(path, NONE)));
+                let first = interned(&flow.path, alternates.len() as u32);
+                alternates.extend(flow.alternates.iter().map(|path| interned(path, NONE)));
                 first
             })
             .collect();
@@ -69,20 +69,20 @@ impl<O: Observer> Engine<O> {
                 returns[opposite] = i as u32;
             }
         }
-        let wires: Vec<PropagationHop> = wire_keys
+        let hops: Vec<PropagationHop> = hop_keys
             .iter()
             .enumerate()
-            .map(|(i, &(wire_link, delay, last))| {
-                let link = &plan.links[wire_link];
-                let mut wire = DelayLine::new(delay, link.jitter, link.reordering, random("wire", i));
+            .map(|(i, &(from, delay, last))| {
+                let link = &plan.links[from];
+                let mut line = DelayLine::new(delay, link.jitter, link.reordering, random("wire", i));
                 if let Some(delays) = &link.delay_trace {
-                    wire = wire.following(delays.clone(), random("wire", i));
+                    line = line.following(delays.clone(), random("wire", i));
                 }
-                PropagationHop { wire, last, returns: returns[wire_link] }
+                PropagationHop { line, last, returns: returns[from] }
             })
             .collect();
         let connections = Connections::new(&plan);
-        let senders: Vec<Origin> = plan
+        let senders: Vec<SenderEndpoint> = plan
             .flows
             .iter()
             .enumerate()
@@ -90,9 +90,14 @@ impl<O: Observer> Engine<O> {
                 if let Some(config) = &flow.datagrams {
                     let app = App::new(flow.app, random("app", i), flow.start);
                     let connection = Connection::new(config, random("scheme", i), flow.start);
-                    let origin =
-                        datagrams::Origin::new(i as u32, connection, app, flow.start, config.datagram);
-                    return Origin::Datagrams(Box::new(origin));
+                    let sender = datagrams::DatagramSender::new(
+                        i as u32,
+                        connection,
+                        app,
+                        flow.start,
+                        config.datagram,
+                    );
+                    return SenderEndpoint::Datagrams(Box::new(sender));
                 }
                 let mss = Bytes::new(u64::from(flow.tcp.segment));
                 let scheme = flow.scheme.build(&Setup {
@@ -103,7 +108,7 @@ impl<O: Observer> Engine<O> {
                     random: random("scheme", i),
                     params: flow.params.clone(),
                 });
-                // The application of a connection is the connection's, and its first subflow opens the others.
+                // A multipath connection owns the application; its first subflow opens the others.
                 let own = connections.of(i as u32).map(|own| &connections.all[own]);
                 let (app, start) = match own {
                     None => (flow.app, flow.start),
@@ -113,33 +118,35 @@ impl<O: Observer> Engine<O> {
                 let app = App::new(app, random("app", i), start);
                 let mut sender = Sender::new(i as u32, flow.tcp.clone(), scheme, app, start);
                 endpoint::attach_sender(&mut sender, &flow.negotiation);
-                Origin::Stream(sender)
+                SenderEndpoint::Stream(sender)
             })
             .collect();
         let receiver = |(i, flow): (usize, &FlowPlan)| match (connections.of(i as u32), &flow.datagrams) {
             (_, Some(sending)) => {
-                // Its own data is none, so any scheme will do for that.
+                // It sends no data, so its own scheme does not matter.
                 let config = narrows_dccp::Config { role: Role::Server, ..sending.clone() };
                 let connection = Connection::new(&config, random("receiver", i), Nanos::ZERO);
-                Target::Datagrams(Box::new(datagrams::Target::new(i as u32, connection)))
+                ReceiverEndpoint::Datagrams(Box::new(datagrams::DatagramReceiver::new(i as u32, connection)))
             }
-            (None, None) => Target::Stream(stream_receiver(i as u32, flow, &flow.tcp)),
-            (Some(_), None) => {
-                Target::Stream(stream_receiver(i as u32, flow, &multipath::subflow_config(&flow.tcp)))
-            }
+            (None, None) => ReceiverEndpoint::Stream(stream_receiver(i as u32, flow, &flow.tcp)),
+            (Some(_), None) => ReceiverEndpoint::Stream(stream_receiver(
+                i as u32,
+                flow,
+                &multipath::subflow_config(&flow.tcp),
+            )),
         };
         let receivers = plan.flows.iter().enumerate().map(receiver).collect();
 
-        let sources = Sources::new(wires.len(), links.len(), senders.len(), connections.all.len());
+        let sources = Sources::new(hops.len(), links.len(), senders.len(), connections.all.len());
         let mut queue = EventQueue::new(sources.count());
         for (i, connection) in (0..).zip(&connections.all) {
-            queue.schedule(sources.connection(i), connection.source.deadline());
+            queue.schedule(sources.connection(i), connection.sender.deadline());
         }
         for (i, sender) in (0..).zip(&senders) {
             queue.schedule(sources.sender(i), sender.deadline());
         }
         for (i, link) in (0..).zip(&links) {
-            // Router algorithms may ask to be woken before the first packet.
+            // Router algorithms may schedule a timer before the first packet.
             if link.next_service() < Nanos::MAX {
                 queue.schedule(sources.service(i), link.next_service());
             }
@@ -157,14 +164,14 @@ impl<O: Observer> Engine<O> {
             hash: 0xcbf2_9ce4_8422_2325,
             queue,
             links,
-            wires,
+            hops,
             senders,
             receivers,
             connections,
-            bodies: Bodies::default(),
+            arena: PayloadArena::default(),
             steps,
             routes,
-            others,
+            alternates,
             sources,
             clock,
             control,

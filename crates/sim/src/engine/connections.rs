@@ -1,4 +1,4 @@
-//! Connections of several subflows: each subflow is a flow, with a sender and a receiver at the place of its number.
+//! Multipath connections. Each subflow is a flow with its own sender and receiver.
 
 use std::ops::Range;
 
@@ -11,34 +11,34 @@ use narrows_tcp::multipath::{MultipathReceiver, MultipathSender};
 use narrows_traffic::App;
 
 use super::{Engine, NONE};
-use crate::metrics::jain;
+use crate::fairness::jain;
 use crate::observer::{Observer, PacketEvent};
 
-/// A connection and the numbers of its subflows.
+/// A multipath connection and the numbers of its subflows.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) source: MultipathSender,
-    pub(super) sink: MultipathReceiver,
+    pub(super) sender: MultipathSender,
+    pub(super) receiver: MultipathReceiver,
     pub(super) flows: Range<usize>,
-    /// Where its measurement begins, and what it had delivered by then.
+    /// Start of the measurement, and bytes delivered before.
     from: Nanos,
     before: u64,
-    /// What it had delivered when its application stopped.
+    /// Bytes delivered when the application stopped.
     at_stop: Option<u64>,
 }
 
 impl Connection {
     fn delivered(&self) -> u64 {
-        self.sink.stats().bytes_in_order
+        self.receiver.stats().bytes_in_order
     }
 
-    /// When it ended, as far as is known.
+    /// Known end of the connection: completion, or the planned stop.
     fn end(&self, plan: &FlowPlan) -> Nanos {
-        self.source.completed_at().or(plan.stop).unwrap_or(Nanos::MAX)
+        self.sender.completed_at().or(plan.stop).unwrap_or(Nanos::MAX)
     }
 
     fn result(&self, plan: &ConnectionPlan, flow: &FlowPlan, end: Nanos) -> ConnectionResult {
-        let (sent, got) = (self.source.stats(), self.sink.stats());
+        let (sent, got) = (self.sender.stats(), self.receiver.stats());
         let active = self.end(flow).min(end) - self.from;
         let measured = self.at_stop.unwrap_or(got.bytes_in_order) - self.before;
         ConnectionResult {
@@ -50,7 +50,7 @@ impl Connection {
             } else {
                 measured as f64 * 8e-6 / active.as_secs_f64()
             },
-            completion_s: self.source.completed_at().map(|at| (at - flow.start).as_secs_f64()),
+            completion_s: self.sender.completed_at().map(|at| (at - flow.start).as_secs_f64()),
             start_s: flow.start.as_secs_f64(),
             bytes_delivered: got.bytes_in_order,
             duplicate_bytes: got.duplicate_bytes,
@@ -62,7 +62,7 @@ impl Connection {
     }
 }
 
-/// All of them, and which one a flow belongs to.
+/// All multipath connections, and the connection of each flow.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     pub(super) all: Vec<Connection>,
@@ -88,8 +88,8 @@ impl Connections {
             };
             let random = Random::stream(plan.seed, "app", row.first as u64);
             Connection {
-                sink: MultipathReceiver::new(row.first as u32, &config),
-                source: MultipathSender::new(
+                receiver: MultipathReceiver::new(row.first as u32, &config),
+                sender: MultipathSender::new(
                     row.first as u32,
                     config,
                     App::new(row.app, random, first.start),
@@ -103,7 +103,7 @@ impl Connections {
         Self { all: plan.connections.iter().enumerate().map(connection).collect(), of_flow }
     }
 
-    /// The warm-up ends: means start here, but for connections that are over.
+    /// Ends the warm-up: restarts the means of connections that have not ended.
     pub(super) fn on_warm(&mut self, now: Nanos, plan: &Plan) {
         for own in &mut self.all {
             if own.end(&plan.flows[own.flows.start]) > now {
@@ -122,14 +122,14 @@ impl Connections {
         let alone = result.flows.iter().zip(&self.of_flow).filter(|(_, own)| **own == NONE);
         let alone = alone.map(|(flow, _)| flow.goodput_mbit_s);
         result.jain = jain(alone.chain(result.connections.iter().map(|own| own.goodput_mbit_s)));
-        let memory = |own: &Connection| (own.source.memory() + own.sink.memory()) as u64;
+        let memory = |own: &Connection| (own.sender.memory() + own.receiver.memory()) as u64;
         result.peak_flow_bytes += self.all.iter().map(memory).max().unwrap_or(0);
     }
 
-    /// The connection that a flow belongs to.
+    /// The connection of a flow, if any.
     #[inline]
     pub(super) fn of(&self, flow: u32) -> Option<usize> {
-        // Most runs have none: one test.
+        // Most runs have no multipath connection.
         if self.all.is_empty() {
             return None;
         }
@@ -144,24 +144,24 @@ impl<O: Observer> Engine<O> {
         let own = &mut self.connections.all[connection];
         if packet.flags.has(Flags::REVERSE) {
             self.observer.packet(now, PacketEvent::Ack, None, packet);
-            let outcome = own.source.on_packet(now, packet, &mut self.senders[own.flows.clone()]);
+            let outcome = own.sender.on_packet(now, packet, &mut self.senders[own.flows.clone()]);
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit_from(connection);
         } else {
             self.observer.packet(now, PacketEvent::Deliver, None, packet);
-            own.sink.on_packet(now, packet, self.receivers[flow as usize].as_mut());
+            own.receiver.on_packet(now, packet, self.receivers[flow as usize].as_mut());
             self.acknowledge(flow);
         }
     }
 
-    /// Sends what the subflows of a connection have to send and sets its timers.
+    /// Sends all packets that a connection may send now and sets its timers.
     pub(super) fn transmit_from(&mut self, connection: usize) {
         let flows = self.connections.all[connection].flows.clone();
         loop {
             let own = &mut self.connections.all[connection];
-            let Some(packet) = own.source.poll_transmit(self.now, &mut self.senders[flows.clone()]) else {
+            let Some(packet) = own.sender.poll_transmit(self.now, &mut self.senders[flows.clone()]) else {
                 break;
             };
             self.observer.packet(self.now, PacketEvent::Send, None, &packet);
@@ -172,37 +172,37 @@ impl<O: Observer> Engine<O> {
             self.metrics.on_transmitted(self.now, flow as u32, sender);
             self.queue.schedule(self.sources.sender(flow as u32), sender.deadline());
         }
-        let deadline = self.connections.all[connection].source.deadline();
+        let deadline = self.connections.all[connection].sender.deadline();
         self.queue.schedule(self.sources.connection(connection as u32), deadline);
     }
 
-    /// The timer of a subflow's sender.
+    /// Processes the timer of a subflow's sender.
     pub(super) fn on_subflow_timer(&mut self, connection: usize, flow: usize) {
         let own = &mut self.connections.all[connection];
         let senders = &mut self.senders[own.flows.clone()];
-        own.source.on_subflow_timer(self.now, flow - own.flows.start, senders);
+        own.sender.on_subflow_timer(self.now, flow - own.flows.start, senders);
         self.transmit_from(connection);
     }
 
-    /// The timer of a connection's application.
+    /// Processes the timer of a connection's application.
     pub(super) fn on_connection(&mut self, connection: usize) {
         let own = &mut self.connections.all[connection];
-        own.source.on_timer(self.now, &mut self.senders[own.flows.clone()]);
+        own.sender.on_timer(self.now, &mut self.senders[own.flows.clone()]);
         self.transmit_from(connection);
     }
 
-    /// The application of a connection stops.
+    /// Stops the application of a connection.
     pub(super) fn stop_connection(&mut self, connection: usize) {
         let own = &mut self.connections.all[connection];
-        if own.source.completed_at().is_none() && own.at_stop.is_none() {
+        if own.sender.completed_at().is_none() && own.at_stop.is_none() {
             own.at_stop = Some(own.delivered());
         }
-        own.source.stop(self.now, &mut self.senders[own.flows.clone()]);
+        own.sender.stop(self.now, &mut self.senders[own.flows.clone()]);
         self.transmit_from(connection);
     }
 
-    /// Payload that a connection of several subflows has delivered in order so far.
+    /// Payload that a multipath connection has delivered in order so far.
     pub fn connection_delivered(&self, connection: usize) -> Bytes {
-        Bytes::new(self.connections.all[connection].sink.stats().bytes_in_order)
+        Bytes::new(self.connections.all[connection].receiver.stats().bytes_in_order)
     }
 }

@@ -1,45 +1,45 @@
-//! What links do by themselves: departures that are decided one by one, packets dropped behind the queue's entry, and
-//! router algorithms with what they send beside the paths of packets.
+//! Port events: departures of non-FIFO queues, packets dropped after they were queued, and messages of router
+//! algorithms outside the data path.
 
 use narrows_cc::Nanos;
 use narrows_packet::{Flags, Packet};
 use narrows_routers::{Outgoing, RouterLink};
 
 use super::Engine;
-use crate::control::Notice;
-use crate::ends::Origin;
+use crate::control::ControlEvent;
+use crate::ends::SenderEndpoint;
 use crate::observer::{Observer, PacketEvent};
 
 impl<O: Observer> Engine<O> {
-    /// A link whose departures are decided one by one ends a transmission.
+    /// A link with a non-FIFO queue ends a transmission.
     pub(super) fn on_service(&mut self, link: u32) {
         let index = link as usize;
         self.serve_due(index);
         self.queue.schedule(self.sources.service(link), self.links[index].next_service());
     }
 
-    /// Ends the transmissions of a link that are due.
+    /// Ends the transmissions of a link that are due now.
     pub(super) fn serve_due(&mut self, index: usize) {
         while self.links[index].next_service() <= self.now {
             if let Some(packet) = self.links[index].serve(self.now) {
                 let step = self.step_of(&packet);
-                self.fly(step.wire, self.now, &packet);
+                self.propagate(step.hop, self.now, &packet);
             }
         }
         self.collect(index);
     }
 
-    /// Attributes packets that a queue discipline dropped by itself, and sends off what a router algorithm has sent.
+    /// Records packets dropped by the queue discipline and sends the messages of the router algorithm.
     pub(super) fn collect(&mut self, index: usize) {
         while let Some(packet) = self.links[index].take_dropped() {
             self.note_drop(index as u32, &packet);
         }
         while let Some(out) = self.links[index].take_outgoing() {
-            self.send_off(index, out);
+            self.send_message(index, out);
         }
     }
 
-    /// A packet on its way back passes the node of a router algorithm.
+    /// A packet on the reverse path passes the node of a router algorithm.
     pub(super) fn on_return(&mut self, link: u32, packet: &mut Packet) {
         let index = link as usize;
         if self.links[index].next_service() <= self.now {
@@ -50,14 +50,14 @@ impl<O: Observer> Engine<O> {
         self.queue.schedule(self.sources.service(link), self.links[index].next_service());
     }
 
-    /// A router algorithm sends something.
-    fn send_off(&mut self, index: usize, out: Outgoing) {
+    /// Sends a message of a router algorithm.
+    fn send_message(&mut self, index: usize, out: Outgoing) {
         match out {
             Outgoing::Broadcast(signal) => {
                 let at = self.now.saturating_add(self.control.delay());
                 for link in 0..self.links.len() {
                     if link != index && self.links[link].router().is_some() {
-                        self.control.at(at, Notice::Signal { link: link as u32, signal });
+                        self.control.at(at, ControlEvent::Signal { link: link as u32, signal });
                     }
                 }
             }
@@ -66,31 +66,33 @@ impl<O: Observer> Engine<O> {
                 packet.set_path(path);
                 let routes = self.routes_of(&packet);
                 let opposite = self.plan.links[index].opposite;
-                let back = self.way(routes.reverse).position(|step| Some(step.link as usize) == opposite);
+                let back =
+                    self.steps_of_route(routes.reverse).position(|step| Some(step.link as usize) == opposite);
                 let mut at = self.now;
                 if let Some(taken) = back {
                     packet.hop = taken as u8;
                 } else {
-                    // Back the way that data came.
-                    packet.hop = (self.way(routes.reverse).count() - 1) as u8;
-                    let before = self.way(routes.forward).take_while(|step| step.link as usize != index);
-                    at += before.map(|step| self.wires[step.wire as usize].wire.delay()).sum::<Nanos>();
+                    // The reverse path does not pass this node: propagate back over the forward path.
+                    packet.hop = (self.steps_of_route(routes.reverse).count() - 1) as u8;
+                    let before =
+                        self.steps_of_route(routes.forward).take_while(|step| step.link as usize != index);
+                    at += before.map(|step| self.hops[step.hop as usize].line.delay()).sum::<Nanos>();
                 }
-                self.control.at(at, Notice::Packet(packet));
+                self.control.at(at, ControlEvent::Packet(packet));
             }
         }
         self.queue.schedule(self.sources.control(), self.control.next());
     }
 
-    /// What is due beside the ways of packets.
+    /// Processes the control-plane events that are due.
     pub(super) fn on_control(&mut self) {
-        while let Some(notice) = self.control.take(self.now) {
-            match notice {
-                Notice::Packet(packet) if self.wires[self.step_of(&packet).wire as usize].last => {
+        while let Some(event) = self.control.take(self.now) {
+            match event {
+                ControlEvent::Packet(packet) if self.hops[self.step_of(&packet).hop as usize].last => {
                     self.deliver(&packet);
                 }
-                Notice::Packet(packet) => self.pass_on(packet),
-                Notice::Signal { link, signal } => {
+                ControlEvent::Packet(packet) => self.pass_on(packet),
+                ControlEvent::Signal { link, signal } => {
                     let index = link as usize;
                     if self.links[index].next_service() <= self.now {
                         self.serve_due(index);
@@ -99,16 +101,16 @@ impl<O: Observer> Engine<O> {
                     self.collect(index);
                     self.queue.schedule(self.sources.service(link), self.links[index].next_service());
                 }
-                Notice::Poll => self.control.poll(self.now),
-                Notice::Read { port } => {
+                ControlEvent::Poll => self.control.poll(self.now),
+                ControlEvent::Request { port } => {
                     let link = self.control.link(port);
                     if let Some(counters) = self.links[link as usize].port_statistics() {
                         let at = self.now.saturating_add(self.control.delay());
-                        self.control.at(at, Notice::Judge { port, read: self.now, counters });
+                        self.control.at(at, ControlEvent::Reply { port, read_at: self.now, counters });
                     }
                 }
-                Notice::Judge { port, read, counters } => {
-                    self.control.judge(self.now, port, read, &counters);
+                ControlEvent::Reply { port, read_at, counters } => {
+                    self.control.on_reply(self.now, port, read_at, &counters);
                 }
             }
         }
@@ -118,16 +120,16 @@ impl<O: Observer> Engine<O> {
     #[cold]
     pub(super) fn note_drop(&mut self, link: u32, packet: &Packet) {
         self.metrics.on_drop(packet);
-        if matches!(self.senders[packet.flow as usize], Origin::Datagrams(_)) {
-            self.bodies.forget(packet);
+        if matches!(self.senders[packet.flow as usize], SenderEndpoint::Datagrams(_)) {
+            self.arena.free(packet);
         }
         self.observer.packet(self.now, PacketEvent::Drop, Some(link), packet);
-        // Even a packet that is dropped may wake a router algorithm, or make it send something.
+        // A dropped packet may also start a timer or trigger a message of the router algorithm.
         let port = &mut self.links[link as usize];
         if port.router().is_some() {
             let next = port.next_service();
             while let Some(out) = self.links[link as usize].take_outgoing() {
-                self.send_off(link as usize, out);
+                self.send_message(link as usize, out);
             }
             self.queue.schedule(self.sources.service(link), next);
         }

@@ -1,4 +1,4 @@
-//! The ways of packets: steps over links and wires, shared by all flows that take the same ones.
+//! Routes: steps over links and propagation hops, shared by all flows with the same path.
 
 use narrows_cc::Nanos;
 use narrows_packet::{Flags, Packet};
@@ -11,28 +11,29 @@ use crate::observer::Observer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) link: u32,
-    pub(super) wire: u32,
+    /// Propagation hop behind the link.
+    pub(super) hop: u32,
 }
 
-/// Where a route begins in the list of steps.
+/// Index of a route's first step.
 pub(super) type Route = u32;
 
-/// The way of a flow's data and the way of its acknowledgements.
+/// Routes of a flow's data and of its acknowledgements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Routes {
     pub(super) forward: Route,
     pub(super) reverse: Route,
-    /// Where its other ways begin in the list of those.
-    pub(super) others: u32,
+    /// Index of the flow's first alternate path.
+    pub(super) alternates: u32,
 }
 
-/// A wire before it is built: the link before it, the propagation delay, whether it ends at endpoints.
-pub(super) type WireKey = (usize, Nanos, bool);
+/// Identity of a propagation hop: the link before it, its delay, and whether it ends at endpoints.
+pub(super) type HopKey = (usize, Nanos, bool);
 
-/// The route over these hops, with new wires where none is known.
+/// Returns the route over these hops; adds propagation hops that are not yet known.
 pub(super) fn intern(
     steps: &mut Vec<Step>,
-    wires: &mut Vec<WireKey>,
+    keys: &mut Vec<HopKey>,
     known: &mut Vec<(Vec<Step>, Route)>,
     hops: &[Hop],
 ) -> Route {
@@ -41,12 +42,12 @@ pub(super) fn intern(
         .enumerate()
         .map(|(i, hop)| {
             let key = (hop.link, hop.delay, i + 1 == hops.len());
-            // Most flows share a few wires, so look among the newest first.
-            let wire = wires.iter().rposition(|w| *w == key).unwrap_or_else(|| {
-                wires.push(key);
-                wires.len() - 1
+            // Most flows share a few propagation hops, so search the newest first.
+            let known_hop = keys.iter().rposition(|k| *k == key).unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
             });
-            Step { link: hop.link as u32, wire: wire as u32 }
+            Step { link: hop.link as u32, hop: known_hop as u32 }
         })
         .collect();
     if let Some((_, same)) = known.iter().rev().take(64).find(|(r, _)| *r == route) {
@@ -60,19 +61,19 @@ pub(super) fn intern(
 
 impl<O: Observer> Engine<O> {
     /// The steps of a route.
-    pub(super) fn way(&self, route: Route) -> impl Iterator<Item = Step> + '_ {
+    pub(super) fn steps_of_route(&self, route: Route) -> impl Iterator<Item = Step> + '_ {
         let steps = &self.steps[route as usize..];
-        let end = steps.iter().position(|step| self.wires[step.wire as usize].last);
+        let end = steps.iter().position(|step| self.hops[step.hop as usize].last);
         steps[..=end.unwrap_or(steps.len() - 1)].iter().copied()
     }
 
-    /// The ways of the packet's flow, on the path it takes.
+    /// Routes of the packet's flow on the packet's path.
     #[inline]
     pub(super) fn routes_of(&self, packet: &Packet) -> Routes {
         let routes = self.routes[packet.flow as usize];
         match packet.path() {
             0 => routes,
-            path => self.others[routes.others as usize + usize::from(path) - 1],
+            path => self.alternates[routes.alternates as usize + usize::from(path) - 1],
         }
     }
 
@@ -82,6 +83,7 @@ impl<O: Observer> Engine<O> {
         if packet.flags.has(Flags::REVERSE) { routes.reverse } else { routes.forward }
     }
 
+    /// The packet's current step.
     #[inline]
     pub(super) fn step_of(&self, packet: &Packet) -> Step {
         self.steps[(self.route_of(packet) + u32::from(packet.hop)) as usize]

@@ -1,13 +1,13 @@
-//! The numbers of event sources, and their meanings. Events of one time are served in the order of these numbers.
+//! Numbering of event sources. Events at equal times are processed in the order of these numbers.
 
 use crate::queue::SourceId;
 
-/// What happens at an event.
+/// Kind and index of an event source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The head of a wire arrives at its far end.
-    Wire(u32),
-    /// A link ends a transmission, or its router algorithm wakes.
+    /// The head of a delay line arrives at the far end.
+    Propagation(u32),
+    /// A link ends a transmission, or the timer of its router algorithm expires.
     Service(u32),
     /// The timer of a flow's sender.
     SenderTimer(u32),
@@ -17,11 +17,12 @@ pub(super) enum Event {
     Clock,
     /// The control plane.
     Control,
-    /// The timer of a connection of several subflows.
+    /// The timer of a multipath connection.
     Connection(u32),
 }
 
-/// Where each kind of source begins: wires first, then links, senders, receivers, the clock, the control plane, connections.
+/// First number of each kind of source: propagation hops, links, senders, receivers, clock, control plane,
+/// multipath connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sources {
     links: SourceId,
@@ -32,11 +33,11 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The numbers of a run of this size.
-    pub(super) fn new(wires: usize, links: usize, flows: usize, connections: usize) -> Self {
-        let senders = wires + links;
+    /// Numbers the sources of a run of this size.
+    pub(super) fn new(hops: usize, links: usize, flows: usize, connections: usize) -> Self {
+        let senders = hops + links;
         Self {
-            links: wires as SourceId,
+            links: hops as SourceId,
             senders: senders as SourceId,
             receivers: (senders + flows) as SourceId,
             clock: (senders + 2 * flows) as SourceId,
@@ -44,7 +45,7 @@ impl Sources {
         }
     }
 
-    /// How many sources there are.
+    /// Number of sources.
     pub(super) fn count(&self) -> usize {
         self.end as usize
     }
@@ -85,11 +86,11 @@ impl Sources {
         self.clock + 2 + connection
     }
 
-    /// What an event of this source is. Wires come first: most events are theirs.
+    /// Kind and index of a source. Propagation hops come first, because most events are theirs.
     #[inline(always)]
     pub(super) fn decode(&self, source: SourceId) -> Event {
         if source < self.links {
-            Event::Wire(source)
+            Event::Propagation(source)
         } else if source < self.senders {
             Event::Service(source - self.links)
         } else if source < self.receivers {
@@ -110,17 +111,17 @@ impl Sources {
 mod tests {
     use super::*;
 
-    /// Every source is decoded to the kind and number that it was made from, and the kinds follow each other without a gap.
+    /// Every source decodes to its kind and index, and the kinds follow each other without gaps.
     #[test]
-    fn decode_every_source_gives_its_kind_and_number() {
+    fn sources_decode_to_kind_and_index_without_gaps() {
         let sources = Sources::new(3, 2, 2, 2);
         let events: Vec<Event> =
             (0..sources.count() as SourceId).map(|source| sources.decode(source)).collect();
         use Event::*;
         let expected = [
-            Wire(0),
-            Wire(1),
-            Wire(2),
+            Propagation(0),
+            Propagation(1),
+            Propagation(2),
             Service(0),
             Service(1),
             SenderTimer(0),
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(events, expected);
         for (source, event) in (0..).zip(events) {
             let made = match event {
-                Wire(wire) => wire,
+                Propagation(hop) => hop,
                 Service(link) => sources.service(link),
                 SenderTimer(flow) => sources.sender(flow),
                 ReceiverTimer(flow) => sources.receiver(flow),

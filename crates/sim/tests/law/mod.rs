@@ -98,6 +98,20 @@ pub fn scenario(name: &str, duration_s: f64, warmup_s: f64, network: &str, flows
     )
 }
 
+/// A scenario text of one bottleneck with a rate and a buffer; `rest` holds further keys of the network, then tables.
+/// Without a stated warm-up the scenario's own default applies.
+pub fn dumbbell(
+    name: &str,
+    (duration_s, warmup_s): (f64, Option<f64>),
+    (rate, buffer): (&str, &str),
+    rest: &str,
+) -> String {
+    let warmup = warmup_s.map_or_else(String::new, |seconds| format!("warmup = \"{seconds}s\"\n"));
+    format!(
+        "name = \"{name}\"\nduration = \"{duration_s}s\"\n{warmup}[network]\nrate = \"{rate}\"\nbuffer = \"{buffer}\"\n{rest}"
+    )
+}
+
 /// A table of flows; `more` holds further keys.
 pub fn flows(scheme: &str, rtt_ms: u64, more: &str) -> String {
     format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\n{more}\n")

@@ -1,20 +1,20 @@
-//! What a subflow delivered between its losses, for schemes that judge paths by that (OLIA: Khalili et al.
-//! 2012, section V).
+//! Bytes delivered between losses of a subflow, an input of OLIA's path selection (Khalili et al. 2012,
+//! section V).
 
 use narrows_cc::Bytes;
 
-/// Marks in what a subflow has delivered.
+/// Loss marks in the delivered bytes of one subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Losses {
     reductions: u64,
-    /// What was delivered before the last mark.
+    /// Bytes delivered up to the last mark.
     before: Bytes,
     between: Bytes,
 }
 
 impl Losses {
-    /// The subflow has slowed down `reductions` times by now. A timeout that follows another with nothing
-    /// delivered in between is the same loss: it would leave zero bytes between two.
+    /// Records `reductions` window reductions so far. Consecutive timeouts with nothing delivered in between
+    /// are one loss: otherwise the interval would be zero bytes.
     pub(super) fn note(&mut self, reductions: u64, delivered: Bytes) {
         if reductions == self.reductions {
             return;
@@ -31,7 +31,7 @@ impl Losses {
         delivered - self.before
     }
 
-    /// Bytes delivered between the last two, or before the first.
+    /// Bytes delivered between the last two losses, or before the first.
     pub(super) fn between(&self) -> Bytes {
         self.between
     }

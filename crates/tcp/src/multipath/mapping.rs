@@ -1,8 +1,8 @@
-//! Which data of the connection the numbers of a subflow stand for.
+//! Mapping from subflow sequence numbers to data sequence numbers.
 
 use std::collections::VecDeque;
 
-/// A run of bytes that is whole in both sequences.
+/// A run of bytes contiguous in both sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     subflow: u64,
@@ -10,17 +10,17 @@ struct Run {
     len: u64,
 }
 
-/// The mappings of one subflow that it has not had acknowledged, in its own order.
+/// The unacknowledged mappings of one subflow, in subflow order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mappings {
     runs: VecDeque<Run>,
-    /// How many runs have data in front of that of the run before them: what is repeated. Without, both
-    /// orders are one.
+    /// Number of runs whose data precedes that of the run before them, i.e. repetitions. At zero, subflow
+    /// order is data order.
     descents: usize,
 }
 
 impl Mappings {
-    /// `len` bytes of data are handed over; subflow numbers come in order.
+    /// Maps `len` bytes; calls are in subflow order.
     pub(super) fn push(&mut self, subflow: u64, data: u64, len: u64) {
         if let Some(last) = self.runs.back_mut()
             && last.data + last.len == data
@@ -33,7 +33,7 @@ impl Mappings {
         self.runs.push_back(Run { subflow, data, len });
     }
 
-    /// The subflow has everything below `subflow` acknowledged.
+    /// Drops mappings below `subflow`, the subflow's cumulative acknowledgement.
     pub(super) fn remove_below(&mut self, subflow: u64) {
         while let Some(first) = self.runs.front_mut() {
             let gone = subflow.saturating_sub(first.subflow);
@@ -48,13 +48,13 @@ impl Mappings {
         }
     }
 
-    /// The first run that may hold data from `data` on, in a search that halves, if the runs are in the order
-    /// of data.
+    /// Index of the first run that may contain data at or above `data`: binary search if runs are in data
+    /// order.
     fn skip_below(&self, data: u64) -> usize {
         if self.descents > 0 { 0 } else { self.runs.partition_point(|run| run.data + run.len <= data) }
     }
 
-    /// The data number of a byte of the subflow.
+    /// Data sequence number of a subflow sequence number.
     pub(super) fn data_of(&self, subflow: u64) -> Option<u64> {
         let after = match self.runs.back() {
             Some(last) if last.subflow <= subflow => self.runs.len(),
@@ -65,12 +65,12 @@ impl Mappings {
         (inside < run.len).then_some(run.data + inside)
     }
 
-    /// The data it stands for, as ranges in the order of the subflow.
+    /// The mapped data as ranges, in subflow order.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs.iter().map(|run| (run.data, run.data + run.len))
     }
 
-    /// Where a byte of data first is in the subflow, and where the run of data ends that it belongs to.
+    /// First subflow sequence number of a data byte, and the end of its run in data numbers.
     pub(super) fn place_of(&self, data: u64) -> Option<(u64, u64)> {
         let mut runs = self.runs.range(self.skip_below(data)..);
         let run = if self.descents > 0 {
@@ -81,7 +81,7 @@ impl Mappings {
         Some((run.subflow + (data - run.data), run.data + run.len))
     }
 
-    /// The lowest byte of data from `data` on.
+    /// The lowest mapped data byte at or above `data`.
     pub(super) fn next_from(&self, data: u64) -> Option<u64> {
         let mut runs = self.runs.range(self.skip_below(data)..);
         if self.descents == 0 {
@@ -112,7 +112,8 @@ mod tests {
         ) {
             let mut pieces = pieces;
             if in_order {
-                // Nothing is repeated: each begins at the end of the one before or, now and then, further on.
+                // No repetitions: each piece begins at the end of the previous one or, occasionally, further
+                // on.
                 let mut end = 0;
                 for (data, len, _) in &mut pieces {
                     *data = end + data.saturating_sub(35);

@@ -1,23 +1,23 @@
-//! The options of multipath TCP (RFC 8684) as packets carry them.
+//! Multipath TCP options (RFC 8684) in packets.
 
 use narrows_packet::{Packet, RawOption};
 
-/// An option of multipath TCP.
+/// A multipath TCP option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MptcpOption {
-    /// In SYNs: this is the first subflow of a connection (RFC 8684 section 3.1). What keys do is not modelled.
+    /// In SYNs: first subflow of a connection (RFC 8684 section 3.1). Keys have no function here.
     Capable {
-        /// In the answer, which has a key.
+        /// In the SYN-ACK, which has a key.
         answer: bool,
     },
-    /// In SYNs: this subflow joins a connection (RFC 8684 section 3.2).
+    /// In SYNs: additional subflow of a connection (RFC 8684 section 3.2).
     Join {
-        /// Number of the subflow, which stands for its address.
+        /// Number of the subflow, in place of an address.
         address: u8,
-        /// In the answer, which has an authenticator.
+        /// In the SYN-ACK, which has an authenticator.
         answer: bool,
     },
-    /// With data: where in the connection's data it belongs (RFC 8684 section 3.3, eight-byte numbers, no checksum).
+    /// With data: its place in the connection's data (RFC 8684 section 3.3, eight-byte numbers, no checksum).
     Mapping {
         /// Data sequence number of the first payload byte.
         data: u64,
@@ -25,12 +25,12 @@ pub enum MptcpOption {
         subflow: u32,
         /// Payload bytes.
         len: u16,
-        /// The connection's data ends after them (DATA_FIN).
+        /// The connection's data ends with this packet (DATA_FIN).
         fin: bool,
     },
-    /// From receiver to sender: the next data sequence number expected (RFC 8684 section 3.3.2).
+    /// From receiver to sender: next data sequence number expected (RFC 8684 section 3.3.2).
     DataAck {
-        /// Its low 32 bits: the short form, beside which two SACK blocks have room.
+        /// Low 32 bits: the short form leaves room for two SACK blocks.
         ack: u32,
     },
 }
@@ -45,7 +45,7 @@ const MAPPING: u8 = 9;
 const DATA_ACK: u8 = 10;
 
 impl MptcpOption {
-    /// The option in a packet, if it has one of these.
+    /// The multipath option of a packet, if any.
     #[inline]
     pub fn of(packet: &Packet) -> Option<Self> {
         let option = packet.option()?;
@@ -64,10 +64,11 @@ impl MptcpOption {
         })
     }
 
-    /// Puts it into a packet, in place of any other option.
+    /// Writes the option into a packet, replacing any other option.
     #[inline]
     pub fn write(self, packet: &mut Packet) {
-        // RFC 8684: 4 and 12, 12 and 16 bytes; a mapping is 4 + 8 + 4 + 2 and two of padding; an acknowledgement 4 + 4.
+        // RFC 8684: 4 and 12, 12 and 16 bytes; mapping 4 + 8 + 4 + 2 and two of padding, acknowledgement 4 +
+        // 4.
         packet.set_option(Some(match self {
             Self::Capable { answer } => {
                 RawOption::new(CAPABLE, if answer { 12 } else { 4 }, &[(u32::from(answer), 0)])
@@ -91,8 +92,8 @@ mod tests {
 
     use super::*;
 
-    /// Options have their size of RFC 8684 (figures 4, 5, 6, 7 and 9) and leave room for two SACK blocks. Timestamps take 12
-    /// of the 40 bytes that TCP has for options.
+    /// Option sizes match RFC 8684 (figures 4, 5, 6, 7 and 9) and leave room for two SACK blocks. Timestamps
+    /// take 12 of TCP's 40 option bytes.
     #[test]
     fn option_sizes_leave_room_for_two_sack_blocks() {
         let size = |option: MptcpOption| {
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(MptcpOption::of(&packet), Some(MptcpOption::DataAck { ack: 9 }));
     }
 
-    /// Every option survives a packet, and the option of another protocol is none of these.
+    /// Every option survives a round trip through a packet, and options of other protocols decode to none.
     #[test]
     fn option_survives_a_packet() {
         for option in [

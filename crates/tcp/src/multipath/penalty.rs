@@ -1,17 +1,18 @@
-//! What a subflow may have out once it has held up the connection's window (penalisation, Raiciu et al. 2012,
+//! Cap on the inflight of a subflow that blocked the connection's window (penalisation, Raiciu et al. 2012,
 //! section 4.2).
 //!
-//! Windows belong to schemes, and not all of them have one that can be halved. So the connection does to what
-//! it hands over what Linux does to the window: it halves it at most once in a round trip, and then gives
-//! more again, until the scheme's own window is the limit: a segment per round trip as avoidance would, or an
-//! eighth, so that a large one is back after six round trips too, not after half its segments.
+//! The scheme owns the congestion window, and some schemes have none to halve. The connection therefore
+//! applies to its assignments what Linux applies to the window: it halves the cap at most once per round
+//! trip, then raises it until the scheme's own window is the limit. The cap grows by a segment per round trip
+//! as in congestion avoidance, or by an eighth, so that a large one recovers after six round trips instead of
+//! half its segments.
 
 use narrows_cc::Nanos;
 
-/// What a limit grows by in a round trip, if that is more than a segment.
+/// Growth per round trip as a fraction of the cap, if more than a segment.
 const GROWTH: f64 = 1.0 / 8.0;
 
-/// The limit, where there is one.
+/// The cap, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PenalisationCap {
     most: Option<f64>,
@@ -19,12 +20,12 @@ pub(super) struct PenalisationCap {
 }
 
 impl PenalisationCap {
-    /// Whether `len` bytes may be added to those in flight.
+    /// Whether `len` more bytes may be in flight.
     pub(super) fn admits(&self, inflight: u64, len: u64) -> bool {
         inflight == 0 || self.most.is_none_or(|most| (inflight + len) as f64 <= most)
     }
 
-    /// The subflow held up the window. Whether that halved anything.
+    /// Halves the cap because the subflow blocked the window; returns whether it changed.
     pub(super) fn halve(&mut self, now: Nanos, srtt: Nanos, inflight: u64, segment: u64) -> bool {
         if self.most.is_some() && now < self.halved_at + srtt {
             return false;
@@ -34,10 +35,10 @@ impl PenalisationCap {
         true
     }
 
-    /// `acked` bytes have arrived, which leaves `inflight`; the scheme allows `window`.
+    /// Grows the cap after `acked` bytes, which leave `inflight`. `window` is the scheme's cwnd.
     pub(super) fn grow(&mut self, acked: u64, inflight: u64, segment: u64, window: u64) {
         let Some(most) = self.most else { return };
-        // What is not used does not grow.
+        // An unused cap does not grow.
         if (inflight + acked + segment) as f64 > most {
             let most = most + acked as f64 * GROWTH.max(segment as f64 / most);
             self.most = Some(most).filter(|&most| most < window as f64);
@@ -63,12 +64,11 @@ mod tests {
             assert!(own.halve(ms(at), ms(100), 9 * MSS, MSS));
             assert!(own.admits(most - 1, 1) && !own.admits(most, 1), "{most} after {at} ms");
         }
-        // A segment larger than what is left may go alone.
+        // A segment above the cap may still go alone.
         assert!(own.admits(0, 2 * MSS));
     }
 
-    /// The cap grows by a segment or an eighth per round trip while it is used, and ends at the scheme's
-    /// window.
+    /// The cap grows by a segment or an eighth per round trip while used, and ends at the scheme's window.
     #[test]
     fn penalty_cap_grows_while_used_and_ends_at_cwnd() {
         let mut own = PenalisationCap::default();

@@ -1,4 +1,4 @@
-//! The receiving half: puts data from several subflows together.
+//! Multipath receiver: reassembles data from several subflows.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Flags, Kind, Packet};
@@ -7,26 +7,26 @@ use super::option::MptcpOption;
 use crate::ranges::Ranges;
 use crate::{Arrival, ConnectionConfig, Receiver};
 
-/// What the receiving half saw.
+/// Counters of the multipath receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MultipathReceiverStats {
     /// Payload bytes delivered in the order of the connection's data.
     pub bytes_in_order: u64,
-    /// Payload bytes that were there already.
+    /// Payload bytes received before.
     pub duplicate_bytes: u64,
-    /// Most bytes that waited for data in front of them.
+    /// Peak number of bytes out of order.
     pub most_waiting: u64,
-    /// Packets with data beyond the window, or without a mapping that fits them. They are thrown away.
+    /// Discarded packets: data beyond the window, or without a matching mapping.
     pub refused_packets: u64,
-    /// The sender has said that no data follows.
+    /// DATA_FIN has arrived.
     pub ended: bool,
 }
 
-/// The receiving half of a connection.
+/// Multipath receiver.
 #[derive(Clone, Debug)]
 pub struct MultipathReceiver {
     base: u32,
-    /// The next byte expected.
+    /// Next data byte expected.
     next: u64,
     stored: Ranges,
     buffer: u64,
@@ -34,7 +34,7 @@ pub struct MultipathReceiver {
 }
 
 impl MultipathReceiver {
-    /// A receiving half whose first subflow is flow `base`.
+    /// A receiver whose first subflow is flow `base`.
     pub fn new(base: u32, config: &ConnectionConfig) -> Self {
         Self {
             base,
@@ -55,7 +55,8 @@ impl MultipathReceiver {
         size_of::<Self>() + self.stored.memory()
     }
 
-    /// A packet from the sender for the subflow of `receiver`. What it brought to the connection.
+    /// Processes a packet from the sender on the subflow of `receiver`; returns its contribution to the
+    /// connection.
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet, receiver: &mut Receiver) -> Arrival {
         let ours = !packet.flags.has(Flags::REVERSE) && packet.kind() == Kind::Tcp;
         if !ours || (packet.payload == 0 && !packet.flags.has(Flags::FIN)) {
@@ -75,7 +76,7 @@ impl MultipathReceiver {
             }
         };
         let end = start.saturating_add(u64::from(packet.payload));
-        // The subflow must not acknowledge what the connection has no room for.
+        // The subflow must not acknowledge data beyond the connection's window.
         if end > self.next + self.buffer {
             self.stats.refused_packets += 1;
             return Arrival::default();
@@ -108,7 +109,7 @@ impl MultipathReceiver {
         Arrival { in_order: Bytes::new(in_order), distinct: fresh > 0, duplicate: fresh == 0 }
     }
 
-    /// Completes a packet that a subflow's receiver is about to send.
+    /// Adds the multipath option and the connection's window to a packet of a subflow's receiver.
     pub fn complete(&self, packet: &mut Packet) {
         if packet.kind() != Kind::Tcp {
             return;

@@ -1,4 +1,4 @@
-//! The sending half: which subflow gets which data.
+//! Multipath sender: assigns data to subflows.
 
 use narrows_cc::{Bytes, MAX_PATHS_VIEW, Nanos, PathView, Paths};
 use narrows_packet::{Flags, Kind, Packet};
@@ -11,28 +11,29 @@ use crate::ranges::Ranges;
 use crate::{AckOutcome, ConnectionConfig, Scheduler, Sender};
 use narrows_traffic::App;
 
-/// Retransmission timeouts in a row after which a path is given up: one may be for want of acknowledgements of a short tail.
+/// Consecutive retransmission timeouts after which a path is given up. One may only mean lost
+/// acknowledgements of a short tail.
 const TIMEOUTS_UNTIL_GIVEN_UP: u32 = 2;
 
-/// What the sending half did.
+/// Counters of the multipath sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MultipathSenderStats {
-    /// Times that a path was given up.
+    /// Number of times a path was given up.
     pub given_up: u64,
-    /// Payload bytes handed to another subflow again, because the path was given up that had them.
+    /// Payload bytes of given-up paths sent again on another subflow.
     pub reinjected_bytes: u64,
-    /// Payload bytes repeated on a faster subflow because they held up the window, or were about to.
+    /// Payload bytes repeated on a faster subflow because they blocked the window or were about to.
     pub opportunistic_bytes: u64,
-    /// Times that what a subflow may have out was halved for that.
+    /// Number of times a penalisation cap was halved.
     pub penalties: u64,
 }
 
-/// Whatever has the sender of a subflow in it.
+/// A type that contains the sender of a subflow.
 pub trait HasSender: AsRef<Sender> + AsMut<Sender> {}
 
 impl<S: AsRef<Sender> + AsMut<Sender>> HasSender for S {}
 
-/// What the connection keeps of a subflow.
+/// Connection-level state of a subflow.
 #[derive(Clone, Debug, Default)]
 struct Subflow {
     mappings: Mappings,
@@ -41,40 +42,40 @@ struct Subflow {
     losses: Losses,
 }
 
-/// What is to be sent next.
+/// The next piece of data to assign.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
-    /// Data that a given-up path has.
-    Again {
+    /// Data of a given-up path.
+    Reinject {
         data: u64,
         len: u64,
     },
     New {
         len: u64,
     },
-    /// The window is full.
+    /// The connection's window is full.
     Blocked,
 }
 
-/// The sending half of a connection. `senders` in all calls are those of its subflows, in their order.
+/// Multipath sender. `senders` in all calls are its subflows' senders, in order.
 #[derive(Clone, Debug)]
 pub struct MultipathSender {
     app: App,
     config: ConnectionConfig,
     /// Flow number of the first subflow.
     base: u32,
-    /// The next byte of data to be sent for the first time.
+    /// Next data byte to send for the first time.
     next: u64,
-    /// Everything below has arrived (DATA_ACK).
+    /// Highest DATA_ACK: everything below has arrived.
     acked: u64,
-    /// The receiver takes data up to here.
+    /// Right edge of the connection's window.
     right_edge: u64,
     subflows: Vec<Subflow>,
-    /// Data of given-up paths that waits for another.
-    again: Ranges,
-    /// Data that held up the window was repeated, or passed over, up to here.
+    /// Data of given-up paths to send on another.
+    reinject: Ranges,
+    /// Trailing-edge data below this has been repeated or skipped.
     repeated_until: u64,
-    /// Whose turn it is.
+    /// Next subflow of the round robin.
     turn: usize,
     joined: bool,
     closed: bool,
@@ -83,10 +84,10 @@ pub struct MultipathSender {
 }
 
 impl MultipathSender {
-    /// A sending half whose first subflow is flow `base`.
+    /// A sender whose first subflow is flow `base`.
     ///
     /// # Panics
-    /// If there are more subflows than coupled schemes can see.
+    /// If `config.subflows` is 0 or exceeds [`MAX_PATHS_VIEW`].
     pub fn new(base: u32, config: ConnectionConfig, app: App) -> Self {
         assert!((1..=MAX_PATHS_VIEW).contains(&config.subflows), "{} subflows", config.subflows);
         Self {
@@ -97,7 +98,7 @@ impl MultipathSender {
             right_edge: 0,
             subflows: vec![Subflow::default(); config.subflows],
             config,
-            again: Ranges::default(),
+            reinject: Ranges::default(),
             repeated_until: 0,
             turn: 0,
             joined: false,
@@ -116,25 +117,25 @@ impl MultipathSender {
     pub fn memory(&self) -> usize {
         let mappings: usize =
             self.subflows.iter().map(|own| size_of::<Subflow>() + own.mappings.memory()).sum();
-        size_of::<Self>() + mappings + self.again.memory()
+        size_of::<Self>() + mappings + self.reinject.memory()
     }
 
-    /// Data that has arrived at the other end, as far as the sender knows.
+    /// Bytes acknowledged by DATA_ACK.
     pub fn acknowledged(&self) -> Bytes {
         Bytes::new(self.acked)
     }
 
-    /// When all data of a finite application had arrived.
+    /// Arrival time of the last acknowledgement of a finite application's data.
     pub fn completed_at(&self) -> Option<Nanos> {
         self.completed_at
     }
 
-    /// When [`MultipathSender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    /// Time of the next [`MultipathSender::on_timer`]; [`Nanos::MAX`] for never.
     pub fn deadline(&self) -> Nanos {
         self.app.deadline()
     }
 
-    /// The time of the application has come.
+    /// Runs the application if its deadline has passed.
     pub fn on_timer<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         if now >= self.app.deadline() {
             self.app.on_time(now, Bytes::new(self.next));
@@ -143,21 +144,21 @@ impl MultipathSender {
         }
     }
 
-    /// The application stops writing: what it wrote is still delivered.
+    /// Stops the application: data already written is still delivered.
     pub fn stop<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         self.app.on_time(now, Bytes::new(self.next));
         self.app.stop(Bytes::new(self.next));
         self.close_if_done(now, senders);
     }
 
-    /// A packet from the receiver for one of the subflows.
+    /// Processes a packet from the receiver for one of the subflows.
     pub fn on_packet<S: HasSender>(&mut self, now: Nanos, packet: &Packet, senders: &mut [S]) -> AckOutcome {
         let own = (packet.flow - self.base) as usize;
         self.show_paths(own, senders);
         let mut plain = *packet;
         if packet.kind() == Kind::Tcp {
             self.on_data_ack(packet);
-            // The window is the connection's.
+            // The connection, not the subflow, limits the window.
             *plain.tcp_mut().window = u32::MAX;
         }
         let sender = senders[own].as_mut();
@@ -169,7 +170,7 @@ impl MultipathSender {
         let segment = u64::from(self.config.segment);
         subflow.penalty_cap.grow(acked.as_u64(), inflight.as_u64(), segment, window.as_u64());
         subflow.mappings.remove_below(sender.acknowledged());
-        self.after(own, senders[own].as_ref());
+        self.update_subflow(own, senders[own].as_ref());
         if !self.joined && senders[own].as_ref().established_at().is_some() {
             self.joined = true;
             senders.iter_mut().for_each(|sender| sender.as_mut().open(now));
@@ -178,14 +179,14 @@ impl MultipathSender {
         outcome
     }
 
-    /// Time has reached the deadline of a subflow.
+    /// Handles the expired deadline of a subflow.
     pub fn on_subflow_timer<S: HasSender>(&mut self, now: Nanos, own: usize, senders: &mut [S]) {
         self.show_paths(own, senders);
         senders[own].as_mut().on_timer(now);
-        self.after(own, senders[own].as_ref());
+        self.update_subflow(own, senders[own].as_ref());
     }
 
-    /// The next packet of any of the subflows. To be called until `None` after every call that changes the connection.
+    /// Next packet of any subflow. Call until `None` after every call that changes the connection.
     pub fn poll_transmit<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
         loop {
             for (own, sender) in senders.iter_mut().enumerate() {
@@ -194,14 +195,14 @@ impl MultipathSender {
                     return Some(packet);
                 }
             }
-            if !self.hand_over(now, senders) {
+            if !self.assign_next(now, senders) {
                 self.report_waiting(now, senders, false);
                 return None;
             }
         }
     }
 
-    /// The connection's header of a packet that leaves.
+    /// Adds the multipath option to an outgoing packet.
     fn complete(&self, own: usize, packet: &mut Packet) {
         if packet.kind() != Kind::Tcp {
             return;
@@ -214,7 +215,7 @@ impl MultipathSender {
                 MptcpOption::Join { address: own as u8, answer: false }
             }
         } else if packet.payload > 0 || fin {
-            // A FIN comes after the last byte of data.
+            // A FIN follows the last byte of data.
             let seq = packet.tcp().seq;
             let data = self.subflows[own].mappings.data_of(seq).unwrap_or(self.next);
             MptcpOption::Mapping { data, subflow: seq as u32, len: packet.payload, fin }
@@ -224,7 +225,7 @@ impl MultipathSender {
         option.write(packet);
     }
 
-    /// What the receiver says of the connection's data.
+    /// Applies the DATA_ACK and window of a packet.
     fn on_data_ack(&mut self, packet: &Packet) {
         let ack = match MptcpOption::of(packet) {
             Some(MptcpOption::DataAck { ack }) => {
@@ -234,19 +235,19 @@ impl MultipathSender {
             _ if packet.flags.has(Flags::SYN) => 0,
             _ => return,
         };
-        // Nothing that acknowledges what was never sent is believed.
+        // Ignore acknowledgements of data never sent.
         if ack > self.next {
             return;
         }
         self.right_edge = self.right_edge.max(ack + u64::from(packet.tcp().window));
         if ack > self.acked {
             self.acked = ack;
-            self.again.remove_below(ack);
+            self.reinject.remove_below(ack);
         }
     }
 
-    /// A subflow has acted: it may have slowed down, or be dead, or alive again.
-    fn after(&mut self, own: usize, sender: &Sender) {
+    /// Updates loss marks and liveness of a subflow after it acted.
+    fn update_subflow(&mut self, own: usize, sender: &Sender) {
         let subflow = &mut self.subflows[own];
         subflow.losses.note(sender.reductions(), sender.delivered());
         if sender.timeouts_in_a_row() < TIMEOUTS_UNTIL_GIVEN_UP {
@@ -257,13 +258,13 @@ impl MultipathSender {
             for (start, end) in subflow.mappings.ranges() {
                 let start = start.max(self.acked);
                 if start < end {
-                    self.again.insert(start, end, |_, _| {});
+                    self.reinject.insert(start, end, |_, _| {});
                 }
             }
         }
     }
 
-    /// Everything has arrived, and nothing more will be written.
+    /// Closes the subflows once all data is acknowledged and the application has finished.
     fn close_if_done<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         let done = self.app.is_finished() && self.acked >= self.app.limit().as_u64();
         if self.closed || !done {
@@ -300,11 +301,11 @@ impl MultipathSender {
         senders[own].as_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
     }
 
-    /// What shall be sent next.
+    /// Data selection: reinjected data first, then new data within the window.
     fn next_piece(&self) -> Option<Piece> {
         let segment = u64::from(self.config.segment);
-        if let Some((start, end)) = self.again.first() {
-            return Some(Piece::Again { data: start, len: segment.min(end - start) });
+        if let Some((start, end)) = self.reinject.first() {
+            return Some(Piece::Reinject { data: start, len: segment.min(end - start) });
         }
         let len = self.waiting().min(segment);
         if len == 0 {
@@ -314,18 +315,18 @@ impl MultipathSender {
         if room >= len {
             return Some(Piece::New { len });
         }
-        // Less than a segment leaves only where waiting does not help (RFC 9293 section 3.8.6.2.1).
+        // Send less than a segment only if waiting cannot help (RFC 9293 section 3.8.6.2.1).
         if self.acked == self.next && room > 0 {
             return Some(Piece::New { len: room });
         }
         Some(Piece::Blocked)
     }
 
-    /// Hands one piece to a subflow; whether there was one and a subflow for it.
-    fn hand_over<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
+    /// Assigns one piece to a subflow; returns whether there was a piece and a subflow for it.
+    fn assign_next<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
         let Some(piece) = self.next_piece() else { return false };
         let urgent = match piece {
-            Piece::Again { .. } => 0,
+            Piece::Reinject { .. } => 0,
             Piece::New { .. } => self.urgent_below(senders),
             Piece::Blocked => u64::MAX,
         };
@@ -334,10 +335,10 @@ impl MultipathSender {
             self.stats.opportunistic_bytes += len;
             (own, data, len)
         } else {
-            let (Piece::Again { len, .. } | Piece::New { len }) = piece else { return false };
+            let (Piece::Reinject { len, .. } | Piece::New { len }) = piece else { return false };
             let Some(own) = self.choose(now, len, senders) else { return false };
-            if let Piece::Again { data, .. } = piece {
-                self.again.remove_below(data + len);
+            if let Piece::Reinject { data, .. } = piece {
+                self.reinject.remove_below(data + len);
                 self.stats.reinjected_bytes += len;
                 (own, data, len)
             } else {
@@ -345,27 +346,28 @@ impl MultipathSender {
                 (own, self.next - len, len)
             }
         };
-        let subflow = senders[own].as_mut().hand(len);
+        let subflow = senders[own].as_mut().assign(len);
         self.subflows[own].mappings.push(subflow, data, len);
         true
     }
 
-    /// A subflow holds up the window.
+    /// Penalises a subflow that blocks the window.
     fn penalise(&mut self, now: Nanos, own: usize, sender: &Sender) {
         let (srtt, segment) = (sender.srtt(), u64::from(self.config.segment));
         let penalty_cap = &mut self.subflows[own].penalty_cap;
         self.stats.penalties += u64::from(penalty_cap.halve(now, srtt, sender.inflight().as_u64(), segment));
     }
 
-    /// Whether a subflow takes `len` bytes now.
-    fn takes<S: HasSender>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
+    /// Whether a subflow can send `len` bytes now.
+    fn can_send<S: HasSender>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
         let (subflow, sender) = (&self.subflows[own], senders[own].as_mut());
         !subflow.given_up
             && subflow.penalty_cap.admits(sender.inflight().as_u64(), len)
             && sender.has_room_for(now, len)
     }
 
-    /// The fastest of these that takes `len` bytes now. All are asked: the pacer of one that is asked wakes the connection.
+    /// The fastest matching subflow that can send `len` bytes now. Polls all of them: the poll arms the pacer
+    /// of a blocked one.
     fn fastest<S: HasSender>(
         &self,
         among: impl Fn(usize, &[S]) -> bool,
@@ -376,30 +378,31 @@ impl MultipathSender {
         let mut best: Option<usize> = None;
         for own in 0..senders.len() {
             let first = best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
-            if among(own, senders) && self.takes(own, now, len, senders) && first {
+            if among(own, senders) && self.can_send(own, now, len, senders) && first {
                 best = Some(own);
             }
         }
         best
     }
 
-    /// The subflow for the next piece.
+    /// Scheduler: subflow for the next piece.
     fn choose<S: HasSender>(&mut self, now: Nanos, len: u64, senders: &mut [S]) -> Option<usize> {
         let count = senders.len();
         match self.config.scheduler {
             Scheduler::LowestRtt => self.fastest(|_, _| true, now, len, senders),
             Scheduler::RoundRobin => {
                 let turn = self.turn;
-                let own =
-                    (0..count).map(|i| (turn + i) % count).find(|&own| self.takes(own, now, len, senders))?;
+                let own = (0..count)
+                    .map(|i| (turn + i) % count)
+                    .find(|&own| self.can_send(own, now, len, senders))?;
                 self.turn = (own + 1) % count;
                 Some(own)
             }
         }
     }
 
-    /// Data below this will stop the window, if it does not arrive, before a repetition sent now has moved it: that takes a
-    /// round trip of the fastest subflow, in which this sends a window.
+    /// Data below this will block the window unless it arrives before a repetition sent now could move it.
+    /// That takes a round trip of the fastest subflow, which meanwhile sends one window.
     fn urgent_below<S: HasSender>(&self, senders: &[S]) -> u64 {
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
         let fastest = usable.map(|(sender, _)| sender.as_ref()).min_by_key(|sender| rank(sender));
@@ -407,7 +410,8 @@ impl MultipathSender {
         (self.next + sends).saturating_sub(self.right_edge - self.acked)
     }
 
-    /// A subflow with room, and data below `urgent` that a slower one holds. What none of the slower ones holds is passed over.
+    /// Opportunistic retransmission: a subflow with room, and data below `urgent` outstanding on a slower
+    /// one. Skips data not outstanding on any slower subflow.
     fn opportunistic<S: HasSender>(
         &mut self,
         now: Nanos,
@@ -420,11 +424,11 @@ impl MultipathSender {
         }
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
         let least = usable.map(|(sender, _)| rank(sender.as_ref())).min()?;
-        // Searching is for when it may help: somebody who is not the slowest has room.
+        // Search only if it can help: a subflow other than the slowest must have room.
         let slowest = senders.iter().map(|sender| rank(sender.as_ref())).max()?;
         self.fastest(|own, senders: &[S]| rank(senders[own].as_ref()) < slowest, now, 1, senders)?;
         loop {
-            // What is acknowledged on its subflow has arrived, and nobody holds it any more.
+            // Data acknowledged on its subflow has arrived and is no longer mapped.
             let slower =
                 senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.as_ref()) > least);
             let next =
@@ -434,7 +438,7 @@ impl MultipathSender {
             let holder = |(own, subflow): (usize, &Subflow)| {
                 subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end))
             };
-            // Of several that have it, the one that will be first.
+            // Among several copies in flight, take the one expected first.
             let held = self.subflows.iter().enumerate().filter_map(holder);
             let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].as_ref()))?;
             let len = u64::from(self.config.segment).min(end - edge);
@@ -455,12 +459,12 @@ impl MultipathSender {
     }
 }
 
-/// Whether a repetition by `fast` is there before what `slow` sent with this sequence number.
+/// Whether a repetition by `fast` arrives before the packet of `slow` with this sequence number.
 fn overtakes(now: Nanos, fast: &Sender, slow: &Sender, seq: u64) -> bool {
     slow.sent_at(seq).is_some_and(|sent| now + fast.srtt() / 2 < sent + slow.srtt() / 2)
 }
 
-/// Schedulers prefer the least; a subflow without a sample comes last.
+/// Scheduling rank: the least wins, and a subflow without a sample comes last.
 fn rank(sender: &Sender) -> Nanos {
     if sender.srtt().is_zero() { Nanos::MAX } else { sender.srtt() }
 }

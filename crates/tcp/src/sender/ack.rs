@@ -1,4 +1,4 @@
-//! An acknowledgement arrives.
+//! Processing of acknowledgements.
 
 use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase};
 use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
@@ -10,7 +10,7 @@ use super::undo::Undo;
 use super::{AckOutcome, Pending, Sender, State};
 use crate::rates::RateEvent;
 
-/// The deliveries of one acknowledgement.
+/// Deliveries of one acknowledgement.
 pub(super) struct Progress {
     driver: AckProgress,
     now: Nanos,
@@ -18,16 +18,16 @@ pub(super) struct Progress {
     min_rtt: Nanos,
     pub(super) acked: Bytes,
     cumulative: Bytes,
-    /// Transmission number of the newest packet delivered, and what is needed of its record.
+    /// Transmission number of the newest delivered packet, followed by fields of its record.
     newest: u64,
     newest_sent_at: Nanos,
     newest_retransmitted: bool,
-    /// The newest that RACK may learn from: number and round-trip time.
+    /// Transmission number and round-trip time of the newest packet usable by RACK.
     rack: Option<(u64, Nanos)>,
-    /// A packet sent again in this recovery was acknowledged cumulatively, and the timestamp echo shows that
-    /// the copy sent before it had arrived (RFC 3522).
+    /// A packet retransmitted in this recovery was acknowledged cumulatively, and the timestamp echo shows
+    /// that the earlier copy had arrived (RFC 3522).
     pub(super) late: bool,
-    /// A packet sent again in this recovery was delivered, and its retransmission may have been needed.
+    /// A packet retransmitted in this recovery was delivered, possibly thanks to the retransmission.
     pub(super) repaired: bool,
 }
 
@@ -54,12 +54,12 @@ impl Progress {
         }
     }
 
-    /// Bytes delivered, and those of them cumulatively.
+    /// Bytes delivered, and the cumulatively acknowledged part of them.
     pub(super) fn bytes(&self) -> (Bytes, Bytes) {
         (self.acked, self.cumulative)
     }
 
-    /// One record is newly delivered.
+    /// Accounts for one newly delivered record.
     #[inline]
     fn deliver(&mut self, record: &Record, driver: &mut Driver, rack: &mut Rack) {
         self.acked += record.bytes();
@@ -71,8 +71,8 @@ impl Progress {
             self.newest_sent_at = record.snapshot.sent_at;
             self.newest_retransmitted = record.retransmissions > 0;
         }
-        // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the
-        // newer one.
+        // RFC 8985 section 6.2, step 2: an acknowledgement of the earlier copy says nothing about the newer
+        // one.
         let doubtful = record.retransmissions > 0
             && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
         if !doubtful && self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
@@ -85,7 +85,7 @@ impl Progress {
         if record.retransmissions > 0
             && let Some(first) = undo.first_stamp()
         {
-            // A selective acknowledgement echoes the timestamp of other packets, so it proves nothing.
+            // A SACK echoes the timestamp of other packets, so it proves nothing.
             let late = cumulative && before(self.echo, first);
             self.late |= late;
             self.repaired |= !late;
@@ -94,7 +94,7 @@ impl Progress {
 }
 
 impl Sender {
-    /// The handshake is complete.
+    /// Completes the handshake.
     pub(super) fn on_syn_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
         self.state = State::Established;
         self.milestones.established_at = Some(now);
@@ -124,7 +124,7 @@ impl Sender {
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
         let reply = self.read_reply(packet, self.stream.una, self.stream.nxt);
         if packet.tcp().ack > self.stream.nxt {
-            // Forged: it acknowledges data never sent.
+            // Forged: acknowledges data never sent.
             return AckOutcome::default();
         }
         self.check_app_limited();
@@ -160,14 +160,14 @@ impl Sender {
             && !self.board.is_empty()
         {
             self.recovery.duplicate_acks += 1;
-            // Once what a timeout sent again arrives, most duplicates come of packets that arrive a second
-            // time, until new data follows. The first one advances, so what comes before is still of the
-            // packets sent before the timeout.
+            // Once a retransmission after a timeout arrives, most duplicates come from packets that arrive a
+            // second time, until new data follows. The first such arrival advances SND.UNA, so earlier
+            // duplicates still belong to packets sent before the timeout.
             let reported = self.recovery.phase != Phase::Loss
                 || self.timers.timeouts > 0
                 || self.stream.nxt > self.recovery.point;
-            // No more than what is outstanding besides the hole itself: acknowledgements may be copied on
-            // their way.
+            // At most the data outstanding besides the hole itself: the network may duplicate
+            // acknowledgements.
             if reported && self.recovery.duplicate_acks < self.board.len() {
                 self.window.driver.delivered_unknown(now, self.mss());
             }
@@ -225,8 +225,8 @@ impl Sender {
         changed
     }
 
-    /// Applies SACK blocks, lowest first so that reordering is not seen where there is none. Returns the
-    /// range that a DSACK block reports.
+    /// Applies SACK blocks, lowest first to avoid seeing false reordering. Returns the range of a DSACK
+    /// block, if any.
     fn on_sack_blocks(
         &mut self,
         packet: &Packet,
@@ -239,8 +239,8 @@ impl Sender {
             blocks[n] = block;
             n += 1;
         }
-        // RFC 2883 section 4: the first block reports a duplicate if it lies below the acknowledgement number
-        // or within the second block.
+        // RFC 2883 section 4: the first block is a DSACK if it lies below the acknowledgement number or
+        // within the second block.
         let (first, second) = (blocks[0], blocks[1]);
         let inside = n > 1 && first.0 >= second.0 && first.1 <= second.1;
         let duplicate = (first.1 <= packet.tcp().ack || inside).then_some(first);
@@ -266,7 +266,7 @@ impl Sender {
         duplicate
     }
 
-    /// Losses, phases and windows are settled: sets the timers. Something was `delivered`, be it only a FIN.
+    /// Sets the timers after losses, phases and windows are updated. `delivered` also counts a FIN.
     #[inline]
     fn rearm_after_ack(&mut self, now: Nanos, advanced: bool, delivered: bool) {
         if self.board.is_empty() {
@@ -299,7 +299,7 @@ impl Sender {
         }
     }
 
-    /// The phase after an acknowledgement, with the calls that tell the scheme of a change.
+    /// Updates the recovery phase after an acknowledgement and notifies the scheme of a change.
     fn update_phase(
         &mut self,
         now: Nanos,
@@ -327,10 +327,10 @@ impl Sender {
         if self.recovery.is_open() && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
-        // RFC 3168 section 6.1.2: once per window of data. The receiver has not heard of the last reduction
-        // before something sent after it is acknowledged, and repeats the echo until then.
-        let heard = self.stream.una > self.recovery.point;
-        if self.ecn.is_marked(packet) && self.recovery.is_open() && heard {
+        // RFC 3168 section 6.1.2: once per window of data. The receiver repeats the echo until CWR arrives,
+        // that is, until data sent after the last reduction is acknowledged.
+        let cwr_received = self.stream.una > self.recovery.point;
+        if self.ecn.is_marked(packet) && self.recovery.is_open() && cwr_received {
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         let mss = self.mss();

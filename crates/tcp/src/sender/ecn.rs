@@ -1,18 +1,18 @@
-//! Explicit congestion notification (RFC 3168): what data packets carry for it.
+//! Explicit congestion notification (RFC 3168) on data packets.
 
 use narrows_cc::Bytes;
 use narrows_packet::{Ecn, Flags, Packet};
 
-/// The result of negotiation, and the flag that the next packet owes the receiver.
+/// Negotiated state, and the pending CWR flag.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
     negotiated: bool,
-    /// The next new data shall say that the window was reduced.
+    /// The next new data carries CWR.
     cwr: bool,
 }
 
 impl EcnState {
-    /// The handshake is complete.
+    /// Stores the outcome of the negotiation.
     pub(super) fn open(&mut self, negotiated: bool) {
         self.negotiated = negotiated;
     }
@@ -23,18 +23,18 @@ impl EcnState {
         self.negotiated && packet.flags.has(Flags::ECE)
     }
 
-    /// How much of what an acknowledgement delivered counts as marked.
+    /// Delivered bytes that count as marked.
     #[inline]
     pub(super) fn marked(&self, packet: &Packet, delivered: Bytes) -> Bytes {
         if self.is_marked(packet) { delivered } else { Bytes::ZERO }
     }
 
-    /// The window was reduced.
+    /// Schedules CWR after a window reduction.
     pub(super) fn on_reduction(&mut self) {
         self.cwr = self.negotiated;
     }
 
-    /// New data leaves, as ECT(1) or ECT(0).
+    /// Sets ECT(1) or ECT(0), and a pending CWR, on new data.
     #[inline]
     pub(super) fn label(&mut self, packet: &mut Packet, ect1: bool) {
         if !self.negotiated {

@@ -1,14 +1,14 @@
-//! Milestones of a connection, for reports.
+//! Milestones of a connection, for results.
 
 use narrows_cc::Nanos;
 
-/// Times of a connection's life.
+/// Milestones of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Milestones {
     pub(super) established_at: Option<Nanos>,
     pub(super) first_data_at: Option<Nanos>,
-    /// When all data of a finite application was acknowledged.
+    /// Time at which all data of a finite application was acknowledged.
     pub(super) completed_at: Option<Nanos>,
-    /// Bytes of memory given back when the connection was over.
+    /// Bytes of memory freed when the connection closed.
     pub(super) released: usize,
 }

@@ -1,14 +1,14 @@
-//! Pacing: when the next packet may leave.
+//! Pacing: departure time of the next packet.
 
 use narrows_cc::{Bytes, Control, Nanos, Pacer};
 
-/// The pacer, and whether it is what keeps a packet back.
+/// The pacer, and whether it currently blocks a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
     pacer: Pacer,
-    /// The departure time last counted as a wait.
+    /// Departure time last counted as a wait.
     waited_for: Nanos,
-    /// The pacer holds a packet back.
+    /// A packet waits for the pacer.
     blocked: bool,
 }
 
@@ -17,25 +17,25 @@ impl Pacing {
         Self { pacer: Pacer::default(), waited_for: Nanos::MAX, blocked: false }
     }
 
-    /// When a packet that the pacer holds back may leave; [`Nanos::MAX`] if it holds none.
+    /// Departure time of a pacing-blocked packet; [`Nanos::MAX`] if none.
     #[inline]
     pub(super) fn deadline(&self) -> Nanos {
         if self.blocked { self.pacer.next() } else { Nanos::MAX }
     }
 
-    /// Nothing is held back until the next packet asks.
+    /// Clears the wait until the next packet is polled.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.blocked = false;
     }
 
-    /// Nothing leaves before `time`.
+    /// Blocks all departures before `time`.
     pub(super) fn hold_until(&mut self, time: Nanos) {
         self.pacer.hold_until(time);
     }
 
-    /// Whether a packet may leave; otherwise the deadline becomes its time. The same packet may be asked for
-    /// again and again while it waits; `waits` counts it once.
+    /// Whether a packet may leave now; otherwise sets the deadline. `waits` counts a waiting packet once,
+    /// however often it is polled.
     #[inline]
     pub(super) fn is_due(&mut self, now: Nanos, waits: &mut u64) -> bool {
         if now >= self.pacer.next() {
@@ -49,7 +49,7 @@ impl Pacing {
         false
     }
 
-    /// A packet of `bytes` leaves.
+    /// Charges a departing packet of `bytes`.
     #[inline]
     pub(super) fn on_sent(&mut self, now: Nanos, bytes: Bytes, control: &Control, max_burst: Bytes) {
         if let Some(rate) = control.pacing_rate {

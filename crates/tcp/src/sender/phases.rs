@@ -1,5 +1,4 @@
-//! Phases of recovery: entering and leaving, without SACK as in RFC 6582, and the undo of needless
-//! reductions.
+//! Recovery phases: entry and exit, the RFC 6582 rules without SACK, and undo of spurious reductions.
 
 use narrows_cc::{Bytes, CongestionCause, Flight, LostPacket, Nanos, Phase, RecoveryStyle};
 
@@ -9,7 +8,7 @@ use super::undo::Undo;
 use super::{Pending, Sender};
 
 impl Sender {
-    /// Declares lost what the acknowledgements so far, or the time, show to be lost. Returns how much.
+    /// Declares packets lost from the acknowledgements so far or by time; returns the bytes.
     #[inline]
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Bytes {
         self.timers.reordering_at = Nanos::MAX;
@@ -41,25 +40,25 @@ impl Sender {
         let bytes = record.bytes();
         if record.len > 0 {
             self.stats.lost_packets += 1;
-            // Records are numbered in sequence order, which is the order of first sending.
+            // Records are numbered in sequence order, i.e. in order of first transmission.
             let packet = LostPacket { bytes, packet: u64::from(id), sent: &record.snapshot };
             self.window.driver.lost(now, &packet, self.in_network());
         }
         bytes
     }
 
-    /// Whether an acknowledgement in the open phase showed a loss.
+    /// Whether an acknowledgement in the open phase revealed a loss.
     #[inline]
     pub(super) fn shall_enter_recovery(&self) -> bool {
         if self.board.has_lost() {
             return true;
         }
-        // RFC 6582 section 3.2, step 2: not again for the window that was just repaired.
+        // RFC 6582 section 3.2, step 2: at most once per window of data.
         let enough = self.recovery.has_enough_duplicates() && !self.config.rack;
         enough && !self.board.is_empty() && (self.config.sack || self.stream.una > self.recovery.point)
     }
 
-    /// Enters recovery on an acknowledgement that delivered `acked` bytes, `cumulative` of them cumulatively.
+    /// Enters recovery on an acknowledgement of `acked` bytes, `cumulative` of them cumulatively.
     pub(super) fn enter_recovery(
         &mut self,
         now: Nanos,
@@ -67,14 +66,14 @@ impl Sender {
         (acked, cumulative): (Bytes, Bytes),
     ) {
         if cause == CongestionCause::Ecn && self.window.driver.control().cwnd <= self.mss() {
-            // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a
-            // timeout's time.
+            // RFC 3168 section 6.1.2: a window of one segment cannot shrink, so the next packet waits for one
+            // RTO.
             self.pacing.hold_until(now + self.rtt.rto());
         }
-        // The flight when the acknowledgement arrived. When one recovery follows another, data that was
-        // selectively acknowledged in the last one still counts as outstanding by the letter of RFC 5681,
-        // though it has left the network: more than the window allowed is never the flight (Linux reduces the
-        // window itself; RFC 9937 leaves SACKed data out).
+        // FlightSize when the acknowledgement arrived. When one recovery follows another, RFC 5681 taken
+        // literally still counts data SACKed in the previous one as outstanding, although it has left the
+        // network. The flight is therefore limited to the window (Linux reduces the window itself; RFC 9937
+        // excludes SACKed data).
         let allowed = self.window.driver.scheme().control().cwnd.max(self.mss());
         let limited_transmit = Bytes::new(self.recovery.limited_transmit);
         let outstanding = (self.stream.flight_size() + cumulative).min(allowed + limited_transmit);
@@ -93,8 +92,8 @@ impl Sender {
         self.ecn.on_reduction();
         let flight = Flight { size: flight_size, inflight: self.in_network() };
         self.window.driver.recovery_entered(now, cause, flight, acked);
-        // Where the share of marks counts, a cut takes effect at once (RFC 8257 section 3.3): spread over a
-        // round trip it would leave marks behind that call for a second one.
+        // With precise marks a reduction takes effect at once (RFC 8257 section 3.3): spread over a round
+        // trip, it would cause marks that trigger a second one.
         let at_once = cause == CongestionCause::Ecn && self.config.ecn_precise;
         let reducing = self.recovery.style == RecoveryStyle::Prr && self.config.sack && !at_once;
         self.window.enter_recovery(reducing, outstanding);
@@ -103,7 +102,7 @@ impl Sender {
         }
     }
 
-    /// Enough duplicates tell that the first packet is lost, even if nothing else does.
+    /// Enough duplicate acknowledgements imply that the first packet is lost if nothing else is known lost.
     fn mark_first_lost(&mut self, now: Nanos) {
         if self.board.has_lost() {
             return;
@@ -113,14 +112,14 @@ impl Sender {
         }
     }
 
-    /// RFC 6582 section 3.2, step 3: the packets that have left inflate the window; the lost one leaves at
-    /// once.
+    /// RFC 6582 section 3.2, step 3: packets that have left the network inflate the window; the lost one is
+    /// retransmitted at once.
     fn begin_inflation(&mut self) {
         self.window.set_inflation(self.mss().as_u64() as i64 * i64::from(DUP_THRESH));
         self.pending.add(Pending::RETRANSMISSION);
     }
 
-    /// An acknowledgement while packets are being repaired; it `advanced`, or said the same `again`.
+    /// Handles an acknowledgement in recovery; it `advanced` SND.UNA, or was a duplicate (`again`).
     pub(super) fn on_ack_in_recovery(
         &mut self,
         now: Nanos,
@@ -140,7 +139,7 @@ impl Sender {
             return;
         }
         if advanced {
-            // RFC 6582 section 3.2, step 3: a partial acknowledgement means that the next packet is lost too.
+            // RFC 6582 section 3.2, step 3: after a partial acknowledgement the next packet is lost too.
             self.mark_first_lost(now);
             self.pending.add(Pending::RETRANSMISSION);
             let acked = progress.acked.as_u64() as i64;
@@ -151,8 +150,8 @@ impl Sender {
     }
 
     /// A loss during the reduction for a mark turns it into fast recovery, without a second reduction for the
-    /// same window. With precise feedback the first may have been slight, and a loss is answered in full (RFC
-    /// 8257 section 3.5).
+    /// same window. With precise feedback the first reduction may have been small, so a loss gets a full one
+    /// (RFC 8257 section 3.5).
     pub(super) fn repair_while_reducing(&mut self, now: Nanos, acked: (Bytes, Bytes)) {
         let enough = self.recovery.has_enough_duplicates() && !self.config.rack;
         if !self.recovery.marked || self.board.is_empty() || !(enough || self.board.has_lost()) {
@@ -179,7 +178,7 @@ impl Sender {
         self.window.driver.recovery_left(now, self.in_network());
     }
 
-    /// RFC 8985 section 7.4: whether the tail-loss probe repaired a loss, which then calls for a reduction.
+    /// RFC 8985 section 7.4: a loss repaired by the tail-loss probe calls for a reduction.
     pub(super) fn judge_probe(&mut self, now: Nanos, progress: &Progress, duplicate: Option<(u64, u64)>) {
         let Some(probe) = self.recovery.probe else { return };
         if self.stream.una < probe.end_seq {
@@ -197,9 +196,9 @@ impl Sender {
         }
     }
 
-    /// Undoes the last reduction if nothing that was sent again had been lost.
+    /// Undoes the last reduction if no retransmission was needed.
     pub(super) fn try_undo(&mut self, now: Nanos, progress: &Progress) {
-        // After a timeout the first packet's fate decides; in fast recovery that of all that were sent again.
+        // After a timeout the first packet decides; in fast recovery, all retransmitted packets together.
         let settled = match self.recovery.phase {
             Phase::Open => false,
             Phase::Recovery => self.board.retransmitted() == 0,
@@ -224,7 +223,7 @@ impl Sender {
         self.recovery.undo = Undo::begin(phase, self.stream.una, self.stream.nxt, ssthresh);
     }
 
-    /// A timeout begins an episode of its own; it can be undone only if no other was under way.
+    /// A timeout begins its own episode. It can be undone only outside any other episode.
     pub(super) fn begin_undo_of_timeout(&mut self) {
         if self.recovery.is_open() {
             self.begin_undo(Phase::Loss);

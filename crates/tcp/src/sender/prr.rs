@@ -3,12 +3,12 @@
 
 use narrows_cc::Bytes;
 
-/// The state of one reduction.
+/// State of one reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prr {
-    /// The window aimed at.
+    /// The target window.
     ssthresh: Bytes,
-    /// Data outstanding when it began (RecoverFS).
+    /// Data outstanding at the start (RecoverFS).
     flight_size: Bytes,
     delivered: Bytes,
     out: Bytes,
@@ -19,9 +19,9 @@ impl Prr {
         Self { ssthresh, flight_size: flight_size.max(Bytes::new(1)), ..Self::default() }
     }
 
-    /// The window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight.
-    /// `good` says that it moved the cumulative acknowledgement and told of no new loss: then the slow-start
-    /// bound holds, otherwise the conservative one.
+    /// Window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. The
+    /// slow-start bound applies if the acknowledgement is `good`, i.e. it advanced SND.UNA and revealed no
+    /// new loss; otherwise the conservative bound applies.
     pub(crate) fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) -> Bytes {
         self.delivered += acked;
         let mut allowed = if pipe > self.ssthresh {
@@ -52,14 +52,14 @@ mod tests {
 
     const MSS: Bytes = Bytes::new(1000);
 
-    /// The first retransmission is always allowed.
+    /// The first retransmission always leaves at once.
     #[test]
     fn prr_first_retransmission_is_always_allowed() {
         let mut prr = Prr::begin(MSS * 5, MSS * 10);
         // One segment delivered: ceil(1000 x 5 / 10) = 500 B, less than a segment.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 9);
         prr.on_sent(MSS);
-        // Two delivered make 1000 B, one segment is out already.
+        // Two delivered make 1000 B; one segment is already out.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 8);
     }
 

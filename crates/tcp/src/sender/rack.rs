@@ -1,21 +1,21 @@
 //! RACK: time-based loss detection (RFC 8985 section 6), and the state of tail-loss probes (section 7).
 //!
-//! Where the RFC breaks ties between packets sent at one instant by their sequence numbers, the order in
-//! which they really left is used: it is known exactly here.
+//! The RFC breaks ties between packets sent at one instant by sequence number; this implementation uses the
+//! known order of departure.
 
 use narrows_cc::Nanos;
 
 use super::scoreboard::{Record, Scoreboard};
 
-/// Duplicate acknowledgements, or packets selectively acknowledged, that tell of a loss (DupThresh).
+/// Duplicate acknowledgements, or SACKed packets, that indicate a loss (DupThresh).
 pub(crate) const DUP_THRESH: u32 = 3;
 /// Recoveries a widened reordering window lasts (RFC 8985 section 6.2, step 4).
 const REO_WND_PERSIST: u32 = 16;
 
-/// RACK's state.
+/// State of RACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// Transmission number of the newest packet delivered (stands for RACK.xmit_ts and RACK.end_seq).
+    /// Transmission number of the newest delivered packet (replaces RACK.xmit_ts and RACK.end_seq).
     order: u64,
     /// RACK.rtt.
     rtt: Nanos,
@@ -28,7 +28,7 @@ pub(crate) struct Rack {
     dsack_round: Option<u64>,
 }
 
-/// What of the connection's state loss detection depends on.
+/// Connection state used by loss detection.
 #[derive(Clone, Copy)]
 pub(crate) struct Path {
     pub(crate) srtt: Nanos,
@@ -49,7 +49,7 @@ impl Rack {
         }
     }
 
-    /// Step 3: detects reordering. To be called for each record newly delivered.
+    /// Step 3: detects reordering. Call for each newly delivered record.
     #[inline]
     pub(crate) fn on_delivered(&mut self, record: &Record) {
         let end = record.end();
@@ -60,8 +60,7 @@ impl Rack {
         }
     }
 
-    /// Step 2: the most recently sent of the records that one acknowledgement delivered, spurious ones left
-    /// out.
+    /// Step 2: advances to the newest record of one acknowledgement, excluding spurious ones.
     #[inline]
     pub(crate) fn advance(&mut self, order: u64, rtt: Nanos) {
         self.rtt = rtt;
@@ -80,7 +79,7 @@ impl Rack {
         }
     }
 
-    /// A recovery ended: the widened window lasts for one less.
+    /// A recovery ended: the widened window lasts for one fewer.
     pub(crate) fn on_recovery_left(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -96,13 +95,13 @@ impl Rack {
         (path.min_rtt * u64::from(self.reo_wnd_mult) / 4).min(path.srtt)
     }
 
-    /// Whether step 5 has anything to look at.
+    /// Whether step 5 has any candidates.
     #[inline]
     pub(crate) fn may_detect(&self, board: &Scoreboard) -> bool {
         board.has_sent_before(self.order)
     }
 
-    /// Step 5: the next record that is lost by now, if any.
+    /// Step 5: next lost record, if any.
     pub(crate) fn next_lost(&self, now: Nanos, board: &Scoreboard, path: Path) -> Option<u32> {
         let id = board.oldest()?;
         let record = board.get(id);
@@ -110,12 +109,12 @@ impl Rack {
             .then_some(id)
     }
 
-    /// When a packet sent at `sent_at` counts as lost.
+    /// Time at which a packet sent at `sent_at` counts as lost.
     fn expires(&self, sent_at: Nanos, board: &Scoreboard, path: Path) -> Nanos {
         sent_at + self.rtt + self.reo_wnd(board, path)
     }
 
-    /// Step 5: when to look again, the latest of the times at which those still doubtful expire.
+    /// Step 5: time of the next check, the latest expiry among the undecided records.
     pub(crate) fn deadline(&self, board: &mut Scoreboard, path: Path) -> Nanos {
         match board.overtaken(self.order) {
             Some(sent_at) => self.expires(sent_at, board, path),
@@ -135,11 +134,11 @@ impl Rack {
     }
 }
 
-/// A tail-loss probe whose outcome is open.
+/// A tail-loss probe with unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
-    /// TLP.end_seq: what was sent when the probe left, the probe included.
+    /// TLP.end_seq: SND.NXT after the probe.
     pub(crate) end_seq: u64,
-    /// TLP.is_retrans: it repeated the last packet.
+    /// TLP.is_retrans: the probe repeated the last packet.
     pub(crate) repeated: bool,
 }

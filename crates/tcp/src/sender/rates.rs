@@ -1,4 +1,4 @@
-//! The sender's side of the seam to its rate agent.
+//! Connection between a sender and its rate agent.
 
 use narrows_cc::{Advice, Nanos, RateAdvice};
 use narrows_packet::{Flags, Packet};
@@ -8,7 +8,7 @@ use super::{Pending, Sender, State};
 use crate::rates::{RateAgent, RateEvent, RateOrders, RateReply, RateSetup, SenderView};
 
 impl Sender {
-    /// The constants that an agent needs.
+    /// The constants of this sender for its agent.
     pub fn rate_setup(&self) -> RateSetup {
         RateSetup {
             segment: self.config.segment,
@@ -17,12 +17,12 @@ impl Sender {
         }
     }
 
-    /// Gives it an agent that settles its rate with the network, before it connects.
+    /// Attaches an agent of an explicit-rate protocol, before the connection starts.
     pub fn attach(&mut self, agent: Box<dyn RateAgent>) {
         self.agent = Some(agent);
     }
 
-    /// The network advises how fast to send; to be followed by [`Sender::poll_transmit`] as any other event.
+    /// Passes the network's rate advice to the scheme. Call [`Sender::poll_transmit`] afterwards.
     pub fn on_advice(&mut self, now: Nanos, advice: Advice) {
         self.window.driver.rate_advice(&RateAdvice { now, advice });
         self.window.follow(self.mss());
@@ -41,7 +41,7 @@ impl Sender {
         }
     }
 
-    /// Writes the agent's option into a packet that leaves; a SYN opens the connection.
+    /// Writes the agent's option into an outgoing packet; a SYN opens the connection.
     #[inline]
     pub(super) fn write_option(&self, now: Nanos, packet: &mut Packet) {
         if let Some(agent) = &self.agent {
@@ -50,7 +50,7 @@ impl Sender {
         }
     }
 
-    /// Shows the agent an acknowledgement before it is applied.
+    /// Passes an acknowledgement to the agent before the sender applies it.
     #[inline]
     pub(super) fn read_reply(&mut self, packet: &Packet, una: u64, nxt: u64) -> RateReply {
         let Some(agent) = &mut self.agent else { return RateReply::default() };
@@ -59,7 +59,7 @@ impl Sender {
         reply
     }
 
-    /// Follows the advice of an acknowledgement that has been applied.
+    /// Follows the advice of an acknowledgement after it was applied.
     #[inline]
     pub(super) fn follow_reply(&mut self, now: Nanos, reply: RateReply) {
         if let Some(advice) = reply.advice {
@@ -67,7 +67,7 @@ impl Sender {
         }
     }
 
-    /// Reports an event to the agent and carries out its orders.
+    /// Reports an event to the agent and applies its orders.
     pub(super) fn report_to_agent(&mut self, now: Nanos, event: RateEvent<'_>) {
         if self.agent.is_none() {
             self.stats.messages_refused += u64::from(matches!(event, RateEvent::Message(_)));
@@ -91,7 +91,7 @@ impl Sender {
         }
     }
 
-    /// The agent's own time may have come.
+    /// Reports [`RateEvent::Timer`] if the agent's deadline has passed.
     #[inline]
     pub(super) fn on_agent_timer(&mut self, now: Nanos) {
         if now >= self.agent_deadline() {
@@ -104,19 +104,19 @@ impl Sender {
         self.agent.as_ref().map_or(Nanos::MAX, |agent| agent.deadline())
     }
 
-    /// Whether the agent lets no data leave.
+    /// Whether the agent blocks data.
     #[inline]
-    pub(super) fn agent_holds(&self) -> bool {
-        self.agent.as_ref().is_some_and(|agent| agent.holds())
+    pub(super) fn agent_blocks_data(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.blocks_data())
     }
 
-    /// Whether data waits for a rate.
+    /// Whether data is blocked by the agent.
     #[inline]
     pub(super) fn waits_for_rate(&self) -> bool {
-        self.agent_holds() && (self.stream.has_unsent() || self.board.has_lost())
+        self.agent_blocks_data() && (self.stream.has_unsent() || self.board.has_lost())
     }
 
-    /// The next control message.
+    /// Next control message.
     #[cold]
     pub(super) fn poll_message(&mut self, now: Nanos) -> Option<Packet> {
         let view = self.view_for_agent(now);

@@ -1,4 +1,4 @@
-//! The state of loss recovery: the phase, what detection and repair know, and what may be undone.
+//! State of loss recovery: phase, detection, repair and undo.
 
 use narrows_cc::{Bytes, Phase, RecoveryStyle};
 
@@ -6,21 +6,20 @@ use super::rack::{DUP_THRESH, Probe, Rack};
 use super::sack_loss::SackLoss;
 use super::undo::Undo;
 
-/// See the head of the file.
+/// State of loss recovery.
 #[derive(Clone, Debug)]
 pub(super) struct Recovery {
     pub(super) phase: Phase,
-    /// Recovery was entered for a mark, not for loss.
+    /// The current phase is a reduction for an ECN mark, not for loss.
     pub(super) marked: bool,
     /// Without SACK: this recovery saw a partial acknowledgement.
     pub(super) partial_seen: bool,
-    /// The part that shapes the window meanwhile.
+    /// Window control during recovery: proportional rate reduction or the scheme.
     pub(super) style: RecoveryStyle,
     pub(super) duplicate_acks: u32,
-    /// Recovery or loss repair ends when this is acknowledged.
+    /// Recovery ends when this is acknowledged.
     pub(super) point: u64,
-    /// New data sent on duplicate acknowledgements, which does not count as outstanding at congestion (RFC
-    /// 3042).
+    /// New data sent by limited transmit, not outstanding for FlightSize (RFC 3042).
     pub(super) limited_transmit: u64,
     pub(super) rack: Rack,
     pub(super) sack_loss: SackLoss,
@@ -50,33 +49,33 @@ impl Recovery {
         self.phase == Phase::Open
     }
 
-    /// Losses are being repaired: fast recovery or what follows a timeout, not the reduction for a mark.
+    /// Loss repair is in progress (fast recovery or after a timeout), not a reduction for a mark.
     #[inline]
     pub(super) fn is_repairing(&self) -> bool {
         !self.is_open() && !self.marked
     }
 
-    /// As many duplicate acknowledgements as make a loss.
+    /// Whether duplicate acknowledgements have reached DupThresh.
     #[inline]
     pub(super) fn has_enough_duplicates(&self) -> bool {
         self.duplicate_acks >= DUP_THRESH
     }
 
-    /// Whether everything up to `una` being acknowledged ends the phase. A mark's reduction ends beyond the
-    /// point, so that the word of it has reached the receiver.
+    /// Whether a cumulative acknowledgement of `una` ends the phase. A reduction for a mark ends one byte
+    /// later, so that CWR has reached the receiver.
     #[inline]
     pub(super) fn is_over(&self, una: u64) -> bool {
         if self.marked { una > self.point } else { una >= self.point }
     }
 
-    /// Repairs begin with everything up to `una` acknowledged and up to `nxt` sent.
+    /// Starts repairs with data up to `una` acknowledged and up to `nxt` sent.
     pub(super) fn begin_repairs(&mut self, una: u64, nxt: u64, mss: Bytes) {
         self.point = nxt;
         self.partial_seen = false;
         self.sack_loss.on_recovery_entered(una, mss);
     }
 
-    /// A retransmission timeout, with data up to `nxt` sent.
+    /// Handles a retransmission timeout with data up to `nxt` sent.
     pub(super) fn on_timeout(&mut self, nxt: u64) {
         self.phase = Phase::Loss;
         self.marked = false;
@@ -86,7 +85,7 @@ impl Recovery {
         self.probe = None;
     }
 
-    /// The phase is over, and it was one of repairs or a mark's reduction.
+    /// Leaves the phase, be it of repairs or of a reduction for a mark.
     pub(super) fn leave(&mut self) {
         if !self.marked {
             self.rack.on_recovery_left();
@@ -96,13 +95,13 @@ impl Recovery {
         self.duplicate_acks = 0;
     }
 
-    /// The phase proved unnecessary.
+    /// Leaves a phase that proved unnecessary.
     pub(super) fn abandon(&mut self) {
         self.marked = false;
         self.leave();
     }
 
-    /// New data was acknowledged cumulatively.
+    /// Resets the duplicate counts on a cumulative advance.
     #[inline]
     pub(super) fn on_advance(&mut self) {
         self.limited_transmit = 0;

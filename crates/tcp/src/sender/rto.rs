@@ -4,7 +4,7 @@ use narrows_cc::Nanos;
 
 use crate::TcpConfig;
 
-/// RFC 6298 section 5.7: the timeout to begin with when the SYN had to be repeated.
+/// RFC 6298 section 5.7: initial timeout after a repeated SYN.
 const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
 
 /// Smoothed round-trip time, its variation and the timeout.
@@ -17,7 +17,7 @@ pub(crate) struct RttEstimator {
     backoff: u32,
     min: Nanos,
     max: Nanos,
-    /// Stands for the clock granularity of the RFC: the receiver may hold an acknowledgement this long.
+    /// Replaces the RFC's clock granularity: the maximum acknowledgement delay of the receiver.
     granularity: Nanos,
 }
 
@@ -35,7 +35,7 @@ impl RttEstimator {
         }
     }
 
-    /// RFC 6298 sections 2.2 to 2.5. A sample also ends the back-off (section 5.7 and Karn's algorithm).
+    /// RFC 6298 sections 2.2 to 2.5. A sample also resets the back-off (section 5.7 and Karn's algorithm).
     #[inline]
     pub(crate) fn on_sample(&mut self, rtt: Nanos) {
         self.min_rtt = self.min_rtt.min(rtt);
@@ -51,7 +51,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// The timeout in force, backed off.
+    /// The timeout in force, including back-off.
     #[inline]
     pub(crate) fn rto(&self) -> Nanos {
         if self.backoff == 0 {
@@ -65,25 +65,25 @@ impl RttEstimator {
         self.backoff += 1;
     }
 
-    /// The SYN was repeated, so there is no sample from the handshake.
+    /// Sets the timeout after a repeated SYN, which gives no round-trip time sample.
     pub(crate) fn on_lost_syn(&mut self) {
         self.backoff = 0;
         self.rto = self.rto.max(AFTER_LOST_SYN).min(self.max);
     }
 
-    /// The smoothed round-trip time, once there was a sample.
+    /// The smoothed round-trip time, if there was a sample.
     #[inline]
     pub(crate) fn smoothed(&self) -> Option<Nanos> {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// The least round-trip time, once there was a sample.
+    /// The minimum round-trip time, if there was a sample.
     #[inline]
     pub(crate) fn least(&self) -> Option<Nanos> {
         (self.min_rtt != Nanos::MAX).then_some(self.min_rtt)
     }
 
-    /// The least round-trip time, zero before the first sample.
+    /// The minimum round-trip time, zero before the first sample.
     #[inline]
     pub(crate) fn min_rtt_or_zero(&self) -> Nanos {
         if self.min_rtt == Nanos::MAX { Nanos::ZERO } else { self.min_rtt }

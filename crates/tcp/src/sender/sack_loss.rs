@@ -1,4 +1,4 @@
-//! Loss detection by counting selective acknowledgements, and what to send in recovery (RFC 6675).
+//! RFC 6675: loss detection by counting SACKs, and packet selection in recovery.
 
 use narrows_cc::{Bytes, Nanos, Phase};
 
@@ -6,12 +6,12 @@ use super::Sender;
 use super::rack::DUP_THRESH;
 use super::scoreboard::Place;
 
-/// RFC 6675's own state; pipe is what the scoreboard has in flight.
+/// State of RFC 6675. Its pipe is the scoreboard's inflight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackLoss {
-    /// All below this were judged by IsLost.
+    /// IsLost has judged all data below this.
     judged: u64,
-    /// Rule 3 of NextSeg has passed all below this.
+    /// Rule 3 of NextSeg has passed all data below this.
     doubtful_from: u64,
     /// RescueRxt.
     rescue: u64,
@@ -25,8 +25,7 @@ impl SackLoss {
 }
 
 impl Sender {
-    /// IsLost: three separate ranges, or more than two segments' worth, were selectively acknowledged above
-    /// it.
+    /// IsLost: three separate ranges, or more than two segments, are SACKed above the packet.
     pub(super) fn detect_by_count(&mut self, now: Nanos) -> Bytes {
         let most = self.mss().as_u64() * u64::from(DUP_THRESH - 1);
         let (mut ranges, mut bytes) = (0, 0);
@@ -51,7 +50,7 @@ impl Sender {
             if record.seq >= below {
                 break;
             }
-            // A retransmission is never judged lost by counting: only the timer repairs it.
+            // Counting never declares a retransmission lost: only the timer repairs it.
             if record.place == Place::Flight && record.retransmissions == 0 {
                 lost += self.declare_lost(now, id);
             }
@@ -60,8 +59,8 @@ impl Sender {
         lost
     }
 
-    /// NextSeg, rules 3 and 4, for when there is neither a lost packet nor new data to send; whether it is
-    /// rule 4.
+    /// NextSeg, rules 3 and 4: selection with neither lost packets nor new data to send. The flag marks rule
+    /// 4.
     pub(super) fn next_doubtful(&mut self) -> Option<(u32, bool)> {
         if self.config.rack
             || !self.config.sack
@@ -87,7 +86,7 @@ impl Sender {
         if self.stream.una <= self.recovery.sack_loss.rescue {
             return None;
         }
-        // The highest packet not SACKed lies right below the highest block, if that reaches the end.
+        // The highest packet not SACKed lies directly below the highest block if that block reaches SND.NXT.
         let unsacked = match self.board.sacked().descending().next() {
             Some((start, end)) if end == self.stream.nxt => self.board.at(start)?.wrapping_sub(1),
             _ => last,
@@ -95,7 +94,7 @@ impl Sender {
         Some((unsacked, true))
     }
 
-    /// The rescue retransmission leaves: no other one in this recovery.
+    /// Records the rescue retransmission: at most one per recovery.
     pub(super) fn on_rescue(&mut self) {
         self.recovery.sack_loss.rescue = self.recovery.point;
     }

@@ -1,27 +1,27 @@
-//! What was sent and not yet acknowledged cumulatively: one record per packet.
+//! Scoreboard: one record per packet between SND.UNA and SND.NXT.
 //!
-//! Records lie in a ring in sequence order. Those in flight also form a list in the order of transmission, so
-//! that time-based loss detection (RFC 8985) looks only at what may be lost; those lost and not yet repaired
-//! form a list in sequence order, so that the next one to repair is at its head. Both lists use the same
-//! links, and a record is in one of them at most.
+//! Records are stored in a ring in sequence order. Records in flight also form a list in transmission order,
+//! so that time-based loss detection (RFC 8985) inspects only candidates. Lost records not yet retransmitted
+//! form a list in sequence order, so that its head is the next one to repair. Both lists share the link
+//! fields, and a record is in at most one of them.
 
 use narrows_cc::{Bytes, Nanos, SentState};
 
 use crate::{ranges::Ranges, ring::Ring};
 
-/// Where a packet is, as far as the sender knows.
+/// Sender's view of a packet's whereabouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Place {
-    /// On its way.
+    /// In flight.
     #[default]
     Flight,
-    /// Lost, not yet sent again.
+    /// Lost, not yet retransmitted.
     Lost,
     /// Selectively acknowledged.
     Sacked,
 }
 
-/// One packet.
+/// A sent packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) snapshot: SentState,
@@ -31,14 +31,14 @@ pub(crate) struct Record {
     /// Payload bytes; zero for a FIN.
     pub(crate) len: u16,
     pub(crate) place: Place,
-    /// How often it was sent again.
+    /// Number of retransmissions.
     pub(crate) retransmissions: u8,
-    /// Copies taken to be in flight: 1, or 2 after a retransmission of something not deemed lost.
+    /// Copies counted in flight: 1, or 2 after the retransmission of a packet not deemed lost.
     copies: u8,
 }
 
 impl Record {
-    /// The sequence number after it; a FIN takes one.
+    /// The next sequence number after the packet; a FIN occupies one.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.seq + u64::from(self.len).max(1)
@@ -55,7 +55,7 @@ impl Record {
     }
 }
 
-/// Ends of a doubly linked list whose links are in the records. Links beyond the ends mean nothing.
+/// Ends of a doubly linked list with its links in the records. Links beyond the ends are meaningless.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     head: u32,
@@ -63,7 +63,7 @@ struct List {
     len: u32,
 }
 
-/// The records of one sender.
+/// The outstanding records of one sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
     records: Ring<Record>,
@@ -73,12 +73,11 @@ pub(crate) struct Scoreboard {
     segment: u64,
     sacked: Ranges,
     sacked_packets: u32,
-    /// Records sent again whose fate is open.
+    /// Retransmitted records not yet acknowledged.
     retransmitted: u32,
-    /// The last record in the flight list that was sent before the newest delivered one; see
-    /// [`Scoreboard::overtaken`].
+    /// Last record in the flight list sent before the newest delivered one; see [`Scoreboard::overtaken`].
     edge: Option<u32>,
-    /// Where the last record was put into the list of lost ones.
+    /// Last record inserted into the lost list.
     hint: Option<u32>,
 }
 
@@ -98,7 +97,7 @@ impl Scoreboard {
         }
     }
 
-    /// Asks for the memory of the oldest records.
+    /// Prefetches the oldest records.
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Some((_, record)) = self.first() {
@@ -116,7 +115,7 @@ impl Scoreboard {
         Bytes::new(self.inflight)
     }
 
-    /// Nothing is outstanding.
+    /// Whether nothing is outstanding.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
@@ -153,7 +152,7 @@ impl Scoreboard {
         self.sacked_packets
     }
 
-    /// Records sent again whose fate is open.
+    /// Number of retransmitted records not yet acknowledged.
     pub(crate) fn retransmitted(&self) -> u32 {
         self.retransmitted
     }
@@ -163,13 +162,13 @@ impl Scoreboard {
         self.lost.len > 0
     }
 
-    /// The lowest record that is lost and not yet sent again.
+    /// The lowest lost record not yet retransmitted.
     #[inline]
     pub(crate) fn next_lost(&self) -> Option<u32> {
         (self.lost.len > 0).then_some(self.lost.head)
     }
 
-    /// The record sent longest ago of those in flight.
+    /// The record in flight with the earliest transmission.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
         (self.flight.len > 0).then_some(self.flight.head)
@@ -181,12 +180,11 @@ impl Scoreboard {
         (0..self.records.len()).map(move |i| first.wrapping_add(i))
     }
 
-    /// The record of the packet that begins at or after `seq`, if there is one.
+    /// The first record that begins at or after `seq`.
     pub(crate) fn at(&self, seq: u64) -> Option<u32> {
         let (first, record) = self.first()?;
         let above = seq.saturating_sub(record.seq);
-        // No packet is longer than a segment, so the wanted one is not before this guess, and mostly it is
-        // the guess.
+        // No packet exceeds a segment, so this guess is never too high, and it is usually exact.
         let mut low = (above / self.segment).min(u64::from(self.len())) as u32;
         let mut high = self.len();
         if low < high && self.get(first.wrapping_add(low)).seq >= seq {
@@ -207,7 +205,7 @@ impl Scoreboard {
         if place == Place::Lost { &mut self.lost } else { &mut self.flight }
     }
 
-    /// Puts `id` into the list of `place` after `after`, or at its head.
+    /// Inserts `id` into the list of `place` behind `after`, or at its head.
     fn link(&mut self, place: Place, id: u32, after: Option<u32>) {
         let list = *self.list(place);
         let mut changed = List { len: list.len + 1, ..list };
@@ -265,7 +263,7 @@ impl Scoreboard {
         *self.list(place) = changed;
     }
 
-    /// A packet that was never sent before leaves.
+    /// Adds the record of a new packet.
     #[inline]
     pub(crate) fn push(&mut self, seq: u64, len: u16, snapshot: SentState) {
         let record = Record { snapshot, seq, len, copies: 1, ..Record::default() };
@@ -274,7 +272,7 @@ impl Scoreboard {
         self.inflight += u64::from(len);
     }
 
-    /// A packet leaves once more.
+    /// Records a retransmission.
     pub(crate) fn resend(&mut self, id: u32, snapshot: SentState) {
         self.unlink(id);
         let record = self.records.get_mut(id);
@@ -288,7 +286,7 @@ impl Scoreboard {
         self.append_to_flight(id);
     }
 
-    /// Takes a record out of its list and of the data in flight.
+    /// Removes a record from its list and from the data in flight.
     #[inline]
     fn settle(&mut self, id: u32) {
         self.unlink(id);
@@ -298,7 +296,7 @@ impl Scoreboard {
         record.copies = 0;
     }
 
-    /// Removes what `ack` acknowledges; `deliver` sees each record not selectively acknowledged before.
+    /// Removes records acknowledged by `ack`. Calls `deliver` for each not SACKed before.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: u64, mut deliver: impl FnMut(&Record)) {
         while !self.records.is_empty() {
@@ -320,8 +318,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks `start..end` as selectively acknowledged; `deliver` sees each record for which this is news.
-    /// Returns whether there was any.
+    /// Marks `start..end` as SACKed. Calls `deliver` for each newly SACKed record; returns whether there was
+    /// any.
     pub(crate) fn sack(&mut self, start: u64, end: u64, mut deliver: impl FnMut(&Record)) -> bool {
         let mut sacked = std::mem::take(&mut self.sacked);
         let mut news = false;
@@ -345,7 +343,7 @@ impl Scoreboard {
         news
     }
 
-    /// Declares a record in flight lost.
+    /// Declares an in-flight record lost.
     pub(crate) fn mark_lost(&mut self, id: u32) {
         debug_assert!(self.get(id).place == Place::Flight);
         self.unlink(id);
@@ -371,21 +369,21 @@ impl Scoreboard {
         while self.get(at).seq > seq {
             at = self.get(at).previous;
         }
-        // The tail is above `seq`, so this ends before it.
+        // The tail is above `seq`, so this stops before it.
         while self.get(self.get(at).next).seq < seq {
             at = self.get(at).next;
         }
         Some(at)
     }
 
-    /// Whether something in flight was sent before transmission number `order`.
+    /// Whether any packet in flight was sent before transmission number `order`.
     #[inline]
     pub(crate) fn has_sent_before(&self, order: u64) -> bool {
         self.flight.len > 0 && self.get(self.flight.head).snapshot.order < order
     }
 
-    /// When the most recent transmission left of those in flight that were sent before number `order`. The
-    /// number never decreases from call to call, so that all calls together pass each record once.
+    /// Send time of the latest transmission in flight before number `order`. `order` never decreases between
+    /// calls, so all calls together visit each record once.
     pub(crate) fn overtaken(&mut self, order: u64) -> Option<Nanos> {
         loop {
             let next = match self.edge {
@@ -401,7 +399,7 @@ impl Scoreboard {
         self.edge.map(|edge| self.get(edge).snapshot.sent_at)
     }
 
-    /// Takes back all losses that were not repaired yet: the packets are on their way after all.
+    /// Reverts all losses not yet repaired: the packets are in flight after all.
     pub(crate) fn forget_losses(&mut self) {
         while let Some(id) = self.next_lost() {
             self.unlink(id);
@@ -410,7 +408,7 @@ impl Scoreboard {
             record.copies = 1;
             self.inflight += u64::from(record.len);
         }
-        // They return to their places in the order of transmission.
+        // Restore the transmission order of the flight list.
         let mut ids: Vec<u32> = self.ids().filter(|&id| self.get(id).place == Place::Flight).collect();
         ids.sort_unstable_by_key(|&id| self.get(id).snapshot.order);
         self.flight = List::default();
@@ -420,7 +418,7 @@ impl Scoreboard {
         }
     }
 
-    /// Counts everything again, for tests.
+    /// Recomputes all counts and compares them, for tests.
     pub(crate) fn check(&self) {
         let records = || self.ids().map(|id| self.get(id));
         assert_eq!(self.inflight, records().map(Record::inflight).sum::<u64>(), "data in flight");

@@ -1,20 +1,20 @@
-//! The byte stream that is sent: sequence numbers, the receiver's window, and the application that writes.
+//! The sent byte stream: sequence numbers, receive window, application.
 
 use narrows_cc::{Bytes, Nanos, SendPosition};
 use narrows_traffic::App;
 
-/// Sequence numbers count bytes; 0 is the SYN's, and data begins at 1.
+/// Sequence numbers count bytes. The SYN has 0, and data begins at 1.
 #[derive(Clone, Debug)]
 pub(super) struct ByteStream {
-    /// The lowest sequence number not acknowledged.
+    /// SND.UNA: lowest unacknowledged sequence number.
     pub(super) una: u64,
-    /// The next to be sent for the first time.
+    /// SND.NXT: next sequence number to send for the first time.
     pub(super) nxt: u64,
-    /// The application has data up to here.
+    /// End of the data written by the application.
     pub(super) app_end: u64,
-    /// Data that a connection of several subflows has beyond that and may hand over.
+    /// Further data of a multipath connection, not yet assigned to a subflow.
     pub(super) waiting: u64,
-    /// The receiver takes data up to here.
+    /// Right edge of the receive window.
     pub(super) right_edge: u64,
     largest_window: u64,
     pub(super) fin_sent: bool,
@@ -35,7 +35,7 @@ impl ByteStream {
         }
     }
 
-    /// The handshake is complete: the receiver has acknowledged the SYN with `ack` and offers `window`.
+    /// Opens the stream: the receiver acknowledged the SYN with `ack` and offers `window`.
     pub(super) fn open(&mut self, ack: u64, window: u64) {
         (self.una, self.nxt) = (1, 1);
         self.largest_window = window;
@@ -47,53 +47,53 @@ impl ByteStream {
         SendPosition { acknowledged: self.una, next: self.nxt }
     }
 
-    /// Payload sent so far, each byte counted once.
+    /// Payload bytes sent, each counted once.
     pub(super) fn data_sent(&self) -> Bytes {
         Bytes::new((self.nxt - u64::from(self.fin_sent)).saturating_sub(1))
     }
 
-    /// Data outstanding, lost or not (FlightSize).
+    /// Outstanding data, lost or not (FlightSize).
     pub(super) fn flight_size(&self) -> Bytes {
         let fin = u64::from(self.fin_sent && self.una < self.nxt);
         Bytes::new(self.nxt - fin - self.una.min(self.nxt - fin))
     }
 
-    /// Everything, the FIN included, is acknowledged.
+    /// Whether everything, including the FIN, is acknowledged.
     pub(super) fn is_complete(&self) -> bool {
         self.fin_sent && self.una == self.nxt
     }
 
-    /// Data of a finite application is all acknowledged.
+    /// Whether all data of a finite application is acknowledged.
     pub(super) fn is_delivered(&self) -> bool {
         self.app.size().is_some_and(|size| self.una > size.as_u64())
     }
 
-    /// The application has data that was never sent.
+    /// Whether the application has data never sent.
     #[inline]
     pub(super) fn has_unsent(&self) -> bool {
         self.nxt < self.app_end
     }
 
-    /// Payload of the next new packet, of `segment` bytes at most; zero if there is no data.
+    /// Payload of the next new packet, at most `segment` bytes; zero without data.
     #[inline]
     pub(super) fn next_len(&self, segment: u16) -> u64 {
         self.app_end.saturating_sub(self.nxt).min(u64::from(segment))
     }
 
-    /// Whether the receiver's window has room for `len` bytes more.
+    /// Whether the receive window has room for `len` more bytes.
     #[inline]
     pub(super) fn admits(&self, len: u64) -> bool {
         self.nxt + len <= self.right_edge
     }
 
-    /// The room in the receiver's window, if a packet of this size is worth sending while nothing is
-    /// outstanding: half the largest window ever offered or more (RFC 9293 section 3.8.6.2.1).
+    /// Room in the receive window, if worth a packet while nothing is outstanding: at least half the largest
+    /// window ever offered (RFC 9293 section 3.8.6.2.1).
     pub(super) fn worthwhile_room(&self) -> Option<u64> {
         let room = self.right_edge.saturating_sub(self.nxt);
         (room > 0 && room >= self.largest_window / 2).then_some(room)
     }
 
-    /// The receiver acknowledges `ack` and offers `window`; whether that moves the right edge.
+    /// Applies acknowledgement number and window; returns whether the right edge moved.
     #[inline]
     pub(super) fn offer(&mut self, ack: u64, window: u64) -> bool {
         let edge = ack + window;
@@ -103,7 +103,7 @@ impl ByteStream {
         changed
     }
 
-    /// Everything below `ack` is acknowledged. Returns the payload among it that was not before.
+    /// Advances SND.UNA to `ack`; returns the newly acknowledged payload.
     #[inline]
     pub(super) fn advance(&mut self, ack: u64) -> Bytes {
         let fin = u64::from(self.fin_sent && ack == self.nxt);
@@ -112,19 +112,19 @@ impl ByteStream {
         payload
     }
 
-    /// The time of the application has come.
+    /// Runs the application at its deadline.
     pub(super) fn on_time(&mut self, now: Nanos) {
         let sent = self.data_sent();
         self.app.on_time(now, sent);
         self.note_written();
     }
 
-    /// The application stops writing.
+    /// Stops the application.
     pub(super) fn stop(&mut self) {
         self.app.stop(self.data_sent());
     }
 
-    /// The application may have written.
+    /// Updates the end of the written data.
     pub(super) fn note_written(&mut self) {
         self.app_end = 1 + self.app.limit().as_u64();
     }

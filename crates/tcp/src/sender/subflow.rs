@@ -1,5 +1,5 @@
-//! The interface of a subflow to its connection: room, data one piece at a time, and the view for its
-//! siblings.
+//! Interface of a subflow to its connection: room, one piece of data at a time, and the view for coupled
+//! schemes.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths};
 
@@ -29,7 +29,7 @@ impl AsMut<Self> for Sender {
 }
 
 impl Sender {
-    /// Connects now: a subflow that has no time of its own.
+    /// Connects now; for subflows without a start time of their own.
     pub fn open(&mut self, now: Nanos) {
         if self.state == State::Waiting {
             self.state = State::SynSent;
@@ -38,14 +38,14 @@ impl Sender {
         }
     }
 
-    /// Whether a piece of `len` bytes would leave at once if it was handed over now. Where only the pacer is
-    /// in the way the deadline becomes its time.
+    /// Whether a piece of `len` bytes could leave at once. If only the pacer blocks it, the deadline becomes
+    /// its departure time.
     pub fn has_room_for(&mut self, now: Nanos, len: u64) -> bool {
         let ready = self.state == State::Established
             && !self.stream.has_unsent()
             && !self.stream.app.is_finished()
             && !self.board.has_lost()
-            && !self.agent_holds();
+            && !self.agent_blocks_data();
         if !ready {
             return false;
         }
@@ -56,16 +56,16 @@ impl Sender {
         self.is_due(now)
     }
 
-    /// Hands over `len` bytes and returns the sequence number of the first. To be followed by
-    /// [`Sender::poll_transmit`].
-    pub fn hand(&mut self, len: u64) -> u64 {
+    /// Appends `len` bytes and returns the sequence number of the first. Call [`Sender::poll_transmit`]
+    /// afterwards.
+    pub fn assign(&mut self, len: u64) -> u64 {
         let first = self.stream.app_end;
         self.stream.app.assign(len);
         self.stream.note_written();
         first
     }
 
-    /// So much waits that could be handed over; `written`: the application has just written.
+    /// Sets the connection's unassigned data to `waiting` bytes; `written`: the application has just written.
     pub fn set_waiting(&mut self, now: Nanos, waiting: u64, written: bool) {
         self.stream.waiting = waiting;
         if written {
@@ -73,8 +73,8 @@ impl Sender {
         }
     }
 
-    /// Nothing more will be handed over, and everything has arrived at the other end of the connection: what
-    /// is out is repaired if need be, then the subflow is closed.
+    /// Finishes the subflow after all data of the connection has arrived: it repairs outstanding data if
+    /// necessary, then closes.
     pub fn finish(&mut self, now: Nanos, completed: bool) {
         self.stream.waiting = 0;
         self.stream.stop();
@@ -86,38 +86,38 @@ impl Sender {
         }
     }
 
-    /// Header bytes of a packet with data, without the option of its agent.
+    /// Header bytes of a data packet, without the agent's option.
     pub(super) fn data_header(&self) -> u16 {
         data_header(&self.config, &self.stream.app)
     }
 
-    /// The lowest sequence number not acknowledged.
+    /// SND.UNA: lowest unacknowledged sequence number.
     pub fn acknowledged(&self) -> u64 {
         self.stream.una
     }
 
-    /// When the packet at this sequence number was last sent, until everything up to it is acknowledged.
+    /// Last send time of the packet at this sequence number, while it is outstanding.
     pub(crate) fn sent_at(&self, seq: u64) -> Option<Nanos> {
         self.board.at(seq).map(|id| self.board.get(id).snapshot.sent_at)
     }
 
-    /// Retransmission timeouts since data was last acknowledged.
+    /// Consecutive retransmission timeouts since data was last acknowledged.
     pub fn timeouts_in_a_row(&self) -> u32 {
         self.timers.timeouts
     }
 
-    /// Times that it slowed down for losses or marks.
+    /// Number of window reductions for losses, timeouts and marks.
     pub(crate) fn reductions(&self) -> u64 {
         self.stats.recoveries + self.stats.timeouts + self.stats.ecn_reductions
     }
 
-    /// All data ever delivered.
+    /// Total bytes delivered.
     pub(crate) fn delivered(&self) -> Bytes {
         self.window.driver.delivered()
     }
 
-    /// Its view for siblings, except for the fields that the connection keeps. The scheme's own window is the
-    /// one it returns to after a recovery: proportional rate reduction is not in it.
+    /// Path view for coupled schemes, without the fields that the connection fills. `cwnd` is the scheme's
+    /// own window, to which it returns after recovery, not that of proportional rate reduction.
     pub(crate) fn view(&self) -> PathView {
         PathView {
             cwnd: self.window.driver.control().cwnd,
@@ -127,7 +127,7 @@ impl Sender {
         }
     }
 
-    /// Shows the scheme its siblings.
+    /// Passes the views of all subflows to the scheme.
     pub(crate) fn on_paths(&mut self, paths: &Paths) {
         self.window.driver.paths(paths);
     }

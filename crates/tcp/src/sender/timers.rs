@@ -1,5 +1,4 @@
-//! Timers: the start, the retransmission timeout, RACK's reordering timer, tail-loss probes and the probe of
-//! a closed window.
+//! Timers: start, retransmission timeout, RACK's reordering timer, tail-loss probe, zero-window probe.
 
 use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
@@ -10,30 +9,30 @@ use crate::rates::RateEvent;
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
 
-/// Which of the timers for doubtful packets runs.
+/// Selects the loss timer in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LossTimer {
     /// RACK's reordering timer.
     Reordering,
-    /// The tail-loss probe's.
+    /// Tail-loss probe timer.
     Probe,
 }
 
-/// When what is due; [`Nanos::MAX`] for never.
+/// Deadlines; [`Nanos::MAX`] for never.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timers {
-    /// The start, the retransmission timeout, or the probe of a closed window.
+    /// Start, retransmission timeout, or zero-window probe.
     pub(super) rto_at: Nanos,
     pub(super) loss_timer_at: Nanos,
-    /// When the packets that the last acknowledgement left in doubt count as lost.
+    /// Expiry of the packets left undecided by the last acknowledgement.
     pub(super) reordering_at: Nanos,
-    /// Since when nothing was outstanding; `MAX` while something is.
+    /// Time since which nothing is outstanding; `MAX` otherwise.
     pub(super) quiet_since: Nanos,
     pub(super) last_sent_at: Nanos,
-    /// Timeouts in a row.
+    /// Consecutive timeouts.
     pub(super) timeouts: u32,
     pub(super) loss_timer: LossTimer,
-    /// The retransmission timer probes a closed window.
+    /// The retransmission timer runs as persist timer (zero-window probe).
     pub(super) persist: bool,
 }
 
@@ -56,7 +55,7 @@ impl Timers {
         self.rto_at.min(self.loss_timer_at)
     }
 
-    /// The retransmission timer runs `rto` from now on, unless it runs already.
+    /// Starts the retransmission timer unless it is running.
     #[inline]
     pub(super) fn start_rto(&mut self, now: Nanos, rto: Nanos) {
         if self.rto_at == Nanos::MAX {
@@ -64,7 +63,7 @@ impl Timers {
         }
     }
 
-    /// Nothing is outstanding any more: only the probe of a closed window goes on.
+    /// Stops the timers when nothing is outstanding; a persist timer continues.
     #[inline]
     pub(super) fn stop_repairs(&mut self) {
         if !self.persist {
@@ -73,20 +72,20 @@ impl Timers {
         self.loss_timer_at = Nanos::MAX;
     }
 
-    /// The receiver takes data again.
+    /// Ends zero-window probing.
     pub(super) fn end_persist(&mut self) {
         self.persist = false;
         self.rto_at = Nanos::MAX;
     }
 
-    /// The connection is over.
+    /// Stops all timers.
     pub(super) fn stop(&mut self) {
         self.rto_at = Nanos::MAX;
         self.loss_timer_at = Nanos::MAX;
     }
 
-    /// After an acknowledgement with packets left in doubt, the reordering timer runs; whether there were
-    /// any.
+    /// Starts the reordering timer if the last acknowledgement left packets undecided; returns whether it
+    /// did.
     #[inline]
     pub(super) fn await_reordering(&mut self) -> bool {
         let doubtful = self.reordering_at != Nanos::MAX;
@@ -99,7 +98,7 @@ impl Timers {
 }
 
 impl Sender {
-    /// Time has reached the deadline.
+    /// Handles the timers that have expired by `now`.
     pub fn on_timer(&mut self, now: Nanos) {
         self.on_agent_timer(now);
         if self.state == State::Closed {
@@ -143,8 +142,8 @@ impl Sender {
 
     fn on_timeout(&mut self, now: Nanos) {
         let Some((first, _)) = self.board.first() else { return };
-        // Data that duplicates reported has left the network; half of it would be far too much to start again
-        // with.
+        // Data reported by duplicate acknowledgements has left the network; half of it would be a far too
+        // large restart window.
         let outstanding = self.stream.flight_size() - self.window.presumed_delivered();
         let flight_size = outstanding.min(self.window.driver.scheme().control().cwnd).max(self.mss());
         self.stats.timeouts += 1;
@@ -152,8 +151,7 @@ impl Sender {
         if self.recovery.phase != Phase::Loss {
             self.begin_undo_of_timeout();
         }
-        // RFC 8985 section 6.3: with RACK only the first packet and those overdue are lost; otherwise all
-        // are.
+        // RFC 8985 section 6.3: with RACK only the first packet and overdue ones are lost, otherwise all.
         let path = self.path();
         let ids = self.board.ids();
         for id in ids {
@@ -190,8 +188,8 @@ impl Sender {
         self.timers.loss_timer_at = self.timers.reordering_at;
     }
 
-    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, nothing is known to be missing and no
-    /// probe is out.
+    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, no loss is known and no probe is in
+    /// flight.
     #[inline]
     pub(super) fn arm_probe(&mut self, now: Nanos) {
         self.timers.loss_timer = LossTimer::Probe;

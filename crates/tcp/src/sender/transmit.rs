@@ -8,8 +8,7 @@ use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
 
 impl Sender {
-    /// The next packet to send, if one may leave now. To be called until `None` after every call that changes
-    /// the sender.
+    /// Next packet to send, if one may leave now. Call until `None` after every call that changes the sender.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending != Pending::NONE || self.state != State::Established {
@@ -30,7 +29,7 @@ impl Sender {
         self.poll_new(now)
     }
 
-    /// Packets that neither the window nor the pacer holds back.
+    /// Packets exempt from cwnd and pacing.
     #[cold]
     fn poll_pending(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending.take(Pending::SYN) {
@@ -45,7 +44,7 @@ impl Sender {
             return None;
         }
         if self.pending.take(Pending::ACK) && !self.stream.has_unsent() && !self.stream.app.is_finished() {
-            // With data at hand the first data packet ends the handshake.
+            // With data available, the first data packet completes the handshake.
             return Some(self.packet(now, self.stream.nxt));
         }
         if self.pending.take(Pending::RETRANSMISSION)
@@ -57,7 +56,7 @@ impl Sender {
             return self.tail_probe(now);
         }
         if self.pending.take(Pending::WINDOW_PROBE) {
-            // An old number makes the receiver answer with its window, as Linux probes.
+            // An old sequence number makes the receiver answer with its window, as in Linux.
             return Some(self.packet(now, self.stream.una - 1));
         }
         None
@@ -71,7 +70,7 @@ impl Sender {
         packet.flags = Flags::SYN;
         *packet.tcp_mut().ts_val = timestamp(now);
         *packet.tcp_mut().window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
-        // RFC 3168 section 6.1.1; a repeated SYN does not ask again.
+        // RFC 3168 section 6.1.1; a repeated SYN does not request ECN.
         if self.config.ecn && first {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
@@ -80,7 +79,7 @@ impl Sender {
         packet
     }
 
-    /// RFC 8985 section 7.3: new data if there is any and the receiver takes it, otherwise the last packet
+    /// RFC 8985 section 7.3: new data if available and within the receive window, otherwise the last packet
     /// again.
     fn tail_probe(&mut self, now: Nanos) -> Option<Packet> {
         let len = self.stream.next_len(self.config.segment);
@@ -97,13 +96,13 @@ impl Sender {
         Some(packet)
     }
 
-    /// Whether the congestion window has room. One packet always may be in flight.
+    /// Whether the cwnd has room. One packet may always be in flight.
     #[inline]
     pub(super) fn has_room(&self, len: u64) -> bool {
         self.window.has_room(self.board.inflight(), len)
     }
 
-    /// Whether the pacer lets a packet go; otherwise the deadline becomes its time.
+    /// Whether the pacer permits a packet now; otherwise sets the deadline.
     #[inline]
     pub(super) fn is_due(&mut self, now: Nanos) -> bool {
         self.pacing.is_due(now, &mut self.stats.paced_waits)
@@ -136,7 +135,7 @@ impl Sender {
                 return Some(self.send_new(now, 0));
             }
             if self.stream.waiting > 0 {
-                // New data is about to be handed over; it goes before what is only doubtful.
+                // The connection is about to assign new data, which precedes doubtful packets.
                 return None;
             }
             return self.poll_doubtful(now);
@@ -163,8 +162,8 @@ impl Sender {
         Some(self.send_new(now, len))
     }
 
-    /// The room in the receiver's window. Less than a segment leaves only if nothing is outstanding and it is
-    /// worthwhile.
+    /// Room in the receive window. Less than a segment leaves only if nothing is outstanding and the room is
+    /// worth a packet.
     fn fitting_len(&mut self, now: Nanos) -> u64 {
         if !self.board.is_empty() {
             return 0;
@@ -179,7 +178,7 @@ impl Sender {
         0
     }
 
-    /// Sending resumes after a time with nothing outstanding.
+    /// Restarts after a time with nothing outstanding.
     #[cold]
     fn restart(&mut self, now: Nanos) {
         self.timers.quiet_since = Nanos::MAX;
@@ -241,7 +240,7 @@ impl Sender {
         }
         if self.recovery.is_repairing() {
             self.recovery.undo.on_retransmission(now);
-            // RFC 6675 section 6: the timer starts anew with each retransmission. RFC 6582 has its own rule.
+            // RFC 6675 section 6: each retransmission restarts the timer. RFC 6582 has its own rule.
             if self.config.sack {
                 self.timers.rto_at = now + self.rtt.rto();
             }
@@ -249,7 +248,7 @@ impl Sender {
         packet
     }
 
-    /// Accounts for a data packet that leaves.
+    /// Accounts for a departing data packet.
     #[inline]
     fn on_sent(&mut self, now: Nanos, bytes: Bytes, retransmission: bool) {
         self.stats.data_packets_sent += 1;
@@ -261,7 +260,7 @@ impl Sender {
         self.window.follow(self.mss());
     }
 
-    /// An empty packet of this connection with this sequence number.
+    /// An empty packet with sequence number `seq`.
     #[inline]
     fn packet(&self, now: Nanos, seq: u64) -> Packet {
         let mut packet = Packet::new(self.flow);
@@ -276,7 +275,7 @@ impl Sender {
         packet
     }
 
-    /// Follows how much of the window is used.
+    /// Updates the scheme's view of cwnd usage.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
         self.window.driver.note_usage(limited, self.board.inflight(), self.stream.position());

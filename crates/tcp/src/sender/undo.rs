@@ -1,16 +1,16 @@
-//! Whether a reduction was unnecessary: that nothing it repaired had been lost.
+//! Detection of spurious reductions.
 
 use narrows_cc::{Bytes, Nanos, Phase};
 use narrows_packet::timestamp;
 
-/// The repairs of one reduction, as far as it can be undone.
+/// Retransmissions of one reduction, while it can be undone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// The phase that was entered, if undoing is possible.
+    /// The phase entered, if it can be undone.
     phase: Option<Phase>,
-    /// The data the episode is about: acknowledged up to here when it began …
+    /// SND.UNA at the start of the episode.
     from: u64,
-    /// … and sent up to here.
+    /// SND.NXT at the start of the episode.
     to: u64,
     /// Timestamp of the first retransmission.
     first: Option<u32>,
@@ -18,9 +18,9 @@ pub(super) struct Undo {
     unexplained: u32,
     /// No retransmission is known to have been needed (RFC 3522).
     eifel: bool,
-    /// A timestamp echo showed that a retransmitted packet had only been late.
+    /// A timestamp echo proved a retransmitted packet merely late.
     late: bool,
-    /// The window at the reduction before this one.
+    /// ssthresh before this reduction.
     pub(super) ssthresh: Bytes,
 }
 
@@ -44,7 +44,7 @@ impl Undo {
         self.first.get_or_insert(timestamp(now));
     }
 
-    /// The receiver got `range` twice.
+    /// Handles a DSACK of `range`.
     pub(super) fn on_duplicate(&mut self, range: (u64, u64), mss: Bytes) {
         if range.0 >= self.from && range.1 <= self.to {
             let packets = (range.1 - range.0).div_ceil(mss.as_u64()) as u32;
@@ -52,10 +52,10 @@ impl Undo {
         }
     }
 
-    /// An acknowledgement showed a packet to have been `late`, or to have been `repaired`; once all that was
-    /// sent again has `settled`, this counts. Returns the phase that was entered in vain: every
-    /// retransmission was reported as a duplicate (RFC 3708), or the timestamps show that the packets had
-    /// only been late (RFC 3522).
+    /// Applies the verdict of an acknowledgement: some packet was merely `late`, or possibly `repaired` by its
+    /// retransmission. `settled`: the verdicts so far suffice. Returns the phase to undo if every
+    /// retransmission was reported as a duplicate (RFC 3708) or the timestamps prove all packets merely late
+    /// (RFC 3522).
     pub(super) fn judge(&mut self, late: bool, repaired: bool, settled: bool) -> Option<Phase> {
         let phase = self.phase?;
         self.first?;

@@ -1,20 +1,19 @@
-//! The congestion window in force: the scheme's, or that of proportional rate reduction, and the inflation
-//! without SACK.
+//! The cwnd in force: the scheme's or that of proportional rate reduction, plus inflation without SACK.
 
 use narrows_cc::{AnyScheme, Bytes, Driver};
 
 use super::prr::Prr;
 
-/// The driver of the scheme, and the window that the sender derives from it.
+/// Driver of the scheme, and the cwnd derived from it.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    /// The window in force, in bytes.
+    /// The cwnd in force, in bytes.
     pub(super) cwnd: u64,
-    /// Without SACK: by how much departed packets inflate the window (RFC 6582), in bytes.
+    /// Without SACK: inflation by packets that have left the network (RFC 6582), in bytes.
     inflation: i64,
     pub(super) driver: Driver,
     prr: Prr,
-    /// Proportional rate reduction shapes the window.
+    /// Proportional rate reduction controls the cwnd.
     reducing: bool,
 }
 
@@ -25,7 +24,7 @@ impl Window {
         Self { cwnd, inflation: 0, driver, prr: Prr::default(), reducing: false }
     }
 
-    /// Follows the window of the control in force, unless proportional rate reduction shapes it.
+    /// Copies the scheme's cwnd, unless proportional rate reduction controls it.
     #[inline]
     pub(super) fn follow(&mut self, mss: Bytes) {
         if !self.reducing {
@@ -36,15 +35,14 @@ impl Window {
         }
     }
 
-    /// Whether the window has room for `len` bytes beside those in flight. One packet always may be in
-    /// flight.
+    /// Whether the cwnd has room for `len` more bytes. One packet may always be in flight.
     #[inline]
     pub(super) fn has_room(&self, inflight: Bytes, len: u64) -> bool {
         let inflight = inflight.as_u64();
         inflight + len <= self.cwnd || inflight == 0
     }
 
-    /// A packet with payload leaves.
+    /// Accounts for a departing packet with payload.
     #[inline]
     pub(super) fn on_sent(&mut self, bytes: Bytes) {
         if self.reducing {
@@ -57,8 +55,8 @@ impl Window {
         self.reducing
     }
 
-    /// Recovery begins with `flight_size` outstanding: the window approaches the scheme's over a round trip,
-    /// or takes it at once.
+    /// Enters recovery with `flight_size` outstanding: the cwnd approaches the scheme's over a round trip, or
+    /// adopts it at once.
     pub(super) fn enter_recovery(&mut self, reducing: bool, flight_size: Bytes) {
         self.reducing = reducing;
         self.inflation = 0;
@@ -67,32 +65,31 @@ impl Window {
         }
     }
 
-    /// An acknowledgement, or the time, during a reduction: see [`Prr::on_ack`].
+    /// Updates the cwnd during a reduction, after an acknowledgement or timer; see [`Prr::on_ack`].
     #[inline]
     pub(super) fn reduce(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) {
         self.cwnd = self.prr.on_ack(acked, pipe, good, mss).max(mss).as_u64();
     }
 
-    /// The scheme's window holds again, as it is.
+    /// Returns control to the scheme's cwnd.
     pub(super) fn leave_recovery(&mut self) {
         self.reducing = false;
         self.inflation = 0;
     }
 
-    /// Without SACK the window is inflated by a segment for each packet that a duplicate acknowledgement
-    /// reports.
+    /// Without SACK: bytes presumed delivered, one segment per duplicate acknowledgement.
     #[inline]
     pub(super) fn presumed_delivered(&self) -> Bytes {
         Bytes::new(self.inflation.max(0) as u64)
     }
 
-    /// Without SACK: inflates the window by so much and no more.
+    /// Without SACK: sets the inflation.
     #[inline]
     pub(super) fn set_inflation(&mut self, bytes: i64) {
         self.inflation = bytes;
     }
 
-    /// Without SACK: inflates the window by so much more, or less.
+    /// Without SACK: changes the inflation by `bytes`.
     #[inline]
     pub(super) fn inflate(&mut self, bytes: i64) {
         self.inflation += bytes;

@@ -1,5 +1,5 @@
-//! Two endpoints, with what their schemes need to settle rates with the network, and a pipe between them. The tests of crate
-//! `routers` use it too.
+//! Two endpoints with rate negotiation, and a simulated path between them. The tests of crate `routers` use
+//! it too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
-/// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means loss.
+/// Fate of the n-th packet of a direction: the delays of all copies that arrive. An empty list means loss.
 pub type Fate = Box<dyn FnMut(&Packet, u64) -> Vec<Nanos>>;
 
-/// A change made to a packet on its way.
+/// A change to a packet in transit.
 pub type Mangle = Box<dyn FnMut(&mut Packet)>;
 
 pub struct Pipe {
@@ -21,12 +21,12 @@ pub struct Pipe {
     pub sender: Sender,
     pub receiver: Receiver,
     pub delivered: u64,
-    /// What the sender took to be delivered.
+    /// Bytes that the sender counted as delivered.
     pub acked: u64,
     pub log: Vec<(Nanos, Packet)>,
-    /// Changes packets on the way forward.
+    /// Changes packets in the forward direction.
     pub mangle: Option<Mangle>,
-    /// Changes packets on the way back.
+    /// Changes packets in the reverse direction.
     pub mangle_back: Option<Mangle>,
     forward: Fate,
     reverse: Fate,
@@ -34,9 +34,9 @@ pub struct Pipe {
     wire: BTreeMap<(Nanos, u64), Packet>,
     number: u64,
     pub steps: u64,
-    /// Data packets that left although they did not fit into the congestion window.
+    /// Data packets sent beyond the congestion window.
     pub beyond_window: u64,
-    /// The highest sequence number the receiver ever allowed, as far as the sender knows.
+    /// Greatest sequence number that the receiver's window has allowed, as known to the sender.
     pub right_edge: u64,
 }
 
@@ -68,12 +68,13 @@ pub fn sender(name: &str, values: &[(&str, f64)], config: &TcpConfig, app: AppCo
     sender
 }
 
-/// A pipe that only delays.
+/// A fixed delay without loss.
 pub fn delay(by: Nanos) -> Fate {
     Box::new(move |_, _| vec![by])
 }
 
-/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and delays the rest.
+/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and
+/// delays the rest.
 pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
     Box::new(move |packet, _| {
         let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
@@ -119,7 +120,7 @@ impl Pipe {
         }
     }
 
-    /// A packet that nobody sent reaches its end of the pipe at `at`.
+    /// Injects a forged packet, which reaches its endpoint at `at`.
     pub fn forge(&mut self, at: Nanos, packet: Packet) {
         self.number += 1;
         self.wire.insert((at, self.number), packet);
@@ -133,7 +134,7 @@ impl Pipe {
         self.sender.deadline().min(self.receiver.deadline()).min(self.next_arrival())
     }
 
-    /// Handles the next event; `false` if there is none.
+    /// Processes the next event; `false` if there is none.
     pub fn step(&mut self) -> bool {
         let arrival = self.next_arrival();
         let next = self.next_event();
@@ -166,7 +167,7 @@ impl Pipe {
         true
     }
 
-    /// The application of the sender stops writing.
+    /// Stops the sender's application.
     pub fn stop(&mut self) {
         self.sender.stop(self.now);
         self.transmit();
@@ -194,7 +195,7 @@ impl Pipe {
         while self.next_event() <= end && self.step() {}
     }
 
-    /// When the data packets with this number, counted from 1, left.
+    /// Departure times of the data packet with this number, counted from 1.
     pub fn sent_at(&self, number: u64, segment: u64) -> Vec<Nanos> {
         let wanted = |p: &Packet| p.payload > 0 && (p.tcp().seq - 1) / segment + 1 == number;
         self.log.iter().filter(|(_, p)| wanted(p)).map(|&(at, _)| at).collect()

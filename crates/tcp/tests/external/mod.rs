@@ -1,4 +1,5 @@
-//! A scheme defined outside the crate of schemes: NewReno once more, written against the public contract alone.
+//! A scheme defined outside the crate of schemes: NewReno once more, written against the public contract
+//! alone.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use narrows_cc::schemes::Entry;
@@ -7,7 +8,7 @@ use narrows_cc::{
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// The line that takes the place of a line of the registry.
+/// Entry of the scheme, as in the registry.
 pub static HALVING: Entry = Entry::of::<Halving>();
 
 /// The window grows by a segment per round trip and is halved on a loss (RFC 5681).

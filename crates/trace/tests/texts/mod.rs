@@ -2,7 +2,7 @@
 
 use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
 
-/// The plan of a text of one run.
+/// Plan of a text with one run.
 pub fn plan(text: &str) -> Plan {
     let runs =
         expand(&Source { name: "trace", text, files: &NoFiles }, &[]).unwrap_or_else(|e| panic!("{e}"));

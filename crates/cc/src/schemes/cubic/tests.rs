@@ -1,12 +1,10 @@
 //! The curve and its regions against points computed by hand.
 
 use super::*;
-use crate::testing::{self, ack, entered, timeout};
-
-const MSS: u64 = 1000;
+use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
 fn cubic(overrides: &[(&str, f64)]) -> Cubic {
-    Cubic::new(&testing::setup(&Cubic::INFO, MSS, overrides))
+    Cubic::with(overrides)
 }
 
 /// Lost a packet with a window and flight of `segments`; nothing acknowledged since.

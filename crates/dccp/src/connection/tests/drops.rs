@@ -33,7 +33,7 @@ fn receive_drops_are_reported_once() {
             net.run_for(ms(1_000));
             let (sender, receiver) = (net.ends[CLIENT].stats(), net.ends[SERVER].stats());
             assert!(receiver.receive_drops > 10, "{scheme} {overflow:?}: {receiver:?}");
-            assert_eq!(sender.dropped_there, receiver.receive_drops, "{scheme} {overflow:?}");
+            assert_eq!(sender.dropped_by_peer, receiver.receive_drops, "{scheme} {overflow:?}");
             assert_eq!(sender.marked_packets, 0, "it is no mark");
             assert!(net.ends[SERVER].reception.memory() < 4_096);
         }
@@ -125,7 +125,7 @@ fn corrupt_data_is_dropped_and_counts_as_marked() {
         assert_eq!(got, (0..40).filter(|&i| i != 20).collect::<Vec<u8>>(), "{scheme}");
         assert_eq!(net.ends[SERVER].stats().corrupt_packets, 1, "{scheme}");
         let stats = net.ends[CLIENT].stats();
-        assert_eq!((stats.dropped_there, stats.lost_packets), (1, 0), "{scheme}");
+        assert_eq!((stats.dropped_by_peer, stats.lost_packets), (1, 0), "{scheme}");
         // The CCID 3 receiver reports corrupt data as a loss event.
         assert_eq!(
             (stats.marked_packets, stats.ecn_reductions),
@@ -157,7 +157,7 @@ fn application_not_listening_stops_the_sender() {
     Opt::DataDropped(&[0x90]).write(&mut options);
     let mut client = client_after_ack("newreno", &options);
     assert_eq!(client.push(ms(240), &[3; 100]), Err(PushError::Closed));
-    assert_eq!(client.stats().dropped_there, 1);
+    assert_eq!(client.stats().dropped_by_peer, 1);
 }
 
 /// Data Dropped options that contradict the Ack Vector are ignored.
@@ -169,7 +169,7 @@ fn data_dropped_contradicting_ack_vector_is_ignored() {
         let mut options = vec![];
         Opt::AckVector { nonce: false, runs: &[0, 0xc0] }.write(&mut options);
         Opt::DataDropped(&[block]).write(&mut options);
-        assert_eq!(client_after_ack("newreno", &options).stats().dropped_there, dropped);
+        assert_eq!(client_after_ack("newreno", &options).stats().dropped_by_peer, dropped);
     }
 }
 

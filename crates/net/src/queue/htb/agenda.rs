@@ -1,14 +1,14 @@
-//! The times of mode changes: a binary heap with at most one entry per class, which may move.
+//! Times of mode changes: a binary heap with at most one, movable entry per class.
 
 use narrows_units::Nanos;
 
-/// The maximum number of classes, the link included.
+/// Maximum number of classes, the link included.
 const SIZE: usize = 64;
 const NOWHERE: u8 = u8::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) struct Agenda {
-    /// Class numbers; no entry is due before its parent in the heap.
+    /// Class numbers in heap order.
     heap: Vec<u8>,
     times: [Nanos; SIZE],
     places: [u8; SIZE],
@@ -19,13 +19,13 @@ impl Agenda {
         Self { heap: Vec::with_capacity(SIZE), times: [Nanos::MAX; SIZE], places: [NOWHERE; SIZE] }
     }
 
-    /// The first entry; among equals the class of the lowest number.
+    /// The first entry; among equal times the class of the lowest number.
     #[inline]
     pub(super) fn first(&self) -> Option<(Nanos, usize)> {
         self.heap.first().map(|&class| (self.times[usize::from(class)], usize::from(class)))
     }
 
-    /// Enters a class or moves it.
+    /// Inserts or moves a class.
     pub(super) fn set(&mut self, class: usize, at: Nanos) {
         let before = std::mem::replace(&mut self.times[class], at);
         let place = match self.places[class] {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The first entry is the one that a search of all entries finds.
+        /// The first entry equals that of a linear search.
         #[test]
         fn first_matches_a_linear_search(
             steps in prop::collection::vec((0usize..SIZE, prop::option::of(0u64..40)), 1..400),

@@ -1,5 +1,5 @@
 //! Token buckets, counted in 10^-9 byte: a rate of n bytes per second yields exactly n tokens per nanosecond,
-//! so nothing is rounded.
+//! without rounding.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
@@ -38,13 +38,13 @@ impl Bucket {
         self.tokens = self.tokens.saturating_sub(units(bytes));
     }
 
-    /// Whether there are tokens for all of `bytes`.
+    /// Whether the tokens cover `bytes`.
     #[inline]
     pub(super) fn covers(&self, bytes: u64) -> bool {
         self.tokens >= units(bytes)
     }
 
-    /// The time until the debt is paid.
+    /// Time until the debt is paid.
     #[inline]
     pub(super) fn until_paid(&self) -> Nanos {
         if self.tokens >= 0 {
@@ -57,7 +57,7 @@ impl Bucket {
         }
     }
 
-    /// Sets rate and depth. Its tokens stay, as far as they fit.
+    /// Sets rate and depth. Keeps its tokens, as far as they fit.
     pub(super) fn set(&mut self, rate: Rate, depth: Bytes) {
         self.rate = rate.as_bytes_per_sec();
         self.full = units(depth.as_u64());

@@ -1,4 +1,4 @@
-//! The state of a class: its buckets and mode, and the queue of a leaf.
+//! State of a class: buckets, mode, and the queue of a leaf.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
@@ -12,9 +12,9 @@ pub(super) const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
 /// Leaves have level 0; the link has the highest.
 pub(super) const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
 
-/// The upper bound of a default quantum, in bytes.
+/// Upper bound of a default quantum, in bytes.
 const LARGEST_QUANTUM: u64 = 200_000;
-/// The tokens of this time always fit into a default bucket: capacity traces count in milliseconds.
+/// A default bucket holds at least the tokens of this time: capacity traces count in milliseconds.
 const BURST_TIME: Nanos = Nanos::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +33,9 @@ pub(super) struct Class<F> {
     pub(super) ceil: Bucket,
     pub(super) filled_at: Nanos,
     pub(super) mode: Mode,
-    /// The priorities, as bits, at which it or a borrower has a backlog.
+    /// Priorities, as bits, at which it or a borrower has a backlog.
     pub(super) active: u8,
-    /// Its borrowers, for each priority.
+    /// Its borrowers, by priority.
     pub(super) feeds: [Turn; PRIORITIES],
     // Leaves only:
     pub(super) rate: Rate,
@@ -43,20 +43,20 @@ pub(super) struct Class<F> {
     pub(super) policed: bool,
     pub(super) priority: usize,
     pub(super) quantum: i64,
-    /// Bytes it may still send in its turn, for each level from which it may borrow.
+    /// Bytes left to send in its turn, by level of the lender.
     pub(super) deficits: [i64; LEVELS],
     pub(super) backlog: Backlog<F>,
     pub(super) counts: Counts,
 }
 
-/// The counters of a leaf since the statistics began.
+/// Counters of a leaf since the start of the statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) dropped: u64,
     pub(super) delay_sum_ns: u128,
-    /// The sum of all waits up to `waited_at`, in packet nanoseconds.
+    /// Sum of all waits up to `waited_at`, in packet nanoseconds.
     pub(super) waited: u128,
     pub(super) waited_at: Nanos,
 }
@@ -69,7 +69,7 @@ impl<F: Frame> Class<F> {
         self.filled_at = self.filled_at.max(now);
     }
 
-    /// Its mode, and the time after which that changes without a packet.
+    /// Its mode, and the time until that changes without a packet.
     pub(super) fn mode_now(&self) -> (Mode, Nanos) {
         let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
         if self.policed || ceil.max(rate).is_zero() {
@@ -107,7 +107,7 @@ impl<F: Frame> Class<F> {
     }
 }
 
-/// Values that a class has by its configuration or, by default, by its rates.
+/// Class values from the configuration or, by default, from the rates.
 pub(super) struct Derived {
     pub(super) quantum: i64,
     pub(super) burst: Bytes,
@@ -116,7 +116,7 @@ pub(super) struct Derived {
 }
 
 impl Derived {
-    /// `round` is the time in which the others have their turns.
+    /// `round` is the duration of the others' turns.
     pub(super) fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
         let depth = |rate: Rate| Bytes::new(MTU.saturating_add(rate.over(round).as_u64()));
         let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
@@ -127,14 +127,14 @@ impl Derived {
             ceil: ceil.unwrap_or(Rate::MAX),
             ceil_burst: match ceil {
                 Some(ceil) if ceil < Rate::MAX => class.ceil_burst.unwrap_or_else(|| depth(ceil)),
-                // Without a ceiling there is never a debt.
+                // Without a ceiling there is no debt.
                 _ => Bytes::MAX,
             },
         }
     }
 }
 
-/// The time for two packets per leaf, plus [`BURST_TIME`].
+/// Time for two packets per leaf, plus [`BURST_TIME`].
 pub(super) fn round(config: &config::Htb, rate: Rate) -> Nanos {
     let packets = Bytes::new(2 * MTU * u64::from(config.leaves()));
     rate.time_for(packets).min(Nanos::from_secs(1_000)) + BURST_TIME

@@ -21,8 +21,7 @@ fn packet(flow: u32, seq: u64, size: u16) -> Packet {
     packet
 }
 
-/// The parts of a random class: parent, weight among its siblings, ceiling, priority, quantum, burst,
-/// policed.
+/// A random class: parent, weight among its siblings, ceiling, priority, quantum, burst, policed.
 type Seed = (Option<usize>, u64, Option<u64>, u8, Option<u32>, Option<u64>, bool);
 
 fn seeds() -> impl Strategy<Value = Vec<Seed>> {
@@ -40,7 +39,7 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     (1usize..10).prop_flat_map(move |count| (0..count).map(class).collect::<Vec<_>>())
 }
 
-/// A valid tree in which the rates of children sum to at most their parent's.
+/// A valid tree: the rates of children sum to at most their parent's.
 fn tree(seeds: &[Seed]) -> Arc<config::Htb> {
     let mut classes: Vec<HtbClass> = Vec::new();
     let depth = |classes: &[HtbClass], mut class: usize| {
@@ -71,11 +70,11 @@ fn tree(seeds: &[Seed]) -> Arc<config::Htb> {
     for (n, class) in classes.iter_mut().enumerate() {
         class.policed = seeds[n].6 && !parents.contains(&n);
     }
-    let default = (0..classes.len()).find(|n| !parents.contains(n)).expect("there is a leaf");
-    Arc::new(config::Htb::new(classes, default as u8).expect("it is a tree"))
+    let default = (0..classes.len()).find(|n| !parents.contains(n)).expect("a leaf");
+    Arc::new(config::Htb::new(classes, default as u8).expect("a tree"))
 }
 
-/// The definition, without rows, feeds or agenda.
+/// Reference model without rows, feeds or agenda.
 struct Model {
     config: Arc<config::Htb>,
     /// Tokens of rate and ceiling with their depths, in 10^-9 B.
@@ -102,7 +101,7 @@ impl Model {
         }
     }
 
-    /// Tokens of rate and ceiling at a time not before the last charge.
+    /// Tokens of rate and ceiling at `now`, not before the last charge.
     fn tokens(&self, class: usize, now: Nanos) -> [i128; 2] {
         let HtbClass { rate, ceil, .. } = &self.config.classes()[class];
         let elapsed = i128::from((now - self.at).as_nanos());
@@ -113,7 +112,7 @@ impl Model {
         [filled(rates, *rate), filled(ceils, ceil.unwrap_or(Rate::MAX))]
     }
 
-    /// The class with whose tokens a leaf may send, if there is one; `Some(None)` is the link.
+    /// The class whose tokens a leaf may use, if any; `Some(None)` is the link.
     fn lender(&self, leaf: usize, now: Nanos) -> Option<Option<usize>> {
         let mut class = leaf;
         loop {
@@ -131,7 +130,7 @@ impl Model {
         }
     }
 
-    /// Zero for a leaf that uses its own tokens, else the higher the nearer the lender is to the link.
+    /// Zero for a leaf that uses its own tokens, else higher for a lender nearer to the link.
     fn level(&self, leaf: usize, lender: Option<usize>) -> usize {
         let mut depth = 0;
         let mut class = lender;
@@ -142,7 +141,7 @@ impl Model {
         if lender == Some(leaf) { 0 } else { 100 - depth }
     }
 
-    /// Leaves of the best level and priority that may send now.
+    /// Eligible leaves of the best level and priority.
     fn eligible(&self, now: Nanos) -> Vec<usize> {
         let backlogged = (0..self.queues.len()).filter(|&leaf| !self.queues[leaf].is_empty());
         let rank = |leaf| {
@@ -162,7 +161,7 @@ impl Model {
         self.at = now;
     }
 
-    /// Whether a packet is accepted.
+    /// Processes an arrival; returns whether it is accepted.
     fn arrive(&mut self, now: Nanos, packet: Packet) -> bool {
         self.pass_time(now);
         let class = usize::from(self.config.leaf_of(packet.flow, None));
@@ -181,9 +180,9 @@ impl Model {
     }
 
     fn leave(&mut self, now: Nanos, leaf: usize) -> Packet {
-        let lender = self.lender(leaf, now).expect("it may send");
+        let lender = self.lender(leaf, now).expect("the leaf may send");
         self.pass_time(now);
-        let packet = self.queues[leaf].pop_front().expect("it is backlogged");
+        let packet = self.queues[leaf].pop_front().expect("the leaf is backlogged");
         let size = i128::from(packet.size().as_u64()) * 1_000_000_000;
         let (mut class, mut pays) = (Some(leaf), false);
         while let Some(number) = class {
@@ -209,8 +208,8 @@ fn with_flows(htb: &Arc<config::Htb>) -> Arc<config::Htb> {
     Arc::new(config::Htb::clone(htb).with_flows(flows))
 }
 
-/// The packets that leave a link of [`LINK_RATE`], in order, with the start of each transmission. Compares
-/// each choice with the model.
+/// Departures from a link of [`LINK_RATE`], in order, with the start of each transmission. Compares each
+/// choice with the model.
 fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut queue, mut model) = (Htb::new(htb, LINK, Limit::Packets(1)), Model::new(htb));
     let mut stats = Tally::default();
@@ -236,7 +235,7 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
         }
         let now = serve_at;
         if now > free_at && now > model.at {
-            // The link was idle until now: no leaf could have sent before.
+            // The link was idle until now, so no leaf could have sent earlier.
             prop_assert!(model.eligible(now - NS).is_empty(), "{:?} idles", now);
         }
         let eligible = model.eligible(now);
@@ -276,8 +275,8 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
 }
 
 proptest! {
-    /// Every choice of the scheduler is one that the model allows, and no class exceeds its ceiling by more
-    /// than its bursts.
+    /// The model allows every choice of the scheduler, and no class exceeds its ceiling by more than its
+    /// bursts.
     #[test]
     fn htb_schedule_matches_the_model_and_ceilings(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
@@ -297,8 +296,7 @@ proptest! {
                 within(htb.leaf_of(flow, None)).then_some((at, u64::from(size)))
             }).collect();
             // Descendants may send with their own tokens despite this one's debt: their bursts, and a packet
-            // of debt each. Policed classes may have passed one burst and another since, whose packets
-            // waited.
+            // of debt each. Policed classes may have passed two bursts whose packets were queued.
             let below = (0u8..).zip(htb.classes()).filter(|(other, _)| *other != number && within(*other));
             let allcarry: u64 = below.map(|(_, class)| {
                 let burst = Derived::new(class, round(&htb, LINK), class.rate, class.ceil).burst.as_u64() + 1_500;
@@ -309,7 +307,7 @@ proptest! {
                 let mut bytes = 0;
                 for &(at, size) in &sizes[first..] {
                     bytes += size;
-                    // The last packet may leave as long as there is no debt.
+                    // The last packet may leave while there is no debt.
                     let most = ceil.over(at - sizes[first].0).as_u64() + 1 + depth + size + allcarry;
                     prop_assert!(bytes <= most, "class {number}: {bytes} B since {:?} at {at:?}, {most} B may", sizes[first].0);
                 }
@@ -317,8 +315,8 @@ proptest! {
         }
     }
 
-    /// The link wakes exactly when it must: departures and their times equal those of a queue that is polled
-    /// at every moment.
+    /// The link wakes exactly when necessary: departures and their times equal those of a continuously polled
+    /// queue.
     #[test]
     fn htb_link_wakes_exactly_when_tokens_suffice(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
@@ -364,7 +362,7 @@ proptest! {
     }
 }
 
-/// The packets that leave a link, with their times.
+/// Departures from a link, with their times.
 fn pass(link: &mut Link<Packet>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut now, mut left) = (Nanos::ZERO, Vec::new());
     let serve = |link: &mut Link<Packet>, until: Nanos, left: &mut Vec<(Nanos, u64)>| {
@@ -373,7 +371,7 @@ fn pass(link: &mut Link<Packet>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Na
             let at = link.next_service();
             left.extend(link.serve(at).map(|packet| (at, packet.seq)));
             services += 1;
-            prop_assert!(services < 50_000, "it never becomes idle");
+            prop_assert!(services < 50_000, "the link never becomes idle");
         }
         Ok(())
     };

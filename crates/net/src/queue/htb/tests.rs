@@ -1,4 +1,4 @@
-//! The rules of borrowing, each on a link whose classes are kept backlogged.
+//! Rules of borrowing, each on a link with continuously backlogged classes.
 
 use super::*;
 use crate::config::{LinkConfig, Queue};
@@ -16,11 +16,11 @@ fn class(name: &str, rate: f64) -> HtbClass {
     HtbClass::new(name, mbit(rate))
 }
 
-/// A link on which flow n belongs to class n.
+/// A link with flow n in class n.
 fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link<Packet> {
     let flows = (0..classes.len() as u8).collect();
     let sound = |default| config::Htb::new(classes.clone(), default).ok();
-    let htb = (0..64).find_map(sound).expect("there is a leaf").with_flows(flows);
+    let htb = (0..64).find_map(sound).expect("a leaf").with_flows(flows);
     let queue = Queue::Htb(Arc::new(htb));
     Link::new(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, limit) }, Random::stream(1, "link", 0))
 }
@@ -31,8 +31,8 @@ fn packet(flow: u32, size: u16) -> Packet {
     packet
 }
 
-/// Bytes that each class transmits from `from` to `to`, where each class in `backlogged` always has a hundred
-/// packets of the given size.
+/// Bytes transmitted by each class from `from` to `to`, with a hundred packets of the given size always
+/// queued in each class of `backlogged`.
 fn shares(rate: Rate, classes: Vec<HtbClass>, backlogged: &[(u32, u16)], from: Nanos, to: Nanos) -> Vec<f64> {
     let mut sent = vec![0.0; classes.len()];
     let mut link = link(rate, classes, AMPLE);
@@ -64,7 +64,7 @@ fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
     assert!(measured.iter().zip(expected).all(near), "{measured:?}, not {expected:?}");
 }
 
-/// When all classes are backlogged, each gets its assured rate, whatever the priorities.
+/// Backlogged classes get their assured rates, at any priorities.
 #[test]
 fn backlogged_classes_get_their_assured_rates() {
     // 80 kbit/s to 100 Gbit/s, over a second or the time of two hundred packets of the smallest class.
@@ -113,7 +113,7 @@ fn shaped_class_alone_sends_exactly_at_its_ceiling() {
     // ns.
     for (rate, size, link_rate) in [(80u64, 100u16, 1_000_000u64), (12_345_678_901, 9_000, 125_000_000_000)] {
         let rate = Rate::from_bytes_per_sec(rate);
-        // The tokens of a nanosecond must fit.
+        // The bucket must hold the tokens of a nanosecond.
         let burst = Some(Bytes::new(20));
         let shaped = HtbClass { ceil: Some(rate), burst, ceil_burst: burst, ..HtbClass::new("shaped", rate) };
         let mut link = link(Rate::from_bytes_per_sec(link_rate), vec![shaped], AMPLE);
@@ -123,7 +123,7 @@ fn shaped_class_alone_sends_exactly_at_its_ceiling() {
         while link.next_service() < Nanos::MAX {
             let now = link.next_service();
             if link.serve(now).is_some() {
-                // A packet begins once the debt of all packets before it is paid.
+                // A packet starts once the debt of all earlier packets is paid.
                 let debt = (sent * u128::from(size)).saturating_sub(20);
                 let paid = (debt * 1_000_000_000).div_ceil(u128::from(rate.as_bytes_per_sec()));
                 assert!(
@@ -152,7 +152,7 @@ fn unused_rate_goes_to_the_best_priority() {
     close(&rates(100.0, classes(), &[1]), &[0.0, 100.0, 0.0], 0.001);
 }
 
-/// A class keeps its ceiling, and the rest goes to the next priority.
+/// A class stays within its ceiling, and the rest goes to the next priority.
 #[test]
 fn bandwidth_above_a_ceiling_goes_to_the_next_priority() {
     let classes = vec![
@@ -161,7 +161,7 @@ fn bandwidth_above_a_ceiling_goes_to_the_next_priority() {
         HtbClass { priority: 1, ceil: Some(mbit(15.0)), ..class("equal", 15.0) },
     ];
     close(&rates(100.0, classes.clone(), &[0, 1, 2]), &[35.0, 50.0, 15.0], 0.01);
-    // All classes that may send are at their ceilings: the link is idle half of the time.
+    // All eligible classes are at their ceilings: the link is idle half of the time.
     close(&rates(100.0, classes, &[0, 2]), &[35.0, 0.0, 15.0], 0.002);
 }
 
@@ -169,14 +169,14 @@ fn bandwidth_above_a_ceiling_goes_to_the_next_priority() {
 #[test]
 fn equal_priorities_share_excess_by_quanta() {
     let with = |quantum| HtbClass { quantum: Some(quantum), ..class("c", 1.0) };
-    // 92 Mbit/s are left: 1 : 2 : 5 parts of them besides what is assured.
+    // 92 Mbit/s remain: 1 : 2 : 5 parts of them beyond the assured rates.
     let classes = vec![with(1_500), with(3_000), with(7_500), class("idle", 5.0)];
     close(
         &rates(100.0, classes, &[0, 1, 2]),
         &[1.0 + 97.0 / 8.0, 1.0 + 97.0 / 4.0, 1.0 + 97.0 * 0.625],
         0.01,
     );
-    // In bytes, whatever the packet sizes; default quanta are a tenth of a second of the rates.
+    // In bytes, at any packet size; default quanta are a tenth of a second of the rates.
     let classes = vec![class("one", 1.0), class("two", 2.0), class("idle", 5.0)];
     let sent = shares(mbit(50.0), classes, &[(0, 300), (1, 1500)], Nanos::from_secs(1), Nanos::from_secs(21));
     let found: Vec<_> = sent.iter().map(|bytes| bytes * 8e-6 / 20.0).collect();
@@ -197,11 +197,11 @@ fn nearest_ancestor_with_tokens_lends() {
             HtbClass { parent: Some(3), priority, ..class("b1", 10.0) },
         ]
     };
-    // b1 has the better priority, but a lends the rate that a1 leaves.
+    // b1 has the better priority, but a lends the rate left by a1.
     close(&rates(100.0, tree(0), &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
-    // With b1 idle too, a2 borrows b's share from the link.
+    // With b1 idle too, a2 borrows b's rate from the link.
     close(&rates(100.0, tree(0), &[2]), &[0.0, 0.0, 100.0, 0.0, 0.0], 0.001);
-    // Unless a's own ceiling forbids it.
+    // Unless a's own ceiling limits it.
     let mut capped = tree(0);
     capped[0].ceil = Some(mbit(60.0));
     close(&rates(100.0, capped, &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
@@ -210,7 +210,7 @@ fn nearest_ancestor_with_tokens_lends() {
     close(&rates(100.0, capped, &[2]), &[0.0, 0.0, 60.0, 0.0, 0.0], 0.002);
 }
 
-/// All borrowers of one class take turns, at whatever depth they are.
+/// All borrowers of one class take turns, at any depth.
 #[test]
 fn borrowers_of_one_class_take_turns_at_any_depth() {
     // No class has an assured rate: the link lends everything, and three leaves share it. Two of them are in
@@ -220,11 +220,11 @@ fn borrowers_of_one_class_take_turns_at_any_depth() {
     close(&rates(90.0, classes, &[1, 2, 4]), &[0.0, 30.0, 30.0, 0.0, 30.0], 0.01);
 }
 
-/// A policed class passes what a token bucket passes, and no accepted packet waits for tokens.
+/// A policed class passes the same packets as a token bucket, and no accepted packet waits for tokens.
 #[test]
 fn policed_class_passes_bucket_and_never_waits_for_tokens() {
-    // 8 Mbit/s, 1000 bytes a millisecond, burst 4000 B; one packet of 1000 B every 0.5 ms for a second after
-    // ten at once.
+    // 8 Mbit/s, 1000 bytes per millisecond, burst 4000 B. Ten packets of 1000 B at once, then one every 0.5
+    // ms for a second.
     let policed = HtbClass { policed: true, burst: Some(Bytes::new(4_000)), ..class("policed", 8.0) };
     let mut link = link(mbit(800.0), vec![policed, class("other", 100.0)], AMPLE);
     let mut passed = (0..10).filter(|_| link.offer(Nanos::ZERO, &packet(0, 1000)) == Offer::Queued).count();
@@ -255,11 +255,11 @@ fn policed_class_passes_bucket_and_never_waits_for_tokens() {
     assert!(classes[0].queue_delay_sum_ns <= most, "{} ns", classes[0].queue_delay_sum_ns);
 }
 
-/// An unresponsive class takes nothing from one that stays within its rate.
+/// An unresponsive class cannot delay a conforming one.
 #[test]
 fn unresponsive_class_cannot_delay_a_conforming_one() {
     // The flood has the best priority, unlimited packets and no ceiling. The other class sends a packet of
-    // 1500 B every 240 us (50 Mbit/s of 100) for two seconds: it may wait for the packet in transmission (120
+    // 1500 B every 240 us (50 Mbit/s of 100) for two seconds and may wait for the packet in transmission (120
     // us).
     let flood = HtbClass { limit: Some(Limit::Packets(50)), ..class("flood", 50.0) };
     let meek = HtbClass { priority: 7, limit: Some(Limit::Packets(1)), ..class("meek", 50.0) };
@@ -277,7 +277,7 @@ fn unresponsive_class_cannot_delay_a_conforming_one() {
     }
     let classes = link.classes(next);
     assert_eq!(classes[1].dropped, 0);
-    // Its tokens always suffice. The flood goes first while its own tokens last: at most its bucket's depth.
+    // Its tokens always suffice. The flood goes first while its own tokens last, at most its bucket's depth.
     let bucket = 1500.0 + 6.25e6 * (0.001 + 4.0 * 1500.0 / 12.5e6);
     let most = (bucket + 2.0 * 1500.0) / 12.5e6 * 1e9;
     let mean = classes[1].queue_delay_sum_ns as f64 / classes[1].sent_packets as f64;
@@ -292,7 +292,7 @@ fn each_class_has_its_own_buffer() {
     let classes = vec![
         with(Some(Limit::Packets(3))),
         with(Some(Limit::Bytes(Bytes::new(7_000)))),
-        // 1500 B take 12 ms at its rate: a packet that would wait for three others exceeds the limit.
+        // 1500 B take 12 ms at its rate: a packet behind three others exceeds the limit.
         with(Some(Limit::Time(Nanos::from_millis(24)))),
         with(None),
         HtbClass { limit: Some(Limit::Time(Nanos::from_millis(1))), ..class("still", 0.0) },
@@ -305,11 +305,11 @@ fn each_class_has_its_own_buffer() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
-/// A buffer that the link states as a time counts at the link's rate, whatever a class is assured.
+/// A time limit of the link counts at the link's rate, whatever a class's assured rate.
 #[test]
 fn link_time_limit_counts_at_the_link_rate() {
-    // 1500 B take 0.12 ms at 100 Mbit/s, so 10 ms are 83 packets and a part, plus one that may exceed the
-    // limit.
+    // 1500 B take 0.12 ms at 100 Mbit/s, so 10 ms hold 83 packets and a fraction, plus one that may exceed
+    // the limit.
     let classes = vec![HtbClass::new("borrows all", Rate::from_bytes_per_sec(1)), class("other", 99.0)];
     let mut link = link(mbit(100.0), classes, Limit::Time(Nanos::from_millis(10)));
     link.offer(Nanos::ZERO, &packet(1, 1500));
@@ -319,12 +319,12 @@ fn link_time_limit_counts_at_the_link_rate() {
     assert_eq!([kept(0, &mut link), kept(1, &mut link)], [84, 84]);
 }
 
-/// Sends all packets that may leave at once; returns their bytes.
+/// Sends all eligible packets at once; returns their bytes.
 fn drain(htb: &mut Htb<Packet>, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
 }
 
-/// A change of a class's rate neither mints tokens nor loses them.
+/// A change of a class's rate neither creates nor loses tokens.
 #[test]
 fn class_rate_change_neither_mints_nor_loses_tokens() {
     let rate = Rate::from_bytes_per_sec;
@@ -341,8 +341,8 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
     }
     // The bucket's depth, and one packet of debt.
     assert_eq!(drain(&mut htb, Nanos::ZERO), 11_000);
-    // The rate changes every 10 us for 2 s, between 1 MB/s and 3 MB/s: 2 MB/s on average, between a packet of
-    // debt at either end.
+    // The rate alternates every 10 us for 2 s between 1 MB/s and 3 MB/s: 2 MB/s on average, with up to a
+    // packet of debt at either end.
     let mut sent = 0;
     for n in 1..=200_000u64 {
         let now = Nanos::from_micros(10 * n);
@@ -351,7 +351,7 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
         htb.set_class(now, 0, next, next);
     }
     assert!(sent.abs_diff(4_000_000) <= 1_000, "{sent}");
-    // A halted class is ready again at the time that its new rate gives.
+    // A halted class is ready again as soon as its new rate allows.
     let now = Nanos::from_secs(2);
     drain(&mut htb, now);
     htb.set_class(now, 0, Rate::ZERO, Rate::ZERO);

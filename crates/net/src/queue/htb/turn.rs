@@ -1,10 +1,10 @@
-//! The turn in a round robin among classes.
+//! Position in a round robin among classes.
 
 /// A set of class numbers, up to 63, and the position in the round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     members: u64,
-    /// The first member from here on has the turn.
+    /// The first member at or after this number has the turn.
     at: u8,
 }
 
@@ -23,7 +23,7 @@ impl Turn {
         self.members &= !(1 << class);
     }
 
-    /// The member that has the turn; `None` when the round is over.
+    /// The member with the turn; `None` at the end of the round.
     #[inline]
     pub(super) fn next(&mut self) -> Option<usize> {
         let rest = self.members.checked_shr(u32::from(self.at)).unwrap_or(0);
@@ -34,7 +34,7 @@ impl Turn {
         Some(usize::from(self.at))
     }
 
-    /// The member that has the turn in this round, or else in the next. The set must not be empty.
+    /// The member with the turn in this round, or else in the next. The set must not be empty.
     #[inline]
     pub(super) fn next_or_first(&mut self) -> usize {
         self.next().unwrap_or_else(|| {
@@ -43,12 +43,12 @@ impl Turn {
         })
     }
 
-    /// Passes the turn on from `class`.
+    /// Passes the turn to the class after `class`.
     pub(super) const fn pass(&mut self, class: usize) {
         self.at = class as u8 + 1;
     }
 
-    /// Passes the turn on if a removed class had it.
+    /// Passes the turn on if the removed class had it.
     pub(super) const fn leave(&mut self, class: usize) {
         if self.at as usize == class {
             self.pass(class);

@@ -93,7 +93,7 @@ fn flows_joining_a_full_link_get_equal_shares() {
 /// Equation 14 gives limited flows beta times their usage and divides the rest among the others.
 #[test]
 fn equation_14_gives_limited_flows_usage_others_rest() {
-    // Limits at 95 %: 94 of 100 is limited, 96 is not; with a packet's grain of 2, neither is.
+    // Limits at 95 %: 94 of 100 is limited, 96 is not.
     near(LIMIT.demand(94.0, 100.0), 94.0 * 1.1);
     assert_eq!(LIMIT.demand(96.0, 100.0), f64::INFINITY);
     let mut shares = shares(100.0);
@@ -152,7 +152,7 @@ fn smaller_class_scales_flows_and_caps_the_floor() {
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
     }
-    // A base of zero has exactly the floor.
+    // A base of zero means exactly the floor.
     near(floored.rate(0.0), 10.0);
     assert!(floored.allocated() <= 100.0 && floored.allocated() >= 50.0, "{}", floored.allocated());
     // The last flow to leave resets everything.
@@ -215,10 +215,10 @@ proptest! {
         let mut shares = Shares::new(least);
         let mut capacity = 12.5 * MB;
         shares.set_capacity(capacity);
-        // Bases, and the usage of each measured last.
+        // Base and latest measured usage of each flow.
         let mut flows: Vec<(f64, f64)> = Vec::new();
         let mut unused = 0.0;
-        // The stated floor, or half of the smallest equal share since the last full allocation.
+        // The configured floor, or half of the smallest equal share since the last full allocation.
         let mut floor = least;
         for op in ops {
             match op {
@@ -226,7 +226,7 @@ proptest! {
                     let initial = shares.initial(prediction, 0);
                     let base = shares.join(initial);
                     flows.push((base, f64::INFINITY));
-                    // It has its share, which is at most an equal one.
+                    // It gets its share, at most an equal one.
                     prop_assert!((shares.rate(base) - initial).abs() <= 1e-6 * initial);
                     prop_assert!(initial <= capacity / flows.len() as f64 * (1.0 + 1e-9));
                 }
@@ -236,8 +236,7 @@ proptest! {
                 }
                 Op::Leave(_) => {}
                 Op::Capacity(new) => {
-                    // A larger class leaves bandwidth unallocated until the next full allocation, a smaller
-                    // one none.
+                    // A larger class leaves bandwidth unallocated until the next full allocation.
                     capacity = new;
                     shares.set_capacity(capacity);
                 }

@@ -1,4 +1,4 @@
-//! ACKs that take another path, and the shares that switches announce for them.
+//! ACKs on another path, and the shares that switches announce for them.
 
 use narrows_cc::Rate;
 use narrows_packet::{Flags, Packet};
@@ -11,8 +11,8 @@ use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
 fn shares_with_acks_elsewhere_are_announced_each_rtt() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
-    // No ACK of this flow passes here. The first announcement comes with the first allocation after three
-    // round trips, then one every 40 ms.
+    // None of this flow's ACKs passes here. The first announcement comes with the first allocation after
+    // three round trips, then one every 40 ms.
     let mut announced = Vec::new();
     for ms in 42..400 {
         switch.at(ms).flood(1);
@@ -32,7 +32,7 @@ fn shares_with_acks_elsewhere_are_announced_each_rtt() {
     assert!(switch.port.outbox.is_empty());
 }
 
-/// Equation 7 where several switches of a path announce: only the one with the lowest share does.
+/// Equation 7 with several announcing switches on a path: only the one with the lowest share announces.
 #[test]
 fn switch_is_silent_while_another_announces_less() {
     let mut switch = Switch::new(&[]);
@@ -40,7 +40,7 @@ fn switch_is_silent_while_another_announces_less() {
     let mut announced = Vec::new();
     for ms in 42..900 {
         switch.at(ms).flood(1);
-        // Until 300 ms another announces 9 MB/s every 50 ms, then more than the 10 MB/s here.
+        // Until 300 ms another switch announces 9 MB/s every 50 ms, then more than the 10 MB/s here.
         if ms % 50 == 0 {
             let other =
                 RateCode::encode(Rate::from_bytes_per_sec(if ms <= 300 { 9_000_000 } else { 11_000_000 }));
@@ -48,9 +48,9 @@ fn switch_is_silent_while_another_announces_less() {
         }
         announced.extend(switch.port.outbox.drain(..).map(|_| ms));
     }
-    // The first allocation after the higher announcement, 11 MB/s at 350 ms.
+    // The first allocation after the higher announcement of 11 MB/s at 350 ms.
     assert_eq!(announced[..2], [361, 401]);
-    // A switch that falls silent blocks announcements no longer than ACKs do, three round trips.
+    // A silent switch blocks announcements as long as ACKs do: three round trips.
     switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
     announced.clear();
     for ms in 900..1200 {
@@ -60,7 +60,7 @@ fn switch_is_silent_while_another_announces_less() {
     assert!((1019..1061).contains(&announced[0]), "{announced:?}");
 }
 
-/// A switch that sees the ACKs writes an announced share once.
+/// A switch on the path of the ACKs writes an announced share once.
 #[test]
 fn switch_with_the_acks_writes_an_announced_share_once() {
     let mut switch = Switch::new(&[]);

@@ -5,41 +5,41 @@ use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::endpoint::NegotiationConfig;
 
-/// Requests without an answer before it gives up.
-const TRIES: u8 = 4;
-/// The most patience with one request.
-const LONGEST_PATIENCE: Nanos = Nanos::from_secs(10);
-/// The time after failures on all paths until the next request.
-const WAIT: Nanos = Nanos::from_secs(1);
-/// The time after giving up until the next request.
-const AGAIN: Nanos = Nanos::from_secs(10);
-/// Round-trip times between two reviews of how much of the rate is used.
+/// Unanswered requests before it gives up.
+const MAX_ATTEMPTS: u8 = 4;
+/// Maximum timeout of a request.
+const MAX_TIMEOUT: Nanos = Nanos::from_secs(10);
+/// Delay of the next request after failures on all paths.
+const RETRY_DELAY: Nanos = Nanos::from_secs(1);
+/// Delay of the next request after giving up.
+const FALLBACK_RETRY: Nanos = Nanos::from_secs(10);
+/// Round-trip times between usage reviews.
 pub(super) const REVIEW: u64 = 8;
-/// A sender that does not use its rate requests its usage times this.
+/// Factor on the usage of a sender that does not use its rate.
 const SPARE: f64 = 1.05;
-/// Returning this share of its rate is worth a message.
+/// Minimum fraction of the rate worth returning by a message.
 const WORTH: f64 = 0.01;
-/// The least rate it then requests, in packets per round-trip time.
+/// Minimum rate of such a request, in packets per round-trip time.
 pub(super) const LEAST: u64 = 2;
-/// After such a silence of the nodes the requester probes whether they live; they send four times as often.
+/// Silence of the nodes after which the requester probes them; they send four times as often.
 const SILENCE: Nanos = Nanos::from_secs(10);
-/// The bits of Rtt that count requests.
+/// Bits of Rtt that number requests.
 const SERIAL: u32 = 7;
 
-/// The stage of a negotiation.
+/// Stage of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Before the end of the handshake.
     Before,
-    /// A request is out.
-    Asking,
-    /// All paths have been refused.
+    /// A request is in transit.
+    Requesting,
+    /// All paths refused.
     Waiting,
     /// A rate is granted.
     Settled,
-    /// No node answers, or none took part.
-    Alone,
-    /// The termination is out.
+    /// No node answered, or none took part.
+    Fallback,
+    /// The termination has been sent.
     Ended,
 }
 
@@ -51,48 +51,48 @@ pub(super) enum Update {
     Withdrawn,
 }
 
-/// The requester's side of a negotiation.
+/// Requester side of a negotiation.
 #[derive(Clone, Debug)]
 pub(super) struct Requester {
     id: Id,
     min: Rate,
     pub(super) max: Rate,
-    /// The highest rate of both ends, as far as it is known.
+    /// Maximum rate of both ends, as far as known.
     pub(super) ends: Rate,
     paths: u8,
     pub(super) stage: Stage,
-    /// The path that data takes, and the one of the last request.
+    /// Path of data, and of the last request.
     pub(super) path: u8,
     requested_path: u8,
-    /// On the wire.
+    /// In wire bytes.
     pub(super) granted: Option<Rate>,
-    /// Max and Rtt of the last request, and whether its answer is still to come.
+    /// Max and Rtt of the last request, and whether its answer is outstanding.
     requested: Rate,
     token: u32,
     awaited: bool,
-    /// The least Speed of the reductions that came since the last request, and their path.
+    /// Minimum Speed of the reductions since the last request, and their path.
     cap: Rate,
     cap_path: u8,
     serial: u32,
     /// Requests since the last answer.
     tries: u8,
-    /// When the stage ends by itself.
+    /// Deadline of the stage.
     pub(super) at: Nanos,
     request_due: bool,
-    /// A termination is to leave over this path.
+    /// Path of a termination to send.
     termination_due: Option<u8>,
-    /// The rate at which it could send: Max, or less if the application has less.
+    /// Requested maximum: Max, or less if the application needs less.
     want: Rate,
-    /// The rate to request when a reduction is announced that other nodes do not know yet.
+    /// Reduced rate not yet requested from the other nodes.
     unannounced: Option<Rate>,
-    /// The time of that, and the time at which silence has lasted too long.
+    /// Time of that request, and time of the next silence probe.
     announce_at: Nanos,
     silent_at: Nanos,
-    /// The next review of the rate's use.
+    /// Next usage review.
     pub(super) review: Review,
 }
 
-/// A review of how much of a rate is used: since when, the bytes sent until then, and when it is due.
+/// A usage review: start time, bytes sent before, and due time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Review {
     pub(super) from: Nanos,
@@ -101,7 +101,8 @@ pub(super) struct Review {
 }
 
 impl Requester {
-    /// It requests no more than `config` says and the sender's `line` carries; of bytes on the wire `share` is payload.
+    /// Requests are limited by `config` and the sender's `line`; `share` is the payload fraction of wire
+    /// bytes.
     pub(super) fn new(config: &NegotiationConfig, line: Option<Rate>, share: f64) -> Self {
         let line = line.map_or(MOST, |line| line.mul_f64(1.0 / share));
         let max = config.max.min(line).min(MOST).max(Rate::from_bytes_per_sec(1));
@@ -137,37 +138,37 @@ impl Requester {
         self.at.min(self.review.at).min(self.announce_at).min(self.silent_at)
     }
 
-    /// No data may leave.
-    pub(super) fn holds(&self) -> bool {
-        self.granted.is_none() && matches!(self.stage, Stage::Asking | Stage::Waiting)
+    /// Whether data is blocked.
+    pub(super) fn blocks_data(&self) -> bool {
+        self.granted.is_none() && matches!(self.stage, Stage::Requesting | Stage::Waiting)
     }
 
     pub(super) fn has_messages(&self) -> bool {
         self.request_due || self.termination_due.is_some()
     }
 
-    /// Requests `max` over a path.
+    /// Requests `max` on a path.
     pub(super) fn request(&mut self, path: u8, max: Rate) {
-        self.stage = Stage::Asking;
+        self.stage = Stage::Requesting;
         self.requested_path = path;
         self.requested = max;
         self.tries = 0;
         self.request_due = true;
     }
 
-    /// No grant counts any more: it requests as at the beginning.
+    /// Drops the grant and requests as at the start.
     pub(super) fn request_anew(&mut self) {
         self.granted = None;
         self.want = self.max;
         self.request(self.path, self.max);
     }
 
-    /// The next path to try after this one, other than the one in use.
+    /// Next path to try after this one, except the one in use.
     fn next_path(&self, after: u8) -> Option<u8> {
         (after + 1..self.paths).find(|&path| self.granted.is_none() || path != self.path)
     }
 
-    /// The request was refused.
+    /// Handles a refused request.
     fn refused(&mut self, now: Nanos) {
         let renegotiated = self.granted.is_some() && self.requested_path == self.path;
         let next = if renegotiated { None } else { self.next_path(self.requested_path) };
@@ -175,17 +176,17 @@ impl Requester {
             return self.request(next, self.max);
         }
         self.stage = if self.granted.is_some() { Stage::Settled } else { Stage::Waiting };
-        self.at = if renegotiated { self.next_look(now) } else { now.saturating_add(WAIT) };
+        self.at = if renegotiated { self.next_attempt(now) } else { now.saturating_add(RETRY_DELAY) };
     }
 
-    /// A reduction is announced when there was no other for four times `patience`, and up to as long again, each
-    /// requester after a time of its own: often many are notified at once.
-    fn plan_announcement(&mut self, now: Nanos, patience: Nanos) {
+    /// Schedules the announcement of a reduction after four to eight times `timeout` without another one.
+    /// The time within that range depends on the ID, because many requesters are often notified at once.
+    fn plan_announcement(&mut self, now: Nanos, timeout: Nanos) {
         if self.unannounced.is_some() {
             let Id { content, destination, subflow } = self.id;
             let mixed = content ^ destination.rotate_left(16) ^ u32::from(subflow);
             let share = mixed.wrapping_mul(0x9e37_79b9) >> 26;
-            let wait = patience * 4 + patience * 4 * u64::from(share) / 64;
+            let wait = timeout * 4 + timeout * 4 * u64::from(share) / 64;
             self.announce_at = now.saturating_add(wait);
         }
     }
@@ -198,7 +199,7 @@ impl Requester {
         }
     }
 
-    /// Requests the highest useful rate, to see whether a node answers.
+    /// Requests the highest useful rate as a probe of the nodes.
     fn on_silence(&mut self) {
         self.silent_at = Nanos::MAX;
         if self.stage == Stage::Settled {
@@ -206,10 +207,10 @@ impl Requester {
         }
     }
 
-    /// At a rate below Min it tries other paths from time to time.
-    fn next_look(&self, now: Nanos) -> Nanos {
+    /// Time of the next attempt on other paths, if the rate is below Min.
+    fn next_attempt(&self, now: Nanos) -> Nanos {
         let hot = self.paths > 1 && self.granted.is_some_and(|rate| rate < self.min);
-        if hot { now.saturating_add(WAIT) } else { Nanos::MAX }
+        if hot { now.saturating_add(RETRY_DELAY) } else { Nanos::MAX }
     }
 
     fn give_up(&mut self, now: Nanos) -> Update {
@@ -218,13 +219,13 @@ impl Requester {
             self.refused(now);
             return Update::None;
         }
-        self.alone(now)
+        self.fall_back(now)
     }
 
-    fn alone(&mut self, now: Nanos) -> Update {
+    fn fall_back(&mut self, now: Nanos) -> Update {
         self.granted = None;
-        self.stage = Stage::Alone;
-        self.at = now.saturating_add(AGAIN);
+        self.stage = Stage::Fallback;
+        self.at = now.saturating_add(FALLBACK_RETRY);
         Update::Withdrawn
     }
 
@@ -240,15 +241,15 @@ impl Requester {
         }
         self.at = Nanos::MAX;
         match self.stage {
-            Stage::Asking if self.tries >= TRIES => return self.give_up(now),
-            Stage::Asking => self.request_due = true,
+            Stage::Requesting if self.tries >= MAX_ATTEMPTS => return self.give_up(now),
+            Stage::Requesting => self.request_due = true,
             Stage::Waiting => self.request_anew(),
-            Stage::Settled => self.look_elsewhere(),
-            Stage::Alone => {
+            Stage::Settled => self.try_other_paths(),
+            Stage::Fallback => {
                 self.requested_path = self.path;
                 self.requested = self.max;
                 self.request_due = true;
-                self.at = now.saturating_add(AGAIN);
+                self.at = now.saturating_add(FALLBACK_RETRY);
             }
             Stage::Ended => self.termination_due = Some(self.path),
             Stage::Before => {}
@@ -256,35 +257,35 @@ impl Requester {
         Update::None
     }
 
-    /// Tries the first of the other paths, if there are any.
-    fn look_elsewhere(&mut self) {
+    /// Tries the first other path, if any.
+    fn try_other_paths(&mut self) {
         let first = if self.path > 0 { Some(0) } else { self.next_path(0) };
         if let Some(other) = first {
             self.request(other, self.max);
         }
     }
 
-    /// A message from the network about one of its paths; `None` if it is not for this flow now.
+    /// Handles a message from the network about one of its paths; `None` if it is not for this flow now.
     pub(super) fn on_message(
         &mut self,
         now: Nanos,
-        patience: Nanos,
+        timeout: Nanos,
         message: &Message,
         path: u8,
     ) -> Option<Update> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
         }
-        let update = self.read(now, patience, message, path);
+        let update = self.read(now, timeout, message, path);
         if update.is_some() {
             self.silent_at = now.saturating_add(SILENCE);
         }
         update
     }
 
-    fn read(&mut self, now: Nanos, patience: Nanos, message: &Message, path: u8) -> Option<Update> {
+    fn read(&mut self, now: Nanos, timeout: Nanos, message: &Message, path: u8) -> Option<Update> {
         match *message {
-            // About a path that it has left.
+            // About a path no longer in use.
             Message::Adjustment { .. } if path != self.path => Some(Update::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
                 let (token, attended) = (rtt_us & !ATTENDED, rtt_us & ATTENDED != 0);
@@ -301,16 +302,16 @@ impl Requester {
                 if !attended {
                     // A grant below the request is the responder's limit.
                     self.ends = if max < self.requested { max } else { self.max };
-                    return Some(self.alone(now));
+                    return Some(self.fall_back(now));
                 }
                 let update = self.on_success(now, max);
-                self.plan_announcement(now, patience);
+                self.plan_announcement(now, timeout);
                 Some(update)
             }
             Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
                 let update = self.on_reduce(speed);
                 if update != Update::None {
-                    self.plan_announcement(now, patience);
+                    self.plan_announcement(now, timeout);
                 }
                 Some(update)
             }
@@ -323,9 +324,9 @@ impl Requester {
     }
 
     fn on_success(&mut self, now: Nanos, max: Rate) -> Update {
-        // Either a port on the path has reduced the grant since, which only this message shows where answers return over
-        // another path; or it reduced before the request passed, and has granted more. The lower rate is safe, and a new
-        // request for the higher one settles which it is.
+        // Either a port on the path has reduced the grant since (if answers return over another path, only
+        // this message shows it), or the port reduced it before the request passed and then granted more. The
+        // lower rate is safe, and a new request for the higher one resolves the ambiguity.
         let capped = self.requested_path == self.cap_path && self.cap < max;
         self.unannounced = capped.then_some(max);
         self.announce_at = Nanos::MAX;
@@ -336,7 +337,7 @@ impl Requester {
         self.path = self.requested_path;
         self.granted = Some(max);
         self.stage = Stage::Settled;
-        self.at = self.next_look(now);
+        self.at = self.next_attempt(now);
         Update::Rate(max)
     }
 
@@ -347,7 +348,7 @@ impl Requester {
         }
         let Some(granted) = self.granted else {
             // A node has a record of this flow, although no answer arrived.
-            if self.stage == Stage::Alone && !self.awaited {
+            if self.stage == Stage::Fallback && !self.awaited {
                 self.request(self.path, self.max);
             }
             return Update::None;
@@ -358,7 +359,7 @@ impl Requester {
         self.granted = Some(speed);
         self.unannounced = Some(speed);
         if self.stage == Stage::Settled && speed < self.min {
-            self.look_elsewhere();
+            self.try_other_paths();
         }
         Update::Rate(speed)
     }
@@ -369,22 +370,22 @@ impl Requester {
             Stage::Settled if self.granted.is_some_and(|granted| wanted > granted) && wanted >= self.min => {
                 self.request(self.path, wanted);
             }
-            Stage::Alone if !self.awaited => self.request(self.path, self.max),
+            Stage::Fallback if !self.awaited => self.request(self.path, self.max),
             _ => {}
         }
     }
 
-    /// A review is due: `sent` bytes have left in all, and the rate requested is no less than `least`. If more `waits` and the
-    /// rate is used up but for a `packet`, it requests what it had before.
+    /// Runs a usage review with `sent` bytes sent in total. The requested rate is at least `least`. If the
+    /// backlog `waits` and the rate is used up to within a `packet`, requests the maximum again.
     pub(super) fn on_review(&mut self, now: Nanos, sent: u64, least: Rate, waits: bool, packet: u64) {
         let time = now - self.review.from;
         let used = Bytes::new(sent - self.review.sent).per(time);
         self.review.at = Nanos::MAX;
         let Some(granted) = self.granted.filter(|_| self.stage == Stage::Settled) else { return };
-        // Half way between all of it and the usage of a sender with the usual spare.
+        // Half way between full usage and the usage of a sender with the usual spare.
         let all = granted.mul_f64((1.0 + 1.0 / SPARE) / 2.0);
         let wish = used.mul_f64(SPARE).max(least).min(self.max);
-        // A review may err by a packet, and its finding must be worth a message.
+        // A review may err by a packet, and its result must be worth a message.
         let error = Bytes::new(packet).per(time).as_bytes_per_sec();
         if wish.as_bytes_per_sec().saturating_add(error) < granted.mul_f64(1.0 - WORTH).as_bytes_per_sec() {
             self.want = wish;
@@ -394,7 +395,7 @@ impl Requester {
         }
     }
 
-    /// The backlog exceeds what the requested rate serves.
+    /// Requests the maximum when the backlog exceeds the requested rate.
     pub(super) fn on_backlog(&mut self) {
         if self.stage == Stage::Settled && self.want < self.max {
             self.want = self.max;
@@ -402,8 +403,8 @@ impl Requester {
         }
     }
 
-    /// The next message and its path; `patience` is that with the first request.
-    pub(super) fn next_message(&mut self, now: Nanos, rtt: Nanos, patience: Nanos) -> Option<(Message, u8)> {
+    /// Next message and its path; `timeout` is the timeout of the first request.
+    pub(super) fn next_message(&mut self, now: Nanos, rtt: Nanos, timeout: Nanos) -> Option<(Message, u8)> {
         if let Some(path) = self.termination_due.take() {
             let kind = Adjustment::Terminate;
             return Some((Message::Adjustment { kind, id: self.id, speed: Rate::ZERO }, path));
@@ -421,9 +422,9 @@ impl Requester {
         self.serial = self.serial.wrapping_add(1);
         let micros = (rtt.as_nanos() / 1_000).min(u64::from(LONGEST_RTT_US - SERIAL)) as u32;
         self.token = (micros & !SERIAL) | (self.serial & SERIAL);
-        if self.stage == Stage::Asking {
-            let wait = patience * (1 << self.tries);
-            self.at = now.saturating_add(wait.min(LONGEST_PATIENCE.max(patience)));
+        if self.stage == Stage::Requesting {
+            let wait = timeout * (1 << self.tries);
+            self.at = now.saturating_add(wait.min(MAX_TIMEOUT.max(timeout)));
             self.tries += 1;
         }
         let kind = Negotiation::Request;
@@ -433,7 +434,7 @@ impl Requester {
         Some((request, self.requested_path))
     }
 
-    pub(super) fn end(&mut self, now: Nanos, patience: Nanos) {
+    pub(super) fn end(&mut self, now: Nanos, timeout: Nanos) {
         self.request_due = false;
         self.awaited = false;
         self.stage = Stage::Ended;
@@ -441,6 +442,6 @@ impl Requester {
         self.announce_at = Nanos::MAX;
         self.silent_at = Nanos::MAX;
         self.termination_due = Some(self.path);
-        self.at = now.saturating_add(patience);
+        self.at = now.saturating_add(timeout);
     }
 }

@@ -1,5 +1,5 @@
-//! Messages that cross on the path: a port stays the bottleneck while it is one, and does not count as one
-//! otherwise. And conventions between nodes and requesters.
+//! Messages that cross on the path: a port counts as the bottleneck exactly while it is one. Conventions
+//! between nodes and requesters.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn one_suggestion_at_a_time_keeps_the_bottleneck() {
     node.terminate(4);
     node.terminate(3);
     node.terminate(2);
-    // Three flows ended within a round trip. The first suggestion stands until it is answered.
+    // Three flows ended within a round trip. The first suggestion stands until answered.
     let first = TOTAL / 3;
     assert_eq!(
         node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(),
@@ -24,18 +24,13 @@ fn one_suggestion_at_a_time_keeps_the_bottleneck() {
     node.answer(1, Negotiation::Success, first, 0);
     // It is still the bottleneck, and suggests the rest.
     node.pass(200);
-    assert!(
-        node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL))
-    );
+    assert!(node.suggests(1, TOTAL));
 }
 
-/// A request for an increase that has become void keeps this port as the bottleneck.
+/// A request for a void increase keeps this port as the bottleneck.
 #[test]
 fn request_for_void_increase_keeps_the_bottleneck() {
-    let mut node = Node::new(&[]);
-    for flow in 1..=3 {
-        node.join(flow);
-    }
+    let mut node = Node::with_flows(3);
     node.terminate(3);
     let suggested = TOTAL / 2;
     // Other flows join and end while the request for half is in flight.
@@ -49,20 +44,17 @@ fn request_for_void_increase_keeps_the_bottleneck() {
     assert_eq!(node.request(1, suggested, 0), Some(suggested));
     node.answer(1, Negotiation::Success, suggested, 0);
     node.pass(200);
-    assert!(
-        node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL))
-    );
+    assert!(node.suggests(1, TOTAL));
 }
 
 /// An answer that shows the bottleneck elsewhere ends all suggestions to its flow.
 #[test]
 fn answer_with_bottleneck_elsewhere_ends_suggestions() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.terminate(2);
     node.notices();
-    // A later node lowers the half to a third: nothing is repeated, and the rest is suggested to no flow.
+    // A later node lowers the half to a third: nothing is repeated, and no flow gets a suggestion for the
+    // rest.
     assert_eq!(node.request(1, TOTAL, 0), Some(TOTAL));
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
     // A request below the suggestion, lowered before this port, also ends the suggestion.
@@ -87,7 +79,7 @@ fn nothing_is_suggested_between_request_and_answer() {
     assert_eq!(node.notices(), []);
 }
 
-/// A forwarded request carries the mark that a node took part.
+/// A forwarded request carries the mark of a participating node.
 #[test]
 fn forwarded_request_carries_the_attended_mark() {
     let mut node = Node::new(&[]);

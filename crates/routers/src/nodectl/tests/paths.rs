@@ -3,7 +3,7 @@
 use super::*;
 
 impl Node {
-    /// Sends a request over a path; the node forwards it.
+    /// Sends a request over a path, which the node forwards.
     fn request_over(&mut self, path: u8, flow: u32, max: u64) {
         self.serial += 1;
         let message = Message::Negotiation {
@@ -26,13 +26,19 @@ impl Node {
     }
 }
 
-/// A flow that leaves its old path keeps its record at a port that the new path shares.
-#[test]
-fn path_change_keeps_the_record_at_a_common_port() {
+/// A port on both paths of flow 1, with half of the rate on the old path 0 and a request for all on the new path 1.
+fn moving() -> Node {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
     node.request_over(1, 1, TOTAL);
+    node
+}
+
+/// A flow that leaves its old path keeps its record at a port that the new path shares.
+#[test]
+fn path_change_keeps_the_record_at_a_common_port() {
+    let mut node = moving();
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
     node.terminate_over(0, 1);
     assert_eq!((node.reading("flows"), node.reading("given")), (1, TOTAL / 3));
@@ -40,26 +46,20 @@ fn path_change_keeps_the_record_at_a_common_port() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A flow that was refused on another path ends on its own.
+/// A flow refused on another path ends on its own.
 #[test]
 fn flow_refused_on_a_new_path_ends_on_its_old_one() {
-    let mut node = Node::new(&[]);
-    node.request_over(0, 1, TOTAL / 2);
-    node.answer(1, Negotiation::Success, TOTAL / 2, 0);
-    node.request_over(1, 1, TOTAL);
+    let mut node = moving();
     node.answer(1, Negotiation::Failure, 0, 0);
     assert_eq!(node.reading("given"), TOTAL / 2);
     node.terminate_over(0, 1);
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A reduction on a path that a flow is leaving takes nothing from the new one.
+/// A reduction on a path that a flow is leaving does not affect the new one.
 #[test]
 fn reduction_on_the_old_path_spares_the_new_one() {
-    let mut node = Node::new(&[]);
-    node.request_over(0, 1, TOTAL / 2);
-    node.answer(1, Negotiation::Success, TOTAL / 2, 0);
-    node.request_over(1, 1, TOTAL);
+    let mut node = moving();
     // A reduction on its old path, by a later node.
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));

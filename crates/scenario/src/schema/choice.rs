@@ -1,4 +1,4 @@
-//! Values that are a text in the plain case and a table when there is more to say: `queue = "codel"` or
+//! Values with a short form, a text, and a long form, a table: `queue = "codel"` or
 //! `queue = { kind = "codel", target = "1ms" }`.
 
 use std::borrow::Cow;
@@ -12,20 +12,21 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::htb::Class;
+use super::class::Class;
+use super::table::table;
+use super::value::ParamValue;
 use crate::quantity::{Amount, Rate, Share, Size, Time};
-use crate::schema::ParamValue;
 
-/// A table that has a short form.
+/// A table with a short form.
 pub trait Short: Serialize + for<'de> Deserialize<'de> + JsonSchema {
-    /// The texts accepted.
+    /// Accepted texts.
     fn accepted() -> String;
-    /// From the short form.
+    /// Parses the short form.
     ///
     /// # Errors
-    /// If the text is not such a short form.
+    /// If the text is not a short form.
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E>;
-    /// The short form, if it says everything.
+    /// The short form, if it expresses the whole value.
     fn text(&self) -> Option<String>;
 }
 
@@ -86,7 +87,7 @@ impl<T: Short> JsonSchema for TextOr<T> {
     }
 }
 
-/// Reads the name of a kind; the refusal lists the names there are.
+/// Parses the name of a kind; errors list all names.
 fn kind<T: for<'de> Deserialize<'de>, E: de::Error>(text: &str) -> Result<T, E> {
     T::deserialize(text.into_deserializer())
 }
@@ -109,7 +110,7 @@ pub(crate) fn stray_key<T: Serialize>(table: &T, allowed: &[&str]) -> Option<Str
     }
 }
 
-/// Which queue discipline.
+/// Queue discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum QueueKind {
     /// First in, first out.
@@ -128,52 +129,35 @@ pub enum QueueKind {
     /// Random early detection.
     #[serde(rename = "red")]
     Red,
-    /// Marks what finds more than a threshold waiting, RFC 8257.
+    /// Marks arrivals at a queue above a threshold, RFC 8257.
     #[serde(rename = "step")]
     Step,
     /// RFC 9332: one queue for L4S, one for classic traffic.
     #[serde(rename = "dualpi2")]
     DualPi2,
-    /// Hierarchical token bucket: classes with assured rates and ceilings that lend what they do not use.
+    /// Hierarchical token bucket: classes with assured rates and ceilings, which lend unused rate.
     #[serde(rename = "htb")]
     Htb,
 }
-
-/// Defines a table whose keys may all be left out, except those before the semicolon.
-macro_rules! table {
-    ($(#[$doc:meta])* $Name:ident {
-        $($(#[$rdoc:meta])* $required:ident: $Required:ty,)*
-        ; $($(#[$odoc:meta])* $optional:ident: $Optional:ty,)*
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(deny_unknown_fields)]
-        pub struct $Name {
-            $($(#[$rdoc])* pub $required: $Required,)*
-            $($(#[$odoc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $optional: Option<$Optional>,)*
-        }
-    };
-}
-pub(crate) use table;
 
 table! {
     /// A queue discipline with its parameters.
     #[derive(Default)]
     Queue {
-        /// Which one.
+        /// The queue discipline.
         kind: QueueKind,
         ; // optional:
         /// Mark ECN-capable packets instead of dropping them (off).
         ecn: bool,
         /// Acceptable delay (codel, fq-codel: 5ms; pie, dualpi2: 15ms).
         target: Time,
-        /// How long it may be exceeded (codel, fq-codel: 100ms).
+        /// Interval: time for which the delay may exceed the target (codel, fq-codel: 100ms).
         interval: Time,
         /// Number of flow queues (fq-codel: 1024).
         queues: u32,
-        /// Bytes that a flow queue sends per turn (fq-codel: 1514B).
+        /// Quantum: bytes that a flow queue sends per turn (fq-codel: 1514B).
         quantum: Size,
-        /// Average queue below which nothing is dropped (red: 5pkt).
+        /// Average queue below which no packet is dropped (red: 5pkt).
         min: Amount,
         /// Average queue at which the probability is max_p (red: three times min).
         max: Amount,
@@ -183,27 +167,30 @@ table! {
         weight: f64,
         /// Adapt max_p every half second (red: off).
         adaptive: bool,
-        /// Arrivals that find more than this waiting are marked, or dropped if they are not ECN-capable (step: 65pkt).
+        /// Queue length above which arrivals are marked, or dropped if not ECN-capable (step: 65pkt).
         above: Amount,
         /// Longest typical round-trip time, from which update, alpha and beta follow (dualpi2: 100ms).
         rtt_max: Time,
-        /// Time between updates of the probabilities (dualpi2: the target, or a third of rtt_max if that is less).
+        /// Time between updates of the probabilities (dualpi2: the target, or a third of rtt_max if that is
+        /// less).
         update: Time,
         /// Integral gain (dualpi2: 0.1 update / rtt_max^2).
         alpha: f64,
         /// Proportional gain (dualpi2: 0.3 / rtt_max).
         beta: f64,
-        /// Ratio of the low-latency queue's marking probability to the square root of the classic queue's (dualpi2: 2).
+        /// Ratio of the low-latency queue's marking probability to the square root of the classic queue's
+        /// (dualpi2: 2).
         coupling: f64,
-        /// Delay at which the low-latency queue begins to mark by itself (dualpi2: 0.8ms).
+        /// Delay at which the low-latency queue's own ramp of marks begins (dualpi2: 0.8ms).
         ramp_min: Time,
-        /// Over so much more delay it comes to mark everything; 0ms makes a step (dualpi2: 0.4ms).
+        /// Width of the ramp from there to a marking probability of 1; 0ms makes a step (dualpi2: 0.4ms).
         ramp_range: Time,
-        /// The low-latency queue goes first until the classic one has waited longer by this (dualpi2: 50ms).
+        /// Time shift: the low-latency queue has priority until the classic queue has waited this much longer
+        /// (dualpi2: 50ms).
         shift: Time,
         /// Its classes (htb).
         classes: Vec<Class>,
-        /// The class of flows that belong to no other (htb: every flow must belong to one).
+        /// Class of flows that match no class (htb: every flow must match one).
         default: String,
     }
 }
@@ -220,12 +207,12 @@ impl Short for Queue {
     }
 }
 
-/// A router with its parameters, of which each is a key beside `kind`.
+/// A router algorithm with its parameters, each a key beside `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Router {
-    /// Which one, or none.
+    /// The router algorithm, or none.
     pub kind: String,
-    /// From then on it does nothing any more (never).
+    /// Time at which the algorithm fails (never).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dies: Option<Time>,
     /// Values of its parameters.
@@ -246,7 +233,7 @@ impl Short for Router {
     }
 }
 
-/// Which pattern of random loss.
+/// Model of random loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossKind {
@@ -261,7 +248,7 @@ pub enum LossKind {
 table! {
     /// Random loss with its parameters.
     Loss {
-        /// Which pattern.
+        /// The loss model.
         kind: LossKind,
         ; // optional:
         /// Loss probability (bernoulli).
@@ -274,7 +261,7 @@ table! {
         loss_good: Share,
         /// Loss probability in the bad state (gilbert-elliott: 100%).
         loss_bad: Share,
-        /// One packet in so many (periodic).
+        /// Period in packets: one packet of each period is lost (periodic).
         every: u64,
     }
 }
@@ -314,10 +301,11 @@ impl Short for Loss {
     }
 }
 
-/// Which radio.
+/// Model of a radio path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RadioKind {
-    /// A 5G cell seen from a vehicle: four cell states, handovers with outages, bursts of loss, steps of the delay.
+    /// A 5G cell seen from a vehicle: four cell states, handovers with outages, bursts of loss, steps of the
+    /// delay.
     #[serde(rename = "5g")]
     FiveG,
 }
@@ -325,22 +313,22 @@ pub enum RadioKind {
 table! {
     /// A generated radio path with its long-run averages.
     Radio {
-        /// Which one.
+        /// The radio model.
         kind: RadioKind,
         ; // optional:
         /// The seed of the path (the run's).
         seed: u64,
-        /// How long the path is; then it repeats (60s).
+        /// Length of the path, after which it repeats (60s).
         period: Time,
         /// Mean rate (150mbit).
         mean: Rate,
         /// Greatest rate, at least three times the mean (1gbit).
         peak: Rate,
-        /// Mean share of packets that is lost (0.5%).
+        /// Mean loss (0.5%).
         loss: Share,
         /// Mean time to the next handover (12s).
         handovers: Time,
-        /// The most by which a cell's delay is longer than the stated one (10ms).
+        /// Greatest additional delay of a cell (10ms).
         delay: Time,
     }
 }
@@ -370,10 +358,10 @@ impl Short for Radio {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AppKind {
-    /// More data than can be sent.
+    /// Backlogged: always has data to send.
     #[default]
     Bulk,
-    /// Bulk for a while, silent for a while.
+    /// Alternates between busy and silent periods.
     OnOff,
     /// A constant bit rate.
     Cbr,
@@ -385,26 +373,26 @@ table! {
     /// An application with its parameters.
     #[derive(Default)]
     App {
-        /// Which one.
+        /// The kind of application.
         kind: AppKind,
         ; // optional:
         /// Length of a busy period (on-off).
         on: Time,
         /// Length of a silent period (on-off).
         off: Time,
-        /// Draw the lengths from exponential distributions with these means (on-off: false).
+        /// Draw both lengths from exponential distributions with these means (on-off: false).
         random: bool,
-        /// Payload rate; of a video the mean (cbr, video).
+        /// Payload rate; for a video its mean (cbr, video).
         rate: Rate,
         /// Size of one write (cbr: one segment).
         write: Size,
         /// Frames per second (video: 30).
         frames: f64,
-        /// Every so many frames one stands alone (video: 60).
+        /// Interval of key frames in frames (video: 60).
         key_every: u32,
-        /// The size of such a frame in those of the others (video: 5).
+        /// Size of key frames relative to the others (video: 5).
         key_size: f64,
-        /// Standard deviation of the frames' sizes, in parts of their mean (video: 0.2).
+        /// Standard deviation of frame sizes relative to their mean (video: 0.2).
         variation: f64,
     }
 }
@@ -426,10 +414,10 @@ impl Short for App {
 table! {
     /// Variation of the delay.
     Jitter {
-        /// The most a packet is delayed further (uniform from zero).
+        /// Greatest additional delay (uniform from zero).
         max: Time,
         ; // optional:
-        /// Packets may overtake each other (false).
+        /// Allow reordering (false).
         reorder: bool,
     }
 }
@@ -446,15 +434,15 @@ impl Short for Jitter {
     }
 }
 
-/// How file sizes are distributed.
+/// Distribution of file sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizeKind {
-    /// All the same.
+    /// Equal sizes.
     Fixed,
     /// Exponentially distributed.
     Exponential,
-    /// Pareto distributed: a few are very large.
+    /// Pareto distributed: few files are very large.
     Pareto,
 }
 

@@ -1,0 +1,275 @@
+//! State and steps that every generation of BBR shares.
+
+use crate::{Ack, Bytes, Nanos, Phase, Random, Rate, RoundCounter, Timeout};
+
+/// The clock of ProbeRTT: first inflight falls, then a duration and a round trip pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeRtt {
+    /// When it has lasted long enough; `None` until inflight has fallen.
+    pub until: Option<Nanos>,
+    /// A round trip has passed with inflight at its floor.
+    pub round_done: bool,
+}
+
+impl ProbeRtt {
+    /// The clock on entry, before inflight has fallen.
+    pub const ENTRY: Self = Self { until: None, round_done: false };
+
+    /// Whether the clock may go from here to `next`: it is set once, then the round ends.
+    pub const fn may_become(self, next: Self) -> bool {
+        match (self.until, next.until) {
+            (None, Some(_)) => !next.round_done,
+            (Some(_), Some(_)) => !self.round_done && next.round_done,
+            (_, None) => false,
+        }
+    }
+
+    /// The earliest end, once a round trip has passed.
+    #[inline]
+    pub fn end(self) -> Option<Nanos> {
+        self.until.filter(|_| self.round_done)
+    }
+}
+
+/// Measurements and controls that a BBR flow of any generation keeps. The model of each generation dereferences to it.
+#[derive(Clone, Debug)]
+pub struct FlowState {
+    pub(crate) random: Random,
+    pub(crate) round: RoundCounter,
+    pub(crate) round_start: bool,
+    /// Least round-trip time, and when it was measured or last confirmed.
+    pub(crate) min_rtt: Option<(Nanos, Nanos)>,
+    pub(crate) latest_rtt: Option<Nanos>,
+    seen_srtt: bool,
+    pub(crate) full_bw_reached: bool,
+    pub(crate) delivered: Bytes,
+    pub(crate) inflight: Bytes,
+    pub(crate) cwnd: Bytes,
+    pub(crate) pacing_rate: Rate,
+    /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets sent in between
+    /// count as application-limited.
+    pub(crate) probe_rtt_limited: Option<(Bytes, Bytes)>,
+    pub(crate) idle_restart: bool,
+    /// The window before recovery or ProbeRTT.
+    pub(crate) prior_cwnd: Bytes,
+    /// The transport's recovery phase, except that a response to marks alone counts as open.
+    pub(crate) phase: Phase,
+    /// The transport responds to a mark, not to a loss.
+    pub(crate) only_marked: bool,
+}
+
+impl FlowState {
+    pub(crate) fn new(cwnd: Bytes, random: Random) -> Self {
+        Self {
+            random,
+            round: RoundCounter::default(),
+            round_start: false,
+            min_rtt: None,
+            latest_rtt: None,
+            seen_srtt: false,
+            full_bw_reached: false,
+            delivered: Bytes::ZERO,
+            inflight: Bytes::ZERO,
+            probe_rtt_limited: None,
+            idle_restart: false,
+            cwnd,
+            prior_cwnd: Bytes::ZERO,
+            pacing_rate: Rate::ZERO,
+            phase: Phase::Open,
+            only_marked: false,
+        }
+    }
+
+    /// Round trips since the start, by this flow's own count: recovery and ProbeRTT begin new ones.
+    #[inline]
+    pub fn round(&self) -> u64 {
+        self.round.count()
+    }
+    /// The current acknowledgement begins a round trip.
+    #[inline]
+    pub fn round_start(&self) -> bool {
+        self.round_start
+    }
+    /// The propagation delay as far as known.
+    #[inline]
+    pub fn min_rtt(&self) -> Option<Nanos> {
+        self.min_rtt.map(|(rtt, _)| rtt)
+    }
+    /// The newest round-trip sample.
+    #[inline]
+    pub fn latest_rtt(&self) -> Option<Nanos> {
+        self.latest_rtt
+    }
+    /// Startup has once found the bandwidth.
+    #[inline]
+    pub fn full_bw_reached(&self) -> bool {
+        self.full_bw_reached
+    }
+    /// All bytes ever delivered.
+    #[inline]
+    pub fn delivered(&self) -> Bytes {
+        self.delivered
+    }
+    /// Data in flight after the last acknowledgement.
+    #[inline]
+    pub fn inflight(&self) -> Bytes {
+        self.inflight
+    }
+    /// The congestion window.
+    #[inline]
+    pub fn cwnd(&self) -> Bytes {
+        self.cwnd
+    }
+    /// The window before recovery or ProbeRTT.
+    #[inline]
+    pub fn prior_cwnd(&self) -> Bytes {
+        self.prior_cwnd
+    }
+    /// The pacing rate.
+    #[inline]
+    pub fn pacing_rate(&self) -> Rate {
+        self.pacing_rate
+    }
+    /// The recovery phase at the last acknowledgement that delivered data.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Takes over the totals of an acknowledgement.
+    #[inline]
+    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+        self.inflight = ack.inflight;
+        self.delivered = ack.delivered;
+        if ack.rtt.is_some() {
+            self.latest_rtt = ack.rtt;
+        }
+    }
+
+    /// The first smoothed round-trip time of the connection; `None` ever after.
+    #[inline]
+    pub(crate) fn first_srtt(&mut self, srtt: Option<Nanos>) -> Option<Nanos> {
+        let first = srtt.filter(|_| !self.seen_srtt);
+        self.seen_srtt |= first.is_some();
+        first
+    }
+
+    /// Begins a round trip now: it ends when data sent from here on is acknowledged.
+    pub(crate) fn restart_round(&mut self) {
+        self.round.restart(self.delivered);
+    }
+
+    /// The retransmission timer expired: one segment more than is in flight may leave.
+    pub(crate) fn collapse(&mut self, event: &Timeout, mss: Bytes) {
+        self.cwnd = event.inflight + mss;
+        self.inflight = event.inflight;
+        self.phase = Phase::Loss;
+        self.only_marked = false;
+    }
+
+    /// Remembers the window for the end of recovery or of ProbeRTT.
+    pub(crate) fn save_window(&mut self, in_probe_rtt: bool) {
+        let undisturbed = self.phase == Phase::Open && !in_probe_rtt;
+        self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
+    }
+
+    /// Returns to the window before recovery or ProbeRTT unless the present one is larger.
+    pub(crate) fn restore_window(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+
+    /// Sets the pacing rate. Returns it if it differs from the last one.
+    #[inline]
+    pub(crate) fn change_pacing_rate(&mut self, rate: Rate) -> Option<Rate> {
+        // An estimate below a byte per second rounds to nothing, and pacing at nothing would never send again.
+        let rate = rate.max(Rate::from_bytes_per_sec(1));
+        let changed = rate != self.pacing_rate;
+        self.pacing_rate = rate;
+        changed.then_some(rate)
+    }
+
+    /// A packet sent when so much was delivered left in ProbeRTT, which counts as being short of data.
+    #[inline]
+    pub(crate) fn is_probe_rtt_limited(&self, delivered_at_send: Bytes) -> bool {
+        self.probe_rtt_limited.is_some_and(|(from, until)| (from..=until).contains(&delivered_at_send))
+    }
+
+    /// Advances the clock of ProbeRTT. It starts when inflight has fallen to `window`, and lasts `duration`.
+    pub(crate) fn advance(&mut self, clock: ProbeRtt, ack: &Ack, window: Bytes, duration: Nanos) -> ProbeRtt {
+        if let Some((_, until)) = &mut self.probe_rtt_limited {
+            *until = ack.delivered + ack.inflight;
+        }
+        match clock.until {
+            Some(_) => ProbeRtt { round_done: clock.round_done || self.round_start, ..clock },
+            None if ack.inflight <= window => {
+                self.round.restart(ack.delivered);
+                ProbeRtt { until: Some(ack.now + duration), round_done: false }
+            }
+            None => clock,
+        }
+    }
+}
+
+/// What the models of all generations have alike: a [`FlowState`] in `flow`, `settings` and `state`.
+macro_rules! common_model {
+    ($Model:ty, $Settings:ty, $State:ident) => {
+        impl $Model {
+            /// Parameter values.
+            #[inline]
+            pub fn settings(&self) -> &$Settings {
+                &self.settings
+            }
+            /// The state.
+            #[inline]
+            pub fn state(&self) -> $State {
+                self.state
+            }
+            /// Remembers the window for the end of recovery or of ProbeRTT (SaveCwnd).
+            pub(super) fn save_window(&mut self) {
+                self.flow.save_window(matches!(self.state, $State::ProbeRtt(_)));
+            }
+        }
+        impl core::ops::Deref for $Model {
+            type Target = $crate::bbr_common::FlowState;
+            #[inline]
+            fn deref(&self) -> &Self::Target {
+                &self.flow
+            }
+        }
+        impl core::ops::DerefMut for $Model {
+            #[inline]
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.flow
+            }
+        }
+    };
+}
+pub(crate) use common_model;
+
+/// What the cores of all generations have alike: access to `model` and `policy`, and the clock of ProbeRTT.
+macro_rules! common_core {
+    () => {
+        /// The state.
+        pub fn model(&self) -> &Model {
+            &self.model
+        }
+
+        /// The variant's own state.
+        pub fn policy(&self) -> &P {
+            &self.policy
+        }
+
+        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`, and leaves after it.
+        pub(super) fn continue_probe_rtt(&mut self, ack: &Ack, clock: ProbeRtt, window: Bytes) {
+            let duration = self.model.settings.probe_rtt_duration;
+            let next = self.model.advance(clock, ack, window, duration);
+            if next != clock {
+                self.transition(State::ProbeRtt(next));
+            }
+            if let Some(end) = next.end() {
+                self.leave_probe_rtt(ack.now, end);
+            }
+        }
+    };
+}
+pub(crate) use common_core;

@@ -1,0 +1,239 @@
+//! Window and threshold of RFC 5681, and the frame of the schemes that follow it but for a few rules.
+
+use crate::pacing::WindowPacing;
+use crate::{
+    Ack, Bytes, CongestionControl, Control, EcnNeed, IdleRestart, Info, Paths, RecoveryEntered, RecoveryLeft,
+    Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// Segments (RFC 5681 equation 4).
+pub(crate) const LEAST_THRESHOLD: u64 = 2;
+
+/// Window, threshold and growth of RFC 5681: shared with the schemes that fall back on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Reno {
+    /// Segment size.
+    pub mss: Bytes,
+    /// The congestion window.
+    pub cwnd: Bytes,
+    /// The slow-start threshold.
+    pub ssthresh: Bytes,
+    initial_window: Bytes,
+    /// Bytes acknowledged towards the next increase in avoidance.
+    credit: Bytes,
+    /// Window and threshold before the last reduction, until it is undone.
+    prior: Option<(Bytes, Bytes)>,
+}
+
+impl Reno {
+    /// The initial window, without a threshold.
+    pub fn new(setup: &Setup) -> Self {
+        Self {
+            mss: setup.mss,
+            cwnd: setup.initial_window.max(setup.mss),
+            ssthresh: Bytes::MAX,
+            initial_window: setup.initial_window.max(setup.mss),
+            credit: Bytes::ZERO,
+            prior: None,
+        }
+    }
+
+    /// Whether the window is below the threshold.
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// The state's name in traces.
+    pub fn state(&self, recovering: bool) -> &'static str {
+        match (recovering, self.in_slow_start()) {
+            (true, _) => "recovery",
+            (false, true) => "slow_start",
+            (false, false) => "avoidance",
+        }
+    }
+
+    /// Slow start up to the threshold. Returns what of `acked` is left for avoidance.
+    #[inline]
+    pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
+        let grow = acked.min(self.ssthresh - self.cwnd);
+        self.cwnd += grow;
+        acked - grow
+    }
+
+    /// Avoidance: one segment per window acknowledged.
+    #[inline]
+    pub fn avoid(&mut self, acked: Bytes) {
+        self.credit += acked;
+        if self.credit >= self.cwnd {
+            // No more than one segment per ACK (RFC 3465 section 2.1), so no more than a window of credit is kept.
+            self.credit = (self.credit - self.cwnd).min(self.cwnd);
+            self.cwnd += self.mss;
+        }
+    }
+
+    /// Growth with byte counting.
+    #[inline]
+    pub fn grow(&mut self, acked: Bytes) {
+        let acked = if self.in_slow_start() { self.slow_start(acked) } else { acked };
+        if !acked.is_zero() {
+            self.avoid(acked);
+        }
+    }
+
+    /// The threshold for `kept` bytes (RFC 5681 equation 4), remembering what was before.
+    fn lower_threshold(&mut self, kept: Bytes, least_segments: u64) {
+        self.prior = Some((self.cwnd, self.ssthresh));
+        self.ssthresh = kept.max(self.mss * least_segments);
+        self.credit = Bytes::ZERO;
+    }
+
+    /// A loss or mark: `kept` bytes of the flight shall remain.
+    pub fn reduce(&mut self, kept: Bytes) {
+        self.reduce_not_below(kept, LEAST_THRESHOLD);
+    }
+
+    /// The same with a least threshold of another number of segments than two.
+    pub fn reduce_not_below(&mut self, kept: Bytes, least_segments: u64) {
+        self.lower_threshold(kept, least_segments);
+        self.cwnd = self.cwnd.min(self.ssthresh);
+    }
+
+    /// The retransmission timer expired. RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
+    pub fn collapse(&mut self, event: &Timeout) {
+        if event.consecutive <= 1 {
+            self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
+        }
+        self.cwnd = self.mss;
+        self.credit = Bytes::ZERO;
+    }
+
+    /// The last reduction was unnecessary.
+    pub fn undo(&mut self) {
+        if let Some((window, ssthresh)) = self.prior.take() {
+            self.cwnd = self.cwnd.max(window);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
+    }
+
+    /// What a scheme that governs this window asks for.
+    #[inline]
+    pub(crate) fn control(&self, pacing: &WindowPacing) -> Control {
+        Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: self.mss * 2 }
+    }
+
+    /// Tells the threshold, once there is one.
+    pub fn telemetry(&self, sink: Telemetry<'_>) {
+        if self.ssthresh < Bytes::MAX {
+            sink("ssthresh", Value::Bytes(self.ssthresh));
+        }
+    }
+
+    /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
+    pub fn restart(&mut self, event: &IdleRestart) {
+        if event.outlasts_rto() {
+            self.cwnd = self.cwnd.min(self.initial_window);
+        }
+    }
+}
+
+/// Growth and reduction of a scheme that is otherwise Reno: [`RenoScheme`] calls them.
+pub trait RenoRules: Clone + core::fmt::Debug {
+    /// Static description of the scheme.
+    const INFO: Info;
+    /// The congestion notification it needs.
+    const ECN: EcnNeed = EcnNeed::Nothing;
+    /// Whether it reads the windows of sibling subflows.
+    const COUPLED: bool = false;
+
+    /// Builds the rules from the parameters.
+    fn new(setup: &Setup) -> Self;
+
+    /// All subflows of the connection.
+    #[inline]
+    fn on_paths(&mut self, _paths: &Paths) {}
+
+    /// An acknowledgement arrived.
+    fn on_ack(&mut self, reno: &mut Reno, event: &Ack);
+
+    /// Recovery begins.
+    fn on_recovery_entered(&mut self, reno: &mut Reno, event: &RecoveryEntered);
+
+    /// The retransmission timer expired; Reno collapses after this.
+    #[inline]
+    fn on_timeout(&mut self) {}
+
+    /// Telemetry after the state.
+    fn telemetry(&self, reno: &Reno, sink: Telemetry<'_>) {
+        reno.telemetry(sink);
+    }
+}
+
+/// Reno under the rules `R`.
+#[derive(Clone, Debug)]
+pub struct RenoScheme<R> {
+    pub(crate) reno: Reno,
+    pub(crate) rules: R,
+    recovering: bool,
+    pacing: WindowPacing,
+}
+
+impl<R: RenoRules> CongestionControl for RenoScheme<R> {
+    const INFO: Info = R::INFO;
+    const ECN: EcnNeed = R::ECN;
+    const COUPLED: bool = R::COUPLED;
+
+    fn new(setup: &Setup) -> Self {
+        Self {
+            reno: Reno::new(setup),
+            rules: R::new(setup),
+            recovering: false,
+            pacing: WindowPacing::new(setup),
+        }
+    }
+
+    #[inline]
+    fn on_paths(&mut self, paths: &Paths) {
+        self.rules.on_paths(paths);
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        self.rules.on_ack(&mut self.reno, event);
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        self.recovering = true;
+        self.rules.on_recovery_entered(&mut self.reno, event);
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        self.recovering = false;
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.recovering = false;
+        self.rules.on_timeout();
+        self.reno.collapse(event);
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        self.recovering = false;
+        self.reno.undo();
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.reno.restart(event);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        self.reno.control(&self.pacing)
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("state", Value::State(self.reno.state(self.recovering)));
+        self.rules.telemetry(&self.reno, sink);
+    }
+}

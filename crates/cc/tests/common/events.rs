@@ -1,0 +1,42 @@
+//! Events of a test transport, from the numbers that every transport keeps.
+
+use narrows_cc::{Ack, Bytes, Lost, Nanos, Phase, SentState};
+
+/// The loss of a packet of `bytes` that left in the state `sent`.
+pub fn lost(now: Nanos, bytes: Bytes, sent: &SentState, lost_total: Bytes, inflight: Bytes) -> Lost {
+    Lost {
+        now,
+        bytes,
+        packet: sent.order,
+        sent_at: sent.sent_at,
+        tx_in_flight: sent.tx_in_flight,
+        lost_at_send: sent.lost,
+        delivered_at_send: sent.delivered,
+        app_limited: sent.app_limited,
+        lost_total,
+        inflight,
+    }
+}
+
+/// An acknowledgement of nothing.
+pub fn empty_ack(now: Nanos, inflight: Bytes, delivered: Bytes) -> Ack {
+    Ack {
+        now,
+        acked: Bytes::ZERO,
+        acked_cumulative: Some(Bytes::ZERO),
+        lost: Bytes::ZERO,
+        rtt: None,
+        rate: None,
+        inflight_before: inflight,
+        inflight,
+        ce: Bytes::ZERO,
+        delivered,
+        cwnd_limited: false,
+        cwnd_full: false,
+        phase: Phase::Open,
+        round_start: false,
+        round: 0,
+        srtt: None,
+        min_rtt: None,
+    }
+}

@@ -1,0 +1,80 @@
+//! Checks of the values of single keys.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_net::config::Limit;
+
+use crate::diagnostic::Diagnostic;
+use crate::quantity::{self, BufferSize};
+use crate::schema::choice;
+
+/// Rejects a rate of zero.
+pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
+    match rate.value() {
+        Rate::ZERO => Err(Diagnostic::new(key, format!("`{rate}` carries nothing"))
+            .accepted("a rate above zero such as 100mbit")),
+        rate => Ok(rate),
+    }
+}
+
+/// Resolves the limit of a queue. `place` describes the link, `rtt` is the RTT of a BDP, `packet` the largest
+/// packet.
+pub(crate) fn limit(
+    key: &str,
+    place: &str,
+    buffer: &quantity::Buffer,
+    rate: Rate,
+    rtt: Nanos,
+    packet: Bytes,
+) -> Result<Limit, Diagnostic> {
+    let limit = match buffer.value() {
+        BufferSize::Bdp { multiple, rtt: stated } => {
+            // Rounded to the nearest byte: 0.7 of 1000 is 700, though 0.7 has no exact binary form.
+            Limit::Bytes(Bytes::from_f64(rate.over(stated.unwrap_or(rtt)).as_f64() * multiple + 0.5))
+        }
+        BufferSize::Packets(packets) => Limit::Packets(packets),
+        BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
+        BufferSize::Time(time) => Limit::Time(time),
+    };
+    let refuse = |message: String| {
+        Err(Diagnostic::new(key, message)
+            .accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
+    };
+    match limit {
+        Limit::Bytes(bytes) if bytes < packet => {
+            refuse(format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()))
+        }
+        Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
+        limit => Ok(limit),
+    }
+}
+
+/// Error for a key that `kind` does not have.
+pub(crate) fn stray(table: &str, key: &str, kind: &str, allowed: &[&str]) -> Diagnostic {
+    let accepted = if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") };
+    Diagnostic::new(format!("{table}.{key}"), format!("`{kind}` has no such parameter")).accepted(accepted)
+}
+
+pub(crate) fn check_keys<T: serde::Serialize>(
+    table: &str,
+    value: &T,
+    kind: &str,
+    allowed: &[&str],
+) -> Result<(), Diagnostic> {
+    match choice::stray_key(value, allowed) {
+        Some(key) => Err(stray(table, &key, kind, allowed)),
+        None => Ok(()),
+    }
+}
+
+/// Resolves a time above zero, or its default.
+pub(crate) fn time_or(
+    key: String,
+    time: Option<&quantity::Time>,
+    default: Nanos,
+) -> Result<Nanos, Diagnostic> {
+    match time.map(quantity::Time::value) {
+        Some(Nanos::ZERO) => Err(Diagnostic::new(key, "a time of zero").accepted("a time above zero")),
+        Some(time) => Ok(time),
+        None => Ok(default),
+    }
+}

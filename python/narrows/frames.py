@@ -1,0 +1,250 @@
+"""The data of runs as polars frames: the base of `Results`, and all that plots, tables and claims see of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from narrows import engine
+from narrows.errors import UsageError
+from narrows.files import read_run, write_atomic
+
+TEXT = (
+    "version", "scenario", "id", "label", "scheme", "spec", "params", "link", "connection", "event_hash", "run_hash",
+)  # fmt: skip
+"""Columns of text."""
+WHOLE = (
+    "seed", "index", "events", "data_packets", "drops", "peak_flow_bytes", "packets_sent",
+    "timeouts", "datagrams.delivered", "datagrams.unsent", "subflows", *engine.CONNECTION_COUNTS,
+)  # fmt: skip
+"""Columns of whole numbers."""
+DIGITS = 12
+"""Significant digits of query results."""
+
+
+class ResultFrames:
+    """Raw results, frames and samples of one or many runs. `narrows.Results` documents them and draws them."""
+
+    def __init__(
+        self,
+        points: Sequence[Mapping[str, str]],
+        results: Sequence[Mapping[str, Any]],
+        out: Path | None = None,
+        keep: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
+        self.raw: list[dict[str, Any]] = [dict(result) for result in results]
+        """The engine's results, unchanged."""
+        self.out = out
+        """The folder of the results, if there is one."""
+        self._keep = keep
+        self.points = [column_names(point) for point in points]
+        self.keys: list[str] = list(dict.fromkeys(key for point in self.points for key in point))
+        """The swept keys, in scenario order."""
+        flows: list[dict[str, Any]] = []
+        links: list[dict[str, Any]] = []
+        connections: list[dict[str, Any]] = []
+        runs: list[dict[str, Any]] = []
+        for point, result in zip(self.points, self.raw, strict=True):
+            head = {
+                "id": result.get("id", ""),
+                "seed": result["seed"],
+                **{key: point.get(key) for key in self.keys},
+            }
+            joined = _subflows(result)
+            for index, flow in enumerate(result["flows"]):
+                label = str(flow.get("label", flow["flow"]))
+                own = {"index": index, "label": label, "spec": spec(flow, point), "params": flow.get("params", "")}
+                if joined:
+                    own["connection"] = joined.get(label)
+                flows.append({**head, **own, **_flat(flow), "flow": str(flow["flow"])})
+            for index, link in enumerate(result["links"]):
+                links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
+            for index, connection in enumerate(result.get("connections", [])):
+                connections.append({**head, "index": index, **connection, "connection": str(connection["connection"])})
+            apart = ("flows", "links", "connections", "point", "id", "seed")
+            rest = {key: value for key, value in result.items() if key not in apart}
+            runs.append({**head, **_flat(rest)})
+        self.flows: pl.DataFrame = frame(
+            flows, ["id", "seed", *self.keys, "index", "label", "spec", *engine.FLOW_FIELDS], self.keys
+        )
+        """One row per flow of every run."""
+        self.links: pl.DataFrame = frame(links, ["id", "seed", *self.keys, "index", *engine.LINK_FIELDS], self.keys)
+        """One row per reported link of every run; index 0 is the bottleneck."""
+        self.connections: pl.DataFrame = frame(
+            connections, ["id", "seed", *self.keys, "index", *engine.CONNECTION_FIELDS], self.keys
+        )
+        """One row per multipath connection of every run; its subflows are rows of `flows`."""
+        self.runs: pl.DataFrame = frame(runs, ["id", "seed", *self.keys], self.keys)
+        """One row per run."""
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Load the results that `-o DIR` or `out=DIR` saved; after an interruption, the finished runs.
+
+        Raises:
+            UsageError: The folder has no results.
+        """
+        directory = Path(directory)
+        results: list[dict[str, Any]] = []
+        table = directory / "results.jsonl"
+        if table.is_file():
+            lines = table.read_text(encoding="utf-8").splitlines()
+            results = [engine.ordered(json.loads(line)) for line in lines if line.strip()]
+        elif (directory / "runs").is_dir():
+            found = [read_run(path) for path in sorted((directory / "runs").glob("*.json"))]
+            results = [result for result in found if result is not None]
+        if not results:
+            raise UsageError(
+                f"{directory}: no results in this folder; accepted: a folder that run, compare or sweep wrote with -o"
+            )
+        return cls([result.get("point", {}) for result in results], results, directory)
+
+    def save(self, directory: str | Path) -> None:
+        """Write `results.jsonl` and the frames as Parquet files."""
+        directory = Path(directory)
+        for name, table in self.frames().items():
+            buffer = io.BytesIO()
+            table.write_parquet(buffer)
+            write_atomic(directory / f"{name}.parquet", buffer.getvalue())
+        write_atomic(directory / "results.jsonl", "".join(engine.json_line(result) + "\n" for result in self.raw))
+
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """Return the frames by name; `connections` only if there are multipath connections."""
+        frames = {"flows": self.flows, "links": self.links, "runs": self.runs}
+        return {**frames, "connections": self.connections} if len(self.connections) else frames
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        """The samples in long form: one row per time, flow or link, and series.
+
+        Raises:
+            UsageError: The runs have no trace.
+        """
+        return self.scan_samples().collect()
+
+    def scan_samples(self) -> pl.LazyFrame:
+        """Scan the samples lazily, for traces that exceed memory."""
+        return self._scan("samples")
+
+    def scan_packets(self) -> pl.LazyFrame:
+        """Scan the packet events lazily, if the scenario records them."""
+        return self._scan("packets")
+
+    @property
+    def traced(self) -> bool:
+        """Whether the runs have samples."""
+        return any(path.is_file() for path in self._trace_files("samples"))
+
+    def _trace_files(self, name: str) -> list[Path]:
+        if self.out is None:
+            return []
+        return [self.out / "traces" / str(result.get("id", "")) / f"{name}.parquet" for result in self.raw]
+
+    def _scan(self, name: str) -> pl.LazyFrame:
+        frames = []
+        for path, point, result in zip(self._trace_files(name), self.points, self.raw, strict=False):
+            if path.is_file():
+                head = {"id": result.get("id", ""), "seed": result["seed"], **point}
+                columns = [pl.lit(value).alias(key) for key, value in head.items()]
+                lazy = pl.scan_parquet(path).with_columns(pl.col(pl.Categorical).cast(pl.String), *columns)
+                frames.append(lazy)
+        if not frames:
+            raise UsageError(
+                f"{name}: the runs have no trace; accepted: runs with trace=True, or with --trace and -o DIR"
+            )
+        return pl.concat(frames, how="diagonal_relaxed")
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+
+def spec(flow: Mapping[str, Any], point: Mapping[str, str]) -> str:
+    """Return a flow's scheme as on the command line. Swept parameters are left out: they have columns."""
+    swept = {key.rpartition(".params.")[2] for key in point if ".params." in key}
+    kept = [part for part in str(flow.get("params", "")).split(",") if part and part.partition("=")[0] not in swept]
+    return f"{flow['scheme']}:{','.join(kept)}" if kept else str(flow["scheme"])
+
+
+COLUMNS = frozenset({"id", "seed", "index", "flow", "link", "value", "time_s", *TEXT, *engine.FLOW_FIELDS,
+                     *engine.LINK_FIELDS, *engine.CONNECTION_FIELDS, *engine.RUN_FIELDS})  # fmt: skip
+
+
+def column_names(point: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of a point; a swept key that clashes with another column gets a prefix."""
+    named = {}
+    for key, value in point.items():
+        if key in ("seed", "repeat"):
+            continue
+        named[f"point.{key}" if key in COLUMNS else key] = str(value)
+    return named
+
+
+def frame(rows: Sequence[Mapping[str, Any]], first: Iterable[str], keys: Iterable[str]) -> pl.DataFrame:
+    """Build a frame whose columns and types depend neither on the rows nor on the values present."""
+    columns = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
+    text = {*TEXT, "flow", *keys}
+    data = {}
+    for name in columns:
+        values = [row.get(name) for row in rows]
+        present = [value for value in values if value is not None]
+        kind: Any
+        if name in text or any(isinstance(value, str) for value in present):
+            kind, values = pl.String, [None if value is None else str(value) for value in values]
+        elif name in WHOLE or name.startswith("counters."):
+            kind = pl.Int64
+        elif present and all(isinstance(value, bool) for value in present):
+            kind = pl.Boolean
+        else:
+            kind, values = pl.Float64, [None if value is None else float(value) for value in values]
+        data[name] = pl.Series(name, values, dtype=kind, strict=False)
+    return pl.DataFrame(data)
+
+
+def _subflows(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return the connection of each subflow, by label."""
+    found: dict[str, str] = {}
+    for row in result.get("connections", []):
+        name = str(row["connection"])
+        found |= {f"{name}/{number}": name for number in range(1, row["subflows"] + 1)}
+    return found
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list | tuple):
+            flat[prefix + key] = json.dumps(value)
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def query(results: ResultFrames, sql: str) -> pl.DataFrame:
+    """Run a query over the frames, with `samples` if the runs have a trace. Equal results give equal bits.
+
+    Sums of floats depend on the order of rows. Polars' streaming engine and parallel reads of Parquet files do not keep
+    that order, so the columns of `samples` that the query names are read first, and the query runs in memory. Joins and
+    groups are still divided among threads, which changes the last digits: values are rounded to `DIGITS`.
+
+    Raises:
+        ValueError: The query is invalid.
+    """
+    frames: dict[str, Any] = dict(results.frames())
+    try:
+        if results.traced:
+            scan = results.scan_samples()
+            named = [name for name in scan.collect_schema().names() if "*" in sql or name in sql]
+            frames["samples"] = scan.select(named).collect(engine="in-memory")
+        answer = pl.SQLContext(frames=frames).execute(sql, eager=False).collect(engine="in-memory")
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error).strip().splitlines()[0]) from None
+    answer = answer.with_columns(pl.col(pl.Float64).round_sig_figs(DIGITS))
+    return answer.sort("seed") if "seed" in answer.columns else answer

@@ -1,0 +1,110 @@
+"""Reproduced figures: their outcomes as data, as tables and as counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from narrows.papers import Figure, Paper
+from narrows.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from narrows.results import Results
+
+Mode = Literal["default", "quick", "full"]
+"""The length of the runs."""
+
+SHORT = {
+    "holds": ("✓ holds", "green"),
+    "holds in direction": ("≈ direction", "yellow"),
+    "does not hold": ("✗ no", "red"),
+}
+"""The text and colour of each verdict in a terminal."""
+
+
+@dataclass
+class Reproduced:
+    """A figure with the results of its runs and the outcomes of its claims."""
+
+    paper: Paper
+    figure: Figure
+    results: Results
+    outcomes: list[Outcome]
+    images: list[str] = field(default_factory=list)
+    """Files of its plots, relative to the report."""
+
+
+def rows(done: Sequence[Reproduced]) -> Iterator[tuple[Reproduced, Outcome]]:
+    """Yield every outcome with its figure."""
+    for row in done:
+        for outcome in row.outcomes:
+            yield row, outcome
+
+
+def data(row: Reproduced, outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as an entry of `claims.json`."""
+    return {"paper_id": row.paper.id, "figure": row.figure.id, **outcome.data()}
+
+
+def causes(outcomes: Sequence[Outcome]) -> tuple[list[str], list[int | None]]:
+    """Return the distinct causes, and per outcome the number of its cause, counted from 1."""
+    different = list(dict.fromkeys(outcome.cause for outcome in outcomes if outcome.cause))
+    return different, [different.index(outcome.cause) + 1 if outcome.cause else None for outcome in outcomes]
+
+
+def tally(done: Sequence[Reproduced]) -> Mapping[str, int]:
+    """Count the claims per verdict."""
+    counts = {"holds": 0, "holds in direction": 0, "does not hold": 0}
+    for _, outcome in rows(done):
+        counts[outcome.verdict] += 1
+    return counts
+
+
+def sentence(done: Sequence[Reproduced], mode: Mode) -> str:
+    """Summarise the verdicts in a line, with the numbers of runs and seeds."""
+    counts = tally(done)
+    seeds = sorted({row.results.runs["seed"].n_unique() for row in done})
+    runs = len({key for row in done for key in row.results.runs["id"].to_list()})
+    span = str(seeds[0]) if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
+    shorter = " --quick shortens them." if mode == "quick" else ""
+    lone = " One seed gives no interval: each value stands alone." if seeds[0] == 1 else ""
+    return (
+        f"{sum(counts.values())} claims: {counts['holds']} hold, {counts['holds in direction']} hold in direction, "
+        f"{counts['does not hold']} do not hold. {runs} runs, {span} seed{'s' if span != '1' else ''} each."
+        f"{shorter}{lone}"
+    )
+
+
+def table(done: Sequence[Reproduced]) -> Group:
+    """Return a table per figure with a row per claim, followed by the causes of failed claims."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[Any] = []
+    seen: dict[tuple[str, str], str] = {}
+    for row in done:
+        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
+        shown.add_column("claim", ratio=1, overflow="fold")
+        shown.add_column("paper", overflow="fold", max_width=14)
+        shown.add_column("ours", overflow="fold", max_width=22)
+        shown.add_column("verdict", no_wrap=True)
+        listed, numbers = causes(row.outcomes)
+        for outcome, number in zip(row.outcomes, numbers, strict=True):
+            word, colour = SHORT[outcome.verdict]
+            verdict = Text.assemble((word, colour), f" [{number}]" if number else "")
+            ours = outcome.measured().replace(" against ", "\nagainst ")
+            shown.add_row(Text(outcome.claim.words()), Text(outcome.claim.printed()), Text(ours), verdict)
+        name = f"{row.paper.id} {row.figure.id}"
+        parts += [Text(f"{name}: {row.figure.title}", style="bold"), shown]
+        for number, cause in enumerate(listed, 1):
+            mark = f"[{number}] "
+            earlier = seen.setdefault((row.paper.id, cause), f"{name} {mark.strip()}")
+            text = cause if earlier == f"{name} {mark.strip()}" else f"as {earlier}"
+            parts.append(Text.assemble((mark, "bold"), text))
+        parts.append(Text(""))
+    return Group(*parts)
