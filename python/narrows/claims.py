@@ -3,14 +3,16 @@
     [figure]    the figure, and [[figure.plot]] its plots
     [query]     SQL by name
     [cases]     variants of claims and plots, such as the columns of a printed table
-    [defaults]  keys that claims leave out
+    [defaults]  keys that claims leave out, and values for placeholders
+    [plot]      keys that plots leave out
     [[claim]]   one claim, or with `rows` a table of them
     [causes]    why claims do not hold, by name
     [names]     how texts spell values, such as name = "Name"
 
 A `[[claim]]` or `[[figure.plot]]` with `rows` stands for one claim or plot per row. Keys of a row replace those of its
 table. SQL and texts hold placeholders (see `templates.py`) for keys and for queries. A claim or plot that uses a key of
-the cases is made once per case. `[names]`, `[query]` and `[causes]` may also stand in `paper.toml`, for all figures.
+the cases is made once per case. All tables but the claims may also stand in `paper.toml`, for all figures: there
+`[figure]` holds shorter and longer runs. A figure with the scenario of another shares its shorter and longer runs too.
 
 Nothing here needs the engine or knows a scheme: `papers.py` checks whether a claim can be judged.
 """
@@ -28,8 +30,11 @@ from narrows.errors import UsageError
 from narrows.templates import LONE, Sql, Writer
 
 ENDING = ".claims.toml"
-SHARED = ("names", "query", "causes")
-TABLES = {"figure", "claim", "defaults", "cases", *SHARED}
+TEXT_TABLES = ("names", "query", "causes")
+SHARED = ("figure", "plot", "defaults", "cases", *TEXT_TABLES)
+TABLES = {"claim", *SHARED}
+RUNS = {"quick", "full", "trace"}
+"""Keys of `[figure]` that figures of one scenario, or of one paper, share."""
 CLAIM_KEYS = {
     "id", "text", "source", "kind", "sql", "paper", "unit", "cause", "tolerance", "within", "baseline", "direction",
     "schemes",
@@ -37,10 +42,16 @@ CLAIM_KEYS = {
 NEEDED = {"id", "text", "source", "sql"}
 KIND = "value"
 """Kind of a claim that states none."""
+DITTO = "~"
+"""A value that repeats the one above it in a table with a header."""
 LAYOUT = ("rows", "header", "query")
 """Keys of a table that say how its claims are written, not what they are."""
+DEFAULTS = CLAIM_KEYS - {"id"} | {"query"}
+"""Keys that claims may leave out, beside values for placeholders."""
 TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "title", "xlabel", "ylabel"}
-PROSE = {"text", "source", "cause", "title", "xlabel", "ylabel"}
+AXES = ("xlabel", "ylabel")
+"""Keys of a plot that `axes` lists."""
+PROSE = {"text", "source", "cause", "title", *AXES}
 """Texts for people: placeholders in them are spelled as `[names]` says."""
 NUMBERS = {"tolerance", "within", "baseline"}
 HEADS = {
@@ -54,8 +65,12 @@ Table = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Shared:
-    """Names, queries and causes that the figures of a paper share."""
+    """Tables that the figures of a paper share."""
 
+    figure: Table = field(default_factory=dict)
+    plot: Table = field(default_factory=dict)
+    defaults: Table = field(default_factory=dict)
+    cases: Mapping[str, Table] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     causes: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +98,8 @@ def read(path: Path, paper: Shared) -> Sheet:
 
     Args:
         path: The file.
-        paper: Names, queries and causes of the paper; those of the file replace them.
+        paper: Tables of the paper. The file's own runs, defaults, names, queries and causes replace those of the same
+            name, and its cases replace all of the paper's.
 
     Raises:
         UsageError: The file cannot be read; a table, key, query, cause or placeholder is unknown, missing or unused; or
@@ -91,21 +107,21 @@ def read(path: Path, paper: Shared) -> Sheet:
     """
     data = read_toml(path, "claims")
     check_keys(path, "", data, TABLES, {"figure"})
-    for what in ("figure", "defaults", "cases"):
-        if not isinstance(data.get(what, {}), dict):
-            raise UsageError(f"{path}: {what} is not a table; accepted: [{what}]")
     return _File(path, data, paper).sheet()
 
 
 def shared(path: Path, data: Table) -> Shared:
-    """Names, queries and causes of a `paper.toml` or a claims file.
+    """The tables of a `paper.toml` or a claims file that figures may share.
 
     Raises:
-        UsageError: One of these tables holds anything but texts.
+        UsageError: One of them is no table, or names, queries or causes are anything but texts.
     """
     for what in SHARED:
         table = data.get(what, {})
-        if not isinstance(table, dict) or not all(isinstance(text, str) for text in table.values()):
+        if what not in TEXT_TABLES:
+            if not isinstance(table, dict):
+                raise UsageError(f"{path}: {what} is not a table; accepted: [{what}]")
+        elif not isinstance(table, dict) or not all(isinstance(text, str) for text in table.values()):
             raise UsageError(f"{path}: {what} is not a table of texts; accepted: [{what}] with NAME = 'TEXT'")
     return Shared(**{what: data.get(what, {}) for what in SHARED})
 
@@ -180,29 +196,44 @@ class _File:
         self.names = {**self.paper.names, **own.names}
         self.queries = {**self.paper.query, **own.query}
         self.causes = {**self.paper.causes, **own.causes}
-        self.cases: dict[str, Table] = self.data.get("cases", {})
+        self.own = own
+        self.defaults = {**self.paper.defaults, **own.defaults}
+        self.cases = own.cases or self.paper.cases
         _tables(str(self.path), "cases", list(self.cases.values()))
         self.case_keys = {key for case in self.cases.values() for key in case} - CLAIM_KEYS
 
     def sheet(self) -> Sheet:
-        figure, defaults = self.data["figure"], self.data.get("defaults", {})
-        check_keys(self.path, "defaults.", defaults, CLAIM_KEYS - {"id"} | {"query"}, ())
+        figure = self._figure()
         claims: dict[str, Stated] = {}
-        for row in self._rows("claim", self.data.get("claim", []), defaults):
+        for row in self._rows("claim", self.data.get("claim", []), self.defaults):
             if (claim := self._claim(row)) is None:
                 continue
             if claim["id"] in claims:
                 raise UsageError(f"{row.place}: two claims are called {claim['id']!r}")
             claims[claim["id"]] = Stated(row.place, claim)
         plots = figure.get("plot", [])
-        drawn = [self._plot(row) for row in self._rows("plot", [plots] if isinstance(plots, dict) else plots, {})]
-        for table in ("query", "causes"):
-            for name in self.data.get(table, {}):
+        keys = {**self.paper.plot, **self.own.plot}
+        drawn = [self._plot(row) for row in self._rows("plot", [plots] if isinstance(plots, dict) else plots, keys)]
+        for table, names in (("query", self.own.query), ("causes", self.own.causes)):
+            for name in names:
                 if name not in self.used:
                     raise UsageError(
                         f"{self._line(name)}: {table}.{name} is unused; accepted: what a claim or a plot uses"
                     )
+        check_keys(self.path, "defaults.", self.own.defaults, DEFAULTS | self.used - set(LAYOUT) - {"id"}, ())
         return Sheet(figure, tuple(claims.values()), tuple(plot for plot in drawn if plot is not None))
+
+    def _figure(self) -> dict[str, Any]:
+        """The table `[figure]`, with the runs that it shares with its paper and with the figure of its scenario."""
+        own = self.own.figure
+        check_keys(self.path.with_name("paper.toml"), "figure.", self.paper.figure, RUNS, ())
+        runs = dict(self.paper.figure)
+        first = self.path.with_name(f"{str(own.get('scenario', '')).removesuffix('.toml')}{ENDING}")
+        if "scenario" in own and first.is_file():
+            other = shared(first, read_toml(first, "claims")).figure
+            runs |= {key: value for key, value in other.items() if key in RUNS}
+        texts = {key: _folded(value) for key, value in own.items() if isinstance(value, str)}
+        return {**runs, **own, **texts}
 
     def _rows(self, what: str, tables: Any, defaults: Table) -> Iterator[_Row]:
         """The rows of all tables of claims or plots, each in every case."""
@@ -231,6 +262,7 @@ class _File:
         if not isinstance(table["rows"], list):
             raise UsageError(f"{place}: {what}: rows = {table['rows']!r}; accepted: a list of rows")
         rows: list[Table] = []
+        above: dict[str, Any] = {}
         for number, row in enumerate(table["rows"], 1):
             if not isinstance(row, list) or not row:
                 raise UsageError(
@@ -243,8 +275,16 @@ class _File:
                 raise UsageError(
                     f"{line}: {what} {row[0]}: {found}; accepted: {', '.join(header)}, then tables of other keys"
                 )
-            keys = {key: value for others in row[len(values) :] for key, value in others.items()}
-            for column, value in zip(header, values, strict=False):
+            keys: dict[str, Any] = {}
+            for key, value in (pair for others in row[len(values) :] for pair in others.items()):
+                keys[key] = {**keys.get(key, {}), **value} if isinstance(value, dict) else value
+            stated = dict(zip(header, values, strict=False))
+            for column in [column for column, value in stated.items() if value == DITTO]:
+                if column not in above:
+                    raise UsageError(f"{line}: {what} {row[0]}: {column} = {DITTO!r}; accepted: below another value")
+                stated[column] = above[column]
+            above = stated
+            for column, value in stated.items():
                 case, _, key = column.partition(".")
                 inside = keys.setdefault(case, {}) if case in self.cases and key else keys
                 name = column if inside is keys else key
@@ -262,14 +302,14 @@ class _File:
             if keys.get("cause"):
                 written["cause"], more = self._cause(keys)
                 used |= more
-            for key in keys:
+            for key in [key for key in keys if key not in self.defaults]:
                 if key not in CLAIM_KEYS | self.case_keys | used:
                     known = ", ".join(sorted({*CLAIM_KEYS, *LAYOUT, *self.cases}))
                     raise ValueError(f"unknown key {key!r}; accepted: {known}, and names of its placeholders")
             if used & self.case_keys:
                 after = Writer({**keys, **written}, self.names)
                 for key, text in row.case.items():
-                    written[key] = after.prose(text) if key in PROSE else after.plain(text)
+                    written[key] = _folded(after.prose(text)) if key in PROSE else after.plain(text)
             elif row.own:
                 raise ValueError(f"it uses no key of the cases; accepted: {', '.join(sorted(self.case_keys))}")
             elif not row.first:
@@ -285,7 +325,7 @@ class _File:
         if cause not in self.causes and " " not in cause:
             raise ValueError(f"no cause {cause!r}; accepted: a sentence{_or(self.causes)}")
         writer = Writer({**keys, **self.causes}, self.names)
-        written = writer.prose(f"{{{cause}}}" if cause in self.causes else cause)
+        written = _folded(writer.prose(f"{{{cause}}}" if cause in self.causes else cause))
         self.used |= writer.used
         return written, writer.used
 
@@ -293,7 +333,7 @@ class _File:
         """The options of a plot; none where a later case changes nothing."""
         try:
             keys = self._merged(row)
-            written, used = self._filled(keys, keys)
+            written, used = self._filled(keys, keys.keys() - self.case_keys)
             if not (row.first or used & self.case_keys):
                 return None
             if isinstance(written.get("points"), dict):
@@ -315,6 +355,8 @@ class _File:
                 keys["sql"] = f"{{{level['query']}}}"
         for key in (*LAYOUT, *self.cases):
             keys.pop(key, None)
+        if "axes" in keys:
+            keys |= dict(zip(AXES, _axes(keys.pop("axes")), strict=True))
         for key in keys:
             if key in self.queries:
                 raise ValueError(f"{key!r} is the name of a query; accepted: another name for the value")
@@ -337,6 +379,8 @@ class _File:
                 value = [name for name in value if not (lone := LONE.fullmatch(str(name))) or lone[1] in keys]
             fill = writer.sql if key == "sql" else writer.prose if key in PROSE else writer.plain
             written[key] = str(fill(value)) if key in TEXTS else fill(value)
+            if key in PROSE:
+                written[key] = _folded(written[key])
         self.used |= writer.used
         return written, writer.used
 
@@ -363,6 +407,17 @@ def _tables(place: str, what: str, data: Any) -> list[Table]:
     if not isinstance(data, list) or not all(isinstance(table, dict) for table in data):
         raise UsageError(f"{place}: {what} is not a table, or a list of tables")
     return data
+
+
+def _folded(text: str) -> str:
+    """A text for people with its lines joined by spaces."""
+    return re.sub(r"\s*\n\s*", " ", text.strip())
+
+
+def _axes(texts: Any) -> list[str]:
+    if not isinstance(texts, list) or len(texts) != len(AXES):
+        raise ValueError(f"axes = {texts!r}; accepted: axes = ['X AXIS', 'Y AXIS']")
+    return texts
 
 
 def _points(printed: Table) -> Iterator[Table]:
