@@ -99,7 +99,7 @@ impl Gamma {
     pub fn observe(&mut self, now: Nanos, rtt: Nanos) {
         let window = self.window.unwrap_or(Nanos::MAX).as_nanos();
         match &mut self.rtt_max {
-            // What never grows old needs no second best.
+            // Without expiry the filter needs no second best.
             Some(filter) if self.window.is_none() && rtt < filter.get() => {}
             Some(filter) => {
                 filter.update(window, now.as_nanos(), rtt);

@@ -14,7 +14,7 @@ pub(crate) const LEAST_RTT: Nanos = Nanos::from_micros(1);
 pub(crate) const PACED: Param = Param::flag(
     "paced",
     false,
-    "space packets at 2 x window / srtt in slow start and 1.2 x after it, as Linux",
+    "pace at 2 cwnd / srtt in slow start and 1.2 cwnd / srtt after it, as Linux",
 );
 
 /// Pacing of a cwnd-based scheme.
@@ -56,8 +56,7 @@ impl WindowPacing {
 mod tests {
     use super::*;
 
-    /// The rate is twice the window per round trip up to half of ssthresh, and then a fifth more than the
-    /// window.
+    /// The rate is 2 cwnd per RTT below half of ssthresh, and 1.2 cwnd per RTT from there on.
     #[test]
     fn pacing_rate_leads_the_window_as_linux() {
         let pacing = WindowPacing { on: true, srtt: Some(Nanos::from_millis(100)) };
