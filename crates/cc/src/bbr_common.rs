@@ -15,7 +15,7 @@ impl ProbeRtt {
     /// The clock on entry, before inflight has fallen.
     pub const ENTRY: Self = Self { until: None, round_done: false };
 
-    /// Whether the clock may go from here to `next`: it is set once, then the round ends.
+    /// Whether the transition to `next` is allowed: the clock is set once, then the round ends.
     pub const fn may_become(self, next: Self) -> bool {
         match (self.until, next.until) {
             (None, Some(_)) => !next.round_done,

@@ -68,8 +68,9 @@ mod tests {
     const SEGMENT: Bytes = Bytes::new(1_460);
     const RTT: Nanos = Nanos::from_millis(100);
 
+    /// The short form of the equation equals the form that RFC 5348 prints.
     #[test]
-    fn it_is_the_equation_of_the_rfc_in_its_long_form() {
+    fn tfrc_throughput_equals_equation_of_rfc_5348() {
         // With t_RTO and b written out, as section 3.1 prints it.
         let (s, r, b) = (1_460.0, 0.1, 1.0);
         for p in [1e-6, 1e-4, 0.01, 0.1, 0.5, 1.0] {
@@ -86,8 +87,9 @@ mod tests {
         assert_eq!(throughput(SEGMENT, RTT, f64::NAN), Rate::MAX);
     }
 
+    /// The throughput at the loss event rate of a rate is that rate.
     #[test]
-    fn the_inverse_gives_the_rate_back() {
+    fn tfrc_inverse_of_equation_returns_the_rate() {
         let mut rate = 200_u64;
         while rate < 10_000_000_000 {
             let p = loss_event_rate(SEGMENT, RTT, Rate::from_bytes_per_sec(rate));
@@ -98,8 +100,9 @@ mod tests {
         }
     }
 
+    /// A rate below the minimum of the equation has a loss event rate of 1.
     #[test]
-    fn a_rate_below_the_equations_least_is_that_of_certain_loss() {
+    fn tfrc_rate_below_minimum_has_loss_event_rate_of_one() {
         // f(1) = 0.8165 + 12 x 0.61237 x 33 = 243.3; 1460 / (0.1 x 243.3) = 60 B/s.
         assert_eq!(throughput(SEGMENT, RTT, 1.0), Rate::from_bytes_per_sec(60));
         assert!((loss_event_rate(SEGMENT, RTT, Rate::from_bytes_per_sec(59)) - 1.0).abs() < 1e-15);

@@ -56,7 +56,7 @@ use crate::{Info, Provenance, RecoveryStyle, merged_params};
 /// BBR-GC over BBR v2.
 pub type Bbr2Gc = BbrCore<Corrected<OverV2>>;
 
-/// What is corrected: BBR v2.
+/// BBR v2 as the base of the correction.
 #[derive(Clone, Debug)]
 pub struct OverV2;
 

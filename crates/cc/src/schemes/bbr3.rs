@@ -123,7 +123,7 @@
 //!
 //! 1. N. Cardwell, I. Swett, J. Beshay (eds.), BBR Congestion Control, draft-ietf-ccwg-bbr-06, 6 July 2026:
 //!    read in full, and followed. Appendix A holds 22 example cases; they are tests here
-//!    (`crates/cc/tests/bbr3_cases`).
+//!    (`crates/cc/tests/bbr_v3_draft_cases`).
 //! 2. The editors' working copy after it (`draft-ietf-ccwg-bbr.md`, commit 007dbe1f): read; see difference
 //!    12.
 //! 3. Linux v3, `net/ipv4/tcp_bbr.c` of google/bbr, branch v3: its constants and its short-term bounds were

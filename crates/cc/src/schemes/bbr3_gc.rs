@@ -55,7 +55,7 @@ use crate::{Info, Provenance, RecoveryStyle, merged_params};
 /// BBR-GC over BBR v3.
 pub type Bbr3Gc = BbrCore<Corrected<OverV3>>;
 
-/// What is corrected: BBR v3.
+/// BBR v3 as the base of the correction.
 #[derive(Clone, Debug)]
 pub struct OverV3;
 

@@ -72,7 +72,7 @@ use crate::{
 /// BBR-ACW.
 pub type BbrAcw = BbrCore<AdaptiveWindow>;
 
-/// A window gain from delivery rate and queue.
+/// A cwnd gain from delivery rate and queue.
 #[derive(Clone, Debug)]
 pub struct AdaptiveWindow {
     span: f64,
@@ -82,7 +82,7 @@ pub struct AdaptiveWindow {
 }
 
 impl AdaptiveWindow {
-    /// Where the newest rate lies between its extrema: 0 at the greatest.
+    /// α: the position of the newest rate between its extrema, 0 at the maximum.
     #[inline]
     fn alpha(&self, model: &Model) -> f64 {
         let least = self.least.as_ref().map_or(Rate::ZERO, WindowedMin::get).as_bytes_per_sec() as f64;
@@ -93,7 +93,7 @@ impl AdaptiveWindow {
         ((greatest - self.rate.as_bytes_per_sec() as f64) / (greatest - least)).clamp(0.0, 1.0)
     }
 
-    /// How much of the last round trip was waiting and propagation, against propagation twice.
+    /// β = RTT / (RTT + min_rtt).
     #[inline]
     fn beta(model: &Model) -> f64 {
         match (model.latest_rtt(), model.min_rtt()) {

@@ -99,17 +99,17 @@ use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, Rate, RecoveryStyle, Set
 /// DA-BBR.
 pub type DaBbr = BbrCore<DelayAware>;
 
-/// A window that follows the delay.
+/// A cwnd that follows the delay.
 #[derive(Clone, Debug)]
 pub struct DelayAware {
     scaling: bool,
     cautious: bool,
     recovery_gain: f64,
     divisor: f64,
-    /// The least round-trip time before the last ProbeRTT.
+    /// min_rtt at the time it last expired in ProbeBW.
     previous_min_rtt: Option<Nanos>,
     probe_rtt_window: Bytes,
-    /// Recovery has begun in this state.
+    /// Recovery has begun in this state: pace at `recovery_gain`.
     slow: bool,
 }
 
@@ -160,7 +160,7 @@ impl Policy for DelayAware {
     }
 
     fn on_transition(&mut self, to: State, model: &Model) {
-        // Steps within ProbeRTT are no other state.
+        // Steps within ProbeRTT do not change the state.
         self.slow &= matches!(to, State::ProbeRtt(ProbeRtt { until: Some(_), .. }));
         if let State::ProbeRtt(ProbeRtt { until: None, .. }) = to {
             let window = model.cwnd().mul_f64(1.0 / self.divisor);

@@ -76,16 +76,16 @@ use crate::{
 pub(super) struct MarkShare {
     alpha: f64,
     gain: f64,
-    /// In this window of data: delivered, and delivered with a mark.
+    /// Bytes delivered in this window of data.
     delivered: Bytes,
+    /// Those of them with a mark.
     marked: Bytes,
 }
 
 impl MarkShare {
     pub const GAIN: Param =
         Param::ratio("gain", 1.0 / 16.0, (0.001, 1.0), "weight of the newest window in alpha (g)");
-    pub const ALPHA_INIT: Param =
-        Param::ratio("alpha_init", 1.0, (0.0, 1.0), "alpha before anything is known");
+    pub const ALPHA_INIT: Param = Param::ratio("alpha_init", 1.0, (0.0, 1.0), "initial value of alpha");
 
     pub fn new(setup: &Setup) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl MarkShare {
         self.forget();
     }
 
-    /// What was counted in this window shall not matter.
+    /// Discards the counts of this window.
     pub fn forget(&mut self) {
         self.delivered = Bytes::ZERO;
         self.marked = Bytes::ZERO;
@@ -121,7 +121,7 @@ impl MarkShare {
         self.alpha
     }
 
-    /// What a reduction leaves of `window`.
+    /// `window` after a reduction.
     pub fn keep(&self, window: Bytes) -> Bytes {
         window.mul_f64(1.0 - self.alpha / 2.0)
     }
@@ -210,7 +210,7 @@ mod tests {
     fn dctcp_alpha_converges_to_constant_mark_share() {
         let mut scheme = Dctcp::with(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
-        // What is left of the start: (15/16)^300 of 5/8, 2.4e-9.
+        // The initial value still contributes (15/16)^300 of 5/8: 2.4e-9.
         assert!((scheme.rules.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.rules.share.alpha);
     }
 

@@ -60,7 +60,7 @@ pub type Olia = Coupled<Opportunistic>;
 #[derive(Clone, Debug)]
 pub struct Opportunistic;
 
-/// Which of the sets a path belongs to.
+/// The criteria for membership in B and M.
 struct Sets {
     /// The greatest l / R² of all paths.
     best: f64,

@@ -7,7 +7,7 @@ fn cubic(overrides: &[(&str, f64)]) -> Cubic {
     Cubic::with(overrides)
 }
 
-/// Lost a packet with a window and flight of `segments`; nothing acknowledged since.
+/// After a loss with a cwnd and flight of `segments`; nothing acknowledged since.
 fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     let mut scheme = cubic(overrides);
     scheme.curve.cwnd = segments;
@@ -15,7 +15,8 @@ fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     scheme
 }
 
-/// One window (and a little) is acknowledged at once, which moves the window all the way to its target.
+/// Acknowledges one window plus a segment at once, which moves cwnd all the way to its target. Returns cwnd
+/// in segments.
 fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
     let now = Nanos::from_secs_f64(now_s);
     let acked = scheme.cwnd.as_u64() + MSS;
