@@ -55,7 +55,7 @@ fn bbr_acd_detects_congestion_by_three_samples_or_one_high() {
     assert!(congested::<Acd>(&of_ms([45.0, 46.0, 45.0])));
     assert!(congested::<Acd>(&of_ms([60.0, 45.0, 45.9, 46.8])), "a slow rise");
     assert!(congested::<Acd>(&of_ms([40.1, 40.1, 40.1])), "however short the queue");
-    assert!(!congested::<Acd>(&of_ms([45.0, 45.0])), "two are not enough: the 40 ms before are unlike");
+    assert!(!congested::<Acd>(&of_ms([45.0, 45.0])), "two are not enough: the 40 ms before differ");
     assert!(!congested::<Acd>(&of_ms([45.0, 46.000_001, 45.9])), "more than 1 ms apart");
     assert!(!congested::<Acd>(&of_ms([45.0, 45.0, 45.0, 47.0])), "the last one is unlike");
     assert!(!congested::<Acd>(&of_ms([40.0, 40.0, 40.0, 40.0])), "not above min_rtt");

@@ -82,7 +82,7 @@ fn family_variants_are_registered() {
 /// A path with unlimited buffer, and the seed of its flow.
 fn clean_path() -> impl Strategy<Value = (Path, u64)> {
     let path = (2.0..50.0_f64, 5..100_u64).prop_map(|(mbit, ms)| Path::new(mbit, ms));
-    (path, any::<u64>()).prop_filter("a BDP of a few segments is no path to judge by", |(path, _)| {
+    (path, any::<u64>()).prop_filter("a BDP of a few segments is too small to judge", |(path, _)| {
         path.rate.over(path.rtt) >= MSS * 10
     })
 }
@@ -138,7 +138,7 @@ proptest! {
         }
     }
 
-    /// No variant keeps fewer than four segments as its window, or paces above STARTUP.
+    /// No variant's cwnd falls below four segments, and none paces above STARTUP.
     #[test]
     fn family_window_and_rate_stay_within_bbr_bounds((path, seed) in clean_path(), loss in 20..400_u64) {
         for entry in variants() {

@@ -222,7 +222,7 @@ fn probe_after_excess_loss_stops_at_bound_then_continues() {
     script.round(500);
     assert_eq!(script.state(), State::Up);
     script.within(MOMENT, 1);
-    assert_eq!(script.state(), State::Up, "inflight is at the bound and stays there");
+    assert_eq!(script.state(), State::Up, "inflight stays at the bound");
 }
 
 /// The bandwidth filter advances one round after the probe, unless that round was application-limited.
@@ -247,7 +247,7 @@ fn max_bw_filter_advances_one_round_after_the_probe() {
             }
         }
         let expected = if forgets { old.mul_f64(0.5) } else { old };
-        assert_eq!(script.cc.model().max_bw(), expected, "short of data: {app_limited}");
+        assert_eq!(script.cc.model().max_bw(), expected, "application-limited: {app_limited}");
     }
 }
 

@@ -76,7 +76,7 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
         let (rate, window) = (script.rate, script.window());
         script.rate = rate.mul_f64(share);
-        script.round(500); // what was delivered before counts in its own round
+        script.round(500); // earlier deliveries count in their own round
         script.lose(1, BDP, 1);
         script.within(MOMENT, 500);
         assert_eq!(script.cc.model().bw_short(), None, "not before the round is over");
@@ -93,7 +93,11 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         script.within(MOMENT, 500);
         script.round(500);
         let second = (window.mul_f64(0.7)).mul_f64(0.7).max(rate.mul_f64(share).over(script.rtt));
-        assert_eq!(script.cc.model().inflight_short(), Some(second), "once per round, whatever was lost");
+        assert_eq!(
+            script.cc.model().inflight_short(),
+            Some(second),
+            "once per round for any number of losses"
+        );
         assert_eq!(script.window(), second.max(MSS * 4).min(script.window()));
         script.refill_from_cruise();
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
@@ -125,7 +129,7 @@ fn timeout_leaves_one_segment_until_repair_ends() {
     assert_eq!(script.window(), MSS * 4);
     script.inflight = Bytes::ZERO;
     script.time_out();
-    assert_eq!(script.window(), MSS, "the larger window stays remembered");
+    assert_eq!(script.window(), MSS, "the larger cwnd stays saved");
     script.within(MOMENT, 1);
     assert_eq!(script.window(), MSS * 4);
     script.leave_recovery();

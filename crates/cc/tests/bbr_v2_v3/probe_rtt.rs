@@ -19,7 +19,7 @@ fn aged() -> Script<V3> {
     }
     let left = RTT + Nanos::from_secs(5) - script.now;
     script.within(left, 1);
-    assert!(!in_probe_rtt(&script), "at five seconds sharp it is not older than that");
+    assert!(!in_probe_rtt(&script), "at exactly five seconds it has not expired");
     script
 }
 

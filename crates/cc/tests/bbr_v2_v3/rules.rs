@@ -22,7 +22,7 @@ fn max_bw_filter_holds_two_cycles_with_samples() {
     filter.advance();
     assert_eq!(filter.get(), rate(70), "the one before it does not");
     filter.advance();
-    assert_eq!(filter.get(), rate(70), "nothing new came: nothing is forgotten");
+    assert_eq!(filter.get(), rate(70), "without a new sample the filter does not advance");
 }
 
 /// The pipe is full after three rounds that grow by less than a quarter; growth restarts the count.

@@ -111,7 +111,7 @@ fn drain_ends_when_inflight_is_the_bdp() {
     assert_eq!(script.state(), State::Drain);
     script.inflight = BDP;
     script.within(MOMENT, 1);
-    assert_eq!(script.state(), State::Cruise, "and with it ProbeBW_DOWN, whose aim that is");
+    assert_eq!(script.state(), State::Cruise, "ProbeBW_DOWN ends with the same acknowledgement");
 }
 
 /// DRAIN ends in its fourth round at the latest.

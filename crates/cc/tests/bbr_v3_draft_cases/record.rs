@@ -219,7 +219,7 @@ impl Flow {
 
     /// The last position of the record.
     pub fn last(&self) -> &Point {
-        self.cc.trace.last().expect("the handshake is on record")
+        self.cc.trace.last().expect("the handshake is recorded")
     }
 
     /// Runs until the state's name begins with `state`; returns the position of that event.
