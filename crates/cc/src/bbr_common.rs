@@ -31,7 +31,8 @@ impl ProbeRtt {
     }
 }
 
-/// Measurements and controls that a BBR flow of any generation keeps. The model of each generation dereferences to it.
+/// Measurements and controls that a BBR flow of any generation keeps. The model of each generation
+/// dereferences to it.
 #[derive(Clone, Debug)]
 pub struct FlowState {
     pub(crate) random: Random,

@@ -256,7 +256,7 @@ pub struct ReceiverFeedback {
     pub data_limited: bool,
     /// The interval that the report covers saw a new loss event.
     pub new_loss_event: bool,
-    /// Packets newly reported as dropped for want of receive buffer (RFC 4340 section 11.7: Drop Code 2).
+    /// Packets newly reported as dropped for lack of receive buffer (RFC 4340 section 11.7: Drop Code 2).
     pub dropped: u64,
     /// The receiver cannot keep up (RFC 4340 section 11.6: Slow Receiver).
     pub slow: bool,

@@ -190,8 +190,13 @@ fn registry_every_entry_is_well_formed() {
         }
         // Datagram transports identify a scheme by its feedback, except for [`Feedback::Packets`], the
         // default.
-        let alike = ALL.iter().filter(|other| other.feedback == entry.feedback).count();
-        assert!(alike == 1 || entry.feedback == Feedback::Packets, "{}: {:?}", info.name, entry.feedback);
+        let schemes_with_it = ALL.iter().filter(|other| other.feedback == entry.feedback).count();
+        assert!(
+            schemes_with_it == 1 || entry.feedback == Feedback::Packets,
+            "{}: {:?}",
+            info.name,
+            entry.feedback
+        );
         assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);
         let mut params = BTreeSet::new();
         for param in info.params {

@@ -14,7 +14,8 @@ fn refuse(text: &str, overrides: &[(String, String)]) -> ScenarioError {
     }
 }
 
-/// A case of the fixture: `=== name`, any number of `set key=value`, then text and message, each after a line `---`.
+/// A case of the fixture: `=== name`, any number of `set key=value`, then text and message, each after a line
+/// `---`.
 struct Case<'a> {
     name: &'a str,
     overrides: Vec<(String, String)>,

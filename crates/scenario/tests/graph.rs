@@ -8,7 +8,7 @@ use narrows_scenario::{FlowPlan, Plan};
 use texts::plan as spec;
 
 /// The names of the links on the paths of data and of acknowledgements.
-fn ways(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
+fn paths(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
     let names =
         |hops: &[narrows_scenario::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
     (names(&flow.path.forward), names(&flow.path.reverse))
@@ -36,7 +36,7 @@ fn diamond() -> String {
 #[test]
 fn shortest_path_has_least_delay_and_acks_return_on_it() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"")));
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["a-c", "c-d"]);
     assert_eq!(reverse, ["d-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(2 * 19));
@@ -54,7 +54,7 @@ fn shortest_path_ties_go_to_fewer_links_then_names() {
     let ends = flow("from = \"a\"\nto = \"d\"");
     let forward = |links: &str| {
         let spec = spec(&(links.to_owned() + &ends));
-        ways(&spec, &spec.flows[0]).0
+        paths(&spec, &spec.flows[0]).0
     };
     assert_eq!(forward(&(over_b.clone() + &direct)), ["a-d"]);
     assert_eq!(forward(&(over_c.clone() + &over_b)), ["a-b", "b-d"]);
@@ -66,7 +66,7 @@ fn shortest_path_ties_go_to_fewer_links_then_names() {
 fn stated_routes_are_taken() {
     let text = diamond() + &flow("route = [\"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\"]");
     let spec = spec(&text);
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["a-b", "b-d"]);
     assert_eq!(reverse, ["d-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(20 + 19));
@@ -80,7 +80,7 @@ fn acks_find_another_path_around_one_way_links() {
         + &link("c", "a", "10mbit", "3ms", "duplex = false")
         + &flow("from = \"a\"\nto = \"b\"");
     let spec = spec(&text);
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["a-b"]);
     assert_eq!(reverse, ["b-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(6));
@@ -170,7 +170,7 @@ fn parking_lot_is_a_chain_between_any_two_nodes() {
         + &flow("from = \"r1\"\nto = \"r2\"\nlabel = \"cross\"")
         + &flow("from = \"r2\"\nto = \"r0\"\nlabel = \"back\"");
     let spec = spec(&text);
-    let flows: Vec<_> = spec.flows.iter().map(|flow| ways(&spec, flow).0.join(" ")).collect();
+    let flows: Vec<_> = spec.flows.iter().map(|flow| paths(&spec, flow).0.join(" ")).collect();
     assert_eq!(flows, ["r0-r1 r1-r2 r2-r3", "r1-r2", "r2-r1 r1-r0"]);
     let rtts: Vec<_> = spec.flows.iter().map(|flow| flow.base_rtt).collect();
     assert_eq!(rtts, [60, 20, 40].map(Nanos::from_millis));
@@ -186,7 +186,7 @@ fn access_links_stand_before_and_after_any_path() {
         + &diamond()
         + &flow("from = \"a\"\nto = \"d\"");
     let spec = spec(&text);
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["newreno sender up", "a-c", "c-d", "newreno receiver down"]);
     assert_eq!(reverse, ["newreno receiver up", "d-c", "c-a", "newreno sender down"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(38 + 8));

@@ -113,7 +113,8 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 5: Startup gives way to Drain, and Drain to ProbeBW when inflight is down to the BDP.
+    /// Step 5: from Startup to Drain when the pipe is full, and from Drain to ProbeBW when inflight is down
+    /// to the BDP.
     #[inline]
     fn check_drain(&mut self) {
         if self.model.state == State::Startup && self.model.full_bw_reached {

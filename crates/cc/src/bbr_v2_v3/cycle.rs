@@ -191,7 +191,8 @@ impl Model {
         }
     }
 
-    /// IsRenoCoexistenceProbeTime: a Reno flow of this BDP loses a packet once in as many rounds as the BDP has packets.
+    /// IsRenoCoexistenceProbeTime: a Reno flow of this BDP loses a packet once in as many rounds as the BDP
+    /// has packets.
     #[inline]
     fn is_reno_time(&self, v2: bool) -> bool {
         let most = self.settings.probe_rounds;

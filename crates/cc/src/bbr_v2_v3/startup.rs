@@ -6,8 +6,8 @@ use super::state::{State, Undo};
 use crate::{Ack, Phase, RateSample};
 
 impl<P: Policy> BbrCore<P> {
-    /// The plateau detector. It runs in every state but matters in Startup and ProbeBW_UP only. v2 uses it in
-    /// Startup only, with the filtered rate.
+    /// The plateau detector. It runs in every state, but only Startup and ProbeBW_UP use its result. v2 uses
+    /// it in Startup only, with the filtered rate.
     #[inline]
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
         let model = &mut self.model;

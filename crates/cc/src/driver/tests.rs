@@ -78,7 +78,7 @@ fn empty_acknowledgement_begins_no_round() {
 
 /// cwnd counts as full until data sent after it was full is acknowledged, unless it is full again.
 #[test]
-fn full_window_is_remembered_for_a_round_trip() {
+fn usage_full_window_counts_for_a_round_trip() {
     let mut driver = driver("newreno");
     let at = |acknowledged, next| SendPosition { acknowledged, next };
     driver.note_usage(true, MSS * 10, at(0, 10));

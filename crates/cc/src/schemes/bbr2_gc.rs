@@ -44,8 +44,8 @@
 //!
 //! ## Known weaknesses
 //!
-//! * Those of BBR-GC: RTT_max is any RTT the path ever had, and ω says how full the path is, not whose
-//!   packets fill it.
+//! * Those of BBR-GC: RTT_max may date from any earlier state of the path, and ω shows how full the path is,
+//!   not whose packets fill it.
 //! * A probe of BBR v2 ends when inflight reaches 1.25 BDP. With P_up near 1 that takes many round trips, or
 //!   loss.
 

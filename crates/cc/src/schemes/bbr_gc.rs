@@ -66,7 +66,7 @@
 //! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the
 //!    `smoothed` one, or the `least` of the last round trip. RTT_max is of the same kind. It never ages, as
 //!    printed; `rtt_max_window` makes it.
-//! 5. The draining phase follows every probe, whatever ended it, and ends as BBR's does: the algorithm's
+//! 5. The draining phase follows every probe, however that ended, and ends as BBR's does: the algorithm's
 //!    'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and loss
 //!    ('next six cycles').
 //! 6. Before any sample ω is 1. An application-limited sender stays in its probe until inflight has reached
@@ -94,9 +94,9 @@
 //!   keeps most of the link for tens of seconds.
 //! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs
 //!   ProbeRTT to see the propagation delay.
-//! * RTT_max is any RTT the path ever had. One delayed ACK of a lone packet turns 11 ms into 51 and raises
-//!   every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this happens fill
-//!   the link and lose 11 %; the others use 62 % of it and lose 2 %.
+//! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet turns 11 ms into
+//!   51 and raises every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this
+//!   happens fill the link and lose 11 %; the others use 62 % of it and lose 2 %.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};

@@ -286,7 +286,8 @@ mod tests {
     /// Without a queue the delay window grows by an eighth of the window to the power of three quarters.
     #[test]
     fn compound_without_queue_grows_dwnd_by_binomial_law() {
-        // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000: 124.
+        // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000:
+        // 124.
         for (win, more) in [(10, 0), (16, 0), (81, 2_375), (256, 7_000), (10_000, 124_000)] {
             let mut scheme = avoiding(win, 0, &[]);
             near(round(&mut scheme, 100_000), win * MSS, more);
@@ -298,7 +299,8 @@ mod tests {
     /// From gamma queued packets on, the delay window shrinks by the queue.
     #[test]
     fn compound_from_gamma_queued_reduces_dwnd_by_queue() {
-        // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200 ms: 128.
+        // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200
+        // ms: 128.
         for (micros, dwnd) in [(113_200, 107_000), (113_300, 69_949), (125_000, 48_800), (200_000, 0)] {
             let mut scheme = avoiding(156, 100, &[]);
             near(round(&mut scheme, micros), 156 * MSS, dwnd);

@@ -41,7 +41,7 @@
 //! ## Life of a flow
 //!
 //! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP: a probe has no room in
-//! it, so more bandwidth is found only as far as the three send quanta on top reach. The draining phase lasts
+//! it, so the flow finds more bandwidth only within the three send quanta on top. The draining phase lasts
 //! all of min_rtt with nothing to drain, which costs a quarter of one phase in eight: alone on a link the
 //! flow uses 31/32 · 0.99 of it. Beside other flows the queue widens cwnd, and with it the flow's share of
 //! the queue, but always below one BDP of it.
@@ -84,7 +84,7 @@
 //!
 //! * A cwnd that just holds the BDP leaves a flow alone little to probe with. It finds released bandwidth
 //!   slowly: at most the send quanta, not 25 %, per probe.
-//! * A loss in Startup ends it at whatever rate it has reached.
+//! * A loss in Startup ends it at the rate reached so far.
 //! * ProbeRTT empties the queue only if all flows give up enough. In a long standing queue, a third of a cwnd
 //!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts
 //!   upwards.

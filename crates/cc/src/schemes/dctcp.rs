@@ -1,8 +1,8 @@
 //! # DCTCP
 //!
 //! A switch that marks every packet above a short queue reports the degree of congestion, not only its
-//! presence: the share of marked bytes says by how much the load is too high. DCTCP keeps a moving average of
-//! that share and cuts cwnd in proportion: by half if everything is marked, by a few per cent if a few
+//! presence: the share of marked bytes shows by how much the load is too high. DCTCP keeps a moving average
+//! of that share and cuts cwnd in proportion: by half if everything is marked, by a few per cent if a few
 //! packets are. The queue can stay short without running empty. In all else DCTCP is Reno: the same growth
 //! and the same response to loss.
 //!
@@ -108,11 +108,11 @@ impl MarkShare {
             let share = (self.marked.as_f64() / self.delivered.as_f64()).min(1.0);
             self.alpha = (1.0 - self.gain) * self.alpha + self.gain * share;
         }
-        self.forget();
+        self.reset();
     }
 
     /// Discards the counts of this window.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         self.delivered = Bytes::ZERO;
         self.marked = Bytes::ZERO;
     }

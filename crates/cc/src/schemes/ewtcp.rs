@@ -85,8 +85,8 @@ mod tests {
     /// The window balances at one n-th of Reno's.
     #[test]
     fn ewtcp_window_balances_at_one_nth_of_reno() {
-        // Growth a/w for each segment that arrives against half the window for each lost: a (1 - p) / w = p w / 2, so
-        // w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's. At p = 0.02, n = 2: 4.95 segments.
+        // Growth a/w for each segment that arrives against half the window for each lost: a (1 - p) / w = p w
+        // / 2, so w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's. At p = 0.02, n = 2: 4.95 segments.
         let p = 0.02;
         let balance = |n: f64| libm::sqrt(2.0 / (n * n) * (1.0 - p) / p);
         let w = balance(2.0);

@@ -2,8 +2,8 @@
 //!
 //! Vegas for fast networks. FAST also infers the number of its own packets in queues from the delay and holds
 //! that number constant, but its steps are proportional to the error. It closes any gap in cwnd within a few
-//! round trips, whatever the rate. In equilibrium each flow of a bottleneck has alpha packets queued: rates
-//! are proportionally fair, and a buffer that holds the sum does not overflow.
+//! round trips, at any rate. In equilibrium each flow of a bottleneck has alpha packets queued: rates are
+//! proportionally fair, and a buffer that holds the sum does not overflow.
 //!
 //! ## Control law
 //! w: cwnd in segments; baseRTT: minimum RTT seen; RTT: mean of the samples, each with weight 1 / max(256,

@@ -150,7 +150,8 @@ impl Entry {
         (self.build)(setup)
     }
 
-    /// The module documentation of the scheme's file: idea, control law, states, references, differences. One line per item.
+    /// The module documentation of the scheme's file: idea, control law, states, references, differences. One
+    /// line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
         module_docs(self.source)
     }

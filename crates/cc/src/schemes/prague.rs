@@ -122,7 +122,7 @@ impl Prague {
             if self.marked_before {
                 self.share.end_window();
             } else {
-                self.share.forget();
+                self.share.reset();
             }
         }
     }

@@ -85,7 +85,7 @@ fn bbr_acd_tests_every_ack_that_delivers_data() {
     assert!(!script.cc.model().conserving());
 }
 
-/// An acknowledgement without a sample resets the count; only BBR-A remembers the sample before it.
+/// An acknowledgement without a sample resets the count; only BBR-A keeps the sample before it.
 #[test]
 fn bbr_acd_missing_sample_resets_the_row() {
     let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);

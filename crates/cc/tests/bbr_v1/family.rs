@@ -126,8 +126,8 @@ proptest! {
 
     /// Alone on a clean path every variant fills the link.
     ///
-    /// Nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less than BBR in flight stay above 31/32
-    /// of that, their draining phase without a probe.
+    /// Nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less than BBR in flight stay
+    /// above 31/32 of that, their draining phase without a probe.
     #[test]
     fn family_alone_on_clean_path_fills_the_link((path, seed) in clean_path()) {
         for entry in variants() {

@@ -225,13 +225,13 @@ fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
         ack.rtt = Some(ms(160.0));
         script.cc.on_ack(&ack);
         script.round(100, 0);
-        let mut told = None;
+        let mut rtt_max = None;
         script.cc.telemetry(&mut |name, value| {
             if name == "rtt_max" {
-                told = Some(value);
+                rtt_max = Some(value);
             }
         });
-        assert_eq!(told, Some(narrows_cc::Value::Time(ms(greatest))), "{kind}");
+        assert_eq!(rtt_max, Some(narrows_cc::Value::Time(ms(greatest))), "{kind}");
     }
 }
 

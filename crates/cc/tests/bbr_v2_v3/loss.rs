@@ -20,7 +20,7 @@ fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
     let expected = 599_000.0 + (0.02 * 599_000.0 - 12_000.0) / 0.98;
     let long = script.cc.model().inflight_long().unwrap();
     assert!((long.as_f64() - expected).abs() < 1.0, "{long:?} {expected}");
-    assert_eq!(script.told("probe_too_high"), Some(Value::Number(1.0)));
+    assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(1.0)));
     for n in 14..40 {
         script.lose(n, segments(100), n);
     }
@@ -145,9 +145,9 @@ fn spurious_loss_undoes_end_of_startup() {
     script.drain_by_loss();
     script.prove_spurious();
     assert_eq!(script.state(), State::Startup);
-    assert_eq!(script.told("full_bw_reached"), Some(Value::Number(0.0)));
+    assert_eq!(script.telemetry("full_bw_reached"), Some(Value::Number(0.0)));
     assert_eq!(script.cc.model().inflight_long(), None);
-    assert_eq!(script.told("undo_state"), None);
+    assert_eq!(script.telemetry("undo_state"), None);
 }
 
 /// A spurious loss restarts an ended probe from PROBE_REFILL.
@@ -162,7 +162,7 @@ fn spurious_loss_restarts_ended_probe_from_refill() {
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Down);
     assert!(script.window() < window);
-    assert_eq!(script.told("undo_state"), Some(Value::State("probe_bw_up")));
+    assert_eq!(script.telemetry("undo_state"), Some(Value::State("probe_bw_up")));
     script.prove_spurious();
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.cc.model().inflight_long(), None, "as before the loss");

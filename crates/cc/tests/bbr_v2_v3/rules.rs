@@ -114,7 +114,7 @@ fn max_inflight_is_gain_times_bdp_with_minimum() {
         "four segments are more than three quanta of one"
     );
     assert_eq!(
-        script.told("max_inflight"),
+        script.telemetry("max_inflight"),
         Some(narrows_cc::Value::Bytes(segments(1_127))),
         "2.25 BDP and two"
     );

@@ -33,9 +33,9 @@ fn startup_ends_after_lossy_recovery_round() {
         assert_eq!(script.state(), expected, "{ranges} ranges of {length}, {lost} of 500 lost");
         if ends {
             assert_eq!(script.cc.model().inflight_long(), Some(BDP));
-            assert_eq!(script.told("full_bw_reached"), Some(Value::Number(1.0)));
-            assert_eq!(script.told("full_bw_now"), Some(Value::Number(1.0)));
-            assert_eq!(script.told("undo_state"), Some(Value::State("startup")));
+            assert_eq!(script.telemetry("full_bw_reached"), Some(Value::Number(1.0)));
+            assert_eq!(script.telemetry("full_bw_now"), Some(Value::Number(1.0)));
+            assert_eq!(script.telemetry("undo_state"), Some(Value::State("startup")));
         }
     }
 }

@@ -92,7 +92,8 @@ impl Figures {
         self.bw.over(self.min_rtt)
     }
 
-    /// BBRInflight(1.0) outside PROBE_UP: the BDP, at least the offload budget of three quanta and four segments.
+    /// BBRInflight(1.0) outside PROBE_UP: the BDP, at least the offload budget of three quanta and four
+    /// segments.
     pub fn inflight_at_one(&self, control: &Control) -> Bytes {
         self.bdp().max(control.burst * 3).max(MSS * 4)
     }

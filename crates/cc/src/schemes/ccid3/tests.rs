@@ -85,8 +85,8 @@ fn ccid3_starts_at_packet_per_second_then_initial_window() {
 /// The first feedback replaces the round-trip sample of the handshake.
 #[test]
 fn ccid3_first_report_replaces_handshake_sample() {
-    // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section 4.2: X = W_init / R,
-    // instead of step 4.
+    // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section
+    // 4.2: X = W_init / R, instead of step 4.
     let mut scheme = ccid3();
     scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, Some(R * 4), Some(R * 4)));
     assert_eq!(rate(&scheme), INITIAL / 4);

@@ -202,7 +202,7 @@ impl Net {
                 self.poll(i);
                 assert!(
                     self.ends[i].deadline().saturating_add(late[i]) > next,
-                    "a timer that goes off for ever: {:?}",
+                    "a timer expires without end: {:?}",
                     self.ends[i]
                 );
             }
