@@ -96,7 +96,7 @@ impl FlowState {
     pub fn min_rtt(&self) -> Option<Nanos> {
         self.min_rtt.map(|(rtt, _)| rtt)
     }
-    /// The newest round-trip sample.
+    /// The newest RTT sample.
     #[inline]
     pub fn latest_rtt(&self) -> Option<Nanos> {
         self.latest_rtt
@@ -147,7 +147,7 @@ impl FlowState {
         }
     }
 
-    /// The first smoothed round-trip time of the connection; `None` ever after.
+    /// Returns the first smoothed RTT of the connection once, and `None` afterwards.
     #[inline]
     pub(crate) fn first_srtt(&mut self, srtt: Option<Nanos>) -> Option<Nanos> {
         let first = srtt.filter(|_| !self.seen_srtt);

@@ -10,7 +10,7 @@
 //!    [`CongestionControl::on_spurious_loss`], if the phase changes;
 //! 5. [`CongestionControl::on_ack`].
 //!
-//! It reads [`CongestionControl::control`] after every event, and the transport enforces it.
+//! The driver reads [`CongestionControl::control`] after every event, and the transport enforces it.
 
 use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
 
@@ -49,7 +49,7 @@ pub struct Ack {
     pub acked_cumulative: Option<Bytes>,
     /// Bytes newly declared lost while processing this acknowledgement.
     pub lost: Bytes,
-    /// Round-trip time of the most recently sent packet it newly acknowledges, if that was sent only once.
+    /// RTT of the most recently sent packet it newly acknowledges, if that was sent only once.
     pub rtt: Option<Nanos>,
     /// The delivery-rate sample, if one could be taken.
     pub rate: Option<RateSample>,
@@ -72,9 +72,9 @@ pub struct Ack {
     pub round_start: bool,
     /// Packet-timed round trips since the connection began.
     pub round: u64,
-    /// Smoothed round-trip time (RFC 6298), once there was a sample.
+    /// Smoothed RTT (RFC 6298); `None` before the first sample.
     pub srtt: Option<Nanos>,
-    /// The least round-trip time seen on this connection, once there was a sample.
+    /// Minimum RTT of this connection; `None` before the first sample.
     pub min_rtt: Option<Nanos>,
 }
 

@@ -81,7 +81,7 @@ pub struct AckEnd {
     pub acked_cumulative: Option<Bytes>,
     /// Bytes declared lost on account of it.
     pub lost: Bytes,
-    /// Round-trip time of the newest packet it delivered, if that was sent only once.
+    /// RTT of the newest packet it delivered, if that was sent only once.
     pub rtt: Option<Nanos>,
     /// Data in flight now.
     pub inflight: Bytes,
@@ -89,9 +89,9 @@ pub struct AckEnd {
     pub ce: Bytes,
     /// The phase now.
     pub phase: Phase,
-    /// Smoothed round-trip time, once there was a sample.
+    /// Smoothed RTT; `None` before the first sample.
     pub srtt: Option<Nanos>,
-    /// Least round-trip time, once there was a sample.
+    /// Minimum RTT; `None` before the first sample.
     pub min_rtt: Option<Nanos>,
 }
 
@@ -112,7 +112,8 @@ pub struct Driver {
     control: Control,
     limit: Limit,
     usage: Usage,
-    /// cwnd after the last reduction: below it the scheme counts as in slow start.
+    /// cwnd after the last reduction (after a timeout, half the flight): below it the scheme counts as in
+    /// slow start.
     ssthresh: Bytes,
     sampler: RateSampler,
     rounds: RoundCounter,

@@ -7,8 +7,8 @@
 //! * The result is a sample that was fed and is never older than the window, so it never beats the true
 //!   extremum.
 //! * No newer sample is better.
-//! * It is the true extremum if that sample was the extremum of its own window when it was fed. A sample
-//!   overshadowed on arrival may be forgotten before the better one expires: the price of constant space.
+//! * It is the true extremum if that sample was the extremum of its own window when it was fed. A sample that
+//!   a better one hides on arrival may be dropped before that one expires: the price of constant space.
 //!
 //! Times must not decrease. Ties go to the newer sample.
 

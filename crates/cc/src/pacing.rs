@@ -11,11 +11,8 @@ const AVOIDANCE_RATIO: f64 = 1.2;
 pub(crate) const LEAST_RTT: Nanos = Nanos::from_micros(1);
 
 /// The parameter that enables pacing; schemes list it among theirs.
-pub(crate) const PACED: Param = Param::flag(
-    "paced",
-    false,
-    "pace at 2 cwnd / srtt in slow start and 1.2 cwnd / srtt after it, as Linux",
-);
+pub(crate) const PACED: Param =
+    Param::flag("paced", false, "pace at 2 cwnd / srtt in slow start and 1.2 cwnd / srtt after it, as Linux");
 
 /// Pacing of a cwnd-based scheme.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +63,7 @@ mod tests {
         assert_eq!(rate(10_000, 20_000), Some(Rate::from_bytes_per_sec(120_000)));
     }
 
-    /// There is no rate without the flag or without a round-trip sample.
+    /// There is no rate without the flag or without an RTT sample.
     #[test]
     fn pacing_without_flag_or_rtt_sample_gives_no_rate() {
         let window = Bytes::new(14_480);

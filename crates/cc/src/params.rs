@@ -2,7 +2,7 @@
 
 type Text = &'static str;
 
-/// The least and the greatest accepted value.
+/// Minimum and maximum accepted value.
 type Range = (f64, f64);
 
 /// The kind of a parameter's value.
@@ -14,7 +14,7 @@ pub enum ParamKind {
     Count,
     /// On or off (1 or 0).
     Flag,
-    /// One of these words; the value is its place in the list, from 0.
+    /// One of these words; the value is its index in the list, from 0.
     Choice(&'static [&'static str]),
 }
 
@@ -27,9 +27,9 @@ pub struct Param {
     pub kind: ParamKind,
     /// The value if the scenario sets none.
     pub default: f64,
-    /// The least accepted value.
+    /// Minimum accepted value.
     pub min: f64,
-    /// The greatest accepted value.
+    /// Maximum accepted value.
     pub max: f64,
     /// The unit of the number, or empty.
     pub unit: &'static str,

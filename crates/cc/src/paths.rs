@@ -10,7 +10,7 @@ pub const MAX_PATHS_VIEW: usize = 8;
 pub struct PathView {
     /// Its cwnd; in fast recovery its ssthresh, to which cwnd returns.
     pub cwnd: Bytes,
-    /// Its smoothed round-trip time, once there was a sample.
+    /// Its smoothed RTT; `None` before the first sample.
     pub srtt: Option<Nanos>,
     /// Bytes delivered since its last loss.
     pub since_loss: Bytes,

@@ -341,17 +341,14 @@ mod tests {
         pipe.send(ms(5)); // the only packet sent while the mark is on
         assert!(!pipe.ack(ms(10), 1, ms(10)).unwrap().app_limited);
         assert!(!pipe.ack(ms(11), 1, ms(10)).unwrap().app_limited);
-        assert!(
-            pipe.sampler.is_app_limited(),
-            "exactly the marked amount is delivered, not more"
-        );
+        assert!(pipe.sampler.is_app_limited(), "exactly the marked amount is delivered, not more");
         assert!(pipe.ack(ms(15), 1, ms(10)).unwrap().app_limited);
         assert!(!pipe.sampler.is_app_limited());
         pipe.send(ms(16));
         assert!(!pipe.ack(ms(26), 1, ms(10)).unwrap().app_limited);
     }
 
-    /// An interval below the least round-trip time gives no sample.
+    /// An interval below the minimum RTT gives no sample.
     #[test]
     fn sampler_interval_below_min_rtt_gives_no_sample() {
         let mut pipe = Pipe::default();

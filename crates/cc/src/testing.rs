@@ -60,7 +60,7 @@ pub fn ack(acked: u64) -> Ack {
     }
 }
 
-/// A segment is acknowledged with a round-trip sample.
+/// A segment is acknowledged with an RTT sample.
 pub fn sample(micros: u64) -> Ack {
     Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
 }

@@ -99,7 +99,7 @@ impl Model {
     pub fn lost(&self) -> Bytes {
         self.lost
     }
-    /// Packet conservation, the rule of recovery's first round, is in force.
+    /// Whether packet conservation, the rule of recovery's first round, is in force.
     #[inline]
     pub fn conserving(&self) -> bool {
         self.conserving

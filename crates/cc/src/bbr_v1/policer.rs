@@ -130,7 +130,7 @@ impl Policer {
         self.rounds = 0;
     }
 
-    /// Forgets everything.
+    /// Resets the estimator and begins a new interval.
     pub fn reset(&mut self, e: &PolicerSample) {
         *self = Self::default();
         self.restart(e);

@@ -15,12 +15,12 @@ pub(super) const QUANTUM_SEGMENTS: u64 = 2;
 /// derives a variant's list from them.
 pub const PARAMS: &[Param] = &[
     Param::ratio("startup_gain", 2.77, (1.0, 10.0), "pacing gain of Startup"),
-    Param::ratio("startup_cwnd_gain", 2.0, (1.0, 10.0), "window gain of Startup and Drain"),
+    Param::ratio("startup_cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of Startup and Drain"),
     Param::ratio("drain_gain", 0.5, (0.1, 1.0), "pacing gain of Drain"),
     Param::ratio("up_gain", 1.25, (1.0, 4.0), "pacing gain of ProbeBW_UP"),
     Param::ratio("down_gain", 0.9, (0.1, 1.0), "pacing gain of ProbeBW_DOWN"),
     Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of ProbeBW except ProbeBW_UP"),
-    Param::ratio("up_cwnd_gain", 2.25, (1.0, 10.0), "window gain of ProbeBW_UP"),
+    Param::ratio("up_cwnd_gain", 2.25, (1.0, 10.0), "cwnd gain of ProbeBW_UP"),
     Param::ratio("probe_rtt_gain", 0.5, (0.0, 1.0), "cwnd gain of ProbeRTT"),
     Param::number(
         "pacing_margin",
@@ -122,10 +122,10 @@ pub const PARAMS: &[Param] = &[
 /// The parameters of BBR v2: v3's, with the values of v2alpha where they differ.
 pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
     Param::ratio("startup_gain", 2.885, (1.0, 10.0), "pacing gain of Startup"),
-    Param::ratio("startup_cwnd_gain", 2.885, (1.0, 10.0), "window gain of Startup and Drain"),
+    Param::ratio("startup_cwnd_gain", 2.885, (1.0, 10.0), "cwnd gain of Startup and Drain"),
     Param::ratio("drain_gain", 1.0 / 2.885, (0.1, 1.0), "pacing gain of Drain"),
     Param::ratio("down_gain", 0.75, (0.1, 1.0), "pacing gain of ProbeBW_DOWN"),
-    Param::ratio("up_cwnd_gain", 2.0, (1.0, 10.0), "window gain of ProbeBW_UP"),
+    Param::ratio("up_cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of ProbeBW_UP"),
     Param::count(
         "startup_losses",
         8.0,

@@ -14,7 +14,7 @@
 //!      (sum_p w_p/R_p)²    w
 //!
 //! l = max(bytes between the last two losses, bytes since the last loss)
-//! B = the paths of the greatest l / R²  (1/l estimates the loss rate: sqrt(l)/R is the rate of a TCP)
+//! B = the paths of the maximum l / R²   (1/l estimates the loss rate: sqrt(l)/R is the rate of a TCP)
 //! M = the paths of the largest cwnd
 //!
 //! B \ M empty:  a = 0 for all
@@ -62,7 +62,7 @@ pub struct Opportunistic;
 
 /// The criteria for membership in B and M.
 struct Sets {
-    /// The greatest l / R² of all paths.
+    /// The maximum l / R² of all paths.
     best: f64,
     /// The largest window of all paths, in whole segments.
     largest: u64,
