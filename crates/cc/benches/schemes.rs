@@ -1,5 +1,6 @@
-//! What one acknowledgement costs each registered scheme. One measurement is a million acknowledgements, so its milliseconds
-//! are nanoseconds for each. `narrows bench --schemes` measures the same, scheme by scheme in turns.
+//! Cost of one acknowledgement per registered scheme. One measurement is a million acknowledgements, so its
+//! milliseconds are nanoseconds per acknowledgement. `narrows bench --schemes` measures the same with the
+//! schemes in turns.
 //!
 //!     cargo bench -p narrows-cc --bench schemes
 
@@ -12,7 +13,7 @@ use acks::ACKS;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use narrows_cc::schemes::ALL;
 
-/// How many connections are told of the events.
+/// Number of connections that receive the events.
 const CONNECTIONS: usize = 100;
 
 fn schemes(criterion: &mut Criterion) {

@@ -1,11 +1,11 @@
-//! What a sender makes of a rate that the network names: bounds that keep it from stalling, and a window that only stops it
-//! when acknowledgements have ceased.
+//! Bounds on a rate that the network advises, so that bad advice cannot stall the sender; and a cwnd that
+//! stops it only when acknowledgements cease.
 
 use crate::{Bytes, Nanos, Rate, Setup};
 
-/// Segments that the window always has.
+/// Minimum cwnd in segments.
 const LEAST_WINDOW: u64 = 4;
-/// A line rate, in Mbit/s, that stands for none: requests name no limit then.
+/// The `line_rate` in Mbit/s that means no limit: requests then state none.
 pub(crate) const NO_LINE: f64 = 1e6;
 
 /// The bounds of a sender that follows advice, from its parameters `min_rate`, `line_rate` and `window_gain`.
@@ -32,17 +32,18 @@ impl Bounds {
         }
     }
 
-    /// The rate that is followed; none where the advice is zero, or more than the line carries and so than was asked for.
+    /// The rate to follow: at least `min_rate`. `None` if the advice is zero or above `line_rate`, the most
+    /// that was requested.
     pub(crate) fn rate(&self, advised: Rate) -> Option<Rate> {
         (!advised.is_zero() && advised <= self.most).then(|| advised.max(self.least))
     }
 
-    /// The most that requests ask for.
+    /// Upper limit of requests; `None`: no limit.
     pub(crate) fn line_rate(&self) -> Option<Rate> {
         self.limited.then_some(self.most)
     }
 
-    /// The window for it; none before the round-trip time is known.
+    /// cwnd for this rate: `window_gain` × rate × `srtt`; `None` before the first RTT sample.
     #[inline]
     pub(crate) fn window(&self, rate: Rate, srtt: Option<Nanos>) -> Option<Bytes> {
         srtt.map(|srtt| rate.over(srtt).mul_f64(self.window_gain).max(self.mss * LEAST_WINDOW))

@@ -5,7 +5,7 @@ use crate::{Ack, Bytes, Nanos, Phase, Random, Rate, RoundCounter, Timeout};
 /// The clock of ProbeRTT: first inflight falls, then a duration and a round trip pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeRtt {
-    /// When it has lasted long enough; `None` until inflight has fallen.
+    /// When the minimum duration ends; `None` until inflight has fallen.
     pub until: Option<Nanos>,
     /// A round trip has passed with inflight at its floor.
     pub round_done: bool,
@@ -15,7 +15,7 @@ impl ProbeRtt {
     /// The clock on entry, before inflight has fallen.
     pub const ENTRY: Self = Self { until: None, round_done: false };
 
-    /// Whether the clock may go from here to `next`: it is set once, then the round ends.
+    /// Whether the transition to `next` is allowed: the clock is set once, then the round ends.
     pub const fn may_become(self, next: Self) -> bool {
         match (self.until, next.until) {
             (None, Some(_)) => !next.round_done,
@@ -31,13 +31,14 @@ impl ProbeRtt {
     }
 }
 
-/// Measurements and controls that a BBR flow of any generation keeps. The model of each generation dereferences to it.
+/// Measurements and controls that a BBR flow of any generation keeps. The model of each generation
+/// dereferences to it.
 #[derive(Clone, Debug)]
 pub struct FlowState {
     pub(crate) random: Random,
     pub(crate) round: RoundCounter,
     pub(crate) round_start: bool,
-    /// Least round-trip time, and when it was measured or last confirmed.
+    /// Minimum RTT, and when it was measured or last confirmed.
     pub(crate) min_rtt: Option<(Nanos, Nanos)>,
     pub(crate) latest_rtt: Option<Nanos>,
     seen_srtt: bool,
@@ -46,11 +47,11 @@ pub struct FlowState {
     pub(crate) inflight: Bytes,
     pub(crate) cwnd: Bytes,
     pub(crate) pacing_rate: Rate,
-    /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets sent in between
-    /// count as application-limited.
+    /// Bytes delivered at entry to ProbeRTT, and delivered plus inflight at the last ACK in it. Packets sent
+    /// in between count as application-limited.
     pub(crate) probe_rtt_limited: Option<(Bytes, Bytes)>,
     pub(crate) idle_restart: bool,
-    /// The window before recovery or ProbeRTT.
+    /// cwnd before recovery or ProbeRTT.
     pub(crate) prior_cwnd: Bytes,
     /// The transport's recovery phase, except that a response to marks alone counts as open.
     pub(crate) phase: Phase,
@@ -80,7 +81,7 @@ impl FlowState {
         }
     }
 
-    /// Round trips since the start, by this flow's own count: recovery and ProbeRTT begin new ones.
+    /// Round trips so far by this flow's own count: recovery and ProbeRTT begin new ones.
     #[inline]
     pub fn round(&self) -> u64 {
         self.round.count()
@@ -90,17 +91,17 @@ impl FlowState {
     pub fn round_start(&self) -> bool {
         self.round_start
     }
-    /// The propagation delay as far as known.
+    /// The estimated propagation delay.
     #[inline]
     pub fn min_rtt(&self) -> Option<Nanos> {
         self.min_rtt.map(|(rtt, _)| rtt)
     }
-    /// The newest round-trip sample.
+    /// The newest RTT sample.
     #[inline]
     pub fn latest_rtt(&self) -> Option<Nanos> {
         self.latest_rtt
     }
-    /// Startup has once found the bandwidth.
+    /// Startup has found the bandwidth at least once.
     #[inline]
     pub fn full_bw_reached(&self) -> bool {
         self.full_bw_reached
@@ -120,7 +121,7 @@ impl FlowState {
     pub fn cwnd(&self) -> Bytes {
         self.cwnd
     }
-    /// The window before recovery or ProbeRTT.
+    /// cwnd before recovery or ProbeRTT.
     #[inline]
     pub fn prior_cwnd(&self) -> Bytes {
         self.prior_cwnd
@@ -136,7 +137,7 @@ impl FlowState {
         self.phase
     }
 
-    /// Takes over the totals of an acknowledgement.
+    /// Copies the totals of an acknowledgement.
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         self.inflight = ack.inflight;
@@ -146,7 +147,7 @@ impl FlowState {
         }
     }
 
-    /// The first smoothed round-trip time of the connection; `None` ever after.
+    /// Returns the first smoothed RTT of the connection once, and `None` afterwards.
     #[inline]
     pub(crate) fn first_srtt(&mut self, srtt: Option<Nanos>) -> Option<Nanos> {
         let first = srtt.filter(|_| !self.seen_srtt);
@@ -154,12 +155,12 @@ impl FlowState {
         first
     }
 
-    /// Begins a round trip now: it ends when data sent from here on is acknowledged.
+    /// Begins a round trip now; it ends when data sent from now on is acknowledged.
     pub(crate) fn restart_round(&mut self) {
         self.round.restart(self.delivered);
     }
 
-    /// The retransmission timer expired: one segment more than is in flight may leave.
+    /// The retransmission timer expired: cwnd allows one segment more than inflight.
     pub(crate) fn collapse(&mut self, event: &Timeout, mss: Bytes) {
         self.cwnd = event.inflight + mss;
         self.inflight = event.inflight;
@@ -167,13 +168,13 @@ impl FlowState {
         self.only_marked = false;
     }
 
-    /// Remembers the window for the end of recovery or of ProbeRTT.
+    /// Saves cwnd for the end of recovery or ProbeRTT.
     pub(crate) fn save_window(&mut self, in_probe_rtt: bool) {
         let undisturbed = self.phase == Phase::Open && !in_probe_rtt;
         self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
 
-    /// Returns to the window before recovery or ProbeRTT unless the present one is larger.
+    /// Restores cwnd from before recovery or ProbeRTT unless the current one is larger.
     pub(crate) fn restore_window(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
@@ -181,20 +182,22 @@ impl FlowState {
     /// Sets the pacing rate. Returns it if it differs from the last one.
     #[inline]
     pub(crate) fn change_pacing_rate(&mut self, rate: Rate) -> Option<Rate> {
-        // An estimate below a byte per second rounds to nothing, and pacing at nothing would never send again.
+        // An estimate below 1 byte/s rounds to zero, at which pacing would stop for good.
         let rate = rate.max(Rate::from_bytes_per_sec(1));
         let changed = rate != self.pacing_rate;
         self.pacing_rate = rate;
         changed.then_some(rate)
     }
 
-    /// A packet sent when so much was delivered left in ProbeRTT, which counts as being short of data.
+    /// Whether a packet sent at this delivered count left during ProbeRTT: it then counts as
+    /// application-limited.
     #[inline]
     pub(crate) fn is_probe_rtt_limited(&self, delivered_at_send: Bytes) -> bool {
         self.probe_rtt_limited.is_some_and(|(from, until)| (from..=until).contains(&delivered_at_send))
     }
 
-    /// Advances the clock of ProbeRTT. It starts when inflight has fallen to `window`, and lasts `duration`.
+    /// Advances the clock of ProbeRTT. It starts when inflight has fallen to `window` and runs for
+    /// `duration`.
     pub(crate) fn advance(&mut self, clock: ProbeRtt, ack: &Ack, window: Bytes, duration: Nanos) -> ProbeRtt {
         if let Some((_, until)) = &mut self.probe_rtt_limited {
             *until = ack.delivered + ack.inflight;
@@ -210,7 +213,8 @@ impl FlowState {
     }
 }
 
-/// What the models of all generations have alike: a [`FlowState`] in `flow`, `settings` and `state`.
+/// Methods common to the models of all generations, which have the fields `flow` (a [`FlowState`]),
+/// `settings` and `state`.
 macro_rules! common_model {
     ($Model:ty, $Settings:ty, $State:ident) => {
         impl $Model {
@@ -224,7 +228,7 @@ macro_rules! common_model {
             pub fn state(&self) -> $State {
                 self.state
             }
-            /// Remembers the window for the end of recovery or of ProbeRTT (SaveCwnd).
+            /// Saves cwnd for the end of recovery or ProbeRTT (SaveCwnd).
             pub(super) fn save_window(&mut self) {
                 self.flow.save_window(matches!(self.state, $State::ProbeRtt(_)));
             }
@@ -246,7 +250,7 @@ macro_rules! common_model {
 }
 pub(crate) use common_model;
 
-/// What the cores of all generations have alike: access to `model` and `policy`, and the clock of ProbeRTT.
+/// Methods common to the cores of all generations: access to `model` and `policy`, and the clock of ProbeRTT.
 macro_rules! common_core {
     () => {
         /// The state.
@@ -259,7 +263,8 @@ macro_rules! common_core {
             &self.policy
         }
 
-        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`, and leaves after it.
+        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`, and leaves the
+        /// state when it ends.
         pub(super) fn continue_probe_rtt(&mut self, ack: &Ack, clock: ProbeRtt, window: Bytes) {
             let duration = self.model.settings.probe_rtt_duration;
             let next = self.model.advance(clock, ack, window, duration);

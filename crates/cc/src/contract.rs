@@ -1,4 +1,4 @@
-//! The contract between a transport and a scheme: measurement in, control out, telemetry apart.
+//! The contract between a transport and a scheme: measurements in, control out, telemetry on a third path.
 //!
 //! Every event carries `now`. A value that the transport does not know is `None`, never a sentinel. The
 //! [`Driver`](crate::Driver) calls the scheme; for one acknowledgement in this order:
@@ -10,12 +10,12 @@
 //!    [`CongestionControl::on_spurious_loss`], if the phase changes;
 //! 5. [`CongestionControl::on_ack`].
 //!
-//! It reads [`CongestionControl::control`] when an acknowledgement, a timeout or another decision point is
+//! The driver reads [`CongestionControl::control`] when an acknowledgement, a timeout or another decision point is
 //! complete, and the transport enforces it.
 
 use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
 
-/// The scheme's orders to its transport.
+/// The limits that the scheme sets on its transport.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// The congestion window: the most data that may be in flight.
@@ -50,7 +50,7 @@ pub struct Ack {
     pub acked_cumulative: Option<Bytes>,
     /// Bytes newly declared lost while processing this acknowledgement.
     pub lost: Bytes,
-    /// Round-trip time of the most recently sent packet it newly acknowledges, if that was sent only once.
+    /// RTT of the most recently sent packet it newly acknowledges, if that was sent only once.
     pub rtt: Option<Nanos>,
     /// The delivery-rate sample, if one could be taken.
     pub rate: Option<RateSample>,
@@ -58,14 +58,14 @@ pub struct Ack {
     pub inflight_before: Bytes,
     /// Data in flight after it was applied and losses were marked.
     pub inflight: Bytes,
-    /// Newly delivered bytes that arrived with a congestion-experienced mark, as far as the feedback reports.
+    /// Newly delivered bytes that the feedback reports as marked congestion-experienced.
     pub ce: Bytes,
     /// All bytes ever delivered on this connection, this acknowledgement included.
     pub delivered: Bytes,
-    /// The window, not the application, limited what was in flight when these packets were sent.
+    /// cwnd, not the application, limited the data in flight when these packets were sent.
     pub cwnd_limited: bool,
-    /// The window was full at some time in the last packet-timed round trip (Linux `is_cwnd_limited` outside
-    /// slow start).
+    /// cwnd was full at some time in the last packet-timed round trip (Linux `is_cwnd_limited` outside slow
+    /// start).
     pub cwnd_full: bool,
     /// The phase after this acknowledgement.
     pub phase: Phase,
@@ -73,14 +73,14 @@ pub struct Ack {
     pub round_start: bool,
     /// Packet-timed round trips since the connection began.
     pub round: u64,
-    /// Smoothed round-trip time (RFC 6298), once there was a sample.
+    /// Smoothed RTT (RFC 6298); `None` before the first sample.
     pub srtt: Option<Nanos>,
-    /// The least round-trip time seen on this connection, once there was a sample.
+    /// Minimum RTT of this connection; `None` before the first sample.
     pub min_rtt: Option<Nanos>,
 }
 
 impl Ack {
-    /// The end of a handshake: a round-trip time, before there is data.
+    /// The end of a handshake: an RTT sample before any data.
     pub fn of_handshake(now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) -> Self {
         Self {
             now,
@@ -103,9 +103,9 @@ impl Ack {
         }
     }
 
-    /// The bytes by which a loss-based scheme may grow: all that is newly delivered, if the acknowledgement
-    /// advanced cumulatively. Duplicates never raise a window (RFC 5681 section 3.2), and what they delivered
-    /// does not count again when the hole is filled.
+    /// The bytes by which a loss-based scheme may grow: all newly delivered bytes if the acknowledgement
+    /// advanced cumulatively. Duplicates never raise cwnd (RFC 5681 section 3.2), and bytes that they
+    /// delivered do not count again when the hole is filled.
     #[inline]
     pub fn creditable(&self) -> Bytes {
         if self.acked_cumulative.is_some_and(Bytes::is_zero) { Bytes::ZERO } else { self.acked }
@@ -121,7 +121,7 @@ pub struct Sent {
     pub bytes: Bytes,
     /// Data in flight, this packet included.
     pub inflight: Bytes,
-    /// It repeats data sent before.
+    /// It is a retransmission.
     pub retransmission: bool,
 }
 
@@ -132,8 +132,8 @@ pub struct Lost {
     pub now: Nanos,
     /// Its payload.
     pub bytes: Bytes,
-    /// The number of the packet, counted in the order in which packets were first sent. A retransmission
-    /// keeps the number of what it repeats: packets with consecutive numbers carry consecutive data.
+    /// The packet's number in the order of first transmission. A retransmission keeps the number of the
+    /// original, so packets with consecutive numbers carry consecutive data.
     pub packet: u64,
     /// When it had left.
     pub sent_at: Nanos,
@@ -143,11 +143,11 @@ pub struct Lost {
     pub lost_at_send: Bytes,
     /// Bytes delivered on this connection before it left.
     pub delivered_at_send: Bytes,
-    /// The sender was short of data when it left.
+    /// The sender was application-limited when it left.
     pub app_limited: bool,
     /// Bytes declared lost on this connection so far, this packet included.
     pub lost_total: Bytes,
-    /// Data in flight after it was taken out.
+    /// Data in flight without it.
     pub inflight: Bytes,
 }
 
@@ -160,8 +160,8 @@ pub enum CongestionCause {
     Ecn,
 }
 
-/// Fast recovery (or the reduction after a mark) begins; at most once per window of data. But where every
-/// mark is reported, a loss during the reduction after a mark begins fast recovery of its own.
+/// Fast recovery (or the reduction after a mark) begins, at most once per window of data. Exception: if every
+/// mark is reported, a loss during the reduction after a mark begins a fast recovery of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryEntered {
     /// When.
@@ -196,7 +196,7 @@ pub struct Timeout {
     pub now: Nanos,
     /// Data outstanding when it expired.
     pub flight_size: Bytes,
-    /// Data still taken to be in flight after losses were marked.
+    /// Data still counted as in flight after losses were marked.
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,
@@ -204,25 +204,25 @@ pub struct Timeout {
     pub consecutive: u32,
 }
 
-/// The last reduction was unnecessary: the packets taken for lost had only been late.
+/// The last reduction was unnecessary: the packets declared lost were only late.
 #[derive(Clone, Copy, Debug)]
 pub struct SpuriousLoss {
-    /// When it was found out.
+    /// When it was detected.
     pub now: Nanos,
     /// Data in flight.
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,
-    /// The phase that was entered in vain.
+    /// The phase that was entered without need.
     pub phase: Phase,
 }
 
 /// Advice of the network, in payload bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Advice {
-    /// Send at this rate. Zero is no rate that can be followed.
+    /// Send at this rate. Zero cannot be followed.
     Rate(Rate),
-    /// Send faster by so many bytes per second, or slower if it is negative.
+    /// Change the rate by this many bytes per second; negative: slow down.
     Change(f64),
 }
 
@@ -245,21 +245,21 @@ pub struct RateAdvice {
 pub struct ReceiverFeedback {
     /// When it arrived.
     pub now: Nanos,
-    /// Round-trip time of the packet that it answers, less the time that the receiver held it back.
+    /// RTT of the packet that it acknowledges, less the time that the receiver delayed it.
     pub rtt: Option<Nanos>,
-    /// The rate at which payload arrived since the report before (RFC 5348 `X_recv`).
+    /// The rate at which payload arrived since the previous report (RFC 5348 `X_recv`).
     pub receive_rate: Option<Rate>,
     /// Loss events per packet (RFC 5348 `p`), 0 to 1; 0: no loss event yet.
     pub loss_event_rate: Option<f64>,
     /// The share of packets lost in the last ten seconds, 0 to 1.
     pub loss_rate: Option<f64>,
-    /// The sender was short of data for the whole interval that the report covers (RFC 5348 section 8.2.1).
+    /// The sender was data-limited for the whole interval that the report covers (RFC 5348 section 8.2.1).
     pub data_limited: bool,
     /// The interval that the report covers saw a new loss event.
     pub new_loss_event: bool,
-    /// Packets newly reported that found no room at the receiver (RFC 4340 section 11.7: Drop Code 2).
+    /// Packets newly reported as dropped for lack of receive buffer (RFC 4340 section 11.7: Drop Code 2).
     pub dropped: u64,
-    /// The receiver has trouble keeping up (RFC 4340 section 11.6).
+    /// The receiver cannot keep up (RFC 4340 section 11.6: Slow Receiver).
     pub slow: bool,
 }
 
@@ -285,14 +285,14 @@ impl ReceiverFeedback {
 pub struct IdleRestart {
     /// When.
     pub now: Nanos,
-    /// How long nothing had been sent.
+    /// Time since the last transmission.
     pub idle: Nanos,
     /// The retransmission timeout in force, if the transport has one; RFC 5681 restarts from the initial
     /// window after an idle of this length.
     pub rto: Option<Nanos>,
     /// All bytes ever delivered.
     pub delivered: Bytes,
-    /// The idle time was for want of application data.
+    /// The application, not the network, caused the idle time.
     pub app_limited: bool,
 }
 
@@ -304,13 +304,12 @@ impl IdleRestart {
     }
 }
 
-/// The part that shapes the window while packets are being repaired.
+/// The component that sets cwnd during recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStyle {
-    /// The transport: proportional rate reduction (RFC 6937) towards the window the scheme asked for on
-    /// entry.
+    /// The transport: proportional rate reduction (RFC 6937) towards the cwnd that the scheme set on entry.
     Prr,
-    /// The scheme: its window is enforced as it is.
+    /// The scheme: its cwnd is enforced as it is.
     Own,
 }
 
@@ -328,20 +327,20 @@ pub enum Provenance {
 /// The feedback that a scheme expects from a receiver of datagrams, which acknowledges packet by packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
-    /// Which packets arrived.
+    /// The packets that arrived.
     Packets,
-    /// Which packets arrived, each counted as a full one (RFC 4341).
+    /// The packets that arrived, each counted as a full one (RFC 4341).
     CountedPackets,
     /// Loss events and the receive rate, once per round trip (RFC 5348).
     LossEvents,
-    /// Which packets arrived, and the share lost in the last ten seconds.
+    /// The packets that arrived, and the share lost in the last ten seconds.
     LossShare,
 }
 
 /// The congestion notification that a scheme needs, unless the connection sets another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnNeed {
-    /// Nothing: it answers a mark as a loss, if there are marks.
+    /// None: a mark, if there is one, counts as a loss.
     Nothing,
     /// The share of marked bytes ([`Ack::ce`]): feedback of every mark (RFC 8257 section 3.2).
     Precise,
@@ -360,23 +359,23 @@ pub struct Info {
     pub summary: &'static str,
     /// How well its definition is known.
     pub provenance: Provenance,
-    /// The part that shapes the window in recovery.
+    /// The component that sets cwnd during recovery.
     pub recovery: RecoveryStyle,
     /// Its parameters.
     pub params: &'static [Param],
 }
 
-/// The inputs of a scheme's creation.
+/// Inputs to the constructor of a scheme.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The segment size: payload bytes of a full packet.
     pub mss: Bytes,
     /// The initial window (RFC 6928: ten segments).
     pub initial_window: Bytes,
-    /// The most the transport sends back to back when pacing, whatever [`Control::burst`] says;
+    /// Upper limit of the transport on [`Control::burst`], the data it sends back to back when pacing;
     /// [`Bytes::MAX`]: no limit.
     pub max_burst: Bytes,
-    /// The transport has selective acknowledgements, so it can find more than one loss per round trip.
+    /// The transport has selective acknowledgements, so it can detect more than one loss per round trip.
     pub sack: bool,
     /// The scheme's own random stream.
     pub random: Random,
@@ -399,22 +398,22 @@ pub enum Value {
     State(&'static str),
 }
 
-/// Where telemetry goes: called once per named item.
+/// Telemetry sink: called once per named item.
 pub type Telemetry<'a> = &'a mut dyn FnMut(&'static str, Value);
 
-/// A congestion control scheme. See the module's head for the order of calls.
+/// A congestion control scheme. The module documentation gives the order of calls.
 pub trait CongestionControl {
     /// Facts about the scheme.
     const INFO: Info;
     /// The congestion notification it needs.
     const ECN: EcnNeed = EcnNeed::Nothing;
-    /// The name of the protocol by which it settles rates with the network, if it does: a transport that
-    /// speaks the protocol passes on the network's answers as [`RateAdvice`].
+    /// The protocol by which it negotiates a rate with the network, if any: a transport that implements the
+    /// protocol delivers the network's responses as [`RateAdvice`].
     const RATE_PROTOCOL: Option<&'static str> = None;
     /// The feedback it expects from a receiver of datagrams.
     const FEEDBACK: Feedback = Feedback::Packets;
-    /// Its window depends on those of the sibling subflows of its connection: a multipath transport shows
-    /// them to it by [`CongestionControl::on_paths`]. Where nobody calls that, it is alone.
+    /// Its cwnd depends on the sibling subflows of its connection, which a multipath transport passes to
+    /// [`CongestionControl::on_paths`]. Without such calls the scheme runs as a single flow.
     const COUPLED: bool = false;
 
     /// A scheme at the start of a connection.
@@ -436,20 +435,20 @@ pub trait CongestionControl {
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}
     /// The network advises a rate.
     fn on_rate_advice(&mut self, _event: &RateAdvice) {}
-    /// The receiver reports what it measured.
+    /// The receiver reports measurements.
     fn on_receiver_feedback(&mut self, _event: &ReceiverFeedback) {}
-    /// All subflows of the connection, this one among them, before every acknowledgement is processed; it
-    /// holds for every event until the next such call.
+    /// All subflows of the connection, this one included, before every acknowledgement is processed. The view
+    /// stays valid until the next call.
     fn on_paths(&mut self, _paths: &Paths) {}
     /// Sending resumes after an idle time.
     fn on_idle_restart(&mut self, _event: &IdleRestart) {}
 
-    /// The rate of the sender's own line in payload bytes per second, where it is stated: the transport
-    /// requests no more.
+    /// The rate of the sender's own link in payload bytes per second, if configured: the transport requests
+    /// no more.
     fn line_rate(&self) -> Option<Rate> {
         None
     }
-    /// The orders to the transport as of now.
+    /// The control now in force.
     fn control(&self) -> Control;
     /// Named, typed internals for traces.
     fn telemetry(&self, _sink: Telemetry<'_>) {}

@@ -166,7 +166,7 @@ pub type Coupled<P> = RenoScheme<CoupledRules<P>>;
 pub struct CoupledRules<P> {
     policy: P,
     mesh: Mesh,
-    /// Growth below one segment, in bytes; negative while the policy shrinks cwnd.
+    /// Growth not yet applied, less than one segment, in bytes; negative while the policy shrinks cwnd.
     credit: f64,
 }
 
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// Growth comes in segments, and never beyond Reno's.
+    /// cwnd grows by whole segments, and at most as fast as Reno's.
     #[test]
     fn coupled_growth_is_in_segments_and_at_most_renos() {
         let paths = [path(10, 40, 0), path(10, 40, 0)];
@@ -347,7 +347,7 @@ mod tests {
         let mut scheme = avoiding::<Half>(0, &paths);
         assert_eq!(acks_to_next_step(&mut scheme), 20);
         assert_eq!(acks_to_next_step(&mut scheme), 22);
-        // A law that asks for thrice Reno's gets Reno's.
+        // An increase of three times Reno's is cut to Reno's.
         let mut greedy = avoiding::<Half>(0, &paths);
         greedy.rules.policy.0 = 3.0;
         assert_eq!(acks_to_next_step(&mut greedy), 10);
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(segments(&shrinking) as u64, 1);
     }
 
-    /// A subflow that is not established, or has no round-trip time, takes no part.
+    /// The mesh leaves out subflows that are not established or have no RTT sample.
     #[test]
     fn coupled_unestablished_or_unmeasured_takes_no_part() {
         let opening = PathView { established: false, ..path(10, 40, 0) };

@@ -1,9 +1,9 @@
-//! The driver: the one component between a transport and a scheme.
+//! The driver: the only component between a transport and a scheme.
 //!
-//! A transport reports what it sent, what was acknowledged and what it declared lost. The driver takes the
-//! delivery-rate sample, counts round trips and the use of the window, builds the [`Ack`], calls the scheme
-//! in the contract's order and keeps the [`Control`] in force. The transport keeps loss detection, round-trip
-//! time estimation and its records of packets.
+//! A transport reports packets that it sent, that were acknowledged and that it declared lost. The driver
+//! takes the delivery-rate sample, counts round trips, tracks how much of cwnd is used, builds the [`Ack`],
+//! calls the scheme in the contract's order and keeps the [`Control`] in force. Loss detection, RTT
+//! estimation and packet records stay in the transport.
 //!
 //! ```text
 //! a packet leaves      stamp → the transport stores the state with the packet → sent → note_usage
@@ -11,7 +11,7 @@
 //!                      → recovery_entered | recovery_left | spurious_loss → finish_ack → rate_advice
 //! a timer              lost … → timeout, or lost … → recovery_entered
 //! ```
-//! Packets are known by [`SentState::order`], the number of their transmission. The driver reads no clock and
+//! [`SentState::order`], the number of its transmission, identifies a packet. The driver reads no clock and
 //! allocates nothing. Debug builds assert the order.
 
 mod order;
@@ -29,21 +29,21 @@ use usage::Usage;
 /// Data outstanding at a congestion event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// All of it when congestion was detected, lost packets included (FlightSize, RFC 5681).
+    /// Data outstanding when congestion was detected, lost packets included (FlightSize, RFC 5681).
     pub size: Bytes,
     /// Data in flight after losses were taken out (pipe, RFC 6675).
     pub inflight: Bytes,
 }
 
-/// A limit of the transport on the control of the scheme.
+/// A limit that the transport puts on the scheme's control.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Limit {
     /// None.
     #[default]
     None,
-    /// Data is paced at this rate at most, whether the scheme paces or not.
+    /// Maximum pacing rate; also paces schemes that do not pace.
     Paced(Rate),
-    /// The congestion window and the rate of a scheme that paces are no greater.
+    /// Maximum cwnd, and maximum pacing rate of a scheme that paces.
     Capped(Bytes, Rate),
 }
 
@@ -54,7 +54,7 @@ pub struct LostPacket<'a> {
     pub bytes: Bytes,
     /// Its number in the order of first sending: see [`Lost::packet`].
     pub packet: u64,
-    /// The state it left with.
+    /// Its state at transmission.
     pub sent: &'a SentState,
 }
 
@@ -63,25 +63,25 @@ pub struct LostPacket<'a> {
 pub struct AckProgress {
     inflight_before: Bytes,
     delivered_before: Bytes,
-    /// The most recently sent packet with payload among those it delivers.
+    /// The most recently sent packet with payload that it delivers.
     newest: Option<SentState>,
-    /// Bytes delivered before the newest packet left among those it delivers.
+    /// Bytes delivered before the newest packet that it delivers was sent.
     delivered_at_send: Option<Bytes>,
 }
 
-/// The end of an acknowledgement, losses and phases settled.
+/// The end of an acknowledgement, after losses and phase changes.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEnd {
     /// When it arrived.
     pub now: Nanos,
-    /// Newly delivered data where the transport counts each packet as a full one (RFC 4341): before it, that
-    /// much more than [`AckEnd::inflight`] was in flight. `None`: the bytes delivered.
+    /// Newly delivered data if the transport counts each packet as a full one (RFC 4341):
+    /// [`AckEnd::inflight`] was larger by this amount before. `None`: the bytes delivered.
     pub acked: Option<Bytes>,
-    /// By how much the cumulative acknowledgement advanced, where there is one.
+    /// By how much the cumulative acknowledgement advanced; `None` if the transport has none.
     pub acked_cumulative: Option<Bytes>,
-    /// Bytes that it showed to be lost.
+    /// Bytes declared lost on account of it.
     pub lost: Bytes,
-    /// Round-trip time of the newest packet it delivered, if that was sent only once.
+    /// RTT of the newest packet it delivered, if that was sent only once.
     pub rtt: Option<Nanos>,
     /// Data in flight now.
     pub inflight: Bytes,
@@ -89,9 +89,9 @@ pub struct AckEnd {
     pub ce: Bytes,
     /// The phase now.
     pub phase: Phase,
-    /// Smoothed round-trip time, once there was a sample.
+    /// Smoothed RTT; `None` before the first sample.
     pub srtt: Option<Nanos>,
-    /// Least round-trip time, once there was a sample.
+    /// Minimum RTT; `None` before the first sample.
     pub min_rtt: Option<Nanos>,
 }
 
@@ -100,19 +100,20 @@ pub struct AckEnd {
 pub struct AckResult {
     /// Bytes newly delivered.
     pub acked: Bytes,
-    /// It gave a delivery-rate sample.
+    /// It yielded a delivery-rate sample.
     pub sampled: bool,
     /// It began a packet-timed round trip.
     pub round_start: bool,
 }
 
-/// A scheme on a connection. See the head of the module.
+/// A scheme on a connection. See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Driver {
     control: Control,
     limit: Limit,
     usage: Usage,
-    /// The window at the last reduction: below it a scheme is taken to be in slow start.
+    /// cwnd after the last reduction (after a timeout, half the flight): below it the scheme counts as in
+    /// slow start.
     ssthresh: Bytes,
     sampler: RateSampler,
     rounds: RoundCounter,
@@ -141,20 +142,20 @@ impl Driver {
         &self.scheme
     }
 
-    /// Another scheme takes over; what was measured so far stays.
+    /// Replaces the scheme; measurements so far are kept.
     pub fn replace(&mut self, scheme: AnyScheme) {
         self.scheme = scheme;
         self.refresh();
     }
 
-    /// The control in force: what the scheme asked for after the last event, within the transport's limit.
+    /// The control in force: the scheme's after the last event, within the transport's limit.
     #[inline]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Takes over the scheme's control. Calls that end an event do so by themselves. Call this after the
-    /// others if none of them follows.
+    /// Reads the scheme's control again. Calls that end an event do this themselves. Call it after other
+    /// calls if no such call follows.
     #[inline]
     pub fn refresh(&mut self) {
         self.control = self.scheme.control();
@@ -170,7 +171,7 @@ impl Driver {
         }
     }
 
-    /// The transport's own limit from now on; in force after the next event or [`Driver::refresh`].
+    /// Sets the transport's own limit. It takes effect at the next event or [`Driver::refresh`].
     pub fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
     }
@@ -186,34 +187,33 @@ impl Driver {
         self.rounds.count()
     }
 
-    /// The window at the last reduction.
+    /// cwnd after the last reduction.
     #[inline]
     pub fn ssthresh(&self) -> Bytes {
         self.ssthresh
     }
 
-    /// A reduction was unnecessary, and this is the window at the one before.
+    /// Undoes an unnecessary reduction: `ssthresh` is the value before it.
     pub fn restore_ssthresh(&mut self, ssthresh: Bytes) {
         self.ssthresh = ssthresh;
     }
 
-    /// The window was full at some time in the last round trip.
+    /// cwnd was full at some time in the last round trip.
     #[inline]
     pub fn is_cwnd_full(&self) -> bool {
         self.usage.limited
     }
 
-    /// Whether the window, not the application, limited what was in flight (Linux `tcp_is_cwnd_limited`): in
-    /// slow start it counts as used if half of it was.
+    /// Whether cwnd, not the application, limited the data in flight (Linux `tcp_is_cwnd_limited`). In slow
+    /// start half of cwnd in use is enough.
     #[inline]
     fn cwnd_limited(&self) -> bool {
         let cwnd = self.control.cwnd;
         self.usage.limited || (cwnd < self.ssthresh && cwnd.as_u64() < 2 * self.usage.most.as_u64())
     }
 
-    /// The state with which a packet of `bytes` leaves while `inflight` is outstanding before it. The
-    /// transport keeps it with the packet. A packet without payload has one too, if the transport expects its
-    /// acknowledgement.
+    /// The state to store with a packet of `bytes` that leaves with `inflight` outstanding before it. A
+    /// packet without payload has one too if the transport expects its acknowledgement.
     #[inline]
     pub fn stamp(&mut self, now: Nanos, bytes: Bytes, inflight: Bytes) -> SentState {
         self.sampler.on_sent(now, bytes, inflight)
@@ -227,19 +227,20 @@ impl Driver {
         self.refresh();
     }
 
-    /// Follows the use of the window: `inflight` is out, and the window is the `limited`ing factor or not.
+    /// Tracks how much of cwnd is used: `inflight` is outstanding; `limited`: cwnd keeps the transport from
+    /// sending.
     #[inline]
     pub fn note_usage(&mut self, limited: bool, inflight: Bytes, position: SendPosition) {
         self.usage.note(limited, inflight, position);
     }
 
-    /// Nothing but want of data keeps the transport from sending, with `inflight` outstanding.
+    /// Only a lack of data keeps the transport from sending, with `inflight` outstanding.
     #[inline]
     pub fn set_app_limited(&mut self, inflight: Bytes) {
         self.sampler.set_app_limited(inflight);
     }
 
-    /// The round-trip time of the handshake, before there is data.
+    /// The RTT of the handshake, before any data.
     pub fn handshake(&mut self, now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) {
         self.order.outside_ack();
         self.scheme.on_ack(&Ack::of_handshake(now, rtt, srtt, min_rtt));
@@ -258,18 +259,19 @@ impl Driver {
         }
     }
 
-    /// It delivers a packet, which may have no payload.
+    /// The acknowledgement delivers a packet, which may have no payload.
     #[inline]
     pub fn delivered_packet(&mut self, now: Nanos, ack: &mut AckProgress, bytes: Bytes, sent: &SentState) {
         self.order.within_ack(Step::Delivered);
         if !bytes.is_zero() {
             self.sampler.on_delivered(now, bytes, sent, &mut ack.newest);
         }
-        // It grows from one transmission to the next, so the greatest is the newest packet's.
+        // `sent.delivered` never falls from one transmission to the next, so the maximum is the newest
+        // packet's.
         ack.delivered_at_send = ack.delivered_at_send.max(Some(sent.delivered));
     }
 
-    /// Without selective acknowledgements: a duplicate reports that some packet of `bytes` was delivered.
+    /// Without selective acknowledgements: a duplicate reports the delivery of an unknown packet of `bytes`.
     #[inline]
     pub fn delivered_unknown(&mut self, now: Nanos, bytes: Bytes) {
         self.sampler.on_duplicate(now, bytes);
@@ -282,12 +284,12 @@ impl Driver {
         self.sampler.on_cumulative(acked, mss);
     }
 
-    /// Without selective acknowledgements: all that duplicates have reported is acknowledged.
+    /// Without selective acknowledgements: all data that duplicates reported is acknowledged.
     pub fn forget_unknown(&mut self) {
         self.sampler.forget_duplicates();
     }
 
-    /// The receiver reports what it measured. Within an acknowledgement this comes before losses.
+    /// The receiver reports measurements. Within an acknowledgement this precedes losses.
     pub fn receiver_feedback(&mut self, event: &ReceiverFeedback) {
         self.order.feedback();
         self.scheme.on_receiver_feedback(event);
@@ -302,7 +304,7 @@ impl Driver {
     }
 
     /// The transport declares a packet lost; `inflight` remains. The control in force stays until the event
-    /// that found it is over.
+    /// that revealed the loss ends.
     #[inline]
     pub fn lost(&mut self, now: Nanos, packet: &LostPacket<'_>, inflight: Bytes) {
         self.order.lost();
@@ -322,7 +324,8 @@ impl Driver {
         });
     }
 
-    /// The transport declares a packet lost, which its scheme does not see: the receiver reports loss events.
+    /// The transport declares a packet lost without notice to the scheme: the receiver reports loss events
+    /// instead.
     pub fn lost_unseen(&mut self, bytes: Bytes) {
         self.sampler.on_lost(bytes);
     }
@@ -357,7 +360,7 @@ impl Driver {
         self.scheme.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase });
     }
 
-    /// The acknowledgement is applied, losses and phases are settled: takes the samples and calls the scheme.
+    /// Ends an acknowledgement, after its losses and phase changes: takes the samples and calls the scheme.
     #[inline]
     pub fn finish_ack(&mut self, ack: &AckProgress, end: &AckEnd) -> AckResult {
         self.order.finish_ack();

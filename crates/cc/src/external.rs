@@ -1,7 +1,7 @@
 //! Schemes from outside the registry: any [`CongestionControl`] behind a pointer.
 //!
-//! [`Entry::of`](crate::schemes::Entry::of) makes the line of such a scheme, to be used wherever a line of
-//! the registry is.
+//! [`Entry::of`](crate::schemes::Entry::of) builds an entry for such a scheme, usable wherever a registry
+//! entry is.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
@@ -11,8 +11,8 @@ use crate::{
     RecoveryEntered, RecoveryLeft, Sent, SpuriousLoss, Telemetry, Timeout,
 };
 
-/// [`CongestionControl`] without its constants and its constructor, so that it can be called through a
-/// pointer. Every scheme that can be cloned and sent to another thread has it.
+/// The object-safe part of [`CongestionControl`]: no constants, no constructor. Implemented for every scheme
+/// that can be cloned and sent to another thread.
 pub trait DynCongestionControl: Debug + Send + Sync {
     /// See [`CongestionControl::on_sent`].
     fn on_sent(&mut self, event: &Sent);
@@ -50,7 +50,7 @@ pub trait DynCongestionControl: Debug + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn DynCongestionControl>;
 }
 
-/// The facts of a scheme with an address.
+/// Gives a scheme's [`Info`] a static address.
 pub(crate) struct Facts<S>(core::marker::PhantomData<S>);
 
 impl<S: CongestionControl> Facts<S> {
@@ -113,7 +113,7 @@ impl<S: CongestionControl + Clone + Debug + Send + Sync + 'static> DynCongestion
 
 impl Clone for Box<dyn DynCongestionControl> {
     fn clone(&self) -> Self {
-        // Of the scheme, not of the box: that would end here again.
+        // Clones the scheme, not the box, which would recurse.
         (**self).boxed_clone()
     }
 }

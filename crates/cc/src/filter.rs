@@ -7,8 +7,8 @@
 //! * The result is a sample that was fed and is never older than the window, so it never beats the true
 //!   extremum.
 //! * No newer sample is better.
-//! * It is the true extremum if that sample was the extremum of its own window when it was fed. A sample
-//!   overshadowed on arrival may be forgotten before the better one expires: the price of constant space.
+//! * It is the true extremum if that sample was the extremum of its own window when it was fed. A sample that
+//!   a better one hides on arrival may be dropped before that one expires: the price of constant space.
 //!
 //! Times must not decrease. Ties go to the newer sample.
 
@@ -54,8 +54,8 @@ macro_rules! windowed {
                 }
                 let age = at - self.best[0].0;
                 if age > window {
-                    // The best sample left the window: the second best takes its place, and the new one may
-                    // do for third.
+                    // The best sample left the window: the second best replaces it, and the new sample
+                    // becomes the third.
                     self.best = [self.best[1], self.best[2], sample];
                     if at - self.best[0].0 > window {
                         self.best = [self.best[1], self.best[2], sample];
@@ -84,7 +84,7 @@ mod tests {
 
     const WINDOW: u64 = 100;
 
-    /// The best holds until it leaves the window, and the standbys follow in order.
+    /// The best sample holds until it leaves the window; then the standbys follow in order.
     #[test]
     fn filter_standbys_follow_in_order() {
         let mut filter = WindowedMax::new(0, 90);
@@ -92,10 +92,10 @@ mod tests {
         for (at, value, max) in [(10, 80, 90), (26, 70, 90), (30, 65, 90), (51, 60, 90), (100, 50, 90)] {
             assert_eq!(filter.update(WINDOW, at, value), max, "at {at}");
         }
-        assert_eq!(filter.update(WINDOW, 101, 40), 70, "90 has left; 80 came too early to stand by");
+        assert_eq!(filter.update(WINDOW, 101, 40), 70, "90 has left; 80 came too early to be a standby");
         assert_eq!(filter.update(WINDOW, 126, 40), 70);
         assert_eq!(filter.update(WINDOW, 127, 30), 60);
-        assert_eq!(filter.update(WINDOW, 128, 60), 60, "an equal sample is taken for its youth");
+        assert_eq!(filter.update(WINDOW, 128, 60), 60, "of equal samples the newer one wins");
         assert_eq!(filter.update(WINDOW, 228, 10), 60);
         assert_eq!(filter.update(WINDOW, 229, 5), 10);
         assert_eq!(filter.update(WINDOW, 1_000, 1), 1, "all three have left");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     proptest! {
-        /// Answers are samples of the window that no newer one beats, and exact where promised.
+        /// Results are samples in the window that no newer one beats, and exact where promised.
         #[test]
         fn filter_answers_are_unbeaten_samples_of_the_window(all in samples()) {
             let mut max = WindowedMax::new(all[0].0, all[0].1);

@@ -7,16 +7,16 @@ use crate::{Ack, Info, Nanos, Param, Params, Setup, Telemetry, Value, WindowedMa
 
 /// Exponent of the probing gain.
 pub const UP_GAMMA: Param =
-    Param::ratio("up_gamma", 0.25, (0.0, 16.0), "exponent of RTT / RTT_max in the gain that probes up");
+    Param::ratio("up_gamma", 0.25, (0.0, 16.0), "exponent of RTT / RTT_max in the probing gain");
 /// Exponent of the draining gain.
 pub const DOWN_GAMMA: Param =
-    Param::ratio("down_gamma", 4.0, (0.0, 16.0), "exponent of RTT / RTT_max in the gain that drains");
+    Param::ratio("down_gamma", 4.0, (0.0, 16.0), "exponent of RTT / RTT_max in the draining gain");
 /// Amplitude of the probing gain.
 pub const UP_AMPLITUDE: Param =
-    Param::ratio("up_amplitude", 0.5, (0.0, 3.0), "the most by which the gain that probes up exceeds 1");
+    Param::ratio("up_amplitude", 0.5, (0.0, 3.0), "maximum of the probing gain above 1");
 /// Amplitude of the draining gain.
 pub const DOWN_AMPLITUDE: Param =
-    Param::ratio("down_amplitude", 0.5, (0.0, 0.9), "the most by which the gain that drains stays below 1");
+    Param::ratio("down_amplitude", 0.5, (0.0, 0.9), "maximum of the draining gain below 1");
 /// Age at which RTT_max expires.
 pub const RTT_MAX_WINDOW: Param = Param::number(
     "rtt_max_window",
@@ -99,7 +99,7 @@ impl Gamma {
     pub fn observe(&mut self, now: Nanos, rtt: Nanos) {
         let window = self.window.unwrap_or(Nanos::MAX).as_nanos();
         match &mut self.rtt_max {
-            // What never grows old needs no second best.
+            // Without expiry the filter needs no second best.
             Some(filter) if self.window.is_none() && rtt < filter.get() => {}
             Some(filter) => {
                 filter.update(window, now.as_nanos(), rtt);

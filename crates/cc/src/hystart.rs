@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(hystart.state(), conservative(45, 4));
         assert!(hystart.on_ack(true, Some(Nanos::from_millis(46))), "the fifth round is complete");
         assert_eq!(hystart.state(), HyStartState::Done);
-        assert!(!hystart.on_ack(true, None), "the end is told once");
+        assert!(!hystart.on_ack(true, None), "the end is reported once");
     }
 
     /// Delay falling below the baseline resumes slow start, and the count of rounds starts over.

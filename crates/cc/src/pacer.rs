@@ -1,12 +1,12 @@
-//! Pacing by earliest departure times: how transports keep to [`crate::Control::pacing_rate`].
+//! Pacing by earliest departure times: enforces [`crate::Control::pacing_rate`].
 
 use crate::{Bytes, Nanos, Rate};
 
-/// The longest gap between two packets, whatever the rate.
+/// Maximum gap between two packets at any rate.
 const LONGEST_GAP: Nanos = Nanos::from_secs(60);
 
-/// Spaces packets: each departure is scheduled a serialisation time after the one before it. Time in which
-/// nothing could be sent gives credit for one burst at most.
+/// Spaces packets: each departure follows the previous one by the time that packet takes at the pacing rate.
+/// Idle time gives credit for one burst at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pacer {
     next: Nanos,
@@ -19,7 +19,7 @@ impl Pacer {
         self.next
     }
 
-    /// Nothing leaves before `time`.
+    /// Sends nothing before `time`.
     #[inline]
     pub fn hold_until(&mut self, time: Nanos) {
         self.next = self.next.max(time);
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(pacer.next(), MS * 101);
     }
 
-    /// A rate of zero does not stop a sender for ever.
+    /// A rate of zero delays a sender but does not stop it.
     #[test]
     fn pacer_zero_rate_does_not_stop_a_sender_for_ever() {
         let mut pacer = Pacer::default();

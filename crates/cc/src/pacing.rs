@@ -11,11 +11,8 @@ const AVOIDANCE_RATIO: f64 = 1.2;
 pub(crate) const LEAST_RTT: Nanos = Nanos::from_micros(1);
 
 /// The parameter that enables pacing; schemes list it among theirs.
-pub(crate) const PACED: Param = Param::flag(
-    "paced",
-    false,
-    "space packets at 2 x window / srtt in slow start and 1.2 x after it, as Linux",
-);
+pub(crate) const PACED: Param =
+    Param::flag("paced", false, "pace at 2 cwnd / srtt in slow start and 1.2 cwnd / srtt after it, as Linux");
 
 /// Pacing of a cwnd-based scheme.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +53,7 @@ impl WindowPacing {
 mod tests {
     use super::*;
 
-    /// The rate is twice the window per round trip up to half of ssthresh, and then a fifth more than the
-    /// window.
+    /// The rate is 2 cwnd per RTT below half of ssthresh, and 1.2 cwnd per RTT from there on.
     #[test]
     fn pacing_rate_leads_the_window_as_linux() {
         let pacing = WindowPacing { on: true, srtt: Some(Nanos::from_millis(100)) };
@@ -67,7 +63,7 @@ mod tests {
         assert_eq!(rate(10_000, 20_000), Some(Rate::from_bytes_per_sec(120_000)));
     }
 
-    /// There is no rate without the flag or without a round-trip sample.
+    /// There is no rate without the flag or without an RTT sample.
     #[test]
     fn pacing_without_flag_or_rtt_sample_gives_no_rate() {
         let window = Bytes::new(14_480);

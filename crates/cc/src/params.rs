@@ -2,7 +2,7 @@
 
 type Text = &'static str;
 
-/// The least and the greatest accepted value.
+/// Minimum and maximum accepted value.
 type Range = (f64, f64);
 
 /// The kind of a parameter's value.
@@ -14,7 +14,7 @@ pub enum ParamKind {
     Count,
     /// On or off (1 or 0).
     Flag,
-    /// One of these words; the value is its place in the list, from 0.
+    /// One of these words; the value is its index in the list, from 0.
     Choice(&'static [&'static str]),
 }
 
@@ -23,13 +23,13 @@ pub enum ParamKind {
 pub struct Param {
     /// Its name.
     pub name: &'static str,
-    /// How its value is read.
+    /// The kind of its value.
     pub kind: ParamKind,
-    /// The value where nothing is said.
+    /// The value if the scenario sets none.
     pub default: f64,
-    /// The least accepted value.
+    /// Minimum accepted value.
     pub min: f64,
-    /// The greatest accepted value.
+    /// Maximum accepted value.
     pub max: f64,
     /// The unit of the number, or empty.
     pub unit: &'static str,
@@ -53,7 +53,7 @@ impl Param {
         Self { kind: ParamKind::Count, ..Self::number(name, default, range, unit, help) }
     }
 
-    /// One of `words`, of which the first is the default.
+    /// One of `words`; the first is the default.
     pub const fn choice(name: Text, words: &'static [Text], help: Text) -> Self {
         assert!(words.len() > 1);
         Self {
@@ -84,11 +84,11 @@ impl Param {
 /// Why a parameter was refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ParamError {
-    /// No parameter of that name.
+    /// No parameter has that name.
     Unknown,
     /// The value lies outside the range.
     OutOfRange(Param),
-    /// The value is no whole number, where one is needed, or no word of a choice.
+    /// The value must be a whole number, or the index of a choice, and is not.
     Fraction(Param),
 }
 
@@ -98,7 +98,7 @@ impl PartialEq for Param {
     }
 }
 
-/// The most parameters one scheme may have.
+/// Maximum number of parameters of a scheme.
 pub const MAX_PARAMS: usize = 48;
 
 /// Checked values, one per parameter of the scheme.
@@ -124,8 +124,8 @@ impl Params {
     /// Sets one value.
     ///
     /// # Errors
-    /// If no parameter has that name, or the value is out of its range, not a number, or not a whole one
-    /// where it must be.
+    /// If no parameter has that name, or the value is out of range, not a number, or not whole where it must
+    /// be.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), ParamError> {
         let Some(i) = self.specs.iter().position(|p| p.name == name) else {
             return Err(ParamError::Unknown);
@@ -142,7 +142,7 @@ impl Params {
         Ok(())
     }
 
-    /// The value of a parameter that the scheme may have done away with: then the default it has in `base`.
+    /// The value of a parameter; its default in `base` if the scheme has removed it.
     ///
     /// # Panics
     /// If `base` has no parameter of that name either.
@@ -154,7 +154,7 @@ impl Params {
         }
     }
 
-    /// The parameters that have another value than their default, in the order of the scheme's list.
+    /// The parameters that differ from their defaults, in the order of the scheme's list.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Param, f64)> {
         self.specs.iter().zip(self.values).filter(|(spec, value)| *value != spec.default)
     }
@@ -162,7 +162,7 @@ impl Params {
     /// The value of a number.
     ///
     /// # Panics
-    /// If the scheme does not declare a parameter of that name: a slip in the scheme's file.
+    /// If the scheme declares no parameter of that name: an error in the scheme's file.
     pub fn number(&self, name: &str) -> f64 {
         match self.specs.iter().position(|p| p.name == name) {
             Some(i) => self.values[i],
@@ -170,7 +170,7 @@ impl Params {
         }
     }
 
-    /// The word of a choice. Panics as [`Params::number`], and if the parameter is none.
+    /// The word of a choice. Panics like [`Params::number`], and if the parameter is not a choice.
     pub fn word(&self, name: &str) -> &'static str {
         match self.specs.iter().zip(self.values).find(|(spec, _)| spec.name == name) {
             Some((Param { kind: ParamKind::Choice(words), .. }, value)) => words[value as usize],
@@ -178,7 +178,7 @@ impl Params {
         }
     }
 
-    /// The value of a flag. Panics as [`Params::number`].
+    /// The value of a flag. Panics like [`Params::number`].
     pub fn flag(&self, name: &str) -> bool {
         self.number(name) != 0.0
     }
@@ -221,7 +221,7 @@ const fn contains(names: &[&str], name: &str) -> bool {
     false
 }
 
-/// How many parameters `base` without `gone` and `own` are together, names that occur in both counted once.
+/// Length of the list that [`merge`] returns: names in both `base` and `own` count once.
 pub const fn merged_len(base: &[Param], gone: &[&str], own: &[Param]) -> usize {
     let mut n = base.len() - gone.len();
     let mut i = 0;
@@ -234,11 +234,11 @@ pub const fn merged_len(base: &[Param], gone: &[&str], own: &[Param]) -> usize {
     n
 }
 
-/// `base` without `gone`, followed by `own`; where both have a name, the definition of `own` stands in the
-/// place of that of `base`.
+/// `base` without `gone`, followed by `own`. A parameter in both keeps its place in `base` and its definition
+/// from `own`.
 ///
 /// # Panics
-/// While compiling, if a name in `gone` is not in `base`, or is in `own`.
+/// At compile time, if a name in `gone` is not in `base`, or is in `own`.
 pub const fn merge<const N: usize>(base: &[Param], gone: &[&str], own: &[Param]) -> [Param; N] {
     assert!(N == merged_len(base, gone, own));
     let mut all = [base[0]; N];
@@ -262,12 +262,12 @@ pub const fn merge<const N: usize>(base: &[Param], gone: &[&str], own: &[Param])
         }
         i += 1;
     }
-    assert!(n == N, "what is to go is not in the list, or is defined again");
+    assert!(n == N, "a removed parameter is not in the list, or is defined again");
     all
 }
 
-/// A parameter list made of another and of some of its own, which replace those of the same name:
-/// `merged_params!(BASE; Param::number(…), …)`. `merged_params!(BASE, without "a", "b"; …)` leaves some out.
+/// A parameter list derived from another: `merged_params!(BASE; Param::number(…), …)` adds parameters or
+/// replaces those of the same name; `merged_params!(BASE, without "a", "b"; …)` removes some.
 #[macro_export]
 macro_rules! merged_params {
     ($base:path; $($param:expr),* $(,)?) => { $crate::merged_params!(@ $base, []; $($param),*) };
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(params.set("rounds", 1e6), Ok(()));
     }
 
-    /// A choice has the word of its place, and refuses what is no place.
+    /// A choice maps an index to its word and refuses any other value.
     #[test]
     fn choice_gives_the_word_of_its_place() {
         const MODES: &[Param] = &[Param::choice("mode", &["up", "cruise", "drain"], "a mode")];
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(params.set("mode", 3.0), Err(ParamError::OutOfRange(MODES[0])));
     }
 
-    /// Lists are merged, and a removed parameter keeps the value it had.
+    /// Lists are merged, and a removed parameter keeps its default.
     #[test]
     fn params_merged_lists_keep_values_of_removed_ones() {
         const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";

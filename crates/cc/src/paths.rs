@@ -1,30 +1,29 @@
-//! The view that a coupled scheme has of its connection: one record per subflow.
+//! A coupled scheme's view of its connection: one record per subflow.
 
 use crate::{Bytes, Nanos};
 
-/// The most subflows that a connection can show.
+/// Maximum number of subflows in a view.
 pub const MAX_PATHS_VIEW: usize = 8;
 
 /// One subflow, as its siblings see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathView {
-    /// Its congestion window, or the threshold that it returns to while it is in fast recovery: what it holds
-    /// in the mean.
+    /// Its cwnd; in fast recovery its ssthresh, to which cwnd returns.
     pub cwnd: Bytes,
-    /// Its smoothed round-trip time, once there was a sample.
+    /// Its smoothed RTT; `None` before the first sample.
     pub srtt: Option<Nanos>,
     /// Bytes delivered since its last loss.
     pub since_loss: Bytes,
-    /// Bytes delivered between the last two losses; before there were two, those delivered before the first.
+    /// Bytes delivered between the last two losses; before the second loss, those delivered before the first.
     pub between_losses: Bytes,
-    /// Its handshake is over, and it has not been given up.
+    /// Its handshake is complete, and the connection has not abandoned it.
     pub established: bool,
 }
 
-/// All subflows of a connection as one of them sees them, of which it is number `own`.
+/// All subflows of a connection, as seen by subflow `own`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
-    /// Which of them the scheme governs.
+    /// The index of the scheme's own subflow.
     pub own: usize,
     /// The subflows, in the order of the connection: the first `count` are valid.
     pub paths: [PathView; MAX_PATHS_VIEW],
@@ -33,10 +32,10 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// These subflows ([`MAX_PATHS_VIEW`] at most), of which the scheme governs number `own`.
+    /// A view of these subflows (at most [`MAX_PATHS_VIEW`]) for subflow `own`.
     ///
     /// # Panics
-    /// If there are more, or `own` is none of them.
+    /// If there are more, or `own` is out of range.
     pub fn new(own: usize, views: &[PathView]) -> Self {
         assert!(own < views.len(), "the own subflow is one of them");
         let mut paths = [PathView::default(); MAX_PATHS_VIEW];
@@ -50,7 +49,7 @@ impl Paths {
         &self.paths[..self.count]
     }
 
-    /// Those that take part: established ones, and the own one whatever its state.
+    /// The active subflows with their indices: established ones, and always the own one.
     #[inline]
     pub fn active(&self) -> impl Iterator<Item = (usize, &PathView)> {
         let own = self.own;

@@ -1,4 +1,4 @@
-//! Window and threshold of RFC 5681, and the frame of the schemes that follow it but for a few rules.
+//! cwnd and ssthresh of RFC 5681, and the common frame of the schemes that differ from it in a few rules.
 
 use crate::pacing::WindowPacing;
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// Segments (RFC 5681 equation 4).
+/// Minimum ssthresh in segments (RFC 5681 equation 4).
 pub(crate) const LEAST_THRESHOLD: u64 = 2;
 
-/// Window, threshold and growth of RFC 5681: shared with the schemes that fall back on them.
+/// cwnd, ssthresh and growth of RFC 5681, shared with the schemes that fall back on Reno.
 #[derive(Clone, Copy, Debug)]
 pub struct Reno {
     /// Segment size.
@@ -21,12 +21,12 @@ pub struct Reno {
     initial_window: Bytes,
     /// Bytes acknowledged towards the next increase in avoidance.
     credit: Bytes,
-    /// Window and threshold before the last reduction, until it is undone.
+    /// cwnd and ssthresh before the last reduction, until it is undone.
     prior: Option<(Bytes, Bytes)>,
 }
 
 impl Reno {
-    /// The initial window, without a threshold.
+    /// Starts with the initial window and without ssthresh.
     pub fn new(setup: &Setup) -> Self {
         Self {
             mss: setup.mss,
@@ -38,7 +38,7 @@ impl Reno {
         }
     }
 
-    /// Whether the window is below the threshold.
+    /// Whether cwnd is below ssthresh.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -53,7 +53,7 @@ impl Reno {
         }
     }
 
-    /// Slow start up to the threshold. Returns what of `acked` is left for avoidance.
+    /// Slow start up to ssthresh. Returns the rest of `acked`, which counts for avoidance.
     #[inline]
     pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
         let grow = acked.min(self.ssthresh - self.cwnd);
@@ -61,12 +61,12 @@ impl Reno {
         acked - grow
     }
 
-    /// Avoidance: one segment per window acknowledged.
+    /// Avoidance: one segment per cwnd acknowledged.
     #[inline]
     pub fn avoid(&mut self, acked: Bytes) {
         self.credit += acked;
         if self.credit >= self.cwnd {
-            // No more than one segment per ACK (RFC 3465 section 2.1), so no more than a window of credit is kept.
+            // At most one segment per ACK (RFC 3465 section 2.1), so at most one cwnd of credit is kept.
             self.credit = (self.credit - self.cwnd).min(self.cwnd);
             self.cwnd += self.mss;
         }
@@ -81,25 +81,25 @@ impl Reno {
         }
     }
 
-    /// The threshold for `kept` bytes (RFC 5681 equation 4), remembering what was before.
+    /// Sets ssthresh to `kept` bytes (RFC 5681 equation 4) and saves the previous state for an undo.
     fn lower_threshold(&mut self, kept: Bytes, least_segments: u64) {
         self.prior = Some((self.cwnd, self.ssthresh));
         self.ssthresh = kept.max(self.mss * least_segments);
         self.credit = Bytes::ZERO;
     }
 
-    /// A loss or mark: `kept` bytes of the flight shall remain.
+    /// A loss or mark: reduces cwnd and ssthresh to `kept` bytes.
     pub fn reduce(&mut self, kept: Bytes) {
         self.reduce_not_below(kept, LEAST_THRESHOLD);
     }
 
-    /// The same with a least threshold of another number of segments than two.
+    /// The same with a minimum ssthresh other than two segments.
     pub fn reduce_not_below(&mut self, kept: Bytes, least_segments: u64) {
         self.lower_threshold(kept, least_segments);
         self.cwnd = self.cwnd.min(self.ssthresh);
     }
 
-    /// The retransmission timer expired. RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
+    /// The retransmission timer expired. Repeated expiries leave ssthresh unchanged (RFC 5681 section 3.1).
     pub fn collapse(&mut self, event: &Timeout) {
         if event.consecutive <= 1 {
             self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
@@ -116,20 +116,21 @@ impl Reno {
         }
     }
 
-    /// What a scheme that governs this window asks for.
+    /// Control with this cwnd, paced if enabled.
     #[inline]
     pub(crate) fn control(&self, pacing: &WindowPacing) -> Control {
         Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: self.mss * 2 }
     }
 
-    /// Tells the threshold, once there is one.
+    /// Reports ssthresh once it is set.
     pub fn telemetry(&self, sink: Telemetry<'_>) {
         if self.ssthresh < Bytes::MAX {
             sink("ssthresh", Value::Bytes(self.ssthresh));
         }
     }
 
-    /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
+    /// After an idle time longer than the RTO the state of the path is unknown: cwnd returns to the initial
+    /// window (RFC 5681 section 4.1).
     pub fn restart(&mut self, event: &IdleRestart) {
         if event.outlasts_rto() {
             self.cwnd = self.cwnd.min(self.initial_window);
@@ -137,7 +138,7 @@ impl Reno {
     }
 }
 
-/// Growth and reduction of a scheme that is otherwise Reno: [`RenoScheme`] calls them.
+/// Growth and reduction rules of a scheme that is otherwise Reno; [`RenoScheme`] calls them.
 pub trait RenoRules: Clone + core::fmt::Debug {
     /// Static description of the scheme.
     const INFO: Info;

@@ -22,7 +22,7 @@ impl RoundCounter {
         true
     }
 
-    /// Lets the current round begin now: it ends when data sent from here on is acknowledged.
+    /// Restarts the current round: it ends when data sent from now on is acknowledged.
     #[inline]
     pub fn restart(&mut self, delivered: Bytes) {
         self.next = delivered;
@@ -34,7 +34,7 @@ impl RoundCounter {
     }
 }
 
-/// The least round-trip time of the current and of the last whole round trip.
+/// Minimum RTT of the current round and of the last complete one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundMin {
     current: Option<Nanos>,
@@ -53,17 +53,17 @@ impl RoundMin {
         }
     }
 
-    /// The least sample of the last whole round, if it had any.
+    /// The minimum of the last complete round, if it had a sample.
     #[inline]
     pub fn last(&self) -> Option<Nanos> {
         self.last
     }
 }
 
-/// Fewer samples than this say too little of a round: delayed acknowledgements would look like queueing.
+/// Minimum number of samples to judge a round: with fewer, delayed acknowledgements would look like queueing.
 const SAMPLES_MIN: u32 = 3;
 
-/// The least round-trip time of all and of the current round, for schemes that judge delay once per round.
+/// Minimum RTT of the connection and of the current round, for schemes that judge delay once per round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundSamples {
     base: Option<Nanos>,
@@ -72,13 +72,13 @@ pub(crate) struct RoundSamples {
 }
 
 impl RoundSamples {
-    /// A path of this base round-trip time; a round has just begun.
+    /// A path with this base RTT, at the start of a round.
     #[cfg(test)]
     pub fn of_base(base: Nanos) -> Self {
         Self { base: Some(base), ..Self::default() }
     }
 
-    /// Takes a sample.
+    /// Adds an RTT sample.
     #[inline]
     pub fn measure(&mut self, rtt: Nanos) {
         let rtt = rtt.max(Nanos::from_nanos(1));
@@ -93,12 +93,12 @@ impl RoundSamples {
         self.samples = 0;
     }
 
-    /// The base and the least round-trip time of the round, if it has enough samples.
+    /// Base RTT and minimum RTT of the round, if it has enough samples.
     pub fn of_round(&self) -> Option<(Nanos, Nanos)> {
         self.base.zip(self.least).filter(|_| self.samples >= SAMPLES_MIN)
     }
 
-    /// The least round-trip time of all samples.
+    /// Minimum RTT of the connection.
     pub fn base(&self) -> Option<Nanos> {
         self.base
     }
@@ -115,8 +115,7 @@ mod tests {
     /// A round ends with the first packet sent after its start.
     #[test]
     fn round_ends_with_first_packet_sent_after_its_start() {
-        // Packets of 10 bytes, four in flight: those sent before anything was delivered, then those each
-        // delivery releases.
+        // Packets of 10 bytes, four in flight: four sent at once, then one per delivery.
         let mut rounds = RoundCounter::default();
         let starts = [(0, 10), (0, 20), (0, 30), (0, 40), (10, 50), (20, 60), (30, 70), (40, 80), (50, 90)];
         let expected = [true, false, false, false, true, false, false, false, true];
@@ -138,7 +137,7 @@ mod tests {
         assert_eq!(rounds.count(), 2);
     }
 
-    /// The least sample of a round is known when the next begins.
+    /// The minimum of a round is available when the next round begins.
     #[test]
     fn round_min_is_known_when_the_next_round_begins() {
         let ms = |n| Some(Nanos::from_millis(n));

@@ -6,8 +6,8 @@
 
 use crate::{Bytes, Nanos, Rate};
 
-/// The state of the connection when a packet left: the transport keeps it with the packet and returns it with
-/// the packet's fate.
+/// The state of the connection when a packet was sent. The transport stores it with the packet and returns it
+/// when the packet is delivered or lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SentState {
     /// The number of the transmission, from 1: of two packets, the one with the larger number left later.
@@ -24,7 +24,7 @@ pub struct SentState {
     pub lost: Bytes,
     /// Data in flight when it left, itself included.
     pub tx_in_flight: Bytes,
-    /// The sender was short of data.
+    /// The sender was application-limited.
     pub app_limited: bool,
 }
 
@@ -43,11 +43,11 @@ pub struct RateSample {
     pub tx_in_flight: Bytes,
     /// Bytes lost between the sending of that packet and now.
     pub lost: Bytes,
-    /// The sender was short of data when that packet left: the rate may understate the path.
+    /// The sender was application-limited when that packet left: the rate may be below the path's.
     pub app_limited: bool,
 }
 
-/// The connection's side of the sampler: one per sender.
+/// The sampler's state, one per sender.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
     /// Number of the latest transmission.
@@ -56,9 +56,9 @@ pub struct RateSampler {
     delivered_at: Nanos,
     first_sent_at: Nanos,
     lost: Bytes,
-    /// Counted as delivered for duplicate acknowledgements, and not yet acknowledged.
+    /// Bytes counted as delivered on duplicate acknowledgements, not yet cumulatively acknowledged.
     anticipated: Bytes,
-    /// The part of it that the current acknowledgement covers.
+    /// The part of `anticipated` that the current acknowledgement covers.
     covered: Bytes,
     /// The delivered count up to which samples are application-limited; zero when they are not.
     app_limited_until: Bytes,
@@ -85,8 +85,8 @@ impl RateSampler {
         }
     }
 
-    /// A packet is newly delivered. `newest` becomes the most recently sent one among those of the
-    /// acknowledgement.
+    /// A packet is newly delivered. Updates `newest`, the most recently sent packet that the acknowledgement
+    /// delivers.
     #[inline]
     pub fn on_delivered(
         &mut self,
@@ -104,9 +104,9 @@ impl RateSampler {
         }
     }
 
-    /// A duplicate acknowledgement without SACK: some packet of `bytes` was delivered, and which one is not
-    /// known. It counts at once, as in Linux's emulation of SACK, or all packets behind a hole would seem to
-    /// be delivered together when the hole is filled.
+    /// A duplicate acknowledgement without SACK: an unknown packet of `bytes` was delivered. It counts at
+    /// once, as in Linux's SACK emulation. Otherwise all packets behind a hole would seem to be delivered
+    /// together when the hole is filled.
     #[inline]
     pub fn on_duplicate(&mut self, now: Nanos, bytes: Bytes) {
         self.delivered += bytes;
@@ -114,15 +114,15 @@ impl RateSampler {
         self.delivered_at = now;
     }
 
-    /// A cumulative acknowledgement of `acked` bytes follows: up to one segment `mss`, which it delivers
-    /// itself, they may be those that duplicates have reported.
+    /// A cumulative acknowledgement of `acked` bytes follows. Duplicates may have reported all of them but
+    /// one segment `mss`, which the acknowledgement itself delivers.
     #[inline]
     pub fn on_cumulative(&mut self, acked: Bytes, mss: Bytes) {
         self.covered = self.anticipated.min(acked - mss);
         self.anticipated -= self.covered;
     }
 
-    /// All data outstanding when duplicates reported deliveries is acknowledged: their count ends.
+    /// Resets the count of duplicates: all data outstanding when they arrived is acknowledged.
     pub fn forget_duplicates(&mut self) {
         self.anticipated = Bytes::ZERO;
     }
@@ -133,9 +133,9 @@ impl RateSampler {
         self.lost += bytes;
     }
 
-    /// The acknowledgement is fully processed: the sample of the `newest` packet it delivers, unless nothing
-    /// was delivered or the interval is shorter than the connection's least round-trip time `min_rtt` (then
-    /// the acknowledgement was of compressed or spurious origin).
+    /// Ends an acknowledgement and returns the sample of the `newest` packet it delivers. `None` if nothing
+    /// was delivered, or if the interval is shorter than the connection's `min_rtt`: such an acknowledgement
+    /// is compressed or spurious.
     #[inline]
     pub fn sample(&mut self, newest: Option<SentState>, min_rtt: Option<Nanos>) -> Option<RateSample> {
         if self.app_limited_until < self.delivered {
@@ -161,13 +161,13 @@ impl RateSampler {
         })
     }
 
-    /// The sender has run out of data with `inflight` outstanding and room in the window.
+    /// The sender has run out of data with `inflight` outstanding and room in cwnd.
     #[inline]
     pub fn set_app_limited(&mut self, inflight: Bytes) {
         self.app_limited_until = (self.delivered + inflight).max(Bytes::new(1));
     }
 
-    /// Samples are application-limited at the moment.
+    /// Whether samples are application-limited now.
     pub fn is_app_limited(&self) -> bool {
         !self.app_limited_until.is_zero()
     }
@@ -196,7 +196,7 @@ mod tests {
         Nanos::from_millis(n)
     }
 
-    /// A sender and its packets on the way.
+    /// A sender and its packets in flight.
     #[derive(Default)]
     struct Pipe {
         sampler: RateSampler,
@@ -257,8 +257,7 @@ mod tests {
         for t in 0..100 {
             if t >= 10 {
                 let sample = pipe.ack(ms(t), 1, ms(10)).unwrap();
-                // The first flight was released at once by nothing; from its second packet on the sample
-                // spans 10 ms.
+                // No acknowledgement precedes the first flight, so its samples start from the first packet.
                 let delivered = if t < 20 { t - 9 } else { 10 };
                 assert_eq!(sample.delivered, PACKET * delivered, "at {t} ms");
                 assert_eq!(sample.tx_in_flight, PACKET * (t - 9).min(10));
@@ -342,17 +341,14 @@ mod tests {
         pipe.send(ms(5)); // the only packet sent while the mark is on
         assert!(!pipe.ack(ms(10), 1, ms(10)).unwrap().app_limited);
         assert!(!pipe.ack(ms(11), 1, ms(10)).unwrap().app_limited);
-        assert!(
-            pipe.sampler.is_app_limited(),
-            "exactly the marked amount is delivered: not past the mark yet"
-        );
+        assert!(pipe.sampler.is_app_limited(), "exactly the marked amount is delivered, not more");
         assert!(pipe.ack(ms(15), 1, ms(10)).unwrap().app_limited);
         assert!(!pipe.sampler.is_app_limited());
         pipe.send(ms(16));
         assert!(!pipe.ack(ms(26), 1, ms(10)).unwrap().app_limited);
     }
 
-    /// An interval below the least round-trip time gives no sample.
+    /// An interval below the minimum RTT gives no sample.
     #[test]
     fn sampler_interval_below_min_rtt_gives_no_sample() {
         let mut pipe = Pipe::default();

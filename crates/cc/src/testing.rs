@@ -1,4 +1,4 @@
-//! Events for unit tests: plain ones, to be varied with struct update syntax.
+//! Plain events for unit tests, varied with struct update syntax.
 
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Info, Nanos, Params, Phase, Random,
@@ -60,12 +60,12 @@ pub fn ack(acked: u64) -> Ack {
     }
 }
 
-/// A segment is acknowledged with a round-trip sample.
+/// A segment is acknowledged with an RTT sample.
 pub fn sample(micros: u64) -> Ack {
     Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
 }
 
-/// A round of three samples, `micros` the least, of which the last ends it.
+/// A round of three samples with the minimum `micros`; the last sample ends it.
 pub fn round(scheme: &mut impl CongestionControl, micros: u64) {
     scheme.on_ack(&sample(micros + 5_000));
     scheme.on_ack(&sample(micros));

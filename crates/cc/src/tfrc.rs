@@ -15,8 +15,8 @@ use libm::sqrt;
 use crate::pacing::LEAST_RTT;
 use crate::{Bytes, Nanos, Rate};
 
-/// Minimum time that a sender waits for a report. RFC 4342 section 5 asks for at least four round trips. If
-/// these take a few microseconds, hosts need longer to wake up, and a report that is merely late would halve
+/// Minimum time that a sender waits for a report. RFC 4342 section 5 requires at least four round trips. If
+/// these take only microseconds, hosts need longer to wake up, and a report that is merely late would halve
 /// the rate. Linux therefore waited at least 100 ms (IP_DCCP_CCID3_RTO, commit 8a508ac26e72), and later TCP's
 /// minimum RTO.
 pub const LEAST_NO_FEEDBACK: Nanos = Nanos::from_millis(100);
@@ -39,7 +39,7 @@ pub fn throughput(segment: Bytes, rtt: Nanos, p: f64) -> Rate {
     }
 }
 
-/// The p at which the equation yields `rate` (RFC 5348 section 6.3.1, which asks for a rate within 5 %),
+/// The p at which the equation yields `rate` (RFC 5348 section 6.3.1, which requires a rate within 5 %),
 /// above 0 and at most 1. Rates below the equation's minimum yield p = 1.
 pub fn loss_event_rate(segment: Bytes, rtt: Nanos, rate: Rate) -> f64 {
     let rate = rate.as_bytes_per_sec().max(1) as f64;
@@ -47,7 +47,8 @@ pub fn loss_event_rate(segment: Bytes, rtt: Nanos, rate: Rate) -> f64 {
     if goal >= round_trips_per_segment(1.0) {
         return 1.0;
     }
-    // f rises with p and is never less than its first term, so p is not above where that alone meets the goal.
+    // f rises with p and is never below its first term, so the p at which that term meets the goal is an
+    // upper bound.
     let (mut low, mut high) = (0.0, (1.5 * goal * goal).min(1.0));
     for _ in 0..HALVINGS {
         let middle = (low + high) / 2.0;
@@ -67,8 +68,9 @@ mod tests {
     const SEGMENT: Bytes = Bytes::new(1_460);
     const RTT: Nanos = Nanos::from_millis(100);
 
+    /// The short form of the equation equals the form that RFC 5348 prints.
     #[test]
-    fn it_is_the_equation_of_the_rfc_in_its_long_form() {
+    fn tfrc_throughput_equals_equation_of_rfc_5348() {
         // With t_RTO and b written out, as section 3.1 prints it.
         let (s, r, b) = (1_460.0, 0.1, 1.0);
         for p in [1e-6, 1e-4, 0.01, 0.1, 0.5, 1.0] {
@@ -85,20 +87,22 @@ mod tests {
         assert_eq!(throughput(SEGMENT, RTT, f64::NAN), Rate::MAX);
     }
 
+    /// The throughput at the loss event rate of a rate is that rate.
     #[test]
-    fn the_inverse_gives_the_rate_back() {
+    fn tfrc_inverse_of_equation_returns_the_rate() {
         let mut rate = 200_u64;
         while rate < 10_000_000_000 {
             let p = loss_event_rate(SEGMENT, RTT, Rate::from_bytes_per_sec(rate));
             let back = throughput(SEGMENT, RTT, p).as_bytes_per_sec();
-            // One byte per second of rounding, and what 2^-64 of the first interval leaves.
+            // Tolerance: 1 byte/s of rounding plus 1 ppm.
             assert!(back.abs_diff(rate) <= 1 + rate / 1_000_000, "{rate} B/s: p {p} gives {back}");
             rate = rate * 3 / 2;
         }
     }
 
+    /// A rate below the minimum of the equation has a loss event rate of 1.
     #[test]
-    fn a_rate_below_the_equations_least_is_that_of_certain_loss() {
+    fn tfrc_rate_below_minimum_has_loss_event_rate_of_one() {
         // f(1) = 0.8165 + 12 x 0.61237 x 33 = 243.3; 1460 / (0.1 x 243.3) = 60 B/s.
         assert_eq!(throughput(SEGMENT, RTT, 1.0), Rate::from_bytes_per_sec(60));
         assert!((loss_event_rate(SEGMENT, RTT, Rate::from_bytes_per_sec(59)) - 1.0).abs() < 1e-15);

@@ -25,7 +25,7 @@ fn check(entry: &Entry, conditions: &Conditions, steps: &[Step]) {
         }
         let mut names = BTreeSet::new();
         for (item, value) in &step.telemetry {
-            assert!(names.insert(item), "telemetry item '{item}' told twice: {at}");
+            assert!(names.insert(item), "telemetry item '{item}' reported twice: {at}");
             assert!(is_snake_case(item), "telemetry item '{item}' is not in snake case: {at}");
             if let Value::Number(number) = value {
                 assert!(number.is_finite(), "telemetry item '{item}': {at}");
@@ -188,9 +188,15 @@ fn registry_every_entry_is_well_formed() {
             assert!(!name.is_empty() && name.bytes().all(legal), "'{name}' is not a lower-case name");
             assert_eq!(find(name).map(|found| found.info.name), Some(info.name));
         }
-        // Datagram transports tell schemes apart by it, but for those that need no more than which packets arrived.
-        let alike = ALL.iter().filter(|other| other.feedback == entry.feedback).count();
-        assert!(alike == 1 || entry.feedback == Feedback::Packets, "{}: {:?}", info.name, entry.feedback);
+        // Datagram transports identify a scheme by its feedback, except for [`Feedback::Packets`], the
+        // default.
+        let schemes_with_it = ALL.iter().filter(|other| other.feedback == entry.feedback).count();
+        assert!(
+            schemes_with_it == 1 || entry.feedback == Feedback::Packets,
+            "{}: {:?}",
+            info.name,
+            entry.feedback
+        );
         assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);
         let mut params = BTreeSet::new();
         for param in info.params {

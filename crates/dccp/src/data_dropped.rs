@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(again, bytes);
     }
 
-    /// The sender counts every drop once, whatever the drops and the lost reports.
+    /// The sender counts every drop once, for any drops and lost reports.
     #[test]
     fn data_dropped_random_drops_are_counted_once() {
         let mut random = narrows_cc::Random::stream(1, "drops", 0);

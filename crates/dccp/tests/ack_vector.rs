@@ -64,7 +64,7 @@ fn ack_vector_reserved_state_is_skipped() {
     assert_eq!(read, [(Seq::new(10), PacketState::Received), (Seq::new(6), PacketState::Received)]);
 }
 
-/// A received or marked packet keeps its state, whatever order vectors arrive in.
+/// A received or marked packet keeps its state for any order of vectors.
 #[test]
 fn packet_state_update_ignores_vector_order() {
     use PacketState::{Marked, Missing, Received};

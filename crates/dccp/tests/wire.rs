@@ -176,7 +176,7 @@ proptest! {
             n => header.len() + 4 + 4 * (usize::from(n) - 1),
         };
         let at = place.index(packet.len());
-        prop_assume!(at != 4 && at != 5); // those say what is covered
+        prop_assume!(at != 4 && at != 5); // those select the coverage
         packet[at] ^= 1u8 << bit;
         prop_assert_eq!(verify(addresses, &packet), at >= covered);
     }

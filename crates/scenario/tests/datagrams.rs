@@ -1,4 +1,4 @@
-//! Flows that datagrams carry: which ones do, what their settings become, and what is refused.
+//! Flows over datagrams: choice of the transport, settings, and refusals.
 
 mod texts;
 
@@ -25,7 +25,7 @@ fn settings(head: &str, scheme: &str, more: &str) -> Config {
     accepted(head, &[flow(scheme, more)]).flows.remove(0).datagrams.expect("datagrams carry it")
 }
 
-/// Datagrams carry the schemes made for them, and the others where a flow asks for that.
+/// Datagrams carry the schemes made for them, and other schemes if the flow says so.
 #[test]
 fn datagrams_carry_schemes_made_for_them_and_others_on_request() {
     let flows = [
@@ -41,14 +41,14 @@ fn datagrams_carry_schemes_made_for_them_and_others_on_request() {
     assert_eq!(carried, [true, true, true, false, true, false, false]);
 }
 
-/// Settings that nothing states have the defaults that their documents name.
+/// Unset settings have the documented defaults.
 #[test]
 fn dccp_unstated_settings_have_documented_defaults() {
     let plain = settings("", "ccid3", "");
     assert_eq!((plain.scheme.info.name, plain.datagram, plain.ack_ratio), ("ccid3", 1448, 2));
     assert_eq!((plain.short, plain.sequence_window, plain.queue), (false, 1_000, 256));
     assert_eq!((plain.overflow, plain.ecn, plain.initial_window), (Overflow::DropOldest, true, 3));
-    // A packet is reckoned with its headers.
+    // The packet size includes headers.
     let tcp = &accepted("", &[flow("ccid3", "")]).flows[0].tcp;
     assert_eq!((tcp.segment, tcp.header), (1448, 36));
 }
@@ -69,7 +69,7 @@ fn dccp_table_of_flow_overrides_common_table_by_key() {
         (600, Overflow::DropOldest, true, false)
     );
     assert_eq!((some.ack_ratio, some.sequence_window, some.queue, some.initial_window), (4, 200, 9, 4));
-    // Streams have nothing of it.
+    // TCP flows have no datagram settings.
     assert!(accepted(common, &[flow("cubic", "")]).flows[0].datagrams.is_none());
 }
 
@@ -97,7 +97,7 @@ fn dccp_range_ends_are_accepted() {
     }
 }
 
-/// A video has the parameters stated, and otherwise those of the reference.
+/// A video has the stated parameters, and the documented defaults for the rest.
 #[test]
 fn video_unstated_parameters_are_those_of_the_reference() {
     let app = |more: &str| {
@@ -121,7 +121,7 @@ fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
     planned.into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
-/// Settings of a transport that carries no flow give a warning each.
+/// Each setting of a transport that no flow uses gives a warning.
 #[test]
 fn settings_of_unused_transport_give_warnings() {
     let head = "[tcp]\nack_every = 8\nsegment_bytes = 500\n[dccp]\nqueue = 9\n";
@@ -147,14 +147,14 @@ fn initial_window_unused_by_ccid_gives_warning() {
             .map(|(_, message)| message)
             .collect::<Vec<_>>()
     };
-    // RFC 3390: 4380 bytes, but two packets at least and four at most.
+    // RFC 3390: 4380 bytes, at least two and at most four packets.
     for (size, most) in [(500, 4), (1448, 3), (4000, 2)] {
         assert_eq!(own("ccid2", most, size), [""; 0]);
         let message = format!("ccid2 starts with at most {most} datagrams of this size (RFC 3390)");
         assert_eq!(own("ccid2", most + 1, size), [message]);
         let run =
             settings("", "ccid2", &format!("dccp = {{ initial_window = 10, datagram_bytes = {size} }}"));
-        assert_eq!(run.initial_window, 10, "what was stated is handed on; the scheme takes less");
+        assert_eq!(run.initial_window, 10, "the run keeps the stated value; the scheme uses less");
     }
     let message = "unused setting `dccp.initial_window`: ccid3 starts with a rate";
     assert_eq!(own("ccid3", 3, 1448), [message]);
@@ -163,7 +163,7 @@ fn initial_window_unused_by_ccid_gives_warning() {
     assert_eq!(warnings(&common), [(Some(2), message.to_owned())]);
 }
 
-/// A sender's queue that would take all memory is refused.
+/// A send queue that would exhaust memory is refused.
 #[test]
 fn dccp_queue_beyond_memory_is_refused() {
     let refused = |head: &str, more: &str| spec(&text(head, &[flow("ccid2", more)])).expect_err("too much");
@@ -176,7 +176,7 @@ fn dccp_queue_beyond_memory_is_refused() {
     assert!(common.contains(": dccp.queue: 300000 datagrams of 65000 B are 19.5 GB"), "{common}");
 }
 
-/// The keys of a flow alone, without a network, mean what they mean in a scenario.
+/// The keys of a flow without a network have the same meaning as in a scenario.
 #[test]
 fn datagram_flow_alone_equals_that_of_a_scenario() {
     let keys = "scheme = \"ccid3\"\napp = { kind = \"cbr\", rate = \"1mbit\" }\n\
@@ -189,7 +189,7 @@ fn datagram_flow_alone_equals_that_of_a_scenario() {
     assert_eq!(alone.queue, Some(7));
 }
 
-/// A scheme that TCP carries by default is carried by DCCP here, and a queue that is not stated is left to the caller.
+/// A scheme that runs over TCP by default runs over DCCP here. An unset queue is left to the caller.
 #[test]
 fn datagram_flow_alone_defaults_to_dccp_and_no_queue() {
     let flow = datagram_flow("command line", "scheme = \"cubic\"").unwrap();

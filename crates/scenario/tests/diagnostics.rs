@@ -1,4 +1,4 @@
-//! Every refusal names the file, the line, the key, what was found and what is accepted.
+//! Every refusal names the file, the line, the key, the value found and the accepted values.
 
 mod texts;
 
@@ -14,7 +14,8 @@ fn refuse(text: &str, overrides: &[(String, String)]) -> ScenarioError {
     }
 }
 
-/// A case of the fixture: `=== name`, any number of `set key=value`, then text and message, each after a line `---`.
+/// A case of the fixture: `=== name`, any number of `set key=value`, then text and message, each after a line
+/// `---`.
 struct Case<'a> {
     name: &'a str,
     overrides: Vec<(String, String)>,
@@ -38,12 +39,12 @@ fn cases(fixture: &str) -> Vec<Case<'_>> {
     fixture.split("=== ").skip(1).map(case).collect()
 }
 
-/// Every refusal has the words that the fixture records.
+/// Every refusal has the wording of the fixture.
 #[test]
 fn every_refusal_has_the_recorded_words() {
     let cases = cases(include_str!("fixtures/scenario-refusals.txt"));
     assert!(cases.len() > 100, "{} cases", cases.len());
-    // The lists of schemes grow with the registry.
+    // Lists of schemes depend on the registry.
     let names = ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
     let with_aliases = ALL.iter().flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
     let all = with_aliases.copied().collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! From one text to many runs: order and number of points, seeds, names of runs, arrivals.
+//! Expansion of one text to runs: order and number of points, seeds, names of runs, arrivals.
 
 mod texts;
 
@@ -58,7 +58,7 @@ fn sweep_is_product_of_axes_in_file_order_times_seeds() {
     assert_eq!(spec.links[0].config.limit, narrows_net::config::Limit::Bytes(Bytes::new(37_500)));
 }
 
-/// Two flows of which the file sweeps one, as a comparison of controls beside a fixed competitor does.
+/// Two flows, one of them swept: a comparison of schemes beside a fixed competitor.
 const ONE_SWEPT: &str = r#"
 [network]
 rate = "10mbit"
@@ -76,7 +76,7 @@ rtt = "10ms"
 "flows.0.scheme" = ["vegas", "fixed"]
 "#;
 
-/// An override of all items ends the sweep of one of them, and points name the values that run.
+/// An override of all items replaces the sweep of one of them. Names of points contain the values in use.
 #[test]
 fn override_of_all_items_ends_sweep_of_one() {
     let schemes = |run: &Run| run.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect::<Vec<_>>();
@@ -90,7 +90,7 @@ fn override_of_all_items_ends_sweep_of_one() {
     );
     assert_eq!(schemes(&runs[0]), ["cubic", "reno"]);
     assert_eq!(schemes(&runs[1]), ["bbr", "reno"]);
-    // Another item's, and one inside a table that is swept now.
+    // An override of another item, and of a key inside a table that is swept now.
     let runs = planned(ONE_SWEPT, &[("flows.1.scheme", "bbr"), ("network.queue", "codel,fq-codel")]);
     assert_eq!(runs.len(), 4);
     for run in &runs {
@@ -102,7 +102,7 @@ fn override_of_all_items_ends_sweep_of_one() {
     }
 }
 
-/// An axis that would undo another is refused.
+/// An axis that would override another is refused.
 #[test]
 fn axis_that_undoes_another_is_refused() {
     let refusal = |text: &str, overrides: &[(&str, &str)]| {
@@ -126,7 +126,7 @@ fn axis_that_undoes_another_is_refused() {
         "a.toml:15: flows.scheme: every item of flows has its own `scheme`, so these values have no effect\n  \
          accepted: one value for `flows.scheme`, or no own value for one of flows"
     );
-    assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow runs what is swept");
+    assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow keeps its sweep");
     let cases = ONE_SWEPT
         .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
     assert_eq!(
@@ -203,7 +203,7 @@ fn cases_set_several_keys_and_are_one_axis() {
     assert_eq!([0, 1, 2, 3].map(limit), [100_000, 25_000, 200_000, 50_000]);
 }
 
-/// Dotted keys without quotes sweep as those in quotes do.
+/// Dotted keys sweep with and without quotes.
 #[test]
 fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     let quoted = planned(SWEPT, &[]);
@@ -214,7 +214,7 @@ fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     assert_eq!(points(&quoted), points(&unquoted));
 }
 
-/// Names of runs are distinct, stable, and depend on the run alone, not on the plan that it is part of.
+/// Names of runs are distinct and stable. They depend on the run only, not on the plan that contains it.
 #[test]
 fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     let runs = planned(SWEPT, &[]);
@@ -222,14 +222,14 @@ fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     assert_eq!(ids.len(), runs.len());
     assert!(runs.iter().all(|run| run.id.len() == 16 && run.id.bytes().all(|b| b.is_ascii_hexdigit())));
     assert_eq!(planned(SWEPT, &[])[3].id, runs[3].id);
-    // The same run, asked for alone or with more seeds, has the same name.
+    // The same run has the same name alone and with more seeds.
     let alone = planned(
         SWEPT,
         &[("repeat", "1"), ("seed", "8"), ("network.rate", "10mbit"), ("flows.1.rtt", "40ms")],
     );
     assert_eq!(alone[0].id, runs[7].id);
     assert_eq!(planned(SWEPT, &[("repeat", "5")])[6].id, planned(SWEPT, &[("repeat", "9")])[10].id);
-    // A default that is written out is the same scenario; another value is not.
+    // A default written out gives the same scenario; another value does not.
     let id = |overrides: &[(&str, &str)]| planned(SWEPT, overrides)[0].id.clone();
     assert_eq!(
         id(&[("network.buffer", "1bdp"), ("duration", "60s"), ("network.queue", "{ kind = 'droptail' }")]),
@@ -266,7 +266,7 @@ fn run_id_depends_on_loss_and_delay_traces() {
     assert_eq!(ids[0], ids[3]);
 }
 
-/// A scenario that is written as JSON and read again is the same.
+/// A scenario written as JSON and read back is the same.
 #[test]
 fn scenario_round_trip_through_json_is_lossless() {
     let text = r#"
@@ -304,7 +304,7 @@ fn scenario_round_trip_through_json_is_lossless() {
     assert_eq!(serde_json::to_string(&again.scenario).unwrap(), json);
 }
 
-/// A scenario may be JSON: its sweep keeps its order, and nulls count as not stated.
+/// A scenario may be JSON: sweeps keep their order, and a null counts as unset.
 #[test]
 fn json_scenario_keeps_sweep_order_and_drops_nulls() {
     let text = r#" {"network": {"rate": "100mbit", "capacity_trace": null},
@@ -346,7 +346,7 @@ fn arrivals_are_a_poisson_process_of_the_seed() {
     assert!(files.is_sorted_by_key(|&(start, _)| start));
     assert!(files[0].0 >= Nanos::from_secs(100) && files[files.len() - 1].0 < Nanos::from_secs(200));
     assert!(files.iter().all(|&(_, size)| size == 100_000));
-    // Exponential gaps: as large a standard deviation as mean (within 5 %, about five standard errors).
+    // Exponential gaps: the standard deviation equals the mean (within 5 %, about five standard errors).
     let gaps: Vec<f64> = files.windows(2).map(|pair| (pair[1].0 - pair[0].0).as_secs_f64()).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let variance = gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64;
@@ -366,11 +366,11 @@ fn file_sizes_have_the_stated_distribution() {
     // P(X > 2 mean) = e^-2 = 0.1353.
     assert!((above - 0.1353).abs() < 0.015, "{above}");
     let pareto = arrivals("{ kind = \"pareto\", mean = \"50kB\", shape = 3 }", 1);
-    // The least value is mean × (shape − 1) / shape; standard error of the mean about 0.6 %.
+    // The minimum is mean × (shape − 1) / shape; standard error of the mean about 0.6 %.
     let least = 50_000.0 * 2.0 / 3.0;
     assert!(pareto.iter().all(|&(_, size)| size as f64 >= least - 1.0));
     assert!((mean(&pareto) / 50_000.0 - 1.0).abs() < 0.03, "{}", mean(&pareto));
-    // P(X > 2 × least) = 2^-3.
+    // P(X > 2 × minimum) = 2^-3.
     let above =
         pareto.iter().filter(|&&(_, size)| size as f64 > 2.0 * least).count() as f64 / pareto.len() as f64;
     assert!((above - 0.125).abs() < 0.015, "{above}");
@@ -408,7 +408,7 @@ fn schema_has_every_table_and_describes_units() {
     assert!(definitions["Network"]["properties"]["queue"]["anyOf"].is_array());
 }
 
-/// Lines may end as on Windows.
+/// Lines may end with CRLF.
 #[test]
 fn crlf_lines_are_accepted() {
     let text = SWEPT.replace('\n', "\r\n");

@@ -1,4 +1,4 @@
-//! Networks of several links: shortest ways, stated ways, parking lots, the choice of the bottleneck.
+//! Networks of several links: shortest paths, stated routes, parking lots, the choice of the bottleneck.
 
 mod texts;
 
@@ -7,8 +7,8 @@ use narrows_net::config::{Limit, Loss};
 use narrows_scenario::{FlowPlan, Plan};
 use texts::plan as spec;
 
-/// The names of the links on the way of data, and of acknowledgements.
-fn ways(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
+/// The names of the links on the paths of data and of acknowledgements.
+fn paths(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
     let names =
         |hops: &[narrows_scenario::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
     (names(&flow.path.forward), names(&flow.path.reverse))
@@ -32,11 +32,11 @@ fn diamond() -> String {
         + &link("c", "d", "8mbit", "14ms", "")
 }
 
-/// Data takes the path of least delay, and acknowledgements return on the same path.
+/// Data takes the path of minimum delay, and acknowledgements return on the same path.
 #[test]
 fn shortest_path_has_least_delay_and_acks_return_on_it() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"")));
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["a-c", "c-d"]);
     assert_eq!(reverse, ["d-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(2 * 19));
@@ -44,17 +44,17 @@ fn shortest_path_has_least_delay_and_acks_return_on_it() {
     assert_eq!(delays, [Nanos::from_millis(5), Nanos::from_millis(14)]);
 }
 
-/// Among paths of equal delay the one of fewer links is taken, then the one of the first names.
+/// Of paths with equal delay, the one with fewer links wins, then the first by node names.
 #[test]
 fn shortest_path_ties_go_to_fewer_links_then_names() {
-    // a-d directly takes 20 ms, as the way over b does.
+    // a-d takes 20 ms, as the path over b does.
     let direct = link("a", "d", "10mbit", "20ms", "");
     let over_b = link("a", "b", "10mbit", "10ms", "") + &link("b", "d", "10mbit", "10ms", "");
     let over_c = link("a", "c", "10mbit", "10ms", "") + &link("c", "d", "10mbit", "10ms", "");
     let ends = flow("from = \"a\"\nto = \"d\"");
     let forward = |links: &str| {
         let spec = spec(&(links.to_owned() + &ends));
-        ways(&spec, &spec.flows[0]).0
+        paths(&spec, &spec.flows[0]).0
     };
     assert_eq!(forward(&(over_b.clone() + &direct)), ["a-d"]);
     assert_eq!(forward(&(over_c.clone() + &over_b)), ["a-b", "b-d"]);
@@ -66,13 +66,13 @@ fn shortest_path_ties_go_to_fewer_links_then_names() {
 fn stated_routes_are_taken() {
     let text = diamond() + &flow("route = [\"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\"]");
     let spec = spec(&text);
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["a-b", "b-d"]);
     assert_eq!(reverse, ["d-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(20 + 19));
 }
 
-/// Acknowledgements find another path where a link leads one way only.
+/// Acknowledgements take another path if a link is one-way.
 #[test]
 fn acks_find_another_path_around_one_way_links() {
     let text = link("a", "b", "10mbit", "1ms", "duplex = false")
@@ -80,31 +80,31 @@ fn acks_find_another_path_around_one_way_links() {
         + &link("c", "a", "10mbit", "3ms", "duplex = false")
         + &flow("from = \"a\"\nto = \"b\"");
     let spec = spec(&text);
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["a-b"]);
     assert_eq!(reverse, ["b-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(6));
 }
 
-/// The first link is the slowest that data crosses; among equals the one that most flows use.
+/// The first link is the slowest one that data crosses; of equal ones, the one that most flows use.
 #[test]
 fn first_link_is_slowest_with_data_then_most_used() {
     let first = |text: String| spec(&text).links[0].name.clone();
     // Only c-d has 8 Mbit/s.
     assert_eq!(first(diamond() + &flow("from = \"a\"\nto = \"d\"")), "c-d");
-    // Nobody's data crosses c-d: among equals the first of the file.
+    // No data crosses c-d: of equal links, the first in the file.
     assert_eq!(first(diamond() + &flow("route = [\"a\", \"b\", \"d\"]")), "a-b");
     // Two flows cross b-d, one crosses a-b.
     let two = flow("route = [\"a\", \"b\", \"d\"]") + &flow("route = [\"b\", \"d\"]\nlabel = \"short\"");
     assert_eq!(first(diamond() + &two), "b-d");
-    // The links behind it keep the order of the file.
+    // The other links keep the order of the file.
     let spec = spec(&(diamond() + &two));
     let listed: Vec<_> =
         spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
     assert_eq!(listed, ["b-d", "a-b", "a-c", "c-d"]);
 }
 
-/// The reverse direction of a link is reported where data takes it.
+/// The result includes the reverse direction of a link if data uses it.
 #[test]
 fn reverse_link_is_reported_where_data_takes_it() {
     let text =
@@ -115,14 +115,15 @@ fn reverse_link_is_reported_where_data_takes_it() {
     assert_eq!(reported, ["c-d", "a-b", "b-d", "a-c", "c-a"]);
 }
 
-/// The BDP of a link is taken at the RTT of the flows that use it.
+/// The BDP of a link uses the RTT of its flows.
 #[test]
 fn link_bdp_is_of_the_flows_that_use_it() {
     let text =
         diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
     let spec = spec(&text);
     let limit = |name: &str| spec.links.iter().find(|link| link.name == name).unwrap().config.limit;
-    // 8 Mbit/s × 38 ms, 10 Mbit/s × 38 ms, 10 Mbit/s × 20 ms; no flow uses b-d: the longest of all, 38 ms.
+    // 8 Mbit/s × 38 ms, 10 Mbit/s × 38 ms, 10 Mbit/s × 20 ms; no flow uses b-d, so the longest RTT of all
+    // flows counts: 38 ms.
     assert_eq!(limit("c-d"), Limit::Bytes(Bytes::new(38_000)));
     assert_eq!(limit("a-c"), Limit::Bytes(Bytes::new(47_500)));
     assert_eq!(limit("a-b"), Limit::Bytes(Bytes::new(25_000)));
@@ -130,7 +131,7 @@ fn link_bdp_is_of_the_flows_that_use_it() {
     assert_eq!(limit("d-c"), Limit::Bytes(Bytes::new(38_000)));
 }
 
-/// A stated RTT adds at the ends the delay that the path lacks.
+/// A stated RTT adds the delay that the path lacks, at both ends.
 #[test]
 fn stated_rtt_adds_missing_delay_at_the_ends() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"\nrtt = \"50ms\"")));
@@ -141,7 +142,7 @@ fn stated_rtt_adds_missing_delay_at_the_ends() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(50));
 }
 
-/// Links take unstated settings from the network, and loss acts in one direction.
+/// Links inherit unset settings from the network, and loss acts in one direction.
 #[test]
 fn links_inherit_from_network_and_loss_is_one_way() {
     let text = "[network]\nrate = \"20mbit\"\nbuffer = \"30pkt\"\nloss = \"1%\"\ndelay = \"3ms\"\n\
@@ -159,7 +160,7 @@ fn links_inherit_from_network_and_loss_is_one_way() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(12));
 }
 
-/// A parking lot is a chain with flows between any two nodes.
+/// A parking lot is a chain of links with flows between any two nodes.
 #[test]
 fn parking_lot_is_a_chain_between_any_two_nodes() {
     //  r0 ──10ms── r1 ──10ms── r2 ──10ms── r3
@@ -169,7 +170,7 @@ fn parking_lot_is_a_chain_between_any_two_nodes() {
         + &flow("from = \"r1\"\nto = \"r2\"\nlabel = \"cross\"")
         + &flow("from = \"r2\"\nto = \"r0\"\nlabel = \"back\"");
     let spec = spec(&text);
-    let flows: Vec<_> = spec.flows.iter().map(|flow| ways(&spec, flow).0.join(" ")).collect();
+    let flows: Vec<_> = spec.flows.iter().map(|flow| paths(&spec, flow).0.join(" ")).collect();
     assert_eq!(flows, ["r0-r1 r1-r2 r2-r3", "r1-r2", "r2-r1 r1-r0"]);
     let rtts: Vec<_> = spec.flows.iter().map(|flow| flow.base_rtt).collect();
     assert_eq!(rtts, [60, 20, 40].map(Nanos::from_millis));
@@ -178,14 +179,14 @@ fn parking_lot_is_a_chain_between_any_two_nodes() {
     assert_eq!(reported, ["r1-r2", "r0-r1", "r1-r0", "r2-r1", "r2-r3"]);
 }
 
-/// Access links stand before and after any path.
+/// Any path may have access links at both ends.
 #[test]
 fn access_links_stand_before_and_after_any_path() {
     let text = "[network]\naccess_rate = \"1gbit\"\naccess_delay = \"2ms\"\n".to_owned()
         + &diamond()
         + &flow("from = \"a\"\nto = \"d\"");
     let spec = spec(&text);
-    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    let (forward, reverse) = paths(&spec, &spec.flows[0]);
     assert_eq!(forward, ["newreno sender up", "a-c", "c-d", "newreno receiver down"]);
     assert_eq!(reverse, ["newreno receiver up", "d-c", "c-a", "newreno sender down"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(38 + 8));

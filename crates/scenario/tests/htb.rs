@@ -1,4 +1,4 @@
-//! Classes as a scenario states them: what they become, and which flow belongs to which.
+//! Classes of a scenario: the resulting settings, and the class of each flow.
 
 mod texts;
 
@@ -95,11 +95,11 @@ rtt = "40ms"
     ];
     assert_eq!(htb(&spec, 0).classes(), expected);
     assert_eq!(spec.links[0].config.limit, Limit::Packets(70));
-    // The way back of a dumbbell has a queue of its own.
+    // The reverse direction of a dumbbell has a queue of its own.
     assert_eq!(spec.links[1].config.queue, Queue::DropTail);
 }
 
-/// A flow belongs to the first class all of whose conditions it meets.
+/// A flow belongs to the first class whose conditions it all meets.
 #[test]
 fn htb_flow_joins_first_class_that_it_fully_matches() {
     let spec = spec(
@@ -181,6 +181,6 @@ to = "c"
         .filter(|link| matches!(link.config.queue, Queue::Htb(_)))
         .map(|link| link.name.as_str())
         .collect();
-    // As any queue, it stands at both ends of a duplex link.
+    // Like any queue, it applies to both directions of a duplex link.
     assert_eq!(with_classes, ["a-b", "b-a"]);
 }

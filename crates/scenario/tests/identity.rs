@@ -1,4 +1,4 @@
-//! Who flows are to the network: addresses, contents, other ways; and the controller.
+//! Identity of flows: addresses, contents and alternate paths; and the controller.
 
 mod texts;
 
@@ -16,7 +16,7 @@ fn tuples(spec: &Plan) -> Vec<FiveTuple> {
     spec.links[0].router.as_ref().map(|router| router.flows.to_vec()).unwrap_or_default()
 }
 
-/// Flows have addresses of their own and share those that they state.
+/// Flows have distinct addresses by default and share stated ones.
 #[test]
 fn flows_have_own_addresses_and_share_stated_ones() {
     let found = tuples(
@@ -42,7 +42,7 @@ fn flows_have_own_addresses_and_share_stated_ones() {
     assert_eq!(udp, (host(192, 0, 2, 1), host(192, 0, 2, 255), 53, 17));
 }
 
-/// Flows of one content are subflows of one transmission.
+/// Flows with the same content are subflows of one transmission.
 #[test]
 fn flows_of_one_content_are_one_transmission() {
     let spec = dumbbell(

@@ -18,7 +18,8 @@ fn defaults() -> Settings {
     }
 }
 
-/// Mean rate, greatest rate over 20 ms, and loss of the packets that could leave, over several seeds of ten minutes.
+/// Mean rate, maximum rate over 20 ms, and loss rate per delivery opportunity, over ten minutes for several
+/// seeds.
 fn measured(settings: &Settings, seeds: std::ops::Range<u64>) -> (f64, f64, f64) {
     let (mut packets, mut most, mut lost, mut ms) = (0u64, 0u64, 0.0, 0u64);
     for seed in seeds {
@@ -47,10 +48,10 @@ fn radio_averages_over_seeds_are_those_requested() {
     assert!((loss - 0.005).abs() < 0.001, "{loss}");
 }
 
-/// Other averages are met, too.
+/// Averages other than the defaults are met too.
 #[test]
 fn radio_other_averages_are_met_too() {
-    // Cut hard at the peak, with many handovers; a tenth of the packets of the test above, so twice its tolerance.
+    // A low peak and many handovers; a tenth of the packets of the test above, so twice its tolerance.
     let settings = Settings {
         mean: Rate::from_mbit_per_sec(30.0),
         peak: Rate::from_mbit_per_sec(90.0),
@@ -72,7 +73,8 @@ fn radio_handovers_interrupt_and_change_the_delay() {
     let path = radio::generate(3, MINUTES_10, &defaults());
     let mut delays = path.delay.steps().to_vec();
     assert!(delays.iter().all(|&(_, delay)| delay <= Nanos::from_millis(10)));
-    // Ten minutes at one in 12.1 s make 50; four standard deviations. One in a hundred draws the delay that was.
+    // Ten minutes at one in 12.1 s make 50; four standard deviations. One in a hundred draws the previous
+    // delay again.
     assert!((20..=80).contains(&delays.len()), "{}", delays.len());
     for (at, _) in delays.split_off(1) {
         let at = at.as_nanos() / 1_000_000;
@@ -99,7 +101,7 @@ fn radio_same_seed_gives_same_files_that_read_back() {
     assert!((0..20_000).all(|ms| loss.at(Nanos::from_millis(ms)) == path.loss.at(Nanos::from_millis(ms))));
 }
 
-/// A table of keys makes a path, and a refusal names its key.
+/// A table of keys defines a path, and a refusal names its key.
 #[test]
 fn radio_table_makes_a_path_or_names_the_wrong_key() {
     let path = |text| radio_path("t", text).map_err(|error| error.to_string());

@@ -1,4 +1,4 @@
-//! Where routers stand, and what the keys that name them accept.
+//! Placement of router algorithms, and the keys that name them.
 
 mod texts;
 
@@ -25,7 +25,7 @@ fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
     planned.into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
-/// A scheme whose router algorithm is missing from its path gives one warning for each point of a sweep.
+/// A scheme without its router algorithm on the path gives one warning per point of a sweep.
 #[test]
 fn scheme_without_its_router_gives_one_warning_per_point() {
     let flow = |scheme: &str| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n");
@@ -34,7 +34,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
         format!("repeat = 3\n[network]\nrate = \"10mbit\"\n{network}\n{flows}{more}")
     };
     let brf = "brf finds no router `brf` on its path and sends as CUBIC does".to_owned();
-    // The first flow brings its router, the second comes too late.
+    // The first flow adds its router to the bottleneck, which the second finds occupied.
     assert_eq!(warnings(&text("", "")), [(Some(9), brf.clone())]);
     let rcp = "rcp finds no router `rcp` on its path and keeps its initial window, or sends at its line rate where one \
                is stated";
@@ -42,7 +42,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
     assert_eq!(warnings(&text("router = \"brf\"", "")), [(Some(6), rcp.to_owned())]);
     let swept = "[sweep]\n\"network.loss\" = [\"0%\", \"1%\"]\n";
     assert_eq!(warnings(&text("", swept)), [(Some(9), brf.clone()), (Some(9), brf)]);
-    // Every scheme with its own, and schemes that ask for nothing.
+    // Every scheme with its own router, and schemes that need none.
     for scheme in ["rcp", "xcp", "brf", "nodectl", "cubic"] {
         assert_eq!(warnings(&format!("[network]\nrate = \"10mbit\"\n{}", flow(scheme))), []);
     }
@@ -87,7 +87,7 @@ fn negotiation_keys_without_negotiation_give_warnings() {
     assert_eq!(warnings(&text("nodectl")), []);
 }
 
-/// A scheme brings its router algorithm to the bottleneck of a dumbbell.
+/// A scheme adds its router algorithm to the bottleneck of a dumbbell.
 #[test]
 fn scheme_brings_its_router_to_dumbbell_bottleneck() {
     let place = |network: &str, schemes: &[&str]| {
@@ -103,7 +103,7 @@ fn scheme_brings_its_router_to_dumbbell_bottleneck() {
     assert_eq!(place("router = { kind = \"xcp\", alpha = 0.3 }", &["cubic"]), Some(("xcp", 0.3)));
 }
 
-/// The links of a graph have the router algorithms stated.
+/// The links of a graph have the stated router algorithms.
 #[test]
 fn graph_links_have_the_stated_routers() {
     let graph = |network: &str| {

@@ -1,4 +1,4 @@
-//! Scenarios that are sound: defaults, arithmetic, sweeps, names of runs.
+//! Valid scenarios: defaults, arithmetic, sweeps, names of runs.
 
 mod texts;
 
@@ -27,7 +27,7 @@ scheme = "newreno"
 rtt = "40ms"
 "#;
 
-/// Defaults are those of the field.
+/// Defaults are the usual values of the field.
 #[test]
 fn defaults_are_those_of_the_field() {
     let spec = spec(PLAIN);
@@ -93,7 +93,7 @@ fn bdp_of_capacity_trace_uses_its_mean_rate() {
     );
 }
 
-/// Access links take their delay out of the stated RTT.
+/// The stated RTT includes the delay of access links.
 #[test]
 fn access_links_take_delay_out_of_stated_rtt() {
     //  sender ──5ms── ─10ms─ bottleneck ──5ms── receiver: 20 ms each way.
@@ -125,12 +125,12 @@ fn access_links_take_delay_out_of_stated_rtt() {
             matches!(link.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(200.0))
         );
     }
-    // Without access links at the receivers only the senders' share is taken.
+    // Without access links at the receivers, it includes only the senders'.
     let spec2 = spec_with(text, &[("network.receiver_access", "false")]);
     assert_eq!(spec2.links.len(), 2 + 2 * 2);
     assert_eq!(spec2.flows[0].path.forward, [hop(2, 5), hop(0, 15)]);
     assert_eq!(spec2.flows[0].path.reverse, [hop(1, 15), hop(3, 5)]);
-    // Nothing left for the bottleneck is still possible.
+    // A delay of zero at the bottleneck is still valid.
     let spec3 = spec_with(text, &[("network.access_delay", "10ms")]);
     assert_eq!(spec3.flows[0].path.forward, [hop(2, 10), hop(0, 0), hop(4, 10)]);
 }
@@ -143,7 +143,7 @@ fn odd_rtt_is_split_without_loss() {
     assert_eq!(spec.flows[0].path.reverse[0].delay, Nanos::from_nanos(21));
 }
 
-/// Every key of the network reaches the link.
+/// Every key of the network applies to the link.
 #[test]
 fn every_network_key_reaches_the_link() {
     use narrows_net::config::{Jitter, LossAt, Policer, Reordering};
@@ -267,7 +267,7 @@ fn tcp_table_of_flow_overrides_common_one() {
     assert_eq!((own.ack_delay, own.max_rto), (Nanos::ZERO, Nanos::from_secs(120)));
 }
 
-/// Schemes take parameters from the text after their colon and from a table.
+/// Parameters come from the text after the scheme's colon and from a table.
 #[test]
 fn scheme_takes_parameters_from_text_and_table() {
     let params = |scheme: &str, table: &str| {
@@ -287,7 +287,7 @@ fn scheme_takes_parameters_from_text_and_table() {
     assert!(!params("newreno", "abc = false").1.flag("abc"));
 }
 
-/// The flows of an entry start together, staggered or spread.
+/// The flows of an entry start simultaneously, staggered or spread.
 #[test]
 fn flows_of_an_entry_start_together_staggered_or_spread() {
     let starts = |extra: &[(&str, &str)]| -> Vec<f64> {
@@ -346,7 +346,7 @@ fn warmup_is_a_share_or_a_time() {
     assert_eq!(warmup("0s"), Nanos::ZERO);
 }
 
-/// The settings of the trace reach the plan.
+/// The plan has the settings of the trace.
 #[test]
 fn trace_settings_reach_the_plan() {
     let trace = spec_with(PLAIN, &[("trace.samples", "10ms"), ("trace.packets", "true")]).trace;
@@ -361,8 +361,8 @@ fn numbers_are_read_in_every_toml_notation() {
     assert_eq!([seed("0x10"), seed("1_000"), seed("0b101"), seed("+7")], [16, 1000, 5, 7]);
 }
 
-/// A file of learned texts that is not there means that nothing was learned yet, one that is there but unreadable is refused,
-/// and a trace that is not there is refused with its place.
+/// A missing file of learned texts counts as empty, and an unreadable one is refused. A missing trace is
+/// refused with its line and key.
 #[test]
 fn missing_file_and_unreadable_file_differ() {
     struct Locked;

@@ -174,8 +174,8 @@ fn nodectl_lost_messages_do_not_stop_convergence() {
     assert_eq!(result.links[0].drops, 0);
 }
 
-/// A timeout detects a lost retransmission after the receive window is full: the flow stands still for a
-/// second. It gets its rate back after the repair, although it could not use it in between.
+/// A timeout detects a lost retransmission after the receive window is full: the flow stalls for a second. It
+/// gets its rate back after the repair, although it could not use it in between.
 #[test]
 fn nodectl_flow_recovers_rate_after_stall() {
     // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 retransmissions one:

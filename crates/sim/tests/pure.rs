@@ -1,18 +1,19 @@
-//! Everything up to the simulator runs where there is no operating system: outside tests, no file, socket, thread or clock.
+//! All crates up to the simulator run without an operating system: outside tests they use no file, socket,
+//! thread or clock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates that a browser gets. One that has no folder yet is passed over, but for these: [`KNOWN`].
+/// The crates that run in a browser. Crates without a folder are skipped, except those in [`KNOWN`].
 const CRATES: &[&str] =
     &["units", "cc", "net", "packet", "routers", "tcp", "dccp", "traffic", "scenario", "sim"];
 const KNOWN: &[&str] = &["cc", "net", "tcp", "dccp", "scenario", "sim"];
 
-/// What they must not use, as paths in `std`. Addresses are in `core::net`.
+/// Forbidden modules of `std`. Addresses are in `core::net`.
 const FORBIDDEN: &[&str] =
     &["fs", "net", "thread", "env", "process", "os", "time::Instant", "time::SystemTime"];
 
-/// The Rust files below a folder, without those of tests.
+/// The Rust files below a folder, except tests.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.map(|entry| entry.unwrap().path()) {
@@ -26,7 +27,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code without comments, the contents of plain strings, and the tests at the end of the file.
+/// Strips comments, the contents of plain strings, and the tests at the end of the file.
 fn code(source: &str) -> String {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let without_comment = |line: &str| {
@@ -47,12 +48,12 @@ fn code(source: &str) -> String {
     source.lines().map(without_comment).collect::<Vec<_>>().join("\n")
 }
 
-/// The paths in `std` that the code names, those in braces one by one: `std::{fs, time::Instant}` names two.
+/// The paths in `std` that the code names, with braces expanded: `std::{fs, time::Instant}` names two.
 fn paths(code: &str) -> Vec<String> {
     let code: String = code.chars().filter(|c| !c.is_whitespace()).collect();
     let mut found = Vec::new();
     for (at, _) in code.match_indices("std::") {
-        // `core::` and `alloc::` have no such parts; a crate of another name does not end in `std`.
+        // `core::` and `alloc::` have no such modules, and no other crate's name ends in `std`.
         let before = code[..at].chars().next_back();
         if before.is_none_or(|c| !c.is_alphanumeric() && c != '_') || code[..at].ends_with("use") {
             expand(&code[at + 5..], "", &mut found);
@@ -61,7 +62,7 @@ fn paths(code: &str) -> Vec<String> {
     found
 }
 
-/// Appends the paths that `rest` begins with to `found`, and returns what follows them.
+/// Appends the paths at the start of `rest` to `found` and returns the text after them.
 fn expand<'a>(rest: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str {
     let Some(mut inner) = rest.strip_prefix('{') else {
         let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -90,7 +91,8 @@ fn is_forbidden(path: &str) -> bool {
     })
 }
 
-/// No crate that a browser gets uses files, sockets, threads, clocks, the environment or processes outside its tests.
+/// No crate that runs in a browser uses files, sockets, threads, clocks, the environment or processes outside
+/// its tests.
 #[test]
 fn crates_up_to_sim_use_no_operating_system() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -108,7 +110,7 @@ fn crates_up_to_sim_use_no_operating_system() {
     assert!(offences.is_empty(), "{}", offences.join("\n"));
 }
 
-/// The search finds what it looks for in every form, and nothing in comments, strings and tests.
+/// The scan finds forbidden paths in every form, and none in comments, strings and tests.
 #[test]
 fn paths_of_std_are_found_in_every_form() {
     let source = "use std::{fmt, time::{Duration, Instant}};\n// std::fs\nlet a = \"std::env\"; // std::net\n\

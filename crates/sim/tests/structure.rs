@@ -1,6 +1,7 @@
-//! The structure of the tree, read from its source text: what each crate must not name.
+//! The structure of the source tree, checked in its text: names that each crate must not contain.
 //!
-//! Tests, benches and comments may name anything; names in code decide what a newcomer has to change.
+//! Tests, benches and comments are exempt: only names in code add places to change for a new scheme or
+//! router.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,21 +12,21 @@ use narrows_cc::schemes;
 /// Scheme names that are ordinary English words: they count only as whole string literals.
 const ENGLISH: [&str; 3] = ["fixed", "fast", "compound"];
 
-/// The name that RFC 4342 gives the control of a CCID: a word of that protocol, and an alias of a scheme.
+/// The name of CCID 3's control in RFC 4342: a protocol term as well as an alias of a scheme.
 const PROTOCOL: [&str; 1] = ["tfrc"];
 
-/// Words of TCP and DCCP that the crates below the transports must not know.
+/// Terms of TCP and DCCP that the crates below the transports must not contain.
 const TRANSPORT: [&str; 13] =
     ["tcp", "dccp", "udp", "syn", "sack", "dsack", "rack", "tlp", "prr", "rto", "ccid", "mptcp", "segment"];
 
-/// Crates that carry frames, quantities and applications, and so know no transport.
+/// Crates for frames, quantities and applications, which must not depend on a transport.
 const BELOW_TRANSPORTS: [&str; 3] = ["net", "units", "traffic"];
 
 fn crates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a crate stands in crates/").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in crates/").to_owned()
 }
 
-/// All Rust sources of a crate that end up in its library, with their paths below `crates/`.
+/// All Rust sources of a crate's library, with their paths below `crates/`.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> =
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
@@ -45,7 +46,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file: without comments and without its unit tests, which stand at its end.
+/// The code of a file, without comments and without the unit tests at its end.
 fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     let mut previous = "";
@@ -64,8 +65,8 @@ fn code(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// The lower-case parts of the identifiers in a line: `BbrCore::new_flow` has `bbr`, `core`, `new` and `flow`. A
-/// generation number stays with its name: `Bbr2Gc` has `bbr2` and `gc`.
+/// The lower-case parts of the identifiers in a line: `BbrCore::new_flow` has `bbr`, `core`, `new` and
+/// `flow`. A trailing number belongs to its word: `Bbr2Gc` has `bbr2` and `gc`.
 fn parts(line: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut part = String::new();
@@ -83,8 +84,8 @@ fn parts(line: &str) -> BTreeSet<String> {
     found
 }
 
-/// Places outside `allowed` whose code contains one of `words` as a part of an identifier or of a text, or one of
-/// `literals` as a whole text.
+/// Places outside `allowed` whose code contains one of `words` as part of an identifier or string, or one of
+/// `literals` as a whole string.
 fn places(
     within: &[&str],
     allowed: &[&str],
@@ -120,8 +121,8 @@ fn scheme_names() -> BTreeSet<String> {
     names.map(|&name| name.to_owned()).collect()
 }
 
-/// No crate but `cc` names a scheme in its code; `dccp` maps the schemes that have a number there to it in one file.
-/// The cases of `narrows bench` are scenarios of given schemes.
+/// Only `cc` names schemes in its code. Exceptions: one file of `dccp` maps schemes to CCID numbers, and the
+/// cases of `narrows bench` are scenarios of given schemes.
 #[test]
 fn scheme_names_outside_their_crate_are_refused() {
     let literals = scheme_names();
@@ -132,7 +133,8 @@ fn scheme_names_outside_their_crate_are_refused() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// No crate but `routers` names a router algorithm in its code; a scheme that speaks its protocol names that in `cc`.
+/// Only `routers` names router algorithms in its code. Exception: in `cc`, a scheme names the rate protocol
+/// that it uses.
 #[test]
 fn router_names_outside_their_crate_are_refused() {
     let names: BTreeSet<String> =
@@ -141,7 +143,7 @@ fn router_names_outside_their_crate_are_refused() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Links, queues, quantities and applications know no transport.
+/// Links, queues, quantities and applications do not depend on a transport.
 #[test]
 fn transport_words_below_transports_are_refused() {
     let words = TRANSPORT.iter().map(|&word| word.to_owned()).collect();
@@ -149,7 +151,7 @@ fn transport_words_below_transports_are_refused() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The contract and the driver know no transport, no router and no command line; schemes may say which RFC they follow.
+/// The contract and the driver name no transport, router or command line.
 #[test]
 fn transport_words_in_the_contract_are_refused() {
     let words = ["tcp", "dccp", "udp", "syn", "dsack", "ccid", "cli", "stdout", "argv"];
@@ -162,7 +164,7 @@ fn transport_words_in_the_contract_are_refused() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The search itself finds what it looks for: identifiers by their parts, texts as a whole, and no comments.
+/// The scan finds identifiers by their parts and whole strings, and skips comments.
 #[test]
 fn search_of_known_text_finds_code_only() {
     assert_eq!(

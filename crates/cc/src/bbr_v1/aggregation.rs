@@ -1,19 +1,19 @@
-//! How much more than expected is acknowledged at once (Linux `tcp_bbr.c`, ack aggregation).
+//! ACK aggregation: the excess of acknowledged over expected data (Linux `tcp_bbr.c`).
 //!
-//! Where a link or receiver collects acknowledgements, a window of gain x BDP runs dry between two bunches.
-//! The excess over bandwidth x time is measured in epochs, and its maximum over 5 to 10 round trips is added
-//! to the window.
+//! If a link or receiver bunches acknowledgements, a cwnd of gain x BDP is used up before the next bunch. The
+//! estimator measures the excess over bandwidth x time in epochs; its maximum over 5 to 10 round trips is
+//! added to cwnd.
 
 use crate::{Bytes, Nanos, Rate};
 
-/// Round trips per slot; two slots make the window of the maximum.
+/// Round trips per slot; the maximum covers two slots.
 const SLOT_ROUNDS: u32 = 5;
-/// An epoch ends when it has seen this many segments.
+/// An epoch ends after this many segments.
 pub(super) const EPOCH_SEGMENTS: u64 = 1 << 20;
-/// The excess is used up to what the bandwidth carries in this time.
+/// Cap on the excess: the data that the bandwidth carries in this time.
 pub(super) const CAP: Nanos = Nanos::from_millis(100);
 
-/// A stretch of time in which more is acknowledged than the bandwidth carries.
+/// A period in which more is acknowledged than the bandwidth carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epoch {
     since: Nanos,
@@ -27,8 +27,8 @@ impl Epoch {
         self.acked = Bytes::ZERO;
     }
 
-    /// `acked` was acknowledged at `now` where the bandwidth is `bw`: returns how much more than expected that makes in
-    /// this epoch. An epoch ends when no more than expected has come, or `limit` was acknowledged.
+    /// Adds `acked` bytes at `now` and returns the excess of this epoch over the data expected at bandwidth
+    /// `bw`. An epoch ends when there is no excess, or when `limit` bytes were acknowledged in it.
     #[inline]
     pub fn excess(&mut self, now: Nanos, acked: Bytes, bw: Rate, limit: Bytes) -> Bytes {
         let mut expected = bw.over(now - self.since);
@@ -51,7 +51,7 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    /// The greatest excess of the last 5 to 10 round trips.
+    /// The maximum excess of the last 5 to 10 round trips.
     #[inline]
     pub fn max(&self) -> Bytes {
         self.slots[0].max(self.slots[1])
@@ -62,7 +62,7 @@ impl Aggregation {
         self.epoch.restart(now);
     }
 
-    /// A round trip begins: the older slot may be due for replacement.
+    /// A round trip begins: clears the older slot every 5 round trips.
     #[inline]
     pub fn on_round(&mut self) {
         self.rounds += 1;
@@ -73,8 +73,8 @@ impl Aggregation {
         }
     }
 
-    /// `acked` was acknowledged at `now` where the bandwidth is `bw`; the excess counts up to `window`. An
-    /// epoch in which `limit` was acknowledged is old and ends.
+    /// Adds `acked` bytes at `now`, at bandwidth `bw`. The excess counts up to `window`. An epoch ends once
+    /// `limit` bytes were acknowledged in it.
     #[inline]
     pub fn sample(&mut self, now: Nanos, acked: Bytes, bw: Rate, window: Bytes, limit: Bytes) {
         let extra = self.epoch.excess(now, acked, bw, limit).min(window);

@@ -13,7 +13,7 @@ use crate::{
     Timeout, Value,
 };
 
-/// BBR, as the policy `P` has it.
+/// BBR with the differences of policy `P`.
 #[derive(Clone, Debug)]
 pub struct BbrCore<P> {
     model: Model,
@@ -23,14 +23,14 @@ pub struct BbrCore<P> {
 impl<P: Policy> BbrCore<P> {
     common_core!();
 
-    /// The one place where the state changes.
+    /// Changes the state; nothing else does.
     fn transition(&mut self, to: State) {
         debug_assert!(self.model.state.may_become(to), "{:?} may not become {to:?}", self.model.state);
         self.policy.on_transition(to, &self.model);
         self.model.state = to;
     }
 
-    /// ProbeBW begins at any phase but the draining one, so that flows do not probe in step.
+    /// Enters ProbeBW at a random phase other than the draining one, so that flows do not probe in step.
     fn enter_probe_bw(&mut self) {
         let last = CYCLE_PHASES - 1;
         let drawn = self.model.random.below(u64::from(last)) as u8;
@@ -38,8 +38,8 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
     }
 
-    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the sender was short
-    /// of data, if there was a sample.
+    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the sample was
+    /// application-limited, if there was one.
     #[inline]
     fn update_bandwidth(&mut self, ack: &Ack) -> Option<bool> {
         let model = &mut self.model;
@@ -52,7 +52,8 @@ impl<P: Policy> BbrCore<P> {
         let limited = model.is_limited(sample);
         self.sample_policer(!ack.lost.is_zero(), limited);
         let model = &mut self.model;
-        // A sender short of data tells only how fast it wrote, unless that beats the estimate.
+        // An application-limited sample is only a lower bound, so it counts only if it is not below the
+        // estimate.
         if !limited || sample.rate >= model.bw.get() {
             model.bw.update(model.settings.bw_window, model.round.count(), sample.rate);
         }
@@ -70,7 +71,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 2: how bunched the acknowledgements are.
+    /// Step 2: ACK aggregation.
     #[inline]
     fn update_aggregation(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -95,7 +96,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 4: the pipe is full when three round trips in a row brought no growth by a quarter.
+    /// Step 4: the pipe is full after three round trips in a row without growth by a quarter.
     #[inline]
     fn check_full_bw_reached(&mut self, app_limited: bool) {
         let model = &mut self.model;
@@ -112,7 +113,8 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 5: Startup gives way to Drain, and Drain to ProbeBW when inflight is down to the BDP.
+    /// Step 5: from Startup to Drain when the pipe is full, and from Drain to ProbeBW when inflight is down
+    /// to the BDP.
     #[inline]
     fn check_drain(&mut self) {
         if self.model.state == State::Startup && self.model.full_bw_reached {
@@ -123,7 +125,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 6: the round-trip filter, and ProbeRTT when it has grown old.
+    /// Step 6: the min_rtt filter, and ProbeRTT when it expires.
     #[inline]
     fn update_min_rtt(&mut self, ack: &Ack) {
         let window = self.model.settings.min_rtt_window;
@@ -141,7 +143,7 @@ impl<P: Policy> BbrCore<P> {
         let allowed = !self.model.settings.probe_rtt_duration.is_zero() && !self.model.idle_restart;
         if expired && allowed && !probing {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
-            // Saved in the new state, as Linux does: an older, larger window is kept.
+            // Saved in the new state, as in Linux: an older, larger cwnd is kept.
             self.model.save_window();
             self.model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
@@ -154,7 +156,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Leaves ProbeRTT if its time is over.
+    /// Leaves ProbeRTT if `end` has passed.
     fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
         if now <= end {
             return;
@@ -185,10 +187,10 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 8: the window.
+    /// Step 8: cwnd.
     #[inline]
     fn set_window(&mut self, ack: &Ack) {
-        // Nothing delivered: caps only.
+        // If nothing was delivered, only the caps apply.
         if !ack.acked.is_zero() {
             let (window, final_) = self.recover_or_restore(ack);
             self.model.cwnd = if final_ { window } else { self.grow(window, ack) };
@@ -198,7 +200,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// The window towards its target, by no more than was delivered.
+    /// cwnd moved towards its target, by at most the data delivered.
     #[inline]
     fn grow(&self, window: Bytes, ack: &Ack) -> Bytes {
         let model = &self.model;
@@ -215,7 +217,7 @@ impl<P: Policy> BbrCore<P> {
         window.max(model.settings.min_window)
     }
 
-    /// What loss and recovery make of the window, and whether that is the last word.
+    /// cwnd after loss and recovery, and whether it is final (no growth follows).
     #[inline]
     fn recover_or_restore(&mut self, ack: &Ack) -> (Bytes, bool) {
         let model = &mut self.model;
@@ -223,7 +225,7 @@ impl<P: Policy> BbrCore<P> {
         if !ack.lost.is_zero() {
             window = (window - ack.lost).max(model.settings.mss);
         }
-        // A response to marks is no recovery to BBR v1.
+        // BBR v1 does not treat a response to marks as recovery.
         let phase = if model.only_marked && ack.phase == Phase::Recovery { Phase::Open } else { ack.phase };
         let before = model.phase;
         if phase == Phase::Recovery && before != Phase::Recovery {
@@ -249,8 +251,8 @@ impl<P: Policy> BbrCore<P> {
     }
 }
 
-/// An acknowledgement that the receiver may have held back: of a lone short packet, with nothing else on its
-/// way. Such a round-trip sample must not replace an expired minimum.
+/// Whether the receiver may have delayed this acknowledgement: it covers one packet below full size, with no
+/// other in flight. Such an RTT sample must not replace an expired minimum.
 fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
     let lone = ack.rate.is_some_and(|sample| sample.delivered == ack.acked);
     lone && ack.acked < mss
@@ -260,7 +262,7 @@ fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
 }
 
 impl Model {
-    /// The sample tells nothing of the bandwidth: the application, or ProbeRTT, kept the sender from sending.
+    /// Whether the application or ProbeRTT limited the sample, so that it may be below the bandwidth.
     #[inline]
     pub fn is_limited(&self, sample: &RateSample) -> bool {
         sample.app_limited || self.is_probe_rtt_limited(sample.prior_delivered)
@@ -279,7 +281,7 @@ impl Model {
         }
     }
 
-    /// Pacing before any bandwidth is known: the window per round trip, with the gain of Startup.
+    /// Initial pacing, before any bandwidth sample: cwnd per RTT, times the gain of Startup.
     fn start_pacing(&mut self, rtt: Nanos) {
         let gain = self.settings.high_gain * self.settings.pacing_share;
         self.set_pacing_rate(self.cwnd.per(rtt).mul_f64(gain));
@@ -339,19 +341,19 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     fn on_timeout(&mut self, event: &Timeout) {
         let model = &mut self.model;
-        // In recovery it has been saved already; in a row of timeouts the larger one is kept.
+        // In recovery cwnd has been saved already; in a series of timeouts the larger one is kept.
         if model.phase != Phase::Recovery {
             model.save_window();
         }
         model.flow.collapse(event, model.settings.mss);
         model.full_bw = Rate::ZERO;
-        // To the policer estimator a timeout is a loss at the end of a round.
+        // For the policer estimator a timeout is a loss at the end of a round.
         model.round_start = true;
         self.sample_policer(true, false);
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        // The next round trip sets the measure anew, and with it the count.
+        // The next round trip sets a new reference rate and restarts the count.
         let model = &mut self.model;
         model.full_bw = Rate::ZERO;
         let sample = model.policer_sample(false, false);
@@ -367,7 +369,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         model.idle_restart = true;
         model.aggregation.restart(event.now);
         match model.state {
-            // The pipe is empty: the bandwidth fills it, more would only queue.
+            // The pipe is empty: pacing at the bandwidth fills it, and more would only queue.
             State::ProbeBw { .. } => self.set_pacing_rate(None, 1.0),
             State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}

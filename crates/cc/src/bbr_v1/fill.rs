@@ -1,28 +1,28 @@
-//! How full the bottleneck's buffer is, as far as round-trip times tell.
+//! The fill level of the bottleneck's buffer, estimated from RTTs.
 
 use crate::Nanos;
 
-/// The share of the buffer in use: the queueing delay over the greatest one ever seen. A flow that has never
-/// met a full buffer takes the longest queue it knows for one.
+/// The share of the buffer in use: the queueing delay over the maximum queueing delay of the connection. A
+/// flow that has never seen a full buffer takes its longest queue for one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BufferFill {
     max_rtt: Nanos,
 }
 
 impl BufferFill {
-    /// Feeds a round-trip sample.
+    /// Feeds an RTT sample.
     #[inline]
     pub fn observe(&mut self, rtt: Nanos) {
         self.max_rtt = self.max_rtt.max(rtt);
     }
 
-    /// The greatest sample.
+    /// The maximum sample.
     #[inline]
     pub fn max_rtt(&self) -> Nanos {
         self.max_rtt
     }
 
-    /// (rtt − min_rtt) / (max_rtt − min_rtt) in [0, 1]; 0 as long as no queue was ever seen.
+    /// (rtt − min_rtt) / (max_rtt − min_rtt) in [0, 1]; 0 until a queue has been seen.
     #[inline]
     pub fn share(&self, rtt: Nanos, min_rtt: Nanos) -> f64 {
         let (queued, most) = (rtt - min_rtt, self.max_rtt - min_rtt);
@@ -37,8 +37,9 @@ impl BufferFill {
 mod tests {
     use super::*;
 
+    /// The share is 0 without a queue and 1 at the longest queue so far.
     #[test]
-    fn the_share_runs_from_an_empty_queue_to_the_longest_seen() {
+    fn buffer_fill_share_spans_empty_to_longest_queue() {
         let ms = Nanos::from_millis;
         let mut fill = BufferFill::default();
         assert_eq!(fill.share(ms(50), ms(40)), 0.0, "nothing is known");
@@ -50,6 +51,6 @@ mod tests {
         for (rtt, share) in [(40, 0.0), (50, 0.25), (80, 1.0), (30, 0.0), (90, 1.0)] {
             assert_eq!(fill.share(ms(rtt), ms(40)), share, "{rtt} ms");
         }
-        assert_eq!(fill.share(ms(90), ms(80)), 0.0, "the least has come up to the greatest");
+        assert_eq!(fill.share(ms(90), ms(80)), 0.0, "min_rtt has risen to max_rtt");
     }
 }

@@ -1,4 +1,4 @@
-//! What BBR knows of the path and of itself.
+//! The state of BBR: its model of the path, and its controls.
 
 use super::aggregation::{Aggregation, CAP};
 use super::policer::Policer;
@@ -9,9 +9,9 @@ use crate::{Bytes, Nanos, Random, Rate, WindowedMax};
 
 /// Below this pacing rate the send quantum may be a single segment.
 const SLOW: Rate = Rate::from_bits_per_sec(1_200_000);
-/// The send quantum is what is sent in 2^-10 s …
+/// The send quantum is the data sent in 2^-10 s …
 const QUANTUM_SHIFT: u64 = 1 << 10;
-/// … up to what one offloaded packet holds, 64 kB.
+/// … up to one offloaded packet, 64 kB.
 const QUANTUM_BYTES: u64 = 65_535;
 
 /// The state of a BBR flow. Policies read it; only [`BbrCore`](super::BbrCore) changes it.
@@ -56,12 +56,12 @@ impl Model {
     pub fn in_probe_bw(&self) -> bool {
         matches!(self.state, State::ProbeBw { .. })
     }
-    /// The greatest delivery rate of the last ten round trips.
+    /// The maximum delivery rate of the last ten round trips.
     #[inline]
     pub fn max_bw(&self) -> Rate {
         self.bw.get()
     }
-    /// The bandwidth estimate: the long-term rate where a policer was found, else [`Model::max_bw`].
+    /// The bandwidth estimate: the long-term rate behind a policer, else [`Model::max_bw`].
     #[inline]
     pub fn bw(&self) -> Rate {
         match self.policer.rate() {
@@ -74,8 +74,7 @@ impl Model {
     pub fn policed(&self) -> Option<Rate> {
         self.policer.rate()
     }
-    /// The plain bandwidth-delay product of [`Model::max_bw`] and the least round-trip time, without quanta
-    /// or rounding.
+    /// The plain bandwidth-delay product, [`Model::max_bw`] times min_rtt, without quanta or rounding.
     #[inline]
     pub fn bdp(&self) -> Option<Bytes> {
         self.min_rtt().map(|min_rtt| self.max_bw().over(min_rtt))
@@ -90,7 +89,7 @@ impl Model {
     pub fn delivered_at(&self) -> Nanos {
         self.delivered_at
     }
-    /// A phase that began at `since` has lasted longer than the least round-trip time.
+    /// Whether a phase that began at `since` has lasted longer than min_rtt.
     #[inline]
     pub fn lasted_min_rtt(&self, since: Nanos) -> bool {
         self.min_rtt().is_some_and(|min_rtt| self.delivered_at - since > min_rtt)
@@ -100,12 +99,12 @@ impl Model {
     pub fn lost(&self) -> Bytes {
         self.lost
     }
-    /// The rules of the first round of recovery are in force.
+    /// Whether packet conservation, the rule of recovery's first round, is in force.
     #[inline]
     pub fn conserving(&self) -> bool {
         self.conserving
     }
-    /// What aggregation adds to the window: the greatest recent excess, up to 100 ms of bandwidth.
+    /// The term for ACK aggregation in cwnd: the maximum recent excess, up to 100 ms of bandwidth.
     #[inline]
     pub fn extra_acked(&self) -> Bytes {
         if self.settings.extra_acked && self.full_bw_reached {

@@ -2,25 +2,25 @@
 //! SIGCOMM 2016).
 //!
 //! A policer lets a burst pass and then drops everything above its rate. Two intervals in a row with heavy
-//! loss and the same goodput are taken as its mark; then the goodput itself is the bandwidth for a while,
-//! with no probing.
+//! loss and the same goodput indicate one. BBR then uses that goodput as its bandwidth for some time, without
+//! probing.
 
 use crate::{Bytes, Nanos, Rate};
 
-/// Least length of an interval in round trips.
+/// Minimum length of an interval in round trips.
 const INTERVAL_ROUNDS: u32 = 4;
-/// An interval that grew longer than this many round trips is abandoned.
+/// A longer interval, in round trips, is abandoned.
 const INTERVAL_ROUNDS_MAX: u32 = 4 * INTERVAL_ROUNDS;
-/// Lost per delivered data from which on an interval counts: 50/256, about 20 %.
+/// Minimum ratio of lost to delivered data for an interval to count: 50/256, about 20 %.
 const LOSS: (u64, u64) = (50, 256);
 /// Two intervals agree if their rates differ by at most this part of the first …
 const AGREE_PART: u64 = 8;
 /// … or by no more than 4 kbit/s.
 const AGREE_RATE: Rate = Rate::from_bits_per_sec(4_000);
-/// For how many round trips of ProbeBW the long-term rate is used.
+/// Round trips of ProbeBW for which the long-term rate is used.
 const USE_ROUNDS: u32 = 48;
 
-/// What one acknowledgement or timeout tells the estimator.
+/// Input to the estimator at an acknowledgement or timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicerSample {
     /// When data was last delivered.
@@ -29,9 +29,9 @@ pub struct PolicerSample {
     pub delivered: Bytes,
     /// All bytes ever declared lost.
     pub lost: Bytes,
-    /// Something was declared lost just now.
+    /// This event declared packets lost.
     pub newly_lost: bool,
-    /// The sender was short of data.
+    /// The sender was application-limited.
     pub app_limited: bool,
     /// A round trip begins.
     pub round_start: bool,
@@ -58,8 +58,7 @@ impl Policer {
         if self.in_use { Some(self.rate) } else { None }
     }
 
-    /// Feeds a sample. Returns `true` when the long-term rate has been used long enough and is given up just
-    /// now.
+    /// Feeds a sample. Returns `true` if the use of the long-term rate ends now.
     #[inline]
     pub fn sample(&mut self, e: &PolicerSample) -> bool {
         if self.in_use {
@@ -73,7 +72,7 @@ impl Policer {
             return false;
         }
         if !self.sampling {
-            // The first loss says that the bucket is empty: rates seen before it would be too high.
+            // The first loss shows that the bucket is empty: earlier rates would be too high.
             if !e.newly_lost {
                 return false;
             }
@@ -131,7 +130,7 @@ impl Policer {
         self.rounds = 0;
     }
 
-    /// Forgets everything.
+    /// Resets the estimator and begins a new interval.
     pub fn reset(&mut self, e: &PolicerSample) {
         *self = Self::default();
         self.restart(e);

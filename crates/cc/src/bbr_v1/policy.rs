@@ -1,36 +1,36 @@
-//! Where variants of BBR differ.
+//! The hooks in which variants of BBR differ.
 
 use super::model::Model;
 use super::state::{PHASE_UP, State};
 use crate::{Ack, Bytes, Feedback, Info, Nanos, Rate, ReceiverFeedback, Sent, Setup, Telemetry};
 
-/// Quanta the window allows for: one at the sender's queue, one in its offload engine, one at the receiver.
+/// Quanta that cwnd allows for: one in the sender's queue, one in its offload engine, one at the receiver.
 const QUANTA: u64 = 3;
 
-/// What becomes of the window when fast recovery begins.
+/// The response to the start of fast recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryEntry {
-    /// The window.
+    /// The new cwnd.
     pub cwnd: Bytes,
-    /// A round trip begins, until whose end (or that of recovery) [`Policy::conserve`] sets the window.
+    /// Begins a round trip. [`Policy::conserve`] sets cwnd until it ends, or recovery does.
     pub conserve: bool,
 }
 
 /// A variant of BBR. Defaults are BBR v1; every method may be overridden alone.
 ///
-/// For one acknowledgement the core calls [`Policy::observe`] once, after the bandwidth filter has seen it
-/// and before anything is decided, then the other methods as needed.
+/// At each acknowledgement the core calls [`Policy::observe`] once, after it has updated the bandwidth filter
+/// and before any decision, then the other methods as needed.
 pub trait Policy: Clone + core::fmt::Debug {
-    /// What is known of the scheme without running it.
+    /// Static description of the scheme.
     const INFO: Info;
-    /// What it expects of a receiver of datagrams.
+    /// The feedback it expects from a receiver of datagrams.
     const FEEDBACK: Feedback = Feedback::Packets;
 
     /// The variant's own state at the start of a connection.
     fn new(setup: &Setup) -> Self;
 
-    /// An acknowledgement arrived. [`Model::round_start`] tells where round trips begin; the round-trip
-    /// filter has not seen this sample yet.
+    /// An acknowledgement arrived. [`Model::round_start`] is current; min_rtt does not include this sample
+    /// yet.
     #[inline]
     fn observe(&mut self, _ack: &Ack, _model: &Model) {}
 
@@ -38,7 +38,7 @@ pub trait Policy: Clone + core::fmt::Debug {
     #[inline]
     fn on_sent(&mut self, _sent: &Sent, _model: &Model) {}
 
-    /// The receiver reports what it measured.
+    /// The receiver reports measurements.
     #[inline]
     fn on_receiver_feedback(&mut self, _report: &ReceiverFeedback, _model: &Model) {}
 
@@ -46,7 +46,7 @@ pub trait Policy: Clone + core::fmt::Debug {
     #[inline]
     fn on_transition(&mut self, _to: State, _model: &Model) {}
 
-    /// The least round-trip time is older than its window; the model still has the old one.
+    /// min_rtt has expired; the model still has the old one.
     #[inline]
     fn on_min_rtt_expired(&mut self, _model: &Model) {}
 
@@ -56,13 +56,13 @@ pub trait Policy: Clone + core::fmt::Debug {
         self.state_gain(model)
     }
 
-    /// The pacing gain that follows from the state alone. Not meant to be overridden.
+    /// The pacing gain of the state. Not meant to be overridden.
     #[inline]
     fn state_gain(&self, model: &Model) -> f64 {
         match model.state() {
             State::Startup => model.settings().high_gain,
             State::Drain => model.settings().drain_gain,
-            // Behind a policer every probe would only be dropped.
+            // A policer would drop every probe.
             State::ProbeBw { phase, .. } if model.policed().is_none() => self.probe_gain(phase, model),
             State::ProbeBw { .. } | State::ProbeRtt { .. } => 1.0,
         }
@@ -82,8 +82,8 @@ pub trait Policy: Clone + core::fmt::Debug {
 
     /// The end of a phase in BBR v1. Not meant to be overridden.
     ///
-    /// Each lasts for one least round-trip time. A gain above 1 goes on until inflight shows it, unless
-    /// packets are lost; a gain below 1 ends as soon as inflight has fallen to the BDP.
+    /// A phase lasts one min_rtt. A gain above 1 continues until inflight has reached it or packets are lost.
+    /// A gain below 1 ends early when inflight has fallen to the BDP.
     #[inline]
     fn standard_phase_done(&self, since: Nanos, ack: &Ack, model: &Model) -> bool {
         let full_length = model.lasted_min_rtt(since);
@@ -103,26 +103,25 @@ pub trait Policy: Clone + core::fmt::Debug {
         model.inflight() <= model.inflight_at(self, 1.0)
     }
 
-    /// The bandwidth to reckon with where `estimate` was measured: for pacing, the window and all tests of
-    /// inflight.
+    /// The bandwidth to use in place of the `estimate`: for pacing, cwnd and all tests of inflight.
     #[inline]
     fn bandwidth(&self, estimate: Rate, _model: &Model) -> Rate {
         estimate
     }
 
-    /// The data that one BDP is taken to be.
+    /// The value to use as one BDP.
     #[inline]
     fn target_bdp(&self, bw: Rate, min_rtt: Nanos, _model: &Model) -> Bytes {
         bw.over(min_rtt)
     }
 
-    /// The window gain of ProbeBW.
+    /// The cwnd gain of ProbeBW.
     #[inline]
     fn probe_cwnd_gain(&self, model: &Model) -> f64 {
         model.settings().cwnd_gain
     }
 
-    /// The window gain.
+    /// The cwnd gain.
     #[inline]
     fn cwnd_gain(&self, model: &Model) -> f64 {
         match model.state() {
@@ -132,33 +131,33 @@ pub trait Policy: Clone + core::fmt::Debug {
         }
     }
 
-    /// The window of ProbeRTT, and the inflight at which its clock starts.
+    /// cwnd in ProbeRTT, and the inflight at which its clock starts.
     #[inline]
     fn probe_rtt_window(&self, model: &Model) -> Bytes {
         model.settings().min_window
     }
 
-    /// Fast recovery begins; `window` is the current one less what was lost.
+    /// Fast recovery begins. `window` is cwnd less the lost bytes.
     #[inline]
     fn enter_recovery(&mut self, _window: Bytes, ack: &Ack, _model: &Model) -> RecoveryEntry {
         RecoveryEntry { cwnd: ack.inflight + ack.acked, conserve: true }
     }
 
-    /// The window while conserving; `window` is the current one less what was lost. Packet conservation: as
-    /// much is sent as was delivered.
+    /// cwnd during packet conservation, in which the sender sends as much as was delivered. `window` is cwnd
+    /// less the lost bytes.
     #[inline]
     fn conserve(&mut self, window: Bytes, ack: &Ack, _model: &Model) -> Bytes {
         window.max(ack.inflight + ack.acked)
     }
 
-    /// The pacing gain where [`Policy::conserve`] has just set the window, instead of that of the state; it
-    /// lasts until the next acknowledgement and decides nothing else.
+    /// The pacing gain that replaces the state's after [`Policy::conserve`] has set cwnd, until the next
+    /// acknowledgement. It affects the pacing rate only.
     #[inline]
     fn conserving_gain(&self) -> Option<f64> {
         None
     }
 
-    /// Recovery or loss repair ends; `window` is the current one less what was lost.
+    /// Recovery or loss repair ends. `window` is cwnd less the lost bytes. Returns the new cwnd.
     #[inline]
     fn leave_recovery(&mut self, window: Bytes, _ack: &Ack, model: &Model) -> Bytes {
         window.max(model.prior_cwnd())
@@ -170,9 +169,8 @@ pub trait Policy: Clone + core::fmt::Debug {
 
 /// Amounts that depend on the variant as well as on the model.
 impl Model {
-    /// The data that keeps a path of bandwidth `bw` busy with `gain` BDPs, as Linux rounds it: the BDP a
-    /// policy aims at, `extra`, three send quanta, up to an even number of segments, two more while probing
-    /// up.
+    /// The target cwnd at bandwidth `bw`, computed as in Linux: `gain` times the policy's BDP, plus `extra`
+    /// and three send quanta, rounded up to an even number of segments, plus two segments while probing up.
     #[inline]
     pub(super) fn target<P: Policy>(&self, policy: &P, bw: Rate, gain: f64, extra: Bytes) -> Bytes {
         let data = match self.min_rtt {
@@ -188,8 +186,7 @@ impl Model {
         Bytes::new(segments * mss)
     }
 
-    /// The data in flight that fills the path `gain` times, by the greatest delivery rate: the measure for
-    /// the ends of Drain and of the phases of ProbeBW.
+    /// The inflight of `gain` BDPs at the maximum delivery rate. Drain and the phases of ProbeBW end by it.
     #[inline]
     pub fn inflight_at<P: Policy>(&self, policy: &P, gain: f64) -> Bytes {
         self.target(policy, policy.bandwidth(self.max_bw(), self), gain, Bytes::ZERO)

@@ -1,24 +1,24 @@
-//! Parameters of BBR, and the numbers that are not parameters.
+//! Parameters and constants of BBR.
 
 use super::state::{PHASE_DOWN, PHASE_UP};
 use crate::{Bytes, Nanos, Param, Setup};
 
-/// Growth that shows the pipe is not yet full, as a ratio of rates.
+/// Growth ratio of the rate below which the pipe may be full.
 pub(super) const FULL_BW_GROWTH: f64 = 1.25;
-/// Round trips without such growth after which it is full.
+/// Round trips without such growth after which the pipe is full.
 pub(super) const FULL_BW_ROUNDS: u8 = 3;
-/// Least window in segments: two packets under way, two acknowledged together.
+/// Minimum cwnd in segments: two packets in flight, two acknowledged together.
 pub(super) const MIN_WINDOW_SEGMENTS: u64 = 4;
 
-/// The parameters of BBR v1. A variant's list is made of these by [`bbr_params!`](crate::bbr_params).
+/// The parameters of BBR v1. [`bbr_params!`](crate::bbr_params) derives a variant's list from them.
 pub const PARAMS: &[Param] = &[
     Param::ratio(
         "high_gain",
         2.885,
         (1.0, 10.0),
-        "pacing and window gain of Startup; Drain paces at its inverse",
+        "pacing and cwnd gain of Startup; Drain paces at its inverse",
     ),
-    Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "window gain of ProbeBW"),
+    Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of ProbeBW"),
     Param::ratio("probe_up", 1.25, (1.0, 4.0), "pacing gain of the probing phase"),
     Param::ratio("probe_down", 0.75, (0.1, 1.0), "pacing gain of the draining phase"),
     Param::count("bw_window", 10.0, (1.0, 1e6), "round", "length of the bandwidth filter"),
@@ -27,12 +27,18 @@ pub const PARAMS: &[Param] = &[
         10.0,
         (0.1, 1e6),
         "s",
-        "length of the round-trip filter, and so time between ProbeRTTs",
+        "length of the min_rtt filter, and so time between ProbeRTTs",
     ),
     Param::number("probe_rtt_duration", 200.0, (0.0, 1e5), "ms", "time spent in ProbeRTT; 0: never entered"),
-    Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "how far pacing stays below gain x bandwidth"),
-    Param::flag("lt_bw", true, "detection of policers (long-term bandwidth)"),
-    Param::flag("extra_acked", true, "window for aggregated acknowledgements"),
+    Param::number(
+        "pacing_margin",
+        1.0,
+        (0.0, 50.0),
+        "%",
+        "margin by which pacing stays below gain x bandwidth",
+    ),
+    Param::flag("lt_bw", true, "detect policers (long-term bandwidth)"),
+    Param::flag("extra_acked", true, "cwnd term for aggregated ACKs"),
     Param::count(
         "quantum",
         0.0,
@@ -49,13 +55,13 @@ pub struct Settings {
     pub mss: Bytes,
     /// Initial window.
     pub initial_window: Bytes,
-    /// Least window: four segments.
+    /// Minimum cwnd: four segments.
     pub min_window: Bytes,
     /// Gain of Startup.
     pub high_gain: f64,
     /// Pacing gain of Drain.
     pub drain_gain: f64,
-    /// Window gain of ProbeBW.
+    /// cwnd gain of ProbeBW.
     pub cwnd_gain: f64,
     /// Pacing gain of the probing phase.
     pub probe_up: f64,
@@ -63,17 +69,17 @@ pub struct Settings {
     pub probe_down: f64,
     /// Length of the bandwidth filter in round trips.
     pub bw_window: u64,
-    /// Length of the round-trip filter.
+    /// Length of the min_rtt filter.
     pub min_rtt_window: Nanos,
-    /// Least time in ProbeRTT.
+    /// Minimum time in ProbeRTT.
     pub probe_rtt_duration: Nanos,
     /// The share of gain x bandwidth that is used for pacing.
     pub pacing_share: f64,
     /// Detect policers.
     pub lt_bw: bool,
-    /// Allow for aggregated acknowledgements.
+    /// Add the term for aggregated ACKs to cwnd.
     pub extra_acked: bool,
-    /// The most segments the transport sends back to back.
+    /// Maximum number of segments that the transport sends back to back.
     pub max_quantum: u64,
     /// Send quantum in segments, if fixed.
     pub quantum: Option<u64>,
@@ -115,7 +121,7 @@ impl Settings {
     }
 }
 
-/// The parameter list of a BBR variant: those of BBR v1, except for what stands after `without`, and its own, which
+/// The parameter list of a BBR variant: BBR v1's, except for the names after `without`, plus its own, which
 /// replace those of the same name.
 #[macro_export]
 macro_rules! bbr_params {

@@ -10,7 +10,7 @@ pub const PHASE_UP: u8 = 0;
 /// The phase that drains what the probe queued.
 pub const PHASE_DOWN: u8 = 1;
 
-/// Where BBR stands.
+/// The state of BBR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Searching for the bandwidth, doubling per round trip.
@@ -41,15 +41,15 @@ impl State {
         }
     }
 
-    /// Whether BBR may go from here to `next`. ProbeBW is never entered in its draining phase: there would be
-    /// nothing of a probe to drain.
+    /// Whether the transition to `next` is allowed. ProbeBW never starts in its draining phase, because there
+    /// is no probe to drain.
     pub const fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Startup, Self::Drain) => true,
             (Self::Drain | Self::ProbeRtt { .. }, Self::ProbeBw { phase, .. }) => {
                 phase != PHASE_DOWN && phase < CYCLE_PHASES
             }
-            // The next phase, or a new start of the cycle when the long-term bandwidth is given up.
+            // The next phase, or a restart of the cycle when the use of the long-term bandwidth ends.
             (Self::ProbeBw { phase, .. }, Self::ProbeBw { phase: next, .. }) => {
                 next == (phase + 1) % CYCLE_PHASES || (next != PHASE_DOWN && next < CYCLE_PHASES)
             }

@@ -1,4 +1,4 @@
-//! Answers to loss and marks, and their undoing (sections 5.5.10 and 5.5.11 of the draft).
+//! Response to loss and marks, and its undo (sections 5.5.10 and 5.5.11 of the draft).
 
 use super::core::BbrCore;
 use super::model::{NO_BOUND, NO_RATE_BOUND, Saved};
@@ -50,7 +50,8 @@ impl<P: Policy> BbrCore<P> {
                 model.round_start = true;
                 model.rounds_since_probe = model.rounds_since_probe.saturating_add(1);
             }
-            // A sender short of data tells only how fast it wrote, unless that beats the estimate.
+            // An application-limited sample is only a lower bound, so it counts only if it is not below the
+            // estimate.
             if !sample.app_limited || sample.rate >= model.max_bw.get() {
                 model.max_bw.update(sample.rate);
             }
@@ -105,7 +106,7 @@ impl<P: Policy> BbrCore<P> {
             model.losses.add_range(lost);
         }
         if model.only_marked {
-            // What was an answer to marks becomes a repair.
+            // The response to marks becomes loss recovery.
             model.only_marked = false;
             self.save_state();
             self.model.phase = Phase::Recovery;
@@ -130,7 +131,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// HandleInflightTooHigh: a probe had `inflight` in flight when losses or marks became too many. Once per probe.
+    /// HandleInflightTooHigh: a probe with `inflight` in flight had too many losses or marks. Once per probe.
     pub(super) fn handle_too_high(&mut self, now: Nanos, inflight: Bytes, limited: bool) {
         let model = &mut self.model;
         model.probe_too_high = true;
@@ -149,8 +150,8 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// SaveStateUponLoss, once for all losses of a recovery: the loss that ends a probe would else be followed by another that
-    /// forgets what the first has changed.
+    /// SaveStateUponLoss, once per recovery: otherwise, a second save after the loss that ended a probe would
+    /// overwrite the state from before that loss.
     pub(super) fn save_state(&mut self) {
         let model = &mut self.model;
         model.save_window();

@@ -10,7 +10,7 @@ use crate::{
     RateSample, RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// BBR v3 or v2, as the rules `P` have it.
+/// BBR v3 or v2 with the differences of policy `P`.
 #[derive(Clone, Debug)]
 pub struct BbrCore<P> {
     pub(super) model: Model,
@@ -29,7 +29,8 @@ const NO_SAMPLE: RateSample = RateSample {
 };
 
 impl Model {
-    /// The rate sample of an acknowledgement; all zero without one. ProbeRTT limits the sender as the application does.
+    /// The rate sample of an acknowledgement; all zero without one. Samples of ProbeRTT count as
+    /// application-limited.
     #[inline]
     fn sample(&self, ack: &Ack) -> RateSample {
         ack.rate.map_or(NO_SAMPLE, |sample| RateSample {
@@ -44,7 +45,7 @@ impl<P: Policy> BbrCore<P> {
 
     common_core!();
 
-    /// The one place where the state changes.
+    /// Changes the state; nothing else does.
     pub(super) fn transition(&mut self, to: State) {
         debug_assert!(self.model.state.may_become(to), "{:?} may not become {to:?}", self.model.state);
         debug_assert!(
@@ -157,7 +158,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         if Self::V2 {
             model.full_bw.restart(Rate::ZERO);
             if !model.state.probes_bandwidth() {
-                // The bound must not start from the one segment of the timeout.
+                // The bound must not start from the timeout's single segment.
                 model.inflight_short = model.inflight_short.min(model.prior_cwnd);
             }
         }

@@ -6,7 +6,7 @@ use super::policy::Policy;
 use super::state::{AckPhase, State};
 use crate::{Ack, Bytes, Nanos, Phase, RateSample};
 
-/// The steps by which `inflight_long` grows double up to so many times.
+/// Maximum number of times that the growth of `inflight_long` per round doubles.
 const MOST_UP_ROUNDS: u32 = 30;
 
 impl<P: Policy> BbrCore<P> {
@@ -30,7 +30,7 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::Cruise);
     }
 
-    /// StartProbeBW_REFILL; the probe after it begins as if it had grown for `up_rounds` rounds.
+    /// StartProbeBW_REFILL. The probe that follows starts as if it had already grown for `up_rounds` rounds.
     pub(super) fn start_refill(&mut self, up_rounds: u32) {
         let model = &mut self.model;
         model.reset_short_term();
@@ -70,7 +70,7 @@ impl<P: Policy> BbrCore<P> {
         } else if state == State::Cruise {
             self.probe_if_due(ack);
         } else if state == State::Refill && self.model.round_start {
-            // After one round of filling the pipe, samples begin to show what filling it did.
+            // After one round of REFILL, samples reflect the full pipe.
             self.start_up(ack.now, sample);
         } else if state == State::Up && self.model.is_time_to_go_down(ack, sample, Self::V2) {
             self.model.probe_too_high = false;
@@ -83,7 +83,7 @@ impl<P: Policy> BbrCore<P> {
     fn probe_if_due(&mut self, ack: &Ack) -> bool {
         let model = &mut self.model;
         if model.settings.ecn && model.marks_have_ceased(ack) {
-            // The slope is such that the first round of the probe grows by about the wanted share.
+            // The slope lets the first round of the probe grow by about the wanted share.
             let wanted = model.inflight_long.mul_f64(model.settings.ecn_reprobe_gain);
             let segments = (wanted.as_u64() / model.settings.mss.as_u64()).max(1);
             self.start_refill(segments.ilog2().min(MOST_UP_ROUNDS));
@@ -96,13 +96,14 @@ impl<P: Policy> BbrCore<P> {
         due
     }
 
-    /// AdaptLongTermModel: follows the acknowledgements of a probe, and raises `inflight_long` where that is safe. Returns
-    /// whether the state changed.
+    /// AdaptLongTermModel: tracks the acknowledgements of a probe, and raises `inflight_long` if that is
+    /// safe. Returns whether REFILL has begun.
     #[inline]
     fn adapt_long_term(&mut self, ack: &Ack, sample: &RateSample) -> bool {
         let model = &self.model;
         if model.marks.high && model.probe_samples {
-            // A round in which most deliveries were marked shows, like a flight that lost too much, that a probe was too high.
+            // A round with too large a share of marked deliveries shows that the probe was too high, as a
+            // flight with too much loss does.
             let state = model.state;
             self.handle_too_high(ack.now, sample.tx_in_flight, sample.app_limited);
             if self.model.state != state {
@@ -121,7 +122,7 @@ impl<P: Policy> BbrCore<P> {
                             model.max_bw.advance();
                         }
                         if model.probe_precautionary && !model.probe_too_high {
-                            // The cautious probe came as far as inflight_long without harm: probe beyond it.
+                            // The cautious probe reached inflight_long without harm: probe beyond it.
                             self.start_refill(0);
                             return true;
                         }
@@ -169,7 +170,8 @@ impl Model {
         self.probe_up_per_inc = (self.cwnd / growth).max(self.settings.mss);
     }
 
-    /// ProbeInflightLongtermUpward: only a bound that is reached says something by being safe.
+    /// ProbeInflightLongtermUpward: raises the bound only while inflight reaches it, because only then has it
+    /// proved safe.
     #[inline]
     fn probe_upward(&mut self, acked: Bytes, v2: bool) {
         if !self.cwnd_full || self.cwnd < self.inflight_long {
@@ -189,7 +191,8 @@ impl Model {
         }
     }
 
-    /// IsRenoCoexistenceProbeTime: a Reno flow of this BDP loses a packet once in as many rounds as the BDP has packets.
+    /// IsRenoCoexistenceProbeTime: a Reno flow of this BDP loses a packet once in as many rounds as the BDP
+    /// has packets.
     #[inline]
     fn is_reno_time(&self, v2: bool) -> bool {
         let most = self.settings.probe_rounds;
@@ -206,13 +209,13 @@ impl Model {
             return true;
         }
         if v2 {
-            // A queue of a quarter BDP, which takes a round trip to show.
+            // A queue of a quarter BDP, which takes a round trip to be measured.
             let gain = self.settings.up_inflight_gain;
             let elapsed = self.min_rtt().is_some_and(|rtt| ack.now > self.cycle_at + rtt);
             return elapsed && inflight >= self.inflight_at(self.max_bw.get(), gain);
         }
         if self.cwnd_full && self.cwnd >= self.inflight_long {
-            // The bound keeps the rate from growing: no plateau of the path.
+            // The bound limits the rate, so this is no plateau of the path.
             self.full_bw.restart(sample.rate);
             return false;
         }
@@ -226,7 +229,8 @@ impl Model {
         inflight <= self.inflight_with_headroom() && inflight <= self.inflight_at(self.max_bw.get(), 1.0)
     }
 
-    /// There were marks in this cycle and no loss, and the transport is done with them.
+    /// Whether marks have ceased: this cycle had marks and no loss, and the transport has completed its
+    /// response.
     fn marks_have_ceased(&self, ack: &Ack) -> bool {
         self.settings.ecn_reprobe_gain > 0.0
             && self.marks.eligible

@@ -1,4 +1,4 @@
-//! The share of marked deliveries, round by round (Linux `tcp_bbr2.c` and `tcp_bbr.c` of the v3 branch).
+//! The share of marked deliveries per round (Linux `tcp_bbr2.c` and `tcp_bbr.c` of the v3 branch).
 
 use super::settings::Settings;
 use crate::{Bytes, Nanos};
@@ -7,23 +7,24 @@ use crate::{Bytes, Nanos};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Marks {
     alpha: f64,
-    /// Delivered, and delivered with a mark, in this round.
+    /// Bytes delivered in this round.
     delivered: Bytes,
+    /// Those of them with a mark.
     marked: Bytes,
-    /// The path is short enough for marks to count; once it was, they count for good.
+    /// The path was once short enough for marks to count; from then on they always count.
     pub(super) eligible: bool,
-    /// The acknowledgement that was told last ended a round with a share above the threshold.
+    /// The last acknowledgement ended a round with at least the threshold share of marks.
     pub(super) high: bool,
     /// Such rounds in a row.
     high_rounds: u32,
-    /// A mark in the round that runs since losses and marks were last answered.
+    /// A mark arrived since the last response to losses and marks.
     pub(super) in_round: bool,
-    /// A mark since the last cycle began.
+    /// A mark arrived since the last cycle began.
     pub(super) in_cycle: bool,
 }
 
 impl Default for Marks {
-    /// Everything was marked before anything is known, so that the first marks count in full.
+    /// alpha starts at 1, so that the first marks count in full.
     fn default() -> Self {
         Self {
             alpha: 1.0,
@@ -44,13 +45,13 @@ impl Marks {
         self.alpha
     }
 
-    /// What a round with marks leaves of a bound.
+    /// The share of a bound kept after a round with marks.
     pub fn kept(&self, factor: f64) -> f64 {
         1.0 - self.alpha * factor
     }
 
-    /// `acked` was delivered, `marked` of it with a mark. At the start of a round returns whether the one that ended had a
-    /// share of marks above the threshold.
+    /// Counts `acked` bytes delivered, `marked` of them with a mark. At the start of a round, returns whether
+    /// the previous one had at least the threshold share of marks.
     #[inline]
     pub fn on_ack(
         &mut self,
@@ -78,13 +79,13 @@ impl Marks {
         self.high
     }
 
-    /// Of what the running round has delivered, a share below the threshold is marked.
+    /// Whether the share of marks in the current round is below the threshold.
     #[inline]
     pub(super) fn few(&self, threshold: f64) -> bool {
         self.marked.as_f64() < threshold * self.delivered.as_f64()
     }
 
-    /// Enough rounds in a row had a high share.
+    /// Whether enough rounds in a row had a high share to end Startup.
     pub(super) fn ends_startup(&self, settings: &Settings) -> bool {
         self.high_rounds >= settings.ecn_startup_rounds
     }

@@ -1,4 +1,4 @@
-//! The greatest delivery rate of the current and the previous ProbeBW cycle.
+//! The maximum delivery rate of the current and the previous ProbeBW cycle.
 
 use crate::Rate;
 
@@ -16,13 +16,13 @@ impl MaxBw {
         self.previous.max(self.current)
     }
 
-    /// A sample of the current cycle.
+    /// Feeds a sample of the current cycle.
     #[inline]
     pub fn update(&mut self, rate: Rate) {
         self.current = self.current.max(rate);
     }
 
-    /// A new cycle begins; the one before the last is forgotten. A cycle without a sample is none.
+    /// Begins a new cycle and drops the one before the last. No effect if the current cycle has no sample.
     pub fn advance(&mut self) {
         if !self.current.is_zero() {
             *self = Self { previous: self.current, current: Rate::ZERO };

@@ -1,4 +1,4 @@
-//! What BBR v3 knows of the path and of itself, and the formulas over it.
+//! The state of BBR v3 (its model of the path, and its controls) and the formulas over it.
 
 use super::ecn::Marks;
 use super::max_bw::MaxBw;
@@ -33,9 +33,9 @@ pub struct Model {
     // Rates.
     pub(super) max_bw: MaxBw,
     pub(super) bw_short: Rate,
-    /// Set by marks in v2 alone.
+    /// Set by marks, in v2 only.
     pub(super) bw_long: Rate,
-    /// The least of the three when the last acknowledgement had been processed.
+    /// The minimum of the three as of the last acknowledgement.
     pub(super) bw: Rate,
     pub(super) bw_latest: Rate,
     pub(super) full_bw: FullBw,
@@ -47,7 +47,7 @@ pub struct Model {
     pub(super) epoch: Epoch,
     pub(super) extra_acked: WindowedMax<Bytes>,
 
-    // Round-trip times with when they were measured: the least of 10 s, and the least of 5 s.
+    // The minimum RTT of the last 5 s and when it was measured; that of 10 s is in `flow`.
     pub(super) probe_rtt_min: Option<(Nanos, Nanos)>,
     pub(super) probe_rtt_expired: bool,
 
@@ -58,7 +58,7 @@ pub struct Model {
     pub(super) probe_up_rounds: u32,
     pub(super) probe_up_acked: Bytes,
     pub(super) probe_up_per_inc: Bytes,
-    /// What arrives was sent while probing: losses may lower `inflight_long`, once.
+    /// Arriving acknowledgements are for data sent in a probe: losses may lower `inflight_long`, once.
     pub(super) probe_samples: bool,
     pub(super) ok_probe_sample: bool,
     pub(super) probe_too_high: bool,
@@ -74,11 +74,12 @@ pub struct Model {
     pub(super) marks: Marks,
     pub(super) undo_state: Option<Undo>,
     pub(super) saved: Saved,
-    /// State was saved for the losses that are being repaired.
+    /// The state before the current recovery has been saved.
     pub(super) has_saved: bool,
-    /// When an event other than an acknowledgement began a loss round, or a round trip. The acknowledgement that revealed the
-    /// event follows it, and what it delivers is delivered before that round.
+    /// When an event other than an acknowledgement began a loss round. The acknowledgement that revealed the
+    /// event follows it, and the data it delivers belongs before that round.
     pub(super) loss_round_at: Option<Nanos>,
+    /// The same for a round trip.
     pub(super) round_at: Option<Nanos>,
 
     pub(super) cwnd_full: bool,
@@ -140,12 +141,12 @@ impl Model {
         }
     }
 
-    /// What the acknowledgements that arrive have to do with a probe.
+    /// Relation of the arriving acknowledgements to a probe.
     #[inline]
     pub fn ack_phase(&self) -> AckPhase {
         self.ack_phase
     }
-    /// The greatest delivery rate of this and the previous cycle.
+    /// The maximum delivery rate of this and the previous cycle.
     #[inline]
     pub fn max_bw(&self) -> Rate {
         self.max_bw.get()
@@ -181,7 +182,7 @@ impl Model {
         self.marks.alpha()
     }
 
-    /// The window gain.
+    /// The cwnd gain.
     #[inline]
     pub fn cwnd_gain(&self) -> f64 {
         let settings = &self.settings;
@@ -193,7 +194,7 @@ impl Model {
         }
     }
 
-    /// What the path of bandwidth `bw` holds, `gain` times; before any round-trip sample the initial window.
+    /// `gain` BDPs at bandwidth `bw`; before any RTT sample, the initial window.
     #[inline]
     fn bdp_multiple(&self, bw: Rate, gain: f64) -> Bytes {
         match self.min_rtt {
@@ -208,7 +209,7 @@ impl Model {
         self.bdp_multiple(self.bw, 1.0)
     }
 
-    /// What aggregation adds to the window.
+    /// The term for ACK aggregation in cwnd.
     #[inline]
     pub fn extra_acked(&self) -> Bytes {
         let extra = self.extra_acked.get();
@@ -218,7 +219,8 @@ impl Model {
         }
     }
 
-    /// QuantizationBudget: room for what the ends bunch, and for more than the BDP while probing a small one.
+    /// QuantizationBudget: room for the bursts of sender and receiver, and two more segments while probing
+    /// up.
     #[inline]
     fn quantised(&self, data: Bytes) -> Bytes {
         let budget = self.quantum.mul_f64(self.settings.offload_quanta);
@@ -226,7 +228,7 @@ impl Model {
         if self.state == State::Up { data + self.settings.mss * 2 } else { data }
     }
 
-    /// The data in flight that fills a path of bandwidth `bw` `gain` times.
+    /// The inflight of `gain` BDPs at bandwidth `bw`, with the quantization budget.
     #[inline]
     pub fn inflight_at(&self, bw: Rate, gain: f64) -> Bytes {
         self.quantised(self.bdp_multiple(bw, gain))
@@ -239,14 +241,15 @@ impl Model {
         self.max_inflight = self.quantised(data);
     }
 
-    /// What should be in flight: the BDP, unless congestion cut the window.
+    /// Target inflight: the BDP, or cwnd if that is smaller.
     #[inline]
     pub(super) fn target_inflight(&self, v2: bool) -> Bytes {
         let bdp = if v2 { self.inflight_at(self.bw, 1.0) } else { self.bdp() };
         bdp.min(self.cwnd)
     }
 
-    /// The long-term bound less the headroom that is left to others, at least a segment; never under four segments.
+    /// The long-term bound less the headroom for other flows (at least one segment); never below four
+    /// segments.
     #[inline]
     pub fn inflight_with_headroom(&self) -> Bytes {
         let bound = self.inflight_long;
@@ -257,16 +260,17 @@ impl Model {
         (bound - headroom).max(self.settings.min_window)
     }
 
-    /// Whether losing `lost` of a flight of `inflight` is too much (IsInflightTooHigh).
+    /// Whether `lost` bytes of a flight of `inflight` are too many (IsInflightTooHigh).
     #[inline]
     pub fn is_too_high(&self, lost: Bytes, inflight: Bytes) -> bool {
         !lost.is_zero()
             && (!self.settings.sack || lost.as_f64() > inflight.as_f64() * self.settings.loss_thresh)
     }
 
-    /// The inflight at which losses came to the threshold, for a packet of `size` that left with `inflight` in flight, itself
-    /// included, and since whose departure `lost` was lost, itself included (InflightAtLoss). `clamped`: losses before the
-    /// packet that were over the threshold already move it no further down, as in v2.
+    /// The inflight at which losses reached the threshold (InflightAtLoss), for a lost packet of `size`.
+    /// `inflight`: data in flight when it left, itself included. `lost`: bytes lost since then, itself
+    /// included. `clamped`, as in v2: the result is at least the inflight before the packet, even if earlier
+    /// losses exceeded the threshold.
     pub fn inflight_at_loss(&self, size: Bytes, inflight: Bytes, lost: Bytes, clamped: bool) -> Bytes {
         let threshold = self.settings.loss_thresh;
         let inflight_before = (inflight - size).as_f64();
@@ -275,7 +279,7 @@ impl Model {
         Bytes::from_f64(inflight_before + if clamped { prefix.max(0.0) } else { prefix })
     }
 
-    /// The volume bound of the state (BoundCwndForModel), never under four segments.
+    /// The bound of the state on inflight (BoundCwndForModel), never below four segments.
     #[inline]
     pub fn volume_bound(&self) -> Bytes {
         let bound = match self.state {
@@ -286,13 +290,13 @@ impl Model {
         bound.min(self.inflight_short).max(self.settings.min_window)
     }
 
-    /// The window of ProbeRTT, and the inflight at which its clock starts.
+    /// cwnd in ProbeRTT, and the inflight at which its clock starts.
     #[inline]
     pub fn probe_rtt_window(&self) -> Bytes {
         self.bdp_multiple(self.bw, self.settings.probe_rtt_gain).max(self.settings.min_window)
     }
 
-    /// Pacing before any bandwidth is known (InitPacingRate).
+    /// Initial pacing, before any bandwidth sample (InitPacingRate).
     pub(super) fn start_pacing(&mut self, rtt: Nanos) {
         let rate = self.settings.initial_window.per(rtt);
         self.set_pacing_rate(rate.mul_f64(self.settings.startup_gain));
@@ -307,7 +311,7 @@ impl Model {
         }
     }
 
-    /// The pacing rate, and with it the send quantum (SetSendQuantum) within what the transport bursts.
+    /// Sets the pacing rate and the send quantum (SetSendQuantum), within the transport's burst limit.
     pub(super) fn set_pacing_rate(&mut self, rate: Rate) {
         let Some(rate) = self.flow.change_pacing_rate(rate) else { return };
         let settings = &self.settings;

@@ -1,10 +1,10 @@
-//! Where variants of BBR v3 and v2 differ.
+//! The hooks in which variants of BBR v3 and v2 differ.
 
 use super::model::Model;
 use super::state::State;
 use crate::{Ack, Info, Setup, Telemetry};
 
-/// Which BBR a variant is made of.
+/// The BBR generation that a variant is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// BBR v2 as in Linux v2alpha; the parameters are [`PARAMS_V2`](super::PARAMS_V2).
@@ -15,19 +15,19 @@ pub enum Generation {
 
 /// A variant of BBR v3 or v2. Defaults are those of the generation; every method may be overridden alone.
 ///
-/// For one acknowledgement the core calls [`Policy::observe`] once, after rates and rounds have been measured and before
-/// anything is decided, and [`Policy::pacing_gain`] once, after everything has been decided.
+/// At each acknowledgement the core calls [`Policy::observe`] once, after it has measured rates and rounds
+/// and before any decision, and [`Policy::pacing_gain`] once, after all decisions.
 pub trait Policy: Clone + core::fmt::Debug {
-    /// What is known of the scheme without running it.
+    /// Static description of the scheme.
     const INFO: Info;
-    /// What it is made of.
+    /// The generation it is based on.
     const GENERATION: Generation;
 
     /// The variant's own state at the start of a connection.
     fn new(setup: &Setup) -> Self;
 
-    /// An acknowledgement arrived. [`Model::latest_rtt`] and [`Model::round_start`] are those of this acknowledgement; the
-    /// round-trip filter has not seen its sample yet.
+    /// An acknowledgement arrived. [`Model::latest_rtt`] and [`Model::round_start`] are current; min_rtt does
+    /// not include this sample yet.
     #[inline]
     fn observe(&mut self, _ack: &Ack, _model: &Model) {}
 
@@ -35,13 +35,13 @@ pub trait Policy: Clone + core::fmt::Debug {
     #[inline]
     fn on_transition(&mut self, _to: State, _model: &Model) {}
 
-    /// The pacing gain of ProbeBW_UP, asked for at every acknowledgement.
+    /// The pacing gain of ProbeBW_UP, read at every acknowledgement.
     #[inline]
     fn up_gain(&self, model: &Model) -> f64 {
         model.settings().up_gain
     }
 
-    /// The pacing gain of ProbeBW_DOWN, asked for at every acknowledgement.
+    /// The pacing gain of ProbeBW_DOWN, read at every acknowledgement.
     #[inline]
     fn down_gain(&self, model: &Model) -> f64 {
         model.settings().down_gain

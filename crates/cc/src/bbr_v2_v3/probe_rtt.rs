@@ -1,4 +1,4 @@
-//! The round-trip filters and ProbeRTT (section 5.3.4 of the draft), and restarting from idle (section 5.4).
+//! The min_rtt filters and ProbeRTT (section 5.3.4 of the draft), and the restart from idle (section 5.4).
 
 use super::core::BbrCore;
 use super::policy::Policy;
@@ -7,14 +7,15 @@ use crate::bbr_common::ProbeRtt;
 use crate::{Ack, IdleRestart, Nanos};
 
 impl<P: Policy> BbrCore<P> {
-    /// UpdateMinRTT: two filters. The shorter one schedules ProbeRTT; the longer one remembers the last ProbeRTT.
+    /// UpdateMinRTT: two filters. The shorter one schedules ProbeRTT; the longer one keeps the result of the
+    /// last ProbeRTT.
     #[inline]
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
         let model = &mut self.model;
         let aged = |stamp: Option<(Nanos, Nanos)>, by| stamp.is_some_and(|(_, at)| ack.now > at + by);
         model.probe_rtt_expired = aged(model.probe_rtt_min, model.settings.probe_rtt_interval);
         if let Some(rtt) = ack.rtt {
-            // The draft takes a lower sample, v2 one as low.
+            // The draft accepts a lower sample, v2 an equal one too.
             let better = |(least, _)| if Self::V2 { rtt <= least } else { rtt < least };
             if model.probe_rtt_expired || model.probe_rtt_min.is_none_or(better) {
                 model.probe_rtt_min = Some((rtt, ack.now));
@@ -36,7 +37,7 @@ impl<P: Policy> BbrCore<P> {
         if model.probe_rtt_expired && allowed && !probing {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
             let model = &mut self.model;
-            // Saved in the new state, as the draft does: an older, larger window is kept.
+            // Saved in the new state, as in the draft: an older, larger cwnd is kept.
             model.save_window();
             model.ack_phase = AckPhase::Stopping;
             model.round.restart(ack.delivered);
@@ -51,7 +52,6 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// HandleProbeRTT.
     /// CheckProbeRTTDone and ExitProbeRTT.
     pub(super) fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
         if now <= end {
@@ -64,7 +64,7 @@ impl<P: Policy> BbrCore<P> {
         model.restore_window();
         model.reset_short_term();
         if model.full_bw_reached {
-            // Inflight is down already.
+            // Inflight is already low.
             self.start_down(now);
             self.start_cruise();
         } else {
@@ -81,7 +81,7 @@ impl<P: Policy> BbrCore<P> {
         model.idle_restart = true;
         model.epoch.restart(event.now);
         match model.state {
-            // The pipe is empty: the bandwidth fills it, more would only queue.
+            // The pipe is empty: pacing at the bandwidth fills it, and more would only queue.
             state if state.in_probe_bw() => model.pace(1.0),
             State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}

@@ -2,37 +2,49 @@
 
 use crate::{Bytes, Nanos, Param, Setup, merged_params};
 
-/// Least window in segments (MinPipeCwnd): two packets under way, two acknowledged together.
+/// Minimum cwnd in segments (MinPipeCwnd): two packets in flight, two acknowledged together.
 const MIN_WINDOW_SEGMENTS: u64 = 4;
-/// The send quantum is what is sent in this time …
+/// The send quantum is the data sent in this time …
 pub(super) const QUANTUM_TIME: Nanos = Nanos::from_millis(1);
 /// … up to 64 kB …
 pub(super) const QUANTUM_BYTES: u64 = 65_536;
 /// … and at least this many segments.
 pub(super) const QUANTUM_SEGMENTS: u64 = 2;
 
-/// The parameters of BBR v3 with the values of the IETF draft. A variant's list is made of these by
-/// [`merged_params!`](crate::merged_params).
+/// The parameters of BBR v3 with the values of the IETF draft. [`merged_params!`](crate::merged_params)
+/// derives a variant's list from them.
 pub const PARAMS: &[Param] = &[
     Param::ratio("startup_gain", 2.77, (1.0, 10.0), "pacing gain of Startup"),
-    Param::ratio("startup_cwnd_gain", 2.0, (1.0, 10.0), "window gain of Startup and Drain"),
+    Param::ratio("startup_cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of Startup and Drain"),
     Param::ratio("drain_gain", 0.5, (0.1, 1.0), "pacing gain of Drain"),
     Param::ratio("up_gain", 1.25, (1.0, 4.0), "pacing gain of ProbeBW_UP"),
     Param::ratio("down_gain", 0.9, (0.1, 1.0), "pacing gain of ProbeBW_DOWN"),
-    Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "window gain of ProbeBW but for its UP"),
-    Param::ratio("up_cwnd_gain", 2.25, (1.0, 10.0), "window gain of ProbeBW_UP"),
-    Param::ratio("probe_rtt_gain", 0.5, (0.0, 1.0), "window gain of ProbeRTT"),
-    Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "how far pacing stays below gain x bandwidth"),
-    Param::number("loss_thresh", 2.0, (0.0, 50.0), "%", "loss of a flight above which a probe was too high"),
-    Param::ratio("beta", 0.7, (0.1, 1.0), "share of a bound that one round with loss leaves at least"),
-    Param::ratio("headroom", 0.15, (0.0, 0.9), "share of inflight_long left to others"),
+    Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of ProbeBW except ProbeBW_UP"),
+    Param::ratio("up_cwnd_gain", 2.25, (1.0, 10.0), "cwnd gain of ProbeBW_UP"),
+    Param::ratio("probe_rtt_gain", 0.5, (0.0, 1.0), "cwnd gain of ProbeRTT"),
+    Param::number(
+        "pacing_margin",
+        1.0,
+        (0.0, 50.0),
+        "%",
+        "margin by which pacing stays below gain x bandwidth",
+    ),
+    Param::number(
+        "loss_thresh",
+        2.0,
+        (0.0, 50.0),
+        "%",
+        "loss of a flight above which a probe counts as too high",
+    ),
+    Param::ratio("beta", 0.7, (0.1, 1.0), "minimum share of a bound kept after a round with loss"),
+    Param::ratio("headroom", 0.15, (0.0, 0.9), "share of inflight_long left to other flows"),
     Param::ratio("full_bw_growth", 1.25, (1.0, 4.0), "growth per round that shows the pipe is not full"),
     Param::count(
         "full_bw_rounds",
         3.0,
         (1.0, 100.0),
         "round",
-        "rounds without it after which the pipe is full",
+        "rounds without such growth after which the pipe is full",
     ),
     Param::count(
         "startup_losses",
@@ -42,14 +54,14 @@ pub const PARAMS: &[Param] = &[
         "separate ranges lost in a round that may end Startup; 0: loss never does",
     ),
     Param::count("drain_rounds", 3.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
-    Param::number("probe_wait", 2.0, (0.0, 1e4), "s", "least time between probes"),
+    Param::number("probe_wait", 2.0, (0.0, 1e4), "s", "minimum time between probes"),
     Param::number("probe_wait_random", 1.0, (0.0, 1e4), "s", "random part of the time between probes"),
     Param::count(
         "probe_rounds",
         63.0,
         (1.0, 1e6),
         "round",
-        "most rounds between probes, where the BDP has as many packets",
+        "maximum rounds between probes; fewer if the BDP has fewer packets",
     ),
     Param::count(
         "probe_rounds_random",
@@ -58,16 +70,10 @@ pub const PARAMS: &[Param] = &[
         "round",
         "random part of the rounds between probes",
     ),
-    Param::number("min_rtt_window", 10.0, (0.1, 1e6), "s", "length of the round-trip filter"),
-    Param::number(
-        "probe_rtt_interval",
-        5.0,
-        (0.1, 1e6),
-        "s",
-        "age of the least round trip that starts ProbeRTT",
-    ),
+    Param::number("min_rtt_window", 10.0, (0.1, 1e6), "s", "length of the min_rtt filter"),
+    Param::number("probe_rtt_interval", 5.0, (0.1, 1e6), "s", "age of the minimum RTT that starts ProbeRTT"),
     Param::number("probe_rtt_duration", 200.0, (0.0, 1e5), "ms", "time spent in ProbeRTT; 0: never entered"),
-    Param::flag("extra_acked", true, "window for aggregated acknowledgements"),
+    Param::flag("extra_acked", true, "cwnd term for aggregated ACKs"),
     Param::count(
         "extra_acked_window",
         10.0,
@@ -80,29 +86,23 @@ pub const PARAMS: &[Param] = &[
         0.0,
         (0.0, 1e5),
         "ms",
-        "aggregation counts up to bw x this; 0: no limit",
+        "aggregation term at most bw x this; 0: no limit",
     ),
-    Param::ratio("offload_quanta", 3.0, (0.0, 100.0), "send quanta that max_inflight holds at least"),
+    Param::ratio("offload_quanta", 3.0, (0.0, 100.0), "minimum of max_inflight in send quanta"),
     Param::count(
         "quantum",
         0.0,
         (0.0, 127.0),
         "pkt",
-        "send quantum; 0: what 1 ms carries, within tcp.max_burst",
+        "send quantum; 0: data sent in 1 ms, within tcp.max_burst",
     ),
-    Param::flag("precaution", true, "after a probe that lost too much, the next one stops at inflight_long"),
-    Param::flag("undo", true, "spurious losses are undone"),
-    Param::flag("ecn", false, "response to congestion-experienced marks"),
-    Param::number(
-        "ecn_max_rtt",
-        5.0,
-        (0.0, 1e5),
-        "ms",
-        "marks count if the least round trip is at most this",
-    ),
-    Param::ratio("ecn_alpha_gain", 0.0625, (0.0, 1.0), "weight of one round in the mean share of marks"),
-    Param::ratio("ecn_factor", 1.0 / 3.0, (0.0, 1.0), "cut by a round in which everything is marked"),
-    Param::ratio("ecn_thresh", 0.5, (0.01, 1.0), "share of marks above which a probe was too high"),
+    Param::flag("precaution", true, "stop the next probe at inflight_long after a probe that lost too much"),
+    Param::flag("undo", true, "undo the response to spurious losses"),
+    Param::flag("ecn", false, "respond to congestion-experienced marks"),
+    Param::number("ecn_max_rtt", 5.0, (0.0, 1e5), "ms", "marks count if the minimum RTT is at most this"),
+    Param::ratio("ecn_alpha_gain", 0.0625, (0.0, 1.0), "weight of one round in the averaged share of marks"),
+    Param::ratio("ecn_factor", 1.0 / 3.0, (0.0, 1.0), "cut by a round in which every delivery is marked"),
+    Param::ratio("ecn_thresh", 0.5, (0.01, 1.0), "share of marks from which a probe counts as too high"),
     Param::count(
         "ecn_startup_rounds",
         2.0,
@@ -116,32 +116,32 @@ pub const PARAMS: &[Param] = &[
         (0.0, 1.0),
         "share of inflight_long by which a probe may grow at once when marks cease; 0: off",
     ),
-    Param::flag("ecn_bw", false, "marks cut the bandwidth bounds too"),
+    Param::flag("ecn_bw", false, "let marks cut the bandwidth bounds too"),
 ];
 
-/// The parameters of BBR v2: those of v3, with the values of v2alpha where they differ.
+/// The parameters of BBR v2: v3's, with the values of v2alpha where they differ.
 pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
     Param::ratio("startup_gain", 2.885, (1.0, 10.0), "pacing gain of Startup"),
-    Param::ratio("startup_cwnd_gain", 2.885, (1.0, 10.0), "window gain of Startup and Drain"),
+    Param::ratio("startup_cwnd_gain", 2.885, (1.0, 10.0), "cwnd gain of Startup and Drain"),
     Param::ratio("drain_gain", 1.0 / 2.885, (0.1, 1.0), "pacing gain of Drain"),
     Param::ratio("down_gain", 0.75, (0.1, 1.0), "pacing gain of ProbeBW_DOWN"),
-    Param::ratio("up_cwnd_gain", 2.0, (1.0, 10.0), "window gain of ProbeBW_UP"),
+    Param::ratio("up_cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of ProbeBW_UP"),
     Param::count(
         "startup_losses",
         8.0,
         (0.0, 1e6),
         "",
-        "acknowledgements that tell of loss in a round that may end Startup; 0: loss never does",
+        "ACKs that report loss in a round that may end Startup; 0: loss never does",
     ),
     Param::count("drain_rounds", 0.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
-    Param::number("extra_acked_cap", 100.0, (0.0, 1e5), "ms", "aggregation counts up to bw x this; 0: no limit"),
+    Param::number("extra_acked_cap", 100.0, (0.0, 1e5), "ms", "aggregation term at most bw x this; 0: no limit"),
     Param::ratio(
         "ecn_reprobe_gain",
         0.0,
         (0.0, 1.0),
         "share of inflight_long by which a probe may grow at once when marks cease; 0: off",
     ),
-    Param::flag("ecn_bw", true, "marks cut the bandwidth bounds too"),
+    Param::flag("ecn_bw", true, "let marks cut the bandwidth bounds too"),
     Param::ratio("up_inflight_gain", 1.25, (1.0, 4.0), "inflight in BDPs at which ProbeBW_UP ends"),
 ];
 
@@ -153,9 +153,9 @@ pub struct Settings {
     pub mss: Bytes,
     /// Initial window.
     pub initial_window: Bytes,
-    /// Least window: four segments.
+    /// Minimum cwnd: four segments.
     pub min_window: Bytes,
-    /// The transport finds more than one loss per round trip.
+    /// The transport can detect more than one loss per round trip.
     pub sack: bool,
     pub startup_gain: f64,
     pub startup_cwnd_gain: f64,
@@ -187,9 +187,9 @@ pub struct Settings {
     pub extra_acked_window: u64,
     pub extra_acked_cap: Option<Nanos>,
     pub offload_quanta: f64,
-    /// The most segments the transport sends back to back.
+    /// Maximum number of segments that the transport sends back to back.
     pub max_quantum: u64,
-    /// Send quantum in segments, if it is the same at every rate.
+    /// Send quantum in segments, if fixed.
     pub quantum: Option<u64>,
     pub precaution: bool,
     pub undo: bool,
@@ -201,7 +201,7 @@ pub struct Settings {
     pub ecn_startup_rounds: u32,
     pub ecn_reprobe_gain: f64,
     pub ecn_bw: bool,
-    /// BBR v2 alone.
+    /// BBR v2 only.
     pub up_inflight_gain: f64,
 }
 

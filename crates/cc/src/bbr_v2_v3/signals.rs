@@ -1,26 +1,27 @@
-//! The signals that end Startup: a plateau of the delivery rate, and losses in several places (section 5.3.1 of the draft).
+//! The signals that end Startup: a plateau of the delivery rate, and losses in several places (section 5.3.1
+//! of the draft).
 
 use crate::{Lost, Rate};
 
-/// Finds out whether the delivery rate has stopped growing.
+/// Detects that the delivery rate has stopped growing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FullBw {
     /// The rate against which growth is judged.
     pub base: Rate,
     /// Round trips without enough growth.
     pub count: u32,
-    /// There were enough of them.
+    /// The count has reached its limit: the pipe is full.
     pub now: bool,
 }
 
 impl FullBw {
-    /// Judges growth anew, against `base`.
+    /// Restarts the count against `base`.
     pub fn restart(&mut self, base: Rate) {
         *self = Self { base, ..Self::default() };
     }
 
-    /// The rate of a round trip that was not short of data. Growth by the ratio `growth` starts the count anew; `rounds`
-    /// without it fill the pipe.
+    /// Feeds the rate of a round trip that was not application-limited. Growth by the ratio `growth` restarts
+    /// the count. The pipe is full after `rounds` without it.
     pub fn round(&mut self, rate: Rate, growth: f64, rounds: u32) {
         if rate >= self.base.mul_f64(growth) {
             self.restart(rate);
@@ -31,16 +32,17 @@ impl FullBw {
     }
 }
 
-/// Losses of the loss round that runs: ranges of consecutive packets (v3), or acknowledgements that reported them (v2).
+/// Losses of the current loss round: ranges of consecutive packets (v3), or acknowledgements that reported
+/// loss (v2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LossCount {
     pub(super) events: u32,
-    /// The first and the last packet of the range that was extended last.
+    /// The first and the last packet of the most recent range.
     last: Option<(u64, u64)>,
 }
 
 impl LossCount {
-    /// Counts the packet as a range of its own unless it continues the last one, at either end.
+    /// Counts the packet as a new range unless it extends the most recent one at either end.
     #[inline]
     pub(super) fn add_range(&mut self, lost: &Lost) {
         let packet = lost.packet;

@@ -6,8 +6,8 @@ use super::state::{State, Undo};
 use crate::{Ack, Phase, RateSample};
 
 impl<P: Policy> BbrCore<P> {
-    /// The plateau detector. It runs in every state but is asked in Startup and ProbeBW_UP alone, and v2 uses it in Startup
-    /// alone, with the filtered rate.
+    /// The plateau detector. It runs in every state, but only Startup and ProbeBW_UP use its result. v2 uses
+    /// it in Startup only, with the filtered rate.
     #[inline]
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
         let model = &mut self.model;
@@ -35,8 +35,8 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Startup ends when, in recovery, a whole round trip has lost too much in enough places. Without selective
-    /// acknowledgements one loss in recovery is all there can be, and is enough.
+    /// Ends Startup if a whole round trip in recovery lost too much in enough places. Without selective
+    /// acknowledgements one loss in recovery is enough, because no more can be detected.
     #[inline]
     pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;

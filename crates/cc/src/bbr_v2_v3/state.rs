@@ -1,8 +1,8 @@
-//! The states of BBR v3, the edges between them, and what the acknowledgements that arrive tell about a probe.
+//! The states of BBR v3, the edges between them, and the phase of acknowledgements relative to a probe.
 
 use crate::bbr_common::ProbeRtt;
 
-/// Where BBR stands (section 5.1.1 of the draft).
+/// The state of BBR (section 5.1.1 of the draft).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Searching for the bandwidth, doubling per round trip.
@@ -35,26 +35,26 @@ impl State {
         }
     }
 
-    /// One of the four states of ProbeBW.
+    /// Whether this is one of the four states of ProbeBW.
     #[inline]
     pub const fn in_probe_bw(self) -> bool {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// A state that sends faster than the path is known to deliver, or prepares it: loss is no news there.
+    /// Whether this state sends faster than the known bandwidth, or prepares to. Loss is expected there.
     #[inline]
     pub const fn probes_bandwidth(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
-    /// Whether BBR may go from here to `next`.
+    /// Whether the transition to `next` is allowed.
     pub const fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Startup, Self::Drain) | (Self::Drain, Self::Down) => true,
             (Self::Down, Self::Cruise) | (Self::Refill, Self::Up) | (Self::Up, Self::Down) => true,
-            // Time to probe, a second probe after a cautious one, or a probe resumed because its end was in vain.
+            // Time to probe, a second probe after a cautious one, or a probe resumed after a spurious loss.
             (Self::Down | Self::Cruise | Self::Refill, Self::Refill) => true,
-            // The end of Startup was in vain.
+            // The loss that ended Startup was spurious.
             (Self::Drain | Self::Down | Self::Cruise | Self::Refill | Self::Up, Self::Startup) => true,
             (Self::ProbeRtt(clock), Self::ProbeRtt(next)) => clock.may_become(next),
             (Self::ProbeRtt { .. }, Self::Down | Self::Startup) => true,
@@ -65,18 +65,18 @@ impl State {
     }
 }
 
-/// What the acknowledgements that arrive have to do with a probe (section 2.14 of the draft).
+/// Relation of the arriving acknowledgements to a probe (section 2.14 of the draft).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPhase {
-    /// Nothing.
+    /// No probe is involved.
     Init,
     /// The pipe is being filled.
     Refilling,
-    /// A probe has begun; what arrives was sent before it.
+    /// A probe has begun; arriving acknowledgements are for data sent before it.
     Starting,
-    /// What arrives was sent in the probe.
+    /// Arriving acknowledgements are for data sent in the probe.
     Feedback,
-    /// The probe is over; what arrives was still sent in it.
+    /// The probe is over; arriving acknowledgements are still for its data.
     Stopping,
 }
 
@@ -93,7 +93,7 @@ impl AckPhase {
     }
 }
 
-/// A state that a loss ended, to be resumed if the loss proves spurious.
+/// The state that a loss ended, resumed if the loss proves spurious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
     /// Loss ended Startup.

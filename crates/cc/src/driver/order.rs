@@ -1,16 +1,15 @@
-//! The order of the contract, asserted in debug builds; release builds keep nothing of it.
+//! Assertions on the contract's order of calls, in debug builds only.
 
-/// How far the acknowledgement in progress has come.
+/// Progress of the current acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(not(debug_assertions), allow(dead_code))]
 pub(super) enum Step {
     /// None is in progress.
     #[default]
     Outside,
-    /// Packets are delivered, and the receiver's feedback is passed on.
+    /// Deliveries and receiver feedback.
     Delivered,
-    /// Packets are declared lost, and the phase changes. One change may follow another, each after its
-    /// losses.
+    /// Losses and phase changes. Several changes may follow one another, each after its losses.
     Settling,
 }
 
@@ -28,7 +27,7 @@ impl Order {
         self.step = Step::Delivered;
     }
 
-    /// A call that belongs to this step of an acknowledgement.
+    /// Asserts that an acknowledgement is in this step.
     pub(super) fn within_ack(&mut self, step: Step) {
         assert_eq!(self.step, step, "out of order within an acknowledgement");
     }

@@ -76,9 +76,9 @@ fn empty_acknowledgement_begins_no_round() {
     assert!(!driver.finish_ack(&ack, &end(ms(10), Bytes::ZERO)).round_start);
 }
 
-/// The window counts as full until what was next when it was full is acknowledged and it is not full again.
+/// cwnd counts as full until data sent after it was full is acknowledged, unless it is full again.
 #[test]
-fn full_window_is_remembered_for_a_round_trip() {
+fn usage_full_window_counts_for_a_round_trip() {
     let mut driver = driver("newreno");
     let at = |acknowledged, next| SendPosition { acknowledged, next };
     driver.note_usage(true, MSS * 10, at(0, 10));
@@ -88,7 +88,7 @@ fn full_window_is_remembered_for_a_round_trip() {
     assert!(!driver.is_cwnd_full());
 }
 
-/// Below the window of the last reduction, half of the window in use is enough for growth, as in Linux.
+/// Below the cwnd of the last reduction, half of cwnd in use is enough for growth, as in Linux.
 #[test]
 fn half_used_window_grows_in_slow_start_only() {
     let mut driver = driver("newreno");
@@ -107,7 +107,7 @@ fn half_used_window_grows_in_slow_start_only() {
     assert!(driver.cwnd_limited());
 }
 
-/// A transport that counts packets of full size reports what it delivered in that unit.
+/// A transport that counts every packet as a full one reports deliveries in full packets.
 #[test]
 fn packets_counted_as_full_ones_grow_the_window_as_such() {
     let mut driver = driver("newreno");
@@ -175,7 +175,7 @@ fn feedback_after_loss_panics() {
     driver.receiver_feedback(&ReceiverFeedback::empty(ms(10)));
 }
 
-/// Writes down what it is given.
+/// Records its events.
 #[derive(Clone, Debug, Default)]
 struct Recorder {
     acks: Vec<Ack>,
@@ -200,7 +200,7 @@ impl CongestionControl for Recorder {
         Control { cwnd: MSS * 10, pacing_rate: None, burst: MSS }
     }
     fn telemetry(&self, sink: Telemetry<'_>) {
-        // The driver holds the only other way to it: what was recorded leaves as telemetry.
+        // The driver owns the scheme, so the records leave as telemetry.
         for lost in &self.lost {
             sink("packet", Value::Number(lost.packet as f64));
             sink("lost_at_send", Value::Bytes(lost.lost_at_send));
@@ -214,8 +214,7 @@ impl CongestionControl for Recorder {
     }
 }
 
-/// A scheme from outside the registry sees losses with the state of their packets, and absent values as
-/// absent.
+/// A scheme from outside the registry receives the state of lost packets, and missing values as `None`.
 #[test]
 fn external_scheme_sees_losses_and_absent_values() {
     let scheme = crate::schemes::Entry::of::<Recorder>().build(&setup(&Recorder::INFO, 1_000, &[]));

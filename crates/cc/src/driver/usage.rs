@@ -1,25 +1,24 @@
-//! How much of the window was used of late (Linux `tcp_cwnd_validate`).
+//! Recent use of cwnd (Linux `tcp_cwnd_validate`).
 
 use crate::Bytes;
 
-/// Where the transport stands in what it sends: stream offsets or packet numbers, whichever it acknowledges
-/// by.
+/// Send position of the transport, in stream offsets or packet numbers, whichever it acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendPosition {
-    /// Everything below is acknowledged.
+    /// All data or packets below are acknowledged.
     pub acknowledged: u64,
     /// The next to be sent for the first time.
     pub next: u64,
 }
 
-/// The use of the window in the round trip that runs.
+/// Use of cwnd in the current round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// The window was full.
+    /// cwnd was full.
     pub(super) limited: bool,
-    /// Most data in flight since `until` was set.
+    /// Maximum data in flight since `until` was set.
     pub(super) most: Bytes,
-    /// The observation is renewed when this is acknowledged.
+    /// A new observation begins when this position is acknowledged.
     until: u64,
 }
 

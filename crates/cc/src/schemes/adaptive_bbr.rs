@@ -77,7 +77,7 @@
 use crate::bbr_v1::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::{Ack, Info, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
-/// The least gain of the draining phase, as of BBR's parameter.
+/// Minimum gain of the draining phase, as for BBR's parameter.
 const LEAST_GAIN: f64 = 0.1;
 
 /// Adaptive-BBR.

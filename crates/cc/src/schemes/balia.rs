@@ -45,13 +45,13 @@
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Bytes, Info, Setup, Telemetry, Value};
 
-/// The most by which the factor of the decrease exceeds a half of the window.
+/// Upper limit of a in the decrease.
 const MOST_DECREASE: f64 = 1.5;
 
 /// BALIA.
 pub type Balia = Coupled<Balanced>;
 
-/// Increase and decrease by the ratio of the best rate to the own.
+/// Increase and decrease by the ratio of the best rate to this subflow's.
 #[derive(Clone, Debug)]
 pub struct Balanced;
 

@@ -79,7 +79,7 @@ pub struct CappedProbe {
     alpha: Nanos,
     queue_ratio: f64,
     rounds: RoundMin,
-    /// The running probe is capped.
+    /// The current probe is capped.
     capped: bool,
 }
 

@@ -44,8 +44,8 @@
 //!
 //! ## Known weaknesses
 //!
-//! * Those of BBR-GC: RTT_max is any RTT the path ever had, and ω says how full the path is, not whose
-//!   packets fill it.
+//! * Those of BBR-GC: RTT_max may date from any earlier state of the path, and ω shows how full the path is,
+//!   not whose packets fill it.
 //! * A probe of BBR v2 ends when inflight reaches 1.25 BDP. With P_up near 1 that takes many round trips, or
 //!   loss.
 
@@ -56,7 +56,7 @@ use crate::{Info, Provenance, RecoveryStyle, merged_params};
 /// BBR-GC over BBR v2.
 pub type Bbr2Gc = BbrCore<Corrected<OverV2>>;
 
-/// What is corrected: BBR v2.
+/// BBR v2 as the base of the correction.
 #[derive(Clone, Debug)]
 pub struct OverV2;
 

@@ -99,8 +99,8 @@
 //! seconds, REFILL fills the pipe to the level known to be safe, and UP sends a quarter more. If the buffer
 //! has room, the plateau ends UP after three to four round trips, with a queue of up to 1.25 BDP, the maximum
 //! its cwnd gain allows. With less room, loss ends UP and leaves a bound behind. DOWN removes the queue and
-//! makes room. One round after UP, the filter forgets the cycle before the last. If bandwidth has become
-//! free, the first UP sees the rate grow and continues.
+//! makes room. One round after UP, the filter drops the cycle before the last. If bandwidth has become free,
+//! the first UP sees the rate grow and continues.
 //!
 //! Losses between probes lower the short-term bounds by at most 30 % per round, and not below the amount
 //! delivered: 1 % of random loss costs about 1 % per round, and the next REFILL restores it. Every 5 s
@@ -123,7 +123,7 @@
 //!
 //! 1. N. Cardwell, I. Swett, J. Beshay (eds.), BBR Congestion Control, draft-ietf-ccwg-bbr-06, 6 July 2026:
 //!    read in full, and followed. Appendix A holds 22 example cases; they are tests here
-//!    (`crates/cc/tests/bbr3_cases`).
+//!    (`crates/cc/tests/bbr_v3_draft_cases`).
 //! 2. The editors' working copy after it (`draft-ietf-ccwg-bbr.md`, commit 007dbe1f): read; see difference
 //!    12.
 //! 3. Linux v3, `net/ipv4/tcp_bbr.c` of google/bbr, branch v3: its constants and its short-term bounds were
@@ -136,8 +136,8 @@
 //! From the draft:
 //!
 //! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round
-//!    and on entering recovery. The loss that ends a probe resets the round, so the next loss would forget
-//!    its changes, against section 5.5.11.1 and case A.18.
+//!    and on entering recovery. The loss that ends a probe resets the round, so the save at the next loss
+//!    would overwrite the state from before the first, against section 5.5.11.1 and case A.18.
 //! 2. A loss event precedes the processing of the ACK that revealed it. Rounds that begin with a loss begin
 //!    with the data that ACK delivers, as in Linux.
 //! 3. Initial pacing is set when the first smoothed RTT is known, at 2.77 initial windows per round trip.
@@ -164,7 +164,7 @@
 //! 14. The table of section 5.6.1 bounds Drain by inflight_long too. By the pseudocode of section 5.6.4.7,
 //!     followed here, inflight_short alone does.
 //! 15. Section 3.7 wants a response to marks where packets are sent as ECN-capable. With `ecn` off, marks are
-//!     ignored, whatever the transport does.
+//!     ignored for any transport.
 //!
 //! Linux v3 differs from the draft, and so from this scheme, in these numbers: Drain 1/2.885, DOWN 0.91,
 //! aggregation over 5 to 10 rounds and at most 100 ms of bandwidth. All of them are parameters.

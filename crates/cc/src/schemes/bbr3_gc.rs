@@ -44,8 +44,8 @@
 //!
 //! ## Known weaknesses
 //!
-//! * Those of BBR-GC: RTT_max is any RTT the path ever had, and ω says how full the path is, not whose
-//!   packets fill it.
+//! * Those of BBR-GC: RTT_max may date from any earlier state of the path, and ω shows how full the path is,
+//!   not whose packets fill it.
 //! * The cwnd gain of 2.25 while probing stays, so a long-RTT flow may still hold more of the queue.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS};
@@ -55,7 +55,7 @@ use crate::{Info, Provenance, RecoveryStyle, merged_params};
 /// BBR-GC over BBR v3.
 pub type Bbr3Gc = BbrCore<Corrected<OverV3>>;
 
-/// What is corrected: BBR v3.
+/// BBR v3 as the base of the correction.
 #[derive(Clone, Debug)]
 pub struct OverV3;
 

@@ -13,7 +13,7 @@
 //!
 //! after cwnd was set, instead of the state's gain. The gain cycle advances by its own gains. An ACK without
 //! an RTT sample ends the run of similar samples, but the last sample is kept for the next comparison
-//! (BBR-ACD forgets it).
+//! (BBR-ACD discards it).
 //!
 //! ## States
 //!

@@ -91,8 +91,8 @@ use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
 use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
-/// Samples that differ by no more are alike.
-const ALIKE: Nanos = Nanos::from_millis(1);
+/// Samples that differ by at most this are similar.
+const SIMILAR: Nanos = Nanos::from_millis(1);
 
 /// BBR-ACD.
 pub type BbrAcd = BbrCore<Acd>;
@@ -101,16 +101,16 @@ pub type BbrAcd = BbrCore<Acd>;
 #[derive(Clone, Debug)]
 pub struct Acd {
     detection: bool,
-    /// The last round-trip sample. `None` is like nothing.
+    /// The last RTT sample. `None` is similar to no sample.
     pub(super) last: Option<Nanos>,
-    /// How often in a row samples were alike and above the least.
-    alike: u64,
+    /// Number of consecutive samples above min_rtt and similar to the previous one.
+    similar: u64,
 }
 
 impl Acd {
     fn congestion(&self, ack: &Ack, model: &Model) -> bool {
         let doubled = ack.rtt.zip(model.min_rtt()).is_some_and(|(rtt, min_rtt)| rtt > min_rtt * 2);
-        self.alike >= 2 || doubled
+        self.similar >= 2 || doubled
     }
 }
 
@@ -128,7 +128,7 @@ impl Policy for Acd {
     };
 
     fn new(setup: &Setup) -> Self {
-        Self { detection: setup.params.flag("detection"), last: None, alike: 0 }
+        Self { detection: setup.params.flag("detection"), last: None, similar: 0 }
     }
 
     #[inline]
@@ -137,14 +137,14 @@ impl Policy for Acd {
             return;
         }
         let above = ack.rtt.zip(model.min_rtt()).is_some_and(|(rtt, min_rtt)| rtt > min_rtt);
-        let near = ack.rtt.zip(self.last).is_some_and(|(a, b)| a.max(b) - a.min(b) <= ALIKE);
-        self.alike = if above && near { self.alike + 1 } else { 0 };
+        let near = ack.rtt.zip(self.last).is_some_and(|(a, b)| a.max(b) - a.min(b) <= SIMILAR);
+        self.similar = if above && near { self.similar + 1 } else { 0 };
         self.last = ack.rtt;
     }
 
-    /// The present sample becomes the minimum, so it is not above it.
+    /// The current sample becomes the minimum, so it is not above the minimum.
     fn on_min_rtt_expired(&mut self, _model: &Model) {
-        self.alike = 0;
+        self.similar = 0;
     }
 
     fn enter_recovery(&mut self, window: Bytes, ack: &Ack, model: &Model) -> RecoveryEntry {
@@ -162,6 +162,6 @@ impl Policy for Acd {
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
-        sink("alike_samples", Value::Number(self.alike as f64));
+        sink("alike_samples", Value::Number(self.similar as f64));
     }
 }

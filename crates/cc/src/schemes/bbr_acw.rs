@@ -49,8 +49,8 @@
 //! 1. The combination is ours: the simplest one of the two factors that stays within BBR's 1 to 2 and is 2
 //!    where nothing is known and nothing queued. `span` is its factor 2, `cwnd_gain` its upper end.
 //! 2. d is the newest sample of an ACK, and h changes with it.
-//! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min: they say nothing
-//!    about the path.
+//! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min, because they do
+//!    not measure the path.
 //!
 //! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with
 //! mean gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21; with `span` = 0,
@@ -72,7 +72,7 @@ use crate::{
 /// BBR-ACW.
 pub type BbrAcw = BbrCore<AdaptiveWindow>;
 
-/// A window gain from delivery rate and queue.
+/// A cwnd gain from delivery rate and queue.
 #[derive(Clone, Debug)]
 pub struct AdaptiveWindow {
     span: f64,
@@ -82,7 +82,7 @@ pub struct AdaptiveWindow {
 }
 
 impl AdaptiveWindow {
-    /// Where the newest rate lies between its extrema: 0 at the greatest.
+    /// α: the position of the newest rate between its extrema, 0 at the maximum.
     #[inline]
     fn alpha(&self, model: &Model) -> f64 {
         let least = self.least.as_ref().map_or(Rate::ZERO, WindowedMin::get).as_bytes_per_sec() as f64;
@@ -93,7 +93,7 @@ impl AdaptiveWindow {
         ((greatest - self.rate.as_bytes_per_sec() as f64) / (greatest - least)).clamp(0.0, 1.0)
     }
 
-    /// How much of the last round trip was waiting and propagation, against propagation twice.
+    /// β = RTT / (RTT + min_rtt).
     #[inline]
     fn beta(model: &Model) -> f64 {
         match (model.latest_rtt(), model.min_rtt()) {

@@ -110,25 +110,25 @@ use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Te
 /// BBR-CWS, our reconstruction.
 pub type BbrCws = BbrCore<Scaling>;
 
-/// A round trip with fewer samples may show little but acknowledgements that the receiver held back.
+/// Minimum samples per round trip: with fewer, delayed ACKs may dominate.
 const FEW: u32 = 8;
-/// The loss of more than this share of a round trip is congestion, whatever the queue.
+/// Loss of more than this share of a round trip is congestion, regardless of the queue.
 const HEAVY: f64 = 1.0 / 16.0;
 
-/// What a round trip has shown so far.
+/// Measurements of one round trip.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct RoundStats {
     lost: Bytes,
     delivered: Bytes,
     inflight: Bytes,
     least: Option<Nanos>,
     most: Nanos,
     samples: u32,
-    /// It began in ProbeBW. The round in which Drain ends still shows the queue of our own Startup.
+    /// It began in ProbeBW. The round in which Drain ends still sees the queue of the flow's own Startup.
     probing: bool,
 }
 
-/// The curve of the bound: from where it was cut to, back to its peak, and beyond.
+/// The growth curve of the bound: from its value after the cut, back to its peak, and beyond.
 #[derive(Clone, Copy, Debug, Default)]
 struct Curve {
     peak: f64,
@@ -137,7 +137,7 @@ struct Curve {
     rounds: f64,
 }
 
-/// The scale of ProbeBW's window.
+/// The scale of ProbeBW's cwnd.
 #[derive(Clone, Debug)]
 pub struct Scaling {
     cut: f64,
@@ -150,19 +150,21 @@ pub struct Scaling {
     congested: f64,
     push: f64,
     drain_rounds: u64,
-    /// The bound in bytes, once ProbeBW has begun; and its share of the window of BBR v1.
+    /// W: the bound in bytes, once ProbeBW has begun.
     bound: Option<f64>,
+    /// s: its ratio to V, BBR v1's cwnd without its additions.
     scale: f64,
     curve: Curve,
-    /// The bound was cut before; in the round trip that ended.
+    /// The bound has been cut at some time.
     cut_before: bool,
+    /// The last round trip cut the bound.
     just_cut: bool,
-    /// Others keep up a queue, and none of ours is lost.
+    /// Other flows maintain a queue, and this flow sees no congestion.
     crowded: bool,
-    /// The greatest of all rounds' least delays.
+    /// Q: the maximum over round trips of their minimum RTT.
     fullest: Nanos,
     drained: u64,
-    seen: Seen,
+    round: RoundStats,
 }
 
 impl Policy for Scaling {
@@ -213,7 +215,7 @@ impl Policy for Scaling {
             crowded: false,
             fullest: Nanos::ZERO,
             drained: 0,
-            seen: Seen::default(),
+            round: RoundStats::default(),
         }
     }
 
@@ -221,16 +223,16 @@ impl Policy for Scaling {
     fn observe(&mut self, ack: &Ack, model: &Model) {
         if model.round_start() {
             self.end_round(ack, model);
-            self.seen = Seen { probing: model.in_probe_bw(), ..Seen::default() };
+            self.round = RoundStats { probing: model.in_probe_bw(), ..RoundStats::default() };
         }
-        let seen = &mut self.seen;
-        seen.lost += ack.lost;
-        seen.delivered += ack.acked;
-        seen.inflight = seen.inflight.max(ack.inflight_before);
+        let round = &mut self.round;
+        round.lost += ack.lost;
+        round.delivered += ack.acked;
+        round.inflight = round.inflight.max(ack.inflight_before);
         if let Some(rtt) = ack.rtt {
-            seen.least = Some(seen.least.map_or(rtt, |least| least.min(rtt)));
-            seen.most = seen.most.max(rtt);
-            seen.samples += 1;
+            round.least = Some(round.least.map_or(rtt, |least| least.min(rtt)));
+            round.most = round.most.max(rtt);
+            round.samples += 1;
         }
     }
 
@@ -257,21 +259,21 @@ impl Policy for Scaling {
 }
 
 impl Scaling {
-    /// Once per round trip: the bound, and the scale that follows from it.
+    /// Updates the bound and the scale, once per round trip.
     fn end_round(&mut self, ack: &Ack, model: &Model) {
-        let seen = self.seen;
-        let Some(least) = seen.least else { return };
-        if seen.samples >= FEW {
+        let round = self.round;
+        let Some(least) = round.least else { return };
+        if round.samples >= FEW {
             self.fullest = self.fullest.max(least);
         }
         self.drained += u64::from(model.state() == State::Drain);
-        let Some(bdp) = model.bdp().filter(|_| seen.probing && model.in_probe_bw()) else { return };
+        let Some(bdp) = model.bdp().filter(|_| round.probing && model.in_probe_bw()) else { return };
         let mss = model.settings().mss.as_f64();
         let standard = (bdp.as_f64() * model.settings().cwnd_gain).max(mss);
-        let lossless = seen.lost.is_zero();
+        let lossless = round.lost.is_zero();
         let min_rtt = ack.min_rtt.unwrap_or(least);
         let queued = least.as_secs_f64() > self.queue * min_rtt.as_secs_f64();
-        let congestion = !self.just_cut && !lossless && self.congestion(&seen, min_rtt);
+        let congestion = !self.just_cut && !lossless && self.congestion(&round, min_rtt);
         self.just_cut = congestion;
         self.crowded = queued && !congestion;
         let mut bound = *self.bound.get_or_insert_with(|| {
@@ -279,7 +281,7 @@ impl Scaling {
             standard
         });
         if congestion {
-            let peak = bound.min(seen.inflight.as_f64());
+            let peak = bound.min(round.inflight.as_f64());
             bound = peak * self.cut;
             let peak = if self.converge && peak < self.curve.peak { (peak + bound) / 2.0 } else { peak };
             self.curve = Curve { peak, low: bound, since: ack.now, rounds: 0.0 };
@@ -291,7 +293,7 @@ impl Scaling {
                 self.curve = Curve { peak: bound, low: bound, since: ack.now, rounds: 0.0 };
             }
         }
-        // Beyond BBR's window only in a crowd, and no further where packets are lost at random.
+        // cwnd exceeds BBR's only while crowded, and does not grow further under random loss.
         let most = match (queued, lossless) {
             (false, _) => 1.0,
             (true, true) => self.range.1,
@@ -305,21 +307,22 @@ impl Scaling {
         self.scale = limited / standard;
     }
 
-    /// Whether the loss in a round trip was for want of buffer: the queue was about as full as ever.
-    fn congestion(&self, seen: &Seen, base: Nanos) -> bool {
+    /// Whether the loss in a round trip was congestion: the queue was nearly at its maximum, or the loss
+    /// heavy.
+    fn congestion(&self, round: &RoundStats, base: Nanos) -> bool {
         let base = base.as_secs_f64();
-        seen.lost.as_f64() > HEAVY * (seen.lost + seen.delivered).as_f64()
-            || seen.most.as_secs_f64() >= base + self.congested * (self.fullest.as_secs_f64() - base)
+        round.lost.as_f64() > HEAVY * (round.lost + round.delivered).as_f64()
+            || round.most.as_secs_f64() >= base + self.congested * (self.fullest.as_secs_f64() - base)
     }
 
-    /// The bound after one more round trip: CUBIC's law, `t` seconds into its curve.
+    /// The bound after one more round trip, by CUBIC's control law at `t` seconds.
     fn grown(&mut self, bound: f64, t: f64, mss: f64) -> f64 {
         let curve = &mut self.curve;
         curve.rounds += 1.0;
         let back = libm::cbrt((curve.peak - curve.low).max(0.0) / mss / self.speed);
         let beyond = t - back;
         let cubic = curve.peak + self.speed * beyond * beyond * beyond * mss;
-        // RFC 9438 section 4.3: what Reno with this cut would need to be as fast as with 0.5.
+        // RFC 9438 section 4.3: the increase at which Reno with this cut equals Reno with a cut to 0.5.
         let alpha = self.friendly * 3.0 * (1.0 - self.cut) / (1.0 + self.cut);
         let reno = curve.low + alpha * curve.rounds * mss;
         bound.max(cubic.min(1.5 * bound)).max(reno)

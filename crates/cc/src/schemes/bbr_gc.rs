@@ -57,16 +57,16 @@
 //! 1. The draining phase begins 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the
 //!    algorithm: 'or' here. The algorithm runs at every ACK, so either condition ends the probe at once.
 //!    `early_down = false` waits for a min_rtt first, as BBR does.
-//! 2. Of inflight between 1 and 1.25 BDP the algorithm says nothing. Default (`between=up`): P_up goes on to
+//! 2. The algorithm does not cover inflight between 1 and 1.25 BDP. Default (`between=up`): P_up continues to
 //!    the end of BBR's phase: one min_rtt and until inflight has reached P_up BDPs. `cruise`: the gain is 1
-//!    there. `drain`: the probe ends at 1 BDP. `probe`: the probe goes on until 1.25 BDP or loss, as BBR's
-//!    does with its fixed gain; near ω = 1, where P_up adds nothing, that may be never.
+//!    there. `drain`: the probe ends at 1 BDP. `probe`: the probe continues until 1.25 BDP or loss, as BBR's
+//!    does with its fixed gain; near ω = 1, where P_up adds nothing, it may never end.
 //! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's own tests add three send quanta and
 //!    rounding, and so does `quanta`. The choice matters where a flow's BDP is a few segments.
 //! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the
 //!    `smoothed` one, or the `least` of the last round trip. RTT_max is of the same kind. It never ages, as
 //!    printed; `rtt_max_window` makes it.
-//! 5. The draining phase follows every probe, whatever ended it, and ends as BBR's does: the algorithm's
+//! 5. The draining phase follows every probe, however that ended, and ends as BBR's does: the algorithm's
 //!    'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and loss
 //!    ('next six cycles').
 //! 6. Before any sample ω is 1. An application-limited sender stays in its probe until inflight has reached
@@ -94,9 +94,9 @@
 //!   keeps most of the link for tens of seconds.
 //! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs
 //!   ProbeRTT to see the propagation delay.
-//! * RTT_max is any RTT the path ever had. One delayed ACK of a lone packet turns 11 ms into 51 and raises
-//!   every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this happens fill
-//!   the link and lose 11 %; the others use 62 % of it and lose 2 %.
+//! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet turns 11 ms into
+//!   51 and raises every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this
+//!   happens fill the link and lose 11 %; the others use 62 % of it and lose 2 %.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
@@ -108,7 +108,7 @@ pub type BbrGc = BbrCore<GammaGains>;
 /// The gain of a probe from 1 BDP of inflight on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
-    /// P_up, until inflight shows it.
+    /// P_up, until inflight has reached it.
     Up,
     /// 1.
     Cruise,
@@ -118,16 +118,16 @@ enum Between {
     Probe,
 }
 
-/// The round-trip time that the gains follow.
+/// The RTT that sets the gains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RttKind {
     Newest,
     Smoothed,
-    /// The least of the last round trip.
+    /// The minimum of the last round trip.
     Least,
 }
 
-/// Gains from the round-trip time.
+/// Gains from the RTT.
 #[derive(Clone, Debug)]
 pub struct GammaGains {
     gamma: Gamma,
@@ -142,7 +142,7 @@ pub struct GammaGains {
 }
 
 impl GammaGains {
-    /// Whether `inflight` has reached so many BDPs.
+    /// Whether inflight has reached this many BDPs.
     #[inline]
     fn reached(&self, bdps: f64, ack: &Ack, model: &Model) -> bool {
         if self.quanta {
@@ -175,7 +175,7 @@ impl Policy for GammaGains {
             Param::choice(
                 "between",
                 &["up", "cruise", "drain", "probe"],
-                "from 1 BDP on: P_up until inflight shows it, gain 1, drain at once, P_up to down_at",
+                "from 1 BDP on: P_up until inflight reaches it, gain 1, drain at once, P_up to down_at",
             ),
             Param::flag("early_down", true, "drain at once, not only after one min_rtt"),
             Param::flag("quanta", false, "add BBR's send quanta and rounding to BDPs of inflight"),

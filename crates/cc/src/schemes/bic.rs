@@ -64,9 +64,9 @@ use crate::{
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// The search goes a B-th of the distance to the maximum per round trip (`BICTCP_B`).
+/// Each round trip closes 1/B of the distance to the maximum (`BICTCP_B`).
 const B: f64 = 4.0;
-/// Before the first loss the window grows by at least a part in this many per round trip.
+/// Before the first loss cwnd grows by at least cwnd divided by this per round trip.
 const FIRST_GROWTH: f64 = 20.0;
 
 /// BIC congestion control.
@@ -78,7 +78,7 @@ pub struct Bic {
     low_window: f64,
     beta: f64,
     fast_convergence: bool,
-    /// The window of the last loss in segments, zero while unknown.
+    /// cwnd at the last loss in segments, zero while unknown.
     w_max: f64,
     /// W_max before the last reduction.
     prior_w_max: f64,
@@ -89,7 +89,7 @@ pub struct Bic {
 }
 
 impl Bic {
-    /// Segments per round trip at a window of `w` segments, and the part of the curve they belong to.
+    /// Growth in segments per round trip at a cwnd of `w` segments, and the part of the curve.
     #[inline]
     fn increment(&self, w: f64) -> (f64, &'static str) {
         if w <= self.low_window {
@@ -122,10 +122,11 @@ impl Bic {
         let mss = self.reno.mss;
         let (inc, part) = self.increment(self.reno.cwnd.in_segments(mss));
         self.state = part;
-        // The bytes one more segment takes. Never less than itself: nothing outgrows slow start.
+        // Bytes to acknowledge for one more segment: at least one segment, so that growth never exceeds slow
+        // start.
         let step = Bytes::from_f64(self.reno.cwnd.as_f64() / inc).max(mss);
         if self.credit >= step {
-            // Collected for a longer step: worth one segment, not a burst.
+            // Credit collected for a longer step is worth one segment, not a burst.
             self.credit = Bytes::ZERO;
             self.reno.cwnd += mss;
         }
@@ -135,7 +136,7 @@ impl Bic {
         self.reno.cwnd += mss * segments;
     }
 
-    /// The part of the curve the window is in.
+    /// The part of the curve at the current cwnd.
     fn part(&self) -> &'static str {
         if self.reno.in_slow_start() {
             "slow_start"
@@ -144,7 +145,7 @@ impl Bic {
         }
     }
 
-    /// A congestion event: remembers where, and lowers window and threshold.
+    /// A congestion event: saves W_max and lowers cwnd and ssthresh.
     fn reduce(&mut self) {
         let w = self.reno.cwnd.in_segments(self.reno.mss);
         self.prior_w_max = self.w_max;
@@ -340,7 +341,7 @@ mod tests {
         {
             assert!((scheme.increment(w).0 - inc).abs() < 1e-9, "{w}: {}", scheme.increment(w).0);
         }
-        // Even without a search of its own: S = 1.
+        // Even with S = 1.
         assert_eq!(avoiding(15, 0.0, &[("s_max", 1.0)]).increment(100.0).0, 5.0);
         assert_eq!(avoiding(15, 1.0, &[("s_max", 1.0)]).increment(100.0).0, 1.0);
     }

@@ -45,8 +45,8 @@
 //! 3. The timeout is ours: a second or four round trips, so that single lost ACKs change nothing.
 //!
 //! ## Known weaknesses
-//! BRF trusts the network. On a path whose narrowest link does not take part while another does, it overruns
-//! that link for ever: loss does not slow it down.
+//! BRF trusts the network. If the narrowest link of a path does not run `brf` while another does, the flow
+//! overruns that link permanently: loss does not slow it down.
 
 use crate::schemes::Cubic;
 use crate::{
@@ -55,14 +55,14 @@ use crate::{
     SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// The least window, in segments.
+/// Minimum cwnd in segments.
 const LEAST_WINDOW: u64 = 4;
-/// What CUBIC keeps of its window on loss, by default.
+/// Share of cwnd that CUBIC keeps on loss, by default.
 const CUBIC_BETA: f64 = 0.7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No share has been heard, or the one heard is old.
+    /// No share has arrived, or the last one is outdated.
     Waiting,
     /// Paced at the share.
     Advised,
@@ -84,17 +84,19 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct Brf {
     state: State,
-    /// The last share believed.
+    /// The last valid share.
     rate: Option<Rate>,
-    /// A greater one that may still be in flight, and until when.
-    before: Rate,
-    before_until: Nanos,
+    /// A previous, higher share: data sent at it may be in flight until `prior_rate_until`.
+    prior_rate: Rate,
+    prior_rate_until: Nanos,
     cwnd: Bytes,
-    /// Since when the next share has been waited for: the last one, or what restarted the clock. `None` before any event.
+    /// Start of the wait for the next share: the last share, or the end of an idle time. `None` before any
+    /// event.
     since: Option<Nanos>,
     srtt: Option<Nanos>,
-    /// What CUBIC is made from, and CUBIC while it governs.
+    /// Inputs to CUBIC's constructor.
     setup: Setup,
+    /// In control during the fallback.
     cubic: Cubic,
     least: Rate,
     line_rate: Rate,
@@ -111,20 +113,20 @@ impl Brf {
         self.state = to;
     }
 
-    /// How long a share is good for.
-    fn patience(&self) -> Nanos {
+    /// The time without a share after which CUBIC takes over.
+    fn share_timeout(&self) -> Nanos {
         self.timeout.max(self.srtt.unwrap_or_default().mul_f64(self.timeout_rtts))
     }
 
     fn safety_window(&self, now: Nanos, rate: Rate) -> Bytes {
-        let rate = if now < self.before_until { rate.max(self.before) } else { rate };
+        let rate = if now < self.prior_rate_until { rate.max(self.prior_rate) } else { rate };
         rate.over(self.srtt.unwrap_or_default()).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
     }
 
-    /// Falls back if nothing has been heard for too long.
-    fn check_patience(&mut self, now: Nanos) {
+    /// Falls back to CUBIC if no share has arrived within the timeout.
+    fn check_share_timeout(&mut self, now: Nanos) {
         let since = *self.since.get_or_insert(now);
-        if self.state == State::Fallback || now - since <= self.patience() {
+        if self.state == State::Fallback || now - since <= self.share_timeout() {
             return;
         }
         self.transition(State::Fallback);
@@ -135,7 +137,7 @@ impl Brf {
         {
             let window = rate.over(srtt).max(self.setup.mss * LEAST_WINDOW);
             self.cubic = Cubic::new(&Setup { initial_window: window, ..self.setup.clone() });
-            // A reduction from W / beta leads to W, with W_max = W: avoidance begins on the plateau of its curve.
+            // A reduction from W / beta yields cwnd = ssthresh = W_max = W: avoidance begins on the plateau.
             let flight_size = window.mul_f64(1.0 / CUBIC_BETA);
             self.cubic.on_recovery_entered(&RecoveryEntered {
                 now,
@@ -159,7 +161,7 @@ impl CongestionControl for Brf {
         params: &[
             Param::ratio("window_gain", 2.0, (1.0, 10.0), "cwnd as a multiple of rate times srtt"),
             Param::number("timeout", 1.0, (0.01, 60.0), "s", "time without a share until CUBIC takes over"),
-            Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and at least so many round trips"),
+            Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "minimum of that time in round trips"),
             Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a lower share counts as this"),
             Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a higher share is invalid"),
         ],
@@ -176,8 +178,8 @@ impl CongestionControl for Brf {
         Self {
             state: State::Waiting,
             rate: None,
-            before: Rate::ZERO,
-            before_until: Nanos::ZERO,
+            prior_rate: Rate::ZERO,
+            prior_rate_until: Nanos::ZERO,
             cwnd: setup.initial_window,
             since: None,
             srtt: None,
@@ -202,7 +204,7 @@ impl CongestionControl for Brf {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.srtt = event.srtt;
-        self.check_patience(event.now);
+        self.check_share_timeout(event.now);
         match (self.state, self.rate) {
             (State::Fallback, _) => self.cubic.on_ack(event),
             (State::Advised, Some(rate)) => self.cwnd = self.safety_window(event.now, rate),
@@ -229,7 +231,7 @@ impl CongestionControl for Brf {
     }
 
     fn on_timeout(&mut self, event: &Timeout) {
-        self.check_patience(event.now);
+        self.check_share_timeout(event.now);
         if self.state == State::Fallback {
             self.cubic.on_timeout(event);
         }
@@ -246,9 +248,9 @@ impl CongestionControl for Brf {
             Advice::Rate(rate) if !rate.is_zero() && rate <= self.line_rate => {
                 let rate = rate.max(self.least);
                 if let Some(old) = self.rate.filter(|old| *old > rate) {
-                    let pending = event.now < self.before_until;
-                    self.before = if pending { self.before.max(old) } else { old };
-                    self.before_until = event.now.saturating_add(self.srtt.unwrap_or_default());
+                    let pending = event.now < self.prior_rate_until;
+                    self.prior_rate = if pending { self.prior_rate.max(old) } else { old };
+                    self.prior_rate_until = event.now.saturating_add(self.srtt.unwrap_or_default());
                 }
                 self.rate = Some(rate);
                 self.since = Some(event.now);
@@ -266,9 +268,9 @@ impl CongestionControl for Brf {
             self.cubic.on_idle_restart(event);
             return;
         }
-        // Nobody answers one who does not send: the silence was no silence of the network.
+        // Idle time does not count towards the timeout.
         self.since = Some(event.now);
-        if event.idle > self.patience() {
+        if event.idle > self.share_timeout() {
             self.cwnd = self.setup.initial_window;
             self.transition(State::Waiting);
         }
@@ -314,7 +316,7 @@ mod tests {
         brf.control()
     }
 
-    /// The scheme paces at its share, with twice the BDP as window.
+    /// The scheme paces at its share, with a cwnd of two BDPs.
     #[test]
     fn brf_paces_at_share_with_window_of_two_bdp() {
         let mut brf = brf(&[]);
@@ -323,7 +325,7 @@ mod tests {
         let control = advised(&mut brf, 40, MB);
         // Twice 1 MB/s for 40 ms.
         assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
-        // The window follows the round-trip time; it has four segments at least.
+        // cwnd follows the RTT and has at least four segments.
         assert_eq!(acked(&mut brf, 60, 60).cwnd, Bytes::new(120_000));
         advised(&mut brf, 70, Rate::from_bytes_per_sec(5));
         let slow = acked(&mut brf, 130, 60);
@@ -336,11 +338,11 @@ mod tests {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
-        // A tenth: 40 kB are in flight, and the window of the new share would be 8 kB.
+        // A tenth: 40 kB are in flight, and the cwnd of the new share would be 8 kB.
         let tenth = Rate::from_bytes_per_sec(100_000);
         let control = advised(&mut brf, 100, tenth);
         assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(tenth)));
-        // Still less does not shorten the round trip, nor does more.
+        // Neither a lower nor a higher share shortens that round trip.
         advised(&mut brf, 120, Rate::from_bytes_per_sec(50_000));
         assert_eq!(advised(&mut brf, 130, tenth).cwnd, Bytes::new(80_000));
         assert_eq!(acked(&mut brf, 159, 40).cwnd, Bytes::new(80_000));
@@ -369,10 +371,10 @@ mod tests {
         advised(&mut brf, 42, Rate::from_bytes_per_sec(10_000_001));
         brf.on_rate_advice(&RateAdvice { now: Nanos::from_millis(43), advice: Advice::Change(1e6) });
         assert_eq!((brf.control(), brf.ignored), (control, 3));
-        // Nor does it put the time-out off.
+        // An invalid share does not restart the timeout.
         acked(&mut brf, 1_041, 40);
         assert_eq!(brf.state, State::Fallback);
-        // The line rate itself is one.
+        // The line rate itself is valid.
         let most = Rate::from_bytes_per_sec(10_000_000);
         assert_eq!(advised(&mut brf, 1_050, most).pacing_rate, Some(most));
     }
@@ -387,8 +389,8 @@ mod tests {
         assert_eq!(brf.state, State::Advised);
         let control = acked(&mut brf, 1_041, 40);
         assert_eq!(brf.state, State::Fallback);
-        // 1 MB/s for 40 ms, and the growth of one acknowledgement: alpha / 40 segments at most. Then it grows along the curve:
-        // C · t^3 after t seconds.
+        // 1 MB/s for 40 ms, and the growth of one acknowledgement: alpha / 40 segments at most. Then it grows
+        // along the curve: C · t^3 after t seconds.
         assert!((39_998..=40_014).contains(&control.cwnd.as_u64()), "{:?}", control.cwnd);
         assert!(control.pacing_rate.is_some());
         for now in (1_042..4_041).step_by(10) {
@@ -447,7 +449,7 @@ mod tests {
         advised(&mut brf, 40, MB);
         brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(900), ..idle(800, 200) });
         assert_eq!(acked(&mut brf, 1_100, 40).cwnd, Bytes::new(80_000));
-        // Longer than the time-out: the initial window, at the old rate.
+        // Idle for longer than the timeout: the initial window, at the old rate.
         brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(9_000), ..idle(7_000, 200) });
         let control = acked(&mut brf, 9_040, 40);
         assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(10 * MSS), Some(MB)));

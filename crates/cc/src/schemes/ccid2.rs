@@ -1,7 +1,7 @@
 //! # CCID 2: TCP-like congestion control of DCCP
 //!
-//! TCP's window for datagrams that are never retransmitted: half on loss, one packet more per window without
-//! loss. The Ack Vector reports losses. The transport counts what is in flight (`pipe`).
+//! TCP's cwnd for datagrams that are never retransmitted: half on loss, one packet more per window without
+//! loss. The Ack Vector reports losses. The transport counts the packets in flight (`pipe`).
 //!
 //! ## Control law
 //! All in packets: W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state 0).
@@ -34,15 +34,15 @@
 //! RFC 5681 (2009), section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
 //!
 //! ## Differences
-//! 1. A window of W packets is reported as W segments. DCCP counts each of its packets as one, whatever its
+//! 1. cwnd of W packets is reported as W segments. DCCP counts each of its packets as one, regardless of its
 //!    size. Over TCP, bytes count.
 //! 2. The transport controls the Ack Ratio. `ack_ratio` limits the packets that one acknowledgement counts
 //!    for in slow start.
 //! 3. Acknowledgements during recovery do not count: they belong to the window that had the loss.
 //! 4. After an idle time longer than the RTO, cwnd is at most the initial window, and it grows only while it
 //!    limits the sender: the window validation that section 5.1 refers to, in the form of RFC 5681.
-//! 5. On TCP it is a NewReno that counts in segments, does not undo, and shapes its window in recovery itself
-//!    (RFC 6675).
+//! 5. On TCP it is a NewReno that counts in segments, has no undo, and sets its own cwnd in recovery (RFC
+//!    6675).
 //!
 //! ## Known weaknesses
 //! Those of `newreno`: random loss above one per cent stops it, and buffers stay full. Slow start takes 1.7
@@ -53,7 +53,7 @@ use crate::{
     ReceiverFeedback, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
-/// RFC 3390: bytes of the initial window, unless two packets are more or four are less.
+/// Initial window in bytes, at least two and at most four packets (RFC 3390).
 const INITIAL_BYTES: u64 = 4380;
 
 /// CCID 2.
@@ -64,7 +64,7 @@ pub struct Ccid2 {
     cwnd: u64,
     initial: u64,
     ssthresh: u64,
-    /// What one acknowledgement counts for in slow start, in bytes.
+    /// Maximum that one acknowledgement counts for in slow start, in bytes.
     most_per_ack: Bytes,
     /// Bytes acknowledged towards the next increase.
     credit: Bytes,
@@ -76,7 +76,7 @@ impl Ccid2 {
         self.cwnd < self.ssthresh
     }
 
-    /// A packet more per two of credit up to the threshold, and then one per window.
+    /// Adds a packet per two of credit up to ssthresh, and then one per window.
     fn grow(&mut self, acked: Bytes) {
         if self.in_slow_start() {
             self.credit += acked.min(self.most_per_ack);
@@ -162,7 +162,7 @@ impl CongestionControl for Ccid2 {
 
     fn on_timeout(&mut self, event: &Timeout) {
         self.recovering = false;
-        // RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
+        // Repeated expiries leave ssthresh unchanged (RFC 5681 section 3.1).
         if event.consecutive <= 1 {
             self.ssthresh = (self.cwnd / 2).max(2);
         }
@@ -212,7 +212,7 @@ mod tests {
         window / PACKET
     }
 
-    /// So many acknowledgements of two packets each.
+    /// Feeds `n` acknowledgements of two packets each and returns cwnd in packets.
     fn acks(scheme: &mut Ccid2, n: u64) -> u64 {
         for _ in 0..n {
             scheme.on_ack(&ack(2 * PACKET));
@@ -247,7 +247,8 @@ mod tests {
         assert_eq!(window(&scheme), 3);
         // Slow start: a packet per acknowledgement of two.
         assert_eq!(acks(&mut scheme, 17), 20);
-        // A loss; others of the same window are not told; acknowledgements until it is over count for nothing.
+        // A loss; the transport reports no others of the same window. Acknowledgements during recovery do not
+        // count.
         assert_eq!(lose(&mut scheme), 10);
         for _ in 0..9 {
             scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(2 * PACKET) });
@@ -264,7 +265,7 @@ mod tests {
         scheme.on_recovery_left(&left());
         assert_eq!(acks(&mut scheme, 2), 6);
         assert_eq!(acks(&mut scheme, 1), 7);
-        // Timeout: one packet, slow start up to floor(7 / 2), which a second expiry leaves as it is.
+        // Timeout: one packet, and slow start up to floor(7 / 2), which a second expiry leaves unchanged.
         scheme.on_timeout(&timeout(7 * PACKET, 1));
         assert_eq!((window(&scheme), scheme.ssthresh), (1, 3));
         scheme.on_timeout(&timeout(PACKET, 2));
@@ -335,9 +336,9 @@ mod tests {
     /// The mean window follows the square-root law.
     #[test]
     fn ccid2_mean_window_follows_square_root_law() {
-        // Every 1/p-th packet is lost, and found lost a window later. One sawtooth from W/2 to W sends 3/8 W² = 1/p packets
-        // in W/2 round trips: in the mean sqrt(3 / (2 p)). Here half a round trip of each is recovery without growth, and
-        // windows are whole: 10 %.
+        // Every 1/p-th packet is lost, and the loss detected a window later. One sawtooth from W/2 to W sends
+        // 3/8 W² = 1/p packets in W/2 round trips: in the mean sqrt(3 / (2 p)). Here half a round trip of
+        // each is recovery without growth, and windows are whole: 10 %.
         for p in [0.01, 0.001, 0.0001] {
             let mut scheme = ccid2(&[]);
             let every = (1.0 / p) as u64;

@@ -79,25 +79,25 @@ use crate::{
     ReceiverFeedback, RecoveryEntered, RecoveryStyle, Sent, Setup, Telemetry, Timeout, Value, tfrc,
 };
 
-/// RFC 5348 section 4.2: bytes of the initial window, unless two segments are more or four are less.
+/// Initial window in bytes, at least two and at most four segments (RFC 5348 section 4.2).
 const INITIAL_BYTES: u64 = 4380;
 /// t_mbi: the longest time between packets, in seconds (section 4.3).
 const LONGEST_GAP: u64 = 64;
-/// What a sample takes part in R with (section 4.3 step 2: q = 0.9 of R are kept).
+/// Weight of a sample in R (section 4.3 step 2: q = 0.9 is the weight of the old R).
 const RTT_GAIN: f64 = 0.1;
-/// What is kept of X_recv at a loss in an interval in which data was short (section 4.3 step 4).
+/// Share of X_recv kept at a loss in a data-limited interval (section 4.3 step 4).
 const KEPT_SHORT_OF_DATA: f64 = 0.85;
-/// A round-trip time beyond this is not believed.
+/// Maximum RTT: longer samples count as this.
 const MOST_RTT: Nanos = Nanos::from_secs(60);
-/// t_gran: what timers of hosts go by. Unused send times of a round trip may be made up for (section 4.6); more than it takes to
-/// wake up late (section 8.3) is not needed.
+/// t_gran: the granularity of hosts' timers, and the unused send time that may be made up for. Section 4.6
+/// allows a round trip's worth, but no more than the delay of a late wake-up is needed (section 8.3).
 const TIMER_STEP: Nanos = Nanos::from_millis(1);
-/// Segments that the window always has.
+/// Minimum cwnd in segments.
 const LEAST_WINDOW: u64 = 4;
 const SET_SIZE: usize = 8;
 
-/// X_recv_set: the receive rates of the last two round trips, newest last. A later, greater value makes earlier ones
-/// meaningless, so they fall from first to last.
+/// X_recv_set: the receive rates of the last two round trips, newest last. A later, higher value supersedes
+/// earlier ones, so the values fall from first to last.
 #[derive(Clone, Copy, Debug)]
 struct ReceiveRates {
     items: [(Nanos, Rate); SET_SIZE],
@@ -134,7 +134,7 @@ impl ReceiveRates {
         self.count = at + 1;
     }
 
-    /// Maximize_X_recv_set: the greatest of all but infinity alone remains.
+    /// Maximize_X_recv_set: keeps only the maximum, infinity excluded.
     fn maximize(&mut self, now: Nanos, rate: Rate) {
         let finite = self.all().iter().map(|item| item.1).filter(|rate| *rate < Rate::MAX);
         *self = Self::of(now, finite.fold(rate, Rate::max));
@@ -166,9 +166,9 @@ pub struct Ccid3 {
     reported: bool,
     /// When X was last doubled (tld).
     doubled: Nanos,
-    /// Something was sent since the no-feedback timer was set.
+    /// Data was sent since the no-feedback timer was set.
     sent: bool,
-    /// Without reports: something was lost in this round trip.
+    /// Without reports: data was lost in this round trip.
     lost: bool,
 }
 
@@ -186,7 +186,7 @@ impl Ccid3 {
         rate.max(self.least).min(self.most)
     }
 
-    /// X_Bps: what the equation allows at the present p.
+    /// X_Bps: the rate of the throughput equation at the current p.
     fn equation(&self) -> Option<Rate> {
         let rtt = self.rtt?;
         (self.loss_event_rate > 0.0).then(|| tfrc::throughput(self.segment, rtt, self.loss_event_rate))
@@ -196,11 +196,11 @@ impl Ccid3 {
         self.rate = self.bounded(self.rate.mul_f64(0.5));
     }
 
-    /// A round-trip sample; the first one ends the initial phase.
+    /// Feeds an RTT sample; the first one ends the initial phase.
     fn sample_rtt(&mut self, now: Nanos, sample: Nanos) {
         let sample = sample.max(LEAST_RTT).min(MOST_RTT);
         if let Some(rtt) = &mut self.rtt {
-            // In this form equal samples leave R exactly as it is.
+            // In this form equal samples leave R exactly unchanged.
             let (old, new) = (rtt.as_nanos() as f64, sample.as_nanos() as f64);
             *rtt = Nanos::from_nanos((old + RTT_GAIN * (new - old)) as u64);
             return;
@@ -211,8 +211,8 @@ impl Ccid3 {
         self.received = ReceiveRates::of(now, Rate::MAX);
     }
 
-    /// X_recv of a receiver that has no room or cannot follow (RFC 4342 section 5.2): half of the rate that is allowed for a round
-    /// trip.
+    /// X_recv of a receiver that drops packets or is slow (RFC 4342 section 5.2): half of the rate allowed
+    /// for one round trip.
     fn restrained(&self, received: Rate, event: &ReceiverFeedback, rtt: Nanos) -> Rate {
         let packet = self.segment.per(rtt);
         let taken = Rate::from_bytes_per_sec(packet.as_bytes_per_sec().saturating_mul(event.dropped));
@@ -220,14 +220,14 @@ impl Ccid3 {
         received.min(allowed.mul_f64(0.5))
     }
 
-    /// The greatest X that the receive rates allow (section 4.3 step 4).
+    /// The maximum X that the receive rates allow (section 4.3 step 4).
     fn limit(&mut self, event: &ReceiverFeedback, more_loss: bool, rtt: Nanos) -> Rate {
         let doubled = |rate: Rate| if rate == Rate::MAX { rate } else { rate.mul_f64(2.0) };
         let Some(received) = event.receive_rate.map(|rate| rate.min(self.most)) else {
             return doubled(self.received.max());
         };
         if (event.dropped > 0 || event.slow) && !received.is_zero() {
-            // What arrived before does not lift the limit of the next round trip.
+            // Earlier receive rates must not raise the limit of the next round trip.
             self.received = ReceiveRates::of(event.now, self.restrained(received, event, rtt));
         } else if !event.data_limited {
             self.received.update(event.now, received, event.now - rtt * 2);
@@ -292,7 +292,8 @@ impl CongestionControl for Ccid3 {
         self.sent = false;
         if let Some(sample) = event.rtt {
             if first {
-                // What the handshake took gives way to the first sample (section 4.3 step 2), and X starts from that.
+                // The first sample replaces the RTT of the handshake (section 4.3 step 2), and X starts from
+                // it.
                 self.rtt = None;
             }
             self.sample_rtt(event.now, sample);
@@ -308,10 +309,10 @@ impl CongestionControl for Ccid3 {
         if let Some(equation) = self.equation() {
             self.rate = self.bounded(equation.min(limit));
         } else if restrained {
-            // Not less than a packet per round trip for want of room at the receiver.
+            // Receive-buffer drops do not lower X below one packet per round trip.
             self.rate = self.bounded(self.rate.min(limit.max(self.segment.per(rtt))));
         } else if !first && event.now - self.doubled >= rtt {
-            // For the first report section 4.2 takes the place of this step.
+            // For the first report section 4.2 replaces this step.
             let doubled = self.rate.mul_f64(2.0).min(limit);
             self.rate = self.bounded(doubled.max(self.initial_rate(rtt)));
             self.doubled = event.now;

@@ -71,7 +71,7 @@ use crate::{
 /// Compound TCP congestion control.
 #[derive(Clone, Debug)]
 pub struct Compound {
-    /// Its window is the one in force, cwnd + dwnd.
+    /// Its cwnd is the window in force, cwnd + dwnd.
     reno: Reno,
     dwnd: Bytes,
     /// dwnd before the last reduction.
@@ -82,8 +82,8 @@ pub struct Compound {
     zeta: f64,
     beta: f64,
     rtts: RoundSamples,
-    /// The window when the current round began, and that of the round before, in which its packets were sent; nothing
-    /// if it began outside the open phase.
+    /// The window at the start of the current round, and at the start of the previous one, when the packets
+    /// acknowledged now were sent. `None` if the round began outside the open phase.
     round_windows: Option<[Bytes; 2]>,
     phase: Phase,
     /// Own packets queued in the last round that was judged.
@@ -92,7 +92,7 @@ pub struct Compound {
 }
 
 impl Compound {
-    /// A round is over whose packets were sent under `window`: adjust the delay window by what was queued of it.
+    /// Ends a round whose packets were sent under `window`: adjusts the delay window by the packets queued.
     fn judge(&mut self, window: Bytes, may_grow: bool) {
         let Some((base, rtt)) = self.rtts.of_round() else { return };
         if self.reno.in_slow_start() {
@@ -107,7 +107,7 @@ impl Compound {
             self.reno.cwnd -= less;
             self.reno.ssthresh = self.reno.ssthresh.min(self.reno.cwnd);
         } else if may_grow {
-            // Never more than the window itself: nothing outgrows slow start.
+            // At most the window itself, so that growth never exceeds slow start.
             let more = (self.alpha * libm::pow(win, self.k) - 1.0).clamp(0.0, win);
             self.dwnd += mss.mul_f64(more);
             self.reno.cwnd += mss.mul_f64(more);
@@ -262,13 +262,13 @@ mod tests {
         scheme
     }
 
-    /// A round of three samples, of which the last ends it. Returns both windows in bytes.
+    /// A round of three samples; the last one ends it. Returns both windows in bytes.
     fn round(scheme: &mut Compound, micros: u64) -> (u64, u64) {
         testing::round(scheme, micros);
         windows(scheme)
     }
 
-    /// Both windows are those expected, to the byte the floating point may cost.
+    /// Asserts both windows, within one byte of rounding.
     #[track_caller]
     fn near(windows: (u64, u64), cwnd: u64, dwnd: u64) {
         assert!(
@@ -286,7 +286,8 @@ mod tests {
     /// Without a queue the delay window grows by an eighth of the window to the power of three quarters.
     #[test]
     fn compound_without_queue_grows_dwnd_by_binomial_law() {
-        // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000: 124.
+        // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000:
+        // 124.
         for (win, more) in [(10, 0), (16, 0), (81, 2_375), (256, 7_000), (10_000, 124_000)] {
             let mut scheme = avoiding(win, 0, &[]);
             near(round(&mut scheme, 100_000), win * MSS, more);
@@ -298,7 +299,8 @@ mod tests {
     /// From gamma queued packets on, the delay window shrinks by the queue.
     #[test]
     fn compound_from_gamma_queued_reduces_dwnd_by_queue() {
-        // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200 ms: 128.
+        // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200
+        // ms: 128.
         for (micros, dwnd) in [(113_200, 107_000), (113_300, 69_949), (125_000, 48_800), (200_000, 0)] {
             let mut scheme = avoiding(156, 100, &[]);
             near(round(&mut scheme, micros), 156 * MSS, dwnd);
@@ -360,7 +362,7 @@ mod tests {
         };
         assert_eq!(lose(&[]), ((20 * MSS, 30 * MSS), 50 * MSS));
         assert_eq!(lose(&[("beta", 0.25)]), ((20 * MSS, 55 * MSS), 75 * MSS));
-        // (1 - 0.9) 100 = 10 is less than what Reno keeps.
+        // (1 - 0.9) 100 = 10 is less than Reno's half.
         assert_eq!(lose(&[("beta", 0.9)]), ((20 * MSS, 0), 20 * MSS));
         let mut reno = avoiding(40, 0, &[]);
         reno.on_recovery_entered(&entered(CongestionCause::Loss, 40 * MSS));

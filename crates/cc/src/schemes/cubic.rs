@@ -55,8 +55,8 @@
 //! 6. cwnd has fractions of a segment. Linux rounds it down.
 //!
 //! ## Known weaknesses
-//! CUBIC fills the buffer, whatever its size. Random loss counts as congestion. Flows with large windows
-//! converge slowly. Without pacing, bursts overflow small buffers.
+//! CUBIC fills a buffer of any size. Random loss counts as congestion. Flows with large windows converge
+//! slowly. Without pacing, bursts overflow small buffers.
 
 use crate::hystart::{HyStart, HyStartState};
 use crate::pacing::{PACED, WindowPacing};
@@ -65,9 +65,9 @@ use crate::{
     Provenance, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
+/// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).
 const KEPT_ON_MARK_ABE: f64 = 0.85;
-/// The target is at most this much above the window (RFC 9438 section 4.2).
+/// Maximum of the target relative to cwnd (RFC 9438 section 4.2).
 const TARGET_MAX: f64 = 1.5;
 
 /// CUBIC congestion control.
@@ -91,7 +91,7 @@ pub struct Cubic {
     cwnd: Bytes,
 }
 
-/// What a spurious reduction restores (RFC 9438 section 4.9). Windows are in segments.
+/// The state that the undo of a spurious reduction restores (RFC 9438 section 4.9). Windows are in segments.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     cwnd: f64,
@@ -112,13 +112,13 @@ struct Epoch {
 }
 
 impl Curve {
-    /// Avoidance begins (section 4.2). An unknown W_max is less than the window, and so becomes it (sections 4.8, 4.10).
+    /// Avoidance begins (section 4.2). An unknown W_max is zero and so becomes cwnd (sections 4.8, 4.10).
     fn begin_epoch(&mut self, now: Nanos, c: f64) -> Epoch {
         self.w_max = self.w_max.max(self.cwnd);
         Epoch { start: now, k: libm::cbrt((self.w_max - self.cwnd) / c), w_est: self.cwnd }
     }
 
-    /// Where the window shall be at `t` seconds (section 4.2, figure 1).
+    /// W_cubic at `t` seconds (section 4.2, figure 1).
     #[inline]
     fn w_cubic(&self, c: f64, k: f64, t: f64) -> f64 {
         let d = t - k;
@@ -150,7 +150,7 @@ impl Cubic {
             None => curve.begin_epoch(event.now, self.c),
         };
         let share = (event.creditable().as_f64() * self.segments_per_byte / curve.cwnd).min(1.0);
-        // Section 4.3: beyond the window of the last reduction there is nothing to make up for, so grow as Reno does.
+        // Section 4.3: beyond the cwnd before the last reduction, grow as Reno does.
         let alpha = if epoch.w_est < curve.cwnd_prior { self.alpha } else { 1.0 };
         epoch.w_est += alpha * share;
         let t = (event.now - epoch.start).as_secs_f64();
@@ -166,7 +166,8 @@ impl Cubic {
         curve.epoch = Some(epoch);
     }
 
-    /// A congestion event (sections 4.6 and 4.7): the threshold goes to `kept` of the flight. Returns it before its floor.
+    /// A congestion event (sections 4.6 and 4.7): ssthresh becomes the share `kept` of the flight. Returns it
+    /// before the minimum applies.
     fn reduce(&mut self, flight: Bytes, kept: f64) -> f64 {
         self.prior = Some(self.curve);
         let curve = &mut self.curve;
@@ -180,13 +181,13 @@ impl Cubic {
         ssthresh
     }
 
-    /// What `segments` are in bytes, to the nearest.
+    /// Converts segments to bytes, rounded to the nearest.
     #[inline]
     fn bytes(&self, segments: f64) -> Bytes {
         Bytes::from_f64(segments * self.mss.as_f64() + 0.5)
     }
 
-    /// To be called whenever the window may have changed.
+    /// Updates cwnd in bytes. Call it whenever cwnd in segments may have changed.
     #[inline]
     fn publish(&mut self) {
         self.cwnd = self.bytes(self.curve.cwnd).max(self.mss);
@@ -252,7 +253,7 @@ impl CongestionControl for Cubic {
         let gap = event.now - self.last_ack;
         self.last_ack = event.now;
         if !event.cwnd_limited {
-            // Section 4.2: t leaves out the time in which the application was the limit.
+            // Section 4.2: t excludes application-limited time.
             if let Some(epoch) = &mut self.curve.epoch {
                 epoch.start += gap;
             }
@@ -305,7 +306,7 @@ impl CongestionControl for Cubic {
             epoch.start += event.now - self.last_ack;
         }
         self.last_ack = event.now;
-        // RFC 5681 section 4.1. The curve begins anew when slow start has led back to the threshold.
+        // RFC 5681 section 4.1. A new curve begins when slow start has reached ssthresh again.
         if event.outlasts_rto() && self.curve.cwnd > self.initial_window {
             self.curve.cwnd = self.initial_window;
             self.curve.epoch = None;

@@ -41,7 +41,7 @@
 //! ## Life of a flow
 //!
 //! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP: a probe has no room in
-//! it, so more bandwidth is found only as far as the three send quanta on top reach. The draining phase lasts
+//! it, so the flow finds more bandwidth only within the three send quanta on top. The draining phase lasts
 //! all of min_rtt with nothing to drain, which costs a quarter of one phase in eight: alone on a link the
 //! flow uses 31/32 · 0.99 of it. Beside other flows the queue widens cwnd, and with it the flow's share of
 //! the queue, but always below one BDP of it.
@@ -84,7 +84,7 @@
 //!
 //! * A cwnd that just holds the BDP leaves a flow alone little to probe with. It finds released bandwidth
 //!   slowly: at most the send quanta, not 25 %, per probe.
-//! * A loss in Startup ends it at whatever rate it has reached.
+//! * A loss in Startup ends it at the rate reached so far.
 //! * ProbeRTT empties the queue only if all flows give up enough. In a long standing queue, a third of a cwnd
 //!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts
 //!   upwards.
@@ -99,17 +99,17 @@ use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, Rate, RecoveryStyle, Set
 /// DA-BBR.
 pub type DaBbr = BbrCore<DelayAware>;
 
-/// A window that follows the delay.
+/// A cwnd that follows the delay.
 #[derive(Clone, Debug)]
 pub struct DelayAware {
     scaling: bool,
     cautious: bool,
     recovery_gain: f64,
     divisor: f64,
-    /// The least round-trip time before the last ProbeRTT.
+    /// min_rtt at the time it last expired in ProbeBW.
     previous_min_rtt: Option<Nanos>,
     probe_rtt_window: Bytes,
-    /// Recovery has begun in this state.
+    /// Recovery has begun in this state: pace at `recovery_gain`.
     slow: bool,
 }
 
@@ -160,7 +160,7 @@ impl Policy for DelayAware {
     }
 
     fn on_transition(&mut self, to: State, model: &Model) {
-        // Steps within ProbeRTT are no other state.
+        // Steps within ProbeRTT do not change the state.
         self.slow &= matches!(to, State::ProbeRtt(ProbeRtt { until: Some(_), .. }));
         if let State::ProbeRtt(ProbeRtt { until: None, .. }) = to {
             let window = model.cwnd().mul_f64(1.0 / self.divisor);

@@ -66,9 +66,9 @@ pub struct LossAdaptive {
     high: f64,
     high_gains: [f64; 2],
     conserve: bool,
-    /// As last reported; none before the first report.
+    /// The loss rate last reported; `None` before the first report.
     loss_rate: Option<f64>,
-    /// What the loss rate made of the first two gains when this cycle began; none: BBR's own.
+    /// The gains of the first two phases, from the loss rate when this cycle began; `None`: BBR's own.
     gains: Option<[f64; 2]>,
 }
 
@@ -110,7 +110,7 @@ impl Policy for LossAdaptive {
             ),
         ],
     };
-    /// Ours: the paper names none.
+    /// Our choice: the paper does not specify it.
     const FEEDBACK: Feedback = Feedback::LossShare;
 
     fn new(setup: &Setup) -> Self {

@@ -1,8 +1,8 @@
 //! # DCTCP
 //!
 //! A switch that marks every packet above a short queue reports the degree of congestion, not only its
-//! presence: the share of marked bytes says by how much the load is too high. DCTCP keeps a moving average of
-//! that share and cuts cwnd in proportion: by half if everything is marked, by a few per cent if a few
+//! presence: the share of marked bytes shows by how much the load is too high. DCTCP keeps a moving average
+//! of that share and cuts cwnd in proportion: by half if everything is marked, by a few per cent if a few
 //! packets are. The queue can stay short without running empty. In all else DCTCP is Reno: the same growth
 //! and the same response to loss.
 //!
@@ -76,16 +76,16 @@ use crate::{
 pub(super) struct MarkShare {
     alpha: f64,
     gain: f64,
-    /// In this window of data: delivered, and delivered with a mark.
+    /// Bytes delivered in this window of data.
     delivered: Bytes,
+    /// Those of them with a mark.
     marked: Bytes,
 }
 
 impl MarkShare {
     pub const GAIN: Param =
         Param::ratio("gain", 1.0 / 16.0, (0.001, 1.0), "weight of the newest window in alpha (g)");
-    pub const ALPHA_INIT: Param =
-        Param::ratio("alpha_init", 1.0, (0.0, 1.0), "alpha before anything is known");
+    pub const ALPHA_INIT: Param = Param::ratio("alpha_init", 1.0, (0.0, 1.0), "initial value of alpha");
 
     pub fn new(setup: &Setup) -> Self {
         Self {
@@ -108,11 +108,11 @@ impl MarkShare {
             let share = (self.marked.as_f64() / self.delivered.as_f64()).min(1.0);
             self.alpha = (1.0 - self.gain) * self.alpha + self.gain * share;
         }
-        self.forget();
+        self.reset();
     }
 
-    /// What was counted in this window shall not matter.
-    pub fn forget(&mut self) {
+    /// Discards the counts of this window.
+    pub fn reset(&mut self) {
         self.delivered = Bytes::ZERO;
         self.marked = Bytes::ZERO;
     }
@@ -121,7 +121,7 @@ impl MarkShare {
         self.alpha
     }
 
-    /// What a reduction leaves of `window`.
+    /// `window` after a reduction.
     pub fn keep(&self, window: Bytes) -> Bytes {
         window.mul_f64(1.0 - self.alpha / 2.0)
     }
@@ -210,7 +210,7 @@ mod tests {
     fn dctcp_alpha_converges_to_constant_mark_share() {
         let mut scheme = Dctcp::with(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
-        // What is left of the start: (15/16)^300 of 5/8, 2.4e-9.
+        // The initial value still contributes (15/16)^300 of 5/8: 2.4e-9.
         assert!((scheme.rules.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.rules.share.alpha);
     }
 

@@ -61,7 +61,7 @@ impl Policy for Weighted {
     #[inline]
     fn increase(&self, mesh: &Mesh) -> f64 {
         let n = mesh.peers().len() as f64;
-        // The usual power without a call per acknowledgement.
+        // The default power avoids `pow` per acknowledgement.
         let weight = if self.power == 2.0 { 1.0 / (n * n) } else { pow(n, -self.power) };
         weight / mesh.own().cwnd
     }
@@ -85,8 +85,8 @@ mod tests {
     /// The window balances at one n-th of Reno's.
     #[test]
     fn ewtcp_window_balances_at_one_nth_of_reno() {
-        // Growth a/w for each segment that arrives against half the window for each lost: a (1 - p) / w = p w / 2, so
-        // w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's. At p = 0.02, n = 2: 4.95 segments.
+        // Growth a/w for each segment that arrives against half the window for each lost: a (1 - p) / w = p w
+        // / 2, so w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's. At p = 0.02, n = 2: 4.95 segments.
         let p = 0.02;
         let balance = |n: f64| libm::sqrt(2.0 / (n * n) * (1.0 - p) / p);
         let w = balance(2.0);
@@ -97,7 +97,7 @@ mod tests {
         assert!(drift(w * 0.99) > 0.0 && drift(w * 1.01) < 0.0);
     }
 
-    /// A loss halves the subflow's own window, whatever the others have.
+    /// A loss halves only the subflow's own cwnd.
     #[test]
     fn ewtcp_loss_halves_own_window_only() {
         assert!(near(after_loss::<Weighted>(0, &[path(30, 40, 0), path(50, 40, 0)]), 15.0));

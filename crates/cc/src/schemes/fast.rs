@@ -2,8 +2,8 @@
 //!
 //! Vegas for fast networks. FAST also infers the number of its own packets in queues from the delay and holds
 //! that number constant, but its steps are proportional to the error. It closes any gap in cwnd within a few
-//! round trips, whatever the rate. In equilibrium each flow of a bottleneck has alpha packets queued: rates
-//! are proportionally fair, and a buffer that holds the sum does not overflow.
+//! round trips, at any rate. In equilibrium each flow of a bottleneck has alpha packets queued: rates are
+//! proportionally fair, and a buffer that holds the sum does not overflow.
 //!
 //! ## Control law
 //! w: cwnd in segments; baseRTT: minimum RTT seen; RTT: mean of the samples, each with weight 1 / max(256,
@@ -57,25 +57,25 @@ use crate::{
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// The mean of RTT reaches over so many samples, or a third of the window if that is more.
+/// Minimum length of the mean RTT in samples; it is a third of cwnd if that is more.
 const MEAN_SAMPLES_MIN: f64 = 256.0;
 
 /// FAST congestion control.
 #[derive(Clone, Debug)]
 pub struct Fast {
-    /// Its threshold serves the undoing of reductions alone.
+    /// Its ssthresh serves only to undo reductions.
     reno: Reno,
     alpha: f64,
     band: f64,
     gamma: f64,
     mi_threshold_ns: f64,
     every: u64,
-    /// Least and mean round-trip time in ns, once there is a sample.
+    /// Minimum and mean RTT in ns, once there is a sample.
     rtt: Option<(f64, f64)>,
-    /// The window at the beginnings of the present round and of the one before it.
+    /// cwnd at the start of the current round and of the previous one.
     round_windows: [Bytes; 2],
-    /// The window that the packets of the last round were sent under: what is acknowledged in one round was sent in the
-    /// round before.
+    /// w_old: cwnd when the packets of the latest samples were sent. Packets acknowledged in one round were
+    /// sent in the previous one.
     old_window: Bytes,
     /// Whole rounds since the last use of the equation, multiplicative step or recovery.
     rounds: u64,
@@ -96,19 +96,19 @@ impl Fast {
         });
     }
 
-    /// The queueing delay is so small that the path takes more.
+    /// Whether the queueing delay is so small that the path is underused.
     #[inline]
     fn is_idle_path(&self) -> bool {
         self.rtt.is_none_or(|(base, mean)| mean - base < self.mi_threshold_ns)
     }
 
-    /// Own packets queued, as the mean round-trip time tells of the window it was measured under.
+    /// Own packets queued, from the mean RTT and the cwnd under which it was measured.
     fn queued(&self) -> f64 {
         let (base, mean) = self.rtt.unwrap_or((1.0, 1.0));
         self.old_window.in_segments(self.reno.mss) * (1.0 - base / mean)
     }
 
-    /// The window law. What is not allowed is to grow when the window was not the limit.
+    /// Applies the equation to cwnd. Without `may_grow` cwnd may only shrink.
     fn apply(&mut self, may_grow: bool) {
         let queued = self.queued();
         if self.alpha <= queued && queued < self.alpha + self.band {
@@ -194,7 +194,7 @@ impl CongestionControl for Fast {
                 self.reno.cwnd += event.creditable();
             }
         } else if self.rounds > self.every {
-            // The round that was under way when the count began is not a whole one.
+            // The round in progress when the count began is not a whole one.
             self.apply(may_grow);
             self.rounds = 1;
         }
@@ -227,7 +227,8 @@ impl CongestionControl for Fast {
 
     #[inline]
     fn control(&self) -> Control {
-        // No threshold: paced as in slow start while it multiplies, with a little headroom while it steers.
+        // FAST has no ssthresh: pace as in slow start in the multiplicative phase, and as in avoidance
+        // otherwise.
         let threshold = if self.is_idle_path() { Bytes::MAX } else { Bytes::ZERO };
         Control {
             cwnd: self.reno.cwnd,
@@ -257,7 +258,7 @@ mod tests {
     use crate::CongestionCause;
     use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
-    /// A window of `segments`, in force for a while, on a path of 100 ms with this mean round-trip time.
+    /// A steady cwnd of `segments` on a path of 100 ms with this mean RTT.
     fn steady(segments: u64, mean_ms: f64, overrides: &[(&str, f64)]) -> Fast {
         let mut scheme = Fast::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
@@ -266,7 +267,8 @@ mod tests {
         scheme
     }
 
-    /// As many rounds as the equation waits for, and the ACK that ends the last. Returns the window in segments.
+    /// Runs as many rounds as the equation waits for, up to the ACK that ends the last. Returns cwnd in
+    /// segments.
     fn period(scheme: &mut Fast) -> f64 {
         for _ in 0..=scheme.every {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
@@ -307,7 +309,8 @@ mod tests {
     #[test]
     fn fast_window_law_applies_every_other_round() {
         let mut scheme = steady(200, 125.0, &[]);
-        // At a mean that stays: 230 has 46 queued, (230 + 184 + 100) / 2 = 257; then (257 + 205.6 + 100) / 2 = 281.3.
+        // At a constant mean: 230 has 46 queued, (230 + 184 + 100) / 2 = 257; then (257 + 205.6 + 100) / 2 =
+        // 281.3.
         for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
             scheme.on_ack(&ack(MSS));
@@ -371,7 +374,7 @@ mod tests {
                 }
             }
             for flow in flows.iter() {
-                // sum (1 - 400 / sum) = n alpha: the sum is 400 + 100 n, and all have as much of it.
+                // sum (1 - 400 / sum) = n alpha: the sum is 400 + 100 n, shared equally.
                 let (window, expected) = (flow.reno.cwnd.as_f64() / MSS as f64, 400.0 / n as f64 + 100.0);
                 assert!((window - expected).abs() < 0.5, "{n} flows: {window} is not {expected}");
             }

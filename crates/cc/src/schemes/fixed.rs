@@ -1,8 +1,7 @@
 //! # Fixed window or rate
 //!
 //! No control at all: a constant cwnd and, optionally, a constant pacing rate. It ignores loss and marks. It
-//! serves as a measuring stick for tests of transports and networks, and as a model of constant-bit-rate
-//! traffic.
+//! serves as a reference in tests of transports and networks, and as a model of constant-bit-rate traffic.
 //!
 //! ## Control law
 //! cwnd = `window` segments; pacing rate = `rate` (0: none).
@@ -15,7 +14,7 @@ use crate::{
     Timeout,
 };
 
-/// A constant window and, optionally, a constant pacing rate.
+/// A constant cwnd and, optionally, a constant pacing rate.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     control: Control,

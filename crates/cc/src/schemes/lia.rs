@@ -114,8 +114,8 @@ mod tests {
     /// No subflow grows faster than Reno.
     #[test]
     fn lia_grows_at_most_as_reno() {
-        // A short path with a tiny window and a long one with a huge window: alpha / w_T = (w/R²) / (sum w/R)² is
-        // (2 / 1e-6) / (2 000 + 100)² = 0.4535 for both, and Reno's on the second is 1/100.
+        // A short path with a tiny window and a long one with a huge window: alpha / w_T = (w/R²) / (sum
+        // w/R)² is (2 / 1e-6) / (2 000 + 100)² = 0.4535 for both, and Reno's on the second is 1/100.
         let paths = [path(2, 1, 0), path(100, 1_000, 0)];
         assert!(near(growth::<Linked>(&[], 0, &paths), 2e6 / (2_100.0 * 2_100.0)));
         assert!(near(growth::<Linked>(&[], 1, &paths), 0.01));

@@ -1,7 +1,7 @@
 //! The registry: the only list of schemes. Everything else iterates it.
 //!
-//! To add a scheme, add a file beside this one and a line to the list below. The benchmark compares each
-//! scheme's cost with the first.
+//! To add a scheme, add a file beside this one and a line to the list below. The benchmark compares the cost
+//! of each scheme with that of the first.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
@@ -53,19 +53,19 @@ macro_rules! registry {
             pub fn on_spurious_loss(&mut self, event: &SpuriousLoss) { match self { $(Self::$Type(s) => s.on_spurious_loss(event),)+ Self::External(s) => s.on_spurious_loss(event) } }
             /// The network advises a rate.
             pub fn on_rate_advice(&mut self, event: &RateAdvice) { match self { $(Self::$Type(s) => s.on_rate_advice(event),)+ Self::External(s) => s.on_rate_advice(event) } }
-            /// The receiver reports what it measured.
+            /// The receiver reports measurements.
             pub fn on_receiver_feedback(&mut self, event: &ReceiverFeedback) { match self { $(Self::$Type(s) => s.on_receiver_feedback(event),)+ Self::External(s) => s.on_receiver_feedback(event) } }
-            /// All subflows of the connection, this one among them.
+            /// All subflows of the connection, this one included.
             pub fn on_paths(&mut self, paths: &Paths) { match self { $(Self::$Type(s) => s.on_paths(paths),)+ Self::External(s) => s.on_paths(paths) } }
             /// Sending resumes after an idle time.
             pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event),)+ Self::External(s) => s.on_idle_restart(event) } }
-            /// The most that requests to the network ask for.
+            /// The maximum rate to request from the network, if configured.
             pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate(),)+ Self::External(s) => s.line_rate() } }
-            /// The orders to the transport as of now.
+            /// The control now in force.
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control(),)+ Self::External(s) => s.control() } }
             /// Named, typed internals for traces.
             pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink),)+ Self::External(s) => s.telemetry(sink) } }
-            /// The name of the protocol by which it settles rates with the network.
+            /// The protocol by which it negotiates a rate with the network, if any.
             pub fn rate_protocol(&self) -> Option<&'static str> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::RATE_PROTOCOL,)+ Self::External(s) => s.rate_protocol() } }
             /// Facts about the scheme.
             pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO,)+ Self::External(s) => s.info() } }
@@ -118,11 +118,11 @@ registry! {
 pub struct Entry {
     /// Facts about the scheme.
     pub info: &'static Info,
-    /// The name of the protocol by which it settles rates with the network.
+    /// The protocol by which it negotiates a rate with the network, if any.
     pub rate_protocol: Option<&'static str>,
     /// The congestion notification it needs.
     pub ecn: EcnNeed,
-    /// Its window depends on those of sibling subflows: multipath transports show them to it.
+    /// Its cwnd depends on sibling subflows, which a multipath transport passes to it.
     pub coupled: bool,
     /// The feedback it expects from a receiver of datagrams.
     pub feedback: Feedback,
@@ -131,7 +131,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The line of a scheme outside the registry: a simulator, or any transport, runs it as one of its own. It has no page.
+    /// The entry of a scheme outside the registry. Simulators and transports run it like a registered one. It
+    /// has no page.
     pub const fn of<S: CongestionControl + Clone + Debug + Send + Sync + 'static>() -> Self {
         Self {
             info: Facts::<S>::INFO,
@@ -149,13 +150,14 @@ impl Entry {
         (self.build)(setup)
     }
 
-    /// The module documentation of the scheme's file: idea, control law, states, references, differences. One line per item.
+    /// The module documentation of the scheme's file: idea, control law, states, references, differences. One
+    /// line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
         module_docs(self.source)
     }
 }
 
-/// The lines at the head of a source file that are its documentation.
+/// The module documentation at the head of a source file, line by line.
 pub fn module_docs(source: &'static str) -> impl Iterator<Item = &'static str> {
     source
         .lines()

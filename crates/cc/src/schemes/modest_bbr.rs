@@ -1,7 +1,7 @@
 //! # Modest BBR
 //!
-//! BBR that sends less when it has to retransmit. BBR ignores loss, so where a buffer holds less than BBR
-//! keeps in flight it goes on losing packets, and loss-based flows yield to it. After a round trip with
+//! BBR that sends less when it has to retransmit. BBR ignores loss, so it keeps losing packets where the
+//! buffer holds less than BBR keeps in flight, and loss-based flows yield to it. After a round trip with
 //! retransmissions, Modest BBR uses less bandwidth than it measured, until its next probe.
 //!
 //! The published rule could not be obtained. Known from the abstract [1]: it is BBR, it responds to
@@ -79,10 +79,11 @@ pub type ModestBbr = BbrCore<Modest>;
 pub struct Modest {
     response: f64,
     floor: f64,
-    /// Sent, and sent again, in this round trip.
+    /// Bytes sent in this round trip.
     sent: Bytes,
-    repeated: Bytes,
-    /// The share of the bandwidth to reckon with.
+    /// Those of them that are retransmissions.
+    retransmitted: Bytes,
+    /// m: the share of the measured bandwidth in use.
     share: f64,
 }
 
@@ -103,25 +104,25 @@ impl Policy for Modest {
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);
         let (response, floor) = (number("response"), number("floor"));
-        Self { response, floor, sent: Bytes::ZERO, repeated: Bytes::ZERO, share: 1.0 }
+        Self { response, floor, sent: Bytes::ZERO, retransmitted: Bytes::ZERO, share: 1.0 }
     }
 
     #[inline]
     fn on_sent(&mut self, sent: &Sent, _model: &Model) {
         self.sent += sent.bytes;
         if sent.retransmission {
-            self.repeated += sent.bytes;
+            self.retransmitted += sent.bytes;
         }
     }
 
     #[inline]
     fn observe(&mut self, _ack: &Ack, model: &Model) {
         if model.round_start() {
-            if !self.repeated.is_zero() {
-                let r = self.repeated.as_f64() / self.sent.as_f64();
+            if !self.retransmitted.is_zero() {
+                let r = self.retransmitted.as_f64() / self.sent.as_f64();
                 self.share = (self.share * (1.0 - self.response * r)).max(self.floor);
             }
-            (self.sent, self.repeated) = (Bytes::ZERO, Bytes::ZERO);
+            (self.sent, self.retransmitted) = (Bytes::ZERO, Bytes::ZERO);
         }
     }
 

@@ -58,7 +58,7 @@ use crate::pacing::PACED;
 use crate::reno::{Reno, RenoRules, RenoScheme};
 use crate::{Ack, CongestionCause, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup};
 
-/// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
+/// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).
 const KEPT_ON_MARK_ABE: f64 = 0.8;
 
 /// NewReno congestion control.

@@ -1,9 +1,9 @@
 //! # Nodectl: negotiated rate
 //!
 //! Before its first data the sender requests a rate from the nodes on the path. From then on it sends at
-//! exactly the granted rate, until a node has it reduced or another negotiation grants more. It neither
-//! probes nor reacts to loss. The transport exchanges the messages. The router algorithm `nodectl` on the
-//! links does the work.
+//! exactly the granted rate, until a node reduces it or another negotiation grants more. It neither probes
+//! nor reacts to loss. The transport exchanges the messages. The router algorithm `nodectl` on the links does
+//! the work.
 //!
 //! ## Control law
 //! Let R be the granted rate, in payload bytes per second (the transport subtracts the headers: a packet on
@@ -12,7 +12,7 @@
 //! * pacing rate = R, at least `min_rate` packets per second
 //! * cwnd = `window_gain` · R · srtt, at least four segments: it bounds the loss if the network fails.
 //! * Without a granted rate: cwnd and pacing of CUBIC, which restarts.
-//! * Requests ask for at most `line_rate`. A grant above it is therefore invalid: ignored, and counted.
+//! * Requests are for at most `line_rate`. A grant above it is therefore invalid: ignored, and counted.
 //!
 //! Loss and marks change nothing while a rate is granted.
 //!
@@ -56,11 +56,12 @@ use crate::{
 /// The sender's side of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
-    /// What rules while a rate is granted.
+    /// The control while a rate is granted.
     control: Control,
     granted: bool,
-    /// What rules otherwise, and how it begins.
+    /// In control without a grant.
     own: Cubic,
+    /// The initial state of `own`.
     fresh: Cubic,
     bounds: Bounds,
     srtt: Option<Nanos>,
@@ -68,7 +69,7 @@ pub struct Nodectl {
 }
 
 impl Nodectl {
-    /// The window of the rate granted. Before the first sample of the round-trip time it is the initial one.
+    /// Sets cwnd for the granted rate. Before the first RTT sample it stays at the initial window.
     #[inline]
     fn set_window(&mut self) {
         if let Some(rate) = self.control.pacing_rate
@@ -237,7 +238,7 @@ mod tests {
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 40_000));
         scheme.on_timeout(&timeout(40_000, 1));
         assert_eq!(scheme.control(), granted);
-        // The window follows the round-trip time, the rate a new grant.
+        // cwnd follows the RTT, and the rate follows a new grant.
         scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(60)), ..ack(1000) });
         assert_eq!(scheme.control().cwnd, Bytes::new(120_000));
         let lower = advised(&mut scheme, rate(500_000));
@@ -253,7 +254,7 @@ mod tests {
             assert_eq!(advised(&mut scheme, nothing), start);
         }
         assert_eq!(scheme.ignored, 4);
-        // Before the round-trip time is known the window is the initial one.
+        // Before the first RTT sample cwnd is the initial window.
         let least = advised(&mut scheme, rate(1));
         assert_eq!(
             (least.cwnd, least.pacing_rate),

@@ -14,7 +14,7 @@
 //!      (sum_p w_p/R_p)²    w
 //!
 //! l = max(bytes between the last two losses, bytes since the last loss)
-//! B = the paths of the greatest l / R²  (1/l estimates the loss rate: sqrt(l)/R is the rate of a TCP)
+//! B = the paths of the maximum l / R²   (1/l estimates the loss rate: sqrt(l)/R is the rate of a TCP)
 //! M = the paths of the largest cwnd
 //!
 //! B \ M empty:  a = 0 for all
@@ -60,9 +60,9 @@ pub type Olia = Coupled<Opportunistic>;
 #[derive(Clone, Debug)]
 pub struct Opportunistic;
 
-/// Which of the sets a path belongs to.
+/// The criteria for membership in B and M.
 struct Sets {
-    /// The greatest l / R² of all paths.
+    /// The maximum l / R² of all paths.
     best: f64,
     /// The largest window of all paths, in whole segments.
     largest: u64,
@@ -148,7 +148,8 @@ mod tests {
             shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]),
             [-1.0 / 3.0, 1.0 / 3.0, 0.0]
         );
-        // Two are best, with 900 / 40² = 3 600 / 80²: each gets a half of 1/n; two are largest: each gives a half.
+        // Two are best, with 900 / 40² = 3 600 / 80²: each gets a half of 1/n; two are largest: each gives a
+        // half.
         let four = [path(20, 40, 400), path(10, 40, 900), path(10, 80, 3_600), path(20, 100, 50)];
         assert_eq!(shifts(four), [-1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0, -1.0 / 8.0]);
     }
@@ -173,12 +174,14 @@ mod tests {
     /// The increase has both terms and does not exceed Reno's.
     #[test]
     fn olia_increase_has_both_terms_and_at_most_renos() {
-        // 20 segments at 40 ms, 10 at 100 ms, rates 500 and 100 segments per second; B is the second, M the first.
+        // 20 segments at 40 ms, 10 at 100 ms, rates 500 and 100 segments per second; B is the second, M the
+        // first.
         let paths = [path(20, 40, 100), path(10, 100, 5_000)];
         let sum = 600.0 * 600.0;
         assert!(near(growth::<Opportunistic>(&[], 0, &paths), 20.0 / 0.0016 / sum - 0.5 / 20.0));
         assert!(near(growth::<Opportunistic>(&[], 1, &paths), 10.0 / 0.01 / sum + 0.5 / 10.0));
-        // 10 segments at 10 ms beside 20 at 400 ms: (1 000 / 1 050)² + 1/2 exceeds 1, so Reno's 1/10 is given.
+        // 10 segments at 10 ms beside 20 at 400 ms: (1 000 / 1 050)² + 1/2 exceeds 1, so Reno's 1/10 is
+        // given.
         let short = [path(10, 10, 500), path(20, 400, 500)];
         assert!(growth::<Opportunistic>(&[], 0, &short) > 0.1);
         assert_eq!(acks_to_next_step(&mut avoiding::<Opportunistic>(0, &short)), 10);
@@ -187,7 +190,8 @@ mod tests {
     /// The largest window may shrink, and a loss halves it.
     #[test]
     fn olia_largest_window_may_shrink_and_loss_halves_it() {
-        // 20 of 40 segments at equal round-trip times: the first term is 1/4 of 1/w, a = -1/2: minus a quarter of 1/w.
+        // 20 of 40 segments at equal round-trip times: the first term is 1/4 of 1/w, a = -1/2: minus a
+        // quarter of 1/w.
         let mut paths = [path(20, 40, 100), path(19, 40, 5_000)];
         let growth = 400.0 / (39.0 * 39.0) - 0.5;
         let mut scheme = avoiding::<Opportunistic>(0, &paths);

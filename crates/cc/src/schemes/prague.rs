@@ -49,7 +49,7 @@
 //!    reduction (CWR) state, so with an RTT just below R0 it may wait for nearly 2 R.
 //! 3. The share of marks comes from ACKs that report changes of the mark at once (RFC 8257 section 3.2), not
 //!    from the counters of Accurate ECN.
-//! 4. Marks do not reduce cwnd below two segments, as in the code. RFC 9331 asks for less where that is too
+//! 4. Marks do not reduce cwnd below two segments, as in the code. RFC 9331 requires less where that is too
 //!    much.
 //! 5. A timeout restarts from one segment, with the ssthresh of RFC 5681.
 //! 6. Of the code's three forms of RTT independence, this is the default (rate).
@@ -68,7 +68,7 @@ use crate::{
     Value,
 };
 
-/// A burst lasts at most a second divided by this (the code's `prague_burst_shift` of 12).
+/// Bursts are at most 1 s divided by this (the code's `prague_burst_shift` of 12).
 const BURSTS_PER_SECOND: f64 = 4096.0;
 
 /// Prague congestion control.
@@ -77,7 +77,7 @@ pub struct Prague {
     mss: Bytes,
     initial_window: Bytes,
     reference: Nanos,
-    /// Round trips of avoidance before the reference counts.
+    /// Round trips of avoidance before the reference RTT applies.
     transition: u64,
     /// In bytes; growth is by fractions of one.
     cwnd: f64,
@@ -91,7 +91,7 @@ pub struct Prague {
     rounds: u64,
     repairing: bool,
     srtt: Option<Nanos>,
-    /// What the increase is multiplied by, for the `srtt` that it was computed from.
+    /// The factor of the increase, and the `srtt` from which it was computed.
     scale: (Nanos, f64),
     prior: Option<(f64, f64)>,
 }
@@ -101,7 +101,7 @@ impl Prague {
         self.cwnd < self.ssthresh
     }
 
-    /// The reference, once it counts.
+    /// The reference RTT; zero until it applies.
     fn reference(&self) -> Nanos {
         if self.in_slow_start() || self.rounds < self.transition { Nanos::ZERO } else { self.reference }
     }
@@ -110,7 +110,7 @@ impl Prague {
         2.0 * self.mss.as_f64()
     }
 
-    /// Updates alpha when its time has come.
+    /// Counts marks, and updates alpha once per V.
     fn observe(&mut self, event: &Ack) {
         self.share.count(event);
         self.marked_before |= !event.ce.is_zero();
@@ -122,7 +122,7 @@ impl Prague {
             if self.marked_before {
                 self.share.end_window();
             } else {
-                self.share.forget();
+                self.share.reset();
             }
         }
     }
@@ -318,7 +318,7 @@ mod tests {
         let mut plain = avoiding(&[("rtt_reference", 0.0)]);
         plain.on_ack(&delivered(1, 4, 0));
         close(plain.cwnd, 40_000.0 + 4.0 * 1000.0 / 40.0);
-        // Until the transition is over the reference does not count either; then (10/25)^2 = 0.16.
+        // During the transition the reference RTT does not apply; afterwards the factor is (10/25)^2 = 0.16.
         let mut early = avoiding(&[]);
         early.on_ack(&delivered(1, 4, 0));
         close(early.cwnd, 40_100.0);

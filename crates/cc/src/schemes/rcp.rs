@@ -12,8 +12,8 @@
 //! * cwnd = `window_gain` · R · srtt, at least four segments: it only stops a sender whose ACKs have ceased.
 //! * Before the first advice: the initial window, not paced.
 //! * Every packet requests `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero
-//!   or above `line_rate` therefore comes from no router: it is ignored and counted, and the last rate
-//!   stands.
+//!   or above `line_rate` therefore comes from no router: it is ignored and counted, and the last rate stays
+//!   in force.
 //!
 //! Loss and marks change nothing.
 //!
@@ -42,9 +42,9 @@
 //!    without a rate shows that no router took part.
 //!
 //! ## Known weaknesses
-//! RCP trusts any advice within its line rate, and keeps the last rate when routers stop answering. On a path
-//! whose narrowest link does not take part, it overruns that link for ever. If a line rate is stated and no
-//! router takes part, the requested rate returns unchanged, and the flow sends at it regardless of
+//! RCP trusts any advice within its line rate, and keeps the last rate when routers stop answering. If the
+//! narrowest link of a path does not run `rcp`, the flow overruns it permanently. If `line_rate` is set and
+//! no router runs `rcp`, the requested rate returns unchanged, and the flow sends at it regardless of
 //! congestion.
 
 use crate::advised::{Bounds, NO_LINE};
@@ -153,7 +153,7 @@ mod tests {
         let rate = Rate::from_bytes_per_sec(1_000_000);
         let control = advised(&mut rcp, Advice::Rate(rate));
         assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
-        // More than the line carries is nobody's advice; 80 Mbit/s themselves are one.
+        // Advice above the line rate is invalid; 80 Mbit/s itself is valid.
         for more in [10_000_001, u64::MAX] {
             assert_eq!(advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(more))), control);
         }
@@ -170,11 +170,11 @@ mod tests {
     /// The scheme requests its line rate if configured, and at least its minimum rate.
     #[test]
     fn rcp_requests_line_rate_and_at_least_its_minimum() {
-        let asks = |values: &[(&str, f64)]| Rcp::with(values).line_rate();
-        assert_eq!(asks(&[]), None);
-        assert_eq!(asks(&[("line_rate", 80.0)]), Some(Rate::from_bytes_per_sec(10_000_000)));
+        let requested = |values: &[(&str, f64)]| Rcp::with(values).line_rate();
+        assert_eq!(requested(&[]), None);
+        assert_eq!(requested(&[("line_rate", 80.0)]), Some(Rate::from_bytes_per_sec(10_000_000)));
         // A thousand packets of 1000 B are more than 1 Mbit/s.
-        let least = asks(&[("line_rate", 1.0), ("min_rate", 1000.0)]);
+        let least = requested(&[("line_rate", 1.0), ("min_rate", 1000.0)]);
         assert_eq!(least, Some(Rate::from_bytes_per_sec(1_000_000)));
     }
 }

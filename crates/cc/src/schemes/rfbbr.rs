@@ -61,20 +61,20 @@
 //!   takes a shorter queue for full, and flows that started at different times judge differently.
 //! * Beside loss-based flows in deep buffers the queue is nearly always full, so the flow limits itself to
 //!   one BDP and gets less than BBR.
-//! * One BDP with a queue ahead means less than the bandwidth. The filter holds the old maximum for ten round
-//!   trips, but where the queue stays full for longer the estimate sinks.
+//! * With one BDP of inflight and a queue ahead, a flow gets less than its bandwidth. The filter holds the
+//!   old maximum for ten round trips, but where the queue stays full for longer the estimate sinks.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, Policy};
 use crate::{Ack, Info, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
 
-/// Up to this share of the longest queue it is taken to be empty, and from [`FULL`] on to be full.
+/// The queue counts as empty up to this share of the longest one, and as full from [`FULL`] on.
 const EMPTY: f64 = 0.1;
 const FULL: f64 = 0.9;
 
 /// RFBBR.
 pub type RfBbr = BbrCore<ByQueue>;
 
-/// A window gain for each state of the queue.
+/// A cwnd gain for each state of the queue.
 #[derive(Clone, Debug)]
 pub struct ByQueue {
     building_gain: f64,

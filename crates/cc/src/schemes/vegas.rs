@@ -78,7 +78,7 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    /// A round is over: adjust the window by what was queued in it.
+    /// Ends a round: adjusts cwnd by the packets queued in it.
     fn judge(&mut self, event: &Ack) {
         let Some((base, rtt)) = self.rtts.of_round() else {
             return self.grow(event, Reno::grow);
@@ -106,7 +106,7 @@ impl Vegas {
         }
     }
 
-    /// A window lowered on purpose must not find itself in slow start.
+    /// Lowers ssthresh with cwnd, so that a reduced cwnd does not re-enter slow start.
     fn leave_slow_start(&mut self) {
         self.reno.ssthresh = self.reno.ssthresh.min((self.reno.cwnd - self.reno.mss).max(self.reno.mss));
     }
@@ -201,7 +201,7 @@ impl CongestionControl for Vegas {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        // The path may have changed meanwhile, so the least round-trip time is measured anew.
+        // The path may have changed meanwhile, so baseRTT is measured again.
         self.rtts = RoundSamples::default();
         self.judging = false;
         self.reno.restart(event);
@@ -245,7 +245,7 @@ mod tests {
         scheme
     }
 
-    /// A round of three samples, of which the last ends it. Returns the window in bytes.
+    /// A round of three samples; the last one ends it. Returns cwnd in bytes.
     fn round(scheme: &mut Vegas, micros: u64) -> u64 {
         testing::round(scheme, micros);
         scheme.control().cwnd.as_u64()

@@ -32,7 +32,7 @@
 //!    that mark.
 //!
 //! ## Known weaknesses
-//! Without routers that answer, cwnd never grows again after a loss. Lost ACKs lose their feedback.
+//! Without XCP routers cwnd never grows again after a loss. Feedback in lost ACKs is lost.
 //!
 //! XCP is not max-min fair and may leave a link idle. Shuffling takes from all flows and offers the result to
 //! all flows. A flow limited elsewhere does not use its part, so a link of such flows settles as low as alpha
@@ -43,7 +43,7 @@
 //! XCP does not pace. With data in both directions, ACKs wait behind data and then release a whole window at
 //! once. Between such bursts the queue runs empty, and the persistent queue, a minimum, shows nothing. One to
 //! five flows each way use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average,
-//! where a paced stream the other way costs nothing.
+//! where a paced stream in the reverse direction costs nothing.
 
 use crate::{
     Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
@@ -53,9 +53,9 @@ use crate::{
 /// The sender's side of XCP.
 #[derive(Clone, Debug)]
 pub struct Xcp {
-    /// In bytes, fractions included: changes are small.
+    /// cwnd in bytes, with fractions, because changes are small.
     cwnd: f64,
-    /// Before the last reduction.
+    /// cwnd before the last reduction.
     before: f64,
     mss: Bytes,
     initial: f64,
@@ -161,7 +161,7 @@ mod tests {
         for window in [12_000, 12_001, 12_001, 12_002] {
             assert_eq!(advised(&mut xcp, 12.5), window);
         }
-        // More than the line carries, and what is no number, is nobody's advice.
+        // Advice above the line rate, or that is not a number, is invalid.
         for absurd in [1.1e7, f64::INFINITY, f64::NAN, f64::NEG_INFINITY] {
             assert_eq!(advised(&mut xcp, absurd), 12_002);
         }

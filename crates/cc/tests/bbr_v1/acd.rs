@@ -55,7 +55,7 @@ fn bbr_acd_detects_congestion_by_three_samples_or_one_high() {
     assert!(congested::<Acd>(&of_ms([45.0, 46.0, 45.0])));
     assert!(congested::<Acd>(&of_ms([60.0, 45.0, 45.9, 46.8])), "a slow rise");
     assert!(congested::<Acd>(&of_ms([40.1, 40.1, 40.1])), "however short the queue");
-    assert!(!congested::<Acd>(&of_ms([45.0, 45.0])), "two are not enough: the 40 ms before are unlike");
+    assert!(!congested::<Acd>(&of_ms([45.0, 45.0])), "two are not enough: the 40 ms before differ");
     assert!(!congested::<Acd>(&of_ms([45.0, 46.000_001, 45.9])), "more than 1 ms apart");
     assert!(!congested::<Acd>(&of_ms([45.0, 45.0, 45.0, 47.0])), "the last one is unlike");
     assert!(!congested::<Acd>(&of_ms([40.0, 40.0, 40.0, 40.0])), "not above min_rtt");
@@ -85,7 +85,7 @@ fn bbr_acd_tests_every_ack_that_delivers_data() {
     assert!(!script.cc.model().conserving());
 }
 
-/// An acknowledgement without a sample resets the count; only BBR-A remembers the sample before it.
+/// An acknowledgement without a sample resets the count; only BBR-A keeps the sample before it.
 #[test]
 fn bbr_acd_missing_sample_resets_the_row() {
     let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);

@@ -1,4 +1,4 @@
-//! BBR-CWS, our reconstruction: the law of the scale at its limits.
+//! BBR-CWS, our reconstruction: the control law of the scale at its limits.
 
 use narrows_cc::bbr_v1::{PHASE_DOWN, Policy, State};
 use narrows_cc::schemes::BbrCws;

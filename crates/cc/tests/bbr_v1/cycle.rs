@@ -126,9 +126,9 @@ fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
     };
     let (short, long) = (Nanos::from_millis(39), Nanos::from_millis(40));
     assert_eq!(end(&mut up(), short, target, 0), 0, "not before min_rtt has passed");
-    assert_eq!(end(&mut up(), long, target - Bytes::new(1), 0), 0, "not before inflight is there");
+    assert_eq!(end(&mut up(), long, target - Bytes::new(1), 0), 0, "not before inflight has reached it");
     assert_eq!(end(&mut up(), long, target, 0), 1);
-    assert_eq!(end(&mut up(), long, MSS, 1), 1, "a loss says that it does not fit");
+    assert_eq!(end(&mut up(), long, MSS, 1), 1, "a loss shows that the probe does not fit");
     assert_eq!(end(&mut up(), short, MSS, 1), 0, "a loss does not shorten the phase");
 }
 

@@ -102,11 +102,11 @@ fn dccp_bbr_pacing_rate_applies_the_gain() {
 /// Without loss reports, or with little loss, DCCP-BBR behaves as BBR.
 #[test]
 fn dccp_bbr_without_reports_or_loss_is_bbr() {
-    for told in [None, Some(0.2)] {
+    for reported in [None, Some(0.2)] {
         let mut bbr = Script::<V1>::new(7, &[]);
         let mut dccp = Script::<Adaptive>::new(7, &[]);
         for step in 0..600_u64 {
-            report(&mut dccp, told);
+            report(&mut dccp, reported);
             let lost = u64::from(step % 53 == 0);
             bbr.within_round(Nanos::from_millis(3), 2, lost);
             dccp.within_round(Nanos::from_millis(3), 2, lost);

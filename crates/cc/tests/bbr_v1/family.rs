@@ -82,7 +82,7 @@ fn family_variants_are_registered() {
 /// A path with unlimited buffer, and the seed of its flow.
 fn clean_path() -> impl Strategy<Value = (Path, u64)> {
     let path = (2.0..50.0_f64, 5..100_u64).prop_map(|(mbit, ms)| Path::new(mbit, ms));
-    (path, any::<u64>()).prop_filter("a BDP of a few segments is no path to judge by", |(path, _)| {
+    (path, any::<u64>()).prop_filter("a BDP of a few segments is too small to judge", |(path, _)| {
         path.rate.over(path.rtt) >= MSS * 10
     })
 }
@@ -126,8 +126,8 @@ proptest! {
 
     /// Alone on a clean path every variant fills the link.
     ///
-    /// Nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less than BBR in flight stay above 31/32
-    /// of that, their draining phase without a probe.
+    /// Nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less than BBR in flight stay
+    /// above 31/32 of that, their draining phase without a probe.
     #[test]
     fn family_alone_on_clean_path_fills_the_link((path, seed) in clean_path()) {
         for entry in variants() {
@@ -138,7 +138,7 @@ proptest! {
         }
     }
 
-    /// No variant keeps fewer than four segments as its window, or paces above STARTUP.
+    /// No variant's cwnd falls below four segments, and none paces above STARTUP.
     #[test]
     fn family_window_and_rate_stay_within_bbr_bounds((path, seed) in clean_path(), loss in 20..400_u64) {
         for entry in variants() {

@@ -122,7 +122,7 @@ fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     // A greater RTT_max flattens the curve: 40 of 128 ms are 5/16.
     script.rtt = ms(128.0);
     ack_at(&mut script, 0.9, 0);
-    assert!(paced(&script, 1.0), "at RTT_max nothing is probed for");
+    assert!(paced(&script, 1.0), "at RTT_max the flow does not probe");
     script.rtt = ms(40.0);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.5 - 0.5 * 0.3125_f64.powf(0.25)));
@@ -154,7 +154,7 @@ fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
     }
 }
 
-/// Otherwise a probe ends as BBR's does, once inflight shows its gain.
+/// Otherwise a probe ends as BBR's does, once inflight has reached its gain.
 #[test]
 fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
     // P_up is 1.0796 at ω = 1/2.
@@ -225,13 +225,13 @@ fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
         ack.rtt = Some(ms(160.0));
         script.cc.on_ack(&ack);
         script.round(100, 0);
-        let mut told = None;
+        let mut rtt_max = None;
         script.cc.telemetry(&mut |name, value| {
             if name == "rtt_max" {
-                told = Some(value);
+                rtt_max = Some(value);
             }
         });
-        assert_eq!(told, Some(narrows_cc::Value::Time(ms(greatest))), "{kind}");
+        assert_eq!(rtt_max, Some(narrows_cc::Value::Time(ms(greatest))), "{kind}");
     }
 }
 

@@ -130,7 +130,7 @@ fn probe_rtt_equal_sample_renews_min_rtt() {
             script.round(10, 0);
         }
     };
-    run(&mut script); // 250 x 40 ms, each as low as the least
+    run(&mut script); // 250 x 40 ms, each equal to the minimum
     assert!(script.cc.model().in_probe_bw());
     script.rtt = Nanos::from_nanos(40_000_001);
     run(&mut script); // 10 s and 250 ns after the last of them

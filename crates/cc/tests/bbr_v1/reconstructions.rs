@@ -81,7 +81,7 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
 #[test]
 fn modest_bbr_keeps_three_quarters_until_next_probe() {
     let mut script = cruising::<Modest>(&[]);
-    send(&mut script, 0, 10); // r = 1: half of it, were it not for the floor
+    send(&mut script, 0, 10); // r = 1: half of it without the floor
     script.round(1, 0);
     assert_share(&script, 0.75);
     send(&mut script, 90, 10);
@@ -151,8 +151,8 @@ fn rfbbr_window_gain_follows_standing_queue() {
         assert_eq!(rf_window(&[s]), window(gain), "{s} ms");
     }
     assert_eq!(rf_window(&[80.0, 79.0, 60.0, 80.0]), window(1.5), "the least sample counts");
-    assert_eq!(rf_window(&[80.0, 40.0]), window(2.0), "a queue that went away is none");
-    assert_eq!(rf_window(&[160.0, 90.0]), window(1.5), "the greatest sample may grow: (90 − 40) / 120");
+    assert_eq!(rf_window(&[80.0, 40.0]), window(2.0), "a queue that drained within the round does not count");
+    assert_eq!(rf_window(&[160.0, 90.0]), window(1.5), "the maximum may grow: (90 − 40) / 120");
 }
 
 /// RFBBR keeps a window of two BDPs as long as it has seen no queue.
@@ -205,7 +205,7 @@ fn adaptive_bbr_gains_fall_with_buffer_occupancy() {
         (80, 80, (1.0, 0.5)),
         (40, 80, (1.25, 0.5)),
         (80, 40, (1.0, 0.75)),
-        (160, 100, (1.0, 0.625)), // the greatest sample has become 160 ms
+        (160, 100, (1.0, 0.625)), // the maximum is now 160 ms
     ] {
         let gains = adaptive_gains(up, down, &[]);
         assert!(near(gains, expected), "{up} and {down} ms: {gains:?}");

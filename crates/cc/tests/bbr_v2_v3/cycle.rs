@@ -12,9 +12,9 @@ fn probe_wait_is_random_from_two_to_three_seconds() {
     for seed in 0..200 {
         let mut script = Script::<V3>::with(setup::<V3>(seed, &[]));
         script.reach_cruise();
-        let Some(Value::Time(wait)) = script.told("probe_wait") else { panic!("no wait") };
+        let Some(Value::Time(wait)) = script.telemetry("probe_wait") else { panic!("no wait") };
         (least, most) = (least.min(wait), most.max(wait));
-        let Some(Value::Number(n)) = script.told("rounds_since_probe_up") else { panic!("no rounds") };
+        let Some(Value::Number(n)) = script.telemetry("rounds_since_probe_up") else { panic!("no rounds") };
         rounds[n as usize] += 1;
     }
     assert!(least >= Nanos::from_secs(2) && least < Nanos::from_millis(2_050), "{least:?}");
@@ -110,7 +110,7 @@ fn probe_up_ends_after_three_rounds_without_growth() {
     assert_eq!(script.state(), State::Up);
     script.round(500);
     assert_eq!(script.state(), State::Down);
-    assert_eq!(script.told("probe_too_high"), Some(Value::Number(0.0)));
+    assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(0.0)));
 }
 
 /// A window at its long-term bound is no plateau.
@@ -213,22 +213,22 @@ fn probe_after_excess_loss_stops_at_bound_then_continues() {
     script.inflight = long;
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Down);
-    assert_eq!(script.told("probe_precautionary"), Some(Value::Number(1.0)));
-    assert_eq!(script.told("probe_too_high"), Some(Value::Number(0.0)));
+    assert_eq!(script.telemetry("probe_precautionary"), Some(Value::Number(1.0)));
+    assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(0.0)));
     // The acknowledgements of that probe show no harm, so a probe without caution follows.
     script.round(500);
     assert_eq!(script.state(), State::Refill);
-    assert_eq!(script.told("probe_precautionary"), Some(Value::Number(0.0)));
+    assert_eq!(script.telemetry("probe_precautionary"), Some(Value::Number(0.0)));
     script.round(500);
     assert_eq!(script.state(), State::Up);
     script.within(MOMENT, 1);
-    assert_eq!(script.state(), State::Up, "inflight is at the bound and stays there");
+    assert_eq!(script.state(), State::Up, "inflight stays at the bound");
 }
 
 /// The bandwidth filter advances one round after the probe, unless that round was application-limited.
 #[test]
 fn max_bw_filter_advances_one_round_after_the_probe() {
-    for (app_limited, forgets) in [(false, true), (true, false)] {
+    for (app_limited, advances) in [(false, true), (true, false)] {
         let mut script = Script::<V3>::new(&[]);
         script.reach_up();
         let old = script.rate;
@@ -246,8 +246,8 @@ fn max_bw_filter_advances_one_round_after_the_probe() {
                 script.round(500);
             }
         }
-        let expected = if forgets { old.mul_f64(0.5) } else { old };
-        assert_eq!(script.cc.model().max_bw(), expected, "short of data: {app_limited}");
+        let expected = if advances { old.mul_f64(0.5) } else { old };
+        assert_eq!(script.cc.model().max_bw(), expected, "application-limited: {app_limited}");
     }
 }
 

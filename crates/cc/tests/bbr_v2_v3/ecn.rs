@@ -213,5 +213,5 @@ fn ecn_in_v2_marked_probe_bounds_rate_until_exceeded() {
     script.within(MOMENT, 1);
     assert_eq!(script.cc.model().bw(), script.rate);
     let (script, _) = marked_probe(2);
-    assert_eq!(script.cc.model().bw(), script.rate, "the probe's first samples were in order");
+    assert_eq!(script.cc.model().bw(), script.rate, "the probe's first samples had no marks");
 }

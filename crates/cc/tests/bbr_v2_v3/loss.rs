@@ -20,7 +20,7 @@ fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
     let expected = 599_000.0 + (0.02 * 599_000.0 - 12_000.0) / 0.98;
     let long = script.cc.model().inflight_long().unwrap();
     assert!((long.as_f64() - expected).abs() < 1.0, "{long:?} {expected}");
-    assert_eq!(script.told("probe_too_high"), Some(Value::Number(1.0)));
+    assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(1.0)));
     for n in 14..40 {
         script.lose(n, segments(100), n);
     }
@@ -76,7 +76,7 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
         let (rate, window) = (script.rate, script.window());
         script.rate = rate.mul_f64(share);
-        script.round(500); // what was delivered before counts in its own round
+        script.round(500); // earlier deliveries count in their own round
         script.lose(1, BDP, 1);
         script.within(MOMENT, 500);
         assert_eq!(script.cc.model().bw_short(), None, "not before the round is over");
@@ -93,7 +93,11 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         script.within(MOMENT, 500);
         script.round(500);
         let second = (window.mul_f64(0.7)).mul_f64(0.7).max(rate.mul_f64(share).over(script.rtt));
-        assert_eq!(script.cc.model().inflight_short(), Some(second), "once per round, whatever was lost");
+        assert_eq!(
+            script.cc.model().inflight_short(),
+            Some(second),
+            "once per round for any number of losses"
+        );
         assert_eq!(script.window(), second.max(MSS * 4).min(script.window()));
         script.refill_from_cruise();
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
@@ -125,7 +129,7 @@ fn timeout_leaves_one_segment_until_repair_ends() {
     assert_eq!(script.window(), MSS * 4);
     script.inflight = Bytes::ZERO;
     script.time_out();
-    assert_eq!(script.window(), MSS, "the larger window stays remembered");
+    assert_eq!(script.window(), MSS, "the larger cwnd stays saved");
     script.within(MOMENT, 1);
     assert_eq!(script.window(), MSS * 4);
     script.leave_recovery();
@@ -141,9 +145,9 @@ fn spurious_loss_undoes_end_of_startup() {
     script.drain_by_loss();
     script.prove_spurious();
     assert_eq!(script.state(), State::Startup);
-    assert_eq!(script.told("full_bw_reached"), Some(Value::Number(0.0)));
+    assert_eq!(script.telemetry("full_bw_reached"), Some(Value::Number(0.0)));
     assert_eq!(script.cc.model().inflight_long(), None);
-    assert_eq!(script.told("undo_state"), None);
+    assert_eq!(script.telemetry("undo_state"), None);
 }
 
 /// A spurious loss restarts an ended probe from PROBE_REFILL.
@@ -158,7 +162,7 @@ fn spurious_loss_restarts_ended_probe_from_refill() {
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Down);
     assert!(script.window() < window);
-    assert_eq!(script.told("undo_state"), Some(Value::State("probe_bw_up")));
+    assert_eq!(script.telemetry("undo_state"), Some(Value::State("probe_bw_up")));
     script.prove_spurious();
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.cc.model().inflight_long(), None, "as before the loss");

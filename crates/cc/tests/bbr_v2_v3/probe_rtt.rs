@@ -19,7 +19,7 @@ fn aged() -> Script<V3> {
     }
     let left = RTT + Nanos::from_secs(5) - script.now;
     script.within(left, 1);
-    assert!(!in_probe_rtt(&script), "at five seconds sharp it is not older than that");
+    assert!(!in_probe_rtt(&script), "at exactly five seconds it has not expired");
     script
 }
 
@@ -147,11 +147,11 @@ fn idle_restart_paces_at_bandwidth_and_skips_probe_rtt() {
     script.inflight = Bytes::ZERO;
     idle(&mut script, Nanos::from_secs(6), true);
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.0));
-    assert_eq!(script.told("idle_restart"), Some(Value::Number(1.0)));
+    assert_eq!(script.telemetry("idle_restart"), Some(Value::Number(1.0)));
     script.rtt = Nanos::from_millis(45);
     script.within(RTT, 10);
     assert!(!in_probe_rtt(&script), "nothing was in flight: no need to drain");
-    assert_eq!(script.told("idle_restart"), Some(Value::Number(0.0)));
+    assert_eq!(script.telemetry("idle_restart"), Some(Value::Number(0.0)));
     assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the ten-second filter has not expired");
 }
 
@@ -161,7 +161,7 @@ fn idle_restart_requires_an_app_limited_sender() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     idle(&mut script, Nanos::from_secs(1), false);
-    assert_eq!(script.told("idle_restart"), Some(Value::Number(0.0)));
+    assert_eq!(script.telemetry("idle_restart"), Some(Value::Number(0.0)));
 }
 
 /// A restart from idle may end PROBE_RTT.

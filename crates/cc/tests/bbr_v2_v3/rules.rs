@@ -22,7 +22,7 @@ fn max_bw_filter_holds_two_cycles_with_samples() {
     filter.advance();
     assert_eq!(filter.get(), rate(70), "the one before it does not");
     filter.advance();
-    assert_eq!(filter.get(), rate(70), "nothing new came: nothing is forgotten");
+    assert_eq!(filter.get(), rate(70), "without a new sample the filter does not advance");
 }
 
 /// The pipe is full after three rounds that grow by less than a quarter; growth restarts the count.
@@ -114,7 +114,7 @@ fn max_inflight_is_gain_times_bdp_with_minimum() {
         "four segments are more than three quanta of one"
     );
     assert_eq!(
-        script.told("max_inflight"),
+        script.telemetry("max_inflight"),
         Some(narrows_cc::Value::Bytes(segments(1_127))),
         "2.25 BDP and two"
     );

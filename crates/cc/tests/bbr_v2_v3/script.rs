@@ -286,8 +286,8 @@ impl<P: Policy> Script<P> {
         }
     }
 
-    /// A telemetry item.
-    pub fn told(&self, name: &str) -> Option<Value> {
+    /// The value of a telemetry item.
+    pub fn telemetry(&self, name: &str) -> Option<Value> {
         let mut found = None;
         self.cc.telemetry(&mut |item, value| {
             if item == name {

@@ -33,9 +33,9 @@ fn startup_ends_after_lossy_recovery_round() {
         assert_eq!(script.state(), expected, "{ranges} ranges of {length}, {lost} of 500 lost");
         if ends {
             assert_eq!(script.cc.model().inflight_long(), Some(BDP));
-            assert_eq!(script.told("full_bw_reached"), Some(Value::Number(1.0)));
-            assert_eq!(script.told("full_bw_now"), Some(Value::Number(1.0)));
-            assert_eq!(script.told("undo_state"), Some(Value::State("startup")));
+            assert_eq!(script.telemetry("full_bw_reached"), Some(Value::Number(1.0)));
+            assert_eq!(script.telemetry("full_bw_now"), Some(Value::Number(1.0)));
+            assert_eq!(script.telemetry("undo_state"), Some(Value::State("startup")));
         }
     }
 }
@@ -111,7 +111,7 @@ fn drain_ends_when_inflight_is_the_bdp() {
     assert_eq!(script.state(), State::Drain);
     script.inflight = BDP;
     script.within(MOMENT, 1);
-    assert_eq!(script.state(), State::Cruise, "and with it ProbeBW_DOWN, whose aim that is");
+    assert_eq!(script.state(), State::Cruise, "ProbeBW_DOWN ends with the same acknowledgement");
 }
 
 /// DRAIN ends in its fourth round at the latest.

@@ -151,6 +151,6 @@ fn v2_startup_plateau_uses_the_filtered_rate() {
         script.round(500);
     }
     assert_eq!(script.state(), State::Drain);
-    assert_eq!(script.told("full_bw"), Some(Value::Rate(rate.mul_f64(1.3))));
+    assert_eq!(script.telemetry("full_bw"), Some(Value::Rate(rate.mul_f64(1.3))));
     assert!(script.now > Nanos::ZERO);
 }

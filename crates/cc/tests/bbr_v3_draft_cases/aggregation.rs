@@ -95,7 +95,7 @@ fn a13_cruise_window_allows_for_ack_aggregation() {
     }
     flow.path.bunch = Nanos::ZERO;
     flow.write_at(flow.path.rate.mul_f64(0.1));
-    // 0.9 of the rate consumes the excess, at most a window, in about 60 ms.
+    // At 0.9 of the rate the excess, at most one cwnd, is used up in about 60 ms.
     flow.run_for(Nanos::from_millis(100));
     let round = flow.last().figures.round;
     let until = |flow: &mut Flow, rounds: f64| {

@@ -92,7 +92,8 @@ impl Figures {
         self.bw.over(self.min_rtt)
     }
 
-    /// BBRInflight(1.0) outside PROBE_UP: the BDP, at least the offload budget of three quanta and four segments.
+    /// BBRInflight(1.0) outside PROBE_UP: the BDP, at least the offload budget of three quanta and four
+    /// segments.
     pub fn inflight_at_one(&self, control: &Control) -> Bytes {
         self.bdp().max(control.burst * 3).max(MSS * 4)
     }
@@ -219,7 +220,7 @@ impl Flow {
 
     /// The last position of the record.
     pub fn last(&self) -> &Point {
-        self.cc.trace.last().expect("the handshake is on record")
+        self.cc.trace.last().expect("the handshake is recorded")
     }
 
     /// Runs until the state's name begins with `state`; returns the position of that event.

@@ -22,7 +22,7 @@ fn at_least<T: PartialOrd>(after: Option<T>, before: Option<T>) -> bool {
     }
 }
 
-/// Everything that the draft restores is back: the three bounds at least as before, and the window as far as
+/// Asserts that the undo restored the state: the three bounds at least as before, and the window as far as
 /// inflight_longterm and the state's gain permit.
 #[track_caller]
 fn assert_restored(before: &Point, after: &Point) {

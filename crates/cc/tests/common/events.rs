@@ -18,7 +18,7 @@ pub fn lost(now: Nanos, bytes: Bytes, sent: &SentState, lost_total: Bytes, infli
     }
 }
 
-/// An acknowledgement of nothing.
+/// An acknowledgement that delivers nothing.
 pub fn empty_ack(now: Nanos, inflight: Bytes, delivered: Bytes) -> Ack {
     Ack {
         now,

@@ -75,7 +75,7 @@ impl Path {
 pub(super) struct Packet {
     pub(super) seq: u64,
     pub(super) snapshot: SentState,
-    /// When the link is done with it.
+    /// When the link has transmitted it.
     pub(super) left_at: Nanos,
     pub(super) ack_at: Nanos,
     /// Declared lost, rightly or not.

@@ -196,7 +196,7 @@ pub struct Model {
     cwnd_limited: bool,
     srtt: Option<Nanos>,
     min_rtt: Option<Nanos>,
-    /// Everything the scheme said, in order.
+    /// All outputs of the scheme, in order.
     pub steps: Vec<Step>,
 }
 

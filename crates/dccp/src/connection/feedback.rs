@@ -88,7 +88,7 @@ impl Connection {
             half.timeouts = 0;
         }
         half.finish_ack(now, &ack_progress, &progress, lost.0, sample);
-        half.forget();
+        half.drop_settled();
         half.rearm(now, &progress, received, self.config.datagram);
         self.stats.bytes_delivered = self.half.driver.delivered().as_u64();
         self.widen_to_cwnd(now);

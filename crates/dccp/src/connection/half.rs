@@ -153,10 +153,10 @@ impl Half {
 
     /// Drops settled records. Lost packets of the last two round trips stay, because they may arrive late.
     #[inline]
-    pub(super) fn forget(&mut self) {
+    pub(super) fn drop_settled(&mut self) {
         let keep =
             if self.phase == Phase::Open { self.keep[0] } else { self.keep[0].min(self.episode.first) };
-        self.records.forget(keep);
+        self.records.drop_settled(keep);
     }
 
     /// Sets or removes the bound on the scheme's control.

@@ -239,7 +239,7 @@ impl Connection {
         }
         if bytes == 0 {
             self.half.ndp += 1;
-            self.half.forget();
+            self.half.drop_settled();
         } else {
             self.half.ndp = 0;
         }
@@ -261,7 +261,7 @@ impl Connection {
         if records.len() >= self.config.outstanding.max(16) {
             let until = records.first() + 1 + records.len() as u64 / 2;
             self.declare_lost_until(now, until);
-            self.half.records.forget(u64::MAX);
+            self.half.records.drop_settled(u64::MAX);
         }
     }
 

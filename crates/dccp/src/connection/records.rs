@@ -186,7 +186,7 @@ impl Records {
     }
 
     /// Drops the oldest settled records. Lost packets from `keep` on stay, because they may arrive late.
-    pub(super) fn forget(&mut self, keep: u64) {
+    pub(super) fn drop_settled(&mut self, keep: u64) {
         let before = self.first;
         while let Some(record) = self.ring.front() {
             let settled = match record.fate {
@@ -248,9 +248,9 @@ mod tests {
         assert_eq!(detect(&mut records), [1, 2]);
         assert_eq!(apply(&mut records, &[(7, 7, true), (6, 6, false), (2, 5, true), (1, 1, false)]), [7, 2]);
         assert_eq!(detect(&mut records), []);
-        records.forget(0);
+        records.drop_settled(0);
         assert_eq!(records.first(), 1, "a lost packet may arrive late, so its record stays");
-        records.forget(2);
+        records.drop_settled(2);
         assert_eq!(records.first(), 6);
     }
 

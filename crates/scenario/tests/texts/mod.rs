@@ -1,4 +1,4 @@
-//! Scenario texts as runs and plans.
+//! Runs and plans of scenario texts.
 #![allow(dead_code)] // every file uses a part of it
 
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn flows(tables: &[(&str, &str, &str)]) -> String {
     tables.iter().map(table).collect()
 }
 
-/// The runs of a text, with keys set from outside.
+/// The runs of a text with overrides.
 pub fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
     let overrides: Vec<_> =
         overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -31,14 +31,14 @@ pub fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The plan of a text's first run, or what is wrong with the text.
+/// The plan of a text's first run, or the error in the text.
 pub fn spec(text: &str) -> Result<Plan, String> {
     let planned =
         expand(&Source { name: "test", text, files: &NoFiles }, &[]).map_err(|error| error.to_string())?;
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).map_err(|error| error.to_string())
 }
 
-/// The plan of a text of one run.
+/// The plan of a text with exactly one run.
 pub fn plan(text: &str) -> Plan {
     assert_eq!(planned(text, &[]).len(), 1);
     spec(text).unwrap_or_else(|error| panic!("{error}"))

@@ -67,8 +67,9 @@ impl Deliveries {
 /// Rates settle when the last flow stays within a tenth of its fair rate.
 #[test]
 fn settling_time_ends_when_last_flow_stays_within_a_tenth() {
-    // Samples every 10 ms. Flow 0 sends 1 MB/s throughout, flow 1 from 200 ms on. 140 ms later ten rates look back to that
-    // start, 0.5, 0.6, 0.7, 0.8, 0.9 and five times 1.0 MB/s: 6.8 Mbit/s on the mean; 150 ms later it is 7.2 Mbit/s.
+    // Samples every 10 ms. Flow 0 sends 1 MB/s throughout, flow 1 from 200 ms on. 140 ms later ten rates look
+    // back to that start, 0.5, 0.6, 0.7, 0.8, 0.9 and five times 1.0 MB/s: 6.8 Mbit/s on the mean; 150 ms
+    // later it is 7.2 Mbit/s.
     let at = |sample: u64, start: u64| 10_000 * sample.saturating_sub(start);
     let rtt = Nanos::from_millis(100);
     let deliveries = Deliveries { rtt, samples: (0..=100).map(|n| vec![at(n, 0), at(n, 20)]).collect() };

@@ -98,8 +98,8 @@ pub fn scenario(name: &str, duration_s: f64, warmup_s: f64, network: &str, flows
     )
 }
 
-/// A scenario text of one bottleneck with a rate and a buffer; `rest` holds further keys of the network, then tables.
-/// Without a stated warm-up the scenario's own default applies.
+/// A scenario text of one bottleneck with a rate and a buffer; `rest` holds further keys of the network, then
+/// tables. Without a stated warm-up the scenario's own default applies.
 pub fn dumbbell(
     name: &str,
     (duration_s, warmup_s): (f64, Option<f64>),

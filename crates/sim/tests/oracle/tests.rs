@@ -48,8 +48,8 @@ fn oracle_long_flow_gets_its_narrowest_share() {
 /// A link that fills later is shared by the flows that can still rise.
 #[test]
 fn oracle_later_bottleneck_is_shared_by_remaining_flows() {
-    // Link 0 (3): flows 0, 1, 2, 1 each. Link 1 (9): flows 2, 3, 4; flow 2 stays at 1, so 4 each. Link 2 (5): flows 4, 5;
-    // it fills first at 2.5, so flow 3 has 9 - 1 - 2.5.
+    // Link 0 (3): flows 0, 1, 2, 1 each. Link 1 (9): flows 2, 3, 4; flow 2 stays at 1, so 4 each. Link 2 (5):
+    // flows 4, 5; it fills first at 2.5, so flow 3 has 9 - 1 - 2.5.
     let flows = [
         Flow::backlogged(&[0]),
         Flow::backlogged(&[0]),

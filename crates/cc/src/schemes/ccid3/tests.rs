@@ -78,15 +78,15 @@ fn ccid3_starts_at_packet_per_second_then_initial_window() {
         let mut scheme = Ccid3::new(&setup(&Ccid3::INFO, size, &[]));
         scheme.on_receiver_feedback(&report(100, size, 0.0));
         assert_eq!(rate(&scheme), window * 10, "segments of {size}");
-        assert!(scheme.control().cwnd >= Bytes::new(4 * window), "no less than the timer lets pass");
+        assert!(scheme.control().cwnd >= Bytes::new(4 * window), "at least the data that the timer allows");
     }
 }
 
 /// The first feedback replaces the round-trip sample of the handshake.
 #[test]
 fn ccid3_first_report_replaces_handshake_sample() {
-    // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section 4.2: X = W_init / R,
-    // instead of step 4.
+    // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section
+    // 4.2: X = W_init / R, instead of step 4.
     let mut scheme = ccid3();
     scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, Some(R * 4), Some(R * 4)));
     assert_eq!(rate(&scheme), INITIAL / 4);
@@ -97,11 +97,11 @@ fn ccid3_first_report_replaces_handshake_sample() {
     assert_eq!(rate(&scheme), 2 * INITIAL);
 }
 
-/// Short round trips do not outrun timers.
+/// With short round trips, burst and cwnd allow for timer granularity.
 #[test]
 fn ccid3_short_round_trips_do_not_outrun_timers() {
-    // R = 50 us: X = 87.6 MB/s. A millisecond's worth of unused send times is limited to a round trip's (section 4.6); the window
-    // holds what is sent until the timer expires, not what four round trips take.
+    // R = 50 us: X = 87.6 MB/s. Unused send times of 1 ms are limited to one round trip's worth (section
+    // 4.6). cwnd holds the data sent until the timer expires, more than that of four round trips.
     let mut scheme = ccid3();
     let sample = Some(Nanos::from_micros(50));
     scheme.on_receiver_feedback(&ReceiverFeedback { rtt: sample, ..report(100, 0, 0.0) });
@@ -126,7 +126,7 @@ fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
     // 4 x 43 800 = 175 200 is more than twice the 80 000 that arrived in the last two round trips.
     scheme.on_receiver_feedback(&report(301, 70_000, 0.0));
     assert_eq!(rate(&scheme), 160_000);
-    // Two round trips later that has been forgotten. Never below the initial rate.
+    // Two round trips later those have expired. Never below the initial rate.
     scheme.on_receiver_feedback(&report(500, 30_000, 0.0));
     assert_eq!(rate(&scheme), 140_000);
     scheme.on_receiver_feedback(&report(710, 1_000, 0.0));
@@ -143,7 +143,7 @@ fn ccid3_with_losses_follows_throughput_equation() {
         let window = equation(p) / 10 * 4;
         assert!(scheme.control().cwnd.as_u64().abs_diff(window.max(4 * S)) < 20, "p {p}");
     }
-    // Twice what arrives is the limit, and a packet in 64 seconds the least.
+    // Twice the receive rate is the maximum, and a packet in 64 seconds the minimum.
     assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 3_000, 0.01)])), 6_000);
     assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 0, 0.01)])), S / 64);
 }
@@ -163,13 +163,14 @@ fn ccid3_round_trip_time_is_smoothed() {
 fn ccid3_data_limited_interval_keeps_receive_rates() {
     let limited = |report: ReceiverFeedback| ReceiverFeedback { data_limited: true, ..report };
     let before = [report(100, 1, 0.0), report(200, 90_000, 0.0001)];
-    // Only a fifth was offered: the limit stays at twice 90 000, though far more than two round trips have passed.
+    // The application offered only a fifth: the limit stays at twice 90 000, though far more than two round
+    // trips have passed.
     let mut scheme = reported(&before);
     for now in [300, 600, 900] {
         scheme.on_receiver_feedback(&limited(report(now, 18_000, 0.0001)));
         assert_eq!(rate(&scheme), 180_000, "{now} ms");
     }
-    // A loss event in such an interval: half of 90 000, or 0.85 of what arrived, is the limit.
+    // A loss event in such an interval: the limit is half of 90 000, or 0.85 of the receive rate.
     let loss =
         |received| ReceiverFeedback { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
     let mut lost = scheme.clone();
@@ -188,14 +189,14 @@ fn ccid3_data_limited_interval_keeps_receive_rates() {
 fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
     // RFC 4342 section 5.2: X_recv = 40 000 B/s of 14 600 B/s per packet and round trip.
     let before = [report(100, 40_000, 0.0), report(200, 43_800, 0.0), report(300, 80_000, 0.0001)];
-    let told = |dropped, slow| ReceiverFeedback { dropped, slow, ..report(400, 40_000, 0.0001) };
+    let restricted = |dropped, slow| ReceiverFeedback { dropped, slow, ..report(400, 40_000, 0.0001) };
     let cases =
         [(1, false, 25_400), (2, false, 14_600), (50, false, 14_600), (0, true, 40_000), (1, true, 25_400)];
     for (dropped, slow, expected) in cases {
         let mut scheme = reported(&before);
-        scheme.on_receiver_feedback(&told(dropped, slow));
+        scheme.on_receiver_feedback(&restricted(dropped, slow));
         assert_eq!(rate(&scheme), expected, "{dropped} dropped, slow {slow}");
-        // A round trip later that is over.
+        // One round trip later the restriction has ended.
         scheme.on_receiver_feedback(&report(500, 30_000, 0.0001));
         assert_eq!(rate(&scheme), 60_000);
     }
@@ -227,17 +228,17 @@ fn ccid3_no_feedback_timer_halves_the_rate() {
     assert!(close(x, equation(0.01)));
     send(&mut equal);
     assert!(close(expire(&mut equal, 800), x / 2));
-    // And again: now X_recv = X/4 limits, so that it is the limit.
+    // And again: now X_recv = X/4 is the limit.
     send(&mut equal);
     assert!(close(expire(&mut equal, 1_200), x / 4));
-    // p > 0, limited by what arrived.
+    // p > 0, limited by the receive rate.
     let mut limited = reported(&[report(100, 1, 0.0), report(400, 30_000, 0.01)]);
     assert_eq!(rate(&limited), 60_000);
     send(&mut limited);
     assert_eq!(expire(&mut limited, 800), 30_000);
     send(&mut limited);
     assert_eq!(expire(&mut limited, 1_200), 15_000);
-    // The next report starts from there: twice what arrives at most.
+    // The next report starts from there: at most twice the receive rate.
     limited.on_receiver_feedback(&report(1_300, 10_000, 0.01));
     assert_eq!(rate(&limited), 20_000);
 }
@@ -250,7 +251,7 @@ fn ccid3_idle_sender_keeps_a_moderate_rate() {
     assert_eq!(expire(&mut idle, 500), INITIAL);
     let mut fast = reported(&[report(100, 40_000, 0.0), report(200, 80_000, 0.0)]);
     assert_eq!([expire(&mut fast, 600), expire(&mut fast, 1_000)], [INITIAL, INITIAL]);
-    // p > 0: kept if less arrived than the initial rate.
+    // p > 0: kept if the receive rate is below the initial rate.
     let mut slow = reported(&[report(100, 1, 0.0), report(400, 43_000, 0.01)]);
     assert_eq!(expire(&mut slow, 800), 86_000);
     let mut more = reported(&[report(100, 1, 0.0), report(400, 44_000, 0.01)]);
@@ -279,12 +280,12 @@ fn ccid3_without_feedback_keeps_initial_rate_and_recovers() {
         scheme.on_ack(&round(900));
         assert_eq!(rate(&scheme), expected);
     }
-    // Once a receiver reports, the sender's own findings mean nothing.
+    // Once a receiver reports, losses that the sender detects do not count.
     scheme.on_receiver_feedback(&report(1_000, 90_000, 0.01));
-    let told = rate(&scheme);
+    let reported_rate = rate(&scheme);
     scheme.on_recovery_entered(&entered(CongestionCause::Loss, 4 * S));
     scheme.on_ack(&round(1_100));
-    assert_eq!(rate(&scheme), told);
+    assert_eq!(rate(&scheme), reported_rate);
 }
 
 /// Impossible feedback has a bounded effect.
@@ -318,7 +319,7 @@ fn ccid3_receive_rates_keep_maximum_of_two_rtts() {
         let greatest = plain.iter().map(|(_, value)| *value).max().unwrap();
         assert_eq!(rates.max().as_bytes_per_sec(), greatest, "{now} ms");
     }
-    // More falling values than there is room for: not one too great remains, and the greatest does.
+    // More falling values than the set holds: no value that is too high remains, and the maximum is kept.
     let mut rates = ReceiveRates::of(ms(0), Rate::from_bytes_per_sec(100));
     for n in 1..20 {
         rates.update(ms(n), Rate::from_bytes_per_sec(100 - n), ms(0));

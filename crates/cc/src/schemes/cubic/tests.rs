@@ -7,7 +7,7 @@ fn cubic(overrides: &[(&str, f64)]) -> Cubic {
     Cubic::with(overrides)
 }
 
-/// Lost a packet with a window and flight of `segments`; nothing acknowledged since.
+/// After a loss with a cwnd and flight of `segments`; nothing acknowledged since.
 fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     let mut scheme = cubic(overrides);
     scheme.curve.cwnd = segments;
@@ -15,7 +15,8 @@ fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     scheme
 }
 
-/// One window (and a little) is acknowledged at once, which moves the window all the way to its target.
+/// Acknowledges one window plus a segment at once, which moves cwnd all the way to its target. Returns cwnd
+/// in segments.
 fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
     let now = Nanos::from_secs_f64(now_s);
     let acked = scheme.cwnd.as_u64() + MSS;
@@ -41,7 +42,8 @@ fn state(scheme: &Cubic) -> &'static str {
 /// The window follows the cubic curve at points computed by hand.
 #[test]
 fn cubic_window_follows_curve_computed_by_hand() {
-    // W_max = 100, W_epoch = 70: K = cbrt(30 / 0.4) = cbrt(75) = 4.217163326508746 s, W(t) = 0.4 (t - K)^3 + 100.
+    // W_max = 100, W_epoch = 70: K = cbrt(30 / 0.4) = cbrt(75) = 4.217163326508746 s, W(t) = 0.4 (t - K)^3 +
+    // 100.
     let mut scheme = reduced(100.0, &[]);
     near(scheme.curve.cwnd, 70.0);
     ack_window(&mut scheme, 0.0, 0.0);
@@ -93,7 +95,8 @@ fn cubic_fast_convergence_lowers_maximum_to_0_85() {
 /// Reno-friendly growth is 0.529 segments per round trip up to the prior window and 1 beyond.
 #[test]
 fn cubic_reno_friendly_growth_is_0_529_then_1_per_rtt() {
-    // C = 0.001: K = cbrt(30 / 0.001) = 31 s, so in 10 ms the curve rises by at most 3 C K^2 / 100 = 0.03 segments.
+    // C = 0.001: K = cbrt(30 / 0.001) = 31 s, so in 10 ms the curve rises by at most 3 C K^2 / 100 = 0.03
+    // segments.
     let mut scheme = reduced(100.0, &[("c", 0.001)]);
     let alpha = 3.0 * 0.3 / 1.7;
     let rounds_to_prior = 57; // 70 + 57 alpha = 100.18 is the first to reach 100

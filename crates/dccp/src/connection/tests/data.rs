@@ -70,7 +70,7 @@ fn counters_of_lossy_transfer_add_up_to_sent() {
     }
 }
 
-/// CCID 2's window counts packets, whatever their size (RFC 4341 section 5).
+/// CCID 2's window counts packets of any size (RFC 4341 section 5).
 #[test]
 fn ccid2_window_counts_packets_of_any_size() {
     // pipe < cwnd, in packets. cwnd starts at 3 packets (4380 bytes in datagrams of 1400) and grows by one

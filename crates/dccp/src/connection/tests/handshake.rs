@@ -261,7 +261,7 @@ fn ccid2_data_waits_for_send_ack_vector() {
     end.features.set_preferences(SEND_ACK_VECTOR, Side::Remote, &[0]);
     end.features.request(ms(45), SEND_ACK_VECTOR, Side::Remote, &[0], false);
     silent.push(CLIENT, &[1; 100]);
-    assert_eq!(silent.ends[CLIENT].stats().data_packets_sent, 0, "a change is under way");
+    assert_eq!(silent.ends[CLIENT].stats().data_packets_sent, 0, "a Change is outstanding");
     silent.run(ms(200));
     assert_eq!(silent.ends[CLIENT].stats().data_packets_sent, 1);
 }

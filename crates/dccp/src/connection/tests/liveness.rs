@@ -24,7 +24,11 @@ fn connection_to_dead_peer_aborts_after_four_msl() {
             net.run(Nanos::from_secs(1_000));
             assert_eq!(net.times(CLIENT, Kind::Reset), [ms(482_000)], "{scheme}");
             assert!(net.events[CLIENT].contains(&Event::PeerGone));
-            assert_eq!(net.states(), (State::Closed, State::Open), "who sends nothing notices nothing");
+            assert_eq!(
+                net.states(),
+                (State::Closed, State::Open),
+                "an endpoint that sends nothing detects nothing"
+            );
             assert_eq!(net.ends[SERVER].deadline(), Nanos::MAX);
             // In the last two minutes the timeouts have their longest interval.
             let late = |packet: &&(Nanos, usize, Header)| packet.0 > ms(360_000) && packet.1 == CLIENT;

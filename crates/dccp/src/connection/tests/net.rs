@@ -117,7 +117,7 @@ impl Net {
         loop {
             let mut bytes = vec![];
             let Some(sent) = self.ends[end].poll_transmit(self.now, &mut bytes) else { break };
-            let (header, body) = Header::decode(&bytes).expect("what an end sends is a packet");
+            let (header, body) = Header::decode(&bytes).expect("an endpoint sends valid packets");
             assert_eq!(usize::from(sent.data), body.data.len());
             self.log.push((self.now, end, header));
             let ndp = options(body.options).find_map(|option| match option {
@@ -202,7 +202,7 @@ impl Net {
                 self.poll(i);
                 assert!(
                     self.ends[i].deadline().saturating_add(late[i]) > next,
-                    "a timer that goes off for ever: {:?}",
+                    "a timer expires without end: {:?}",
                     self.ends[i]
                 );
             }
