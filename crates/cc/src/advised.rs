@@ -4,7 +4,7 @@
 use crate::{Bytes, Nanos, Rate, Setup};
 
 /// Minimum cwnd in segments.
-const LEAST_WINDOW: u64 = 4;
+const MIN_CWND: u64 = 4;
 /// The `line_rate` in Mbit/s that means no limit: requests then state none.
 pub(crate) const NO_LINE: f64 = 1e6;
 
@@ -46,6 +46,6 @@ impl Bounds {
     /// cwnd for this rate: `window_gain` × rate × `srtt`; `None` before the first RTT sample.
     #[inline]
     pub(crate) fn window(&self, rate: Rate, srtt: Option<Nanos>) -> Option<Bytes> {
-        srtt.map(|srtt| rate.over(srtt).mul_f64(self.window_gain).max(self.mss * LEAST_WINDOW))
+        srtt.map(|srtt| rate.over(srtt).mul_f64(self.window_gain).max(self.mss * MIN_CWND))
     }
 }

@@ -169,7 +169,7 @@ impl FlowState {
     }
 
     /// Saves cwnd for the end of recovery or ProbeRTT.
-    pub(crate) fn save_window(&mut self, in_probe_rtt: bool) {
+    pub(crate) fn save_cwnd(&mut self, in_probe_rtt: bool) {
         let undisturbed = self.phase == Phase::Open && !in_probe_rtt;
         self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
@@ -229,8 +229,8 @@ macro_rules! common_model {
                 self.state
             }
             /// Saves cwnd for the end of recovery or ProbeRTT (SaveCwnd).
-            pub(super) fn save_window(&mut self) {
-                self.flow.save_window(matches!(self.state, $State::ProbeRtt(_)));
+            pub(super) fn save_cwnd(&mut self) {
+                self.flow.save_cwnd(matches!(self.state, $State::ProbeRtt(_)));
             }
         }
         impl core::ops::Deref for $Model {

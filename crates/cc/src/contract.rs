@@ -351,7 +351,7 @@ pub enum EcnNeed {
 /// Facts about a scheme.
 #[derive(Debug)]
 pub struct Info {
-    /// The name in scenarios and on the command line.
+    /// The registered name.
     pub name: &'static str,
     /// Other accepted names.
     pub aliases: &'static [&'static str],

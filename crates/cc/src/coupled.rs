@@ -11,7 +11,7 @@
 use core::fmt::Debug;
 
 use crate::pacing::PACED;
-use crate::reno::{LEAST_THRESHOLD, Reno, RenoRules, RenoScheme};
+use crate::reno::{LEAST_THRESHOLD, Policy as RenoPolicy, Reno, RenoScheme};
 use crate::{
     Ack, Bytes, Info, MAX_PATHS_VIEW, Param, Paths, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup,
     Telemetry, Value,
@@ -159,18 +159,18 @@ pub trait Policy: Clone + Debug {
 }
 
 /// A subflow under the policy `P`.
-pub type Coupled<P> = RenoScheme<CoupledRules<P>>;
+pub type Coupled<P> = RenoScheme<CoupledPolicy<P>>;
 
 /// The policy `P` in avoidance and on a loss, while a sibling is active.
 #[derive(Clone, Debug)]
-pub struct CoupledRules<P> {
+pub struct CoupledPolicy<P> {
     policy: P,
     mesh: Mesh,
     /// Growth not yet applied, less than one segment, in bytes; negative while the policy shrinks cwnd.
     credit: f64,
 }
 
-impl<P: Policy> CoupledRules<P> {
+impl<P: Policy> CoupledPolicy<P> {
     /// Grows or shrinks cwnd as the policy demands for `acked` bytes, in steps of one segment.
     fn avoid(&mut self, reno: &mut Reno, acked: Bytes) {
         let (mss, window) = (self.mesh.mss, reno.cwnd.as_f64());
@@ -187,7 +187,7 @@ impl<P: Policy> CoupledRules<P> {
     }
 }
 
-impl<P: Policy> RenoRules for CoupledRules<P> {
+impl<P: Policy> RenoPolicy for CoupledPolicy<P> {
     const INFO: Info = P::INFO;
     const COUPLED: bool = true;
 
@@ -285,7 +285,7 @@ pub(crate) mod testing {
 
     impl<P> Coupled<P> {
         pub(crate) fn set_policy(&mut self, policy: P) {
-            self.rules.policy = policy;
+            self.policy.policy = policy;
         }
     }
 
@@ -348,12 +348,12 @@ mod tests {
         assert_eq!(acks_to_next_step(&mut scheme), 20);
         assert_eq!(acks_to_next_step(&mut scheme), 22);
         // An increase of three times Reno's is cut to Reno's.
-        let mut greedy = avoiding::<Half>(0, &paths);
-        greedy.rules.policy.0 = 3.0;
-        assert_eq!(acks_to_next_step(&mut greedy), 10);
+        let mut aggressive = avoiding::<Half>(0, &paths);
+        aggressive.policy.policy.0 = 3.0;
+        assert_eq!(acks_to_next_step(&mut aggressive), 10);
         // Downwards as well, to one segment and no further.
         let mut shrinking = avoiding::<Half>(0, &[path(2, 40, 0), path(10, 40, 0)]);
-        shrinking.rules.policy.0 = -1.0;
+        shrinking.policy.policy.0 = -1.0;
         assert_eq!((acks_to_next_step(&mut shrinking), segments(&shrinking) as u64), (2, 1));
         shrinking.on_ack(&ack(10 * MSS));
         assert_eq!(segments(&shrinking) as u64, 1);

@@ -145,7 +145,7 @@ impl Gamma {
 }
 
 /// A scheme that [`Corrected`] corrects.
-pub trait Base: Clone + core::fmt::Debug {
+pub trait GammaBase: Clone + core::fmt::Debug {
     /// Static description of the corrected scheme. Its parameters are those of the generation without
     /// `up_gain` and `down_gain`, plus the five of this module.
     const INFO: Info;
@@ -162,7 +162,7 @@ pub struct Corrected<B> {
     base: PhantomData<B>,
 }
 
-impl<B: Base> Corrected<B> {
+impl<B: GammaBase> Corrected<B> {
     /// Sets the gain of a state that begins or continues: P_up, P_down, or 1.
     #[inline]
     fn enter(&mut self, state: State) {
@@ -174,7 +174,7 @@ impl<B: Base> Corrected<B> {
     }
 }
 
-impl<B: Base> Policy for Corrected<B> {
+impl<B: GammaBase> Policy for Corrected<B> {
     const INFO: Info = B::INFO;
     const GENERATION: Generation = B::GENERATION;
 

@@ -1,4 +1,4 @@
-//! cwnd and ssthresh of RFC 5681, and the common frame of the schemes that differ from it in a few rules.
+//! cwnd and ssthresh of RFC 5681, and the common frame of the schemes that differ from it in a few policy.
 
 use crate::pacing::WindowPacing;
 use crate::{
@@ -138,8 +138,8 @@ impl Reno {
     }
 }
 
-/// Growth and reduction rules of a scheme that is otherwise Reno; [`RenoScheme`] calls them.
-pub trait RenoRules: Clone + core::fmt::Debug {
+/// Growth and reduction policy of a scheme that is otherwise Reno; [`RenoScheme`] calls them.
+pub trait Policy: Clone + core::fmt::Debug {
     /// Static description of the scheme.
     const INFO: Info;
     /// The congestion notification it needs.
@@ -147,7 +147,7 @@ pub trait RenoRules: Clone + core::fmt::Debug {
     /// Whether it reads the windows of sibling subflows.
     const COUPLED: bool = false;
 
-    /// Builds the rules from the parameters.
+    /// Builds the policy from the parameters.
     fn new(setup: &Setup) -> Self;
 
     /// All subflows of the connection.
@@ -170,16 +170,16 @@ pub trait RenoRules: Clone + core::fmt::Debug {
     }
 }
 
-/// Reno under the rules `R`.
+/// Reno under the policy `R`.
 #[derive(Clone, Debug)]
 pub struct RenoScheme<R> {
     pub(crate) reno: Reno,
-    pub(crate) rules: R,
+    pub(crate) policy: R,
     recovering: bool,
     pacing: WindowPacing,
 }
 
-impl<R: RenoRules> CongestionControl for RenoScheme<R> {
+impl<R: Policy> CongestionControl for RenoScheme<R> {
     const INFO: Info = R::INFO;
     const ECN: EcnNeed = R::ECN;
     const COUPLED: bool = R::COUPLED;
@@ -187,7 +187,7 @@ impl<R: RenoRules> CongestionControl for RenoScheme<R> {
     fn new(setup: &Setup) -> Self {
         Self {
             reno: Reno::new(setup),
-            rules: R::new(setup),
+            policy: R::new(setup),
             recovering: false,
             pacing: WindowPacing::new(setup),
         }
@@ -195,18 +195,18 @@ impl<R: RenoRules> CongestionControl for RenoScheme<R> {
 
     #[inline]
     fn on_paths(&mut self, paths: &Paths) {
-        self.rules.on_paths(paths);
+        self.policy.on_paths(paths);
     }
 
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);
-        self.rules.on_ack(&mut self.reno, event);
+        self.policy.on_ack(&mut self.reno, event);
     }
 
     fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
         self.recovering = true;
-        self.rules.on_recovery_entered(&mut self.reno, event);
+        self.policy.on_recovery_entered(&mut self.reno, event);
     }
 
     fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
@@ -215,7 +215,7 @@ impl<R: RenoRules> CongestionControl for RenoScheme<R> {
 
     fn on_timeout(&mut self, event: &Timeout) {
         self.recovering = false;
-        self.rules.on_timeout();
+        self.policy.on_timeout();
         self.reno.collapse(event);
     }
 
@@ -235,6 +235,6 @@ impl<R: RenoRules> CongestionControl for RenoScheme<R> {
 
     fn telemetry(&self, sink: Telemetry<'_>) {
         sink("state", Value::State(self.reno.state(self.recovering)));
-        self.rules.telemetry(&self.reno, sink);
+        self.policy.telemetry(&self.reno, sink);
     }
 }

@@ -144,11 +144,11 @@ impl<P: Policy> BbrCore<P> {
         if expired && allowed && !probing {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
             // Saved in the new state, as in Linux: an older, larger cwnd is kept.
-            self.model.save_window();
+            self.model.save_cwnd();
             self.model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
         if let State::ProbeRtt(clock) = self.model.state {
-            let window = self.policy.probe_rtt_window(&self.model);
+            let window = self.policy.probe_rtt_cwnd(&self.model);
             self.continue_probe_rtt(ack, clock, window);
         }
         if !ack.acked.is_zero() {
@@ -189,14 +189,14 @@ impl<P: Policy> BbrCore<P> {
 
     /// Step 8: cwnd.
     #[inline]
-    fn set_window(&mut self, ack: &Ack) {
+    fn set_cwnd(&mut self, ack: &Ack) {
         // If nothing was delivered, only the caps apply.
         if !ack.acked.is_zero() {
             let (window, final_) = self.recover_or_restore(ack);
             self.model.cwnd = if final_ { window } else { self.grow(window, ack) };
         }
         if let State::ProbeRtt { .. } = self.model.state {
-            self.model.cwnd = self.model.cwnd.min(self.policy.probe_rtt_window(&self.model));
+            self.model.cwnd = self.model.cwnd.min(self.policy.probe_rtt_cwnd(&self.model));
         }
     }
 
@@ -322,7 +322,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         self.update_min_rtt(ack);
         let gain = self.policy.pacing_gain(&self.model);
         self.set_pacing_rate(ack.srtt, gain);
-        self.set_window(ack);
+        self.set_cwnd(ack);
     }
 
     fn on_lost(&mut self, event: &Lost) {
@@ -331,7 +331,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     }
 
     fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.model.save_window();
+        self.model.save_cwnd();
         self.model.only_marked = event.cause == CongestionCause::Ecn;
     }
 
@@ -343,7 +343,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         let model = &mut self.model;
         // In recovery cwnd has been saved already; in a series of timeouts the larger one is kept.
         if model.phase != Phase::Recovery {
-            model.save_window();
+            model.save_cwnd();
         }
         model.flow.collapse(event, model.settings.mss);
         model.full_bw = Rate::ZERO;

@@ -133,7 +133,7 @@ pub trait Policy: Clone + core::fmt::Debug {
 
     /// cwnd in ProbeRTT, and the inflight at which its clock starts.
     #[inline]
-    fn probe_rtt_window(&self, model: &Model) -> Bytes {
+    fn probe_rtt_cwnd(&self, model: &Model) -> Bytes {
         model.settings().min_window
     }
 

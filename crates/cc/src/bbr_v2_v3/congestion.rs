@@ -154,7 +154,7 @@ impl<P: Policy> BbrCore<P> {
     /// overwrite the state from before that loss.
     pub(super) fn save_state(&mut self) {
         let model = &mut self.model;
-        model.save_window();
+        model.save_cwnd();
         if model.has_saved {
             return;
         }

@@ -70,7 +70,7 @@ impl<P: Policy> BbrCore<P> {
 
     /// SetCwnd.
     #[inline]
-    fn set_window(&mut self, ack: &Ack) {
+    fn set_cwnd(&mut self, ack: &Ack) {
         let model = &mut self.model;
         model.update_max_inflight();
         let mut window = model.cwnd;
@@ -84,7 +84,7 @@ impl<P: Policy> BbrCore<P> {
             window = window.max(model.settings.min_window);
         }
         if let State::ProbeRtt { .. } = model.state {
-            window = window.min(model.probe_rtt_window());
+            window = window.min(model.probe_rtt_cwnd());
         }
         model.cwnd = window.min(model.volume_bound());
     }
@@ -126,7 +126,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         }
         let gain = self.policy.pacing_gain(&self.model);
         self.model.pace(gain);
-        self.set_window(ack);
+        self.set_cwnd(ack);
         self.model.has_saved &= self.model.phase != Phase::Open;
     }
 

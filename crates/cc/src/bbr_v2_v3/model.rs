@@ -292,7 +292,7 @@ impl Model {
 
     /// cwnd in ProbeRTT, and the inflight at which its clock starts.
     #[inline]
-    pub fn probe_rtt_window(&self) -> Bytes {
+    pub fn probe_rtt_cwnd(&self) -> Bytes {
         self.bdp_multiple(self.bw, self.settings.probe_rtt_gain).max(self.settings.min_window)
     }
 

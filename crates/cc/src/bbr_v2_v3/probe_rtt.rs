@@ -38,13 +38,13 @@ impl<P: Policy> BbrCore<P> {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
             let model = &mut self.model;
             // Saved in the new state, as in the draft: an older, larger cwnd is kept.
-            model.save_window();
+            model.save_cwnd();
             model.ack_phase = AckPhase::Stopping;
             model.round.restart(ack.delivered);
             model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
         if let State::ProbeRtt(clock) = self.model.state {
-            let window = self.model.probe_rtt_window();
+            let window = self.model.probe_rtt_cwnd();
             self.continue_probe_rtt(ack, clock, window);
         }
         if !ack.acked.is_zero() {

@@ -50,7 +50,7 @@
 //!   loss.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2};
-use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
+use crate::gamma::{Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v2.
@@ -60,7 +60,7 @@ pub type Bbr2Gc = BbrCore<Corrected<OverV2>>;
 #[derive(Clone, Debug)]
 pub struct OverV2;
 
-impl Base for OverV2 {
+impl GammaBase for OverV2 {
     const INFO: Info = Info {
         name: "bbr2-gc",
         aliases: &[],

@@ -49,7 +49,7 @@
 //! * The cwnd gain of 2.25 while probing stays, so a long-RTT flow may still hold more of the queue.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS};
-use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
+use crate::gamma::{Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v3.
@@ -59,7 +59,7 @@ pub type Bbr3Gc = BbrCore<Corrected<OverV3>>;
 #[derive(Clone, Debug)]
 pub struct OverV3;
 
-impl Base for OverV3 {
+impl GammaBase for OverV3 {
     const INFO: Info = Info {
         name: "bbr3-gc",
         aliases: &[],

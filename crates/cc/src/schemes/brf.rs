@@ -56,7 +56,7 @@ use crate::{
 };
 
 /// Minimum cwnd in segments.
-const LEAST_WINDOW: u64 = 4;
+const MIN_CWND: u64 = 4;
 /// Share of cwnd that CUBIC keeps on loss, by default.
 const CUBIC_BETA: f64 = 0.7;
 
@@ -118,9 +118,9 @@ impl Brf {
         self.timeout.max(self.srtt.unwrap_or_default().mul_f64(self.timeout_rtts))
     }
 
-    fn safety_window(&self, now: Nanos, rate: Rate) -> Bytes {
+    fn safety_cwnd(&self, now: Nanos, rate: Rate) -> Bytes {
         let rate = if now < self.prior_rate_until { rate.max(self.prior_rate) } else { rate };
-        rate.over(self.srtt.unwrap_or_default()).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
+        rate.over(self.srtt.unwrap_or_default()).mul_f64(self.window_gain).max(self.setup.mss * MIN_CWND)
     }
 
     /// Falls back to CUBIC if no share has arrived within the timeout.
@@ -135,7 +135,7 @@ impl Brf {
         if let Some(rate) = self.rate
             && let Some(srtt) = self.srtt
         {
-            let window = rate.over(srtt).max(self.setup.mss * LEAST_WINDOW);
+            let window = rate.over(srtt).max(self.setup.mss * MIN_CWND);
             self.cubic = Cubic::new(&Setup { initial_window: window, ..self.setup.clone() });
             // A reduction from W / beta yields cwnd = ssthresh = W_max = W: avoidance begins on the plateau.
             let flight_size = window.mul_f64(1.0 / CUBIC_BETA);
@@ -207,7 +207,7 @@ impl CongestionControl for Brf {
         self.check_share_timeout(event.now);
         match (self.state, self.rate) {
             (State::Fallback, _) => self.cubic.on_ack(event),
-            (State::Advised, Some(rate)) => self.cwnd = self.safety_window(event.now, rate),
+            (State::Advised, Some(rate)) => self.cwnd = self.safety_cwnd(event.now, rate),
             _ => {}
         }
     }
@@ -254,7 +254,7 @@ impl CongestionControl for Brf {
                 }
                 self.rate = Some(rate);
                 self.since = Some(event.now);
-                self.cwnd = self.safety_window(event.now, rate);
+                self.cwnd = self.safety_cwnd(event.now, rate);
                 if self.state != State::Advised {
                     self.transition(State::Advised);
                 }

@@ -93,7 +93,7 @@ const MOST_RTT: Nanos = Nanos::from_secs(60);
 /// allows a round trip's worth, but no more than the delay of a late wake-up is needed (section 8.3).
 const TIMER_STEP: Nanos = Nanos::from_millis(1);
 /// Minimum cwnd in segments.
-const LEAST_WINDOW: u64 = 4;
+const MIN_CWND: u64 = 4;
 const SET_SIZE: usize = 8;
 
 /// X_recv_set: the receive rates of the last two round trips, newest last. A later, higher value supersedes
@@ -369,7 +369,7 @@ impl CongestionControl for Ccid3 {
         let window = match self.rtt {
             Some(rtt) => {
                 let time = Nanos::from_nanos((rtt.as_nanos() as f64 * self.window_gain) as u64);
-                self.rate.over(time.max(tfrc::LEAST_NO_FEEDBACK)).max(self.segment * LEAST_WINDOW)
+                self.rate.over(time.max(tfrc::LEAST_NO_FEEDBACK)).max(self.segment * MIN_CWND)
             }
             None => self.initial_window.max(self.segment),
         };

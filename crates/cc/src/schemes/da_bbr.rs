@@ -108,7 +108,7 @@ pub struct DelayAware {
     divisor: f64,
     /// min_rtt at the time it last expired in ProbeBW.
     previous_min_rtt: Option<Nanos>,
-    probe_rtt_window: Bytes,
+    probe_rtt_cwnd: Bytes,
     /// Recovery has begun in this state: pace at `recovery_gain`.
     slow: bool,
 }
@@ -136,7 +136,7 @@ impl Policy for DelayAware {
             recovery_gain: setup.params.number("recovery_gain"),
             divisor: setup.params.number("probe_rtt_divisor"),
             previous_min_rtt: None,
-            probe_rtt_window: Bytes::ZERO,
+            probe_rtt_cwnd: Bytes::ZERO,
             slow: false,
         }
     }
@@ -164,13 +164,13 @@ impl Policy for DelayAware {
         self.slow &= matches!(to, State::ProbeRtt(ProbeRtt { until: Some(_), .. }));
         if let State::ProbeRtt(ProbeRtt { until: None, .. }) = to {
             let window = model.cwnd().mul_f64(1.0 / self.divisor);
-            self.probe_rtt_window = window.max(model.settings().min_window);
+            self.probe_rtt_cwnd = window.max(model.settings().min_window);
         }
     }
 
     #[inline]
-    fn probe_rtt_window(&self, _model: &Model) -> Bytes {
-        self.probe_rtt_window
+    fn probe_rtt_cwnd(&self, _model: &Model) -> Bytes {
+        self.probe_rtt_cwnd
     }
 
     #[inline]

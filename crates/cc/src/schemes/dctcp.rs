@@ -65,7 +65,7 @@
 //! Mbit/s beside 96 Mbit/s of a flow with ECN, and retransmits 15 % of it.
 
 use crate::pacing::PACED;
-use crate::reno::{Reno, RenoRules, RenoScheme};
+use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
 use crate::{
     Ack, Bytes, CongestionCause, EcnNeed, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle,
     Setup, Telemetry, Value,
@@ -136,7 +136,7 @@ pub struct Proportional {
     share: MarkShare,
 }
 
-impl RenoRules for Proportional {
+impl RenoPolicy for Proportional {
     const INFO: Info = Info {
         name: "dctcp",
         aliases: &[],
@@ -195,14 +195,14 @@ mod tests {
     #[test]
     fn dctcp_alpha_moves_a_sixteenth_per_window_from_one() {
         let mut scheme = Dctcp::with(&[]);
-        close(scheme.rules.share.alpha, 1.0);
+        close(scheme.policy.share.alpha, 1.0);
         scheme.on_ack(&delivered(6, 0, false));
-        close(scheme.rules.share.alpha, 1.0);
+        close(scheme.policy.share.alpha, 1.0);
         // 2 of 10 segments: the acknowledgement that ends the window still belongs to it.
         scheme.on_ack(&delivered(4, 2, true));
-        close(scheme.rules.share.alpha, 15.0 / 16.0 + 0.2 / 16.0);
+        close(scheme.policy.share.alpha, 15.0 / 16.0 + 0.2 / 16.0);
         scheme.on_ack(&delivered(10, 0, true));
-        close(scheme.rules.share.alpha, 15.2 / 16.0 * 15.0 / 16.0);
+        close(scheme.policy.share.alpha, 15.2 / 16.0 * 15.0 / 16.0);
     }
 
     /// Alpha converges to a constant share of marks.
@@ -211,7 +211,7 @@ mod tests {
         let mut scheme = Dctcp::with(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
         // The initial value still contributes (15/16)^300 of 5/8: 2.4e-9.
-        assert!((scheme.rules.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.rules.share.alpha);
+        assert!((scheme.policy.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.policy.share.alpha);
     }
 
     /// A mark reduces the window by half of alpha, to at least two segments.
@@ -265,6 +265,6 @@ mod tests {
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_idle_restart(&testing::idle(201, 200));
         assert_eq!(scheme.reno.cwnd, Bytes::new(10 * MSS));
-        close(scheme.rules.share.alpha, 1.0);
+        close(scheme.policy.share.alpha, 1.0);
     }
 }

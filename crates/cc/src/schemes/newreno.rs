@@ -55,7 +55,7 @@
 //! counts as congestion. Throughput falls as the RTT grows. Drop-tail buffers stay full.
 
 use crate::pacing::PACED;
-use crate::reno::{Reno, RenoRules, RenoScheme};
+use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
 use crate::{Ack, CongestionCause, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup};
 
 /// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).
@@ -71,7 +71,7 @@ pub struct Standard {
     abe: bool,
 }
 
-impl RenoRules for Standard {
+impl RenoPolicy for Standard {
     const INFO: Info = Info {
         name: "newreno",
         aliases: &["reno"],

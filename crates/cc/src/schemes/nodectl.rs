@@ -71,7 +71,7 @@ pub struct Nodectl {
 impl Nodectl {
     /// Sets cwnd for the granted rate. Before the first RTT sample it stays at the initial window.
     #[inline]
-    fn set_window(&mut self) {
+    fn set_cwnd(&mut self) {
         if let Some(rate) = self.control.pacing_rate
             && let Some(window) = self.bounds.window(rate, self.srtt)
         {
@@ -134,7 +134,7 @@ impl CongestionControl for Nodectl {
     fn on_ack(&mut self, event: &Ack) {
         self.srtt = event.srtt;
         if self.granted {
-            self.set_window();
+            self.set_cwnd();
         } else {
             self.own.on_ack(event);
         }
@@ -186,7 +186,7 @@ impl CongestionControl for Nodectl {
         }
         self.granted = true;
         self.control.pacing_rate = rate;
-        self.set_window();
+        self.set_cwnd();
     }
 
     fn line_rate(&self) -> Option<Rate> {

@@ -92,7 +92,7 @@ impl Policy for Recovery {
     fn target_bdp(&self, bw: Rate, min_rtt: Nanos, model: &Model) -> Bytes {
         if model.in_probe_bw() { bw.over(min_rtt) / 2 } else { bw.over(min_rtt) }
     }
-    fn probe_rtt_window(&self, _model: &Model) -> Bytes {
+    fn probe_rtt_cwnd(&self, _model: &Model) -> Bytes {
         self.third
     }
     fn pacing_gain(&self, model: &Model) -> f64 {

@@ -31,7 +31,7 @@ fn probe_rtt_starts_when_minimum_is_five_seconds_old() {
     assert!(in_probe_rtt(&script));
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.0));
     assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the longer filter keeps the BDP");
-    assert_eq!(script.cc.model().probe_rtt_window(), BDP / 2);
+    assert_eq!(script.cc.model().probe_rtt_cwnd(), BDP / 2);
     assert_eq!(script.window(), BDP / 2);
 }
 
