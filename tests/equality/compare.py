@@ -53,22 +53,22 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; its exit status."""
-    asked = parser().parse_args(arguments)
-    if asked.command == "record":
-        like = json.loads(asked.like.read_text()) if asked.like else None
-        build = record.Build(asked.narrows_python, asked.pythonpath, asked.words)
+    arguments = parser().parse_args(arguments)
+    if arguments.command == "record":
+        like = json.loads(arguments.like.read_text()) if arguments.like else None
+        build = record.Build(arguments.narrows_python, arguments.pythonpath, arguments.words)
         try:
             made = record.record(build, like)
         except record.Failed as failed:
             print(failed, file=sys.stderr)
             return 1
-        asked.out.write_text(json.dumps(made, sort_keys=True, indent=0) + "\n")
+        arguments.out.write_text(json.dumps(made, sort_keys=True, indent=0) + "\n")
         return 0
-    if asked.command == "compare":
-        old, new = (json.loads(path.read_text()) for path in (asked.old, asked.new))
-        report = differences.of_records(old, new, asked.ignore)
+    if arguments.command == "compare":
+        old, new = (json.loads(path.read_text()) for path in (arguments.old, arguments.new))
+        report = differences.of_records(old, new, arguments.ignore)
     else:
-        report = goldens.of_trees(asked.old, asked.new)
+        report = goldens.of_trees(arguments.old, arguments.new)
     print("\n".join(report.lines()))
     return 0 if report.equal() else 1
 

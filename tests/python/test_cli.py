@@ -291,13 +291,6 @@ def test_trace_option_keeps_invalid_time():
     assert spelled_out(["--trace"]) == ["--trace", "10ms"]
 
 
-def test_renamed_command_suggests_present_name():
-    """A command of an earlier version fails with a hint at its present name."""
-    result = call("allocators", "--json")
-    assert result.exit_code == 2
-    assert "Did you mean 'routers'?" in " ".join(result.stderr.split())
-
-
 VERBS = {
     "Acknowledge", "Compare", "Draw", "Generate", "Give", "Keep", "Limit", "List", "Listen", "Load", "Measure",
     "Negotiate", "Print", "Read", "Receive", "Record", "Replace", "Reproduce", "Run", "Select", "Send", "Serve", "Set",

@@ -86,8 +86,8 @@
 //!     by another port looks application-limited here; with `beta` times its rate from each of two ports, measured in
 //!     turn, it would stay where a momentary cut had put it, at the floor, on idle links.
 //! 12. A cut lasts long enough for two packets of every flow, so that each flow receives it. Where the floor
-//! exceeds half of an equal share, the cut goes down to that half, or many flows would never let a queue
-//! drain.
+//!     exceeds half of an equal share, the cut goes down to that half, or many flows would never let a queue
+//!     drain.
 //! 13. Untracked flows (the table was full, or they predate it) count as one of the others in (8) while two of their
 //!     packets come within 2 s, so a host that fills the table cannot starve them.
 //!
@@ -348,12 +348,12 @@ impl Router for Brf {
         config::Htb::new(classes, OTHERS).ok().map(|htb| config::Queue::Htb(Arc::new(htb)))
     }
 
-    fn on_open<F: RouterFrame>(&mut self, port: &mut Port<'_>, syn: &F) {
-        let (now, id) = (port.now, syn.flow());
-        if self.is_udp(id) || syn.is_reverse() {
+    fn on_open<F: RouterFrame>(&mut self, port: &mut Port<'_>, opening: &F) {
+        let (now, id) = (port.now, opening.flow());
+        if self.is_udp(id) || opening.is_reverse() {
             return;
         }
-        let class = if syn.rate_header() == RateHeader::BrfOffer { Class::Brf } else { Class::Other };
+        let class = if opening.rate_header() == RateHeader::BrfOffer { Class::Brf } else { Class::Other };
         if let Some(known) = self.table.get(now, id) {
             if !known.closed {
                 // Repeated or forged SYN: an established flow stays. Assume that the last of several SYNs is

@@ -26,7 +26,7 @@ macro_rules! registry {
 
         impl AnyRouter {
             /// A SYN arrives.
-            pub fn on_open<F: RouterFrame>(&mut self, port: &mut Port<'_>, syn: &F) { match self { $(Self::$Type(a) => a.on_open(port, syn)),+ } }
+            pub fn on_open<F: RouterFrame>(&mut self, port: &mut Port<'_>, opening: &F) { match self { $(Self::$Type(a) => a.on_open(port, opening)),+ } }
             /// A FIN arrives.
             pub fn on_close<F: RouterFrame>(&mut self, port: &mut Port<'_>, fin: &F) { match self { $(Self::$Type(a) => a.on_close(port, fin)),+ } }
             /// A packet arrives.

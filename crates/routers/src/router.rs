@@ -52,7 +52,7 @@ pub trait Router {
     }
 
     /// A SYN arrives. It may be repeated or forged.
-    fn on_open<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _syn: &F) {}
+    fn on_open<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _opening: &F) {}
     /// A FIN arrives: one direction of a flow ends.
     fn on_close<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _fin: &F) {}
     /// A packet arrives; the queue may still drop it.

@@ -27,6 +27,7 @@ pub mod result;
 pub mod schema;
 mod subflows;
 mod sweep;
+mod tcp;
 pub mod telemetry;
 mod topology;
 mod transport;

@@ -48,13 +48,16 @@ fn every_refusal_has_the_recorded_words() {
     let names = ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
     let with_aliases = ALL.iter().flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
     let all = with_aliases.copied().collect::<Vec<_>>().join(", ");
+    let carried = ALL.iter().filter(|e| e.rate_protocol.is_none() && !e.coupled);
+    let datagrams = carried.flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
+    let datagrams = datagrams.copied().collect::<Vec<_>>().join(", ");
     let routers = narrows_routers::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| {
             let found = refuse(case.text, &case.overrides).to_string();
             let message = case.message.replace("<names>", &names).replace("<names and aliases>", &all);
-            let message = message.replace("<routers>", &routers);
+            let message = message.replace("<routers>", &routers).replace("<datagram names>", &datagrams);
             (found != message).then(|| format!("@@{}\n{found}\n", case.name))
         })
         .collect();

@@ -23,7 +23,7 @@ fn network(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     .map(|(from, to, rate, delay)| link(from, to, rate, delay, ""))
     .concat();
     let network = format!("router = \"nodectl\"\nbuffer = \"100pkt\"\n{links}");
-    scenario("ways", duration_s, warmup_s, &network, flows)
+    scenario("paths", duration_s, warmup_s, &network, flows)
 }
 
 /// A flow from `s` to `b` through `x`, with the alternate path through `y`.

@@ -22,6 +22,11 @@ const TRANSPORT: [&str; 13] =
 /// Crates for frames, quantities and applications, which must not depend on a transport.
 const BELOW_TRANSPORTS: [&str; 3] = ["net", "units", "traffic"];
 
+/// Words of TCP's and DCCP's mechanisms. Files above the transports select a transport and count its results; they do
+/// not know how it works.
+const MECHANISMS: [&str; 9] =
+    ["syn", "sack", "dsack", "rack", "tlp", "prr", "rto", "retransmission", "delack"];
+
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in crates/").to_owned()
 }
@@ -106,7 +111,10 @@ fn places(
         for (number, line) in code(&fs::read_to_string(&file).expect("UTF-8 text")) {
             let named = parts(&line);
             let word = words.iter().find(|word| named.contains(*word));
-            let literal = literals.iter().find(|name| line.contains(&format!("\"{name}\"")));
+            // A name alone, or with parameters: `"fixed:window=10"`.
+            let stated =
+                |name: &&String| ['"', ':'].iter().any(|end| line.contains(&format!("\"{name}{end}")));
+            let literal = literals.iter().find(stated);
             if let Some(name) = word.or(literal) {
                 found.push(format!("crates/{path}:{number} names {name}: {}", line.trim()));
             }
@@ -121,15 +129,24 @@ fn scheme_names() -> BTreeSet<String> {
     names.map(|&name| name.to_owned()).collect()
 }
 
-/// Only `cc` names schemes in its code. Exceptions: one file of `dccp` maps schemes to CCID numbers, and the
-/// cases of `narrows bench` are scenarios of given schemes.
+/// All names of registered router algorithms.
+fn router_names() -> BTreeSet<String> {
+    narrows_routers::ALL.iter().map(|entry| entry.info.name.to_owned()).collect()
+}
+
+/// No crate but `cc` names a scheme in its code. Exceptions: `dccp` maps CCIDs to schemes in one file, the cases
+/// of `narrows bench` are scenarios of given schemes, and `routers` names its protocols, which schemes share.
 #[test]
 fn scheme_names_outside_their_crate_are_refused() {
     let literals = scheme_names();
     let words = literals.iter().filter(|name| !name.contains('-') && !ENGLISH.contains(&name.as_str()));
-    let words = words.filter(|name| !PROTOCOL.contains(&name.as_str()));
-    let found =
-        places(&[], &["cc/", "routers/", "dccp/src/ccid.rs", "bench/"], &words.cloned().collect(), &literals);
+    let words: BTreeSet<_> = words.filter(|name| !PROTOCOL.contains(&name.as_str())).cloned().collect();
+    let allowed = ["cc/", "routers/", "dccp/src/ccid.rs", "bench/src/cases.rs"];
+    let mut found = places(&[], &allowed, &words, &literals);
+    let own = router_names();
+    let foreign = |names: &BTreeSet<String>| names.difference(&own).cloned().collect();
+    // The texts of `protocol.rs` say how a sender without a router behaves.
+    found.extend(places(&["routers"], &["routers/src/protocol.rs"], &foreign(&words), &foreign(&literals)));
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
@@ -137,8 +154,7 @@ fn scheme_names_outside_their_crate_are_refused() {
 /// that it uses.
 #[test]
 fn router_names_outside_their_crate_are_refused() {
-    let names: BTreeSet<String> =
-        narrows_routers::ALL.iter().map(|entry| entry.info.name.to_owned()).collect();
+    let names = router_names();
     let found = places(&[], &["routers/", "cc/src/schemes/"], &names, &names);
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -175,4 +191,24 @@ fn search_of_known_text_finds_code_only() {
     let lines: Vec<usize> = code(text).into_iter().map(|(number, _)| number).collect();
     assert_eq!(lines, [2, 4, 5]);
     assert!(code(text).iter().all(|(_, line)| !parts(line).contains("tcp")));
+}
+
+/// Above the transports, a mechanism of TCP or DCCP is named only where its settings are read, where a DCCP kind gets its
+/// TCP counterpart for routers, and where counters are reported.
+#[test]
+fn transport_mechanisms_above_transports_are_refused() {
+    let words = MECHANISMS.iter().map(|&word| word.to_owned()).collect();
+    let above = ["sim", "scenario", "trace", "live", "routers"];
+    let allowed = [
+        "scenario/src/tcp.rs",
+        "scenario/src/schema.rs",
+        "scenario/src/result.rs",
+        "sim/src/datagrams.rs",
+        "sim/src/engine/build.rs",
+        "sim/src/metrics.rs",
+        "routers/src/frame.rs",
+        "routers/src/endpoint",
+    ];
+    let found = places(&above, &allowed, &words, &BTreeSet::new());
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -10,33 +10,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from narrows import engine
 from narrows.cli import dccp, registry, reproduce, results, simulate, tools
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import INTERRUPTED
 
-RENAMED = {"allocators": "routers"}
-"""Commands of earlier versions, with their present names."""
-
-
-class Commands(TyperGroup):
-    """The commands, with a hint at the present name of a renamed one."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name."""
-        if args and args[0] in RENAMED:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {RENAMED[args[0]]!r}?")
-        return super().resolve_command(ctx, args)
-
-
 app = typer.Typer(
     name="narrows",
-    cls=Commands,
     help="Run congestion control schemes over simulated networks, and reproduce published experiments.",
     no_args_is_help=True,
     add_completion=False,

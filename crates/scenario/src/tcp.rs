@@ -1,0 +1,136 @@
+//! TCP settings of a flow.
+
+use narrows_cc::{Bytes, EcnNeed, Nanos};
+use narrows_tcp::TcpConfig;
+
+use crate::diagnostic::{Diagnostic, show};
+use crate::quantity::{DataAmount, Time};
+use crate::schema::Tcp;
+
+/// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
+const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
+
+/// Longest header: leaves room for three SACK blocks in the 65535 bytes of a packet.
+const MAX_HEADER: u16 = 65_507;
+
+/// TCP settings: those of the flow, else the common ones, else the ECN mode that its scheme needs, else TCP
+/// as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets keep their size.
+pub(crate) fn settings(
+    common: &Tcp,
+    own: Option<&Tcp>,
+    table: &str,
+    need: EcnNeed,
+    mapped: u16,
+) -> Result<TcpConfig, Diagnostic> {
+    let needed = need != EcnNeed::Nothing;
+    let plain = TcpConfig::default();
+    let segment = plain.segment - mapped;
+    let default =
+        TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
+    let key =
+        |name: &str, in_own: bool| if in_own { format!("{table}.tcp.{name}") } else { format!("tcp.{name}") };
+    macro_rules! stated {
+        ($field:ident) => {
+            match own.and_then(|own| own.$field.as_ref()) {
+                Some(value) => Some((value, key(stringify!($field), true))),
+                None => common.$field.as_ref().map(|value| (value, key(stringify!($field), false))),
+            }
+        };
+    }
+    macro_rules! from_one {
+        ($field:ident, $default:expr) => {
+            match stated!($field) {
+                Some((0, key)) => {
+                    return Err(Diagnostic::new(key, "`0` is out of range").accepted("a whole number from 1"))
+                }
+                Some((value, _)) => *value,
+                None => $default,
+            }
+        };
+    }
+    let time =
+        |stated: Option<(&Time, String)>, default: Nanos| stated.map_or(default, |(time, _)| time.value());
+    let segment = from_one!(segment_bytes, default.segment);
+    let header = match stated!(header_bytes) {
+        Some((&header, key)) if !(20..=MAX_HEADER).contains(&header) => {
+            return Err(Diagnostic::new(key, format!("`{header}` is out of range"))
+                .accepted(format!("20 to {MAX_HEADER}")));
+        }
+        Some((header, _)) => *header,
+        None => default.header,
+    };
+    let packet = u32::from(header) + u32::from(segment);
+    let size_key = stated!(segment_bytes).or(stated!(header_bytes)).map(|(_, key)| key);
+    if let Some(key) = size_key.filter(|_| packet > u32::from(u16::MAX)) {
+        return Err(Diagnostic::new(key, format!("a segment of {segment} B and a header of {header} B"))
+            .accepted(format!("packets of at most {} B", u16::MAX)));
+    }
+    let mss = Bytes::new(segment.into());
+    let flag = |stated: Option<(&bool, String)>, default: bool| stated.map_or(default, |(flag, _)| *flag);
+    let sack = flag(stated!(sack), default.sack);
+    let rack = flag(stated!(rack), default.rack && sack);
+    let tlp = flag(stated!(tlp), default.tlp && rack);
+    if let Some((_, key)) = stated!(rack).filter(|_| rack && !sack) {
+        return Err(Diagnostic::new(key, "RACK needs selective acknowledgements")
+            .accepted("rack = false, or sack = true"));
+    }
+    if let Some((_, key)) = stated!(tlp).filter(|_| tlp && !rack) {
+        return Err(
+            Diagnostic::new(key, "tail-loss probes need RACK").accepted("tlp = false, or rack = true")
+        );
+    }
+    let at_least_a_segment = |stated: Option<(Bytes, String, String)>, default: Bytes| match stated {
+        Some((bytes, text, key)) if bytes < mss => {
+            Err(Diagnostic::new(key, format!("`{text}` is less than a segment"))
+                .accepted(format!("at least {}B", mss.as_u64())))
+        }
+        Some((bytes, _, _)) => Ok(bytes),
+        None => Ok(default),
+    };
+    let receive_window = stated!(receive_window);
+    if let Some((size, key)) = receive_window.as_ref().filter(|(size, _)| size.value() > RECEIVE_WINDOW_MAX) {
+        return Err(Diagnostic::new(key, format!("`{size}` exceeds what a header can advertise"))
+            .accepted("at most 1GiB"));
+    }
+    let receive_window = receive_window.map(|(size, key)| (size.value(), size.to_string(), key));
+    let max_burst = stated!(max_burst).map(|(amount, key)| {
+        let bytes = match amount.value() {
+            DataAmount::Packets(packets) => Bytes::new(mss.as_u64().saturating_mul(packets)),
+            DataAmount::Bytes(bytes) => bytes,
+        };
+        (bytes, amount.to_string(), key)
+    });
+    let (min_rto, initial_rto, max_rto) = (stated!(min_rto), stated!(initial_rto), stated!(max_rto));
+    let rto_key = min_rto.as_ref().or(initial_rto.as_ref()).or(max_rto.as_ref()).map(|(_, key)| key.clone());
+    let (min_rto, initial_rto) = (time(min_rto, default.min_rto), time(initial_rto, default.initial_rto));
+    let max_rto = time(max_rto, default.max_rto);
+    if let Some(key) = rto_key
+        && (min_rto.is_zero() || initial_rto.max(min_rto) > max_rto || initial_rto.is_zero())
+    {
+        let message = format!(
+            "min_rto is {}, initial_rto {}, max_rto {}",
+            show(min_rto),
+            show(initial_rto),
+            show(max_rto)
+        );
+        return Err(Diagnostic::new(key, message).accepted("times above zero, max_rto the greatest"));
+    }
+    Ok(TcpConfig {
+        segment,
+        header,
+        initial_window: from_one!(initial_window, default.initial_window),
+        ack_every: from_one!(ack_every, default.ack_every),
+        ack_delay: time(stated!(ack_delay), default.ack_delay),
+        receive_window: at_least_a_segment(receive_window, default.receive_window)?,
+        min_rto,
+        initial_rto,
+        max_rto,
+        sack,
+        rack,
+        tlp,
+        ecn: flag(stated!(ecn), default.ecn),
+        ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
+        ect1: flag(stated!(ect1), default.ect1),
+        max_burst: at_least_a_segment(max_burst, mss)?,
+    })
+}
