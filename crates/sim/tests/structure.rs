@@ -24,8 +24,7 @@ const BELOW_TRANSPORTS: [&str; 3] = ["net", "units", "traffic"];
 
 /// Words of TCP's and DCCP's mechanisms. Files above the transports select a transport and count its results; they do
 /// not know how it works.
-const MECHANISMS: [&str; 9] =
-    ["syn", "sack", "dsack", "rack", "tlp", "prr", "rto", "retransmission", "delack"];
+const MECHANISMS: [&str; 8] = ["syn", "sack", "dsack", "rack", "tlp", "prr", "rto", "delack"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in crates/").to_owned()
