@@ -56,7 +56,7 @@
 //!
 //! From BBR v1 as implemented here: the control law above, and no cwnd term for aggregated ACKs
 //! (`extra_acked` is off by default: the BBR of early 2019 had none). With `sensitivity = 0` and
-//! `extra_acked = 1` it is BBR v1, event for event.
+//! `extra_acked = on` it is BBR v1, event for event.
 //!
 //! Choices of our reconstruction:
 //!

@@ -39,8 +39,8 @@
 //!
 //! ## Differences
 //!
-//! From BBR-ACD as implemented here: the control law above. From BBR v1: with `detection = 0` and
-//! `extra_acked = 1` it is BBR v1, event for event. From the authors' code: the differences of `bbr-acd`.
+//! From BBR-ACD as implemented here: the control law above. From BBR v1: with `detection = off` and
+//! `extra_acked = on` it is BBR v1, event for event. From the authors' code: the differences of `bbr-acd`.
 //!
 //! ## Known weaknesses
 //!

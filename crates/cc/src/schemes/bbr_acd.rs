@@ -61,7 +61,7 @@
 //! ## Differences
 //!
 //! From BBR v1 as implemented here: the control law above, and no cwnd term for aggregated ACKs
-//! (`extra_acked` is off by default: Linux 4.14 had none). With `detection = 0` and `extra_acked = 1` it is
+//! (`extra_acked` is off by default: Linux 4.14 had none). With `detection = off` and `extra_acked = on` it is
 //! BBR v1, event for event.
 //!
 //! From the authors' code:

@@ -65,8 +65,8 @@
 //! ## Differences
 //!
 //! From BBR v1 as implemented here: the control law above, and no cwnd term for aggregated ACKs
-//! (`extra_acked` is off by default: Linux 4.14 had none). With `delay_scaling = 0`, `cautious_recovery = 0`,
-//! `probe_rtt_divisor = 1e6` and `extra_acked = 1` it is BBR v1, event for event.
+//! (`extra_acked` is off by default: Linux 4.14 had none). With `delay_scaling = off`, `cautious_recovery = off`,
+//! `probe_rtt_divisor = 1e6` and `extra_acked = on` it is BBR v1, event for event.
 //!
 //! From the authors' code:
 //!

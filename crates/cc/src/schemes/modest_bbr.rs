@@ -56,7 +56,7 @@
 //! 4. A packet counts when it is retransmitted, not when it is declared lost.
 //! 5. The rule holds in every state. In Startup it restrains only cwnd, because pacing never falls there.
 //!
-//! With `response = 0` and `extra_acked = 1` it is BBR v1, event for event.
+//! With `response = 0` and `extra_acked = on` it is BBR v1, event for event.
 //!
 //! ## Known weaknesses
 //!
