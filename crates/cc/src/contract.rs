@@ -222,6 +222,8 @@ pub struct SpuriousLoss {
 pub enum Advice {
     /// Send at this rate. Zero cannot be followed.
     Rate(Rate),
+    /// The network no longer assigns a rate: send as the scheme decides by itself.
+    Withdrawn,
     /// Change the rate by this many bytes per second; negative: slow down.
     Change(f64),
 }
@@ -373,8 +375,8 @@ pub struct Setup {
     /// The initial window (RFC 6928: ten segments).
     pub initial_window: Bytes,
     /// Upper limit of the transport on [`Control::burst`], the data it sends back to back when pacing;
-    /// [`Bytes::MAX`]: no limit.
-    pub max_burst: Bytes,
+    /// `None`: no limit.
+    pub max_burst: Option<Bytes>,
     /// The transport has selective acknowledgements, so it can detect more than one loss per round trip.
     pub sack: bool,
     /// The scheme's own random stream.

@@ -30,7 +30,7 @@ pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup 
     Setup {
         mss: Bytes::new(mss),
         initial_window: Bytes::new(10 * mss),
-        max_burst: Bytes::MAX,
+        max_burst: None,
         sack: true,
         random: Random::stream(1, "scheme", 0),
         params,

@@ -27,7 +27,7 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     let setup = Setup {
         mss,
         initial_window: mss * 10,
-        max_burst: tcp.max_burst,
+        max_burst: Some(tcp.max_burst),
         sack: tcp.sack,
         random: Random::stream(1, "scheme", 0),
         params,

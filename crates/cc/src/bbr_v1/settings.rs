@@ -105,7 +105,7 @@ impl Settings {
             pacing_share: 1.0 - number("pacing_margin") / 100.0,
             lt_bw: flag("lt_bw"),
             extra_acked: flag("extra_acked"),
-            max_quantum: (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1),
+            max_quantum: setup.max_burst.map_or(u64::MAX, |most| (most.as_u64() / setup.mss.as_u64()).max(1)),
             quantum: (quantum > 0).then_some(quantum),
         }
     }

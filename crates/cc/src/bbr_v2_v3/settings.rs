@@ -211,7 +211,8 @@ impl Settings {
         let flag = |name| number(name) != 0.0;
         let seconds = |name| Nanos::from_secs_f64(number(name));
         let millis = |name| Nanos::from_secs_f64(number(name) / 1e3);
-        let max_quantum = (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1);
+        let max_quantum =
+            setup.max_burst.map_or(u64::MAX, |most| (most.as_u64() / setup.mss.as_u64()).max(1));
         let quantum = match number("quantum") as u64 {
             0 => (max_quantum <= QUANTUM_SEGMENTS).then_some(max_quantum),
             quantum => Some(quantum),

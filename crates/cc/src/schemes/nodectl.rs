@@ -172,13 +172,13 @@ impl CongestionControl for Nodectl {
 
     fn on_rate_advice(&mut self, event: &RateAdvice) {
         let rate = match event.advice {
-            Advice::Rate(Rate::ZERO) if self.granted => {
+            Advice::Withdrawn if self.granted => {
                 self.granted = false;
                 self.own = self.fresh.clone();
                 return;
             }
             Advice::Rate(rate) => self.bounds.rate(rate),
-            Advice::Change(_) => None,
+            Advice::Withdrawn | Advice::Change(_) => None,
         };
         if rate.is_none() {
             self.ignored += 1;
@@ -250,10 +250,12 @@ mod tests {
     fn nodectl_invalid_grant_is_counted_and_last_one_kept() {
         let mut scheme = Nodectl::with(&[("line_rate", 80.0)]);
         let start = scheme.control();
-        for nothing in [rate(0), rate(10_000_001), Advice::Change(5.0), Advice::Change(f64::NAN)] {
+        for nothing in
+            [rate(0), rate(10_000_001), Advice::Withdrawn, Advice::Change(5.0), Advice::Change(f64::NAN)]
+        {
             assert_eq!(advised(&mut scheme, nothing), start);
         }
-        assert_eq!(scheme.ignored, 4);
+        assert_eq!(scheme.ignored, 5);
         // Before the first RTT sample cwnd is the initial window.
         let least = advised(&mut scheme, rate(1));
         assert_eq!(
@@ -267,7 +269,7 @@ mod tests {
         for more in [10_000_001, u64::MAX] {
             assert_eq!(advised(&mut scheme, rate(more)), most);
         }
-        assert_eq!(scheme.ignored, 6);
+        assert_eq!(scheme.ignored, 7);
         assert_eq!(scheme.line_rate(), Some(Rate::from_bytes_per_sec(10_000_000)));
         assert_eq!(Nodectl::with(&[]).line_rate(), None);
     }
@@ -287,7 +289,7 @@ mod tests {
         assert_eq!(scheme.control(), cubic.control());
         advised(&mut scheme, rate(1_000_000));
         script(&mut |event| scheme.on_ack(event));
-        let withdrawn = advised(&mut scheme, rate(0));
+        let withdrawn = advised(&mut scheme, Advice::Withdrawn);
         assert_eq!(withdrawn, Cubic::with(&[]).control());
         script(&mut |event| scheme.on_ack(event));
         assert_eq!(scheme.control(), cubic.control());

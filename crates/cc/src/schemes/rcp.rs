@@ -102,7 +102,7 @@ impl CongestionControl for Rcp {
     fn on_rate_advice(&mut self, event: &RateAdvice) {
         let rate = match event.advice {
             Advice::Rate(rate) => self.bounds.rate(rate),
-            Advice::Change(_) => None,
+            Advice::Withdrawn | Advice::Change(_) => None,
         };
         let Some(rate) = rate else {
             self.ignored += 1;

@@ -118,8 +118,7 @@ fn max_inflight_is_gain_times_bdp_with_minimum() {
         Some(narrows_cc::Value::Bytes(segments(1_127))),
         "2.25 BDP and two"
     );
-    let mut script =
-        Script::<V3>::with(Setup { max_burst: Bytes::MAX, ..setup::<V3>(1, &[("quantum", 10.0)]) });
+    let mut script = Script::<V3>::with(Setup { max_burst: None, ..setup::<V3>(1, &[("quantum", 10.0)]) });
     script.reach_cruise();
     assert_eq!(script.cc.model().inflight_at(Rate::ZERO, 1.0), MSS * 30);
 }
@@ -135,7 +134,7 @@ fn send_quantum_is_one_ms_of_pacing_within_limits() {
         (100.0, MSS * 5, 5),
         (1.0, MSS, 1),
     ] {
-        let mut script = Script::<V3>::with(Setup { max_burst: burst, ..setup::<V3>(1, &[]) });
+        let mut script = Script::<V3>::with(Setup { max_burst: Some(burst), ..setup::<V3>(1, &[]) });
         script.rate = Rate::from_mbit_per_sec(mbit);
         script.reach_cruise();
         assert_eq!(script.cc.control().burst, MSS * expected, "{mbit} Mbit/s");

@@ -74,6 +74,7 @@ fn advice() -> impl Strategy<Value = Advice> {
         1 => prop::sample::select(vec![0, 1, u64::MAX]).prop_map(|rate| Advice::Rate(Rate::from_bytes_per_sec(rate))),
         4 => (-1e9..1e9f64).prop_map(Advice::Change),
         1 => absurd.prop_map(Advice::Change),
+        1 => Just(Advice::Withdrawn),
     ]
 }
 
@@ -206,7 +207,7 @@ impl Model {
         let setup = Setup {
             mss,
             initial_window: mss * conditions.initial_window_segments,
-            max_burst: Bytes::MAX,
+            max_burst: None,
             sack: conditions.seed.is_multiple_of(2),
             random: Random::stream(conditions.seed, "scheme", 0),
             params,

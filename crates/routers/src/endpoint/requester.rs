@@ -79,7 +79,7 @@ impl RateRequester {
             Update::Withdrawn => {
                 let ends = self.state.ends;
                 let limit = if ends < MOST { Limit::Paced(self.payload_rate(ends)) } else { Limit::None };
-                (Some(limit), Some(Advice::Rate(Rate::ZERO)))
+                (Some(limit), Some(Advice::Withdrawn))
             }
         };
         let state = &mut self.state;
