@@ -278,9 +278,9 @@ impl Connection {
         self.half.inflight
     }
 
-    /// Smoothed round-trip time; zero before the first sample.
-    pub fn srtt(&self) -> Nanos {
-        self.half.rtt.srtt
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Nanos> {
+        self.half.rtt.smoothed()
     }
 
     /// Latest round-trip time sample.

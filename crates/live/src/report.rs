@@ -100,7 +100,6 @@ impl Report {
             (stats.data_packets_received, stats.bytes_received)
         };
         let lost = sender.then(|| stats.lost_packets.saturating_sub(stats.late_packets));
-        let rtt = connection.srtt();
         Self {
             role: if sender { "sender" } else { "receiver" },
             remote,
@@ -126,7 +125,7 @@ impl Report {
             } else {
                 bytes as f64 * 8e-6 / active.as_secs_f64()
             },
-            rtt_ms: (!rtt.is_zero()).then(|| rtt.as_secs_f64() * 1e3),
+            rtt_ms: connection.srtt().map(|rtt| rtt.as_secs_f64() * 1e3),
             delay: Delay::of(delays),
         }
     }

@@ -303,7 +303,7 @@ impl DatagramSender {
         self.end.connection.control().pacing_rate
     }
 
-    pub fn srtt(&self) -> Nanos {
+    pub fn srtt(&self) -> Option<Nanos> {
         self.end.connection.srtt()
     }
 

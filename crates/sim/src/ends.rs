@@ -114,8 +114,8 @@ impl SenderEndpoint {
         either!(self, end => end.pacing_rate())
     }
 
-    /// Smoothed round-trip time; zero before the first sample.
-    pub fn srtt(&self) -> Nanos {
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Nanos> {
         either!(self, end => end.srtt())
     }
 

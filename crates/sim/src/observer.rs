@@ -132,7 +132,7 @@ impl FlowState<'_> {
 
     /// Latest and smoothed round-trip time; `None` before the first sample.
     pub fn rtt(&self) -> Option<(Nanos, Nanos)> {
-        (!self.last_rtt.is_zero()).then(|| (self.last_rtt, self.sender.srtt()))
+        self.sender.srtt().filter(|_| !self.last_rtt.is_zero()).map(|srtt| (self.last_rtt, srtt))
     }
 
     /// Payload bytes that arrived in order so far.

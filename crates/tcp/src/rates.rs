@@ -22,8 +22,8 @@ pub struct RateSetup {
 pub struct SenderView {
     /// The time.
     pub now: Nanos,
-    /// The smoothed round-trip time, zero before the first sample.
-    pub srtt: Nanos,
+    /// The smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Nanos>,
     /// The retransmission timeout.
     pub rto: Nanos,
     /// The congestion window of the scheme.

@@ -235,10 +235,10 @@ impl Sender {
         self.window.driver.control().pacing_rate
     }
 
-    /// The smoothed round-trip time, zero before the first sample.
+    /// The smoothed round-trip time; `None` before the first sample.
     #[inline]
-    pub fn srtt(&self) -> Nanos {
-        self.rtt.srtt
+    pub fn srtt(&self) -> Option<Nanos> {
+        self.rtt.smoothed()
     }
 
     /// The phase of loss recovery.

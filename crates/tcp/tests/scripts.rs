@@ -342,7 +342,7 @@ impl Run {
                 },
                 "window" => segments(sender.window()),
                 "inflight" => segments(sender.inflight()),
-                "srtt" => sender.srtt().as_millis_f64().to_string(),
+                "srtt" => sender.srtt().map_or(0.0, Nanos::as_millis_f64).to_string(),
                 "closed" => sender.is_closed().to_string(),
                 "retransmits" => stats.retransmits.to_string(),
                 "recoveries" => stats.recoveries.to_string(),

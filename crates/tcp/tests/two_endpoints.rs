@@ -33,7 +33,7 @@ fn file_completes_in_the_rounds_of_slow_start() {
     assert_eq!((stats.data_packets_sent, stats.retransmits, stats.lost_packets), (100, 0, 0));
     assert_eq!((stats.timeouts, stats.recoveries, stats.tlp_probes), (0, 0, 0));
     assert_eq!(pipe.receiver.stats().acks_sent, 1 + 50 + 1);
-    assert_eq!(pipe.sender.srtt(), ms(100));
+    assert_eq!(pipe.sender.srtt(), Some(ms(100)));
 }
 
 /// A lost packet is retransmitted one round trip later, with and without SACK and RACK.

@@ -1,7 +1,7 @@
 //! Rate headers at the endpoints: the sender's request, the reply in acknowledgements, and the receiver's
 //! echo.
 
-use narrows_cc::{Advice, Rate};
+use narrows_cc::{Advice, Nanos, Rate};
 use narrows_packet::{Packet, RawOption};
 use narrows_tcp::rates::{RateAgent, RateReply, RateSetup, SenderView};
 
@@ -87,7 +87,8 @@ impl HeaderAgent {
 
 impl RateAgent for HeaderAgent {
     fn option(&self, sender: &SenderView, opens: bool) -> Option<RawOption> {
-        let rtt_us = (sender.srtt.as_nanos() / 1_000).min(u64::from(u32::MAX)) as u32;
+        let srtt = sender.srtt.unwrap_or(Nanos::ZERO); // zero on the wire: unknown
+        let rtt_us = (srtt.as_nanos() / 1_000).min(u64::from(u32::MAX)) as u32;
         let header = match self.protocol {
             Explicit::Brf if opens => RateHeader::BrfOffer,
             Explicit::Brf | Explicit::Nodectl => RateHeader::None,
@@ -95,7 +96,7 @@ impl RateAgent for HeaderAgent {
             Explicit::Xcp if rtt_us == 0 => RateHeader::XcpRequest { rtt_us, spacing: 0.0, delta: 0.0 },
             Explicit::Xcp => {
                 let window = sender.cwnd.as_f64().max(1.0);
-                let srtt = sender.srtt.as_secs_f64();
+                let srtt = srtt.as_secs_f64();
                 RateHeader::XcpRequest {
                     rtt_us,
                     spacing: (srtt * self.segment / window) as f32,

@@ -46,7 +46,7 @@ use crate::protocol::Explicit;
 
 /// Twice the round-trip time; the RTO before the first sample.
 fn timeout(sender: &SenderView) -> Nanos {
-    if sender.srtt.is_zero() { sender.rto } else { sender.srtt * 2 }
+    sender.srtt.map_or(sender.rto, |srtt| srtt * 2)
 }
 
 /// Agent that negotiates its rate by messages.
@@ -99,7 +99,7 @@ impl RateRequester {
     /// Whether the backlog exceeds a round trip at the granted rate.
     fn has_backlog(&self, sender: &SenderView) -> bool {
         let Some(granted) = self.state.granted else { return false };
-        let trip = granted.over(sender.srtt).as_u64().max(4 * self.segment);
+        let trip = granted.over(sender.srtt.unwrap_or(Nanos::ZERO)).as_u64().max(4 * self.segment);
         sender.backlog > trip
     }
 
@@ -154,7 +154,8 @@ impl RateAgent for RateRequester {
     }
 
     fn poll_message(&mut self, sender: &SenderView) -> Option<(ControlMessage, u8)> {
-        let (message, path) = self.state.next_message(sender.now, sender.srtt, timeout(sender))?;
+        let (message, path) =
+            self.state.next_message(sender.now, sender.srtt.unwrap_or(Nanos::ZERO), timeout(sender))?;
         Some((ControlMessage::new(message.encode().as_bytes()), path))
     }
 

@@ -353,7 +353,7 @@ impl MultipathSender {
 
     /// Penalises a subflow that blocks the window.
     fn penalise(&mut self, now: Nanos, own: usize, sender: &Sender) {
-        let (srtt, segment) = (sender.srtt(), u64::from(self.config.segment));
+        let (srtt, segment) = (sender.srtt().unwrap_or(Nanos::ZERO), u64::from(self.config.segment));
         let penalty_cap = &mut self.subflows[own].penalty_cap;
         self.stats.penalties += u64::from(penalty_cap.halve(now, srtt, sender.inflight().as_u64(), segment));
     }
@@ -461,10 +461,15 @@ impl MultipathSender {
 
 /// Whether a repetition by `fast` arrives before the packet of `slow` with this sequence number.
 fn overtakes(now: Nanos, fast: &Sender, slow: &Sender, seq: u64) -> bool {
-    slow.sent_at(seq).is_some_and(|sent| now + fast.srtt() / 2 < sent + slow.srtt() / 2)
+    slow.sent_at(seq).is_some_and(|sent| now + one_way(fast) < sent + one_way(slow))
 }
 
 /// Scheduling rank: the least wins, and a subflow without a sample comes last.
 fn rank(sender: &Sender) -> Nanos {
-    if sender.srtt().is_zero() { Nanos::MAX } else { sender.srtt() }
+    sender.srtt().unwrap_or(Nanos::MAX)
+}
+
+/// Half the smoothed round-trip time; zero before the first sample.
+fn one_way(sender: &Sender) -> Nanos {
+    sender.srtt().map_or(Nanos::ZERO, |srtt| srtt / 2)
 }

@@ -31,7 +31,7 @@ impl Sender {
     fn view_for_agent(&self, now: Nanos) -> SenderView {
         SenderView {
             now,
-            srtt: self.rtt.srtt,
+            srtt: self.rtt.smoothed(),
             rto: self.rtt.rto(),
             cwnd: self.window.driver.control().cwnd,
             wire_sent: self.stats.bytes_sent + self.stats.data_packets_sent * u64::from(self.data_header()),

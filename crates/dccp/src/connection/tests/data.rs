@@ -374,7 +374,7 @@ fn ecn_marks_slow_senders_without_loss() {
         assert!(share > if ccid == 3 { 0.6 } else { 0.85 }, "{scheme}: {share}");
         // The queue: 20 ms before a mark, and the arrivals until the reduction acts. Without marks it would
         // hold 800 ms.
-        let srtt = net.ends[CLIENT].srtt();
+        let srtt = net.ends[CLIENT].srtt().unwrap();
         assert!(srtt < ms(150), "{scheme}: {srtt:?}");
         // An endpoint that cannot read marks receives no ECN-capable packets and reports no marks.
         let mut no_ecn = config(Role::Server, scheme);
@@ -431,7 +431,7 @@ fn ccid3_window_counter_steps_per_quarter_rtt() {
     // Over the last five seconds: one step per quarter of a round trip.
     let late = sent.iter().position(|packet| packet.0 > Nanos::from_secs(5)).unwrap();
     let counted = steps[late..].iter().map(|&step| u64::from(step)).sum::<u64>() as f64;
-    let expected = 4.0 * 5.0 / net.ends[CLIENT].srtt().as_secs_f64();
+    let expected = 4.0 * 5.0 / net.ends[CLIENT].srtt().unwrap().as_secs_f64();
     // The smoothed round-trip time differs from the current one, and quarters begin with packets.
     assert!((0.7..=1.3).contains(&(counted / expected)), "{counted} steps for {expected}");
 }
