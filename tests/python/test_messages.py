@@ -1,6 +1,6 @@
 """Messages of the command: the place, the value found and the accepted values, in one line."""
 
-import shutil
+import dataclasses
 
 import pytest
 
@@ -105,7 +105,6 @@ def test_interrupted_folder_warns(command, tmp_path):
     done = call(command, tmp_path)
     assert (done.exit_code, "warning" in done.stderr) == (0, False)
     (tmp_path / "results.jsonl").unlink()
-    shutil.rmtree(tmp_path / "traces", ignore_errors=True)
     done = call(command, tmp_path)
     assert done.exit_code == 0
     assert "holds the 2 finished runs of interrupted work" in done.stderr
@@ -126,8 +125,6 @@ def test_listen_needs_port():
 def test_page_of_an_algorithm_names_it_once(monkeypatch):
     """The head of a page has the name once, even if the summary begins with it."""
     rows = engine.routers()
-    import dataclasses
-
     named = [dataclasses.replace(row, summary=f"{row.name.upper()}: assigns rates") for row in rows]
     monkeypatch.setattr(engine, "routers", lambda: tuple(named))
     assert call("routers", "rcp").stdout.startswith("rcp: assigns rates\n")

@@ -35,9 +35,7 @@ def whole(
     def parse(value: Any) -> int:
         return checked(flag, str(value), least, most)
 
-    return typer.Option(
-        *names, help=help, metavar=metavar, min=least, max=most, parser=parse, rich_help_panel=panel
-    )  # fmt: skip
+    return typer.Option(*names, help=help, metavar=metavar, min=least, max=most, parser=parse, rich_help_panel=panel)
 
 
 def checked(flag: str, text: str, least: int, most: int | None = None) -> int:

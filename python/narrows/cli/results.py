@@ -47,11 +47,12 @@ def plot(
     columns = None if series is None else split_values(series, "--series")
     options = {"x": x, "y": y, "series": columns, "run": run, "logx": logx or None}
     try:
+        taken = _taken(kind, options, plots.options_of(kind))
         target = out or directory / f"{kind}.png"
-        figure = plots.plot(results, kind, **_taken(kind, options, plots.options_of(kind)))
+        check_writable(target, folder=False)
+        figure = plots.plot(results, kind, **taken)
     except OptionError as error:
         raise UsageError(f"--{SPELLED.get(error.option, error.option)}: {error.problem}") from None
-    check_writable(target, folder=False)
     plots.save(figure, target)
     print_status(f"wrote {target}")
 
