@@ -61,7 +61,9 @@ def section(name: str, command: Any, shared: Sequence[Any]) -> Iterator[str]:
     head, _, detail = (command.help or "").partition("\n\n")
     yield from (f'<a id="{anchor(name)}"></a>', f"## `narrows {name}`", "", f"`{' '.join(words)}`", "")
     yield from (" ".join(head.split()), "")
-    if detail:
+    if detail.rstrip().endswith("."):
+        yield from (" ".join(detail.split()), "")
+    elif detail:  # a command
         yield from (*(f"    {line.strip()}" for line in detail.strip().splitlines()), "")
     if arguments:
         yield from ("| argument | | meaning |", "|---|---|---|")

@@ -7,6 +7,19 @@ class UsageError(ValueError):
     """Invalid usage. The message names the place, the problem and the accepted values."""
 
 
+class OptionError(UsageError):
+    """An invalid value of an option that the command line and Python spell differently.
+
+    Attributes:
+        option: The name in Python: `x` for `--x`.
+        problem: The problem and the accepted values.
+    """
+
+    def __init__(self, option: str, problem: str) -> None:
+        super().__init__(f"{option}: {problem}")
+        self.option, self.problem = option, problem
+
+
 class Stopped(Exception):  # noqa: N818 (requested by the user)
     """A signal ended the work.
 

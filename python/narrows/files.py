@@ -65,14 +65,28 @@ def check_writable(path: Path, *, folder: bool = True, flag: str = "--out", make
         raise UsageError(f"{flag}: the folder {nearest} is not writable; {accepted}")
 
 
+def make_folder(path: Path, flag: str = "--out") -> None:
+    """Create a folder and its parents, unless it exists.
+
+    Raises:
+        UsageError: The folder cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+        raise UsageError(f"{flag}: {path}: {problem}; accepted: a new or existing folder") from None
+
+
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Lock a folder of results against other processes, and delete partial files of a killed one.
 
     Raises:
-        OSError: Another process holds the lock, or the folder cannot be created.
+        UsageError: The folder cannot be created.
+        OSError: Another process holds the lock.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     with (out / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -43,6 +43,8 @@ class ResultFrames:
         self.out = out
         """The folder of the results, if there is one."""
         self._keep = keep
+        self.complete = True
+        """Whether all runs are there, as far as is known; a folder of interrupted work holds the finished ones."""
         self.points = [column_names(point) for point in points]
         self.keys: list[str] = list(dict.fromkeys(key for point in self.points for key in point))
         """The swept keys, in scenario order."""
@@ -88,9 +90,13 @@ class ResultFrames:
         """Load the results that `-o DIR` or `out=DIR` saved; after an interruption, the finished runs.
 
         Raises:
-            UsageError: The folder has no results.
+            UsageError: There is no such folder, or it has no results.
         """
         directory = Path(directory)
+        accepted = "accepted: a folder that run, compare or sweep wrote with -o"
+        if not directory.is_dir():
+            problem = "this is a file" if directory.exists() else "there is no such folder"
+            raise UsageError(f"{directory}: {problem}; {accepted}")
         results: list[dict[str, Any]] = []
         table = directory / "results.jsonl"
         if table.is_file():
@@ -100,10 +106,10 @@ class ResultFrames:
             found = [read_run(path) for path in sorted((directory / "runs").glob("*.json"))]
             results = [result for result in found if result is not None]
         if not results:
-            raise UsageError(
-                f"{directory}: no results in this folder; accepted: a folder that run, compare or sweep wrote with -o"
-            )
-        return cls([result.get("point", {}) for result in results], results, directory)
+            raise UsageError(f"{directory}: no results in this folder; {accepted}")
+        loaded = cls([result.get("point", {}) for result in results], results, directory)
+        loaded.complete = any((directory / name).is_file() for name in ("results.jsonl", "claims.json"))
+        return loaded
 
     def save(self, directory: str | Path) -> None:
         """Write `results.jsonl` and the frames as Parquet files."""

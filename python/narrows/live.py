@@ -166,7 +166,7 @@ def receive(listen: str, *, once: bool, connections: int, session: Session) -> N
         Stopped, ScenarioError, LiveFailed: As for `Session.run`.
     """
     flow = {"scheme": engine.datagram_scheme()}
-    session.run(flow, resolve(listen, "--listen"), sender=False, once=once, connections=connections)
+    session.run(flow, resolve(listen, "--listen", port=None), sender=False, once=once, connections=connections)
 
 
 def seconds(text: str, flag: str) -> float:
@@ -181,33 +181,40 @@ def seconds(text: str, flag: str) -> float:
     return found[0] / 1e3
 
 
-def resolve(text: str, flag: str) -> str:
-    """Resolve a host with an optional port to an address with a port: `[::1]:6511`, `127.0.0.1:6511`.
+def resolve(text: str, flag: str, port: int | None = PORT) -> str:
+    """Resolve a host with a port to an address with a port: `[::1]:6511`, `127.0.0.1:6511`.
+
+    Args:
+        text: The host, with or without a port.
+        flag: The argument that errors name.
+        port: The port of a text without one; `None` rejects it.
 
     Raises:
-        UsageError: The text is malformed.
+        UsageError: The text is malformed, or lacks a port.
         OSError: The host is unknown.
     """
-    host, port = text, str(PORT)
+    host, number = text, "" if port is None else str(port)
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
-        port = rest[1:] if rest.startswith(":") else port
-        wrong = "]" not in text or rest not in ("", f":{port}")
+        number = rest[1:] if rest.startswith(":") else number
+        wrong = "]" not in text or rest not in ("", f":{number}")
     else:
         wrong = False
         if text.count(":") == 1:
-            host, port = text.split(":")
-    if wrong or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            host, number = text.split(":")
+    if port is None and not number and not wrong:
+        raise UsageError(f"{flag}: {text!r} is not an address with a port; accepted: ADDRESS:PORT, [IPV6]:PORT")
+    if wrong or not host or not number.isascii() or not number.isdigit() or not 0 < int(number) < 65536:
         raise UsageError(f"{flag}: {text!r} is not a host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
+        found = socket.getaddrinfo(host, int(number), type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise OSError(f"{host}: {error.strerror or error}") from error
+        raise OSError(f"{flag}: {host}: {error.strerror or error}") from error
     family, where = found[0][0], found[0][4]
     address = str(where[0])
     if len(where) == 4 and where[3]:  # the scope of a link-local IPv6 address
         address = f"{address.partition('%')[0]}%{where[3]}"
-    return f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
+    return f"[{address}]:{number}" if family == socket.AF_INET6 else f"{address}:{number}"
 
 
 def progress(row: dict[str, Any]) -> str:

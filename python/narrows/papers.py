@@ -91,7 +91,7 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
     """
     files = {path.parent.name: path for path in sorted(folder.glob("*/paper.toml"))}
     if paper is not None and paper not in files:
-        raise UsageError(f"no paper {paper!r} in {folder}; accepted: {', '.join(files)}")
+        raise UsageError(f"PAPER: there is no paper {paper!r}; accepted: {', '.join(files)}")
     ordered = []
     for name, path in files.items():
         if paper in (None, name):
@@ -106,7 +106,7 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
         unknown = [figure for figure in figures if figure not in claim_files]
         if unknown:
             known = ", ".join(sorted(claim_files, key=_natural))
-            raise UsageError(f"no figure {unknown[0]!r} in {home}; accepted: {known}")
+            raise UsageError(f"FIGURE: the paper {name!r} has no figure {unknown[0]!r}; accepted: {known}")
         chosen = [
             _figure(name, figure, path, shared)
             for figure, path in claim_files.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from narrows import engine
-from narrows.files import write_atomic
+from narrows.files import make_folder, write_atomic
 from narrows.scenario import COMMAND_LINE
 
 CAPACITY, LOSS, DELAY = "capacity.trace", "loss.trace", "delay.trace"
@@ -28,10 +28,11 @@ class RadioTrace:
         """Write the three files, and create their folder if needed.
 
         Raises:
+            UsageError: The folder cannot be created.
             OSError: A file cannot be written.
         """
         folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         texts = {CAPACITY: self.capacity, LOSS: self.loss, DELAY: self.delay}
         for name, text in texts.items():
             write_atomic(folder / name, text)

@@ -96,7 +96,7 @@ def _tables(results: ResultFrames) -> list[dict[str, Any]]:
     for table in tables.summary(results).renderables:
         if not isinstance(table, Table):
             continue
-        heads = [str(column.header).replace("\n", " ") for column in table.columns]
+        heads = [str(column.header).replace(".\n", ".").replace("\n", " ") for column in table.columns]
         body = list(zip(*(list(column.cells) for column in table.columns), strict=True))
         found.append({"heads": heads, "body": body})
     return found

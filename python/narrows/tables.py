@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from narrows import provenance
+from narrows import engine, provenance
 from narrows.frames import ResultFrames
 from narrows.stats import interval, number
 
@@ -25,6 +25,8 @@ FLOW_COLUMNS = (
     ("RTT mean\nms", "rtt_mean_ms"),
     ("RTT p95\nms", "rtt_p95_ms"),
 )
+SCHEME_AXIS, RTT_AXIS = re.compile(r"flows\.(\d+\.)?scheme"), re.compile(r"flows\.(\d+\.)?rtt")
+"""Match the swept keys whose values the columns `scheme` and `base RTT` of the table of flows may state."""
 LINK_COLUMNS = (
     ("used\n%", "utilization_percent"),
     ("queue delay\nmean ms", "queue_delay_mean_ms"),
@@ -50,12 +52,14 @@ def notes(results: ResultFrames) -> str:
     """Return the notes below the tables: fairness, warm-up, seeds and marks."""
     runs = results.runs
     parts = []
+    rivals = _competitors(results) > 1
     if runs.select(*results.keys).n_unique() == 1 if results.keys else True:
-        parts.append(f"Jain's index {spread(runs['jain'].to_list())}.")
+        if rivals:
+            parts.append(f"Jain's index {spread(runs['jain'].to_list())}.")
         times = [value for value in runs["convergence_s"].to_list() if value is not None]
         if len(times) == runs.height:
             parts.append(f"Fair shares after {spread(times)} s.")
-        elif runs["jain"].len() and _competitors(results) > 1:
+        elif rivals:
             never = "not reached" if runs.height == 1 else f"reached in {len(times)} of {runs.height} runs"
             parts.append(f"Fair shares were {never}.")
     durations = sorted(set(runs["duration_s"].to_list()))
@@ -93,8 +97,9 @@ def _flow_table(results: ResultFrames, many_points: bool) -> Table:
     flows = results.flows
     grouped = _is_crowded(flows)
     multipath = len(results.connections) > 0
-    keys = [key for key in results.keys if many_points and key not in ("flows.scheme", "flows.rtt")]
-    by = [*keys, "spec", "rtt_base_ms"] if grouped else [*keys, "index", "spec", "rtt_base_ms"]
+    points = [key for key in results.keys if many_points]
+    keys = [key for key in points if not _is_stated(key, flows)]
+    by = [*points, *([] if grouped else ["index"]), "spec", "rtt_base_ms"]
     if grouped and multipath:  # keep subflows apart from single flows
         flows = flows.with_columns(pl.col("connection").is_not_null().alias("subflow"))
         by.append("subflow")
@@ -111,7 +116,7 @@ def _flow_table(results: ResultFrames, many_points: bool) -> Table:
         columns[2] = ("BDP filled\nms", "fill_time_ms")
     table = plain_table()
     for key in keys:
-        table.add_column(short(key, keys), overflow="fold")
+        table.add_column(heading(key, keys, ("flow", "flows", "scheme")), overflow="fold")
     if not grouped and flows["index"].n_unique() > 1:
         table.add_column("flow", justify="left" if multipath else "right", overflow="fold")
     table.add_column("scheme", overflow="fold")
@@ -125,12 +130,13 @@ def _flow_table(results: ResultFrames, many_points: bool) -> Table:
         *(pl.col(name).mean() for name in names), pl.len().alias("flows"), pl.col("label").first()
     )
     previous: Sequence[Any] = ()
-    for point_key, rows in per_seed.group_by(by, maintain_order=True):
-        point = list(point_key[: len(keys)])
+    for place, rows in per_seed.group_by(by, maintain_order=True):
+        row = dict(zip(by, place, strict=True))
+        point = [row[key] for key in keys]
         cells = [provenance.marked(str(v)) if list(previous) != point else "" for v in point]
         previous = point
         if not grouped and flows["index"].n_unique() > 1:
-            cells.append(str(rows["label"][0]) if multipath else str(int(str(point_key[len(keys)])) + 1))
+            cells.append(str(rows["label"][0]) if multipath else str(int(str(row["index"])) + 1))
         scheme = provenance.marked(str(rows["spec"][0]))
         if keys:  # columns are narrow: break between parameters
             scheme = re.sub(r"[:,](?=\w)", "\\g<0>\n", scheme)
@@ -140,6 +146,25 @@ def _flow_table(results: ResultFrames, many_points: bool) -> Table:
         cells += [spread(rows[name].to_list()) for name in names]
         table.add_row(*cells)
     return table
+
+
+def _is_stated(key: str, flows: pl.DataFrame) -> bool:
+    """Whether every row of flows states the value of a swept key by its own scheme or base RTT."""
+    if RTT_AXIS.fullmatch(key):
+        own = "rtt_base_ms"
+    elif SCHEME_AXIS.fullmatch(key):
+        own = "spec"
+        order = engine.scheme_order()
+
+        def place(name: Any) -> Any:
+            plain = str(name).partition(":")[0].strip()
+            return order.get(plain, plain)
+
+        if any(place(value) != place(scheme) for value, scheme in flows.select(key, "scheme").unique().rows()):
+            return False  # a flow has a scheme of its own, and the value is that of its rivals
+    else:
+        return False
+    return flows.select(own, key).n_unique() == flows[own].n_unique()
 
 
 def _connection_table(results: ResultFrames, many_points: bool) -> Table:
@@ -153,7 +178,7 @@ def _connection_table(results: ResultFrames, many_points: bool) -> Table:
         columns.append(("completed\ns", "completion_s"))
     table = plain_table()
     for key in keys:
-        table.add_column(short(key, keys), overflow="fold")
+        table.add_column(heading(key, keys, ("connection", "connections", "scheme", "subflows")), overflow="fold")
     if not grouped:
         table.add_column("connection", overflow="fold")
     table.add_column("scheme", overflow="fold")
@@ -183,7 +208,7 @@ def _link_table(results: ResultFrames, many_points: bool) -> Table:
     by = [*keys, "link"] if links["link"].n_unique() > 1 or not keys else keys
     table = plain_table()
     for key in by:
-        table.add_column(key if key == "link" else short(key, keys), overflow="fold")
+        table.add_column(key if key == "link" else heading(key, keys, ("link",)), overflow="fold")
     for title, _ in LINK_COLUMNS:
         table.add_column(title, justify="right", overflow="fold")
     for place, rows in links.group_by(by, maintain_order=True):
@@ -215,10 +240,17 @@ def _range(ordered: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def short(key: str, keys: Sequence[str]) -> str:
-    """Return the last part of a key, or the whole key where that part is ambiguous."""
-    last = key.rpartition(".")[2]
-    return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
+def heading(key: str, keys: Sequence[str], taken: Sequence[str] = ()) -> str:
+    """Return the heading of a swept key: its last part, or the whole key where that part is ambiguous.
+
+    Args:
+        key: The key.
+        keys: All keys of the table.
+        taken: Headings of the other columns of the table.
+    """
+    head, dot, last = key.rpartition(".")
+    alone = sum(other.rpartition(".")[2] == last for other in keys) == 1
+    return last if not dot or (alone and last not in taken) else f"{head}.\n{last}"
 
 
 def plain_table() -> Table:

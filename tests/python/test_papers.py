@@ -231,8 +231,8 @@ def test_slip_in_a_paper_is_named_without_verdict(folder, tmp_path, old, new, na
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        (["nosuch"], ["nosuch", "queues"]),
-        (["queues", "fig1"], ["fig1", "fig9, fig10"]),
+        (["nosuch"], ["PAPER: there is no paper 'nosuch'; accepted: ", "queues"]),
+        (["queues", "fig1"], ["FIGURE: the paper 'queues' has no figure 'fig1'; accepted: fig9, fig10"]),
         (["--quick", "--full"], ["--quick, --full"]),
     ],
 )

@@ -2,7 +2,7 @@
 
 `simulate` runs scenarios, `reproduce` papers; `results` draws and reports; `registry` lists schemes and router
 algorithms; `tools` generates traces and measures the engine; `dccp` uses real sockets. `options` holds the options
-that commands share, `outcome` their messages and exit statuses.
+that commands share, `numbers` options of whole numbers, `outcome` messages and exit statuses.
 """
 
 from __future__ import annotations

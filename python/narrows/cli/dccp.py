@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli.numbers import whole
 from narrows.cli.outcome import guarded
 
 app = typer.Typer(name="dccp", help="Send and receive DCCP over UDP (RFC 6773) on real networks.", no_args_is_help=True)
@@ -32,13 +33,13 @@ def send(
     video: Annotated[
         str | None, typer.Option(metavar="RATE", help="Send a video of variable rate with this mean.")
     ] = None,
-    size: Annotated[int, typer.Option(metavar="BYTES", min=8, max=65000, help="Set the payload of a datagram.")] = 1400,
+    size: Annotated[int, whole("--size", 8, 65_000, metavar="BYTES", help="Set the payload of a datagram.")] = 1400,
     queue: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=1_000_000,
+        whole(
+            "--queue",
+            1,
+            1_000_000,
             help="Limit the queue to N datagrams; by default to one video frame or 100 ms of the rate, and to 64 MiB.",
         ),
     ] = None,
@@ -70,9 +71,7 @@ def recv(
     once: Annotated[bool, typer.Option("--once", help="Serve one connection, then exit.")] = False,
     connections: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, max=10_000, help="Serve up to N connections at a time; refuse others as too busy."
-        ),
+        whole("--connections", 1, 10_000, help="Serve up to N connections at a time; refuse others as too busy."),
     ] = 64,
     duration: Duration = None,
     timeout: Timeout = "10s",

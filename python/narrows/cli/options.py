@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from narrows import api, engine, runner
+from narrows.cli.numbers import whole
 from narrows.cli.outcome import SCHEME_KEY, print_table, set_keys
 from narrows.errors import UsageError
 from narrows.files import check_writable
@@ -24,12 +25,9 @@ FLOWS, BOTTLENECK, RUNS, OUTPUT = "Flows", "Bottleneck", "Runs", "Output"
 """Headings of options in help texts."""
 
 Duration = Annotated[str | None, typer.Option(help="Set the simulated time.", metavar="TIME", rich_help_panel=RUNS)]
-Seed = Annotated[int | None, typer.Option(help="Set the first seed.", metavar="N", rich_help_panel=RUNS)]
-Repeat = Annotated[int | None, typer.Option(help="Set the number of seeds.", metavar="N", rich_help_panel=RUNS)]
-Jobs = Annotated[
-    int | None,
-    typer.Option(help="Limit simultaneous runs; all cores by default.", metavar="N", min=1, rich_help_panel=RUNS),
-]
+Seed = Annotated[int | None, whole("--seed", 0, help="Set the first seed.", panel=RUNS)]
+Repeat = Annotated[int | None, whole("--repeat", 1, help="Set the number of seeds.", panel=RUNS)]
+Jobs = Annotated[int | None, whole("--jobs", 1, help="Limit simultaneous runs; all cores by default.", panel=RUNS)]
 Loss = Annotated[
     str | None,
     typer.Option(help="Set the random loss at the bottleneck.", metavar="SHARE", rich_help_panel=BOTTLENECK),

@@ -72,7 +72,10 @@ def _entry(row: Any) -> Any:
     if source in PROVENANCE:
         source = f"{provenance.WORDS}; {PROVENANCE[source]}"
     recovery = f" Recovery: {row.recovery}." if hasattr(row, "recovery") else ""
-    head = Text(f"{row.name}{also}: {row.summary}\nProvenance: {source}.{recovery}\n")
+    purpose = row.summary
+    if purpose.lower().startswith(f"{row.name.lower()}: "):  # the head has the name already
+        purpose = purpose[len(row.name) + 2 :]
+    head = Text(f"{row.name}{also}: {purpose}\nProvenance: {source}.{recovery}\n")
     parts: list[Any] = [head, Markdown(row.page)]
     if row.params:
         parts += [Text(""), _parameters(row.params)]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from narrows.cli.numbers import whole
 from narrows.cli.outcome import guarded
+from narrows.errors import OptionError, UsageError
 from narrows.files import check_writable
 from narrows.progress import print_status
 from narrows.scenario import split_values
+
+if TYPE_CHECKING:
+    from narrows.results import Results
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Read the results from this folder.")]
 
@@ -27,7 +33,7 @@ def plot(
         str | None,
         typer.Option(metavar="COLUMN,...", help="Select the columns that separate lines, or the panels over time."),
     ] = None,
-    run: Annotated[int | None, typer.Option(metavar="N", min=0, help="Select the run of a plot over time.")] = None,
+    run: Annotated[int | None, whole("--run", 0, help="Select the run of a plot over time.")] = None,
     logx: Annotated[bool, typer.Option("--logx", help="Use a logarithmic x axis.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to a .png, .svg or .pdf file.")
@@ -35,31 +41,68 @@ def plot(
 ) -> None:
     """Draw results: cwnd and rates over time, shares, delay against throughput."""
     from narrows import plots
-    from narrows.results import Results
 
-    results = Results.load(directory)
+    results = _load(directory)
     kind = kind or plots.default_kind(results)
     columns = None if series is None else split_values(series, "--series")
     options = {"x": x, "y": y, "series": columns, "run": run, "logx": logx or None}
-    target = out or directory / f"{kind}.png"
-    check_writable(target, folder=False)
-    plots.save(
-        plots.plot(results, kind, **{key: value for key, value in options.items() if value is not None}),
-        target,
-    )
+    try:
+        taken = _taken(kind, options, plots.options_of(kind))
+        target = out or directory / f"{kind}.png"
+        check_writable(target, folder=False)
+        figure = plots.plot(results, kind, **taken)
+    except OptionError as error:
+        raise UsageError(f"--{SPELLED.get(error.option, error.option)}: {error.problem}") from None
+    plots.save(figure, target)
     print_status(f"wrote {target}")
+
+
+SPELLED = {"by": "series"}
+"""The option that sets an option of a plot, if its name differs."""
+
+
+def _taken(kind: str, options: Mapping[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
+    """Return the options given, as the plots of a kind name them.
+
+    Raises:
+        UsageError: The plots of this kind lack an option.
+    """
+    names = {SPELLED.get(name, name): name for name in accepted}
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in names:
+            known = ", ".join(f"--{name}" for name in options if name in names) or "none of these options"
+            raise UsageError(f"--{name}: plots of kind {kind!r} lack this option; accepted: {known}")
+    return {names[name]: value for name, value in given.items()}
+
+
+def _load(directory: Path) -> Results:
+    """Load results; warn if their runs are not all there."""
+    from narrows.results import Results
+
+    results = Results.load(directory)
+    if not results.complete:
+        print_status(
+            f"narrows: warning: {directory} holds the {len(results)} finished runs of interrupted work; "
+            "the same command as before executes the others"
+        )
+    return results
 
 
 @guarded
 def report(
     directory: Directory,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to a .html or .htm file.")
+    ] = None,
 ) -> None:
     """Write a report of results: one HTML file with tables, figures and scenario."""
     from narrows import report as page
-    from narrows.results import Results
 
+    if out is not None and out.suffix not in (".html", ".htm"):
+        raise UsageError(f"--out: {out}: the ending {out.suffix!r} is not that of a page; accepted: .html or .htm")
+    results = _load(directory)
     target = out or directory / "report.html"
     check_writable(target, folder=False)
-    page.write(Results.load(directory), target)
+    page.write(results, target)
     print_status(f"wrote {target}")

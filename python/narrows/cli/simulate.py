@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli.numbers import whole
 from narrows.cli.options import BOTTLENECK, FLOWS, RUNS, Options, Scheme, with_options
 from narrows.cli.outcome import guarded
 from narrows.scenario import Comparison, load, marking, override_text, split_values
@@ -77,11 +78,9 @@ def compare(
         ),
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", "--flows", metavar="N", help="Run N copies of each flow.", rich_help_panel=FLOWS)
+        int, whole("--count", 1, names=("--count", "--flows"), help="Run N copies of each flow.", panel=FLOWS)
     ] = 1,
-    ack_every: Annotated[
-        int | None, typer.Option(metavar="N", help="Acknowledge every N segments.", rich_help_panel=FLOWS)
-    ] = None,
+    ack_every: Annotated[int | None, whole("--ack-every", 1, help="Acknowledge every N segments.", panel=FLOWS)] = None,
     ecn: Annotated[
         bool,
         typer.Option("--ecn", help="Negotiate classic ECN, and let --queue set marks.", rich_help_panel=FLOWS),

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from narrows import engine
+from narrows.cli.numbers import whole
 from narrows.cli.outcome import FAILURE, USAGE_ERROR, fail, guarded, located, print_table
 from narrows.errors import UsageError
 from narrows.files import check_writable
@@ -20,9 +21,7 @@ from narrows.progress import print_status
 def trace(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Generate the path of this radio: 5g.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Write the three files to a folder.")],
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Select the path; the same seed gives the same path.")
-    ] = 1,
+    seed: Annotated[int, whole("--seed", 0, help="Select the path; the same seed gives the same path.")] = 1,
     duration: Annotated[str, typer.Option(metavar="TIME", help="Set the length.")] = "60s",
     mean: Annotated[str, typer.Option(metavar="RATE", help="Set the long-term mean rate.")] = "150mbit",
     peak: Annotated[
@@ -67,9 +66,9 @@ def bench(
     ] = False,
     repeats: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
+        whole(
+            "--repeats",
+            1,
             help="Run each case N times (default 3), or N rounds (201 of schemes, 51 of router algorithms, 3 of "
             "datagrams), and report medians.",
         ),

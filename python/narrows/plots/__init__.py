@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from narrows import provenance
-from narrows.errors import UsageError
+from narrows.errors import OptionError, UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
 from narrows.plots.charts import against_loss, bar, chart, line, share
@@ -24,7 +24,7 @@ from narrows.plots.delay import throughput_against_delay
 from narrows.plots.style import RC, image
 from narrows.plots.time import over_time
 
-__all__ = ["KINDS", "default_kind", "image", "plot", "save"]
+__all__ = ["KINDS", "default_kind", "image", "options_of", "plot", "save"]
 
 KINDS: Mapping[str, Callable[..., Figure]] = {
     "time": over_time,
@@ -35,6 +35,8 @@ KINDS: Mapping[str, Callable[..., Figure]] = {
     "bar": bar,
 }
 """The function of each kind of figure."""
+FIXED: Mapping[str, frozenset[str]] = {"share": frozenset({"y", "series"}), "bar": frozenset({"bars"})}
+"""The options of `chart` that a kind sets itself."""
 
 
 def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figure:
@@ -49,15 +51,23 @@ def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figu
         UsageError: There is no such kind or option, or the results lack its data.
     """
     kind = kind or default_kind(results)
-    function = KINDS.get(kind)
-    if function is None:
-        raise UsageError(f"plot: there is no kind {kind!r}; accepted: {', '.join(KINDS)}")
-    accepted = _options(function)
+    accepted = options_of(kind)
     for name in options:
         if name not in accepted:
-            raise UsageError(f"plot {kind}: there is no option {name!r}; accepted: {', '.join(accepted)}")
+            raise OptionError(name, f"plots of kind {kind!r} lack this option; accepted: {', '.join(accepted)}")
     with mpl.rc_context(RC):
-        return _explained(function(results, **options), str(options.get("sql", "")))
+        return _explained(KINDS[kind](results, **options), str(options.get("sql", "")))
+
+
+def options_of(kind: str) -> list[str]:
+    """Return the names of a kind's options.
+
+    Raises:
+        UsageError: There is no such kind.
+    """
+    if kind not in KINDS:
+        raise OptionError("kind", f"there is no kind {kind!r}; accepted: {', '.join(KINDS)}")
+    return [name for name in _options(KINDS[kind]) if name not in FIXED.get(kind, ())]
 
 
 def _options(function: Callable[..., Figure]) -> list[str]:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from narrows import provenance
-from narrows.errors import UsageError
+from narrows.errors import OptionError, UsageError
 from narrows.frames import ResultFrames, query
 from narrows.plots.style import SPELLED, UNITS, Drawing, series_name, series_style
 from narrows.quantities import axis
@@ -184,9 +184,10 @@ def chart(
         free = [key for key in results.keys if key != "flows.scheme"]
         x = free[0] if free else "spec"
     by = [] if series is None else [series] if isinstance(series, str) else list(series)
-    for name in (x, y, *by, *filter(None, (panel, row))):
-        if name not in rows.columns:
-            raise UsageError(f"plot: there is no column {name!r}; accepted: {', '.join(rows.columns)}")
+    named = [("x", x), ("y", y), *(("series", name) for name in by), ("panel", panel), ("row", row)]
+    for option, column in named:
+        if column is not None and column not in rows.columns:
+            raise OptionError(option, f"there is no column {column!r}; accepted: {', '.join(rows.columns)}")
     rank = _ranks(results)
     names = sorted((str(value) for value in rows[x].unique().to_list()), key=rank)
     numeric = None if bars else axis(names)

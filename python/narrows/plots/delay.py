@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
 from narrows import provenance
+from narrows.errors import OptionError
 from narrows.frames import ResultFrames
 from narrows.plots.style import Drawing, series_name, series_style
 
@@ -26,8 +27,14 @@ def throughput_against_delay(
         results: The data.
         by: The columns that separate series.
         title: The title of the figure.
+
+    Raises:
+        UsageError: A column does not exist.
     """
     by = [by] if isinstance(by, str) else list(by)
+    for name in by:
+        if name not in results.flows.columns:
+            raise OptionError("by", f"there is no column {name!r}; accepted: {', '.join(results.flows.columns)}")
     figure = Drawing(figsize=(5.2, 4.0), layout="constrained")
     panel = figure.subplots()
     rows = results.flows.with_columns((pl.col("rtt_mean_ms") - pl.col("rtt_base_ms")).alias("added_ms"))

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from narrows import provenance
-from narrows.errors import UsageError
+from narrows.errors import OptionError
 from narrows.frames import ResultFrames, spec
 from narrows.plots.style import LINES, SPELLED, UNITS, Drawing, scheme_colour
 
@@ -29,8 +29,9 @@ PANELS: Mapping[str, tuple[str, str, float]] = {
     "goodput_mbit_s": ("goodput", "Mbit/s", 1.0),
     "queue_pkt": ("queue", "packets", 1.0),
     "queue_delay_ms": ("queue delay", "ms", 1.0),
+    "bw_estimate_mbit_s": ("bw estimate", "Mbit/s", 1.0),
 }
-"""Label, unit and scale per series. Those of other series follow from their names."""
+"""Label, unit and scale of common series, which a trace may lack. Those of other series follow from their names."""
 DEFAULT_PANELS = ("cwnd_bytes", "inflight_bytes", "pacing_mbit_s", "rtt_ms", "queue_pkt", "goodput_mbit_s")
 
 NEUTRAL = "#444444"
@@ -52,7 +53,8 @@ def over_time(
 
     Args:
         results: The data, with a trace.
-        series: One series per panel; names joined by `+` share a panel.
+        series: One series per panel; names joined by `+` share a panel. A series of `PANELS` that the scheme does not
+            report is left out.
         run: The index of the run.
         title: The title; the scenario and its point by default.
 
@@ -60,21 +62,22 @@ def over_time(
         UsageError: There is no such run or series, or series of different units share a panel.
     """
     if not 0 <= run < len(results):
-        raise UsageError(f"plot time: there is no run {run}; accepted: 0 to {len(results) - 1}")
-    requested = [name.split("+") for name in ([series] if isinstance(series, str) else series)]
+        raise OptionError("run", f"there is no run {run}; accepted: 0 to {len(results) - 1}")
     raw = results.raw[run]
+    samples = results.scan_samples().filter(pl.col("id") == raw.get("id", ""))
+    present = samples.select("series").unique().collect()["series"].sort().to_list()
+    requested = [name.split("+") for name in ([series] if isinstance(series, str) else series)]
+    absent = [name for part in requested for name in part if name not in present]
+    unknown = [name for name in absent if name not in PANELS]
+    shown = [names for part in requested if (names := [name for name in part if name in present])]
+    if unknown or not shown:
+        named = ", ".join(unknown or absent)
+        raise OptionError("series", f"the trace has no series {named}; accepted: {', '.join(present)}")
     rows = (
-        results.scan_samples()
-        .filter((pl.col("id") == raw.get("id", "")) & pl.col("series").is_in(sorted({"state"}.union(*requested))))
+        samples.filter(pl.col("series").is_in(sorted({"state"}.union(*shown))))
         .select("time_s", "kind", "index", "series", "value", "text")
         .collect()
     )
-    present = set(rows["series"].to_list())
-    shown = [names for part in requested if (names := [name for name in part if name in present])]
-    if not shown:
-        names = results.scan_samples().select("series").unique().collect()["series"].sort().to_list()
-        missing = ", ".join(map("+".join, requested))
-        raise UsageError(f"plot time: the trace has no series {missing}; accepted: {', '.join(names)}")
     figure = Drawing(figsize=(7.0, 0.7 + 1.25 * len(shown)), layout="constrained")
     panels = np.atleast_1d(figure.subplots(len(shown), 1, sharex=True))
     lines = _Lines(raw["flows"], [spec(flow, results.points[run]) for flow in raw["flows"]])
@@ -137,15 +140,15 @@ def _draw_panel(panel: Axes, names: Sequence[str], rows: pl.DataFrame, lines: _L
     states: list[str] = []
     for place, name in enumerate(names):
         if _quantity(name)[1] != unit:
-            raise UsageError(
-                f"plot time: {name} and {names[0]} have different units; accepted: series of one unit in a panel"
+            raise OptionError(
+                "series", f"{name} and {names[0]} have different units; accepted: series of one unit in a panel"
             )
         part = rows.filter(pl.col("series") == name)
         if (part["kind"] == "flow").any():  # flows take precedence over links of the same series
             part = part.filter(pl.col("kind") == "flow")
         states = part["text"].drop_nulls().unique(maintain_order=True).to_list()
         if states and len(names) > 1:
-            raise UsageError(f"plot time: {name} is a series of states; accepted: a panel of its own")
+            raise OptionError("series", f"{name} is a series of states; accepted: a panel of its own")
         for (kind, index), samples in part.group_by(["kind", "index"], maintain_order=True):
             style = lines.style(str(kind), int(str(index)), place)
             if states:
