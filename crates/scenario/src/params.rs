@@ -13,7 +13,11 @@ fn describe(param: &Param) -> String {
         ParamKind::Flag => format!("{} (on or off)", param.name),
         ParamKind::Choice(words) => format!("{} ({})", param.name, words.join(" or ")),
         ParamKind::Number | ParamKind::Count => {
-            let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
+            let unit = match param.unit {
+                "" => String::new(),
+                word @ ("round" | "byte") => format!(" {word}s"),
+                unit => format!(" {unit}"),
+            };
             let whole = if param.kind == ParamKind::Count { "a whole number from " } else { "" };
             format!("{} ({whole}{} to {}{unit})", param.name, param.min, param.max)
         }
