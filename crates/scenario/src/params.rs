@@ -52,8 +52,12 @@ pub(crate) fn scheme(
     let mut stated: Vec<&str> = Vec::new();
     for part in inline.into_iter().flat_map(|inline| inline.split(',')) {
         let Some((param, text)) = part.split_once('=') else {
-            return Err(Diagnostic::new(&key, format!("`{part}` does not set a parameter"))
-                .accepted(format!("{name}:parameter=value,…")));
+            let message = match part.trim() {
+                "" if inline == Some(part) => format!("no parameter follows `{name}:`"),
+                "" => "one of the parameters is empty".to_owned(),
+                part => format!("`{part}` does not set a parameter"),
+            };
+            return Err(Diagnostic::new(&key, message).accepted(format!("{name}:parameter=value,…")));
         };
         let (param, text) = (param.trim(), text.trim());
         if stated.contains(&param) {
