@@ -41,6 +41,7 @@ pub struct Scenario {
     /// The seed of all random streams.
     pub seed: u64,
     /// Number of runs, with the seeds `seed`, `seed` + 1, ….
+    #[serde(deserialize_with = "value::count")]
     pub repeat: u32,
     /// The network: a dumbbell unless `kind` or `links` say otherwise.
     pub network: Network,
@@ -351,6 +352,7 @@ table! {
         size: TextOr<FileSize>,
         ; // optional:
         /// Greatest number of arrivals.
+        #[serde(deserialize_with = "value::optional_count")]
         limit: u32,
     }
 }
@@ -368,6 +370,7 @@ table! {
         /// Base round-trip time (in a graph or parking lot, that of the path).
         rtt: Time,
         /// Number of flows (1).
+        #[serde(deserialize_with = "value::optional_count")]
         count: u32,
         /// Start time (0s).
         start: Time,
