@@ -41,8 +41,13 @@ impl Tree {
 
     fn parse_toml(text: &str) -> Result<Self, Diagnostic> {
         let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(Location::Unknown, |span| Location::Text(span.start));
-            Diagnostic::new("", format!("invalid TOML: {}", error.message()))
+            let start = error.span().map(|span| span.start);
+            let at = start.map_or(Location::Unknown, Location::Text);
+            let message = match start.is_some_and(|start| lacks_value(text, start)) {
+                true => "there is no value after `=`",
+                false => error.message(),
+            };
+            Diagnostic::new("", format!("invalid TOML: {message}"))
                 .accepted("TOML: [tables], each key once, and values such as \"100mbit\", 10, true or [1, 2]")
                 .at(at)
         })?;
@@ -231,6 +236,16 @@ impl std::fmt::Display for Tree {
             }
         }
     }
+}
+
+/// Whether the value that ought to stand at `start` is missing after its equals sign.
+fn lacks_value(text: &str, start: usize) -> bool {
+    let blank = [' ', '\t'];
+    text.split_at_checked(start).is_some_and(|(before, after)| {
+        let rest = after.trim_start_matches(blank);
+        before.trim_end_matches(blank).ends_with('=')
+            && (rest.is_empty() || rest.starts_with(['\n', '\r', '#', ',', '}']))
+    })
 }
 
 fn from_table(table: &DeTable<'_>) -> Result<Node, Diagnostic> {
