@@ -36,7 +36,19 @@ pub(crate) struct KeyValue {
 impl Tree {
     /// From a scenario's text: JSON where the first character is a brace, TOML otherwise.
     pub(crate) fn parse(text: &str) -> Result<Self, Diagnostic> {
-        if text.trim_start().starts_with('{') { Self::parse_json(text) } else { Self::parse_toml(text) }
+        if text.trim_start().starts_with('{') {
+            return Self::parse_json(text);
+        }
+        // A JSON list of one name could also be the header of a TOML table.
+        match serde_json::from_str::<Vec<Self>>(text).as_deref() {
+            Err(_) | Ok([Self { node: Node::Text(_) | Node::List(_), .. }]) => Self::parse_toml(text),
+            Ok(_) => {
+                let start = text.len() - text.trim_start().len();
+                Err(Diagnostic::new("", "found a list")
+                    .accepted("an object: {\"network\": {\"rate\": \"100mbit\"}, \"flows\": [{\"scheme\": \"cubic\"}]}")
+                    .at(Location::Text(start)))
+            }
+        }
     }
 
     fn parse_toml(text: &str) -> Result<Self, Diagnostic> {
@@ -61,7 +73,9 @@ impl Tree {
             let offset = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
-            Diagnostic::new("", format!("invalid JSON: {message}")).at(Location::Text(offset.min(text.len())))
+            Diagnostic::new("", format!("invalid JSON: {message}"))
+                .accepted("JSON: {objects}, and values such as \"100mbit\", 10, true or [1, 2]")
+                .at(Location::Text(offset.min(text.len())))
         })
     }
 
