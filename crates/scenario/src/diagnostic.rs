@@ -5,6 +5,8 @@ use std::fmt;
 use narrows_cc::{Nanos, schemes};
 use serde::{Deserialize, Serialize, de};
 
+use crate::schema;
+
 /// The place of a value in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
@@ -85,6 +87,8 @@ struct Inner {
 /// Separates message and accepted values in errors with a single text.
 const ACCEPTED: &str = "\n  accepted: ";
 
+const MISSING: &str = "this key is missing";
+
 impl Diagnostic {
     /// A problem with `key`.
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
@@ -95,6 +99,15 @@ impl Diagnostic {
     pub(crate) fn accepted(mut self, accepted: impl Into<String>) -> Self {
         self.0.accepted = Some(accepted.into());
         self
+    }
+
+    /// Adds the accepted kinds if this is the missing `kind` of the table at the key `table`.
+    pub(crate) fn with_kinds(self, table: &str) -> Self {
+        let lacks_kind = self.0.key == "kind" && self.0.message == MISSING;
+        match lacks_kind.then(|| schema::kinds(table)).flatten() {
+            Some(kinds) => self.accepted(kinds),
+            None => self,
+        }
     }
 
     /// Sets the place, unless it is known already.
@@ -193,7 +206,7 @@ impl de::Error for Diagnostic {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        let diagnostic = Self::new(field, "this key is missing");
+        let diagnostic = Self::new(field, MISSING);
         match field {
             "scheme" => diagnostic
                 .accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ")),

@@ -20,6 +20,20 @@ use subflows::{SchedulerKind, Subflows};
 use table::table;
 pub use value::{ParamValue, Protocol};
 
+/// The kinds of the table at this key, if it has some.
+pub(crate) fn kinds(key: &str) -> Option<String> {
+    let names = match key {
+        "queue" => table::names::<choice::QueueKind>(),
+        "loss" => table::names::<choice::LossKind>(),
+        "radio" => table::names::<choice::RadioKind>(),
+        "app" => table::names::<choice::AppKind>(),
+        "size" => table::names::<choice::SizeKind>(),
+        "router" => return Some(Router::names()),
+        _ => return None,
+    };
+    Some(names.join(", "))
+}
+
 /// Parses a default, which must be valid.
 fn default<T: std::str::FromStr>(text: &str) -> T {
     match text.parse() {
