@@ -20,6 +20,15 @@ use subflows::{SchedulerKind, Subflows};
 use table::table;
 pub use value::{ParamValue, Protocol};
 
+/// The keys of the items of this list of tables.
+pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
+    match list {
+        "flows" => Some(table::names::<Flow>()),
+        "links" => Some(table::names::<Link>()),
+        _ => None,
+    }
+}
+
 /// The kinds of the table at this key, if it has some.
 pub(crate) fn kinds(key: &str) -> Option<String> {
     let names = match key {

@@ -4,7 +4,8 @@
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::{Diagnostic, Location};
+use crate::diagnostic::{Diagnostic, Location, unknown};
+use crate::schema;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
@@ -199,7 +200,18 @@ impl Tree {
                     })?;
                     item.set_path(path, depth + 1, value, at)
                 }
-                Err(_) => items.iter_mut().try_for_each(|item| item.set_path(path, depth, value, at)),
+                Err(_) => {
+                    let table = path[..depth].join(".");
+                    let keys = schema::keys_of_items(&table).unwrap_or_default();
+                    if !items.is_empty() && !keys.is_empty() && !keys.contains(&segment) {
+                        let last = items.len() - 1;
+                        let item = table.trim_end_matches('s');
+                        let message =
+                            format!("`{segment}` is neither an index (0 to {last}) nor a key of a {item}");
+                        return Err(unknown(&message, segment, keys.iter().copied()).within(&whole()).at(at));
+                    }
+                    items.iter_mut().try_for_each(|item| item.set_path(path, depth, value, at))
+                }
             },
             _ => {
                 let parent = path[..depth].join(".");
