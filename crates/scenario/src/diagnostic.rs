@@ -18,6 +18,9 @@ pub(crate) enum Location {
     CommandLine,
 }
 
+/// The source of a value from the command line.
+pub(crate) const COMMAND_LINE: &str = "command line";
+
 /// Error of an invalid scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
@@ -136,7 +139,7 @@ impl Diagnostic {
         let location = at.unwrap_or_else(|| locate(&key));
         let (source, place) = match location {
             Location::Unknown => (name, None),
-            Location::CommandLine => ("command line", None),
+            Location::CommandLine => (COMMAND_LINE, None),
             Location::Text(offset) => (name, Some(place(text, offset))),
         };
         ScenarioError {
@@ -201,8 +204,13 @@ impl de::Error for Diagnostic {
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
         // `sweep` is taken out before the scenario's own keys are read.
-        let sweep = expected.contains(&"flows").then_some("sweep");
-        unknown("unknown key", found, expected.iter().copied().chain(sweep))
+        let sweep = expected.contains(&"warmup").then_some("sweep");
+        let known = expected.iter().copied().chain(sweep);
+        match sweep.and_then(|_| schema::place_of(found)) {
+            Some(place) => Self::new("", format!("unknown key; did you mean `{place}`?"))
+                .accepted(known.collect::<Vec<_>>().join(", ")),
+            None => unknown("unknown key", found, known),
+        }
     }
 
     fn missing_field(field: &'static str) -> Self {

@@ -43,6 +43,13 @@ pub(crate) fn kinds(key: &str) -> Option<String> {
     Some(names.join(", "))
 }
 
+/// Where a key belongs that a scenario does not have at its top: `flows.rtt` for `rtt`.
+pub(crate) fn place_of(key: &str) -> Option<String> {
+    let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
+    let (table, _) = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;
+    Some(format!("{table}.{key}"))
+}
+
 /// Parses a default, which must be valid.
 fn default<T: std::str::FromStr>(text: &str) -> T {
     match text.parse() {

@@ -123,7 +123,7 @@ fn axis_that_undoes_another_is_refused() {
     let own = [("flows.0.scheme", "bbr"), ("flows.1.scheme", "reno,cubic")];
     assert_eq!(
         refusal(&all, &own),
-        "a.toml:15: flows.scheme: every item of flows has its own `scheme`, so these values have no effect\n  \
+        "a.toml:15: sweep.flows.scheme: every item of flows has its own `scheme`, so these values have no effect\n  \
          accepted: one value for `flows.scheme`, or no own value for one of flows"
     );
     assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow keeps its sweep");
