@@ -300,7 +300,7 @@ def test_parameter_swept_in_file(tmp_path):
         (("compare", "bbr:cwn_gain=2"), "SCHEME: `bbr` has no parameter `cwn_gain`; did you mean `cwnd_gain`?",
          "cwnd_gain (1 to 10)"),
         (("run", TWO, "--scheme", "bbr:bw_window=0"), "--scheme: `bw_window` = 0 is out of range",
-         "bw_window (a whole number from 1 to 1000000 round)"),
+         "bw_window (a whole number from 1 to 1000000 rounds)"),
         (("run", TWO, "--scheme", "bbr", "--set", "flows.params.pacing_margin=70"),
          "--set flows.params.pacing_margin: `pacing_margin` = 70 is out of range", "pacing_margin (0 to 50 %)"),
         (("run", TWO, "--scheme", "bbr:lt_bw=2"), "--scheme: `2` is not a value of `lt_bw`", "lt_bw (on or off)"),

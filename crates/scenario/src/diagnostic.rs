@@ -5,6 +5,8 @@ use std::fmt;
 use narrows_cc::{Nanos, schemes};
 use serde::{Deserialize, Serialize, de};
 
+use crate::schema;
+
 /// The place of a value in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
@@ -15,6 +17,9 @@ pub(crate) enum Location {
     /// Set on the command line.
     CommandLine,
 }
+
+/// The source of a value from the command line.
+pub(crate) const COMMAND_LINE: &str = "command line";
 
 /// Error of an invalid scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +90,8 @@ struct Inner {
 /// Separates message and accepted values in errors with a single text.
 const ACCEPTED: &str = "\n  accepted: ";
 
+const MISSING: &str = "this key is missing";
+
 impl Diagnostic {
     /// A problem with `key`.
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
@@ -95,6 +102,15 @@ impl Diagnostic {
     pub(crate) fn accepted(mut self, accepted: impl Into<String>) -> Self {
         self.0.accepted = Some(accepted.into());
         self
+    }
+
+    /// Adds the accepted kinds if this is the missing `kind` of the table at the key `table`.
+    pub(crate) fn with_kinds(self, table: &str) -> Self {
+        let lacks_kind = self.0.key == "kind" && self.0.message == MISSING;
+        match lacks_kind.then(|| schema::kinds(table)).flatten() {
+            Some(kinds) => self.accepted(kinds),
+            None => self,
+        }
     }
 
     /// Sets the place, unless it is known already.
@@ -123,7 +139,7 @@ impl Diagnostic {
         let location = at.unwrap_or_else(|| locate(&key));
         let (source, place) = match location {
             Location::Unknown => (name, None),
-            Location::CommandLine => ("command line", None),
+            Location::CommandLine => (COMMAND_LINE, None),
             Location::Text(offset) => (name, Some(place(text, offset))),
         };
         ScenarioError {
@@ -188,12 +204,17 @@ impl de::Error for Diagnostic {
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
         // `sweep` is taken out before the scenario's own keys are read.
-        let sweep = expected.contains(&"flows").then_some("sweep");
-        unknown("unknown key", found, expected.iter().copied().chain(sweep))
+        let sweep = expected.contains(&"warmup").then_some("sweep");
+        let known = expected.iter().copied().chain(sweep);
+        match sweep.and_then(|_| schema::place_of(found)) {
+            Some(place) => Self::new("", format!("unknown key; did you mean `{place}`?"))
+                .accepted(known.collect::<Vec<_>>().join(", ")),
+            None => unknown("unknown key", found, known),
+        }
     }
 
     fn missing_field(field: &'static str) -> Self {
-        let diagnostic = Self::new(field, "this key is missing");
+        let diagnostic = Self::new(field, MISSING);
         match field {
             "scheme" => diagnostic
                 .accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ")),

@@ -134,12 +134,17 @@ pub(crate) fn expand(
         if start >= duration {
             return Err(late(name, start));
         }
-        if stop.is_some_and(|stop| stop <= start) {
-            return Err(Diagnostic::new(
-                key("stop"),
-                format!("a flow would start at {}, not before its stop", show(start)),
-            )
-            .accepted(format!("a time after {}", show(start))));
+        if let (Some(stop), Some(stated)) = (stop, &flow.stop)
+            && stop <= start
+        {
+            let order = match stop < start {
+                true => format!("before it starts at {}", show(start)),
+                false => "as it starts".to_owned(),
+            };
+            let message = format!("the flow would stop at {stated}, {order}");
+            return Err(
+                Diagnostic::new(key("stop"), message).accepted(format!("a time after {}", show(start)))
+            );
         }
         push(app, start, stop, drafts);
     }

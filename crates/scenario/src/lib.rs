@@ -99,9 +99,9 @@ pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec
     let mut traces = Traces::default();
     let mut all = Vec::new();
     for index in 0..points {
-        let (point, tree) = grid.point(index).map_err(|diagnostic| report(diagnostic, None))?;
+        let (point, tree) = grid.point(index).map_err(|diagnostic| grid.prefix(report(diagnostic, None)))?;
         let runs = runs_of(source, points, &point, &tree, &mut traces)
-            .map_err(|diagnostic| report(diagnostic, Some(&tree)))?;
+            .map_err(|diagnostic| grid.prefix(report(diagnostic, Some(&tree))))?;
         all.extend(runs);
     }
     Ok(all)

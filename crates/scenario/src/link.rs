@@ -339,6 +339,12 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
         };
     }
     let Some(entry) = routers::find(&stated.kind) else {
+        if let Some((name, inline)) = stated.kind.split_once(':')
+            && routers::find(name.trim()).is_some()
+        {
+            let message = format!("there is no router `{}`; parameters go into a table", stated.kind);
+            return Err(Diagnostic::new(table, message).accepted(as_table(name.trim(), inline)));
+        }
         let known = routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]);
         return Err(
             unknown(&format!("there is no router `{}`", stated.kind), &stated.kind, known).within(table)
@@ -351,6 +357,16 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     }
     let dies = stated.dies.as_ref().map_or(Nanos::MAX, quantity::Time::value);
     Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
+}
+
+/// The table of a router whose parameters were written after a colon, as those of schemes are.
+fn as_table(kind: &str, inline: &str) -> String {
+    let pairs = inline.split(',').filter_map(|part| part.split_once('='));
+    let entry = |(name, value): (&str, &str)| match value.trim() {
+        value if value.parse::<f64>().is_ok() => format!(", {} = {value}", name.trim()),
+        value => format!(", {} = \"{value}\"", name.trim()),
+    };
+    format!("{{ kind = \"{kind}\"{} }}", pairs.map(entry).collect::<String>())
 }
 
 /// The router algorithm of an explicit header, with default parameters.

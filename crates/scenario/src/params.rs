@@ -13,7 +13,11 @@ fn describe(param: &Param) -> String {
         ParamKind::Flag => format!("{} (on or off)", param.name),
         ParamKind::Choice(words) => format!("{} ({})", param.name, words.join(" or ")),
         ParamKind::Number | ParamKind::Count => {
-            let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
+            let unit = match param.unit {
+                "" => String::new(),
+                word @ ("round" | "byte") => format!(" {word}s"),
+                unit => format!(" {unit}"),
+            };
             let whole = if param.kind == ParamKind::Count { "a whole number from " } else { "" };
             format!("{} ({whole}{} to {}{unit})", param.name, param.min, param.max)
         }
@@ -48,8 +52,12 @@ pub(crate) fn scheme(
     let mut stated: Vec<&str> = Vec::new();
     for part in inline.into_iter().flat_map(|inline| inline.split(',')) {
         let Some((param, text)) = part.split_once('=') else {
-            return Err(Diagnostic::new(&key, format!("`{part}` does not set a parameter"))
-                .accepted(format!("{name}:parameter=value,…")));
+            let message = match part.trim() {
+                "" if inline == Some(part) => format!("no parameter follows `{name}:`"),
+                "" => "one of the parameters is empty".to_owned(),
+                part => format!("`{part}` does not set a parameter"),
+            };
+            return Err(Diagnostic::new(&key, message).accepted(format!("{name}:parameter=value,…")));
         };
         let (param, text) = (param.trim(), text.trim());
         if stated.contains(&param) {

@@ -185,6 +185,6 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Diagnostic> {
         let Some(entry) = self.current.take() else { unreachable!("serde requests a value after its key") };
         seed.deserialize(Reader(&entry.value))
-            .map_err(|diagnostic| diagnostic.at(entry.value.at).within(&entry.key))
+            .map_err(|diagnostic| diagnostic.with_kinds(&entry.key).at(entry.value.at).within(&entry.key))
     }
 }

@@ -20,6 +20,36 @@ use subflows::{SchedulerKind, Subflows};
 use table::table;
 pub use value::{ParamValue, Protocol};
 
+/// The keys of the items of this list of tables.
+pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
+    match list {
+        "flows" => Some(table::names::<Flow>()),
+        "links" => Some(table::names::<Link>()),
+        _ => None,
+    }
+}
+
+/// The kinds of the table at this key, if it has some.
+pub(crate) fn kinds(key: &str) -> Option<String> {
+    let names = match key {
+        "queue" => table::names::<choice::QueueKind>(),
+        "loss" => table::names::<choice::LossKind>(),
+        "radio" => table::names::<choice::RadioKind>(),
+        "app" => table::names::<choice::AppKind>(),
+        "size" => table::names::<choice::SizeKind>(),
+        "router" => return Some(Router::names()),
+        _ => return None,
+    };
+    Some(names.join(", "))
+}
+
+/// Where a key belongs that a scenario does not have at its top: `flows.rtt` for `rtt`.
+pub(crate) fn place_of(key: &str) -> Option<String> {
+    let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
+    let (table, _) = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;
+    Some(format!("{table}.{key}"))
+}
+
 /// Parses a default, which must be valid.
 fn default<T: std::str::FromStr>(text: &str) -> T {
     match text.parse() {
@@ -41,6 +71,7 @@ pub struct Scenario {
     /// The seed of all random streams.
     pub seed: u64,
     /// Number of runs, with the seeds `seed`, `seed` + 1, ….
+    #[serde(deserialize_with = "value::count")]
     pub repeat: u32,
     /// The network: a dumbbell unless `kind` or `links` say otherwise.
     pub network: Network,
@@ -351,6 +382,7 @@ table! {
         size: TextOr<FileSize>,
         ; // optional:
         /// Greatest number of arrivals.
+        #[serde(deserialize_with = "value::optional_count")]
         limit: u32,
     }
 }
@@ -368,6 +400,7 @@ table! {
         /// Base round-trip time (in a graph or parking lot, that of the path).
         rtt: Time,
         /// Number of flows (1).
+        #[serde(deserialize_with = "value::optional_count")]
         count: u32,
         /// Start time (0s).
         start: Time,

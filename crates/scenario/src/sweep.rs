@@ -1,6 +1,6 @@
 //! Expands a scenario to runs: overrides, axes, cases and seeds.
 
-use crate::diagnostic::{Diagnostic, Location};
+use crate::diagnostic::{COMMAND_LINE, Diagnostic, Location, ScenarioError};
 use crate::tree::{KeyValue, Node, Tree};
 
 /// Most runs of a sweep; more are certainly a mistake.
@@ -86,7 +86,7 @@ impl Grid {
                 .and_then(|choice| choice.sets.first())
                 .map_or(Location::Unknown, |set| set.at);
             let message = format!("every item of {list} has its own `{key}`, so these values have no effect");
-            return Err(Diagnostic::new(&axis.name, message)
+            return Err(Diagnostic::new(swept_key(&axis.name, at), message)
                 .accepted(format!("one value for `{}`, or no own value for one of {list}", axis.name))
                 .at(at));
         }
@@ -155,6 +155,20 @@ impl Grid {
         Ok(())
     }
 
+    /// Prefixes the key of an error with `sweep.` if the file sweeps that key.
+    pub(crate) fn prefix(&self, mut error: ScenarioError) -> ScenarioError {
+        let of_file = |set: &&Setting| set.at != Location::CommandLine;
+        let mut swept =
+            self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets).filter(of_file);
+        if let Some(key) = &mut error.key
+            && error.source != COMMAND_LINE
+            && swept.any(|set| undoes(&set.key, key))
+        {
+            key.insert_str(0, "sweep.");
+        }
+        error
+    }
+
     /// The scenario without its sweep.
     pub(crate) const fn base(&self) -> &Tree {
         &self.base
@@ -186,6 +200,11 @@ impl Grid {
         }
         Ok((point, tree))
     }
+}
+
+/// The key of an axis in messages: that of `--set`, or the one below `[sweep]` in a file.
+fn swept_key(key: &str, at: Location) -> String {
+    if at == Location::CommandLine { key.to_owned() } else { format!("sweep.{key}") }
 }
 
 fn check_sweepable(key: &str, at: Location) -> Result<(), Diagnostic> {
@@ -248,10 +267,10 @@ fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
 fn check_different(axis: &Axis) -> Result<(), Diagnostic> {
     for (index, choice) in axis.choices.iter().enumerate() {
         if axis.choices[..index].iter().any(|earlier| earlier.label == choice.label) {
-            let (key, at) = choice.sets.first().map_or((axis.name.as_str(), Location::CommandLine), |set| {
-                (if axis.name == CASE { "sweep.cases" } else { set.key.as_str() }, set.at)
-            });
-            return Err(Diagnostic::new(key, format!("`{}` is listed twice", choice.label))
+            let at = choice.sets.first().map_or(Location::CommandLine, |set| set.at);
+            let of_cases = axis.name == CASE && at != Location::CommandLine;
+            let key = if of_cases { "cases" } else { &axis.name };
+            return Err(Diagnostic::new(swept_key(key, at), format!("`{}` is listed twice", choice.label))
                 .accepted("each value of a sweep once; `repeat` runs more seeds")
                 .at(at));
         }

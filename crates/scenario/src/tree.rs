@@ -4,7 +4,8 @@
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::{Diagnostic, Location};
+use crate::diagnostic::{Diagnostic, Location, unknown};
+use crate::schema;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
@@ -36,13 +37,30 @@ pub(crate) struct KeyValue {
 impl Tree {
     /// From a scenario's text: JSON where the first character is a brace, TOML otherwise.
     pub(crate) fn parse(text: &str) -> Result<Self, Diagnostic> {
-        if text.trim_start().starts_with('{') { Self::parse_json(text) } else { Self::parse_toml(text) }
+        if text.trim_start().starts_with('{') {
+            return Self::parse_json(text);
+        }
+        // A JSON list of one name could also be the header of a TOML table.
+        match serde_json::from_str::<Vec<Self>>(text).as_deref() {
+            Err(_) | Ok([Self { node: Node::Text(_) | Node::List(_), .. }]) => Self::parse_toml(text),
+            Ok(_) => {
+                let start = text.len() - text.trim_start().len();
+                Err(Diagnostic::new("", "found a list")
+                    .accepted("an object: {\"network\": {\"rate\": \"100mbit\"}, \"flows\": [{\"scheme\": \"cubic\"}]}")
+                    .at(Location::Text(start)))
+            }
+        }
     }
 
     fn parse_toml(text: &str) -> Result<Self, Diagnostic> {
         let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(Location::Unknown, |span| Location::Text(span.start));
-            Diagnostic::new("", format!("invalid TOML: {}", error.message()))
+            let start = error.span().map(|span| span.start);
+            let at = start.map_or(Location::Unknown, Location::Text);
+            let message = match start.is_some_and(|start| lacks_value(text, start)) {
+                true => "there is no value after `=`",
+                false => error.message(),
+            };
+            Diagnostic::new("", format!("invalid TOML: {message}"))
                 .accepted("TOML: [tables], each key once, and values such as \"100mbit\", 10, true or [1, 2]")
                 .at(at)
         })?;
@@ -56,7 +74,9 @@ impl Tree {
             let offset = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
-            Diagnostic::new("", format!("invalid JSON: {message}")).at(Location::Text(offset.min(text.len())))
+            Diagnostic::new("", format!("invalid JSON: {message}"))
+                .accepted("JSON: {objects}, and values such as \"100mbit\", 10, true or [1, 2]")
+                .at(Location::Text(offset.min(text.len())))
         })
     }
 
@@ -180,7 +200,18 @@ impl Tree {
                     })?;
                     item.set_path(path, depth + 1, value, at)
                 }
-                Err(_) => items.iter_mut().try_for_each(|item| item.set_path(path, depth, value, at)),
+                Err(_) => {
+                    let table = path[..depth].join(".");
+                    let keys = schema::keys_of_items(&table).unwrap_or_default();
+                    if !items.is_empty() && !keys.is_empty() && !keys.contains(&segment) {
+                        let last = items.len() - 1;
+                        let item = table.trim_end_matches('s');
+                        let message =
+                            format!("`{segment}` is neither an index (0 to {last}) nor a key of a {item}");
+                        return Err(unknown(&message, segment, keys.iter().copied()).within(&whole()).at(at));
+                    }
+                    items.iter_mut().try_for_each(|item| item.set_path(path, depth, value, at))
+                }
             },
             _ => {
                 let parent = path[..depth].join(".");
@@ -231,6 +262,16 @@ impl std::fmt::Display for Tree {
             }
         }
     }
+}
+
+/// Whether the value that ought to stand at `start` is missing after its equals sign.
+fn lacks_value(text: &str, start: usize) -> bool {
+    let blank = [' ', '\t'];
+    text.split_at_checked(start).is_some_and(|(before, after)| {
+        let rest = after.trim_start_matches(blank);
+        before.trim_end_matches(blank).ends_with('=')
+            && (rest.is_empty() || rest.starts_with(['\n', '\r', '#', ',', '}']))
+    })
 }
 
 fn from_table(table: &DeTable<'_>) -> Result<Node, Diagnostic> {

@@ -102,6 +102,22 @@ fn override_of_all_items_ends_sweep_of_one() {
     }
 }
 
+/// A swept key has the prefix `sweep.` in messages about a file, but not about options such as `--each`.
+#[test]
+fn swept_key_of_options_has_no_prefix() {
+    let text = ONE_SWEPT.replace("flows.0.scheme", "flows.0.rtt");
+    let key = |name| expand(&Source { name, text: &text, files: &NoFiles }, &[]).unwrap_err().key.unwrap();
+    assert_eq!(key("a.toml"), "sweep.flows.0.rtt");
+    assert_eq!(key("command line"), "flows.0.rtt");
+}
+
+/// A text of one header is a TOML table, though it could be a JSON list.
+#[test]
+fn header_with_a_quoted_name_is_toml() {
+    let set = [("network.rate", "10mbit"), ("flows", "[{ scheme = \"newreno\", rtt = \"40ms\" }]")];
+    assert_eq!(planned("[\"network\"]", &set).len(), 1);
+}
+
 /// An axis that would override another is refused.
 #[test]
 fn axis_that_undoes_another_is_refused() {
@@ -123,7 +139,7 @@ fn axis_that_undoes_another_is_refused() {
     let own = [("flows.0.scheme", "bbr"), ("flows.1.scheme", "reno,cubic")];
     assert_eq!(
         refusal(&all, &own),
-        "a.toml:15: flows.scheme: every item of flows has its own `scheme`, so these values have no effect\n  \
+        "a.toml:15: sweep.flows.scheme: every item of flows has its own `scheme`, so these values have no effect\n  \
          accepted: one value for `flows.scheme`, or no own value for one of flows"
     );
     assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow keeps its sweep");

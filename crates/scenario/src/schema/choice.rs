@@ -220,10 +220,16 @@ pub struct Router {
     pub params: BTreeMap<String, ParamValue>,
 }
 
+impl Router {
+    /// The names of all router algorithms, and none.
+    pub(crate) fn names() -> String {
+        routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]).collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl Short for Router {
     fn accepted() -> String {
-        let names: Vec<_> = routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]).collect();
-        format!("{}, or a table with `kind` and parameters", names.join(", "))
+        format!("{}, or a table with `kind` and parameters", Self::names())
     }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self { kind: text.to_owned(), dies: None, params: BTreeMap::new() })

@@ -1,4 +1,8 @@
-//! The macro that defines a table of a scenario.
+//! The macro that defines a table of a scenario, and the names of a table's keys.
+
+use serde::de::value::Error;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
 /// Defines a table whose keys are optional, except those before the semicolon.
 macro_rules! table {
@@ -16,3 +20,49 @@ macro_rules! table {
     };
 }
 pub(crate) use table;
+
+/// The keys of a table, or the names of an enumeration.
+pub(crate) fn names<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    let mut found: &'static [&'static str] = &[];
+    // Fails by design: the probe has no value.
+    let _ = T::deserialize(Probe(&mut found));
+    found
+}
+
+/// A deserializer that records the names a type requests.
+struct Probe<'a>(&'a mut &'static [&'static str]);
+
+impl Probe<'_> {
+    fn record<T>(self, names: &'static [&'static str]) -> Result<T, Error> {
+        *self.0 = names;
+        Err(de::Error::custom("no value"))
+    }
+}
+
+impl<'de> Deserializer<'de> for Probe<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        self.record(&[])
+    }
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        keys: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Error> {
+        self.record(keys)
+    }
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Error> {
+        self.record(names)
+    }
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map identifier ignored_any
+    }
+}
