@@ -46,7 +46,7 @@ impl Tree {
             Ok(_) => {
                 let start = text.len() - text.trim_start().len();
                 Err(Diagnostic::new("", "found a list")
-                    .accepted("an object: {\"network\": {\"rate\": \"100mbit\"}, \"flows\": [{\"scheme\": \"cubic\"}]}")
+                    .accepted("an object: {\"network\": {\"rate\": \"100mbit\"}, \"flows\": [{…}]}")
                     .at(Location::Text(start)))
             }
         }
