@@ -164,7 +164,6 @@ pub fn replay(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
     let setup = Setup {
         mss: MSS,
         initial_window: MSS * 10,
-        max_burst: Some(MSS),
         sack: true,
         random: Random::stream(1, "scheme", 0),
         params: Params::defaults(entry.info.params),

@@ -77,7 +77,6 @@ fn setup(entry: &schemes::Entry) -> Setup {
     Setup {
         mss,
         initial_window: mss * u64::from(tcp.initial_window),
-        max_burst: Some(mss),
         sack: true,
         random: Random::stream(1, "scheme", 0),
         params: Params::defaults(entry.info.params),

@@ -23,7 +23,8 @@ pub struct Control {
     /// The pacing rate in payload bytes per second, or `None` to send as the window allows. A gap of `n /
     /// rate` follows a packet of `n` payload bytes.
     pub pacing_rate: Option<Rate>,
-    /// The most data sent back to back when pacing (the send quantum); a transport may send less at once.
+    /// The most data sent back to back when pacing; [`Bytes::MAX`]: as much as the transport's own rule
+    /// allows. A transport may send less at once.
     pub burst: Bytes,
 }
 
@@ -168,7 +169,8 @@ pub struct RecoveryEntered {
     pub now: Nanos,
     /// Why.
     pub cause: CongestionCause,
-    /// Data outstanding when congestion was detected, lost packets included (FlightSize, RFC 5681).
+    /// The amount that a reduction starts from: cwnd (Linux), or the data outstanding when congestion was
+    /// detected, lost packets included (FlightSize, RFC 5681).
     pub flight_size: Bytes,
     /// Data in flight after losses were taken out (pipe, RFC 6675).
     pub inflight: Bytes,
@@ -194,7 +196,7 @@ pub struct RecoveryLeft {
 pub struct Timeout {
     /// When.
     pub now: Nanos,
-    /// Data outstanding when it expired.
+    /// The amount that a reduction starts from: cwnd, or the data outstanding when it expired (RFC 5681).
     pub flight_size: Bytes,
     /// Data still counted as in flight after losses were marked.
     pub inflight: Bytes,
@@ -202,6 +204,14 @@ pub struct Timeout {
     pub delivered: Bytes,
     /// Expiries in a row without an acknowledgement of new data, this one included.
     pub consecutive: u32,
+}
+
+impl Timeout {
+    /// cwnd after the timeout: room for one segment beside the data still in flight (Linux `tcp_enter_loss`).
+    /// If all data is lost, it is the loss window of RFC 5681, one segment.
+    pub fn restart_window(&self, mss: Bytes) -> Bytes {
+        self.inflight + mss
+    }
 }
 
 /// The last reduction was unnecessary: the packets declared lost were only late.
@@ -296,13 +306,54 @@ pub struct IdleRestart {
     pub delivered: Bytes,
     /// The application, not the network, caused the idle time.
     pub app_limited: bool,
+    /// What becomes of cwnd.
+    pub rule: IdleRule,
+}
+
+/// cwnd after a time with nothing outstanding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleRule {
+    /// Linux `tcp_cwnd_restart` (RFC 2861): halve cwnd per RTO of idle time, not below the initial window;
+    /// ssthresh keeps at least three quarters of cwnd.
+    #[default]
+    Linux,
+    /// RFC 5681 section 4.1: the initial window after more than one RTO.
+    Rfc5681,
+    /// Keep cwnd.
+    Off,
 }
 
 impl IdleRestart {
-    /// Whether the idle time was longer than the retransmission timeout.
+    /// Whether the idle time was longer than the retransmission timeout, and the rule reduces cwnd then.
     #[inline]
     pub fn outlasts_rto(&self) -> bool {
-        self.rto.is_some_and(|rto| self.idle > rto)
+        self.rule != IdleRule::Off && self.rto.is_some_and(|rto| self.idle > rto)
+    }
+
+    /// cwnd after the idle time, given the one before it and the initial window.
+    pub fn window(&self, cwnd: Bytes, initial_window: Bytes) -> Bytes {
+        let Some(rto) = self.rto.filter(|_| self.outlasts_rto()) else { return cwnd };
+        let least = cwnd.min(initial_window);
+        if self.rule == IdleRule::Rfc5681 {
+            return least;
+        }
+        let mut window = cwnd;
+        let mut idle = self.idle;
+        while idle > rto && window > least {
+            idle -= rto;
+            window = window / 2;
+        }
+        window.max(least)
+    }
+
+    /// ssthresh after the idle time, given cwnd and ssthresh before it.
+    pub fn threshold(&self, cwnd: Bytes, ssthresh: Bytes) -> Bytes {
+        if self.rule == IdleRule::Linux && self.outlasts_rto() {
+            // `tcp_current_ssthresh`: half of cwnd and a quarter of it.
+            ssthresh.max(cwnd / 2 + cwnd / 4)
+        } else {
+            ssthresh
+        }
     }
 }
 
@@ -374,9 +425,6 @@ pub struct Setup {
     pub mss: Bytes,
     /// The initial window (RFC 6928: ten segments).
     pub initial_window: Bytes,
-    /// Upper limit of the transport on [`Control::burst`], the data it sends back to back when pacing;
-    /// `None`: no limit.
-    pub max_burst: Option<Bytes>,
     /// The transport has selective acknowledgements, so it can detect more than one loss per round trip.
     pub sack: bool,
     /// The scheme's own random stream.

@@ -18,7 +18,7 @@ mod order;
 mod usage;
 
 use crate::{
-    Ack, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, Nanos, Paths, Phase, Rate,
+    Ack, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, IdleRule, Lost, Nanos, Paths, Phase, Rate,
     RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentState,
     SpuriousLoss, Timeout,
 };
@@ -29,7 +29,8 @@ use usage::Usage;
 /// Data outstanding at a congestion event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// Data outstanding when congestion was detected, lost packets included (FlightSize, RFC 5681).
+    /// The amount that a reduction starts from: cwnd (Linux), or the data outstanding when congestion was
+    /// detected, lost packets included (FlightSize, RFC 5681).
     pub size: Bytes,
     /// Data in flight after losses were taken out (pipe, RFC 6675).
     pub inflight: Bytes,
@@ -277,6 +278,12 @@ impl Driver {
         self.sampler.on_duplicate(now, bytes);
     }
 
+    /// The receiver reports that `bytes` arrived more than once: the duplicate counts as delivered, as in
+    /// Linux (`tcp_sacktag_write_queue` counts DSACKed segments).
+    pub fn delivered_again(&mut self, now: Nanos, bytes: Bytes) {
+        self.sampler.on_delivered_again(now, bytes);
+    }
+
     /// Without selective acknowledgements: `acked` bytes are about to be delivered cumulatively, of which
     /// duplicates may have reported all but one segment `mss`.
     #[inline]
@@ -412,7 +419,7 @@ impl Driver {
 
     /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout, if there is
     /// one.
-    pub fn idle_restart(&mut self, now: Nanos, idle: Nanos, rto: Option<Nanos>) {
+    pub fn idle_restart(&mut self, now: Nanos, idle: Nanos, rto: Option<Nanos>, rule: IdleRule) {
         self.order.outside_ack();
         self.scheme.on_idle_restart(&IdleRestart {
             now,
@@ -420,6 +427,7 @@ impl Driver {
             rto,
             delivered: self.sampler.delivered(),
             app_limited: self.sampler.is_app_limited(),
+            rule,
         });
         self.refresh();
     }

@@ -38,7 +38,7 @@ pub use driver::{AckEnd, AckProgress, AckResult, Driver, Flight, Limit, LostPack
 pub use external::DynCongestionControl;
 pub use filter::{WindowedMax, WindowedMin};
 pub use narrows_units::{Bytes, Nanos, Random, Rate};
-pub use pacer::Pacer;
+pub use pacer::{BurstPacer, Pacer};
 pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
 pub use paths::{MAX_PATHS_VIEW, PathView, Paths};
 pub use round::{RoundCounter, RoundMin};

@@ -38,6 +38,60 @@ impl Pacer {
     }
 }
 
+/// Spaces bursts as Linux spaces TSO packets without a queueing discipline (`tcp_update_skb_after_send`): the
+/// packets of a burst leave back to back, and the next burst follows after the time that they take at the
+/// pacing rate. A burst that leaves late shortens its gap by the delay, at most by half.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BurstPacer {
+    next: Nanos,
+    /// Beginning of the current burst, and what may still leave in it.
+    at: Nanos,
+    left: Bytes,
+    /// How late it began, and the time that it takes at the pacing rate.
+    late: Nanos,
+    length: Nanos,
+}
+
+impl BurstPacer {
+    /// When the next burst may begin.
+    #[inline]
+    pub fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// Begins no burst before `time`.
+    #[inline]
+    pub fn hold_until(&mut self, time: Nanos) {
+        self.next = self.next.max(time);
+        self.left = Bytes::ZERO;
+    }
+
+    /// Whether a packet that leaves at `now` belongs to the current burst.
+    #[inline]
+    pub fn is_in_burst(&self, now: Nanos) -> bool {
+        now == self.at && !self.left.is_zero()
+    }
+
+    /// Begins a burst of at most `bytes`.
+    #[inline]
+    pub fn begin(&mut self, now: Nanos, bytes: Bytes) {
+        self.late = now - self.next;
+        self.at = now;
+        self.left = bytes;
+        self.length = Nanos::ZERO;
+    }
+
+    /// A packet of `bytes` leaves in the current burst; without a rate it causes no gap.
+    #[inline]
+    pub fn on_sent(&mut self, bytes: Bytes, rate: Option<Rate>) {
+        self.left = self.left - bytes;
+        if let Some(rate) = rate {
+            self.length = self.length.saturating_add(rate.time_for(bytes).min(LONGEST_GAP));
+            self.next = self.at.saturating_add(self.length - self.late.min(self.length / 2));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +108,33 @@ mod tests {
         assert_eq!(pacer.next(), MS * 101);
         pacer.on_sent(MS * 101, PACKET, RATE, PACKET);
         assert_eq!(pacer.next(), MS * 102);
+    }
+
+    /// A burst leaves back to back; the next follows after the time that all its packets take.
+    #[test]
+    fn burst_pacer_spaces_bursts_by_their_length() {
+        let mut pacer = BurstPacer::default();
+        pacer.begin(Nanos::ZERO, PACKET * 3);
+        for _ in 0..3 {
+            assert!(pacer.is_in_burst(Nanos::ZERO));
+            pacer.on_sent(PACKET, Some(RATE));
+        }
+        assert!(!pacer.is_in_burst(Nanos::ZERO));
+        assert_eq!(pacer.next(), MS * 3);
+    }
+
+    /// A late burst catches up by half its length at most.
+    #[test]
+    fn burst_pacer_late_burst_catches_up_by_half() {
+        for (late, gap) in [(0, 4), (1, 3), (2, 2), (50, 2)] {
+            let mut pacer = BurstPacer::default();
+            pacer.hold_until(MS * 10);
+            pacer.begin(MS * (10 + late), PACKET * 4);
+            for _ in 0..4 {
+                pacer.on_sent(PACKET, Some(RATE));
+            }
+            assert_eq!(pacer.next(), MS * (10 + late + gap), "{late} ms late");
+        }
     }
 
     /// Idle time gives credit for one burst at most.

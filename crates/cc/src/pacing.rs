@@ -49,6 +49,20 @@ impl WindowPacing {
     }
 }
 
+/// Data that offload may hold back four times (Linux `hystart_ack_delay`).
+const OFFLOAD: Bytes = Bytes::new(4 * 65_536);
+
+impl WindowPacing {
+    /// How much longer than half an RTT offload may make a train of acknowledgements in slow start: four
+    /// packets of 64 KiB at the pacing rate, at most 1 ms (Linux `hystart_ack_delay`).
+    #[inline]
+    pub fn ack_delay(&self, cwnd: Bytes, srtt: Option<Nanos>) -> Nanos {
+        let Some(srtt) = srtt else { return Nanos::ZERO };
+        let rate = cwnd.mul_f64(SLOW_START_RATIO).per(srtt.max(LEAST_RTT));
+        if rate.is_zero() { Nanos::ZERO } else { rate.time_for(OFFLOAD).min(Nanos::from_millis(1)) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -104,7 +104,7 @@ impl Reno {
         if event.consecutive <= 1 {
             self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
         }
-        self.cwnd = self.mss;
+        self.cwnd = event.restart_window(self.mss);
         self.credit = Bytes::ZERO;
     }
 
@@ -119,7 +119,7 @@ impl Reno {
     /// Control with this cwnd, paced if enabled.
     #[inline]
     pub(crate) fn control(&self, pacing: &WindowPacing) -> Control {
-        Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: self.mss * 2 }
+        Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: Bytes::MAX }
     }
 
     /// Reports ssthresh once it is set.
@@ -129,12 +129,11 @@ impl Reno {
         }
     }
 
-    /// After an idle time longer than the RTO the state of the path is unknown: cwnd returns to the initial
-    /// window (RFC 5681 section 4.1).
+    /// After an idle time longer than the RTO the state of the path is unknown: cwnd shrinks (RFC 2861, RFC
+    /// 5681 section 4.1).
     pub fn restart(&mut self, event: &IdleRestart) {
-        if event.outlasts_rto() {
-            self.cwnd = self.cwnd.min(self.initial_window);
-        }
+        self.ssthresh = event.threshold(self.cwnd, self.ssthresh);
+        self.cwnd = event.window(self.cwnd, self.initial_window);
     }
 }
 

@@ -114,6 +114,12 @@ impl RateSampler {
         self.delivered_at = now;
     }
 
+    /// Data that was delivered before arrived a second time.
+    pub fn on_delivered_again(&mut self, now: Nanos, bytes: Bytes) {
+        self.delivered += bytes;
+        self.delivered_at = now;
+    }
+
     /// A cumulative acknowledgement of `acked` bytes follows. Duplicates may have reported all of them but
     /// one segment `mss`, which the acknowledgement itself delivers.
     #[inline]

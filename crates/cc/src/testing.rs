@@ -1,7 +1,7 @@
 //! Plain events for unit tests, varied with struct update syntax.
 
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Info, Nanos, Params, Phase, Random,
+    IdleRule, Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Info, Nanos, Params, Phase, Random,
     RecoveryEntered, Setup, SpuriousLoss, Timeout,
 };
 
@@ -30,7 +30,6 @@ pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup 
     Setup {
         mss: Bytes::new(mss),
         initial_window: Bytes::new(10 * mss),
-        max_burst: None,
         sack: true,
         random: Random::stream(1, "scheme", 0),
         params,
@@ -108,5 +107,6 @@ pub fn idle(idle_ms: u64, rto_ms: u64) -> IdleRestart {
         rto: Some(Nanos::from_millis(rto_ms)),
         delivered: Bytes::ZERO,
         app_limited: true,
+        rule: IdleRule::Rfc5681,
     }
 }

@@ -32,7 +32,6 @@ impl Subflow {
         let setup = Setup {
             mss: MSS,
             initial_window: MSS * 10,
-            max_burst: None,
             sack: true,
             random: Random::stream(3, "scheme", number),
             params: Params::defaults(entry.info.params),

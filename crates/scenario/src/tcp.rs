@@ -131,6 +131,7 @@ pub(crate) fn settings(
         ecn: flag(stated!(ecn), default.ecn),
         ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
         ect1: flag(stated!(ect1), default.ect1),
-        max_burst: at_least_a_segment(max_burst, mss)?,
+        max_burst: at_least_a_segment(max_burst, plain.max_burst)?,
+        ..plain
     })
 }

@@ -27,7 +27,6 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     let setup = Setup {
         mss,
         initial_window: mss * 10,
-        max_burst: Some(tcp.max_burst),
         sack: tcp.sack,
         random: Random::stream(1, "scheme", 0),
         params,

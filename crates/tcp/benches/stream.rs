@@ -42,7 +42,6 @@ fn ends(&(_, scheme, settings, _, ack_every): &Case) -> (Sender, Receiver) {
     let scheme = entry.build(&Setup {
         mss,
         initial_window: mss * 10,
-        max_burst: Some(mss),
         sack: true,
         random,
         params,

@@ -1,8 +1,40 @@
 //! Connection settings as plain data.
 
-use narrows_cc::{Bytes, Nanos};
+use narrows_cc::{Bytes, IdleRule, Nanos};
 
-/// Settings of a reliable stream. [`Default`] is TCP as deployed.
+/// Rules of the timers: retransmission, tail-loss probe, reordering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimerRules {
+    /// Linux: RTO = srtt + max(4 rttvar, minimum), with its own filter of the variation; a probe waits for
+    /// the minimum RTO more if one packet is in flight, else for 2 ms; so does the reordering timer.
+    #[default]
+    Linux,
+    /// RFC 6298 and RFC 8985: RTO = max(srtt + max(4 rttvar, G), minimum), where G is the longest
+    /// acknowledgement delay; a probe of one packet waits for that delay more.
+    Rfc,
+}
+
+/// Bound of proportional rate reduction below its target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrrBound {
+    /// RFC 9937 and Linux: at least the data that this acknowledgement delivered.
+    #[default]
+    Rfc9937,
+    /// RFC 6937: the data delivered less the data sent, unless the acknowledgement shows progress.
+    Rfc6937,
+}
+
+/// Quantity that a reduction starts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReductionFrom {
+    /// Linux: cwnd; after a timeout cwnd becomes the data in flight plus one segment.
+    #[default]
+    Cwnd,
+    /// RFC 5681: FlightSize; after a timeout cwnd becomes one segment.
+    Flight,
+}
+
+/// Settings of a reliable stream. [`Default`] is TCP as Linux deploys it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TcpConfig {
     /// Payload bytes of a full segment.
@@ -29,6 +61,8 @@ pub struct TcpConfig {
     pub rack: bool,
     /// Tail-loss probes (RFC 8985 section 7). Needs `rack`.
     pub tlp: bool,
+    /// Timestamps (RFC 7323): RTT samples and spurious reductions are recognised by their echo.
+    pub timestamps: bool,
     /// Classic ECN (RFC 3168).
     pub ecn: bool,
     /// With `ecn`: the receiver reports every mark (RFC 8257 section 3.2) instead of repeating the echo until
@@ -38,7 +72,38 @@ pub struct TcpConfig {
     pub ect1: bool,
     /// Largest back-to-back burst when pacing: one segment spaces every packet exactly.
     pub max_burst: Bytes,
+    /// Send in bursts of the size that Linux gives a TSO packet (`tcp_tso_autosize`): the data of about 1 ms
+    /// at the pacing rate, at least two segments; unpaced senders wait for room for such a burst
+    /// (`tcp_tso_should_defer`). Otherwise bursts follow the scheme, and unpaced packets leave one by one.
+    pub tso: bool,
+    /// Acknowledgements that a receiver sends without delay at the start and after an idle time (Linux: 16).
+    pub quick_acks: u32,
+    /// The receiver holds acknowledgements of out-of-order data for up to 5 % of the RTT, at most 1 ms, after
+    /// the first three (Linux `tcp_comp_sack_delay_ns`).
+    pub sack_compression: bool,
+    /// The receiving host hands over packets that arrive within this time as one (GRO); zero: one by one.
+    pub gro: Nanos,
+    /// Rules of the timers.
+    pub timers: TimerRules,
+    /// Bound of proportional rate reduction.
+    pub prr: PrrBound,
+    /// Quantity that a reduction starts from.
+    pub reduction_from: ReductionFrom,
+    /// cwnd after an idle time.
+    pub idle: IdleRule,
+    /// Timestamps give RTT samples when retransmitted data is acknowledged, which end the timer's back-off.
+    pub timestamp_rtt: bool,
+    /// RACK's RTT is that of the last packet that an acknowledgement delivers (Linux), not of the newest one
+    /// (RFC 8985).
+    pub rack_rtt_last: bool,
+    /// A duplicate that the receiver reports counts as delivered (Linux).
+    pub dsack_delivered: bool,
+    /// After reordering, cwnd grows on SACKs too (Linux `tcp_may_raise_cwnd`).
+    pub grow_on_sack: bool,
 }
+
+/// The largest TSO packet of Linux: 64 KiB less room for headers (`GSO_LEGACY_MAX_SIZE`, `MAX_TCP_HEADER`).
+pub const MAX_TSO: Bytes = Bytes::new(65_536 - 1 - 320);
 
 impl Default for TcpConfig {
     fn default() -> Self {
@@ -55,10 +120,23 @@ impl Default for TcpConfig {
             sack: true,
             rack: true,
             tlp: true,
+            timestamps: true,
             ecn: false,
             ecn_precise: false,
             ect1: false,
-            max_burst: Bytes::new(1448),
+            max_burst: MAX_TSO,
+            tso: true,
+            quick_acks: 16,
+            sack_compression: true,
+            gro: Nanos::ZERO,
+            timers: TimerRules::Linux,
+            prr: PrrBound::Rfc9937,
+            reduction_from: ReductionFrom::Cwnd,
+            idle: IdleRule::Linux,
+            timestamp_rtt: true,
+            rack_rtt_last: true,
+            dsack_delivered: true,
+            grow_on_sack: true,
         }
     }
 }

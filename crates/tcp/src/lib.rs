@@ -16,7 +16,7 @@ mod ring;
 mod sender;
 mod stats;
 
-pub use config::{ConnectionConfig, Scheduler, TcpConfig};
+pub use config::{ConnectionConfig, MAX_TSO, PrrBound, ReductionFrom, Scheduler, TcpConfig, TimerRules};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{AckOutcome, Sender};
 pub use stats::{ReceiverStats, SenderStats};

@@ -1,8 +1,8 @@
 //! Receiver of a reliable stream: reassembly, acknowledgements, SACK and DSACK blocks, ECN echo.
 //!
 //! * An acknowledgement leaves for every `ack_every` full segments or after `ack_delay`, and at once for data
-//!   out of order, data that fills a hole, duplicates and a FIN (RFC 5681 section 4.2). Unlike Linux, there
-//!   is no quick-ack phase at the start.
+//!   that fills the last hole, duplicates and a FIN (RFC 5681 section 4.2). `ack_timing` adds what Linux does:
+//!   quick acknowledgements at the start and after idle, and compression of SACKs.
 //! * SACK blocks: the most recently changed first (RFC 2018 section 4); a duplicate is reported once, before all others
 //!   (RFC 2883).
 //! * The timestamp echoed is that of the earliest packet the acknowledgement covers, or of the packet that filled the hole
@@ -12,6 +12,9 @@
 //! * The responder, if any, handles options and control messages of explicit-rate protocols.
 //! * The reverse direction carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
+mod ack_timing;
+
+use ack_timing::AckTiming;
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Ecn, Flags, Kind, MAX_SACK_BLOCKS, Packet, timestamp};
 
@@ -35,12 +38,9 @@ const NO_FIN: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Receiver {
     next: u64,
-    /// In-order payload bytes since the last acknowledgement.
-    unacked: u64,
-    ack_deadline: Nanos,
-    /// `ack_every` full segments.
-    ack_bytes: u64,
-    ack_delay: Nanos,
+    timing: AckTiming,
+    /// Departure of the SYN-ACK, until its round-trip time is measured.
+    syn_ack_at: Option<Nanos>,
     stored: Ranges,
     ts_recent: u32,
     ts_echo_limit: u64,
@@ -76,15 +76,8 @@ impl Receiver {
         let buffer = config.receive_window.as_u64().min(u64::from(u32::MAX));
         Self {
             next: 0,
-            unacked: 0,
-            ack_deadline: Nanos::MAX,
-            // With at most one segment, acknowledge every packet, however small.
-            ack_bytes: if config.ack_every <= 1 {
-                1
-            } else {
-                u64::from(config.ack_every) * u64::from(config.segment)
-            },
-            ack_delay: config.ack_delay,
+            timing: AckTiming::new(config),
+            syn_ack_at: None,
             stored: Ranges::default(),
             ts_recent: 0,
             ts_echo_limit: 0,
@@ -130,15 +123,15 @@ impl Receiver {
     /// Time of the next [`Receiver::on_timer`]; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        self.ack_deadline
+        self.timing.deadline()
     }
 
-    /// Sends a delayed acknowledgement whose deadline has passed.
+    /// Sends an acknowledgement whose delay has ended.
     pub fn on_timer(&mut self, now: Nanos) {
-        if now >= self.ack_deadline {
-            self.ack_deadline = Nanos::MAX;
-            self.pending_ack = true;
-            self.stats.delayed_acks += 1;
+        if now >= self.timing.deadline() {
+            let (due, delayed) = self.timing.on_timer(now);
+            self.pending_ack |= due;
+            self.stats.delayed_acks += u64::from(delayed);
         }
     }
 
@@ -182,12 +175,10 @@ impl Receiver {
         self.next += payload;
         self.stats.data_packets += 1;
         self.stats.bytes_in_order += payload;
-        self.unacked += payload;
-        if self.unacked >= self.ack_bytes {
-            self.pending_ack = true;
-        } else if self.ack_deadline == Nanos::MAX {
-            self.ack_deadline = now.saturating_add(self.ack_delay);
+        if self.syn_ack_at.is_some() {
+            self.measure_handshake(now);
         }
+        self.pending_ack |= self.timing.on_in_order(now, payload);
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
     }
 
@@ -198,13 +189,19 @@ impl Receiver {
         }
         if self.ecn_precise {
             // RFC 8257 section 3.2: acknowledge pending data with the old state before the state changes.
-            if marked != self.echo && self.unacked > 0 {
+            if marked != self.echo && self.timing.has_unacked() {
                 self.early_ack = Some(self.acknowledgement(now));
             }
             self.echo = marked;
         } else {
             // RFC 3168 section 6.1.3: echo until the sender sets CWR.
             self.echo = marked || (self.echo && !packet.flags.has(Flags::CWR));
+        }
+    }
+
+    fn measure_handshake(&mut self, now: Nanos) {
+        if let Some(sent_at) = self.syn_ack_at.take() {
+            self.timing.on_handshake_rtt(now - sent_at);
         }
     }
 
@@ -216,6 +213,7 @@ impl Receiver {
         if !self.open {
             return Arrival::default();
         }
+        self.measure_handshake(now);
         if packet.tcp().seq <= self.ts_echo_limit {
             self.ts_recent = packet.tcp().ts_val;
         }
@@ -258,13 +256,10 @@ impl Receiver {
         if !fresh && fits {
             self.duplicate = Some((start, end));
         }
-        self.unacked += arrival.in_order.as_u64();
-        let at_once = !fresh || start > expected || had_holes || packet.flags.has(Flags::FIN);
-        if at_once || self.unacked >= self.ack_bytes {
-            self.pending_ack = true;
-        } else if self.ack_deadline == Nanos::MAX {
-            self.ack_deadline = now.saturating_add(self.ack_delay);
-        }
+        let holes = !self.stored.is_empty();
+        let urgent = !fresh || (had_holes && !holes) || packet.flags.has(Flags::FIN);
+        let in_order = arrival.in_order.as_u64();
+        self.pending_ack |= self.timing.on_other(now, in_order, self.next, urgent, holes);
         arrival
     }
 
@@ -320,6 +315,7 @@ impl Receiver {
         }
         if self.pending_syn_ack {
             self.pending_syn_ack = false;
+            self.syn_ack_at = Some(now);
             let mut packet = self.acknowledgement(now);
             *packet.tcp_mut().seq = 0;
             packet.flags = packet.flags.with(Flags::SYN);
@@ -364,8 +360,7 @@ impl Receiver {
         }
         self.duplicate = None;
         self.ts_echo_limit = self.next;
-        self.unacked = 0;
-        self.ack_deadline = Nanos::MAX;
+        self.timing.on_ack_sent();
         self.stats.acks_sent += 1;
         packet
     }

@@ -42,6 +42,7 @@ mod stream;
 mod subflow;
 mod timers;
 mod transmit;
+mod tso;
 mod undo;
 mod window;
 
@@ -147,7 +148,7 @@ impl Sender {
             path: 0,
             flow,
             stream: ByteStream::new(app),
-            pacing: Pacing::new(),
+            pacing: Pacing::new(config.tso),
             timers: Timers::new(start),
             rtt: RttEstimator::new(&config),
             board: Scoreboard::new(config.segment),

@@ -18,7 +18,6 @@ fn sender(entry: &Entry, config: &TcpConfig) -> Sender {
     let scheme = entry.build(&Setup {
         mss,
         initial_window: mss * u64::from(config.initial_window),
-        max_burst: Some(config.max_burst),
         sack: config.sack,
         random: Random::stream(1, "scheme", 0),
         params: Params::defaults(entry.info.params),

@@ -13,7 +13,6 @@ pub extern "C" fn narrows_first_windows(mss: u64, seed: u64) -> u64 {
         let setup = Setup {
             mss: Bytes::new(mss),
             initial_window: Bytes::new(10 * mss),
-            max_burst: None,
             sack: true,
             random: Random::stream(seed, "scheme", 0),
             params: Params::defaults(entry.info.params),

@@ -113,19 +113,23 @@ impl Model {
             Bytes::ZERO
         }
     }
-    /// The send quantum.
+    /// The most data to send back to back: the send quantum if it is fixed, or one segment. Otherwise the
+    /// transport's rule decides, which is the same except at RTTs of a few milliseconds (Linux
+    /// `tcp_tso_autosize`; BBR sets its minimum).
     #[inline]
-    pub fn send_quantum(&self) -> Bytes {
-        self.settings.mss * self.quantum_segments
+    pub fn burst(&self) -> Bytes {
+        if self.settings.quantum.is_some() || self.quantum_segments == 1 {
+            self.settings.mss * self.quantum_segments
+        } else {
+            Bytes::MAX
+        }
     }
 
     pub(super) fn set_pacing_rate(&mut self, rate: Rate) {
         let Some(rate) = self.flow.change_pacing_rate(rate) else { return };
         self.quantum_segments = self.settings.quantum.unwrap_or_else(|| {
             let bytes = (rate.as_bytes_per_sec() / QUANTUM_SHIFT).min(QUANTUM_BYTES);
-            (bytes / self.settings.mss.as_u64())
-                .clamp(if rate < SLOW { 1 } else { 2 }, 127)
-                .min(self.settings.max_quantum)
+            (bytes / self.settings.mss.as_u64()).clamp(if rate < SLOW { 1 } else { 2 }, 127)
         });
     }
 }

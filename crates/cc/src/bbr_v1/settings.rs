@@ -44,7 +44,7 @@ pub const PARAMS: &[Param] = &[
         0.0,
         (0.0, 127.0),
         "pkt",
-        "send quantum; 0: Linux's rule by rate, within tcp.max_burst",
+        "send quantum; 0: Linux's rule by rate",
     ),
 ];
 
@@ -79,8 +79,6 @@ pub struct Settings {
     pub lt_bw: bool,
     /// Add the term for aggregated ACKs to cwnd.
     pub extra_acked: bool,
-    /// Maximum number of segments that the transport sends back to back.
-    pub max_quantum: u64,
     /// Send quantum in segments, if fixed.
     pub quantum: Option<u64>,
 }
@@ -105,7 +103,6 @@ impl Settings {
             pacing_share: 1.0 - number("pacing_margin") / 100.0,
             lt_bw: flag("lt_bw"),
             extra_acked: flag("extra_acked"),
-            max_quantum: setup.max_burst.map_or(u64::MAX, |most| (most.as_u64() / setup.mss.as_u64()).max(1)),
             quantum: (quantum > 0).then_some(quantum),
         }
     }

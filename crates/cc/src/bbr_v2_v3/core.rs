@@ -182,7 +182,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         Control {
             cwnd: self.model.cwnd,
             pacing_rate: Some(self.model.pacing_rate),
-            burst: self.model.quantum,
+            burst: self.model.burst(),
         }
     }
 

@@ -311,15 +311,22 @@ impl Model {
         }
     }
 
-    /// Sets the pacing rate and the send quantum (SetSendQuantum), within the transport's burst limit.
+    /// Sets the pacing rate and the send quantum (SetSendQuantum).
     pub(super) fn set_pacing_rate(&mut self, rate: Rate) {
         let Some(rate) = self.flow.change_pacing_rate(rate) else { return };
         let settings = &self.settings;
         let segments = settings.quantum.unwrap_or_else(|| {
             let bytes = rate.over(QUANTUM_TIME).as_u64().min(QUANTUM_BYTES);
-            (bytes / settings.mss.as_u64()).max(QUANTUM_SEGMENTS).min(settings.max_quantum)
+            (bytes / settings.mss.as_u64()).max(QUANTUM_SEGMENTS)
         });
         self.quantum = settings.mss * segments;
+    }
+
+    /// The most data to send back to back: the send quantum if it is fixed; otherwise the transport's rule
+    /// decides, which is the same except at RTTs of a few milliseconds.
+    #[inline]
+    pub(super) fn burst(&self) -> Bytes {
+        if self.settings.quantum.is_some() { self.quantum } else { Bytes::MAX }
     }
 
     /// ResetShortTermModel.

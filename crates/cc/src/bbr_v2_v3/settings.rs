@@ -94,7 +94,7 @@ pub const PARAMS: &[Param] = &[
         0.0,
         (0.0, 127.0),
         "pkt",
-        "send quantum; 0: data sent in 1 ms, within tcp.max_burst",
+        "send quantum; 0: data sent in 1 ms",
     ),
     Param::flag("precaution", true, "stop the next probe at inflight_long after a probe that lost too much"),
     Param::flag("undo", true, "undo the response to spurious losses"),
@@ -187,8 +187,6 @@ pub struct Settings {
     pub extra_acked_window: u64,
     pub extra_acked_cap: Option<Nanos>,
     pub offload_quanta: f64,
-    /// Maximum number of segments that the transport sends back to back.
-    pub max_quantum: u64,
     /// Send quantum in segments, if fixed.
     pub quantum: Option<u64>,
     pub precaution: bool,
@@ -211,12 +209,7 @@ impl Settings {
         let flag = |name| number(name) != 0.0;
         let seconds = |name| Nanos::from_secs_f64(number(name));
         let millis = |name| Nanos::from_secs_f64(number(name) / 1e3);
-        let max_quantum =
-            setup.max_burst.map_or(u64::MAX, |most| (most.as_u64() / setup.mss.as_u64()).max(1));
-        let quantum = match number("quantum") as u64 {
-            0 => (max_quantum <= QUANTUM_SEGMENTS).then_some(max_quantum),
-            quantum => Some(quantum),
-        };
+        let quantum = number("quantum") as u64;
         let drain_rounds = number("drain_rounds") as u64;
         let cap = millis("extra_acked_cap");
         Self {
@@ -251,8 +244,7 @@ impl Settings {
             extra_acked_window: number("extra_acked_window") as u64,
             extra_acked_cap: (!cap.is_zero()).then_some(cap),
             offload_quanta: number("offload_quanta"),
-            max_quantum,
-            quantum,
+            quantum: (quantum > 0).then_some(quantum),
             precaution: flag("precaution"),
             undo: flag("undo"),
             ecn: flag("ecn"),

@@ -226,7 +226,7 @@ impl CongestionControl for Bic {
             self.reduce();
             self.w_max = 0.0;
         }
-        self.reno.cwnd = self.reno.mss;
+        self.reno.cwnd = event.restart_window(self.reno.mss);
         self.credit = Bytes::ZERO;
         self.state = "slow_start";
     }

@@ -58,7 +58,7 @@
 //! CUBIC fills a buffer of any size. Random loss counts as congestion. Flows with large windows converge
 //! slowly. Without pacing, bursts overflow small buffers.
 
-use crate::hystart::{HyStart, HyStartState};
+use crate::hystart::{HYSTART, HyStart, HyStartState, SlowStartAck};
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase,
@@ -137,7 +137,14 @@ impl Cubic {
             let grow = curve.hystart.growth(event.creditable(), self.mss).as_f64() * self.segments_per_byte;
             curve.cwnd = (curve.cwnd + grow).min(curve.ssthresh);
         }
-        if curve.hystart.on_ack(event.round_start, event.rtt) {
+        let ack = SlowStartAck {
+            now: event.now,
+            round_start: event.round_start,
+            rtt: event.rtt,
+            cwnd: curve.cwnd,
+            ack_delay: self.pacing.ack_delay(self.cwnd, event.srtt),
+        };
+        if curve.hystart.on_ack(&ack) {
             curve.ssthresh = curve.cwnd;
             curve.cwnd_prior = curve.cwnd;
         }
@@ -198,7 +205,7 @@ impl CongestionControl for Cubic {
     const INFO: Info = Info {
         name: "cubic",
         aliases: &[],
-        summary: "cubic growth in the time since the last loss (RFC 9438), with HyStart++ (RFC 9406)",
+        summary: "cubic growth in the time since the last loss (RFC 9438), with Linux's HyStart",
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
@@ -209,7 +216,7 @@ impl CongestionControl for Cubic {
                 true,
                 "yield further when the maximum shrinks (RFC 9438 section 4.7)",
             ),
-            Param::flag("hystart", true, "end the first slow start when the delay grows (RFC 9406)"),
+            HYSTART,
             Param::flag("abe", false, "keep 0.85 of cwnd on an ECN mark (RFC 8511)"),
             PACED,
         ],
@@ -235,7 +242,7 @@ impl CongestionControl for Cubic {
                 w_max: 0.0,
                 cwnd_prior: 0.0,
                 epoch: None,
-                hystart: HyStart::new(params.flag("hystart"), pacing.is_on()),
+                hystart: HyStart::new(params.word("hystart"), pacing.is_on()),
             },
             prior: None,
             last_ack: Nanos::ZERO,
@@ -261,6 +268,7 @@ impl CongestionControl for Cubic {
         if event.phase == Phase::Recovery {
             return;
         }
+        self.curve.hystart.on_rtt(event.rtt);
         if self.curve.cwnd < self.curve.ssthresh {
             self.slow_start(event);
         } else if event.cwnd_limited && !event.creditable().is_zero() {
@@ -285,9 +293,10 @@ impl CongestionControl for Cubic {
     fn on_timeout(&mut self, event: &Timeout) {
         if event.consecutive <= 1 {
             self.reduce(event.flight_size, self.beta);
-            self.curve.w_max = 0.0;
         }
-        self.curve.cwnd = 1.0;
+        self.curve.w_max = 0.0;
+        self.curve.hystart.on_timeout();
+        self.curve.cwnd = event.restart_window(self.mss).as_f64() * self.segments_per_byte;
         self.region = "slow_start";
         self.publish();
     }
@@ -306,9 +315,14 @@ impl CongestionControl for Cubic {
             epoch.start += event.now - self.last_ack;
         }
         self.last_ack = event.now;
-        // RFC 5681 section 4.1. A new curve begins when slow start has reached ssthresh again.
-        if event.outlasts_rto() && self.curve.cwnd > self.initial_window {
-            self.curve.cwnd = self.initial_window;
+        // A new curve begins when slow start has reached ssthresh again.
+        let cwnd = event.window(self.cwnd, self.bytes(self.initial_window));
+        if cwnd < self.cwnd {
+            if self.curve.ssthresh.is_finite() {
+                let ssthresh = event.threshold(self.cwnd, self.bytes(self.curve.ssthresh));
+                self.curve.ssthresh = ssthresh.as_f64() * self.segments_per_byte;
+            }
+            self.curve.cwnd = cwnd.as_f64() * self.segments_per_byte;
             self.curve.epoch = None;
             self.publish();
         }
@@ -317,7 +331,7 @@ impl CongestionControl for Cubic {
     #[inline]
     fn control(&self) -> Control {
         let ssthresh = self.bytes(self.curve.ssthresh);
-        Control { cwnd: self.cwnd, pacing_rate: self.pacing.rate(self.cwnd, ssthresh), burst: self.mss * 2 }
+        Control { cwnd: self.cwnd, pacing_rate: self.pacing.rate(self.cwnd, ssthresh), burst: Bytes::MAX }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

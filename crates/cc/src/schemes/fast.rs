@@ -233,7 +233,7 @@ impl CongestionControl for Fast {
         Control {
             cwnd: self.reno.cwnd,
             pacing_rate: self.pacing.rate(self.reno.cwnd, threshold),
-            burst: self.reno.mss * 2,
+            burst: Bytes::MAX,
         }
     }
 

@@ -243,7 +243,7 @@ impl CongestionControl for Prague {
         if event.consecutive <= 1 {
             self.lower_threshold(event.flight_size);
         }
-        self.cwnd = self.mss.as_f64();
+        self.cwnd = event.restart_window(self.mss).as_f64();
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
@@ -256,7 +256,9 @@ impl CongestionControl for Prague {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         if event.outlasts_rto() {
-            self.cwnd = self.cwnd.min(self.initial_window.as_f64());
+            let cwnd = Bytes::from_f64(self.cwnd);
+            self.ssthresh = self.ssthresh.max(event.threshold(cwnd, Bytes::ZERO).as_f64());
+            self.cwnd = event.window(cwnd, self.initial_window).as_f64();
         }
     }
 

@@ -109,7 +109,7 @@ impl CongestionControl for Xcp {
         if event.consecutive <= 1 {
             self.before = self.cwnd;
         }
-        self.cwnd = self.mss.as_f64();
+        self.cwnd = event.restart_window(self.mss).as_f64();
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {

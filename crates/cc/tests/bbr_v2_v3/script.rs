@@ -36,7 +36,6 @@ pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
     Setup {
         mss: MSS,
         initial_window: MSS * 10,
-        max_burst: Some(MSS),
         sack: true,
         random: Random::stream(seed, "bbr3", 0),
         params,

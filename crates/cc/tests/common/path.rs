@@ -16,7 +16,6 @@ pub fn setup<C: CongestionControl>(seed: u64, values: &[(&str, f64)]) -> Setup {
     Setup {
         mss: MSS,
         initial_window: INITIAL_WINDOW,
-        max_burst: None,
         sack: true,
         // One random stream for all, so that variants are comparable.
         random: Random::stream(seed, "bbr", 0),

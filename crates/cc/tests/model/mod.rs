@@ -207,7 +207,6 @@ impl Model {
         let setup = Setup {
             mss,
             initial_window: mss * conditions.initial_window_segments,
-            max_burst: None,
             sack: conditions.seed.is_multiple_of(2),
             random: Random::stream(conditions.seed, "scheme", 0),
             params,

@@ -269,7 +269,6 @@ fn build(entry: &'static Entry, params: Params, config: &Config, random: &Random
     entry.build(&Setup {
         mss,
         initial_window: mss * u64::from(config.initial_window.max(1)),
-        max_burst: None,
         sack: true,
         random: random.clone(),
         params,

@@ -1,6 +1,6 @@
 //! Data transmission, within the scheme's congestion window and pacing rate.
 
-use narrows_cc::{Bytes, EcnNeed, Nanos};
+use narrows_cc::{Bytes, EcnNeed, IdleRule, Nanos};
 
 use super::Connection;
 use super::half::ZEROS;
@@ -45,7 +45,7 @@ impl Connection {
         if half.idle_since < now {
             let idle = now - half.last_sent_at;
             half.idle_since = Nanos::MAX;
-            half.driver.idle_restart(now, idle, Some(half.rtt.rto()));
+            half.driver.idle_restart(now, idle, Some(half.rtt.rto()), IdleRule::Rfc5681);
         }
         if half.driver.control().pacing_rate.is_some() && now < half.pacer.next() {
             // The caller may poll repeatedly while the packet waits; count the wait once.

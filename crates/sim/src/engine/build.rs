@@ -103,7 +103,6 @@ impl<O: Observer> Engine<O> {
                 let scheme = flow.scheme.build(&Setup {
                     mss,
                     initial_window: mss * u64::from(flow.tcp.initial_window),
-                    max_burst: Some(flow.tcp.max_burst),
                     sack: flow.tcp.sack,
                     random: random("scheme", i),
                     params: flow.params.clone(),

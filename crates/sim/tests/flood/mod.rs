@@ -59,7 +59,6 @@ fn setup(scheme: &schemes::Entry) -> Setup {
     Setup {
         mss,
         initial_window: mss * 10,
-        max_burst: Some(mss),
         sack: true,
         random: Random::stream(1, "scheme", 0),
         params: Params::defaults(scheme.info.params),

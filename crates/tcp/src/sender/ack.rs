@@ -8,13 +8,18 @@ use super::scoreboard::Record;
 use super::timers::LossTimer;
 use super::undo::Undo;
 use super::{AckOutcome, Pending, Sender, State};
+use crate::TimerRules;
 use crate::rates::RateEvent;
+
+/// Least wait before data that the receiver seems to have discarded is sent again.
+const RENEGING_WAIT: Nanos = Nanos::from_millis(10);
 
 /// Deliveries of one acknowledgement.
 pub(super) struct Progress {
     driver: AckProgress,
     now: Nanos,
-    echo: u32,
+    /// Timestamp echo, if the connection uses timestamps.
+    echo: Option<u32>,
     min_rtt: Nanos,
     pub(super) acked: Bytes,
     cumulative: Bytes,
@@ -24,6 +29,12 @@ pub(super) struct Progress {
     newest_retransmitted: bool,
     /// Transmission number and round-trip time of the newest packet usable by RACK.
     rack: Option<(u64, Nanos)>,
+    /// Round-trip times of the last usable packets acknowledged selectively and cumulatively.
+    last: [Option<Nanos>; 2],
+    /// Departure of the first packets sent only once that were acknowledged selectively and cumulatively.
+    first_sent_at: [Option<Nanos>; 2],
+    /// A retransmitted packet was acknowledged cumulatively.
+    retransmission_acked: bool,
     /// A packet retransmitted in this recovery was acknowledged cumulatively, and the timestamp echo shows
     /// that the earlier copy had arrived (RFC 3522).
     pub(super) late: bool,
@@ -37,7 +48,7 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 }
 
 impl Progress {
-    fn new(driver: AckProgress, now: Nanos, echo: u32, min_rtt: Nanos) -> Self {
+    fn new(driver: AckProgress, now: Nanos, echo: Option<u32>, min_rtt: Nanos) -> Self {
         Self {
             driver,
             now,
@@ -49,6 +60,9 @@ impl Progress {
             newest_sent_at: now,
             newest_retransmitted: false,
             rack: None,
+            last: [None; 2],
+            first_sent_at: [None; 2],
+            retransmission_acked: false,
             late: false,
             repaired: false,
         }
@@ -61,7 +75,7 @@ impl Progress {
 
     /// Accounts for one newly delivered record.
     #[inline]
-    fn deliver(&mut self, record: &Record, driver: &mut Driver, rack: &mut Rack) {
+    fn deliver(&mut self, record: &Record, driver: &mut Driver, rack: &mut Rack, cumulative: bool) {
         self.acked += record.bytes();
         rack.on_delivered(record);
         driver.delivered_packet(self.now, &mut self.driver, record.bytes(), &record.snapshot);
@@ -71,13 +85,42 @@ impl Progress {
             self.newest_sent_at = record.snapshot.sent_at;
             self.newest_retransmitted = record.retransmissions > 0;
         }
+        let how = usize::from(cumulative);
+        let again = record.retransmissions > 0;
+        if !again && self.first_sent_at[how].is_none() {
+            self.first_sent_at[how] = Some(record.snapshot.sent_at);
+        }
+        self.retransmission_acked |= again && cumulative;
         // RFC 8985 section 6.2, step 2: an acknowledgement of the earlier copy says nothing about the newer
         // one.
-        let doubtful = record.retransmissions > 0
-            && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
-        if !doubtful && self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
+        let early = || self.echo.is_some_and(|echo| before(echo, timestamp(record.snapshot.sent_at)));
+        if again && (rtt < self.min_rtt || early()) {
+            return;
+        }
+        self.last[how] = Some(rtt);
+        if self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
             self.rack = Some((record.snapshot.order, rtt));
         }
+    }
+
+    /// The sample for the smoothed RTT, as Linux takes it: since the first packet acknowledged cumulatively,
+    /// unless a retransmission is among these; else since the first one acknowledged selectively.
+    fn first_rtt(&self) -> Option<Nanos> {
+        let [sacked, cumulative] = self.first_sent_at;
+        let sent_at = cumulative.filter(|_| !self.retransmission_acked).or(sacked)?;
+        Some(self.now - sent_at)
+    }
+
+    /// Linux `tcp_ack_update_rtt`: an acknowledgement of new data gives a sample by its timestamp echo if
+    /// retransmissions forbid any other.
+    fn timestamp_rtt(&self) -> Option<Nanos> {
+        let echo = self.echo.filter(|_| !self.cumulative.is_zero())?;
+        Some(Nanos::from_micros(u64::from(timestamp(self.now).wrapping_sub(echo)).max(1)))
+    }
+
+    /// RACK.rtt. Linux: that of the last packet processed; cumulative acknowledgement follows SACK.
+    fn rack_rtt(&self, newest: Nanos, last: bool) -> Nanos {
+        if last { self.last[1].or(self.last[0]).unwrap_or(newest) } else { newest }
     }
 
     #[inline]
@@ -86,7 +129,7 @@ impl Progress {
             && let Some(first) = undo.first_stamp()
         {
             // A SACK echoes the timestamp of other packets, so it proves nothing.
-            let late = cumulative && before(self.echo, first);
+            let late = cumulative && self.echo.is_some_and(|echo| before(echo, first));
             self.late |= late;
             self.repaired |= !late;
         }
@@ -105,7 +148,7 @@ impl Sender {
         self.pending.add(Pending::ACK);
         let mut outcome = AckOutcome::default();
         if let Some(rtt) = self.handshake.rtt(now) {
-            self.rtt.on_sample(rtt);
+            self.rtt.on_sample(rtt, self.stream.una, self.stream.nxt);
             self.stats.rtt_samples += 1;
             outcome.rtt = Some(rtt);
             self.window.driver.handshake(now, rtt, self.rtt.smoothed(), self.rtt.least());
@@ -133,14 +176,15 @@ impl Sender {
         let advanced = packet.tcp().ack > self.stream.una;
         let window_changed = self.update_right_edge(packet);
 
-        let mut progress = Progress::new(begun, now, packet.tcp().ts_ecr, self.rtt.min_rtt_or_zero());
+        let echo = self.config.timestamps.then_some(packet.tcp().ts_ecr);
+        let mut progress = Progress::new(begun, now, echo, self.rtt.min_rtt_or_zero());
         if advanced && !self.config.sack {
             self.window.driver.advancing(Bytes::new(packet.tcp().ack - self.stream.una), self.mss());
         }
         {
             let Self { board, window, recovery, .. } = self;
             board.acknowledge(packet.tcp().ack, |record| {
-                progress.deliver(record, &mut window.driver, &mut recovery.rack);
+                progress.deliver(record, &mut window.driver, &mut recovery.rack, true);
                 progress.judge(record, &recovery.undo, true);
             });
         }
@@ -148,6 +192,7 @@ impl Sender {
             progress.cumulative = self.stream.advance(packet.tcp().ack);
             self.timers.timeouts = 0;
             self.recovery.on_advance();
+            self.recovery.reneged = self.board.is_head_sacked();
         }
         let duplicates_before = self.recovery.duplicate_acks;
         let mut duplicate = None;
@@ -173,15 +218,9 @@ impl Sender {
             }
         }
 
-        let mut rtt = None;
-        if progress.newest > 0 && !progress.newest_retransmitted {
-            let sample = now - progress.newest_sent_at;
-            self.rtt.on_sample(sample);
-            self.stats.rtt_samples += 1;
-            rtt = Some(sample);
-        }
-        if let Some((order, rtt)) = progress.rack {
-            self.recovery.rack.advance(order, rtt);
+        let rtt = self.sample_rtt(&progress);
+        if let Some((order, newest)) = progress.rack {
+            self.recovery.rack.advance(order, progress.rack_rtt(newest, self.config.rack_rtt_last));
         }
         let lost = self.detect_losses(now);
         let again = self.recovery.duplicate_acks > duplicates_before;
@@ -193,7 +232,9 @@ impl Sender {
         let end = AckEnd {
             now,
             acked: None,
-            acked_cumulative: Some(progress.cumulative),
+            // Linux `tcp_may_raise_cwnd`: after reordering, all delivered data counts for growth.
+            acked_cumulative: (!self.config.grow_on_sack || !self.recovery.rack.is_reordering_high())
+                .then_some(progress.cumulative),
             lost,
             rtt,
             inflight: self.in_network(),
@@ -211,6 +252,24 @@ impl Sender {
             self.note_completion(now);
         }
         AckOutcome { rtt, acked: result.acked, lost }
+    }
+
+    /// Updates the RTT estimates. Returns the sample for the scheme: that of the newest packet delivered.
+    #[inline]
+    fn sample_rtt(&mut self, progress: &Progress) -> Option<Nanos> {
+        let newest = (progress.newest > 0 && !progress.newest_retransmitted)
+            .then(|| progress.now - progress.newest_sent_at);
+        let linux = self.config.timers == TimerRules::Linux;
+        let smoothed = if linux { progress.first_rtt() } else { newest };
+        let echoed = || progress.timestamp_rtt().filter(|_| self.config.timestamp_rtt);
+        let sample = smoothed.or_else(echoed)?;
+        let newest = newest.or(Some(sample));
+        if let Some(newest) = newest {
+            self.rtt.note_least(newest);
+        }
+        self.rtt.on_sample(sample, self.stream.una, self.stream.nxt);
+        self.stats.rtt_samples += 1;
+        newest
     }
 
     #[inline]
@@ -254,12 +313,22 @@ impl Sender {
             let (start, end) = (start.max(stream.una), end.min(stream.nxt));
             if start < end {
                 news += u64::from(board.sack(start, end, |record| {
-                    progress.deliver(record, &mut window.driver, &mut recovery.rack);
+                    progress.deliver(record, &mut window.driver, &mut recovery.rack, false);
                     progress.judge(record, &recovery.undo, false);
                 }));
             }
         }
         self.stats.sack_blocks += news;
+        if let Some((start, end)) = duplicate
+            && self.config.dsack_delivered
+            && self.recovery.duplicates < self.stats.retransmits
+        {
+            // Linux `tcp_dsack_seen`: no more duplicates than retransmissions.
+            let bytes = Bytes::new((end - start).min(self.mss().as_u64()));
+            self.recovery.duplicates += 1;
+            self.window.driver.delivered_again(progress.now, bytes);
+            progress.acked += bytes;
+        }
         if news > 0 && !advanced {
             self.recovery.duplicate_acks += 1;
         }
@@ -271,6 +340,14 @@ impl Sender {
     fn rearm_after_ack(&mut self, now: Nanos, advanced: bool, delivered: bool) {
         if self.board.is_empty() {
             self.timers.stop_repairs();
+            return;
+        }
+        if self.recovery.reneged {
+            // The receiver discarded data that it had SACKed, or its acknowledgement is late. Linux
+            // (`tcp_check_sack_reneging`) waits for half an RTT, at least 10 ms, then sends all of it again.
+            if advanced {
+                self.timers.rto_at = now + (self.rtt.srtt / 2).max(RENEGING_WAIT);
+            }
             return;
         }
         if advanced {

@@ -1,26 +1,46 @@
-//! Pacing: departure time of the next packet.
+//! Bursts and pacing: when the next packet may leave, and how many leave back to back.
 
-use narrows_cc::{Bytes, Control, Nanos, Pacer};
+use narrows_cc::{BurstPacer, Bytes, Nanos, Pacer, Rate};
 
-/// The pacer, and whether it currently blocks a packet.
+/// The pacer, the burst in progress, and whether the pacer currently blocks a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
-    pacer: Pacer,
+    pacer: Spacing,
     /// Departure time last counted as a wait.
     waited_for: Nanos,
     /// A packet waits for the pacer.
     blocked: bool,
 }
 
+/// What the pacer spaces.
+#[derive(Clone, Copy, Debug)]
+enum Spacing {
+    /// Every packet, with credit for a burst after idle time.
+    Packets(Pacer),
+    /// Bursts of the size of a TSO packet.
+    Bursts(BurstPacer),
+}
+
 impl Pacing {
-    pub(super) fn new() -> Self {
-        Self { pacer: Pacer::default(), waited_for: Nanos::MAX, blocked: false }
+    pub(super) fn new(tso: bool) -> Self {
+        let pacer =
+            if tso { Spacing::Bursts(BurstPacer::default()) } else { Spacing::Packets(Pacer::default()) };
+        Self { pacer, waited_for: Nanos::MAX, blocked: false }
+    }
+
+    /// Departure time of the next packet or burst.
+    #[inline]
+    pub(super) fn next(&self) -> Nanos {
+        match &self.pacer {
+            Spacing::Packets(pacer) => pacer.next(),
+            Spacing::Bursts(pacer) => pacer.next(),
+        }
     }
 
     /// Departure time of a pacing-blocked packet; [`Nanos::MAX`] if none.
     #[inline]
     pub(super) fn deadline(&self) -> Nanos {
-        if self.blocked { self.pacer.next() } else { Nanos::MAX }
+        if self.blocked { self.next() } else { Nanos::MAX }
     }
 
     /// Clears the wait until the next packet is polled.
@@ -31,29 +51,59 @@ impl Pacing {
 
     /// Blocks all departures before `time`.
     pub(super) fn hold_until(&mut self, time: Nanos) {
-        self.pacer.hold_until(time);
+        match &mut self.pacer {
+            Spacing::Packets(pacer) => pacer.hold_until(time),
+            Spacing::Bursts(pacer) => pacer.hold_until(time),
+        }
+    }
+
+    /// Whether a packet that leaves now continues the current burst.
+    #[inline]
+    pub(super) fn is_in_burst(&self, now: Nanos) -> bool {
+        match &self.pacer {
+            Spacing::Packets(_) => false,
+            Spacing::Bursts(pacer) => pacer.is_in_burst(now),
+        }
     }
 
     /// Whether a packet may leave now; otherwise sets the deadline. `waits` counts a waiting packet once,
     /// however often it is polled.
     #[inline]
     pub(super) fn is_due(&mut self, now: Nanos, waits: &mut u64) -> bool {
-        if now >= self.pacer.next() {
+        let next = self.next();
+        if now >= next || self.is_in_burst(now) {
             return true;
         }
         self.blocked = true;
-        if self.waited_for != self.pacer.next() {
-            self.waited_for = self.pacer.next();
+        if self.waited_for != next {
+            self.waited_for = next;
             *waits += 1;
         }
         false
     }
 
-    /// Charges a departing packet of `bytes`.
+    /// Accounts for a departing packet of `bytes`, unpaced without a `rate`. `burst` bytes may leave back to
+    /// back; it is asked for at the beginning of a burst only.
     #[inline]
-    pub(super) fn on_sent(&mut self, now: Nanos, bytes: Bytes, control: &Control, max_burst: Bytes) {
-        if let Some(rate) = control.pacing_rate {
-            self.pacer.on_sent(now, bytes, rate, control.burst.min(max_burst));
+    pub(super) fn on_sent(
+        &mut self,
+        now: Nanos,
+        bytes: Bytes,
+        rate: Option<Rate>,
+        burst: impl FnOnce() -> Bytes,
+    ) {
+        match &mut self.pacer {
+            Spacing::Packets(pacer) => {
+                if let Some(rate) = rate {
+                    pacer.on_sent(now, bytes, rate, burst());
+                }
+            }
+            Spacing::Bursts(pacer) => {
+                if !pacer.is_in_burst(now) {
+                    pacer.begin(now, burst());
+                }
+                pacer.on_sent(bytes, rate);
+            }
         }
     }
 }

@@ -6,6 +6,8 @@ use super::ack::Progress;
 use super::rack::DUP_THRESH;
 use super::undo::Undo;
 use super::{Pending, Sender};
+use super::timers::LEAST_TIMEOUT;
+use crate::{ReductionFrom, TimerRules};
 
 impl Sender {
     /// Declares packets lost from the acknowledgements so far or by time; returns the bytes.
@@ -29,7 +31,9 @@ impl Sender {
         while let Some(id) = self.recovery.rack.next_lost(now, &self.board, path) {
             lost += self.declare_lost(now, id);
         }
-        self.timers.reordering_at = self.recovery.rack.deadline(&mut self.board, path);
+        let deadline = self.recovery.rack.deadline(&mut self.board, path);
+        let grain = if self.config.timers == TimerRules::Linux { LEAST_TIMEOUT } else { Nanos::ZERO };
+        self.timers.reordering_at = deadline.saturating_add(grain);
         lost
     }
 
@@ -77,7 +81,11 @@ impl Sender {
         let allowed = self.window.driver.scheme().control().cwnd.max(self.mss());
         let limited_transmit = Bytes::new(self.recovery.limited_transmit);
         let outstanding = (self.stream.flight_size() + cumulative).min(allowed + limited_transmit);
-        let flight_size = outstanding - limited_transmit;
+        // Linux: `tcp_init_cwnd_reduction` takes prior_cwnd, and schemes compute ssthresh from snd_cwnd.
+        let (outstanding, flight_size) = match self.config.reduction_from {
+            ReductionFrom::Cwnd => (allowed, allowed),
+            ReductionFrom::Flight => (outstanding, outstanding - limited_transmit),
+        };
         if cause == CongestionCause::Loss {
             self.stats.recoveries += 1;
             self.begin_undo(Phase::Recovery);
@@ -96,7 +104,7 @@ impl Sender {
         // trip, it would cause marks that trigger a second one.
         let at_once = cause == CongestionCause::Ecn && self.config.ecn_precise;
         let reducing = self.recovery.style == RecoveryStyle::Prr && self.config.sack && !at_once;
-        self.window.enter_recovery(reducing, outstanding);
+        self.window.enter_recovery(reducing, outstanding, self.config.prr);
         if !self.config.sack && cause == CongestionCause::Loss {
             self.begin_inflation();
         }

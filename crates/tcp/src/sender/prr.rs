@@ -3,6 +3,8 @@
 
 use narrows_cc::Bytes;
 
+use crate::PrrBound;
+
 /// State of one reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prr {
@@ -12,16 +14,17 @@ pub(crate) struct Prr {
     flight_size: Bytes,
     delivered: Bytes,
     out: Bytes,
+    bound: PrrBound,
 }
 
 impl Prr {
-    pub(crate) fn begin(ssthresh: Bytes, flight_size: Bytes) -> Self {
-        Self { ssthresh, flight_size: flight_size.max(Bytes::new(1)), ..Self::default() }
+    pub(crate) fn begin(ssthresh: Bytes, flight_size: Bytes, bound: PrrBound) -> Self {
+        Self { ssthresh, flight_size: flight_size.max(Bytes::new(1)), bound, ..Self::default() }
     }
 
-    /// Window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. The
-    /// slow-start bound applies if the acknowledgement is `good`, i.e. it advanced SND.UNA and revealed no
-    /// new loss; otherwise the conservative bound applies.
+    /// Window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. One more
+    /// segment may leave below the target if the acknowledgement is `good`, i.e. it advanced SND.UNA and
+    /// revealed no new loss.
     pub(crate) fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) -> Bytes {
         self.delivered += acked;
         let mut allowed = if pipe > self.ssthresh {
@@ -30,7 +33,12 @@ impl Prr {
             Bytes::new(target) - self.out
         } else {
             let conserved = self.delivered - self.out;
-            let limit = if good { conserved.max(acked) + mss } else { conserved };
+            // Linux `tcp_cwnd_reduction` and RFC 9937: max(prr_delivered - prr_out, DeliveredData).
+            let limit = match (good, self.bound) {
+                (true, _) => conserved.max(acked) + mss,
+                (false, PrrBound::Rfc9937) => conserved.max(acked),
+                (false, PrrBound::Rfc6937) => conserved,
+            };
             limit.min(self.ssthresh - pipe)
         };
         // The first retransmission leaves at once.
@@ -55,7 +63,7 @@ mod tests {
     /// The first retransmission always leaves at once.
     #[test]
     fn prr_first_retransmission_is_always_allowed() {
-        let mut prr = Prr::begin(MSS * 5, MSS * 10);
+        let mut prr = Prr::begin(MSS * 5, MSS * 10, PrrBound::Rfc6937);
         // One segment delivered: ceil(1000 x 5 / 10) = 500 B, less than a segment.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 9);
         prr.on_sent(MSS);
@@ -66,7 +74,7 @@ mod tests {
     /// Below the target, packet conservation or slow start bounds the window.
     #[test]
     fn prr_below_target_is_bounded_by_crb_or_ssrb() {
-        let mut prr = Prr::begin(MSS * 5, MSS * 10);
+        let mut prr = Prr::begin(MSS * 5, MSS * 10, PrrBound::Rfc6937);
         prr.on_ack(MSS, MSS * 8, false, MSS);
         prr.on_sent(MSS);
         // pipe 2, target 5; delivered 3, out 1: the conservative bound allows 2.
@@ -74,5 +82,16 @@ mod tests {
         assert_eq!(conservative.on_ack(MSS * 2, MSS * 2, false, MSS), MSS * 4);
         // The slow-start bound allows max(2, 2) + 1 = 3, the target as many.
         assert_eq!(prr.on_ack(MSS * 2, MSS * 2, true, MSS), MSS * 5);
+    }
+
+    /// RFC 9937: below the target at least as much may leave as this acknowledgement delivered.
+    #[test]
+    fn prr_rfc9937_lets_out_what_was_just_delivered() {
+        for (bound, window) in [(PrrBound::Rfc6937, 2), (PrrBound::Rfc9937, 4)] {
+            let mut prr = Prr::begin(MSS * 5, MSS * 10, bound);
+            prr.on_sent(MSS * 10);
+            // pipe 2, target 5: two segments were delivered, ten left before.
+            assert_eq!(prr.on_ack(MSS * 2, MSS * 2, false, MSS), MSS * window, "{bound:?}");
+        }
     }
 }

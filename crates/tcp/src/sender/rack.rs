@@ -12,6 +12,9 @@ pub(crate) const DUP_THRESH: u32 = 3;
 /// Recoveries a widened reordering window lasts (RFC 8985 section 6.2, step 4).
 const REO_WND_PERSIST: u32 = 16;
 
+/// Upper limit of the distance of reordering (Linux `tcp_max_reordering`).
+const MAX_REORDERING: u64 = 300;
+
 /// State of RACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
@@ -22,6 +25,8 @@ pub(crate) struct Rack {
     /// Highest sequence number delivered.
     fack: u64,
     reordering_seen: bool,
+    /// Greatest distance of reordering seen, in segments (Linux `reordering`).
+    reordering: u32,
     reo_wnd_mult: u32,
     reo_wnd_persist: u32,
     /// RACK.dsack_round: DSACKs count once until this is acknowledged.
@@ -43,6 +48,7 @@ impl Rack {
             rtt: Nanos::ZERO,
             fack: 0,
             reordering_seen: false,
+            reordering: DUP_THRESH,
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
             dsack_round: None,
@@ -57,6 +63,22 @@ impl Rack {
             self.fack = end;
         } else if end < self.fack && record.retransmissions == 0 {
             self.reordering_seen = true;
+            // Linux `tcp_check_sack_reordering`.
+            let distance = (self.fack - record.seq).div_ceil(u64::from(record.len).max(1));
+            self.reordering = self.reordering.max(distance.min(MAX_REORDERING) as u32);
+        }
+    }
+
+    /// Whether reordering reaches further than the threshold of duplicates.
+    #[inline]
+    pub(crate) fn is_reordering_high(&self) -> bool {
+        self.reordering > DUP_THRESH
+    }
+
+    /// Linux `tcp_enter_loss`: a timeout despite enough SACKs means that less was reordered than thought.
+    pub(crate) fn on_timeout(&mut self, board: &Scoreboard) {
+        if board.sacked_packets() >= DUP_THRESH {
+            self.reordering = DUP_THRESH;
         }
     }
 
@@ -89,7 +111,7 @@ impl Rack {
 
     /// Step 4, second half: RACK_update_reo_wnd.
     fn reo_wnd(&self, board: &Scoreboard, path: Path) -> Nanos {
-        if !self.reordering_seen && (path.recovering || board.sacked_packets() >= DUP_THRESH) {
+        if !self.reordering_seen && (path.recovering || board.sacked_packets() >= self.reordering) {
             return Nanos::ZERO;
         }
         (path.min_rtt * u64::from(self.reo_wnd_mult) / 4).min(path.srtt)

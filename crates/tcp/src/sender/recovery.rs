@@ -25,6 +25,10 @@ pub(super) struct Recovery {
     pub(super) sack_loss: SackLoss,
     pub(super) undo: Undo,
     pub(super) probe: Option<Probe>,
+    /// Duplicates that the receiver reported and that counted as delivered.
+    pub(super) duplicates: u64,
+    /// The lowest outstanding packet is SACKed: the receiver must have discarded it.
+    pub(super) reneged: bool,
 }
 
 impl Recovery {
@@ -41,6 +45,8 @@ impl Recovery {
             sack_loss: SackLoss::default(),
             undo: Undo::default(),
             probe: None,
+            duplicates: 0,
+            reneged: false,
         }
     }
 

@@ -1,8 +1,8 @@
-//! Round-trip time estimation and the retransmission timeout (RFC 6298).
+//! Round-trip time estimation and the retransmission timeout (RFC 6298, or Linux `tcp_rtt_estimator`).
 
 use narrows_cc::Nanos;
 
-use crate::TcpConfig;
+use crate::{TcpConfig, TimerRules};
 
 /// RFC 6298 section 5.7: initial timeout after a repeated SYN.
 const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
@@ -19,6 +19,12 @@ pub(crate) struct RttEstimator {
     max: Nanos,
     /// Replaces the RFC's clock granularity: the maximum acknowledgement delay of the receiver.
     granularity: Nanos,
+    rules: TimerRules,
+    /// Linux: four times the mean deviation, and its maximum in this round trip.
+    deviation: Nanos,
+    deviation_max: Nanos,
+    /// Linux: sequence number that ends this round trip.
+    round_end: u64,
 }
 
 impl RttEstimator {
@@ -32,13 +38,35 @@ impl RttEstimator {
             min: config.min_rto,
             max: config.max_rto,
             granularity: config.ack_delay,
+            rules: config.timers,
+            deviation: Nanos::ZERO,
+            deviation_max: Nanos::ZERO,
+            round_end: 0,
         }
     }
 
-    /// RFC 6298 sections 2.2 to 2.5. A sample also resets the back-off (section 5.7 and Karn's algorithm).
+    /// Records a sample of the minimum.
     #[inline]
-    pub(crate) fn on_sample(&mut self, rtt: Nanos) {
+    pub(crate) fn note_least(&mut self, rtt: Nanos) {
         self.min_rtt = self.min_rtt.min(rtt);
+    }
+
+    /// A sample, with data up to `una` acknowledged and up to `nxt` sent. It also resets the back-off (RFC
+    /// 6298 section 5.7 and Karn's algorithm).
+    #[inline]
+    pub(crate) fn on_sample(&mut self, rtt: Nanos, una: u64, nxt: u64) {
+        self.note_least(rtt);
+        match self.rules {
+            TimerRules::Linux => self.filter_linux(rtt, una, nxt),
+            TimerRules::Rfc => self.filter_rfc(rtt),
+        }
+        self.rto = self.rto.min(self.max);
+        self.backoff = 0;
+    }
+
+    /// RFC 6298 sections 2.2 to 2.5.
+    #[inline]
+    fn filter_rfc(&mut self, rtt: Nanos) {
         if self.srtt.is_zero() {
             self.srtt = rtt;
             self.variation = rtt / 2;
@@ -47,8 +75,41 @@ impl RttEstimator {
             self.variation = (self.variation * 3 + error) / 4;
             self.srtt = (self.srtt * 7 + rtt) / 8;
         }
-        self.rto = (self.srtt + (self.variation * 4).max(self.granularity)).max(self.min).min(self.max);
-        self.backoff = 0;
+        self.rto = (self.srtt + (self.variation * 4).max(self.granularity)).max(self.min);
+    }
+
+    /// Linux `tcp_rtt_estimator`: RTO = srtt + V, where V (`rttvar_us`, four times the variation) is never
+    /// below the minimum RTO, rises at once with the deviation and falls by a quarter per round trip.
+    #[inline]
+    fn filter_linux(&mut self, rtt: Nanos, una: u64, nxt: u64) {
+        if self.srtt.is_zero() {
+            self.srtt = rtt;
+            self.deviation = rtt * 2;
+            self.deviation_max = self.deviation.max(self.min);
+            self.variation = self.deviation_max;
+            self.round_end = nxt;
+        } else {
+            let (above, error) = (rtt > self.srtt, rtt.max(self.srtt) - rtt.min(self.srtt));
+            self.srtt = (self.srtt * 7 + rtt) / 8;
+            // A fall of the RTT raises the deviation by an eighth of what a rise of the same size would.
+            if above || error <= self.deviation / 4 {
+                self.deviation = self.deviation - self.deviation / 4 + error;
+            } else {
+                self.deviation = self.deviation + error / 8 - self.deviation / 32;
+            }
+            if self.deviation > self.deviation_max {
+                self.deviation_max = self.deviation;
+                self.variation = self.variation.max(self.deviation_max);
+            }
+            if una > self.round_end {
+                if self.deviation_max < self.variation {
+                    self.variation -= (self.variation - self.deviation_max) / 4;
+                }
+                self.round_end = nxt;
+                self.deviation_max = self.min;
+            }
+        }
+        self.rto = self.srtt + self.variation;
     }
 
     /// The timeout in force, including back-off.
@@ -63,6 +124,14 @@ impl RttEstimator {
     /// RFC 6298 section 5.5.
     pub(crate) fn back_off(&mut self) {
         self.backoff += 1;
+    }
+
+    /// Four times the variation as it enters the timeout.
+    pub(crate) fn variation(&self) -> Nanos {
+        match self.rules {
+            TimerRules::Linux => self.variation,
+            TimerRules::Rfc => self.variation * 4,
+        }
     }
 
     /// Sets the timeout after a repeated SYN, which gives no round-trip time sample.
@@ -97,19 +166,19 @@ mod tests {
     /// The timeout follows the formulas of RFC 6298.
     #[test]
     fn rto_follows_rfc_6298() {
-        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        let mut rtt = RttEstimator::new(&TcpConfig { timers: TimerRules::Rfc, ..TcpConfig::default() });
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
-        rtt.on_sample(Nanos::from_millis(100));
+        rtt.on_sample(Nanos::from_millis(100), 1, 1);
         // SRTT 100, RTTVAR 50: 100 + 4 x 50
         assert_eq!(rtt.rto(), Nanos::from_millis(300));
-        rtt.on_sample(Nanos::from_millis(180));
+        rtt.on_sample(Nanos::from_millis(180), 1, 1);
         // RTTVAR = 3/4 x 50 + 1/4 x 80 = 57.5, SRTT = 7/8 x 100 + 1/8 x 180 = 110: 110 + 230
         assert_eq!(rtt.srtt, Nanos::from_millis(110));
         assert_eq!(rtt.rto(), Nanos::from_millis(340));
         rtt.back_off();
         rtt.back_off();
         assert_eq!(rtt.rto(), Nanos::from_millis(1360));
-        rtt.on_sample(Nanos::from_millis(110));
+        rtt.on_sample(Nanos::from_millis(110), 1, 1);
         // RTTVAR = 43.125, SRTT = 110
         assert_eq!(rtt.rto(), Nanos::from_micros(282_500));
         assert_eq!(rtt.min_rtt, Nanos::from_millis(100));
@@ -118,12 +187,40 @@ mod tests {
     /// The timeout keeps its bounds.
     #[test]
     fn rto_keeps_its_bounds() {
-        let mut rtt = RttEstimator::new(&TcpConfig::default());
-        rtt.on_sample(Nanos::from_millis(10));
+        let mut rtt = RttEstimator::new(&TcpConfig { timers: TimerRules::Rfc, ..TcpConfig::default() });
+        rtt.on_sample(Nanos::from_millis(10), 1, 1);
         assert_eq!(rtt.rto(), Nanos::from_millis(200));
         for _ in 0..40 {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(), Nanos::from_secs(120));
+    }
+
+    /// Linux adds at least the minimum RTO to the smoothed RTT.
+    #[test]
+    fn rto_linux_is_srtt_plus_at_least_200_ms() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        for round in 0..200 {
+            rtt.on_sample(Nanos::from_millis(40), round + 1, round + 1);
+        }
+        assert_eq!((rtt.srtt, rtt.rto()), (Nanos::from_millis(40), Nanos::from_millis(240)));
+    }
+
+    /// The variation rises at once with the deviation and falls by a quarter per round trip.
+    #[test]
+    fn rto_linux_variation_rises_at_once_and_falls_slowly() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        rtt.on_sample(Nanos::from_millis(400), 1, 10);
+        // Deviation 2 x 400 ms.
+        assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800));
+        rtt.on_sample(Nanos::from_millis(400), 5, 20);
+        assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800), "within the round trip nothing falls");
+        rtt.on_sample(Nanos::from_millis(400), 11, 30);
+        // The maximum of the first round trip was 800 ms: it falls after the second.
+        assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800));
+        rtt.on_sample(Nanos::from_millis(400), 31, 60);
+        // Deviation 800 (3/4)^3 = 337.5 ms; the maximum of that round trip was the minimum RTO, 200 ms, then
+        // 337.5 ms: 800 - (800 - 337.5) / 4.
+        assert_eq!(rtt.rto(), Nanos::from_nanos(400_000_000 + 800_000_000 - 462_500_000 / 4));
     }
 }

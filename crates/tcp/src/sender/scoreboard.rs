@@ -152,6 +152,12 @@ impl Scoreboard {
         self.sacked_packets
     }
 
+    /// Whether the lowest outstanding record is SACKed, which a receiver that keeps its data never causes.
+    #[inline]
+    pub(crate) fn is_head_sacked(&self) -> bool {
+        self.sacked_packets > 0 && self.first().is_some_and(|(_, record)| record.place == Place::Sacked)
+    }
+
     /// Number of retransmitted records not yet acknowledged.
     pub(crate) fn retransmitted(&self) -> u32 {
         self.retransmitted
@@ -408,7 +414,28 @@ impl Scoreboard {
             record.copies = 1;
             self.inflight += u64::from(record.len);
         }
-        // Restore the transmission order of the flight list.
+        self.relink_flight();
+    }
+
+    /// Forgets all SACKs: the receiver has discarded the data (RFC 2018 section 8).
+    pub(crate) fn forget_sacks(&mut self) {
+        let ids = self.ids();
+        for id in ids {
+            let record = self.records.get_mut(id);
+            if record.place == Place::Sacked {
+                record.place = Place::Flight;
+                record.copies = 1;
+                self.inflight += u64::from(record.len);
+                self.retransmitted += u32::from(record.retransmissions > 0);
+            }
+        }
+        self.sacked = Ranges::default();
+        self.sacked_packets = 0;
+        self.relink_flight();
+    }
+
+    /// Builds the flight list again in order of transmission.
+    fn relink_flight(&mut self) {
         let mut ids: Vec<u32> = self.ids().filter(|&id| self.get(id).place == Place::Flight).collect();
         ids.sort_unstable_by_key(|&id| self.get(id).snapshot.order);
         self.flight = List::default();

@@ -5,9 +5,13 @@ use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 use super::scoreboard::Place;
 use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
+use crate::{ReductionFrom, TimerRules};
 
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
+
+/// What Linux adds to short timeouts (`TCP_TIMEOUT_MIN_US`).
+pub(super) const LEAST_TIMEOUT: Nanos = Nanos::from_millis(2);
 
 /// Selects the loss timer in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,9 +149,18 @@ impl Sender {
         // Data reported by duplicate acknowledgements has left the network; half of it would be a far too
         // large restart window.
         let outstanding = self.stream.flight_size() - self.window.presumed_delivered();
-        let flight_size = outstanding.min(self.window.driver.scheme().control().cwnd).max(self.mss());
+        let cwnd = self.window.driver.scheme().control().cwnd;
+        let linux = self.config.reduction_from == ReductionFrom::Cwnd;
+        let flight_size = if linux { cwnd } else { outstanding.min(cwnd) }.max(self.mss());
+        // Linux `tcp_enter_loss`: a recovery of the same data has reduced already.
+        let reduced = linux && self.recovery.phase == Phase::Recovery && self.stream.una < self.recovery.point;
         self.stats.timeouts += 1;
         self.timers.timeouts += 1;
+        let reneged = self.board.is_head_sacked();
+        if reneged {
+            self.board.forget_sacks();
+        }
+        self.recovery.rack.on_timeout(&self.board);
         if self.recovery.phase != Phase::Loss {
             self.begin_undo_of_timeout();
         }
@@ -157,7 +170,7 @@ impl Sender {
         for id in ids {
             let record = self.board.get(id);
             let overdue = || self.recovery.rack.is_lost_on_timeout(now, record, &self.board, path);
-            let by_time = self.config.rack && self.config.sack;
+            let by_time = self.config.rack && self.config.sack && !reneged;
             if record.place == Place::Flight && (id == first || !by_time || overdue()) {
                 self.declare_lost(now, id);
             }
@@ -167,7 +180,7 @@ impl Sender {
         self.timers.loss_timer_at = Nanos::MAX;
         self.ecn.on_reduction();
         let flight = Flight { size: flight_size, inflight: self.in_network() };
-        self.window.driver.timeout(now, flight, self.timers.timeouts);
+        self.window.driver.timeout(now, flight, self.timers.timeouts + u32::from(reduced));
         self.window.follow(self.mss());
         self.rtt.back_off();
         self.timers.rto_at = now + self.rtt.rto();
@@ -201,9 +214,15 @@ impl Sender {
             return;
         }
         let mut timeout = if self.rtt.srtt.is_zero() { FIRST_PROBE } else { self.rtt.srtt * 2 };
-        if self.board.len() == 1 {
-            timeout += self.config.ack_delay;
-        }
+        // Linux `tcp_schedule_loss_probe` adds the minimum RTO for a single packet, the RFC the receiver's
+        // delay.
+        let single = self.board.len() == 1;
+        timeout += match (self.config.timers, single) {
+            (TimerRules::Linux, true) => self.config.min_rto,
+            (TimerRules::Linux, false) => LEAST_TIMEOUT,
+            (TimerRules::Rfc, true) => self.config.ack_delay,
+            (TimerRules::Rfc, false) => Nanos::ZERO,
+        };
         self.timers.loss_timer_at = (now + timeout).min(self.timers.rto_at);
     }
 

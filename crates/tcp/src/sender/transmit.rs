@@ -150,6 +150,10 @@ impl Sender {
             self.note_usage(true);
             return None;
         }
+        if self.defers(now) {
+            self.note_usage(true);
+            return None;
+        }
         if self.timers.quiet_since < now {
             self.restart(now);
             if self.waits_for_rate() {
@@ -184,7 +188,7 @@ impl Sender {
         self.timers.quiet_since = Nanos::MAX;
         let idle = now - self.timers.last_sent_at;
         self.report_to_agent(now, RateEvent::Resumed { idle });
-        self.window.driver.idle_restart(now, idle, Some(self.rtt.rto()));
+        self.window.driver.idle_restart(now, idle, Some(self.rtt.rto()), self.config.idle);
         self.window.follow(self.mss());
     }
 
@@ -253,8 +257,8 @@ impl Sender {
     fn on_sent(&mut self, now: Nanos, bytes: Bytes, retransmission: bool) {
         self.stats.data_packets_sent += 1;
         self.stats.bytes_sent += bytes.as_u64();
+        self.pace(now, bytes);
         self.timers.last_sent_at = now;
-        self.pacing.on_sent(now, bytes, self.window.driver.control(), self.config.max_burst);
         self.window.on_sent(bytes);
         self.window.driver.sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
         self.window.follow(self.mss());

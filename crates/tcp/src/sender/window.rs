@@ -3,6 +3,7 @@
 use narrows_cc::{AnyScheme, Bytes, Driver};
 
 use super::prr::Prr;
+use crate::PrrBound;
 
 /// Driver of the scheme, and the cwnd derived from it.
 #[derive(Clone, Debug)]
@@ -57,11 +58,11 @@ impl Window {
 
     /// Enters recovery with `flight_size` outstanding: the cwnd approaches the scheme's over a round trip, or
     /// adopts it at once.
-    pub(super) fn enter_recovery(&mut self, reducing: bool, flight_size: Bytes) {
+    pub(super) fn enter_recovery(&mut self, reducing: bool, flight_size: Bytes, bound: PrrBound) {
         self.reducing = reducing;
         self.inflation = 0;
         if reducing {
-            self.prr = Prr::begin(self.driver.control().cwnd, flight_size);
+            self.prr = Prr::begin(self.driver.control().cwnd, flight_size, bound);
         }
     }
 

@@ -54,7 +54,6 @@ pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows
     entry.build(&Setup {
         mss,
         initial_window: mss * u64::from(config.initial_window),
-        max_burst: Some(config.max_burst),
         sack: config.sack,
         random: Random::stream(1, "scheme", 0),
         params,

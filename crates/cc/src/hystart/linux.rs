@@ -1,0 +1,165 @@
+//! HyStart as Linux runs it (`tcp_cubic.c`, 5.6 and later).
+//!
+//! Two detectors end slow start (ssthresh = cwnd), from a cwnd of 16 segments on:
+//! * **ACK train**: acknowledgements at most 2 ms apart have arrived since the beginning of the round for
+//!   longer than half the minimum RTT (the whole of it if paced), plus the delay that offload may add.
+//! * **Delay**: the least of the first eight RTT samples of a round exceeds the minimum RTT by an eighth, 4 ms
+//!   at least and 16 ms at most.
+//!
+//! A timeout starts it again. Unlike HyStart++ it never resumes slow start.
+
+use super::{HyStartState, SlowStartAck};
+use crate::Nanos;
+
+/// cwnd in segments below which the detectors are off (`hystart_low_window`).
+const LOW_WINDOW: f64 = 16.0;
+/// Longest gap within a train of acknowledgements (`hystart_ack_delta_us`).
+const ACK_DELTA: Nanos = Nanos::from_millis(2);
+const MIN_SAMPLES: u32 = 8;
+const DELAY_DIVISOR: u64 = 8;
+const DELAY_MIN: Nanos = Nanos::from_millis(4);
+const DELAY_MAX: Nanos = Nanos::from_millis(16);
+
+/// HyStart of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HyStartLinux {
+    found: bool,
+    paced: bool,
+    /// Minimum RTT of the connection (`delay_min`).
+    min_rtt: Option<Nanos>,
+    round_start: Nanos,
+    last_ack: Nanos,
+    round_min: Nanos,
+    samples: u32,
+}
+
+impl HyStartLinux {
+    pub(super) fn new(paced: bool) -> Self {
+        Self {
+            found: false,
+            paced,
+            min_rtt: None,
+            round_start: Nanos::ZERO,
+            last_ack: Nanos::ZERO,
+            round_min: Nanos::MAX,
+            samples: 0,
+        }
+    }
+
+    pub(super) fn state(&self) -> HyStartState {
+        if self.found { HyStartState::Done } else { HyStartState::SlowStart }
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.found = false;
+    }
+
+    #[inline]
+    pub(super) fn on_rtt(&mut self, rtt: Option<Nanos>) {
+        if let Some(rtt) = rtt {
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_ack(&mut self, ack: &SlowStartAck) -> bool {
+        self.on_rtt(ack.rtt);
+        let (Some(rtt), Some(min_rtt), false) = (ack.rtt, self.min_rtt, self.found) else { return false };
+        if ack.round_start {
+            self.round_start = ack.now;
+            self.last_ack = ack.now;
+            self.round_min = Nanos::MAX;
+            self.samples = 0;
+        }
+        if ack.cwnd < LOW_WINDOW {
+            return false;
+        }
+        if ack.now - self.last_ack <= ACK_DELTA {
+            self.last_ack = ack.now;
+            let longest = min_rtt + ack.ack_delay;
+            self.found = ack.now - self.round_start > if self.paced { longest } else { longest / 2 };
+        }
+        self.round_min = self.round_min.min(rtt);
+        if self.samples < MIN_SAMPLES {
+            self.samples += 1;
+        } else {
+            let threshold = (min_rtt / DELAY_DIVISOR).clamp(DELAY_MIN, DELAY_MAX);
+            self.found |= self.round_min > min_rtt + threshold;
+        }
+        self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    /// Acknowledgements of one round, `gap` apart from `start` on. Returns the time at which slow start ends.
+    fn round(hystart: &mut HyStartLinux, start: Nanos, gap: Nanos, n: u64, rtt: Nanos) -> Option<Nanos> {
+        (0..n).map(|i| (i, start + gap * i)).find_map(|(i, now)| {
+            let ack = SlowStartAck { now, round_start: i == 0, rtt: Some(rtt), cwnd: 100.0, ack_delay: MS };
+            hystart.on_ack(&ack).then_some(now)
+        })
+    }
+
+    /// A train of acknowledgements longer than half the minimum RTT and 1 ms ends slow start.
+    #[test]
+    fn hystart_linux_train_of_half_an_rtt_ends_slow_start() {
+        let mut hystart = HyStartLinux::new(false);
+        // (40 + 1) / 2 = 20.5 ms: the first acknowledgement beyond it is number 21.
+        assert_eq!(round(&mut hystart, MS * 100, MS, 40, MS * 40), Some(MS * 121));
+        assert_eq!(hystart.state(), HyStartState::Done);
+    }
+
+    /// With pacing the train may last a whole minimum RTT.
+    #[test]
+    fn hystart_linux_paced_train_may_last_an_rtt() {
+        let mut hystart = HyStartLinux::new(true);
+        assert_eq!(round(&mut hystart, MS * 100, MS, 41, MS * 40), None);
+        assert_eq!(round(&mut hystart, MS * 200, MS, 60, MS * 40), Some(MS * 242));
+    }
+
+    /// A gap above 2 ms breaks the train for the rest of the round.
+    #[test]
+    fn hystart_linux_gap_breaks_the_train() {
+        let mut hystart = HyStartLinux::new(false);
+        assert_eq!(round(&mut hystart, MS * 100, Nanos::from_micros(2_001), 30, MS * 40), None);
+    }
+
+    /// The ninth sample of a round decides by delay: an eighth of the minimum RTT, within 4 and 16 ms.
+    #[test]
+    fn hystart_linux_ninth_delayed_sample_ends_slow_start() {
+        let gap = MS * 3; // no train
+        for (min, threshold) in [(8, 4), (80, 10), (400, 16)] {
+            let mut hystart = HyStartLinux::new(false);
+            round(&mut hystart, MS, gap, 10, MS * min);
+            assert_eq!(round(&mut hystart, MS * 1000, gap, 20, MS * (min + threshold)), None, "{min} ms");
+            let above = MS * (min + threshold) + Nanos::from_micros(1);
+            assert_eq!(round(&mut hystart, MS * 2000, gap, 20, above), Some(MS * 2024), "{min} ms");
+        }
+    }
+
+    /// Below 16 segments nothing ends slow start.
+    #[test]
+    fn hystart_linux_is_off_below_16_segments() {
+        let mut hystart = HyStartLinux::new(false);
+        for i in 0..100 {
+            let rtt = Some(MS * (10 + i));
+            let ack =
+                SlowStartAck { now: MS * i, round_start: i % 20 == 0, rtt, cwnd: 15.9, ack_delay: MS };
+            assert!(!hystart.on_ack(&ack));
+        }
+    }
+
+    /// After a timeout the next slow start is watched again.
+    #[test]
+    fn hystart_linux_timeout_starts_it_again() {
+        let mut hystart = HyStartLinux::new(false);
+        round(&mut hystart, MS * 100, MS, 40, MS * 40);
+        assert_eq!(round(&mut hystart, MS * 300, MS, 40, MS * 40), None);
+        hystart.restart();
+        assert_eq!(round(&mut hystart, MS * 500, MS, 40, MS * 40), Some(MS * 521));
+    }
+}

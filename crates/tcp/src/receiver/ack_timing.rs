@@ -1,0 +1,288 @@
+//! When a receiver acknowledges: delayed and quick acknowledgements, SACK compression, GRO.
+//!
+//! Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, and the hand-over of aggregated packets by the
+//! network interface.
+
+use narrows_cc::Nanos;
+
+use crate::TcpConfig;
+
+/// Acknowledgements of out-of-order data that leave at once before compression begins.
+const UNCOMPRESSED: u32 = 3;
+/// Acknowledgements that one compressed acknowledgement stands for at most (Linux `tcp_comp_sack_nr`).
+const COMPRESSED_MAX: u32 = 44;
+/// Longest delay of compression (Linux `tcp_comp_sack_delay_ns`).
+const COMPRESSION_MAX: Nanos = Nanos::from_millis(1);
+/// Compression lasts for this share of the RTT: 5 %.
+const COMPRESSION_DIVISOR: u64 = 20;
+/// Largest GRO packet.
+const GRO_MAX: u64 = 65_535;
+
+/// Policy and state of acknowledgements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckTiming {
+    /// Payload after which an acknowledgement is due.
+    ack_bytes: u64,
+    ack_delay: Nanos,
+    quick_acks: u32,
+    compression: bool,
+    gro: Nanos,
+    least_rto: Nanos,
+    /// Quick acknowledgements left.
+    quick: u32,
+    /// In-order payload since the last acknowledgement.
+    unacked: u64,
+    last_data_at: Option<Nanos>,
+    /// Round-trip time of the handshake, measured from the SYN-ACK.
+    rtt: Option<Nanos>,
+    ack_at: Nanos,
+    compressed_at: Nanos,
+    gro_at: Nanos,
+    compressed: u32,
+    uncompressed: u32,
+    /// Acknowledgement number that `uncompressed` belongs to.
+    uncompressed_at: u64,
+}
+
+impl AckTiming {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        let full = u64::from(config.ack_every.max(1) - 1) * u64::from(config.segment);
+        Self {
+            // Linux acknowledges more than one segment: less than two full ones suffice.
+            ack_bytes: full + 1,
+            ack_delay: config.ack_delay,
+            quick_acks: config.quick_acks,
+            compression: config.sack_compression && config.sack,
+            gro: config.gro,
+            least_rto: config.min_rto,
+            quick: 0,
+            unacked: 0,
+            last_data_at: None,
+            rtt: None,
+            ack_at: Nanos::MAX,
+            compressed_at: Nanos::MAX,
+            gro_at: Nanos::MAX,
+            compressed: 0,
+            uncompressed: 0,
+            uncompressed_at: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> Nanos {
+        self.ack_at.min(self.compressed_at).min(self.gro_at)
+    }
+
+    #[inline]
+    pub(super) fn has_unacked(&self) -> bool {
+        self.unacked > 0
+    }
+
+    /// The handshake's round trip took `rtt`.
+    pub(super) fn on_handshake_rtt(&mut self, rtt: Nanos) {
+        self.rtt = Some(rtt);
+    }
+
+    /// In-order data of `bytes` arrived, with no hole behind it. Returns whether to acknowledge now.
+    #[inline]
+    pub(super) fn on_in_order(&mut self, now: Nanos, bytes: u64) -> bool {
+        self.unacked += bytes;
+        if self.quick_acks > 0 {
+            self.update_quick(now);
+        }
+        if !self.gro.is_zero() {
+            if self.gro_at == Nanos::MAX {
+                self.gro_at = now.saturating_add(self.gro);
+            }
+            if self.unacked + bytes <= GRO_MAX {
+                return false;
+            }
+            self.gro_at = Nanos::MAX;
+        }
+        self.is_due(now)
+    }
+
+    /// Whether the data received so far is acknowledged now; otherwise starts the delay.
+    #[inline]
+    fn is_due(&mut self, now: Nanos) -> bool {
+        if self.unacked >= self.ack_bytes || self.quick > 0 {
+            return true;
+        }
+        if self.ack_at == Nanos::MAX {
+            self.ack_at = now.saturating_add(self.ack_delay);
+        }
+        false
+    }
+
+    /// Linux `tcp_event_data_recv`: quick acknowledgements at the start, and after an idle time longer than
+    /// the RTO, because the sender restarts from a small window.
+    #[inline]
+    fn update_quick(&mut self, now: Nanos) {
+        let restarts = match self.last_data_at {
+            None => true,
+            Some(last) => now - last > self.rto(),
+        };
+        if restarts {
+            self.quick = self.quick.max(self.quick_acks);
+        }
+        self.last_data_at = Some(now);
+    }
+
+    /// The receiver's own retransmission timeout, from the handshake (Linux: srtt + max(2 srtt, minimum)).
+    fn rto(&self) -> Nanos {
+        self.rtt.map_or(Nanos::from_secs(1), |rtt| rtt + (rtt * 2).max(self.least_rto))
+    }
+
+    /// Data arrived that leaves or finds holes: `bytes` of it are in order now, up to `next`. `urgent`: it
+    /// must be acknowledged at once. Returns whether to acknowledge now.
+    pub(super) fn on_other(&mut self, now: Nanos, bytes: u64, next: u64, urgent: bool, holes: bool) -> bool {
+        self.unacked += bytes;
+        self.gro_at = Nanos::MAX;
+        if bytes > 0 && self.quick_acks > 0 {
+            self.update_quick(now);
+        }
+        if urgent || !holes {
+            return urgent || self.is_due(now);
+        }
+        if !self.compression || self.quick > 0 || self.unacked >= self.ack_bytes {
+            return true;
+        }
+        if self.uncompressed_at != next {
+            self.uncompressed_at = next;
+            self.uncompressed = 0;
+        }
+        if self.uncompressed < UNCOMPRESSED || self.compressed >= COMPRESSED_MAX {
+            self.uncompressed += 1;
+            return true;
+        }
+        self.compressed += 1;
+        if self.compressed_at == Nanos::MAX {
+            let share = self.rtt.map_or(COMPRESSION_MAX, |rtt| rtt / COMPRESSION_DIVISOR);
+            self.compressed_at = now.saturating_add(share.min(COMPRESSION_MAX));
+        }
+        false
+    }
+
+    /// Handles deadlines that have passed. Returns whether to acknowledge now, and whether the delay of an
+    /// acknowledgement has ended.
+    pub(super) fn on_timer(&mut self, now: Nanos) -> (bool, bool) {
+        let delayed = now >= self.ack_at;
+        let mut due = delayed || now >= self.compressed_at;
+        if now >= self.gro_at {
+            self.gro_at = Nanos::MAX;
+            due |= self.is_due(now);
+        }
+        (due, delayed)
+    }
+
+    /// An acknowledgement of all data leaves.
+    #[inline]
+    pub(super) fn on_ack_sent(&mut self) {
+        self.quick = self.quick.saturating_sub(u32::from(self.unacked > 0));
+        self.unacked = 0;
+        self.compressed = 0;
+        self.ack_at = Nanos::MAX;
+        self.compressed_at = Nanos::MAX;
+        self.gro_at = Nanos::MAX;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+    const MSS: u64 = 1448;
+
+    fn timing(config: TcpConfig) -> AckTiming {
+        let mut timing = AckTiming::new(&config);
+        timing.on_handshake_rtt(MS * 100);
+        timing
+    }
+
+    /// Feeds full segments 1 ms apart; returns which of them were acknowledged.
+    fn acknowledged(timing: &mut AckTiming, start: Nanos, n: u64) -> Vec<u64> {
+        let mut acked = Vec::new();
+        for i in 1..=n {
+            if timing.on_in_order(start + MS * i, MSS) {
+                timing.on_ack_sent();
+                acked.push(i);
+            }
+        }
+        acked
+    }
+
+    /// The first 16 packets are acknowledged one by one, then every second.
+    #[test]
+    fn quick_acks_cover_the_first_16_packets() {
+        let mut timing = timing(TcpConfig::default());
+        let acked = acknowledged(&mut timing, Nanos::ZERO, 20);
+        assert_eq!(acked, (1..=16).chain([18, 20]).collect::<Vec<_>>());
+    }
+
+    /// After an idle time longer than the RTO quick acknowledgements begin again.
+    #[test]
+    fn quick_acks_begin_again_after_idle() {
+        let mut timing = timing(TcpConfig::default());
+        acknowledged(&mut timing, Nanos::ZERO, 20);
+        // RTO = 100 + max(200, 200) ms.
+        assert_eq!(acknowledged(&mut timing, MS * 310, 3), [2], "290 ms of silence");
+        timing.on_ack_sent();
+        assert_eq!(acknowledged(&mut timing, MS * 700, 18), (1..=16).chain([18]).collect::<Vec<_>>());
+    }
+
+    /// Without quick acknowledgements every second packet is acknowledged from the start.
+    #[test]
+    fn quick_acks_can_be_off() {
+        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        assert_eq!(acknowledged(&mut timing, Nanos::ZERO, 6), [2, 4, 6]);
+    }
+
+    /// More than one segment is acknowledged at once, even if less than two.
+    #[test]
+    fn more_than_one_segment_is_acknowledged_at_once() {
+        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        assert!(!timing.on_in_order(MS, MSS));
+        assert!(timing.on_in_order(MS, 1));
+    }
+
+    /// The first three acknowledgements behind a hole leave at once, later ones after 5 % of the RTT, at most
+    /// 1 ms.
+    #[test]
+    fn sack_compression_begins_with_the_fourth() {
+        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        for i in 0..5 {
+            assert_eq!(timing.on_other(MS, 0, 1000, false, true), i < 3, "packet {i}");
+        }
+        assert_eq!(timing.deadline(), MS * 2);
+        assert_eq!(timing.on_timer(MS * 2), (true, false));
+        timing.on_ack_sent();
+        assert_eq!(timing.deadline(), Nanos::MAX);
+        // Another hole starts a new count.
+        assert!(timing.on_other(MS * 3, 0, 2000, false, true));
+        timing.on_handshake_rtt(MS * 10);
+        timing.uncompressed = UNCOMPRESSED;
+        assert!(!timing.on_other(MS * 4, 0, 2000, false, true));
+        assert_eq!(timing.deadline(), MS * 4 + MS / 2);
+    }
+
+    /// GRO hands over what arrives within its time as one packet with one acknowledgement.
+    #[test]
+    fn gro_gives_one_acknowledgement_per_hand_over() {
+        let gro = Nanos::from_micros(500);
+        let mut timing = timing(TcpConfig { quick_acks: 0, gro, ..TcpConfig::default() });
+        for i in 0..8 {
+            assert!(!timing.on_in_order(MS + Nanos::from_micros(i * 10), MSS));
+        }
+        assert_eq!(timing.deadline(), MS + gro);
+        assert_eq!(timing.on_timer(MS + gro), (true, false));
+    }
+
+    /// A GRO packet never exceeds 64 KiB.
+    #[test]
+    fn gro_hand_over_is_limited_to_64_kib() {
+        let mut timing = timing(TcpConfig { quick_acks: 0, gro: MS, ..TcpConfig::default() });
+        let first = (1..).find(|_| timing.on_in_order(MS, MSS));
+        assert_eq!(first, Some(45));
+    }
+}
