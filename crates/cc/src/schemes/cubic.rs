@@ -70,6 +70,10 @@ const KEPT_ON_MARK_ABE: f64 = 0.85;
 /// Maximum of the target relative to cwnd (RFC 9438 section 4.2).
 const TARGET_MAX: f64 = 1.5;
 
+mod linux;
+
+use linux::{Growth, Inputs};
+
 /// CUBIC congestion control.
 #[derive(Clone, Debug)]
 pub struct Cubic {
@@ -82,6 +86,9 @@ pub struct Cubic {
     /// Growth per round trip in the Reno-friendly region, before cwnd_prior is reached.
     alpha: f64,
     fast_convergence: bool,
+    /// Growth in avoidance as in Linux, or as in RFC 9438.
+    linux: bool,
+    min_rtt: Nanos,
     curve: Curve,
     prior: Option<Curve>,
     /// When the last acknowledgement arrived, or sending resumed.
@@ -100,6 +107,8 @@ struct Curve {
     w_max: f64,
     cwnd_prior: f64,
     epoch: Option<Epoch>,
+    /// Linux's growth in avoidance.
+    growth: Growth,
     hystart: HyStart,
 }
 
@@ -109,13 +118,15 @@ struct Epoch {
     start: Nanos,
     k: f64,
     w_est: f64,
+    /// Linux: W_max was known when it began.
+    known: bool,
 }
 
 impl Curve {
     /// Avoidance begins (section 4.2). An unknown W_max is zero and so becomes cwnd (sections 4.8, 4.10).
     fn begin_epoch(&mut self, now: Nanos, c: f64) -> Epoch {
         self.w_max = self.w_max.max(self.cwnd);
-        Epoch { start: now, k: libm::cbrt((self.w_max - self.cwnd) / c), w_est: self.cwnd }
+        Epoch { start: now, k: libm::cbrt((self.w_max - self.cwnd) / c), w_est: self.cwnd, known: true }
     }
 
     /// W_cubic at `t` seconds (section 4.2, figure 1).
@@ -150,7 +161,42 @@ impl Cubic {
         }
     }
 
+    /// Linux `bictcp_cong_avoid`, in whole segments.
+    fn avoid_linux(&mut self, event: &Ack) {
+        let curve = &mut self.curve;
+        let epoch = match curve.epoch {
+            Some(epoch) => epoch,
+            None => {
+                curve.growth.reset();
+                let known = curve.w_max > 0.0;
+                Epoch { known, ..curve.begin_epoch(event.now, self.c) }
+            }
+        };
+        curve.epoch = Some(epoch);
+        let t = (event.now - epoch.start + self.min_rtt).as_secs_f64();
+        let target = curve.w_cubic(self.c, epoch.k, t).max(0.0);
+        let acked = event.creditable().as_u64().div_ceil(self.mss.as_u64());
+        let (grown, friendly) = curve.growth.on_ack(&Inputs {
+            now: event.now,
+            cwnd: curve.cwnd as u64,
+            acked,
+            target: target as u64,
+            known: epoch.known,
+            reno_share: 1.0 / self.alpha,
+        });
+        curve.cwnd += grown as f64;
+        self.region = match (friendly, curve.cwnd < curve.w_max) {
+            (true, _) => "reno_friendly",
+            (false, true) => "concave",
+            (false, false) => "convex",
+        };
+    }
+
     fn avoid(&mut self, event: &Ack) {
+        if self.linux {
+            self.avoid_linux(event);
+            return;
+        }
         let curve = &mut self.curve;
         let mut epoch = match curve.epoch {
             Some(epoch) => epoch,
@@ -183,7 +229,10 @@ impl Cubic {
         curve.cwnd_prior = curve.cwnd;
         curve.epoch = None;
         curve.hystart.finish();
-        let ssthresh = flight.as_f64() * self.segments_per_byte * kept;
+        let mut ssthresh = flight.as_f64() * self.segments_per_byte * kept;
+        if self.linux {
+            ssthresh = libm::floor(ssthresh);
+        }
         curve.ssthresh = ssthresh.max(2.0);
         ssthresh
     }
@@ -216,6 +265,7 @@ impl CongestionControl for Cubic {
                 true,
                 "yield further when the maximum shrinks (RFC 9438 section 4.7)",
             ),
+            Param::choice("growth", &["linux", "rfc9438"], "growth in avoidance: Linux's, or RFC 9438's"),
             HYSTART,
             Param::flag("abe", false, "keep 0.85 of cwnd on an ECN mark (RFC 8511)"),
             PACED,
@@ -236,12 +286,15 @@ impl CongestionControl for Cubic {
             beta_mark: if params.flag("abe") { KEPT_ON_MARK_ABE } else { beta },
             alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
             fast_convergence: params.flag("fast_convergence"),
+            linux: params.word("growth") == "linux",
+            min_rtt: Nanos::ZERO,
             curve: Curve {
                 cwnd: initial_window,
                 ssthresh: f64::INFINITY,
                 w_max: 0.0,
                 cwnd_prior: 0.0,
                 epoch: None,
+                growth: Growth::default(),
                 hystart: HyStart::new(params.word("hystart"), pacing.is_on()),
             },
             prior: None,
@@ -257,9 +310,10 @@ impl CongestionControl for Cubic {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);
+        self.min_rtt = event.min_rtt.unwrap_or_default();
         let gap = event.now - self.last_ack;
         self.last_ack = event.now;
-        if !event.cwnd_limited {
+        if !event.cwnd_limited && !self.linux {
             // Section 4.2: t excludes application-limited time.
             if let Some(epoch) = &mut self.curve.epoch {
                 epoch.start += gap;
