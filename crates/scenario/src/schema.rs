@@ -11,13 +11,15 @@ pub mod class;
 pub mod dccp;
 pub mod subflows;
 pub(crate) mod table;
+pub mod tcp;
 pub mod value;
 
-use crate::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
+use crate::quantity::{Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
 use choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr};
 use dccp::Dccp;
 use subflows::{SchedulerKind, Subflows};
 use table::table;
+pub use tcp::Tcp;
 pub use value::{ParamValue, Protocol};
 
 /// The keys of the items of this list of tables.
@@ -330,47 +332,6 @@ table! {
 
 const fn yes() -> bool {
     true
-}
-
-table! {
-    /// Transport settings.
-    #[derive(Default)]
-    Tcp {
-        ; // optional:
-        /// Initial window in segments (10).
-        initial_window: u32,
-        /// Full segments per acknowledgement (2).
-        ack_every: u32,
-        /// The longest delay of an acknowledgement (40ms).
-        ack_delay: Time,
-        /// Payload bytes of a full segment (1448).
-        segment_bytes: u16,
-        /// Header bytes of every packet (52).
-        header_bytes: u16,
-        /// The receiver's buffer (64MiB).
-        receive_window: Size,
-        /// Least retransmission timeout (200ms).
-        min_rto: Time,
-        /// Retransmission timeout before the first RTT sample (1s).
-        initial_rto: Time,
-        /// Greatest retransmission timeout (120s).
-        max_rto: Time,
-        /// Selective acknowledgements (true).
-        sack: bool,
-        /// Time-based loss detection, RFC 8985 (true where there is sack).
-        rack: bool,
-        /// Tail-loss probes (true where there is rack).
-        tlp: bool,
-        /// ECN, RFC 3168 (true for schemes that need marks, else false).
-        ecn: bool,
-        /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need their share, else
-        /// false).
-        ecn_precise: bool,
-        /// Send data as ECT(1), RFC 9331 (true for L4S schemes, else false).
-        ect1: bool,
-        /// The largest burst when pacing (1pkt).
-        max_burst: Amount,
-    }
 }
 
 table! {

@@ -67,18 +67,54 @@ pub(crate) fn settings(
     }
     let mss = Bytes::new(segment.into());
     let flag = |stated: Option<(&bool, String)>, default: bool| stated.map_or(default, |(flag, _)| *flag);
+    // On by default only where `on` holds; if stated, it must hold.
+    macro_rules! needs {
+        ($field:ident, $default:expr, $on:expr, $message:literal, $other:literal) => {{
+            let value = flag(stated!($field), $default && $on);
+            if let Some((_, key)) = stated!($field).filter(|_| value && !$on) {
+                let accepted = format!("{} = false, or {} = true", stringify!($field), $other);
+                return Err(Diagnostic::new(key, $message).accepted(accepted));
+            }
+            value
+        }};
+    }
+    macro_rules! word {
+        ($field:ident, $default:expr) => {
+            stated!($field).map_or($default, |(word, _)| (*word).into())
+        };
+    }
     let sack = flag(stated!(sack), default.sack);
-    let rack = flag(stated!(rack), default.rack && sack);
-    let tlp = flag(stated!(tlp), default.tlp && rack);
-    if let Some((_, key)) = stated!(rack).filter(|_| rack && !sack) {
-        return Err(Diagnostic::new(key, "RACK needs selective acknowledgements")
-            .accepted("rack = false, or sack = true"));
-    }
-    if let Some((_, key)) = stated!(tlp).filter(|_| tlp && !rack) {
-        return Err(
-            Diagnostic::new(key, "tail-loss probes need RACK").accepted("tlp = false, or rack = true")
-        );
-    }
+    let rack = needs!(rack, default.rack, sack, "RACK needs selective acknowledgements", "sack");
+    let tlp = needs!(tlp, default.tlp, rack, "tail-loss probes need RACK", "rack");
+    let timestamps = flag(stated!(timestamps), default.timestamps);
+    let timestamp_rtt = needs!(
+        timestamp_rtt,
+        default.timestamp_rtt,
+        timestamps,
+        "samples from timestamps need timestamps",
+        "timestamps"
+    );
+    let sack_compression = needs!(
+        sack_compression,
+        default.sack_compression,
+        sack,
+        "there are no selective acknowledgements to compress",
+        "sack"
+    );
+    let dsack_delivered = needs!(
+        dsack_delivered,
+        default.dsack_delivered,
+        sack,
+        "duplicates are reported by selective acknowledgements",
+        "sack"
+    );
+    let grow_on_sack = needs!(
+        grow_on_sack,
+        default.grow_on_sack,
+        sack,
+        "growth on selective acknowledgements needs them",
+        "sack"
+    );
     let at_least_a_segment = |stated: Option<(Bytes, String, String)>, default: Bytes| match stated {
         Some((bytes, text, key)) if bytes < mss => {
             Err(Diagnostic::new(key, format!("`{text}` is less than a segment"))
@@ -132,6 +168,18 @@ pub(crate) fn settings(
         ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
         ect1: flag(stated!(ect1), default.ect1),
         max_burst: at_least_a_segment(max_burst, plain.max_burst)?,
-        ..plain
+        tso: flag(stated!(tso), default.tso),
+        quick_acks: stated!(quick_acks).map_or(default.quick_acks, |(count, _)| *count),
+        sack_compression,
+        gro: stated!(gro).map_or(default.gro, |(gro, _)| gro.value().unwrap_or(Nanos::ZERO)),
+        timers: word!(timers, default.timers),
+        prr: word!(prr, default.prr),
+        reduction_from: word!(reduction_from, default.reduction_from),
+        idle: word!(idle_restart, default.idle),
+        timestamps,
+        timestamp_rtt,
+        rack_rtt_last: word!(rack_rtt, default.rack_rtt_last),
+        dsack_delivered,
+        grow_on_sack,
     })
 }

@@ -1,0 +1,168 @@
+//! Transport settings. Each default is what Linux does; its comment names the fact.
+
+use narrows_cc::IdleRule;
+use narrows_tcp::{PrrBound, ReductionFrom, TimerRules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::table::table;
+use crate::quantity::{Amount, Period, Size, Time};
+
+table! {
+    /// Transport settings. The defaults are Linux's.
+    #[derive(Default)]
+    Tcp {
+        ; // optional:
+        /// Initial window in segments (10).
+        initial_window: u32,
+        /// Full segments per acknowledgement (2).
+        ack_every: u32,
+        /// The longest delay of an acknowledgement (40ms).
+        ack_delay: Time,
+        /// Acknowledgements that a receiver sends without delay at the start and after an idle time (16). Linux
+        /// `TCP_MAX_QUICKACKS`; 0 delays from the first segment on, as RFC 5681 allows.
+        quick_acks: u32,
+        /// After three acknowledgements of out-of-order data the receiver holds further ones for up to 5 % of the
+        /// RTT, at most 1 ms (true where there is sack). Linux `tcp_comp_sack_delay_ns`; RFC 5681 acknowledges
+        /// such data at once.
+        sack_compression: bool,
+        /// The receiving host hands packets that arrive within this time to TCP as one (off). Linux's network
+        /// interfaces do so (GRO), by an amount that depends on the hardware.
+        gro: Period,
+        /// Payload bytes of a full segment (1448).
+        segment_bytes: u16,
+        /// Header bytes of every packet (52). IPv4, TCP and timestamps; it does not follow `timestamps`.
+        header_bytes: u16,
+        /// The receiver's buffer (64MiB).
+        receive_window: Size,
+        /// Rules of the timers: retransmission, tail-loss probe, reordering (linux).
+        timers: TimerRulesKind,
+        /// Least retransmission timeout (200ms). Linux adds it to the smoothed RTT; with `timers = "rfc"` it bounds
+        /// the sum.
+        min_rto: Time,
+        /// Retransmission timeout before the first RTT sample (1s).
+        initial_rto: Time,
+        /// Greatest retransmission timeout (120s).
+        max_rto: Time,
+        /// Timestamps, RFC 7323: their echo gives RTT samples and shows spurious reductions (true). Linux
+        /// `tcp_timestamps`.
+        timestamps: bool,
+        /// The echo of a timestamp gives an RTT sample also when retransmitted data is acknowledged, which ends the
+        /// timer's back-off (true where there are timestamps). Linux `tcp_ack_update_rtt`; without it Karn's
+        /// algorithm.
+        timestamp_rtt: bool,
+        /// Selective acknowledgements (true).
+        sack: bool,
+        /// Time-based loss detection, RFC 8985 (true where there is sack).
+        rack: bool,
+        /// RTT by which RACK judges packets: that of the last or of the newest packet that an acknowledgement
+        /// delivers (last). Linux `tcp_rack_advance` and the sample of the acknowledgement.
+        rack_rtt: RackRtt,
+        /// Tail-loss probes (true where there is rack).
+        tlp: bool,
+        /// Data that the receiver reports as a duplicate (DSACK) counts as delivered (true where there is sack).
+        /// Linux `tcp_sacktag_one`; RFC 9937 counts data delivered for the first time only.
+        dsack_delivered: bool,
+        /// Lower bound of proportional rate reduction when the data in flight is below its target (rfc9937). Linux
+        /// `tcp_cwnd_reduction`.
+        prr: PrrKind,
+        /// Quantity that a reduction starts from (cwnd). Linux `tcp_reno_ssthresh` halves cwnd.
+        reduction_from: ReductionFromKind,
+        /// cwnd after a time without sending (linux). Linux `tcp_slow_start_after_idle`.
+        idle_restart: IdleRestartKind,
+        /// After reordering, cwnd grows on selective acknowledgements too (true where there is sack). Linux
+        /// `tcp_may_raise_cwnd`; RFC 5681 counts cumulative acknowledgements.
+        grow_on_sack: bool,
+        /// ECN, RFC 3168 (true for schemes that need marks, else false).
+        ecn: bool,
+        /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need their share, else
+        /// false).
+        ecn_precise: bool,
+        /// Send data as ECT(1), RFC 9331 (true for L4S schemes, else false).
+        ect1: bool,
+        /// Send in bursts of about 1 ms of data at the pacing rate, at least two segments (true). Linux
+        /// `tcp_tso_autosize`; senders without pacing also wait for room for such a burst, as in
+        /// `tcp_tso_should_defer`. If false, a pacing scheme chooses its bursts, and others send segment by segment.
+        tso: bool,
+        /// The largest burst when pacing (65215B). That is Linux's largest TSO packet; 1pkt spaces single packets
+        /// exactly, and larger values cap the bursts of `tso` or of the scheme.
+        max_burst: Amount,
+    }
+}
+
+/// Defines the words of a key and the engine's value of each.
+macro_rules! words {
+    ($(#[$doc:meta])* $Name:ident => $Engine:ty {
+        $($(#[$vdoc:meta])* $Variant:ident => $value:expr,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "lowercase")]
+        pub enum $Name {
+            $($(#[$vdoc])* $Variant,)*
+        }
+
+        impl From<$Name> for $Engine {
+            fn from(word: $Name) -> Self {
+                match word {
+                    $($Name::$Variant => $value,)*
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// Rules of the timers.
+    TimerRulesKind => TimerRules {
+        /// RTO = srtt + max(4 rttvar, `min_rto`). A tail-loss probe waits for `min_rto` more if one packet is in
+        /// flight, else for 2 ms.
+        Linux => TimerRules::Linux,
+        /// RTO = max(srtt + max(4 rttvar, `ack_delay`), `min_rto`), RFC 6298. A tail-loss probe of one packet waits
+        /// for `ack_delay` more, RFC 8985.
+        Rfc => TimerRules::Rfc,
+    }
+}
+
+words! {
+    /// Lower bound of proportional rate reduction.
+    PrrKind => PrrBound {
+        /// At least the data that this acknowledgement delivered.
+        Rfc9937 => PrrBound::Rfc9937,
+        /// The data delivered less the data sent in this recovery, unless the acknowledgement shows progress.
+        Rfc6937 => PrrBound::Rfc6937,
+    }
+}
+
+words! {
+    /// Quantity that a reduction starts from.
+    ReductionFromKind => ReductionFrom {
+        /// cwnd. After a timeout cwnd becomes the data in flight plus one segment.
+        Cwnd => ReductionFrom::Cwnd,
+        /// FlightSize, RFC 5681. After a timeout cwnd becomes one segment.
+        Flight => ReductionFrom::Flight,
+    }
+}
+
+words! {
+    /// cwnd after a time without sending.
+    IdleRestartKind => IdleRule {
+        /// Halve cwnd per RTO of idle time, not below the initial window, and keep three quarters of it in ssthresh
+        /// (RFC 2861).
+        Linux => IdleRule::Linux,
+        /// The initial window after more than one RTO, RFC 5681 section 4.1.
+        Rfc5681 => IdleRule::Rfc5681,
+        /// Keep cwnd.
+        Off => IdleRule::Off,
+    }
+}
+
+words! {
+    /// RTT by which RACK judges packets: whether it is that of the last packet.
+    RackRtt => bool {
+        /// That of the last packet that the acknowledgement delivers.
+        Last => true,
+        /// That of the newest packet, RFC 8985.
+        Newest => false,
+    }
+}
