@@ -113,6 +113,11 @@ impl Model {
             Bytes::ZERO
         }
     }
+    /// The send quantum: data of 2^-10 s, or the fixed number of segments.
+    #[inline]
+    pub fn send_quantum(&self) -> Bytes {
+        self.settings.mss * self.quantum_segments
+    }
     /// The most data to send back to back: the send quantum if it is fixed, or one segment. Otherwise the
     /// transport's rule decides, which is the same except at RTTs of a few milliseconds (Linux
     /// `tcp_tso_autosize`; BBR sets its minimum).

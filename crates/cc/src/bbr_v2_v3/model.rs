@@ -322,6 +322,12 @@ impl Model {
         self.quantum = settings.mss * segments;
     }
 
+    /// The send quantum.
+    #[inline]
+    pub fn send_quantum(&self) -> Bytes {
+        self.quantum
+    }
+
     /// The most data to send back to back: the send quantum if it is fixed; otherwise the transport's rule
     /// decides, which is the same except at RTTs of a few milliseconds.
     #[inline]

@@ -214,6 +214,7 @@ fn probe_bw_restart_from_idle_paces_without_gain() {
             rto: Some(Nanos::from_millis(240)),
             delivered,
             app_limited,
+            rule: narrows_cc::IdleRule::Rfc5681,
         });
         script
     };

@@ -235,6 +235,7 @@ fn probe_rtt_idle_restart_ends_it_after_its_time() {
             delivered: script.delivered,
             // PROBE_RTT itself counts as application-limited.
             app_limited: false,
+            rule: narrows_cc::IdleRule::Rfc5681,
         });
         assert_eq!(script.cc.model().in_probe_bw(), over, "{idle_ms} ms");
     }

@@ -135,6 +135,7 @@ fn idle(script: &mut Script<V3>, span: Nanos, app_limited: bool) {
         rto: Some(Nanos::from_millis(200)),
         delivered: script.delivered,
         app_limited,
+        rule: narrows_cc::IdleRule::Rfc5681,
     });
 }
 

@@ -253,6 +253,7 @@ impl<C: CongestionControl> Flow<C> {
                 rto: Some(RTO),
                 delivered: self.delivered,
                 app_limited: self.sampler.is_app_limited(),
+                rule: narrows_cc::IdleRule::Rfc5681,
             });
         }
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight);

@@ -451,6 +451,7 @@ impl Model {
             rto: Some((self.srtt.unwrap_or_default() * 2).max(Nanos::from_millis(200))),
             delivered: self.sampler.delivered(),
             app_limited: true,
+            rule: narrows_cc::IdleRule::Rfc5681,
         });
         self.record("idle restart");
     }

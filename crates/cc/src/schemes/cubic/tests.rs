@@ -3,8 +3,9 @@
 use super::*;
 use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
+/// CUBIC with the growth of RFC 9438 and HyStart++.
 fn cubic(overrides: &[(&str, f64)]) -> Cubic {
-    Cubic::with(overrides)
+    Cubic::with(&[&[("growth", 1.0), ("hystart", 1.0)], overrides].concat())
 }
 
 /// After a loss with a cwnd and flight of `segments`; nothing acknowledged since.
