@@ -18,6 +18,7 @@ mod keys;
 mod link;
 mod params;
 mod plan;
+pub mod profile;
 pub mod quantity;
 mod queue;
 pub mod radio;

@@ -4,7 +4,8 @@ use narrows_cc::{Bytes, EcnNeed, Nanos};
 use narrows_tcp::TcpConfig;
 
 use crate::diagnostic::{Diagnostic, show};
-use crate::quantity::{DataAmount, Time};
+use crate::profile::Profile;
+use crate::quantity::{Amount, DataAmount, Time};
 use crate::schema::Tcp;
 
 /// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
@@ -13,8 +14,9 @@ const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 /// Longest header: leaves room for three SACK blocks in the 65535 bytes of a packet.
 const MAX_HEADER: u16 = 65_507;
 
-/// TCP settings: those of the flow, else the common ones, else the ECN mode that its scheme needs, else TCP
-/// as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets keep their size.
+/// TCP settings: those of the flow, else the common ones, else those of the profile, else the ECN mode that its
+/// scheme needs, else TCP as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets
+/// keep their size.
 pub(crate) fn settings(
     common: &Tcp,
     own: Option<&Tcp>,
@@ -25,8 +27,22 @@ pub(crate) fn settings(
     let needed = need != EcnNeed::Nothing;
     let plain = TcpConfig::default();
     let segment = plain.segment - mapped;
-    let default =
+    let deployed =
         TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
+    let profile = Profile::of(common, own).keys();
+    let default = stated(&deployed, &Tcp::default(), profile, None, "")?;
+    stated(&default, profile, common, own, table)
+}
+
+/// Replaces those of the `default` settings that the tables state. `profile` has their amounts in packets, which
+/// depend on the stated segment.
+fn stated(
+    default: &TcpConfig,
+    profile: &Tcp,
+    common: &Tcp,
+    own: Option<&Tcp>,
+    table: &str,
+) -> Result<TcpConfig, Diagnostic> {
     let key =
         |name: &str, in_own: bool| if in_own { format!("{table}.tcp.{name}") } else { format!("tcp.{name}") };
     macro_rules! stated {
@@ -129,13 +145,12 @@ pub(crate) fn settings(
             .accepted("at most 1GiB"));
     }
     let receive_window = receive_window.map(|(size, key)| (size.value(), size.to_string(), key));
-    let max_burst = stated!(max_burst).map(|(amount, key)| {
-        let bytes = match amount.value() {
-            DataAmount::Packets(packets) => Bytes::new(mss.as_u64().saturating_mul(packets)),
-            DataAmount::Bytes(bytes) => bytes,
-        };
-        (bytes, amount.to_string(), key)
-    });
+    let burst = |amount: &Amount| match amount.value() {
+        DataAmount::Packets(packets) => Bytes::new(mss.as_u64().saturating_mul(packets)),
+        DataAmount::Bytes(bytes) => bytes,
+    };
+    let max_burst = stated!(max_burst).map(|(amount, key)| (burst(amount), amount.to_string(), key));
+    let default_burst = profile.max_burst.as_ref().map_or(default.max_burst, burst);
     let (min_rto, initial_rto, max_rto) = (stated!(min_rto), stated!(initial_rto), stated!(max_rto));
     let rto_key = min_rto.as_ref().or(initial_rto.as_ref()).or(max_rto.as_ref()).map(|(_, key)| key.clone());
     let (min_rto, initial_rto) = (time(min_rto, default.min_rto), time(initial_rto, default.initial_rto));
@@ -167,7 +182,7 @@ pub(crate) fn settings(
         ecn: flag(stated!(ecn), default.ecn),
         ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
         ect1: flag(stated!(ect1), default.ect1),
-        max_burst: at_least_a_segment(max_burst, plain.max_burst)?,
+        max_burst: at_least_a_segment(max_burst, default_burst)?,
         tso: flag(stated!(tso), default.tso),
         quick_acks: stated!(quick_acks).map_or(default.quick_acks, |(count, _)| *count),
         sack_compression,
