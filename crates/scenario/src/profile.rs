@@ -31,7 +31,7 @@ pub struct Setting {
 #[derive(Debug)]
 pub struct Profile {
     /// Its place in [`ALL`].
-    id: ProfileName,
+    pub id: ProfileName,
     /// Its name, the value of `tcp.profile`.
     pub name: &'static str,
     /// One sentence.

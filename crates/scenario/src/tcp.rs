@@ -7,6 +7,7 @@ use crate::diagnostic::{Diagnostic, show};
 use crate::profile::Profile;
 use crate::quantity::{Amount, DataAmount, Time};
 use crate::schema::Tcp;
+use crate::schema::tcp::ProfileName;
 
 /// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
@@ -197,4 +198,62 @@ fn stated(
         dsack_delivered,
         grow_on_sack,
     })
+}
+
+/// Settings as keys of `[tcp]`, all of them stated.
+pub(crate) fn spelled(config: &TcpConfig, profile: ProfileName) -> Tcp {
+    let time = |time: Nanos| Some(parsed(&show(time)));
+    let mss = u64::from(config.segment);
+    let burst = config.max_burst.as_u64();
+    let burst = if burst.is_multiple_of(mss) { format!("{}pkt", burst / mss) } else { format!("{burst}B") };
+    Tcp {
+        profile: Some(profile),
+        initial_window: Some(config.initial_window),
+        ack_every: Some(config.ack_every),
+        ack_delay: time(config.ack_delay),
+        quick_acks: Some(config.quick_acks),
+        sack_compression: Some(config.sack_compression),
+        gro: Some(if config.gro.is_zero() { parsed("off") } else { parsed(&show(config.gro)) }),
+        segment_bytes: Some(config.segment),
+        header_bytes: Some(config.header),
+        receive_window: Some(parsed(&size(config.receive_window))),
+        timers: Some(config.timers.into()),
+        min_rto: time(config.min_rto),
+        initial_rto: time(config.initial_rto),
+        max_rto: time(config.max_rto),
+        timestamps: Some(config.timestamps),
+        timestamp_rtt: Some(config.timestamp_rtt),
+        sack: Some(config.sack),
+        rack: Some(config.rack),
+        rack_rtt: Some(config.rack_rtt_last.into()),
+        tlp: Some(config.tlp),
+        dsack_delivered: Some(config.dsack_delivered),
+        prr: Some(config.prr.into()),
+        reduction_from: Some(config.reduction_from.into()),
+        idle_restart: Some(config.idle.into()),
+        grow_on_sack: Some(config.grow_on_sack),
+        ecn: Some(config.ecn),
+        ecn_precise: Some(config.ecn_precise),
+        ect1: Some(config.ect1),
+        tso: Some(config.tso),
+        max_burst: Some(parsed(&burst)),
+    }
+}
+
+/// A size in the unit that reads best.
+fn size(size: Bytes) -> String {
+    const MIB: u64 = 1 << 20;
+    match size.as_u64() {
+        bytes if bytes.is_multiple_of(MIB) => format!("{}MiB", bytes / MIB),
+        bytes if bytes.is_multiple_of(1_000) => format!("{}kB", bytes / 1_000),
+        bytes => format!("{bytes}B"),
+    }
+}
+
+/// Parses a quantity that this crate has spelled.
+fn parsed<T: std::str::FromStr>(text: &str) -> T {
+    match text.parse() {
+        Ok(value) => value,
+        Err(_) => unreachable!("`{text}` is a quantity"),
+    }
 }
