@@ -26,7 +26,9 @@ __all__ = [
     "Scheme",
     "build",
     "datagram_scheme",
+    "explain",
     "plan",
+    "profiles",
     "radio_trace",
     "routers",
     "run",
@@ -223,6 +225,24 @@ def plan(
             )
         )
     return planned
+
+
+def explain(
+    text: str, source: str, directory: Path | None, overrides: Sequence[tuple[str, str]] = ()
+) -> list[dict[str, Any]]:
+    """Return every effective option of a scenario and its origin, one object per point. Arguments as for `plan`.
+
+    Raises:
+        ScenarioError: The scenario or an override is invalid.
+    """
+    rows = _engine.explain(text, source, None if directory is None else str(directory), list(overrides))
+    return [json.loads(row) for row in rows]
+
+
+@functools.cache
+def profiles() -> tuple[Mapping[str, Any], ...]:
+    """Return the profiles of transport options, the default first: what each sets, what that follows, what it lacks."""
+    return tuple(json.loads(_engine.profiles()))
 
 
 def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[str, Any]:

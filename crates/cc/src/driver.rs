@@ -108,7 +108,9 @@ pub struct AckResult {
 }
 
 /// A scheme on a connection. See the module documentation.
+// The scheme comes last: most schemes use a part of the enum only, and the rest need not be in the cache.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Driver {
     control: Control,
     limit: Limit,
@@ -118,8 +120,8 @@ pub struct Driver {
     ssthresh: Bytes,
     sampler: RateSampler,
     rounds: RoundCounter,
-    scheme: AnyScheme,
     order: Order,
+    scheme: AnyScheme,
 }
 
 impl Driver {

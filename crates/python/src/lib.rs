@@ -175,6 +175,36 @@ fn plan(
     runs.into_iter().map(out).collect()
 }
 
+/// Explains a scenario: one JSON object per point, with every effective option and its origin.
+#[pyfunction]
+#[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
+fn explain(
+    py: Python<'_>,
+    text: &str,
+    source: &str,
+    directory: Option<&str>,
+    overrides: Vec<(String, String)>,
+) -> PyResult<Vec<String>> {
+    let from = Source { name: source, text, files: &Folder(directory.map(Path::new)) };
+    let points = scenario::explain(&from, &overrides).map_err(|e| refuse(py, &e))?;
+    let out = |point| serde_json::to_string(&point).map_err(|e| PyValueError::new_err(e.to_string()));
+    points.into_iter().map(out).collect()
+}
+
+/// Profiles of transport options, as a JSON list: what each sets, what that follows, and what it lacks.
+#[pyfunction]
+fn profiles() -> String {
+    let settings = |rows: &[scenario::profile::Setting]| {
+        let row = |row: &scenario::profile::Setting| json!({"key": row.key, "value": row.value, "follows": row.follows});
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let describe = |profile: &scenario::profile::Profile| {
+        json!({"name": profile.name, "summary": profile.summary, "tcp": settings(profile.tcp),
+               "params": settings(profile.params), "lacks": profile.lacks})
+    };
+    serde_json::Value::from_iter(scenario::profile::ALL.iter().map(describe)).to_string()
+}
+
 /// Radio path of a table with the keys of `radio` in a scenario: the texts of its capacity, loss and delay
 /// traces.
 #[pyfunction]
@@ -309,6 +339,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(list_schemes, m)?)?;
     m.add_function(wrap_pyfunction!(schema, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
+    m.add_function(wrap_pyfunction!(explain, m)?)?;
+    m.add_function(wrap_pyfunction!(profiles, m)?)?;
     m.add_function(wrap_pyfunction!(radio_trace, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;

@@ -138,7 +138,8 @@ pub struct DatagramPlan {
 
 impl DatagramFlow {
     pub(crate) fn plan(&self) -> Result<DatagramPlan, Diagnostic> {
-        let (scheme, params) = params::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
+        let (scheme, params) =
+            params::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), None, "")?;
         let config = config(&Dccp::default(), self.dccp.as_ref(), "", scheme, &params)?;
         let app = app(self.size.as_ref(), self.app.as_ref().map(|app| &app.0), "", config.datagram)?;
         let stated = self.dccp.as_ref().is_some_and(|own| own.queue.is_some());

@@ -9,6 +9,7 @@ use serde::Deserialize;
 mod app;
 mod datagrams;
 mod diagnostic;
+mod explain;
 pub mod files;
 mod flow_entry;
 mod flows;
@@ -18,6 +19,7 @@ mod keys;
 mod link;
 mod params;
 mod plan;
+pub mod profile;
 pub mod quantity;
 mod queue;
 pub mod radio;
@@ -37,6 +39,7 @@ mod unused;
 use datagrams::DatagramFlow;
 pub use datagrams::DatagramPlan;
 pub use diagnostic::{ScenarioError, Warning};
+pub use explain::{Explanation, FlowOptions, LinkOptions, Row};
 pub use files::{FileError, Files, NoFiles};
 pub use plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 pub use schema::{
@@ -44,6 +47,7 @@ pub use schema::{
 };
 
 use diagnostic::{Diagnostic, Location};
+use explain::Origins;
 use link::Traces;
 use reader::Reader;
 use sweep::{Grid, MAX_RUNS};
@@ -82,6 +86,24 @@ pub struct Run {
 /// If any run is invalid.
 #[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
 pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
+    let mut all = Vec::new();
+    points(source, overrides, |point, tree, points, traces| {
+        all.extend(runs_of(source, points, point, tree, traces)?);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The swept keys of a point with their values.
+type Point<'a> = &'a [(String, String)];
+
+/// Calls `each` for every point: with its swept keys, its text, the number of points, and the files read so far.
+#[allow(clippy::result_large_err)] // as `expand`
+fn points(
+    source: &Source<'_>,
+    overrides: &[(String, String)],
+    mut each: impl FnMut(Point<'_>, &Tree, u64, &mut Traces) -> Result<(), Diagnostic>,
+) -> Result<(), ScenarioError> {
     let report =
         |diagnostic: Diagnostic, tree: Option<&Tree>| report(diagnostic, source.name, source.text, tree);
     let tree = Tree::parse(source.text).map_err(|diagnostic| report(diagnostic, None))?;
@@ -97,13 +119,42 @@ pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec
         )
     })?;
     let mut traces = Traces::default();
-    let mut all = Vec::new();
     for index in 0..points {
         let (point, tree) = grid.point(index).map_err(|diagnostic| grid.prefix(report(diagnostic, None)))?;
-        let runs = runs_of(source, points, &point, &tree, &mut traces)
+        each(&point, &tree, points, &mut traces)
             .map_err(|diagnostic| grid.prefix(report(diagnostic, Some(&tree))))?;
-        all.extend(runs);
     }
+    Ok(())
+}
+
+/// The scenario of a point, named like its source unless it has a name.
+fn named(source: &Source<'_>, tree: &Tree) -> Result<Scenario, Diagnostic> {
+    let mut scenario = Scenario::deserialize(Reader(tree))?;
+    if scenario.name.is_empty() {
+        let stem = std::path::Path::new(source.name).file_stem();
+        scenario.name =
+            stem.map_or_else(|| source.name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    }
+    Ok(scenario)
+}
+
+/// Explains every point of a scenario: each effective option and its origin. Overrides are those of [`expand`].
+///
+/// # Errors
+/// If any point is invalid.
+#[allow(clippy::result_large_err)] // once per command
+pub fn explain(
+    source: &Source<'_>,
+    overrides: &[(String, String)],
+) -> Result<Vec<Explanation>, ScenarioError> {
+    let mut all = Vec::new();
+    points(source, overrides, |point, tree, _, traces| {
+        let scenario = named(source, tree)?;
+        let plan = resolve::resolve(&scenario, scenario.seed, source.files, traces)?.plan;
+        let origins = Origins { tree, text: source.text, point };
+        all.push(explain::explain(&scenario, &plan, &origins)?);
+        Ok(())
+    })?;
     Ok(all)
 }
 
@@ -115,12 +166,7 @@ fn runs_of(
     tree: &Tree,
     traces: &mut Traces,
 ) -> Result<Vec<Run>, Diagnostic> {
-    let mut scenario = Scenario::deserialize(Reader(tree))?;
-    if scenario.name.is_empty() {
-        let stem = std::path::Path::new(source.name).file_stem();
-        scenario.name =
-            stem.map_or_else(|| source.name.to_owned(), |stem| stem.to_string_lossy().into_owned());
-    }
+    let mut scenario = named(source, tree)?;
     let (first, repeat) = (scenario.seed, scenario.repeat);
     if repeat == 0 {
         return Err(Diagnostic::new("repeat", "`0` is out of range").accepted("a whole number from 1"));

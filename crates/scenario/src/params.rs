@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use narrows_cc::{Param, ParamError, ParamKind, Params, schemes};
 
 use crate::diagnostic::{Diagnostic, key_in, unknown};
+use crate::profile::Profile;
 use crate::schema::value::{ParamValue, Protocol};
 use crate::transport;
 
@@ -25,11 +26,12 @@ fn describe(param: &Param) -> String {
 }
 
 /// Resolves the key `scheme` of `table`, with parameters from the text after the colon and from the table
-/// `params`.
+/// `params`, else from the profile if TCP carries it.
 pub(crate) fn scheme(
     text: &str,
     table_params: Option<&BTreeMap<String, ParamValue>>,
     protocol: Option<Protocol>,
+    profile: Option<&Profile>,
     table: &str,
 ) -> Result<(&'static schemes::Entry, Params), Diagnostic> {
     let key = key_in(table, "scheme");
@@ -49,6 +51,10 @@ pub(crate) fn scheme(
         return Err(diagnostic.within(&key));
     };
     let mut params = Params::defaults(entry.info.params);
+    let over_tcp = transport::stated_or_made_for(protocol, entry) != Protocol::Dccp;
+    for (param, value) in profile.filter(|_| over_tcp).into_iter().flat_map(|profile| profile.params(entry)) {
+        set(&mut params, entry.info.name, entry.info.params, param, value, &key)?;
+    }
     let mut stated: Vec<&str> = Vec::new();
     for part in inline.into_iter().flat_map(|inline| inline.split(',')) {
         let Some((param, text)) = part.split_once('=') else {

@@ -4,8 +4,10 @@ use narrows_cc::{Bytes, EcnNeed, Nanos};
 use narrows_tcp::TcpConfig;
 
 use crate::diagnostic::{Diagnostic, show};
-use crate::quantity::{DataAmount, Time};
+use crate::profile::Profile;
+use crate::quantity::{Amount, DataAmount, Time};
 use crate::schema::Tcp;
+use crate::schema::tcp::ProfileName;
 
 /// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
@@ -13,8 +15,9 @@ const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 /// Longest header: leaves room for three SACK blocks in the 65535 bytes of a packet.
 const MAX_HEADER: u16 = 65_507;
 
-/// TCP settings: those of the flow, else the common ones, else the ECN mode that its scheme needs, else TCP
-/// as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets keep their size.
+/// TCP settings: those of the flow, else the common ones, else those of the profile, else the ECN mode that its
+/// scheme needs, else TCP as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets
+/// keep their size.
 pub(crate) fn settings(
     common: &Tcp,
     own: Option<&Tcp>,
@@ -25,8 +28,22 @@ pub(crate) fn settings(
     let needed = need != EcnNeed::Nothing;
     let plain = TcpConfig::default();
     let segment = plain.segment - mapped;
-    let default =
+    let deployed =
         TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
+    let profile = Profile::of(common, own).keys();
+    let default = stated(&deployed, &Tcp::default(), profile, None, "")?;
+    stated(&default, profile, common, own, table)
+}
+
+/// Replaces those of the `default` settings that the tables state. `profile` has their amounts in packets, which
+/// depend on the stated segment.
+fn stated(
+    default: &TcpConfig,
+    profile: &Tcp,
+    common: &Tcp,
+    own: Option<&Tcp>,
+    table: &str,
+) -> Result<TcpConfig, Diagnostic> {
     let key =
         |name: &str, in_own: bool| if in_own { format!("{table}.tcp.{name}") } else { format!("tcp.{name}") };
     macro_rules! stated {
@@ -129,13 +146,12 @@ pub(crate) fn settings(
             .accepted("at most 1GiB"));
     }
     let receive_window = receive_window.map(|(size, key)| (size.value(), size.to_string(), key));
-    let max_burst = stated!(max_burst).map(|(amount, key)| {
-        let bytes = match amount.value() {
-            DataAmount::Packets(packets) => Bytes::new(mss.as_u64().saturating_mul(packets)),
-            DataAmount::Bytes(bytes) => bytes,
-        };
-        (bytes, amount.to_string(), key)
-    });
+    let burst = |amount: &Amount| match amount.value() {
+        DataAmount::Packets(packets) => Bytes::new(mss.as_u64().saturating_mul(packets)),
+        DataAmount::Bytes(bytes) => bytes,
+    };
+    let max_burst = stated!(max_burst).map(|(amount, key)| (burst(amount), amount.to_string(), key));
+    let default_burst = profile.max_burst.as_ref().map_or(default.max_burst, burst);
     let (min_rto, initial_rto, max_rto) = (stated!(min_rto), stated!(initial_rto), stated!(max_rto));
     let rto_key = min_rto.as_ref().or(initial_rto.as_ref()).or(max_rto.as_ref()).map(|(_, key)| key.clone());
     let (min_rto, initial_rto) = (time(min_rto, default.min_rto), time(initial_rto, default.initial_rto));
@@ -167,7 +183,7 @@ pub(crate) fn settings(
         ecn: flag(stated!(ecn), default.ecn),
         ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
         ect1: flag(stated!(ect1), default.ect1),
-        max_burst: at_least_a_segment(max_burst, plain.max_burst)?,
+        max_burst: at_least_a_segment(max_burst, default_burst)?,
         tso: flag(stated!(tso), default.tso),
         quick_acks: stated!(quick_acks).map_or(default.quick_acks, |(count, _)| *count),
         sack_compression,
@@ -182,4 +198,62 @@ pub(crate) fn settings(
         dsack_delivered,
         grow_on_sack,
     })
+}
+
+/// Settings as keys of `[tcp]`, all of them stated.
+pub(crate) fn spelled(config: &TcpConfig, profile: ProfileName) -> Tcp {
+    let time = |time: Nanos| Some(parsed(&show(time)));
+    let mss = u64::from(config.segment);
+    let burst = config.max_burst.as_u64();
+    let burst = if burst.is_multiple_of(mss) { format!("{}pkt", burst / mss) } else { format!("{burst}B") };
+    Tcp {
+        profile: Some(profile),
+        initial_window: Some(config.initial_window),
+        ack_every: Some(config.ack_every),
+        ack_delay: time(config.ack_delay),
+        quick_acks: Some(config.quick_acks),
+        sack_compression: Some(config.sack_compression),
+        gro: Some(if config.gro.is_zero() { parsed("off") } else { parsed(&show(config.gro)) }),
+        segment_bytes: Some(config.segment),
+        header_bytes: Some(config.header),
+        receive_window: Some(parsed(&size(config.receive_window))),
+        timers: Some(config.timers.into()),
+        min_rto: time(config.min_rto),
+        initial_rto: time(config.initial_rto),
+        max_rto: time(config.max_rto),
+        timestamps: Some(config.timestamps),
+        timestamp_rtt: Some(config.timestamp_rtt),
+        sack: Some(config.sack),
+        rack: Some(config.rack),
+        rack_rtt: Some(config.rack_rtt_last.into()),
+        tlp: Some(config.tlp),
+        dsack_delivered: Some(config.dsack_delivered),
+        prr: Some(config.prr.into()),
+        reduction_from: Some(config.reduction_from.into()),
+        idle_restart: Some(config.idle.into()),
+        grow_on_sack: Some(config.grow_on_sack),
+        ecn: Some(config.ecn),
+        ecn_precise: Some(config.ecn_precise),
+        ect1: Some(config.ect1),
+        tso: Some(config.tso),
+        max_burst: Some(parsed(&burst)),
+    }
+}
+
+/// A size in the unit that reads best.
+fn size(size: Bytes) -> String {
+    const MIB: u64 = 1 << 20;
+    match size.as_u64() {
+        bytes if bytes.is_multiple_of(MIB) => format!("{}MiB", bytes / MIB),
+        bytes if bytes.is_multiple_of(1_000) => format!("{}kB", bytes / 1_000),
+        bytes => format!("{bytes}B"),
+    }
+}
+
+/// Parses a quantity that this crate has spelled.
+fn parsed<T: std::str::FromStr>(text: &str) -> T {
+    match text.parse() {
+        Ok(value) => value,
+        Err(_) => unreachable!("`{text}` is a quantity"),
+    }
 }

@@ -77,6 +77,15 @@ impl SenderEndpoint {
         either!(self, end => end.stats())
     }
 
+    /// Cache lines of this value that acknowledgements access.
+    pub fn used_lines(&self) -> usize {
+        let unused = match self {
+            Self::Stream(end) => size_of_val(end) - end.used_bytes(),
+            Self::Datagrams(_) => 0,
+        };
+        (size_of::<Self>() - unused).div_ceil(64)
+    }
+
     /// Prefetches the memory that the next acknowledgement accesses.
     #[inline]
     pub fn prefetch(&self) {

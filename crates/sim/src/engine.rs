@@ -35,8 +35,6 @@ use crate::queue::{EventQueue, SourceId};
 const FARTHEST: usize = 16;
 const FAR: usize = 10;
 const NEAR: usize = 4;
-/// Cache lines of a sender that an acknowledgement touches.
-const SENDER_LINES: usize = size_of::<SenderEndpoint>().div_ceil(64);
 
 /// A run in progress.
 #[derive(Debug)]
@@ -48,6 +46,8 @@ pub struct Engine<O = ()> {
     links: Vec<Link>,
     hops: Vec<PropagationHop>,
     senders: Vec<SenderEndpoint>,
+    /// Cache lines of a sender that acknowledgements access, at most.
+    sender_lines: usize,
     receivers: Vec<ReceiverEndpoint>,
     connections: Connections,
     /// Bytes of the datagram packets in the network.
@@ -165,7 +165,7 @@ impl<O: Observer> Engine<O> {
         if let Some(packet) = line.peek(FAR) {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
-                prefetch(&self.senders[flow], SENDER_LINES);
+                prefetch(&self.senders[flow], self.sender_lines);
                 prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {

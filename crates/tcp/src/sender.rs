@@ -46,6 +46,8 @@ mod tso;
 mod undo;
 mod window;
 
+use std::sync::Arc;
+
 use narrows_cc::{AnyScheme, Bytes, Nanos, Phase, Rate};
 use narrows_packet::{Flags, Kind, Packet};
 use narrows_traffic::App;
@@ -115,7 +117,9 @@ impl Pending {
 }
 
 /// Sender of a reliable stream.
+// The window comes last, and in it the scheme, so that what a scheme uses ends the memory in use.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sender {
     state: State,
     pending: Pending,
@@ -124,23 +128,30 @@ pub struct Sender {
     path: u8,
     flow: u32,
     stream: ByteStream,
-    window: Window,
     pacing: Pacing,
     timers: Timers,
     rtt: RttEstimator,
     board: Scoreboard,
     recovery: Recovery,
     stats: SenderStats,
-    config: TcpConfig,
+    config: Arc<TcpConfig>,
     handshake: Handshake,
     milestones: Milestones,
     /// Agent of an explicit-rate protocol, if the scheme uses one.
     agent: Option<Box<dyn RateAgent>>,
+    window: Window,
 }
 
 impl Sender {
-    /// A sender that connects at `start`.
-    pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
+    /// A sender that connects at `start`. Senders with the same settings may share them.
+    pub fn new(
+        flow: u32,
+        config: impl Into<Arc<TcpConfig>>,
+        scheme: AnyScheme,
+        app: App,
+        start: Nanos,
+    ) -> Self {
+        let config = config.into();
         Self {
             state: State::Waiting,
             pending: Pending::NONE,
@@ -206,6 +217,11 @@ impl Sender {
     #[inline]
     pub fn prefetch(&self) {
         self.board.prefetch();
+    }
+
+    /// Bytes of the struct that acknowledgements access: the enum of schemes is larger than most schemes.
+    pub fn used_bytes(&self) -> usize {
+        size_of::<Self>() - size_of::<AnyScheme>() + self.scheme().used_bytes()
     }
 
     /// Peak bytes of memory: buffers grow and do not shrink until the connection closes.

@@ -72,6 +72,14 @@ Trace = Annotated[
 Packets = Annotated[
     bool, typer.Option("--packets", help="Record every packet event too. Needs --trace.", rich_help_panel=OUTPUT)
 ]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Print every effective option and where it comes from; run nothing.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +93,7 @@ class Options:
     queue: Queue = None
     sets: Sets = None
     as_json: Json = False
+    explain: Explain = False
     out: Out = None
     trace: Trace = None
     packets: Packets = False
@@ -105,6 +114,9 @@ class Options:
         if learn is not None:
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
+        if self.explain:
+            self._explain(scenario, scheme)
+            return
         planned = api.plan(scenario, self.trace is not None)
         for warning in api.diagnostics(planned):
             print_status(f"narrows: warning: {warning}")
@@ -128,8 +140,22 @@ class Options:
         if not self.as_json:
             print_table(results.table())
 
+    def _explain(self, scenario: Scenario, scheme: str | None) -> None:
+        """Print every effective option of a scenario's points and its origin."""
+        from narrows.cli import explain
+
+        keys = set_keys(self.sets)
+        for point in engine.explain(scenario.text, scenario.source, scenario.directory, scenario.overrides):
+            named = explain.with_flags(point, keys, scheme is not None, scenario.source)
+            if self.as_json:
+                print(engine.json_line(named), flush=True)
+            else:
+                print_table(explain.tables(named))
+
     def _check(self, ray: str | None, learn: Path | None) -> None:
         """Reject options that exclude each other, and output places that cannot be written."""
+        if self.explain and (self.out is not None or learn is not None):
+            raise UsageError(f"--explain, {'-o' if learn is None else '--learn'}: --explain runs nothing; accepted: one")
         if learn is not None:
             if self.out is not None:
                 raise UsageError("--learn, -o: a reused run teaches nothing; accepted: one of them")

@@ -89,6 +89,8 @@ pub struct Cubic {
     /// Growth in avoidance as in Linux, or as in RFC 9438.
     linux: bool,
     min_rtt: Nanos,
+    /// Linux's growth in avoidance.
+    growth: Growth,
     curve: Curve,
     prior: Option<Curve>,
     /// When the last acknowledgement arrived, or sending resumed.
@@ -107,8 +109,6 @@ struct Curve {
     w_max: f64,
     cwnd_prior: f64,
     epoch: Option<Epoch>,
-    /// Linux's growth in avoidance.
-    growth: Growth,
     hystart: HyStart,
 }
 
@@ -167,7 +167,7 @@ impl Cubic {
         let epoch = match curve.epoch {
             Some(epoch) => epoch,
             None => {
-                curve.growth.reset();
+                self.growth.reset();
                 let known = curve.w_max > 0.0;
                 Epoch { known, ..curve.begin_epoch(event.now, self.c) }
             }
@@ -176,7 +176,7 @@ impl Cubic {
         let t = (event.now - epoch.start + self.min_rtt).as_secs_f64();
         let target = curve.w_cubic(self.c, epoch.k, t).max(0.0);
         let acked = event.creditable().as_u64().div_ceil(self.mss.as_u64());
-        let (grown, friendly) = curve.growth.on_ack(&Inputs {
+        let (grown, friendly) = self.growth.on_ack(&Inputs {
             now: event.now,
             cwnd: curve.cwnd as u64,
             acked,
@@ -288,13 +288,13 @@ impl CongestionControl for Cubic {
             fast_convergence: params.flag("fast_convergence"),
             linux: params.word("growth") == "linux",
             min_rtt: Nanos::ZERO,
+            growth: Growth::default(),
             curve: Curve {
                 cwnd: initial_window,
                 ssthresh: f64::INFINITY,
                 w_max: 0.0,
                 cwnd_prior: 0.0,
                 epoch: None,
-                growth: Growth::default(),
                 hystart: HyStart::new(params.word("hystart"), pacing.is_on()),
             },
             prior: None,

@@ -13,6 +13,9 @@ table! {
     #[derive(Default)]
     Tcp {
         ; // optional:
+        /// A named set of options (linux). It replaces the defaults of the keys below, and of some parameters of
+        /// schemes; stated keys win. [Profiles](profiles.md) lists what each sets.
+        profile: ProfileName,
         /// Initial window in segments (10).
         initial_window: u32,
         /// Full segments per acknowledgement (2).
@@ -61,7 +64,7 @@ table! {
         /// Tail-loss probes (true where there is rack).
         tlp: bool,
         /// Data that the receiver reports as a duplicate (DSACK) counts as delivered (true where there is sack).
-        /// Linux `tcp_sacktag_one`; RFC 9937 counts data delivered for the first time only.
+        /// Linux `tcp_dsack_seen`; RFC 9937 counts data delivered for the first time only.
         dsack_delivered: bool,
         /// Lower bound of proportional rate reduction when the data in flight is below its target (rfc9937). Linux
         /// `tcp_cwnd_reduction`.
@@ -90,6 +93,19 @@ table! {
     }
 }
 
+/// A named set of options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileName {
+    /// TCP as Linux deploys it.
+    #[default]
+    Linux,
+    /// TCP as its RFCs describe it.
+    Rfc,
+    /// TCP with the defaults of ns-3.
+    Ns3,
+}
+
 /// Defines the words of a key and the engine's value of each.
 macro_rules! words {
     ($(#[$doc:meta])* $Name:ident => $Engine:ty {
@@ -107,6 +123,15 @@ macro_rules! words {
                 match word {
                     $($Name::$Variant => $value,)*
                 }
+            }
+        }
+
+        impl From<$Engine> for $Name {
+            fn from(value: $Engine) -> Self {
+                $(if value == $value {
+                    return Self::$Variant;
+                })*
+                unreachable!("every value has its word")
             }
         }
     };

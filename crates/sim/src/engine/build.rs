@@ -1,5 +1,7 @@
 //! Builds links, propagation hops and endpoints from the plan of a run.
 
+use std::sync::Arc;
+
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
 use narrows_net::DelayLine;
@@ -22,6 +24,16 @@ use crate::observer::Observer;
 use crate::queue::EventQueue;
 
 /// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
+/// The shared copy of these settings.
+fn shared(all: &mut Vec<Arc<TcpConfig>>, settings: &TcpConfig) -> Arc<TcpConfig> {
+    // Equal settings usually follow each other.
+    if let Some(known) = all.iter().rev().take(16).find(|known| ***known == *settings) {
+        return known.clone();
+    }
+    all.push(Arc::new(settings.clone()));
+    all[all.len() - 1].clone()
+}
+
 fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
     let mut receiver = Receiver::new(number, tcp);
     if flow.scheme.rate_protocol.is_some() {
@@ -82,6 +94,8 @@ impl<O: Observer> Engine<O> {
             })
             .collect();
         let connections = Connections::new(&plan);
+        // Flows with the same settings share them.
+        let mut settings: Vec<Arc<TcpConfig>> = Vec::new();
         let senders: Vec<SenderEndpoint> = plan
             .flows
             .iter()
@@ -115,7 +129,7 @@ impl<O: Observer> Engine<O> {
                     Some(_) => (AppConfig::Subflow, Nanos::MAX),
                 };
                 let app = App::new(app, random("app", i), start);
-                let mut sender = Sender::new(i as u32, flow.tcp.clone(), scheme, app, start);
+                let mut sender = Sender::new(i as u32, shared(&mut settings, &flow.tcp), scheme, app, start);
                 endpoint::attach_sender(&mut sender, &flow.negotiation);
                 SenderEndpoint::Stream(sender)
             })
@@ -164,6 +178,7 @@ impl<O: Observer> Engine<O> {
             queue,
             links,
             hops,
+            sender_lines: senders.iter().map(SenderEndpoint::used_lines).max().unwrap_or(0),
             senders,
             receivers,
             connections,

@@ -6,16 +6,18 @@ use super::prr::Prr;
 use crate::PrrBound;
 
 /// Driver of the scheme, and the cwnd derived from it.
+// The driver comes last: see `Sender`.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Window {
     /// The cwnd in force, in bytes.
     pub(super) cwnd: u64,
     /// Without SACK: inflation by packets that have left the network (RFC 6582), in bytes.
     inflation: i64,
-    pub(super) driver: Driver,
     prr: Prr,
     /// Proportional rate reduction controls the cwnd.
     reducing: bool,
+    pub(super) driver: Driver,
 }
 
 impl Window {

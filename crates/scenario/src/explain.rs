@@ -1,0 +1,312 @@
+//! Every effective option of a scenario, and where it comes from.
+
+mod flow;
+
+use narrows_net::config;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::diagnostic::{Diagnostic, Location, show};
+use crate::plan::Plan;
+use crate::schema::table::names;
+use crate::schema::value::Protocol;
+use crate::schema::{Link, Network, NetworkKind, Scenario};
+use crate::tree::{Node, Tree};
+
+/// One option.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its key in its table.
+    pub key: String,
+    /// Its value, as a scenario spells it.
+    pub value: Value,
+    /// The same in units of the run, where the value depends on others: the bytes of `1bdp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<String>,
+    /// Its origin: `default`, `profile NAME`, `command line`, `[sweep]`, the table that states it such as `[tcp]`,
+    /// `scheme` if the flow's scheme needs it, or `derived` if it follows from another option.
+    pub from: String,
+    /// The line in the file, if a line states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
+/// The options of an entry of `flows`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowOptions {
+    /// Its label.
+    pub flow: String,
+    /// Its scheme.
+    pub scheme: &'static str,
+    /// Its transport.
+    pub protocol: Protocol,
+    /// Keys of the flow itself.
+    pub options: Vec<Row>,
+    /// Settings of its transport.
+    pub transport: Vec<Row>,
+    /// Parameters of its scheme.
+    pub params: Vec<Row>,
+}
+
+/// The options of a listed link of a graph.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkOptions {
+    /// Its name.
+    pub link: String,
+    /// Its keys.
+    pub options: Vec<Row>,
+}
+
+/// The options of one point of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The swept keys with their values.
+    pub point: Map<String, Value>,
+    /// Duration, warm-up, seeds and trace.
+    pub run: Vec<Row>,
+    /// The network.
+    pub network: Vec<Row>,
+    /// The links of a graph.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkOptions>,
+    /// The flows.
+    pub flows: Vec<FlowOptions>,
+}
+
+/// What the origin of a value is found in.
+pub(crate) struct Origins<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) text: &'a str,
+    pub(crate) point: &'a [(String, String)],
+}
+
+/// A key without the numbers of items: `flows.rtt` for `flows.0.rtt`.
+fn of_all(key: &str) -> String {
+    key.split('.').filter(|segment| segment.parse::<usize>().is_err()).collect::<Vec<_>>().join(".")
+}
+
+impl Origins<'_> {
+    /// Whether the scenario states this key.
+    fn stated(&self, key: &str) -> Option<&Tree> {
+        key.split('.').try_fold(self.tree, |here, segment| match &here.node {
+            Node::Table(_) => here.get(segment).map(|entry| &entry.value),
+            Node::List(items) => items.get(segment.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+
+    /// The row of a key that the table `table` states.
+    fn row(&self, name: &str, value: Value, key: &str, at: Location) -> Row {
+        let table = match key.split('.').next() {
+            Some(list @ ("flows" | "links")) => format!("[[{list}]]"),
+            Some(table) if key.contains('.') => format!("[{table}]"),
+            _ => "scenario".to_owned(),
+        };
+        let swept = self.point.iter().any(|(axis, _)| key == axis || of_all(key) == of_all(axis));
+        let (from, line) = match at {
+            Location::CommandLine => ("command line".to_owned(), None),
+            Location::Text(offset) => {
+                let before = self.text.get(..offset).unwrap_or(self.text);
+                let from = if swept { "[sweep]".to_owned() } else { table };
+                (from, Some(before.matches('\n').count() + 1))
+            }
+            Location::Unknown => (table, None),
+        };
+        Row { key: name.to_owned(), value, resolved: None, from, line }
+    }
+
+    /// The row of `name`, stated at the first of `keys` that the scenario has, otherwise from `otherwise`.
+    fn option(&self, name: &str, value: Value, keys: &[String], otherwise: &str) -> Row {
+        match keys.iter().find_map(|key| self.stated(key).map(|tree| (key, tree.at))) {
+            Some((key, at)) => self.row(name, value, key, at),
+            None => {
+                Row { key: name.to_owned(), value, resolved: None, from: otherwise.to_owned(), line: None }
+            }
+        }
+    }
+}
+
+fn object(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(keys)) => keys,
+        other => unreachable!("a table is an object: {other:?}"),
+    }
+}
+
+/// Explains one point of a scenario.
+pub(crate) fn explain(
+    scenario: &Scenario,
+    plan: &Plan,
+    origins: &Origins<'_>,
+) -> Result<Explanation, Diagnostic> {
+    let top = object(scenario);
+    let of_top = |name: &str| origins.option(name, top[name].clone(), &[name.to_owned()], "default");
+    let mut run: Vec<Row> = ["duration", "warmup", "seed", "repeat"].map(of_top).into();
+    let trace = object(&scenario.trace);
+    run.extend(["samples", "packets"].map(|name| {
+        let key = format!("trace.{name}");
+        origins.option(&key, trace[name].clone(), std::slice::from_ref(&key), "default")
+    }));
+    let point = origins.point.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    let flows = (0..scenario.flows.len()).map(|index| flow::options(scenario, index, origins));
+    Ok(Explanation {
+        scenario: scenario.name.clone(),
+        point: point.collect(),
+        run,
+        network: network(scenario, plan, origins),
+        links: (0..scenario.links.len()).map(|index| link(scenario, index, plan, origins)).collect(),
+        flows: flows.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Defaults of the keys of `[network]` that a scenario may omit; `None` where the network has no such thing.
+fn unstated(network: &Network, kind: NetworkKind, key: &str) -> Option<&'static str> {
+    let access = network.access_rate.is_some();
+    let dumbbell = kind == NetworkKind::Dumbbell;
+    match key {
+        "kind" => Some(if dumbbell { "dumbbell" } else { "graph" }),
+        "access_delay" => access.then_some("0ms"),
+        "access_buffer" => access.then_some("ample"),
+        "receiver_access" => access.then_some("true"),
+        "reverse_rate" => dumbbell.then_some("that of the bottleneck"),
+        "reverse_buffer" => dumbbell.then_some("ample"),
+        "jitter" | "reorder" | "policer" | "access_rate" | "router" => Some("none"),
+        _ => None,
+    }
+}
+
+fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> {
+    let network = &scenario.network;
+    let kind = network.kind.unwrap_or(match scenario.links.is_empty() {
+        true => NetworkKind::Dumbbell,
+        false => NetworkKind::Graph,
+    });
+    let values = object(network);
+    let first = plan.links.first().filter(|_| kind != NetworkKind::Graph);
+    let mut rows = Vec::new();
+    for key in names::<Network>() {
+        let place = format!("network.{key}");
+        let stated = values.get(*key).cloned();
+        let absent = || unstated(network, kind, key).map(Value::from);
+        // The router of the first flow whose scheme needs one.
+        let router = first.and_then(|link| link.router.as_ref()).filter(|_| *key == "router");
+        let implied = router.map(|router| Value::from(router.entry.info.name));
+        let needed = stated.is_none() && implied.is_some();
+        let Some(value) = stated.or(implied).or_else(absent) else { continue };
+        let mut row = origins.option(
+            key,
+            value,
+            std::slice::from_ref(&place),
+            if needed { "scheme" } else { "default" },
+        );
+        match (*key, first) {
+            ("buffer", Some(link)) => row.resolved = Some(limit(&link.config.limit)),
+            ("queue", Some(link)) => {
+                row.value = Value::from(queue_kind(&row.value));
+                rows.push(row);
+                rows.extend(queue(&link.config.queue, &[place], origins));
+                continue;
+            }
+            _ => {}
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// The keys of a link of a graph, its own or those of `[network]`.
+fn link(scenario: &Scenario, index: usize, plan: &Plan, origins: &Origins<'_>) -> LinkOptions {
+    let link = &scenario.links[index];
+    let (own, common) = (object(link), object(&scenario.network));
+    let name = link.name.clone().unwrap_or_else(|| format!("{}-{}", link.from, link.to));
+    let planned = plan.links.iter().find(|planned| planned.name == name);
+    let mut options = Vec::new();
+    for key in names::<Link>() {
+        let Some(value) = own.get(*key).or_else(|| common.get(*key)) else { continue };
+        let places = [format!("links.{index}.{key}"), format!("network.{key}")];
+        let mut row = origins.option(key, value.clone(), &places, "default");
+        match (*key, planned) {
+            ("buffer", Some(planned)) => row.resolved = Some(limit(&planned.config.limit)),
+            ("queue", Some(planned)) => {
+                row.value = Value::from(queue_kind(&row.value));
+                options.push(row);
+                options.extend(queue(&planned.config.queue, &places, origins));
+                continue;
+            }
+            _ => {}
+        }
+        options.push(row);
+    }
+    LinkOptions { link: name, options }
+}
+
+/// The kind of a queue in its short or long form.
+fn queue_kind(value: &Value) -> String {
+    value.get("kind").unwrap_or(value).as_str().unwrap_or_default().to_owned()
+}
+
+fn limit(limit: &config::Limit) -> String {
+    match limit {
+        config::Limit::Packets(packets) => format!("{packets}pkt"),
+        config::Limit::Bytes(bytes) => format!("{}B", bytes.as_u64()),
+        config::Limit::Time(time) => show(*time),
+    }
+}
+
+/// The parameters of a queue discipline, stated below one of the keys `places`.
+fn queue(queue: &config::Queue, places: &[String], origins: &Origins<'_>) -> Vec<Row> {
+    let time = |time| Value::from(show(time));
+    let values: Vec<(&str, Value)> = match queue {
+        config::Queue::DropTail | config::Queue::Htb(_) => Vec::new(),
+        config::Queue::CoDel { target, interval, ecn } => {
+            vec![("target", time(*target)), ("interval", time(*interval)), ("ecn", (*ecn).into())]
+        }
+        config::Queue::FqCoDel { target, interval, queues, quantum, ecn } => vec![
+            ("target", time(*target)),
+            ("interval", time(*interval)),
+            ("queues", (*queues).into()),
+            ("quantum", format!("{quantum}B").into()),
+            ("ecn", (*ecn).into()),
+        ],
+        config::Queue::Pie { target, ecn } => vec![("target", time(*target)), ("ecn", (*ecn).into())],
+        config::Queue::Step { above } => vec![("above", format!("{above}pkt").into())],
+        config::Queue::DualPi2(own) => vec![
+            ("target", time(own.target)),
+            ("update", time(own.update)),
+            ("alpha", own.alpha.into()),
+            ("beta", own.beta.into()),
+            ("coupling", own.coupling.into()),
+            ("ramp_min", time(own.ramp_min)),
+            ("ramp_range", time(own.ramp_range)),
+            ("shift", time(own.shift)),
+        ],
+        config::Queue::Red(own) => vec![
+            ("min", format!("{}pkt", own.min).into()),
+            ("max", format!("{}pkt", own.max).into()),
+            ("max_p", format!("{}%", own.max_p * 100.0).into()),
+            ("weight", own.weight.into()),
+            ("adaptive", own.adaptive.into()),
+            ("ecn", own.ecn.into()),
+        ],
+    };
+    let row = |(name, value): (&str, Value)| {
+        // The first table that has a queue has all of its keys.
+        let owner = places.iter().find(|place| origins.stated(place).is_some());
+        let keys: Vec<String> = owner.map(|place| format!("{place}.{name}")).into_iter().collect();
+        origins.option(&format!("queue.{name}"), value, &keys, "default")
+    };
+    let mut rows: Vec<Row> = values.into_iter().map(row).collect();
+    if matches!(queue, config::Queue::Htb(_))
+        && let Some(place) = places.iter().find(|place| origins.stated(place).is_some())
+    {
+        for name in ["classes", "default"] {
+            let key = format!("{place}.{name}");
+            if let Some(tree) = origins.stated(&key) {
+                rows.push(origins.row(&format!("queue.{name}"), tree.label().into(), &key, tree.at));
+            }
+        }
+    }
+    rows
+}
