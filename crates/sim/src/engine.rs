@@ -166,10 +166,12 @@ impl<O: Observer> Engine<O> {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
                 prefetch(&self.senders[flow], self.sender_lines);
+                self.queue.prefetch(self.sources.sender(packet.flow));
                 prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {
                 prefetch(&self.receivers[flow], size_of::<ReceiverEndpoint>().div_ceil(64));
+                self.queue.prefetch(self.sources.receiver(packet.flow));
                 prefetch(&self.routes[flow], 1);
             }
         }
