@@ -230,6 +230,48 @@ def plan(text, source, directory, overrides):
     return planned
 
 
+def explain(text, source, directory, overrides):
+    """Explain every point with one option per table: stated in the file, by an option, by the profile."""
+    rows = {"tcp.ack_every": "[tcp]", "tcp.profile": "[tcp]"}
+    points = []
+    for planned in map(json.loads, plan(text, source, directory, overrides)):
+        data, keys = planned["scenario"], dict(overrides)
+
+        def row(key, value, where, keys=keys):
+            written = any(key in (name, name.removeprefix("tcp."), name.split(".")[-1]) for name in keys)
+            return {"key": key, "value": value, **({"from": "command line"} if written else where)}
+
+        tcp = [row(key.split(".")[1], 2, {"from": where, "line": 4}) for key, where in rows.items()]
+        flows = [
+            {
+                "flow": flow["scheme"].partition(":")[0],
+                "scheme": flow["scheme"].partition(":")[0],
+                "protocol": "tcp",
+                "options": [row("scheme", flow["scheme"], {"from": "[[flows]]", "line": 7})],
+                "transport": [*tcp, {"key": "min_rto", "value": "200ms", "from": "profile linux"}],
+                "params": [{"key": "abc", "value": True, "from": "default"}],
+            }
+            for flow in data["flows"]
+        ]
+        rate = {"key": "rate", "value": data["network"]["rate"], "from": "[network]", "line": 2}
+        buffer = {"key": "buffer", "value": "1bdp", "resolved": "500000B", "from": "default"}
+        points.append(
+            {
+                "scenario": data.get("name", "command line"),
+                "point": planned["point"],
+                "run": [row("seed", planned["seed"], {"from": "default"})],
+                "network": [rate, buffer],
+                "flows": flows,
+            }
+        )
+    return [json.dumps(point) for point in points]
+
+
+def profiles():
+    setting = {"key": "min_rto", "value": "200ms", "follows": "TCP_RTO_MIN"}
+    return json.dumps([{"name": "linux", "summary": "Linux.", "tcp": [setting], "params": [], "lacks": []}])
+
+
 def seconds(text):
     value, unit = TIME.fullmatch(text).groups()
     return float(value) * {"ms": 1e-3, "s": 1.0}[unit]

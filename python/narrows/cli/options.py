@@ -155,7 +155,9 @@ class Options:
     def _check(self, ray: str | None, learn: Path | None) -> None:
         """Reject options that exclude each other, and output places that cannot be written."""
         if self.explain and (self.out is not None or learn is not None):
-            raise UsageError(f"--explain, {'-o' if learn is None else '--learn'}: --explain runs nothing; accepted: one")
+            raise UsageError(
+                f"--explain, {'-o' if learn is None else '--learn'}: --explain runs nothing; accepted: one"
+            )
         if learn is not None:
             if self.out is not None:
                 raise UsageError("--learn, -o: a reused run teaches nothing; accepted: one of them")
