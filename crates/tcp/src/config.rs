@@ -141,6 +141,28 @@ impl Default for TcpConfig {
     }
 }
 
+impl TcpConfig {
+    /// TCP by the letter of the RFCs where Linux differs: single packets when pacing, delayed acknowledgements
+    /// from the first segment on, RFC 6298 and RFC 8985 timers, reductions from FlightSize (RFC 5681), the
+    /// initial window after idle, and no credit for duplicates or SACKed data in growth.
+    pub fn rfc() -> Self {
+        let linux = Self::default();
+        Self {
+            max_burst: Bytes::new(u64::from(linux.segment)),
+            tso: false,
+            quick_acks: 0,
+            sack_compression: false,
+            timers: TimerRules::Rfc,
+            reduction_from: ReductionFrom::Flight,
+            idle: IdleRule::Rfc5681,
+            rack_rtt_last: false,
+            dsack_delivered: false,
+            grow_on_sack: false,
+            ..linux
+        }
+    }
+}
+
 /// Scheduler: selects the subflow for new data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {

@@ -3,7 +3,7 @@
 //! A script is read line by line; `#` begins a comment. Settings come first:
 //!
 //!     sender newreno window=10     the end under test and its scheme; or: receiver
-//!     config rack=false            fields of TcpConfig; segments have 1000 bytes unless stated
+//!     config rack=false            fields of TcpConfig; segments have 1000 bytes; profile=rfc comes first
 //!     app file 20                  bulk | file N | cbr N MS (N segments every MS milliseconds) | once N
 //!     show echo window             also compare these fields of the packets sent
 //!
@@ -131,11 +131,20 @@ impl Run {
         let (key, value) = setting.split_once('=').expect("a setting is key=value");
         let config = &mut self.config;
         match key {
+            "profile" if value == "rfc" => {
+                let segment = config.segment;
+                *config = TcpConfig { segment, max_burst: Bytes::new(u64::from(segment)), ..TcpConfig::rfc() };
+            }
             "sack" => config.sack = value == "true",
             "rack" => config.rack = value == "true",
             "tlp" => config.tlp = value == "true",
             "ecn" => config.ecn = value == "true",
             "ecn_precise" => config.ecn_precise = value == "true",
+            "timestamps" => config.timestamps = value == "true",
+            "tso" => config.tso = value == "true",
+            "max_burst" => config.max_burst = Bytes::new(number(value)),
+            "quick_acks" => config.quick_acks = number(value) as u32,
+            "sack_compression" => config.sack_compression = value == "true",
             "initial_window" => config.initial_window = number(value) as u32,
             "ack_every" => config.ack_every = number(value) as u32,
             "ack_delay" => config.ack_delay = millis(value),

@@ -97,7 +97,7 @@ fn used(entry: &Entry, path: &Path, seed: u64) -> f64 {
 }
 
 /// Outside recovery window and pacing rate stay between four segments and the limits of STARTUP: window and
-/// pacing gain 2.885, three of the largest send quanta so far, rounding to an even number, and one
+/// pacing gain 2.885, three of the largest send quanta so far (1 ms of pacing, at least two segments), rounding to an even number, and one
 /// acknowledgement.
 fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
     let mut flow = start(entry, path, seed, &[]);
@@ -106,7 +106,7 @@ fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
     let rate = path.rate.as_bytes_per_sec() as f64 * 1.1;
     let bdp = rate * path.min_rtt().as_secs_f64();
     let initial = flow::INITIAL_WINDOW.as_f64() / path.rtt.as_secs_f64();
-    let mut burst = Bytes::ZERO;
+    let mut quantum = MSS * 2;
     flow.run(path.rtt * 60, |flow, ack| {
         let name = entry.info.name;
         let control = flow.cc.control();
@@ -114,8 +114,8 @@ fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
         if ack.phase == Phase::Open {
             assert!(control.cwnd >= MSS * 4, "{name} at {:?}: {control:?}", ack.now);
         }
-        burst = burst.max(control.burst);
-        let most = 2.885 * bdp + 3.0 * burst.as_f64() + (MSS * 4 + ack.acked).as_f64();
+        quantum = quantum.max(control.pacing_rate.unwrap().over(Nanos::from_millis(1)));
+        let most = 2.885 * bdp + 3.0 * quantum.as_f64() + (MSS * 4 + ack.acked).as_f64();
         assert!(window <= most.max(flow::INITIAL_WINDOW.as_f64()), "{name} at {:?}: {control:?}", ack.now);
         assert!(pacing as f64 <= 2.885 * rate.max(initial), "{name} at {:?}: {control:?}", ack.now);
     });

@@ -125,7 +125,9 @@ proptest! {
             let model = script.cc.model();
             prop_assert!(control.cwnd >= MSS, "{control:?}");
             prop_assert!(!control.pacing_rate.unwrap().is_zero());
-            prop_assert!(control.burst >= MSS && control.burst <= MSS * 127);
+            prop_assert!(model.send_quantum() >= MSS && model.send_quantum() <= MSS * 127);
+            // A quantum of one segment binds the transport, otherwise its own rule decides.
+            prop_assert_eq!(control.burst, if model.send_quantum() == MSS { MSS } else { Bytes::MAX });
             match model.state() {
                 State::Startup => prop_assert!(!model.full_bw_reached()),
                 State::Drain => prop_assert!(model.full_bw_reached()),

@@ -109,7 +109,7 @@ fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.0 / 2.885 * MARGIN));
     // 500 000 B are 346 segments; 4.29 MB/s send 4189 B in 2^-10 s: a quantum of two segments.
-    assert_eq!(script.cc.control().burst, MSS * 2);
+    assert_eq!(script.cc.model().send_quantum(), MSS * 2);
     let bdp = quantised(500_000.0, 2, false);
     assert_eq!(bdp, MSS * 352);
     assert_eq!(script.cc.model().bdp(), Some(Bytes::new(500_000)));
@@ -141,12 +141,12 @@ fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     script.reach_phase(2);
     script.within_round(Nanos::from_nanos(1), 100, 0);
     // 12.375 MB/s x 2^-10 s are 12 085 B: eight segments.
-    assert_eq!(script.cc.control().burst, MSS * 8);
+    assert_eq!(script.cc.model().send_quantum(), MSS * 8);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 8, false));
     script.reach_phase(0);
     // The window follows at once, with the quantum of 15.5 MB/s: ten segments.
     script.within_round(Nanos::from_nanos(1), 100, 0);
-    assert_eq!(script.cc.control().burst, MSS * 10);
+    assert_eq!(script.cc.model().send_quantum(), MSS * 10);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 10, true));
 }
 

@@ -108,11 +108,8 @@ fn max_inflight_is_gain_times_bdp_with_minimum() {
     script.reach_up();
     let model = script.cc.model();
     assert_eq!(model.inflight_at(model.max_bw(), 1.0), BDP + MSS * 2);
-    assert_eq!(
-        model.inflight_at(Rate::ZERO, 1.0),
-        MSS * 6,
-        "four segments are more than three quanta of one"
-    );
+    // PROBE_UP paces at 1.25 x 0.99 x 100 Mbit/s, that is 15 468 B in 1 ms: a quantum of 15 segments.
+    assert_eq!(model.inflight_at(Rate::ZERO, 1.0), MSS * (3 * 15 + 2));
     assert_eq!(
         script.telemetry("max_inflight"),
         Some(narrows_cc::Value::Bytes(segments(1_127))),

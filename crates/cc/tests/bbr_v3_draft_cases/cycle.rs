@@ -3,7 +3,7 @@
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::flow::Path;
-use crate::record::{Flow, NO_PROBE_RTT, rate_near, start};
+use crate::record::{Flow, NO_PROBE_RTT, rate_near, send_quantum, start};
 
 /// The first event of PROBE_DOWN after a probe, with its position in the record.
 fn going_down(buffer: Option<u64>) -> (Flow, usize) {
@@ -32,7 +32,7 @@ fn a08_probe_down_ends_with_headroom_and_no_queue() {
             assert_eq!(model.figures.pacing_gain, 0.9);
             let Some(ack) = at.ack() else { continue };
             // The bounds are compared as of this acknowledgement; later losses may have bounded bw.
-            let one = model.figures.max_bw.over(model.figures.min_rtt).max(model.control.burst * 3);
+            let one = model.figures.max_bw.over(model.figures.min_rtt).max(send_quantum(&model.control) * 3);
             let headroom = model.figures.inflight_with_headroom();
             // The bound, if any, determines the target.
             assert_eq!(headroom.is_some_and(|bound| bound < one), bounded);

@@ -95,13 +95,20 @@ impl Figures {
     /// BBRInflight(1.0) outside PROBE_UP: the BDP, at least the offload budget of three quanta and four
     /// segments.
     pub fn inflight_at_one(&self, control: &Control) -> Bytes {
-        self.bdp().max(control.burst * 3).max(MSS * 4)
+        self.bdp().max(send_quantum(control) * 3).max(MSS * 4)
     }
 
     /// BBRInflightWithHeadroom(), `None` while inflight_longterm is infinite.
     pub fn inflight_with_headroom(&self) -> Option<Bytes> {
         self.inflight_long.map(|long| (long - long.mul_f64(0.15).max(MSS)).max(MSS * 4))
     }
+}
+
+/// BBR.send_quantum (section 5.6.3): the data of 1 ms at the pacing rate, in whole segments, at least two and
+/// at most 64 kB.
+pub fn send_quantum(control: &Control) -> Bytes {
+    let bytes = control.pacing_rate.map_or(0, |rate| rate.over(Nanos::from_millis(1)).as_u64());
+    MSS * (bytes.min(64 * 1024) / MSS.as_u64()).max(2)
 }
 
 /// State after an event.

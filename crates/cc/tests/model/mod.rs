@@ -175,6 +175,8 @@ struct InFlight {
 pub struct Step {
     pub event: &'static str,
     pub control: Control,
+    /// Data in flight after the event.
+    pub inflight: Bytes,
     pub telemetry: Vec<(&'static str, Value)>,
 }
 
@@ -265,7 +267,7 @@ impl Model {
     fn record(&mut self, event: &'static str) {
         let mut telemetry = Vec::new();
         self.scheme.telemetry(&mut |name, value| telemetry.push((name, value)));
-        self.steps.push(Step { event, control: self.scheme.control(), telemetry });
+        self.steps.push(Step { event, control: self.scheme.control(), inflight: self.inflight, telemetry });
     }
 
     fn send(&mut self, segments: u64) {

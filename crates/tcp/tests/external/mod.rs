@@ -85,7 +85,7 @@ impl CongestionControl for Halving {
         if event.consecutive <= 1 {
             self.lower_ssthresh(event.flight_size);
         }
-        self.cwnd = self.mss;
+        self.cwnd = event.restart_window(self.mss);
         self.credit = Bytes::ZERO;
     }
 
@@ -98,13 +98,12 @@ impl CongestionControl for Halving {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.outlasts_rto() {
-            self.cwnd = self.cwnd.min(self.initial_window);
-        }
+        self.ssthresh = event.threshold(self.cwnd, self.ssthresh);
+        self.cwnd = event.window(self.cwnd, self.initial_window);
     }
 
     fn control(&self) -> Control {
-        Control { cwnd: self.cwnd, pacing_rate: None, burst: self.mss * 2 }
+        Control { cwnd: self.cwnd, pacing_rate: None, burst: Bytes::MAX }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
