@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use narrows_packet::HEADER_BYTES;
 use narrows_scenario::{FlowPlan, Plan};
+use narrows_tcp::multipath::MAPPING_BYTES;
 use narrows_units::Random;
 
-use crate::Ends;
 use crate::pcapng::Interface;
 
 /// The first port of senders, and how many there are (RFC 6335 section 6).
@@ -22,7 +22,7 @@ const LISTED: usize = 8;
 /// One end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
-    /// Number of its interface; meaningless if packets are not recorded there.
+    /// Number of its interface.
     pub(crate) host: u32,
     pub(crate) address: [u8; 4],
     pub(crate) port: u16,
@@ -67,35 +67,32 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The hosts at `ends`, in the order of the flows.
-    pub(crate) fn new(plan: &Plan, ends: Ends) -> Self {
+    /// The hosts in the order of the flows, the sender's first.
+    pub(crate) fn new(plan: &Plan) -> Self {
         let mut hosts: Vec<Host> = Vec::new();
         let (mut numbers, mut ports) = (BTreeMap::new(), BTreeMap::new());
+        let mut mapped = vec![0; plan.flows.len()];
         let mut windows: Vec<u64> = plan.flows.iter().map(|flow| flow.tcp.receive_window.as_u64()).collect();
         for connection in &plan.connections {
             let own = connection.first..connection.first + connection.subflows;
+            mapped[own.clone()].fill(MAPPING_BYTES);
             windows[own].fill(connection.receive_window.as_u64());
         }
         let flow = |(number, flow): (usize, &FlowPlan)| {
             let tuple = flow.tuple;
             let mut random = Random::stream(plan.seed, "isn", number as u64);
             let mut end = |address: u32, port, sends| {
-                let host = if ends.include(sends) {
-                    let host = *numbers.entry(address).or_insert_with(|| {
-                        let address = address.to_be_bytes();
-                        hosts.push(Host { address, sends, flows: Vec::new(), further: 0 });
-                        hosts.len() as u32 - 1
-                    });
-                    let own = &mut hosts[host as usize];
-                    if own.flows.len() < LISTED {
-                        own.flows.push(flow.label.clone());
-                    } else {
-                        own.further += 1;
-                    }
-                    host
+                let host = *numbers.entry(address).or_insert_with(|| {
+                    let address = address.to_be_bytes();
+                    hosts.push(Host { address, sends, flows: Vec::new(), further: 0 });
+                    hosts.len() as u32 - 1
+                });
+                let own = &mut hosts[host as usize];
+                if own.flows.len() < LISTED {
+                    own.flows.push(flow.label.clone());
                 } else {
-                    u32::MAX
-                };
+                    own.further += 1;
+                }
                 End { host, address: address.to_be_bytes(), port, isn: random.bits() as u32 }
             };
             // Flows between the same addresses need ports of their own, even if different entries of the
@@ -104,7 +101,7 @@ impl Hosts {
                 ports.entry((tuple.source, tuple.destination, tuple.destination_port)).or_default();
             let port = EPHEMERAL + (*used % PORTS) as u16;
             *used += 1;
-            let options = flow.tcp.header.saturating_sub(BARE_HEADER);
+            let options = flow.tcp.header.saturating_sub(BARE_HEADER) + mapped[number];
             Flow {
                 sender: end(tuple.source, port, true),
                 receiver: end(tuple.destination, tuple.destination_port, false),

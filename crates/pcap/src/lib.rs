@@ -7,10 +7,11 @@
 //! ```
 //!
 //! * Each host, that is each IPv4 address of the plan, has an interface. A packet is recorded when it leaves
-//!   its host and when it reaches the other one, at the virtual time in nanoseconds. Lost packets are recorded
-//!   once.
-//! * Packets begin with the IPv4 header. Sequence numbers start at a random number for each direction of a flow
-//!   and wrap at 32 bits. All checksums are valid; the payload of TCP is zero.
+//!   its host and when it reaches the other one, at the virtual time in nanoseconds.
+//! * By default only the senders of data record, like tcpdump on these hosts. At both ends a packet that
+//!   arrives appears twice; readers that know no interfaces then see each of them as a retransmission.
+//! * Packets are IPv4 in Ethernet frames, whose 14 bytes of header do not exist on simulated links. Sequence
+//!   numbers start at a random number for each direction of a flow and wrap at 32 bits. All checksums are valid; the payload of TCP is zero.
 //! * A SYN carries the options that a connection has in force (maximum segment size, SACK permitted, window
 //!   scale, timestamps) in up to eight bytes more than the simulated packet takes on a link.
 //! * TCP options of other kinds (multipath, rates) have the experimental kind 253 (RFC 6994), their size and
@@ -41,13 +42,13 @@ use hosts::Hosts;
 /// Bytes collected before a write.
 const BUFFER: usize = 256 << 10;
 
-/// Hosts on which packets are recorded.
+/// Hosts that record their packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ends {
     /// At both ends: packets that arrive appear twice.
-    #[default]
     Both,
     /// At the senders of data.
+    #[default]
     Senders,
     /// At the receivers of data.
     Receivers,
@@ -93,7 +94,7 @@ impl Capture {
     /// If the file cannot be written.
     pub fn create(plan: &Plan, path: &Path, contents: Contents) -> io::Result<Self> {
         let mut file = File::create(path)?;
-        let hosts = Hosts::new(plan, contents.ends);
+        let hosts = Hosts::new(plan);
         let mut buffer = Vec::with_capacity(BUFFER);
         pcapng::section(&mut buffer);
         for host in hosts.interfaces() {

@@ -12,11 +12,12 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// `LINKTYPE_RAW`: packets begin with the IP header.
-const RAW: u16 = 101;
+/// `LINKTYPE_ETHERNET`. libpcap refuses a second interface of the type `LINKTYPE_RAW`, and tcptrace does not
+/// know `LINKTYPE_IPV4`.
+const ETHERNET: u16 = 1;
 /// `if_tsresol`: timestamps count units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// The snapshot length of whole packets, which exceeds any IP packet.
+/// The snapshot length of whole packets, which exceeds any frame.
 const WHOLE: u32 = 262_144;
 
 /// Option codes.
@@ -89,7 +90,7 @@ pub(crate) fn section(out: &mut Vec<u8>) {
 /// The description of an interface. libpcap requires the same snapshot length for all of them.
 pub(crate) fn interface(out: &mut Vec<u8>, own: &Interface, snap: Option<u32>) {
     block(out, INTERFACE, |out| {
-        out.extend_from_slice(&RAW.to_le_bytes());
+        out.extend_from_slice(&ETHERNET.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
         out.extend_from_slice(&snap.unwrap_or(WHOLE).to_le_bytes());
         option(out, IF_NAME, own.name.as_bytes());

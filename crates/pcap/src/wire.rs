@@ -1,4 +1,4 @@
-//! Packets as bytes: IPv4 with TCP, DCCP or, for control messages, UDP.
+//! Packets as bytes: Ethernet, IPv4, then TCP, DCCP or, for control messages, UDP.
 
 use narrows_dccp::udp;
 use narrows_dccp::wire::{Addresses, seal};
@@ -6,6 +6,10 @@ use narrows_packet::{Flags, Kind, Packet};
 
 use crate::hosts::{End, Flow};
 
+/// The Ethernet type of IPv4.
+const ETHERNET_IPV4: [u8; 2] = [8, 0];
+/// First bytes of hardware addresses, locally administered; the IPv4 address follows.
+const HARDWARE: [u8; 2] = [2, 0];
 const IP_HEADER: usize = 20;
 const TCP_HEADER: usize = 20;
 const MAX_OPTIONS: usize = 40;
@@ -36,6 +40,11 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, datagram: 
     } else {
         (&flow.sender, &flow.receiver)
     };
+    for address in [to.address, from.address] {
+        out.extend_from_slice(&HARDWARE);
+        out.extend_from_slice(&address);
+    }
+    out.extend_from_slice(&ETHERNET_IPV4);
     let start = out.len();
     let addresses = Addresses { source: from.address, destination: to.address };
     out.extend_from_slice(&[0; IP_HEADER]);
