@@ -119,7 +119,7 @@ fn sequence_numbers_wrap_at_32_bits() {
 /// ECN: negotiated in the SYN, ECT(0) on data, CE on packets that the queue marked, its echo and CWR.
 #[test]
 fn marks_and_their_echo_are_in_the_headers() {
-    let more = "queue = \"codel\"\n[tcp]\necn = true";
+    let more = "queue = { kind = \"step\", above = \"5pkt\" }\n[tcp]\necn = true";
     let (result, _, frames) = captured("ecn", &scenario(1, more), BOTH);
     let [sent, acks] = [false, true].map(|inbound| segments(&frames, 0, inbound));
     assert_eq!((sent[0].1.flags, acks[0].1.flags), (SYN | ECE | CWR, SYN | ACK | ECE));
