@@ -312,8 +312,8 @@ def _trace(trace_dir, duration, flows, router):
                     for series in (
                         "cwnd_bytes",
                         "inflight_bytes",
-                        "pacing_mbit_s",
-                        "srtt_ms",
+                        "pacing_rate_mbit_s",
+                        "rtt_sample_ms",
                         "rtt_ms",
                         "goodput_mbit_s",
                     ):

@@ -227,6 +227,18 @@ impl FlowState<'_> {
         self.sender.stats().retransmits
     }
 
+    /// Totals of the sender so far, named as `ss -ti` does: payload bytes and data packets sent, both with
+    /// retransmissions, then retransmitted payload bytes and packets.
+    pub fn totals(&self) -> [(&'static str, u64); 4] {
+        let stats = self.sender.stats();
+        [
+            ("bytes_sent", stats.bytes_sent),
+            ("data_segs_out", stats.data_packets_sent),
+            ("bytes_retrans", stats.bytes_retransmitted),
+            ("retrans_total", stats.retransmits),
+        ]
+    }
+
     /// Reports named internals of the scheme.
     pub fn telemetry(&self, sink: Telemetry<'_>) {
         self.sender.telemetry(sink);
