@@ -88,7 +88,7 @@ def images() -> None:
     from narrows import plots
 
     run = narrows.compare("bbr", "cubic", rate="100mbit", rtt="40ms", buffer="4bdp", trace="50ms")
-    series = ["inflight_bytes", "rtt_ms", "queue_pkt"]
+    series = ["inflight_bytes", "rtt_sample_ms", "queue_pkt"]
     title = "BBR and CUBIC share 100 Mbit/s, 40 ms, buffer 4 BDP"
     plots.save(run.plot("time", series=series, title=title), DOCS / "images" / "bbr-cubic.png")
     sweep = narrows.run(ROOT / "scenarios" / "bbr-vs-cubic.toml")

@@ -289,8 +289,10 @@ def radio_trace(text, source):
     return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
 
 
-def run(planned_json, directory, trace_dir, handle):
+def run(planned_json, directory, trace_dir, handle, capture):
     calls["run"] += 1
+    if capture is not None:
+        pathlib.Path(capture[0]).write_text(f"{capture[1]} {capture[2]}")
     planned = json.loads(planned_json)
     scenario = planned["scenario"]
     rng = random.Random(planned["id"])
@@ -352,8 +354,8 @@ def _trace(trace_dir, duration, flows, router):
                     for series in (
                         "cwnd_bytes",
                         "inflight_bytes",
-                        "pacing_mbit_s",
-                        "srtt_ms",
+                        "pacing_rate_mbit_s",
+                        "rtt_sample_ms",
                         "rtt_ms",
                         "goodput_mbit_s",
                     ):
