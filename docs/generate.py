@@ -8,6 +8,7 @@
 | generated | from | by |
 |---|---|---|
 | regions of `scenarios.md` | the engine's schema of scenarios | `scenario_keys.py` |
+| regions of `profiles.md` | the profiles of the engine | `profile_tables.py` |
 | a region of `commands.md` | the typer application | `command_pages.py` |
 | `schemes/`, `routers/` | the registries of the engine | `registry_pages.py`, `pictures.py` |
 | `papers/`, regions of `results.md` and `README.md` | `papers/` and the stored measurements | `paper_pages.py` |
@@ -29,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import command_pages
 import paper_pages
+import profile_tables
 import registry_pages
 import scenario_keys
 from blocks import ROOT, Document, documents
@@ -61,6 +63,7 @@ def references() -> dict[Path, str]:
     verdicts = {"headline": paper_pages.headline_region(), "verdicts": paper_pages.verdicts_region()}
     regions = {
         DOCS / "scenarios.md": scenario_keys.regions(engine.schema()),
+        DOCS / "profiles.md": profile_tables.regions(engine.profiles()),
         DOCS / "commands.md": {"commands": command_pages.region()},
         DOCS / "results.md": verdicts,
         DOCS / "README.md": {"papers": paper_pages.papers_region()},
@@ -85,7 +88,7 @@ def images() -> None:
     from narrows import plots
 
     run = narrows.compare("bbr", "cubic", rate="100mbit", rtt="40ms", buffer="4bdp", trace="50ms")
-    series = ["inflight_bytes", "rtt_ms", "queue_pkt"]
+    series = ["inflight_bytes", "rtt_sample_ms", "queue_pkt"]
     title = "BBR and CUBIC share 100 Mbit/s, 40 ms, buffer 4 BDP"
     plots.save(run.plot("time", series=series, title=title), DOCS / "images" / "bbr-cubic.png")
     sweep = narrows.run(ROOT / "scenarios" / "bbr-vs-cubic.toml")

@@ -90,11 +90,11 @@ class Picture:
 def pictures(scheme: str) -> tuple[Picture, Picture]:
     """Both pictures of a scheme."""
     rival = next(name for name in RIVALS if name != scheme)
-    rates = "pacing_mbit_s+bw_estimate_mbit_s"
+    rates = "pacing_rate_mbit_s+bw_estimate_mbit_s"
     alone = Picture(
         scheme, f"{scheme}-alone", (scheme,), "Alone, with a buffer of 1 BDP:",
         f"Window, rates where it paces, round-trip time and queue of a lone {scheme} flow over 25 s",
-        ("--buffer", "1bdp", "--duration", "25s"), "20ms", f"cwnd_bytes+inflight_bytes,{rates},rtt_ms,queue_pkt",
+        ("--buffer", "1bdp", "--duration", "25s"), "20ms", f"cwnd_bytes+inflight_bytes,{rates},rtt_sample_ms,queue_pkt",
     )  # fmt: skip
     shared = Picture(
         scheme, f"{scheme}-against-{rival}", (scheme, rival), f"Against `{rival}`, with a buffer of 2 BDP:",

@@ -16,8 +16,10 @@ from narrows import _engine
 from narrows._engine import Cancelled, Handle, LiveFailed, ScenarioError, datagram_scheme
 
 __all__ = [
+    "CAPTURE_ENDS",
     "RUN_FIELDS",
     "Cancelled",
+    "Capture",
     "Handle",
     "LiveFailed",
     "Planned",
@@ -97,6 +99,21 @@ class Planned:
     """Whether to keep the trace."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Diagnostics of the point, attached to the run of its first seed."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A packet capture of a run, pcapng."""
+
+    file: Path
+    ends: str = "senders"
+    """The hosts that record their packets: one of `CAPTURE_ENDS`."""
+    snap: int | None = None
+    """Bytes kept of each packet; `None` keeps all."""
+
+
+CAPTURE_ENDS = ("senders", "receivers", "both")
+"""Accepted values of `Capture.ends`."""
 
 
 @dataclass(frozen=True)
@@ -245,19 +262,23 @@ def profiles() -> tuple[Mapping[str, Any], ...]:
     return tuple(json.loads(_engine.profiles()))
 
 
-def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[str, Any]:
+def run(planned: Planned, traces: Path | None, handle: Handle | None, capture: Capture | None = None) -> dict[str, Any]:
     """Execute a run and return its result. Other Python threads continue meanwhile.
 
     Args:
         planned: The run.
         traces: The folder for its trace.
         handle: Reports progress and cancels the run.
+        capture: Its packet capture; after a cancellation the file has the packets so far.
 
     Raises:
         Cancelled: The handle's `cancel` was called.
+        OSError: The trace or the capture cannot be written.
     """
     directory = None if planned.directory is None else str(planned.directory)
-    text = _engine.run(planned.text, directory, None if traces is None else str(traces), handle)
+    folder = None if traces is None else str(traces)
+    packets = None if capture is None else (str(capture.file), capture.ends, capture.snap)
+    text = _engine.run(planned.text, directory, folder, handle, packets)
     return ordered(json.loads(text))
 
 

@@ -120,6 +120,11 @@ class ResultFrames:
             write_atomic(directory / f"{name}.parquet", buffer.getvalue())
         write_atomic(directory / "results.jsonl", "".join(engine.json_line(result) + "\n" for result in self.raw))
 
+    def save_csv(self, directory: str | Path) -> None:
+        """Write the frames as CSV files with a header line; missing values are empty."""
+        for name, table in self.frames().items():
+            write_atomic(Path(directory) / f"{name}.csv", table.write_csv())
+
     def frames(self) -> dict[str, pl.DataFrame]:
         """Return the frames by name; `connections` only if there are multipath connections."""
         frames = {"flows": self.flows, "links": self.links, "runs": self.runs}

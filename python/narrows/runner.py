@@ -49,6 +49,17 @@ def execute_locally(planned: Planned, traces: Path | None, handle: Handle, stop:
     return engine.run(planned, traces, handle)
 
 
+def capturing(capture: engine.Capture) -> Execute:
+    """Return an executor that also writes the packets of its run to a file."""
+
+    def execute(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
+        if stop.is_set():
+            raise engine.Cancelled
+        return engine.run(planned, traces, handle, capture)
+
+    return execute
+
+
 @dataclass
 class Runner:
     """Executes runs in parallel.
@@ -58,12 +69,14 @@ class Runner:
         jobs: Simultaneous runs; all cores by default.
         listener: Receives the progress.
         execute: Executes one run.
+        reuse: Take finished runs from `out` instead of executing them again.
     """
 
     out: Path | None = None
     jobs: int | None = None
     listener: Listener = field(default_factory=Silent)
     execute: Execute = execute_locally
+    reuse: bool = True
 
     def run(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
         """Execute the unfinished runs and return all results in the order of the plan.
@@ -150,7 +163,7 @@ class Runner:
 
     def saved(self, planned: Planned) -> dict[str, Any] | None:
         """Return the saved result of a run if it is complete and comes from this build of the engine."""
-        if self.out is None:
+        if self.out is None or not self.reuse:
             return None
         if planned.trace and not (self.out / "traces" / planned.id / "samples.parquet").is_file():
             return None

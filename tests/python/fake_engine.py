@@ -230,6 +230,48 @@ def plan(text, source, directory, overrides):
     return planned
 
 
+def explain(text, source, directory, overrides):
+    """Explain every point with one option per table: stated in the file, by an option, by the profile."""
+    rows = {"tcp.ack_every": "[tcp]", "tcp.profile": "[tcp]"}
+    points = []
+    for planned in map(json.loads, plan(text, source, directory, overrides)):
+        data, keys = planned["scenario"], dict(overrides)
+
+        def row(key, value, where, keys=keys):
+            written = any(key in (name, name.removeprefix("tcp."), name.split(".")[-1]) for name in keys)
+            return {"key": key, "value": value, **({"from": "command line"} if written else where)}
+
+        tcp = [row(key.split(".")[1], 2, {"from": where, "line": 4}) for key, where in rows.items()]
+        flows = [
+            {
+                "flow": flow["scheme"].partition(":")[0],
+                "scheme": flow["scheme"].partition(":")[0],
+                "protocol": "tcp",
+                "options": [row("scheme", flow["scheme"], {"from": "[[flows]]", "line": 7})],
+                "transport": [*tcp, {"key": "min_rto", "value": "200ms", "from": "profile linux"}],
+                "params": [{"key": "abc", "value": True, "from": "default"}],
+            }
+            for flow in data["flows"]
+        ]
+        rate = {"key": "rate", "value": data["network"]["rate"], "from": "[network]", "line": 2}
+        buffer = {"key": "buffer", "value": "1bdp", "resolved": "500000B", "from": "default"}
+        points.append(
+            {
+                "scenario": data.get("name", "command line"),
+                "point": planned["point"],
+                "run": [row("seed", planned["seed"], {"from": "default"})],
+                "network": [rate, buffer],
+                "flows": flows,
+            }
+        )
+    return [json.dumps(point) for point in points]
+
+
+def profiles():
+    setting = {"key": "min_rto", "value": "200ms", "follows": "TCP_RTO_MIN"}
+    return json.dumps([{"name": "linux", "summary": "Linux.", "tcp": [setting], "params": [], "lacks": []}])
+
+
 def seconds(text):
     value, unit = TIME.fullmatch(text).groups()
     return float(value) * {"ms": 1e-3, "s": 1.0}[unit]
@@ -247,8 +289,10 @@ def radio_trace(text, source):
     return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
 
 
-def run(planned_json, directory, trace_dir, handle):
+def run(planned_json, directory, trace_dir, handle, capture):
     calls["run"] += 1
+    if capture is not None:
+        pathlib.Path(capture[0]).write_text(f"{capture[1]} {capture[2]}")
     planned = json.loads(planned_json)
     scenario = planned["scenario"]
     rng = random.Random(planned["id"])
@@ -310,8 +354,8 @@ def _trace(trace_dir, duration, flows, router):
                     for series in (
                         "cwnd_bytes",
                         "inflight_bytes",
-                        "pacing_mbit_s",
-                        "srtt_ms",
+                        "pacing_rate_mbit_s",
+                        "rtt_sample_ms",
                         "rtt_ms",
                         "goodput_mbit_s",
                     ):

@@ -11,6 +11,7 @@ use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
+use narrows_pcap::{Capture, Contents, Ends};
 use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
@@ -252,35 +253,86 @@ fn drive<O: Observer>(
     Some(result)
 }
 
-/// Like [`drive`]; also records into files in `folder`, if given.
-fn record(plan: Plan, folder: Option<&Path>, shared: Option<&Shared>) -> std::io::Result<Option<RunResult>> {
-    let Some(folder) = folder else { return Ok(drive(plan, (), shared, |()| false)) };
-    let mut recorder = Recorder::new(&plan.trace, folder)?;
-    let result = drive(plan, &mut recorder, shared, |recorder| recorder.has_failed());
-    if result.is_some() || recorder.has_failed() {
-        recorder.finish()?;
+/// Files that a run writes.
+struct Outputs<'a> {
+    /// Folder of the trace.
+    traces: Option<&'a Path>,
+    /// Packet capture: its file and its contents.
+    capture: Option<(&'a str, Contents)>,
+}
+
+/// A file error; one of a capture names the file.
+fn file_error(file: Option<&str>, error: &std::io::Error) -> PyErr {
+    let text = error.to_string();
+    let plain = text.split(" (os error").next().unwrap_or_default().to_owned();
+    match (file, error.raw_os_error()) {
+        (Some(file), Some(code)) => PyOSError::new_err((code, plain, file.to_owned())),
+        (Some(file), None) => PyOSError::new_err(format!("{file}: {text}")),
+        (None, _) => PyOSError::new_err(text),
+    }
+}
+
+/// Like [`drive`]; also writes the files in `outputs`. A capture remains after a cancellation.
+fn record(plan: Plan, outputs: &Outputs<'_>, shared: Option<&Shared>) -> PyResult<Option<RunResult>> {
+    let file = outputs.capture.map(|(file, _)| file);
+    let (no_trace, no_capture) = (|error| file_error(None, &error), |error| file_error(file, &error));
+    let recorder = outputs.traces.map(|folder| Recorder::new(&plan.trace, folder)).transpose();
+    let capture = outputs.capture.map(|(file, contents)| Capture::create(&plan, Path::new(file), contents));
+    let mut files = (recorder.map_err(no_trace)?, capture.transpose().map_err(no_capture)?);
+    if let (None, None) = files {
+        return Ok(drive(plan, (), shared, |()| false));
+    }
+    let failed = |files: &(Option<Recorder>, Option<Capture>)| {
+        let (recorder, capture) = files;
+        recorder.as_ref().is_some_and(Recorder::has_failed)
+            || capture.as_ref().is_some_and(Capture::has_failed)
+    };
+    let result = drive(plan, &mut files, shared, |files| failed(files));
+    let (recorder, capture) = files;
+    if let Some(capture) = capture {
+        capture.finish().map_err(no_capture)?;
+    }
+    if let Some(recorder) = recorder.filter(|recorder| result.is_some() || recorder.has_failed()) {
+        recorder.finish().map_err(no_trace)?;
     }
     Ok(result)
 }
 
+/// Contents of a packet capture at `ends` with at most `snap` bytes of a packet.
+fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
+    let ends = match ends {
+        "both" => Ends::Both,
+        "senders" => Ends::Senders,
+        "receivers" => Ends::Receivers,
+        _ => return Err(PyValueError::new_err(format!("no ends `{ends}`"))),
+    };
+    Ok(Contents { ends, snap })
+}
+
 /// Runs one planned run to its end without the GIL; returns its result as JSON. With `trace_dir`, writes the
-/// trace configured by the scenario's `[trace]` there as Arrow streams.
+/// trace configured by the scenario's `[trace]` there as Arrow streams. With `capture`, writes packets to this
+/// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each.
 #[pyfunction]
-#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None))]
+#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None))]
 fn run(
     py: Python<'_>,
     planned: &str,
     directory: Option<&str>,
     trace_dir: Option<&str>,
     handle: Option<&Handle>,
+    capture: Option<(String, String, Option<u32>)>,
 ) -> PyResult<String> {
+    let capture = match &capture {
+        None => None,
+        Some((file, ends, snap)) => Some((file.as_str(), contents(ends, *snap)?)),
+    };
     let planned: Planned = serde_json::from_str(planned)
         .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
     let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)))
         .map_err(|e| refuse(py, &e))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
-    let outcome = py.detach(|| record(plan, trace_dir.map(Path::new), shared.as_deref()));
-    match outcome.map_err(|e| PyOSError::new_err(e.to_string()))? {
+    let outputs = Outputs { traces: trace_dir.map(Path::new), capture };
+    match py.detach(|| record(plan, &outputs, shared.as_deref()))? {
         None => Err(Cancelled::new_err("cancelled")),
         Some(result) => {
             let out = Report { result: &result, id: &planned.id, point: &planned.point };

@@ -3,7 +3,7 @@
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
 use narrows_net::timeline::DelayTrace;
-use narrows_routers::{NegotiationConfig, RouterConfig};
+use narrows_routers::{FiveTuple, NegotiationConfig, RouterConfig};
 use narrows_tcp::{Scheduler, TcpConfig};
 use narrows_traffic::AppConfig;
 
@@ -88,6 +88,8 @@ pub struct FlowPlan {
     pub params: Params,
     /// Its transport.
     pub tcp: TcpConfig,
+    /// Addresses and ports, by which switches and captures name the flow.
+    pub tuple: FiveTuple,
     /// Identity and rate request, for schemes that negotiate with the network.
     pub negotiation: NegotiationConfig,
     /// Settings of the DCCP sender; `tcp` then only gives the packet size.

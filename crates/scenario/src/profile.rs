@@ -115,7 +115,7 @@ const RFC: Profile = Profile {
         set("rack", "true", "RFC 8985"),
         set("rack_rtt", "newest", "RFC 8985 section 6.2"),
         set("tlp", "true", "RFC 8985 section 7"),
-        set("dsack_delivered", "false", "RFC 9937 section 4"),
+        set("dsack_delivered", "false", "RFC 9937, DeliveredData"),
         set("prr", "rfc9937", "RFC 9937"),
         set("reduction_from", "flight", "RFC 5681 section 3.1"),
         set("idle_restart", "rfc5681", "RFC 5681 section 4.1"),

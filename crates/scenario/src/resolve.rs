@@ -104,7 +104,7 @@ pub(crate) fn resolve(
         links[place].opposite = topology.opposite(link).map(|opposite| position[opposite]);
     }
     let mut flows: Vec<FlowPlan> = Vec::with_capacity(drafts.len());
-    let (mut tuples, mut requests, mut opened) = (Vec::new(), Vec::new(), vec![0; entries.len()]);
+    let (mut requests, mut opened) = (Vec::new(), vec![0; entries.len()]);
     let mut several = Vec::new();
     for (draft, label) in drafts.iter().zip(labels.iter().cloned()) {
         let entry = &entries[draft.entry];
@@ -114,7 +114,7 @@ pub(crate) fn resolve(
         if draft.subflow == 0 && scenario.flows[draft.entry].subflows.is_some() {
             several.push(connection(&scenario.flows[draft.entry], entry, &flow, flows.len()));
         }
-        tuples.push(entry.identity.tuple(opened[draft.entry]));
+        flow.tuple = entry.identity.tuple(opened[draft.entry]);
         opened[draft.entry] += 1;
         flow.negotiation = entry.identity.negotiation(flows.len(), draft.subflow, &requests);
         // Pass only flows with a stated content, to avoid time quadratic in the number of flows.
@@ -123,7 +123,7 @@ pub(crate) fn resolve(
         }
         flows.push(flow);
     }
-    let tuples: Arc<[FiveTuple]> = tuples.into();
+    let tuples: Arc<[FiveTuple]> = flows.iter().map(|flow| flow.tuple).collect();
     link::learned(scenario.network.learned.as_deref(), files, traces)?;
     for link in &mut links {
         if let Some(router) = &mut link.router {
@@ -419,6 +419,7 @@ fn flow_plan(
         scheme: entry.kind.scheme,
         params: entry.kind.params.clone(),
         tcp: entry.kind.tcp.clone(),
+        tuple: entry.identity.tuple(0),
         negotiation: NegotiationConfig::default(),
         datagrams: entry.kind.datagrams.clone(),
         app: draft.app,

@@ -34,6 +34,11 @@ impl PayloadArena {
         (id, slot)
     }
 
+    /// The bytes of a DCCP packet in the network; other packets have none. The checksum field is zero.
+    pub fn datagram(&self, packet: &Packet) -> &[u8] {
+        if packet.kind() == narrows_packet::Kind::Dccp { self.of(packet) } else { &[] }
+    }
+
     /// The bytes of a packet.
     fn of(&self, packet: &Packet) -> &[u8] {
         &self.slots[packet.dccp().handle as usize]

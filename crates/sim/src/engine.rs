@@ -28,7 +28,7 @@ use crate::control::ControlPlane;
 use crate::datagrams::{PacketLedger, PayloadArena};
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
-use crate::observer::{Observer, PacketEvent, State};
+use crate::observer::{Observer, Passage, PacketEvent, State};
 use crate::queue::{EventQueue, SourceId};
 
 /// Prefetch distances in packets: the packet, its endpoint's state, and the memory that this state points to.
@@ -166,10 +166,12 @@ impl<O: Observer> Engine<O> {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
                 prefetch(&self.senders[flow], self.sender_lines);
+                self.queue.prefetch(self.sources.sender(packet.flow));
                 prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {
                 prefetch(&self.receivers[flow], size_of::<ReceiverEndpoint>().div_ceil(64));
+                self.queue.prefetch(self.sources.receiver(packet.flow));
                 prefetch(&self.routes[flow], 1);
             }
         }
@@ -192,6 +194,7 @@ impl<O: Observer> Engine<O> {
     #[inline]
     fn deliver(&mut self, packet: &Packet) {
         self.mix(packet.digest());
+        self.observer.passage(self.now, Passage::Arrives, packet, &self.arena);
         let flow = packet.flow;
         if let Some(connection) = self.connections.of(flow) {
             self.deliver_to(connection, packet);
@@ -242,6 +245,7 @@ impl<O: Observer> Engine<O> {
     fn transmit(&mut self, flow: u32) {
         while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now, &mut self.arena) {
             self.observer.packet(self.now, PacketEvent::Send, None, &packet);
+            self.observer.passage(self.now, Passage::Leaves, &packet, &self.arena);
             self.offer(self.step_of(&packet), &packet);
         }
         let sender = &self.senders[flow as usize];
@@ -256,6 +260,7 @@ impl<O: Observer> Engine<O> {
             if let Some(connection) = self.connections.of(flow) {
                 self.connections.all[connection].receiver.complete(&mut packet);
             }
+            self.observer.passage(self.now, Passage::Leaves, &packet, &self.arena);
             self.offer(self.step_of(&packet), &packet);
         }
         let deadline = self.receivers[flow as usize].deadline();

@@ -12,7 +12,7 @@ mod peak;
 mod queue;
 pub mod samples;
 
-pub use datagrams::PacketLedger;
+pub use datagrams::{PacketLedger, PayloadArena};
 pub use engine::{Engine, run};
 pub use narrows_scenario::result::RunResult;
 pub use observer::Observer;

@@ -5,6 +5,7 @@ use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::Packet;
 
 use crate::Link;
+use crate::datagrams::PayloadArena;
 
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
@@ -34,12 +35,28 @@ impl PacketEvent {
     }
 }
 
+/// Direction of a packet at a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// The packet leaves the host: the sender's or, with [`narrows_packet::Flags::REVERSE`], the receiver's.
+    Leaves,
+    /// The packet arrives at the host.
+    Arrives,
+}
+
 /// Observes a run. All methods do nothing by default; `()` observes nothing at no cost.
 pub trait Observer {
     /// Called at each packet event; for drops, `link` is the dropping link.
     #[inline]
     fn packet(&mut self, now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet) {
         let _ = (now, event, link, packet);
+    }
+
+    /// Called for each packet that leaves or reaches a host, acknowledgements and control messages included.
+    /// `arena` has the bytes of datagrams.
+    #[inline]
+    fn passage(&mut self, now: Nanos, passage: Passage, packet: &Packet, arena: &PayloadArena) {
+        let _ = (now, passage, packet, arena);
     }
 
     /// Called at each sample time; see [`narrows_scenario::TracePlan::samples`].
@@ -64,6 +81,11 @@ impl<O: Observer> Observer for &mut O {
     }
 
     #[inline]
+    fn passage(&mut self, now: Nanos, passage: Passage, packet: &Packet, arena: &PayloadArena) {
+        (**self).passage(now, passage, packet, arena);
+    }
+
+    #[inline]
     fn sample(&mut self, state: State<'_>) {
         (**self).sample(state);
     }
@@ -71,6 +93,61 @@ impl<O: Observer> Observer for &mut O {
     #[inline]
     fn before_reset(&mut self, now: Nanos, links: &mut [Link]) {
         (**self).before_reset(now, links);
+    }
+}
+
+/// Observes if there is an observer.
+impl<O: Observer> Observer for Option<O> {
+    #[inline]
+    fn packet(&mut self, now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet) {
+        if let Some(own) = self {
+            own.packet(now, event, link, packet);
+        }
+    }
+
+    #[inline]
+    fn passage(&mut self, now: Nanos, passage: Passage, packet: &Packet, arena: &PayloadArena) {
+        if let Some(own) = self {
+            own.passage(now, passage, packet, arena);
+        }
+    }
+
+    fn sample(&mut self, state: State<'_>) {
+        if let Some(own) = self {
+            own.sample(state);
+        }
+    }
+
+    fn before_reset(&mut self, now: Nanos, links: &mut [Link]) {
+        if let Some(own) = self {
+            own.before_reset(now, links);
+        }
+    }
+}
+
+/// Two observers see the same run, the first one first.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    #[inline]
+    fn packet(&mut self, now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet) {
+        self.0.packet(now, event, link, packet);
+        self.1.packet(now, event, link, packet);
+    }
+
+    #[inline]
+    fn passage(&mut self, now: Nanos, passage: Passage, packet: &Packet, arena: &PayloadArena) {
+        self.0.passage(now, passage, packet, arena);
+        self.1.passage(now, passage, packet, arena);
+    }
+
+    fn sample(&mut self, state: State<'_>) {
+        let State { now, senders, receivers, metrics, links } = state;
+        self.0.sample(State { now, senders, receivers, metrics, links: &mut *links });
+        self.1.sample(State { now, senders, receivers, metrics, links });
+    }
+
+    fn before_reset(&mut self, now: Nanos, links: &mut [Link]) {
+        self.0.before_reset(now, links);
+        self.1.before_reset(now, links);
     }
 }
 
@@ -148,6 +225,18 @@ impl FlowState<'_> {
     /// Retransmissions so far.
     pub fn retransmits(&self) -> u64 {
         self.sender.stats().retransmits
+    }
+
+    /// Totals of the sender so far, named as `ss -ti` does: payload bytes and data packets sent, both with
+    /// retransmissions, then retransmitted payload bytes and packets.
+    pub fn totals(&self) -> [(&'static str, u64); 4] {
+        let stats = self.sender.stats();
+        [
+            ("bytes_sent", stats.bytes_sent),
+            ("data_segs_out", stats.data_packets_sent),
+            ("bytes_retrans", stats.bytes_retransmitted),
+            ("retrans_total", stats.retransmits),
+        ]
     }
 
     /// Reports named internals of the scheme.

@@ -20,7 +20,8 @@ pub enum Subject {
 /// Receives rows: subject, name of the series with its unit last, value.
 pub type Sink<'a> = &'a mut dyn FnMut(Subject, &str, Shown);
 
-/// Converts samples to rows. Counters are given as increments since the previous sample.
+/// Converts samples to rows. Values that `ss -ti` shows have its names, with the unit last, and its counters are
+/// totals. Other counters are given as increments since the previous sample.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     /// Per flow: bytes in order, bytes received and retransmissions at the last sample.
@@ -72,15 +73,18 @@ impl Sampler {
         number("cwnd_bytes", flow.cwnd().as_f64());
         number("inflight_bytes", flow.inflight().as_f64());
         if let Some(pacing) = flow.pacing_rate() {
-            number("pacing_mbit_s", pacing.as_mbit_per_sec());
+            number("pacing_rate_mbit_s", pacing.as_mbit_per_sec());
         }
         if let Some((rtt, srtt)) = flow.rtt() {
-            number("rtt_ms", rtt.as_millis_f64());
-            number("srtt_ms", srtt.as_millis_f64());
+            number("rtt_sample_ms", rtt.as_millis_f64());
+            number("rtt_ms", srtt.as_millis_f64());
         }
         number("goodput_mbit_s", rate(0));
         number("throughput_mbit_s", rate(1));
         number("retransmits", (counts[2] - before[2]) as f64);
+        for (series, count) in flow.totals() {
+            number(series, count as f64);
+        }
         flow.telemetry(&mut |name, value| {
             let (series, shown) = telemetry::of_scheme(name, value);
             sink(Subject::Flow(i as u32), &series, shown);

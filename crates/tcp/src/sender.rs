@@ -8,15 +8,19 @@
 //! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rates`
 //! connects the agent of an explicit-rate protocol.
 //!
-//! Deliberate differences from the RFCs:
-//! 1. The clock granularity G of RFC 6298 is the maximum acknowledgement delay, so that a delayed
-//!    acknowledgement never causes a timeout when the round-trip time hardly varies.
-//! 2. RACK's minimum round-trip time covers the whole connection, not the last minutes. Packets sent at one
-//!    instant are ordered by departure, not by sequence number.
-//! 3. FlightSize at congestion is the data outstanding when the acknowledgement arrived, without limited
-//!    transmit; RecoverFS of proportional rate reduction includes it.
+//! The default is TCP as Linux 6.18 deploys it; `TcpConfig` names each rule and its alternative in the RFCs.
+//!
+//! Deliberate differences from Linux and the RFCs:
+//! 1. With `TimerRules::Rfc` the clock granularity G of RFC 6298 is the maximum acknowledgement delay, so
+//!    that a delayed acknowledgement never causes a timeout when the round-trip time hardly varies. Timers
+//!    are exact; Linux rounds them up to jiffies (1 to 10 ms).
+//! 2. RACK's minimum round-trip time covers the whole connection, not the last five minutes. Packets sent at
+//!    one instant are ordered by departure, not by sequence number.
+//! 3. With `ReductionFrom::Flight`, FlightSize at congestion is the data outstanding when the acknowledgement
+//!    arrived, without limited transmit; RecoverFS of proportional rate reduction includes it.
 //! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its
 //!    end.
+//!    F-RTO (RFC 5682) is not implemented; timestamps and DSACK detect spurious timeouts.
 //! 5. A lost SYN does not shrink the initial window, which the scheme owns. The SYN-ACK is repeated only when
 //!    another SYN arrives, and the receiver's FIN is part of its acknowledgement of the sender's.
 //! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.

@@ -57,6 +57,14 @@ Sets = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object per run, and nothing else.", rich_help_panel=OUTPUT)
 ]
+Csv = Annotated[
+    bool,
+    typer.Option(
+        "--csv",
+        help="Print the table of flows as CSV, and nothing else. With -o, also write all tables there as CSV files.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Keep the results in a folder.", metavar="DIR", rich_help_panel=OUTPUT),
@@ -81,6 +89,35 @@ Explain = Annotated[
     ),
 ]
 
+Pcap = Annotated[
+    Path | None,
+    typer.Option(
+        "--pcap",
+        help="Write the packets of a single run to this pcapng file, for tshark and tcptrace.",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+    ),
+]
+PcapAt = Annotated[
+    str | None,
+    typer.Option(
+        "--pcap-at",
+        help="Record packets at senders (default), receivers or both. Needs --pcap.",
+        metavar="HOSTS",
+        rich_help_panel=OUTPUT,
+    ),
+]
+PcapBytes = Annotated[
+    int | None,
+    whole(
+        "--pcap-bytes",
+        1,
+        65_535,
+        help="Keep the first N bytes of each packet; headers take at most 94. Needs --pcap.",
+        panel=OUTPUT,
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -94,9 +131,13 @@ class Options:
     sets: Sets = None
     as_json: Json = False
     explain: Explain = False
+    as_csv: Csv = False
     out: Out = None
     trace: Trace = None
     packets: Packets = False
+    pcap: Pcap = None
+    pcap_at: PcapAt = None
+    pcap_bytes: PcapBytes = None
     jobs: Jobs = None
 
     def execute(
@@ -118,13 +159,21 @@ class Options:
             self._explain(scenario, scheme)
             return
         planned = api.plan(scenario, self.trace is not None)
+        capture = self._capture(len(planned))
         for warning in api.diagnostics(planned):
             print_status(f"narrows: warning: {warning}")
         printed = (lambda result: print(engine.json_line(result), flush=True)) if self.as_json else None
         listener = Terminal(print_status, sys.stderr.isatty(), printed)
         execute = runner.execute_locally if ray is None else runner.ray_executor(ray)
+        if capture is not None:
+            execute = runner.capturing(capture)
+        work = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute, reuse=capture is None)
         try:
-            done = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute).run(planned)
+            done = work.run(planned)
+        except runner.Interrupted:
+            if self.pcap is not None:
+                print_status(f"the packets so far are in {self.pcap}")
+            raise
         finally:
             listener.close()
         if learn is not None:
@@ -136,8 +185,14 @@ class Options:
         results = Results([item.point for item in planned], done, self.out)
         if self.out is not None:
             api.save(results, scenario, self.out)
+            if self.as_csv:
+                results.save_csv(self.out)
             print_status(f"results are in {self.out}")
-        if not self.as_json:
+        if self.pcap is not None:
+            print_status(f"packets are in {self.pcap}")
+        if self.as_csv:
+            print(results.flows.write_csv(), end="", flush=True)
+        elif not self.as_json:
             print_table(results.table())
 
     def _explain(self, scenario: Scenario, scheme: str | None) -> None:
@@ -152,10 +207,23 @@ class Options:
             else:
                 print_table(explain.tables(named))
 
+    def _capture(self, runs: int) -> engine.Capture | None:
+        """Return the capture of the only run, if there is one."""
+        if self.pcap is None:
+            return None
+        if runs != 1:
+            raise UsageError(
+                f"--pcap: the file holds one run, not {runs}; accepted: a single value for every key, one seed,"
+                " and no --each with several schemes"
+            )
+        return engine.Capture(self.pcap, self.pcap_at or engine.CAPTURE_ENDS[0], self.pcap_bytes)
+
     def _check(self, ray: str | None, learn: Path | None) -> None:
         """Reject options that exclude each other, and output places that cannot be written."""
         if self.explain and (self.out is not None or learn is not None):
-            raise UsageError(f"--explain, {'-o' if learn is None else '--learn'}: --explain runs nothing; accepted: one")
+            raise UsageError(
+                f"--explain, {'-o' if learn is None else '--learn'}: --explain runs nothing; accepted: one"
+            )
         if learn is not None:
             if self.out is not None:
                 raise UsageError("--learn, -o: a reused run teaches nothing; accepted: one of them")
@@ -164,10 +232,26 @@ class Options:
             raise UsageError("--trace: traces need a folder; accepted: together with -o DIR")
         if self.packets and self.trace is None:
             raise UsageError("--packets: packet events are part of a trace; accepted: together with --trace")
+        if self.as_csv and self.as_json:
+            raise UsageError("--json, --csv: both print the results; accepted: one of them")
+        self._check_capture(ray)
         if ray is not None and self.trace is not None:
             raise UsageError("--ray: traces stay on the cluster's machines; accepted: without --trace")
         if self.out is not None:
             check_writable(self.out)
+
+    def _check_capture(self, ray: str | None) -> None:
+        for flag, value in (("--pcap-at", self.pcap_at), ("--pcap-bytes", self.pcap_bytes)):
+            if value is not None and self.pcap is None:
+                raise UsageError(f"{flag}: this describes a capture; accepted: together with --pcap FILE")
+        if self.pcap is None:
+            return
+        if self.pcap_at is not None and self.pcap_at not in engine.CAPTURE_ENDS:
+            accepted = ", ".join(engine.CAPTURE_ENDS)
+            raise UsageError(f"--pcap-at: `{self.pcap_at}` names no hosts; accepted: {accepted}")
+        if ray is not None:
+            raise UsageError("--ray: captures stay on the cluster's machines; accepted: without --pcap")
+        check_writable(self.pcap, folder=False, flag="--pcap", make=False)
 
     def _overrides(self, scheme: str | None) -> list[tuple[str, str]]:
         """Return keys and values of the options."""

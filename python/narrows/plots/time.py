@@ -22,9 +22,9 @@ from narrows.plots.style import LINES, SPELLED, UNITS, Drawing, scheme_colour
 PANELS: Mapping[str, tuple[str, str, float]] = {
     "cwnd_bytes": ("cwnd", "kB", 1e-3),
     "inflight_bytes": ("inflight", "kB", 1e-3),
-    "pacing_mbit_s": ("pacing", "Mbit/s", 1.0),
-    "rtt_ms": ("RTT", "ms", 1.0),
-    "srtt_ms": ("SRTT", "ms", 1.0),
+    "pacing_rate_mbit_s": ("pacing", "Mbit/s", 1.0),
+    "rtt_sample_ms": ("RTT", "ms", 1.0),
+    "rtt_ms": ("smoothed RTT", "ms", 1.0),
     "min_rtt_ms": ("min RTT", "ms", 1.0),
     "goodput_mbit_s": ("goodput", "Mbit/s", 1.0),
     "queue_pkt": ("queue", "packets", 1.0),
@@ -32,7 +32,7 @@ PANELS: Mapping[str, tuple[str, str, float]] = {
     "bw_estimate_mbit_s": ("bw estimate", "Mbit/s", 1.0),
 }
 """Label, unit and scale of common series, which a trace may lack. Those of other series follow from their names."""
-DEFAULT_PANELS = ("cwnd_bytes", "inflight_bytes", "pacing_mbit_s", "rtt_ms", "queue_pkt", "goodput_mbit_s")
+DEFAULT_PANELS = ("cwnd_bytes", "inflight_bytes", "pacing_rate_mbit_s", "rtt_sample_ms", "queue_pkt", "goodput_mbit_s")
 
 NEUTRAL = "#444444"
 """The colour of series of links."""

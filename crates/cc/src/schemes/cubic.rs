@@ -3,33 +3,38 @@
 //! The default of Linux, Windows and macOS. After a loss, cwnd returns to the size at which the loss occurred
 //! along a cubic function of time: fast at first, flat around the old maximum, then ever faster in search of
 //! a new one. Growth depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long
-//! fat paths. Where Reno would be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart++ ends the first
-//! slow start when the delay grows.
+//! fat paths. Where Reno would be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart ends slow start
+//! when the delay grows or acknowledgements arrive in a train as long as half an RTT. By default growth and
+//! HyStart are Linux's; `growth = rfc9438` and `hystart = rfc9406` select those of the RFCs.
 //!
 //! ## Control law
 //! W: cwnd in segments; t: seconds since avoidance began, without application-limited time; C = 0.4
 //! segments/s^3; beta = 0.7; alpha = 3 (1 - beta) / (1 + beta), and 1 once W_est has reached cwnd_prior; n:
-//! segments acknowledged; F: segments outstanding when congestion is detected.
+//! segments acknowledged; F: cwnd when congestion is detected (with `reduction_from = "flight"` the segments
+//! outstanding); R: minimum RTT.
 //!
 //! ```text
 //! W_cubic(t) = C (t - K)^3 + W_max,   K = cbrt((W_max - W_epoch) / C),   W_epoch: W when avoidance began
 //!
 //! slow start (W < ssthresh)     W += n                         (HyStart++: min(n, 8); a quarter when conservative)
-//! avoidance, per ACK            W_est += alpha n / W           (W_est = W_epoch at the beginning)
+//! avoidance in Linux            W += 1 for every c segments acknowledged,  c = W / (W_cubic(t + R) - W) or 100 W,
+//!                               at most W / (W_est - W),  at most 20 while W_max is unknown,  at least 2;
+//!                               W_est += alpha n / W
+//! avoidance in RFC 9438         W_est += alpha n / W           (W_est = W_epoch at the beginning)
 //!   W_cubic(t) < W_est          W = max(W, W_est)
 //!   otherwise                   W += n (target - W) / W,   target = W_cubic(t + srtt) within [W, 1.5 W]
 //! loss, mark                    W_max = W, or W (1 + beta)/2 if W < W_max (fast convergence);  cwnd_prior = W;
 //!                               ssthresh = beta F;  W = max(ssthresh, 2), after a mark max(ssthresh, 1);
 //!                               then ssthresh = max(ssthresh, 2)
-//! timeout                       the same thresholds;  W = 1;  the next avoidance begins with K = 0, W_max = W
-//! HyStart++ ends slow start     ssthresh = W;  avoidance begins with K = 0, W_max = W
+//! timeout                       the same thresholds;  W = inflight + 1;  the next avoidance begins with K = 0, W_max = W
+//! HyStart ends slow start       ssthresh = W;  avoidance begins with K = 0, W_max = W
 //! ```
 //! Under random loss with probability p, W is about 1.054 (srtt^3 / p^3)^(1/4) outside the Reno-friendly
 //! region.
 //!
 //! ## States
 //! ```text
-//!   slow_start <--> conservative_slow_start          (HyStart++, first slow start only)
+//!   slow_start <--> conservative_slow_start          (HyStart++ only)
 //!        |                 |
 //!        |  W = ssthresh   |  five rounds
 //!        v                 v
@@ -41,7 +46,7 @@
 //!
 //! ## References
 //! RFC 9438 (2023), read as draft-ietf-tcpm-rfc8312bis; RFC 9406 (2023), HyStart++; RFC 8511 (2018), ABE; S.
-//! Ha, I. Rhee, L. Xu, CUBIC, ACM SIGOPS OSR 42(5), 2008. The 2008 paper and RFC 8312 have K = cbrt(W_max
+//! Ha, I. Rhee, L. Xu, CUBIC, ACM SIGOPS OSR 42(5), 2008; Linux 6.18, `tcp_cubic.c`. The 2008 paper and RFC 8312 have K = cbrt(W_max
 //! (1 - beta) / C), which is equal when W_epoch = beta W_max.
 //!
 //! ## Differences
@@ -52,7 +57,9 @@
 //! 4. Entering recovery never raises cwnd, although the RFC's minimum is two segments.
 //! 5. A spurious reduction also restores HyStart++'s state. A run of timeouts lowers ssthresh once (RFC
 //!    5681).
-//! 6. cwnd has fractions of a segment. Linux rounds it down.
+//! 6. With `growth = rfc9438` cwnd has fractions of a segment.
+//! 7. Linux computes the curve with integers in units of 1/1024 s; here t and K are exact. The number of
+//!    segments per increase is a whole number, as in Linux.
 //!
 //! ## Known weaknesses
 //! CUBIC fills a buffer of any size. Random loss counts as congestion. Flows with large windows converge

@@ -12,7 +12,7 @@ use narrows_traffic::App;
 
 use super::{Engine, NONE};
 use crate::fairness::jain;
-use crate::observer::{Observer, PacketEvent};
+use crate::observer::{Observer, Passage, PacketEvent};
 
 /// A multipath connection and the numbers of its subflows.
 #[derive(Debug)]
@@ -165,6 +165,7 @@ impl<O: Observer> Engine<O> {
                 break;
             };
             self.observer.packet(self.now, PacketEvent::Send, None, &packet);
+            self.observer.passage(self.now, Passage::Leaves, &packet, &self.arena);
             self.offer(self.step_of(&packet), &packet);
         }
         for flow in flows {

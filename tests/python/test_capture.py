@@ -1,0 +1,213 @@
+"""`--pcap` and `--csv`: what the options accept, and captures as tshark and tcptrace read them."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import fake_engine
+
+from conftest import BUILT_ENV, built, call  # isort: skip
+
+SCENARIO = """
+duration = "5s"
+warmup = "0s"
+[network]
+rate = "20mbit"
+buffer = "20pkt"
+[[flows]]
+scheme = "bbr"
+rtt = "40ms"
+[[flows]]
+scheme = "cubic"
+rtt = "30ms"
+size = "1MB"
+[[flows]]
+scheme = "ccid2"
+rtt = "40ms"
+stop = "4s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [((), "senders None"), (("--pcap-at", "both", "--pcap-bytes", 94), "both 94")],
+)
+def test_pcap_passes_file_and_contents(tmp_path, more, kept):
+    """The capture of a single run goes to the named file, and the command says so."""
+    file = tmp_path / "run.pcapng"
+    result = call("compare", "bbr", "cubic", "--pcap", file, *more)
+    assert (result.exit_code, file.read_text()) == (0, kept)
+    assert f"packets are in {file}" in result.stderr
+
+
+def test_pcap_with_folder_executes_a_finished_run_again(tmp_path):
+    """A run that is saved already has no packets any more, so it runs again."""
+    before = fake_engine.calls["run"]
+    assert call("compare", "bbr", "-o", tmp_path / "out").exit_code == 0
+    assert call("compare", "bbr", "-o", tmp_path / "out", "--pcap", tmp_path / "run.pcapng").exit_code == 0
+    assert fake_engine.calls["run"] == before + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--pcap", "{}/a", "--repeat", "3"], "--pcap: the file holds one run, not 3; accepted: a single value"),
+        (["--pcap", "{}/a", "--each"], "--pcap: the file holds one run, not 2; accepted: a single value"),
+        (["--pcap", "{}"], "is a folder; accepted: a file in a writable folder"),
+        (["--pcap", "{}/none/a"], "there is no folder {}/none; accepted: a file in a writable folder"),
+        (["--pcap", "{}/a", "--pcap-at", "node"], "--pcap-at: `node` names no hosts; accepted: senders, receivers,"),
+        (["--pcap", "{}/a", "--pcap-bytes", "0"], "--pcap-bytes: `0` is too small; accepted: a whole number from 1"),
+        (["--pcap-at", "both"], "--pcap-at: this describes a capture; accepted: together with --pcap FILE"),
+        (["--pcap-bytes", "94"], "--pcap-bytes: this describes a capture; accepted: together with --pcap FILE"),
+        (["--csv", "--json"], "--json, --csv: both print the results; accepted: one of them"),
+    ],
+)
+def test_options_without_sense_are_refused(tmp_path, arguments, message):
+    """Misuse ends with status 2 and a message that names the option and what it accepts; nothing is written."""
+    result = call("compare", "bbr", "cubic", *(text.format(tmp_path) for text in arguments))
+    assert result.exit_code == 2
+    assert message.format(tmp_path) in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def rows(text):
+    """Parse a CSV text."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_prints_flows_with_the_names_of_json():
+    """`--csv` prints a row per flow and run, and nothing else; missing values are empty."""
+    printed = json.loads(call("compare", "bbr", "cubic", "--json").stdout)
+    result = call("compare", "bbr", "cubic", "--csv")
+    table = rows(result.stdout)
+    assert [row["scheme"] for row in table] == ["bbr", "cubic"]
+    for row, flow in zip(table, printed["flows"], strict=True):
+        assert set(flow) <= set(row)
+        assert float(row["goodput_mbit_s"]) == flow["goodput_mbit_s"]
+        assert row["completion_s"] == ""
+    swept = rows(call("compare", "bbr", "--set", "network.buffer=1bdp,4bdp", "--repeat", 2, "--csv").stdout)
+    assert [(row["network.buffer"], row["seed"]) for row in swept] == [
+        ("1bdp", "1"), ("1bdp", "2"), ("4bdp", "1"), ("4bdp", "2")
+    ]  # fmt: skip
+
+
+def test_csv_with_folder_writes_all_tables(tmp_path):
+    """With `-o`, every table is a CSV file beside its Parquet file."""
+    result = call("compare", "bbr", "cubic", "--csv", "-o", tmp_path / "out")
+    files = {path.name: path.read_text() for path in (tmp_path / "out").glob("*.csv")}
+    assert set(files) == {"flows.csv", "links.csv", "runs.csv"}
+    assert files["flows.csv"] == result.stdout
+    assert rows(files["links.csv"])[0]["link"] == "bottleneck"
+    call("compare", "bbr", "-o", tmp_path / "plain")
+    assert not list((tmp_path / "plain").glob("*.csv"))
+
+
+def captured(tmp_path, *more):
+    """Run the scenario on the built engine with a capture; return the capture and the result."""
+    built("engine.version()")  # skips the test without a build
+    (tmp_path / "mix.toml").write_text(SCENARIO)
+    file = tmp_path / "run.pcapng"
+    done = subprocess.run(
+        [sys.executable, "-m", "narrows", "run", "mix.toml", "--pcap", str(file), "--json", *more],
+        cwd=tmp_path, env=BUILT_ENV, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return file, json.loads(done.stdout)
+
+
+def tool(name, *arguments):
+    """Run a tool; skip the test if it is not installed."""
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    return subprocess.run([name, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+CHECKED = [f"{layer}.check_checksum:TRUE" for layer in ("ip", "tcp", "udp", "dccp")]
+
+
+@pytest.mark.parametrize(("more", "unverified"), [((), False), (("--pcap-at", "both", "--pcap-bytes", "94"), True)])
+def test_tshark_finds_no_fault(tmp_path, more, unverified):
+    """Each checksum is good, or not verified for lack of the data; no packet is malformed."""
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed")
+    file, _ = captured(tmp_path, *more)
+    options = [part for option in CHECKED for part in ("-o", option)]
+    fields = ["ip.checksum.status", "tcp.checksum.status", "_ws.malformed"]
+    shown = [part for field in fields for part in ("-e", field)]
+    lines = tool("tshark", "-r", file, *options, "-T", "fields", *shown).splitlines()
+    found = {tuple(line.split("\t")) for line in lines}
+    # 1 is good, 2 unverified; a DCCP packet has no TCP checksum.
+    assert found == {("1", "1", ""), ("1", "", ""), *([("1", "2", "")] if unverified else [])}
+    assert "Errors" not in tool("tshark", "-r", file, *options, "-q", "-z", "expert,error")
+
+
+def test_tshark_sees_hosts_times_and_retransmissions(tmp_path):
+    """Interfaces are hosts, times are nanoseconds, and tshark's retransmissions are those of the run."""
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed")
+    file, result = captured(tmp_path)
+    fields = ("frame.interface_name", "frame.time_epoch", "tcp.analysis.retransmission", "tcp.analysis.out_of_order")
+    shown = [part for field in fields for part in ("-e", field)]
+    lines = [line.split("\t") for line in tool("tshark", "-r", file, "-T", "fields", *shown).splitlines()]
+    assert {line[0] for line in lines} == {"sender-1", "sender-2", "sender-3"}
+    assert all(re.fullmatch(r"\d\.\d{9}", line[1]) for line in lines)
+    assert sum(any(line[2:]) for line in lines) == result["counters"]["retransmits"] > 0
+
+
+def test_tcptrace_counts_the_packets_of_the_run(tmp_path):
+    """tcptrace finds the TCP connections, their data and retransmissions, and nothing out of order."""
+    if shutil.which("tcptrace") is None:
+        pytest.skip("tcptrace is not installed")
+    file, result = captured(tmp_path)
+    report = tool("tcptrace", "-l", file)
+
+    def counts(name):
+        return [int(number) for number in re.findall(rf"^\s+{name}:\s+(\d+)", report, re.M)]
+
+    streams = [flow for flow in result["flows"] if flow["scheme"] != "ccid2"]
+    assert "2 TCP connections traced" in report
+    assert counts("actual data pkts") == [flow["packets_sent"] for flow in streams]
+    assert sum(counts("rexmt data pkts")) == result["counters"]["retransmits"]
+    assert counts("outoforder pkts") == [0, 0]
+    assert counts("mss requested") == [1460, 1460]
+
+
+def test_interrupt_leaves_a_readable_file(tmp_path):
+    """Ctrl-C ends a run with status 130; the file has the packets so far, in whole blocks."""
+    built("engine.version()")
+    file = tmp_path / "run.pcapng"
+    arguments = ["compare", "bbr", "cubic", "--duration", "3000s", "--pcap", str(file), "--pcap-bytes", "94"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "narrows", *arguments], env=BUILT_ENV, stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and (not file.exists() or file.stat().st_size < 1_000_000):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert f"the packets so far are in {file}" in messages
+    data, at, packets = file.read_bytes(), 0, 0
+    while at < len(data):
+        kind, length = (int.from_bytes(data[at + n : at + n + 4], "little") for n in (0, 4))
+        assert data[at + length - 4 : at + length] == data[at + 4 : at + 8]
+        packets += kind == 6
+        at += length
+    assert at == len(data) and packets > 1000
+
+
+def test_full_disk_names_the_file(tmp_path):
+    """A capture that cannot be written is a failure, whose message names the file."""
+    built("engine.version()")
+    done = subprocess.run(
+        [sys.executable, "-m", "narrows", "compare", "bbr", "--pcap", "/dev/full"],
+        env=BUILT_ENV, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "/dev/full: No space left on device" in done.stderr

@@ -1,0 +1,132 @@
+"""`--explain`: every effective option and where it comes from."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fake_engine
+
+from conftest import BUILT_ENV, built, call, json_rows  # isort: skip
+
+SCENARIO = """
+duration = "10s"
+[network]
+rate = "100mbit"
+[tcp]
+profile = "ns3"
+ack_delay = "40ms"
+[[flows]]
+scheme = "cubic:beta=0.8"
+rtt = "10ms"
+[[flows]]
+scheme = "newreno"
+rtt = "50ms"
+tcp = { profile = "rfc" }
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "two.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def explained(*arguments):
+    """Run the command on the built engine; its exit status and output."""
+    built("engine.version()")  # skips without an engine
+    command = [sys.executable, "-c", "from narrows.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, env=BUILT_ENV, capture_output=True, text=True, check=False)
+
+
+def origins(rows):
+    return {row["key"]: (row["value"], row["from"], row.get("line")) for row in rows}
+
+
+def test_explain_runs_nothing_and_names_options():
+    """Values from options name their option, those of the profile the profile; no run starts."""
+    before = fake_engine.calls["run"]
+    result = call("compare", "newreno", "--seed", 7, "--explain", "--json")
+    assert result.exit_code == 0, result.output
+    assert fake_engine.calls["run"] == before
+    (point,) = json_rows(result)
+    assert origins(point["run"])["seed"] == (7, "--seed", None)
+    assert origins(point["network"])["rate"] == ("100mbit", "--rate", None)
+    (flow,) = point["flows"]
+    assert origins(flow["options"])["scheme"] == ("newreno", "SCHEME", None)
+    assert origins(flow["transport"])["min_rto"] == ("200ms", "profile linux", None)
+
+
+def test_explain_prints_one_object_per_point():
+    """A sweep has one explanation per point."""
+    result = call("compare", "newreno", "--set", "network.rate=10mbit,20mbit", "--explain", "--json")
+    assert [point["point"] for point in json_rows(result)] == [{"network.rate": rate} for rate in ("10mbit", "20mbit")]
+
+
+def test_explain_tables_list_option_value_origin():
+    """The tables have a row per option; a value that depends on others shows both forms."""
+    lines = call("compare", "newreno", "--explain").stdout.splitlines()
+    rows = [line.split() for line in lines]
+    assert ["option", "value", "from"] in rows
+    assert ["buffer", "1bdp", "=", "500000B", "default"] in rows
+    assert ["min_rto", "200ms", "profile", "linux"] in rows
+    assert ["abc", "true", "default"] in rows
+    assert any(line.startswith("flow newreno: TCP") for line in lines)
+
+
+@pytest.mark.parametrize(("option", "value"), [("-o", "out"), ("--learn", "learned.json")])
+def test_explain_excludes_output(option, value, scenario, tmp_path):
+    """Nothing runs, so nothing is saved."""
+    result = call("run", scenario, "--explain", option, tmp_path / value)
+    assert result.exit_code == 2
+    assert f"--explain, {option}: --explain runs nothing" in result.stderr
+    assert not (tmp_path / value).exists()
+
+
+def test_explain_on_the_engine_names_lines_and_profiles(scenario):
+    """On the built engine: default, profile, `[tcp]` with its line, the flow, `--set`."""
+    done = explained(
+        "run", scenario, "--explain", "--json", "--set", "flows.1.tcp.quick_acks=4", "--set", "tcp.min_rto=300ms"
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (origins(flow["transport"]) for flow in json.loads(done.stdout)["flows"])
+    assert first["profile"] == ("ns3", "[tcp]", 6)
+    assert first["ack_delay"] == ("40ms", "[tcp]", 7)
+    assert first["max_rto"] == ("60s", "profile ns3", None)
+    assert first["header_bytes"] == (52, "default", None)
+    assert first["min_rto"] == second["min_rto"] == ("300ms", "--set", None)
+    assert second["profile"] == ("rfc", "[[flows]]", 14)
+    assert second["quick_acks"] == (4, "--set", None)
+    cubic = origins(json.loads(done.stdout)["flows"][0]["params"])
+    assert cubic["beta"] == (0.8, "[[flows]]", 9)
+    assert cubic["hystart"] == ("linux", "profile ns3", None)
+
+
+def test_explain_on_the_engine_prints_tables(scenario):
+    """The tables fit 80 columns and have a part per flow."""
+    done = explained("run", scenario, "--explain", "--scheme", "cubic:hystart=off")
+    assert done.returncode == 0, done.stderr
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert max(map(len, lines)) <= 80
+    rows = [line.split() for line in lines]
+    assert rows.count(["hystart", "off", "--scheme"]) == 2
+    assert ["tlp", "false", "profile", "ns3"] in rows
+    assert ["ack_delay", "40ms", "[tcp],", "line", "7"] in rows
+
+
+def test_explain_refuses_an_unknown_profile(scenario):
+    """An error names the key and the accepted values."""
+    done = explained("run", scenario, "--explain", "--set", "tcp.profile=bsd")
+    assert done.returncode == 2
+    assert "--set tcp.profile: unknown value `bsd`" in done.stderr
+    assert "accepted: linux, rfc, ns3" in done.stderr
+
+
+def test_profiles_of_the_engine_list_what_they_follow():
+    """Every option of a profile states what it follows."""
+    profiles = built("engine.profiles()")
+    assert [profile["name"] for profile in profiles] == ["linux", "rfc", "ns3"]
+    assert all(row["follows"] for profile in profiles for row in [*profile["tcp"], *profile["params"]])
+    assert profiles[2]["lacks"]
