@@ -53,7 +53,8 @@ impl Sender {
     #[inline]
     pub(super) fn pace(&mut self, now: Nanos, bytes: Bytes) {
         let rate = self.window.driver.control().pacing_rate;
-        let initial = self.config.tso && self.stats.data_packets_sent <= UNPACED_PACKETS;
+        let unpaced = self.config.tso && self.agent.is_none();
+        let initial = unpaced && self.stats.data_packets_sent <= UNPACED_PACKETS;
         let rate = rate.filter(|_| !initial);
         // Without pacing the size of a burst only matters if cwnd has room for another packet.
         let ends = rate.is_none() && !self.has_room(u64::from(self.config.segment));
