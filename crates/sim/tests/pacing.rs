@@ -22,7 +22,7 @@ struct Departure {
 
 /// Runs one flow for ten seconds and records every departure of payload.
 fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
-    let tcp = TcpConfig::default();
+    let tcp = TcpConfig::rfc();
     let mss = Bytes::new(u64::from(tcp.segment));
     let setup = Setup {
         mss,
@@ -76,7 +76,7 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     }
 }
 
-/// Every scheme spaces its packets by at least the pacing rate, and often by exactly that.
+/// Without bursts every scheme spaces its packets by at least the pacing rate, and often by exactly that.
 #[test]
 fn every_scheme_spaces_packets_at_its_pacing_rate() {
     let mut paced_schemes = 0;
