@@ -27,8 +27,8 @@ pub(crate) struct Settings {
     pub(crate) initial_window: u32,
     /// Default and greatest receive buffer (`tcp_rmem`).
     pub(crate) receive_buffer: (u64, u64),
-    /// `None`: CUBIC's default.
-    pub(crate) hystart: Option<bool>,
+    /// CUBIC's HyStart, unless a script turns it off.
+    pub(crate) hystart: bool,
     /// Commands without effect here, for the report.
     pub(crate) ignored: Vec<String>,
 }
@@ -47,7 +47,7 @@ impl Default for Settings {
             min_rto: None,
             initial_window: 10,
             receive_buffer: (131_072, 6 << 20),
-            hystart: None,
+            hystart: true,
             ignored: Vec::new(),
         }
     }
@@ -240,8 +240,7 @@ impl Settings {
             return Ok(());
         };
         match file.rsplit('/').next().unwrap_or(file) {
-            "hystart_detect" => self.hystart = Some(value != "0"),
-            "hystart" => self.hystart = Some(value != "0"),
+            "hystart" | "hystart_detect" => self.hystart = value != "0",
             key if key.starts_with("tcp_") => self.sysctl(line, key, value)?,
             _ => return Err(Problem::unsupported(line, format!("shell command '{}'", words.join(" ")))),
         }

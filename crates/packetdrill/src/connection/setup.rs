@@ -1,7 +1,7 @@
 //! What a connection starts from: settings, socket options, and the options of the peer's SYN.
 
 use narrows_cc::schemes::{self, Entry};
-use narrows_cc::{Bytes, Nanos, Params, Random};
+use narrows_cc::{Bytes, Nanos, ParamKind, Params, Random};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -98,9 +98,14 @@ impl Setup {
     pub(crate) fn sender(&self, start: Nanos, agreed: &Agreed) -> Sender {
         let config = self.config(agreed);
         let mut params = Params::defaults(self.scheme.info.params);
-        if let Some(hystart) = self.settings.hystart {
+        if !self.settings.hystart {
             // Only CUBIC has this parameter.
-            let _ = params.set("hystart", f64::from(u8::from(hystart)));
+            let own = self.scheme.info.params.iter().find(|param| param.name == "hystart");
+            let off = own.map_or(0, |param| match param.kind {
+                ParamKind::Choice(words) => words.iter().position(|word| *word == "off").unwrap_or(0),
+                _ => 0,
+            });
+            let _ = params.set("hystart", off as f64);
         }
         let mss = Bytes::new(u64::from(config.segment));
         let scheme = self.scheme.build(&narrows_cc::Setup {
