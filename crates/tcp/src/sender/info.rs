@@ -1,6 +1,6 @@
 //! State of a sender in the units of Linux `TCP_INFO`: packets, not bytes.
 
-use narrows_cc::{Bytes, Nanos, Phase};
+use narrows_cc::{Bytes, Nanos, Phase, Value};
 
 use super::Sender;
 use super::scoreboard::{Place, Record};
@@ -27,7 +27,7 @@ pub struct TcpInfo {
     pub ca_state: CaState,
     /// `tcpi_snd_cwnd`: whole segments of the cwnd in force.
     pub cwnd: u64,
-    /// `tcpi_snd_ssthresh`: whole segments; `None` before the first reduction.
+    /// `tcpi_snd_ssthresh`: whole segments; `None` before slow start has ended for the first time.
     pub ssthresh: Option<u64>,
     /// `tcpi_unacked`: packets sent and not acknowledged cumulatively, a FIN included.
     pub unacked: u32,
@@ -71,7 +71,13 @@ impl Sender {
         let repeated = count(|record| record.place == Place::Flight && record.retransmissions > 0);
         // A tail-loss probe repeats a packet that is not deemed lost.
         let probe = u32::from(recovery.probe.is_some_and(|probe| probe.repeated)).min(repeated);
-        let ssthresh = self.window.driver.ssthresh();
+        // The scheme's own threshold, if it shows one: slow start may have ended without a reduction.
+        let mut ssthresh = self.window.driver.ssthresh();
+        self.scheme().telemetry(&mut |name, value| {
+            if let ("ssthresh", Value::Bytes(bytes)) = (name, value) {
+                ssthresh = bytes;
+            }
+        });
         TcpInfo {
             ca_state,
             cwnd: self.window.cwnd / mss,
