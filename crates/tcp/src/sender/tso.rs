@@ -37,8 +37,11 @@ impl Sender {
         }
         let mss = self.mss();
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
+        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered.
+        let peer = mss * (self.stream.largest_window() / mss.as_u64() / 2).max(1);
         let rate = control.pacing_rate.or_else(|| self.unpaced_rate());
-        rate.map_or(self.config.max_burst, |rate| self.tso_bytes(rate)).min(control.burst.max(mss)).min(half)
+        let burst = rate.map_or(self.config.max_burst, |rate| self.tso_bytes(rate));
+        burst.min(control.burst.max(mss)).min(half).min(peer)
     }
 
     /// The rate by which Linux sizes the bursts of an unpaced sender (`tcp_update_pacing_rate`).
@@ -53,7 +56,9 @@ impl Sender {
     #[inline]
     pub(super) fn pace(&mut self, now: Nanos, bytes: Bytes) {
         let rate = self.window.driver.control().pacing_rate;
-        let initial = self.config.tso && self.stats.data_packets_sent <= UNPACED_PACKETS;
+        // A scheme that states its burst paces from the first packet.
+        let own = self.window.driver.control().burst < Bytes::MAX;
+        let initial = self.config.tso && !own && self.stats.data_packets_sent <= UNPACED_PACKETS;
         let rate = rate.filter(|_| !initial);
         // Without pacing the size of a burst only matters if cwnd has room for another packet.
         let ends = rate.is_none() && !self.has_room(u64::from(self.config.segment));
@@ -81,7 +86,7 @@ impl Sender {
         }
         let paced = self.window.driver.control().pacing_rate.is_some();
         let last = if paced { self.pacing.next() } else { self.timers.last_sent_at };
-        if now - last > DEFERRAL || room >= self.burst().as_u64() {
+        if now - last >= DEFERRAL || room >= self.burst().as_u64() {
             return false;
         }
         let Some((_, head)) = self.board.first() else { return false };
