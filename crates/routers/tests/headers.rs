@@ -17,7 +17,7 @@ const SEGMENTS: u64 = 30;
 
 /// Transfers thirty segments over a pipe of 20 ms each way; returns the completion time.
 fn transfer(scheme: &str, mangle: Option<Mangle>) -> Nanos {
-    let config = TcpConfig::default();
+    let config = TcpConfig::rfc();
     let file = AppConfig::File(Bytes::new(SEGMENTS * 1448));
     let mut pipe = Pipe::new(sender(scheme, &[], &config, file), &config, delay(ms(20)), delay(ms(20)));
     pipe.mangle = mangle;
@@ -111,7 +111,7 @@ fn rate_ack(ack: u64, us: u32, echo: u32, bytes_per_sec: u64) -> Packet {
 /// A rate in a stale or forged acknowledgement is ignored and counted.
 #[test]
 fn stale_rate_is_ignored_and_counted() {
-    let config = TcpConfig::default();
+    let config = TcpConfig::rfc();
     let mut sender = sender("brf", &[], &config, AppConfig::Bulk);
     let receive = |sender: &mut Sender, at: u64, packet: &Packet| {
         sender.on_packet(ms(at), packet);

@@ -135,10 +135,12 @@ impl Brf {
         if let Some(rate) = self.rate
             && let Some(srtt) = self.srtt
         {
-            let window = rate.over(srtt).max(self.setup.mss * MIN_CWND);
+            let mss = self.setup.mss;
+            let window = mss * ((rate.over(srtt) + mss / 2).as_u64() / mss.as_u64()).max(MIN_CWND);
             self.cubic = Cubic::new(&Setup { initial_window: window, ..self.setup.clone() });
-            // A reduction from W / beta yields cwnd = ssthresh = W_max = W: avoidance begins on the plateau.
-            let flight_size = window.mul_f64(1.0 / CUBIC_BETA);
+            // A reduction from W / beta yields cwnd = ssthresh = W_max = W: avoidance begins on the plateau. W
+            // is in whole segments, and the quotient is rounded up, because CUBIC rounds ssthresh down.
+            let flight_size = window.mul_f64(1.0 / CUBIC_BETA) + Bytes::new(1);
             self.cubic.on_recovery_entered(&RecoveryEntered {
                 now,
                 cause: CongestionCause::Loss,
@@ -389,9 +391,8 @@ mod tests {
         assert_eq!(brf.state, State::Advised);
         let control = acked(&mut brf, 1_041, 40);
         assert_eq!(brf.state, State::Fallback);
-        // 1 MB/s for 40 ms, rounded down to whole segments. Then it grows along the curve: C · t^3 after t
-        // seconds.
-        assert_eq!(control.cwnd.as_u64(), 39_000);
+        // 1 MB/s for 40 ms. Then it grows along the curve: C · t^3 after t seconds.
+        assert_eq!(control.cwnd.as_u64(), 40_000);
         assert!(control.pacing_rate.is_some());
         for now in (1_042..4_041).step_by(10) {
             acked(&mut brf, now, 40);
@@ -400,7 +401,7 @@ mod tests {
         assert!((46.0..=40.0 + 0.4 * 3.04f64.powi(3)).contains(&grown), "{grown}");
         brf.on_recovery_entered(&entered(CongestionCause::Loss, (grown * MSS as f64) as u64));
         let cut = brf.control().cwnd.as_f64() / MSS as f64;
-        assert!((cut / grown - 0.7).abs() < 0.001, "{cut}");
+        assert_eq!(cut, (grown * 0.7).floor(), "whole segments");
         let again = advised(&mut brf, 5_000, MB);
         assert_eq!((again.cwnd, again.pacing_rate), (Bytes::new(80_000), Some(MB)));
         assert_eq!((brf.state, brf.fallbacks), (State::Advised, 1));

@@ -244,7 +244,8 @@ impl Cubic {
         curve.hystart.finish();
         let mut ssthresh = flight.as_f64() * self.segments_per_byte * kept;
         if self.linux {
-            ssthresh = libm::floor(ssthresh);
+            // Whole segments; the product may fall short of one by a rounding error.
+            ssthresh = libm::floor(ssthresh + 1e-6);
         }
         curve.ssthresh = ssthresh.max(2.0);
         ssthresh

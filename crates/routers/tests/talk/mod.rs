@@ -22,7 +22,7 @@ pub fn with_id(settings: Settings) -> Settings {
 }
 
 pub fn made(settings: &Settings, app: AppConfig) -> Sender {
-    let config = TcpConfig::default();
+    let config = TcpConfig::rfc();
     let app = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
     let mut sender = Sender::new(0, config.clone(), scheme("nodectl", &[], &config), app, Nanos::ZERO);
     endpoint::attach_sender(&mut sender, settings);
@@ -51,7 +51,7 @@ impl Talk {
     /// State after a handshake of [`RTT`], with the first request sent.
     pub fn begin(settings: Settings, app: AppConfig) -> Self {
         let settings = with_id(settings);
-        let mut receiver = Receiver::new(0, &TcpConfig::default());
+        let mut receiver = Receiver::new(0, &TcpConfig::rfc());
         endpoint::attach_receiver(&mut receiver, &settings);
         let mut talk = Self { now: Nanos::ZERO, sender: made(&settings, app), receiver, log: Vec::new() };
         talk.sender.on_timer(Nanos::ZERO);
