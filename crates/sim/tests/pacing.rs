@@ -22,7 +22,8 @@ struct Departure {
 
 /// Runs one flow for ten seconds and records every departure of payload.
 fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
-    let tcp = TcpConfig::default();
+    // Packets leave one by one: bursts would hide their spacing.
+    let tcp = TcpConfig::rfc();
     let mss = Bytes::new(u64::from(tcp.segment));
     let setup = Setup {
         mss,
