@@ -198,7 +198,8 @@ pub struct Timeout {
     pub now: Nanos,
     /// The amount that a reduction starts from: cwnd, or the data outstanding when it expired (RFC 5681).
     pub flight_size: Bytes,
-    /// Data still counted as in flight after losses were marked.
+    /// Data in flight that cwnd keeps room for: what is left after losses were marked (Linux), or none (RFC
+    /// 5681).
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,

@@ -179,7 +179,9 @@ impl Sender {
         self.window.leave_recovery();
         self.timers.loss_timer_at = Nanos::MAX;
         self.ecn.on_reduction();
-        let flight = Flight { size: flight_size, inflight: self.in_network() };
+        // RFC 5681 section 3.1: the loss window is one segment, whatever RACK leaves in flight.
+        let kept = if linux { self.in_network() } else { Bytes::ZERO };
+        let flight = Flight { size: flight_size, inflight: kept };
         self.window.driver.timeout(now, flight, self.timers.timeouts + u32::from(reduced));
         self.window.follow(self.mss());
         self.rtt.back_off();
