@@ -55,8 +55,11 @@ fn same_seed_on_any_thread_gives_identical_traces() {
 #[test]
 fn a_trace_does_not_change_the_run() {
     let plain = narrows_sim::run(spec(&["bbr", "cubic", "vegas"], ""));
+    // Both as read from JSON: reading may round the last digit.
+    let plain = serde_json::to_string(&plain).unwrap();
+    let plain: serde_json::Value = serde_json::from_str(&plain).unwrap();
     let (traced, ..) = traced("trace", &["bbr", "cubic", "vegas"]);
     let traced: serde_json::Value = serde_json::from_str(&traced).unwrap();
-    assert_eq!(traced["data_packets"], plain.data_packets);
-    assert_eq!(traced["flows"][0]["goodput_mbit_s"], plain.flows[0].goodput_mbit_s);
+    assert_eq!(traced["data_packets"], plain["data_packets"]);
+    assert_eq!(traced["flows"][0]["goodput_mbit_s"], plain["flows"][0]["goodput_mbit_s"]);
 }

@@ -14,6 +14,10 @@ const MAX_COUNTER_STEP: u64 = 5;
 /// Sequence Window in packets per round trip (RFC 4340 section 7.5.2).
 const SEQUENCE_WINDOW_RTTS: u64 = 5;
 
+/// Time whose data may leave back to back at the pacing rate, at least two packets and at most 64 KiB.
+const BURST: Nanos = Nanos::from_millis(1);
+const MAX_BURST: Bytes = Bytes::new(65_536);
+
 impl Connection {
     /// Size of the next datagram if it may leave now.
     pub(super) fn may_send_data(&mut self, now: Nanos) -> Option<u16> {
@@ -135,7 +139,12 @@ impl Connection {
             // one round trip (RFC 5348 section 4.6).
             let late = if half.pacing_late { now - half.pacer.next() } else { Nanos::ZERO };
             let credit = bytes + rate.over(late.min(half.rtt.srtt));
-            half.pacer.on_sent(now, bytes, rate, control.burst.max(credit));
+            // Schemes that leave the burst to the transport get what Linux gives TCP (`tcp_tso_autosize`).
+            let burst = match control.burst {
+                Bytes::MAX => rate.over(BURST).min(MAX_BURST).max(bytes * 2),
+                burst => burst,
+            };
+            half.pacer.on_sent(now, bytes, rate, burst.max(credit));
         }
         let inflight = half.inflight;
         half.driver.sent(&narrows_cc::Sent { now, bytes, inflight, retransmission: false });
