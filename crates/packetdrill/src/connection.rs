@@ -21,7 +21,7 @@ use narrows_tcp::{Receiver, Sender, TcpInfo};
 
 use crate::script::{Options, Segment, TcpFlags};
 pub(crate) use input::reset_for;
-pub(crate) use setup::{Setup, mss_option, scheme_of};
+pub(crate) use setup::{Setup, default_scheme, mss_option, scheme_of};
 use writer::Writer;
 
 /// Window field of a SYN (Linux: the initial window does not exceed 64 KiB).

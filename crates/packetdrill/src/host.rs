@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use narrows_cc::Nanos;
 
-use crate::connection::{Connection, Sent, Setup, Stage, reset_for, scheme_of};
+use crate::connection::{Connection, Sent, Setup, Stage, default_scheme, reset_for, scheme_of};
 use crate::script::{Problem, Segment};
 use crate::shell::Settings;
 pub(crate) use calls::unsupported;
@@ -128,8 +128,9 @@ impl Host {
 
     /// What a connection with these socket options starts from.
     fn setup(&self, line: usize, options: &SocketOptions) -> Result<Setup, Problem> {
-        let name = options.congestion.as_deref().unwrap_or(&self.settings.congestion);
-        let scheme = scheme_of(name).ok_or_else(|| {
+        let name = options.congestion.as_deref().or(self.settings.congestion.as_deref());
+        let scheme = name.map_or_else(default_scheme, scheme_of).ok_or_else(|| {
+            let name = name.unwrap_or("of Linux");
             Problem::unsupported(line, format!("congestion control '{name}': no such scheme"))
         })?;
         Ok(Setup {

@@ -294,7 +294,8 @@ impl Runner<'_> {
             return fail(format!("{} ({reason})", list()));
         }
         self.now = self.now.max(seen.at);
-        self.causes.clear();
+        // An earlier packet or call may have caused this one, and later ones others.
+        self.causes.retain(|&at| at > seen.at);
         self.last = match event.time {
             Time::Any => self.now,
             Time::At { .. } => first,

@@ -16,7 +16,8 @@ pub(crate) struct Settings {
     pub(crate) window_scaling: bool,
     /// `tcp_ecn`: 0 never, 1 ask and agree, 2 agree.
     pub(crate) ecn: u8,
-    pub(crate) congestion: String,
+    /// `tcp_congestion_control`; `None`: the default of Linux.
+    pub(crate) congestion: Option<String>,
     /// `tcp_recovery`, bit 0.
     pub(crate) rack: bool,
     /// `tcp_early_retrans`, 3 or 4.
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) receive_buffer: (u64, u64),
     /// CUBIC's HyStart, unless a script turns it off.
     pub(crate) hystart: bool,
+    /// The queue of the device paces (`fq`); other queues let packets leave at once.
+    pub(crate) fair_queue: bool,
     /// Commands without effect here, for the report.
     pub(crate) ignored: Vec<String>,
 }
@@ -40,7 +43,7 @@ impl Default for Settings {
             sack: true,
             window_scaling: true,
             ecn: 2,
-            congestion: "cubic".to_owned(),
+            congestion: None,
             rack: true,
             probes: true,
             idle_restart: true,
@@ -48,6 +51,7 @@ impl Default for Settings {
             initial_window: 10,
             receive_buffer: (131_072, 6 << 20),
             hystart: true,
+            fair_queue: false,
             ignored: Vec::new(),
         }
     }
@@ -55,7 +59,7 @@ impl Default for Settings {
 
 /// Settings of the public test suites, for a script whose `defaults.sh` is not there.
 const DEFAULTS: &str = "sysctl net.ipv4.tcp_rmem=\"4096 540000 15728640\" net.ipv4.tcp_ecn=0 \
-                        net.ipv4.tcp_congestion_control=cubic net.ipv4.tcp_slow_start_after_idle=0";
+                        net.ipv4.tcp_slow_start_after_idle=0";
 /// Calls of one script by another.
 const MAX_DEPTH: u32 = 4;
 
@@ -172,7 +176,7 @@ impl Settings {
                     ));
                 }
             },
-            "tcp_congestion_control" => self.congestion = value.to_owned(),
+            "tcp_congestion_control" => self.congestion = Some(value.to_owned()),
             "tcp_recovery" => self.rack = needed()? & 1 != 0,
             "tcp_early_retrans" => self.probes = needed()? >= 3,
             "tcp_slow_start_after_idle" => self.idle_restart = needed()? != 0,
@@ -184,6 +188,7 @@ impl Settings {
                 let both = default.zip(most);
                 self.receive_buffer = both.ok_or_else(|| Problem::syntax(line, reason))?;
             }
+            "default_qdisc" => self.fair_queue = value == "fq",
             "tcp_reordering" if number == Some(3) => {}
             "tcp_mtu_probing" if number == Some(0) => {}
             _ if HARMLESS.contains(&key) => self.ignored.push(format!("{key}={value}")),
@@ -198,11 +203,14 @@ impl Settings {
         Ok(())
     }
 
-    /// A queue that drops changes what happens; every other one only delays, and packets leave at once here.
+    /// A queue that drops changes what happens, and `fq` makes Linux pace every scheme. Packets leave at once
+    /// through any other.
     fn queue(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
         if words.windows(2).any(|pair| pair[0] == "limit" && pair[1] == "0") {
             return Err(Problem::unsupported(line, "a local queue that drops every packet"));
         }
+        let adds = words.iter().any(|word| ["add", "replace", "change"].contains(&word.as_str()));
+        self.fair_queue = adds && words.iter().any(|word| word == "fq");
         self.ignored.push(words.join(" "));
         Ok(())
     }

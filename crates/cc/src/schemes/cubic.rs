@@ -155,6 +155,8 @@ impl Cubic {
             now: event.now,
             round_start: event.round_start,
             rtt: event.rtt,
+            delivered: event.delivered,
+            inflight: event.inflight,
             cwnd: curve.cwnd,
             ack_delay: self.pacing.ack_delay(self.cwnd, event.srtt),
         };

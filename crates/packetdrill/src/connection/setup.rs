@@ -1,7 +1,7 @@
 //! What a connection starts from: settings, socket options, and the options of the peer's SYN.
 
 use narrows_cc::schemes::{self, Entry};
-use narrows_cc::{Bytes, IdleRule, Nanos, ParamKind, Params, Random};
+use narrows_cc::{Bytes, EcnNeed, IdleRule, Nanos, ParamKind, Params, Random};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -30,6 +30,12 @@ pub(crate) struct Setup {
     pub(crate) cork: bool,
     /// ECN is asked for, or was asked for and is agreed to.
     pub(crate) ecn: bool,
+}
+
+/// The scheme that Linux uses unless a sysctl names another: the first of the registry with HyStart.
+pub(crate) fn default_scheme() -> Option<&'static Entry> {
+    let ends_slow_start = |entry: &&Entry| entry.info.params.iter().any(|param| param.name == "hystart");
+    schemes::ALL.iter().find(ends_slow_start)
 }
 
 /// The scheme that Linux calls by this name.
@@ -91,7 +97,7 @@ impl Setup {
             timestamps: agreed.timestamps,
             idle: if self.settings.idle_restart { IdleRule::Linux } else { IdleRule::Off },
             ecn: self.ecn,
-            ecn_precise: self.scheme.info.name == "dctcp",
+            ecn_precise: self.scheme.ecn != EcnNeed::Nothing,
             ..default
         }
     }
@@ -100,8 +106,12 @@ impl Setup {
     pub(crate) fn sender(&self, start: Nanos, agreed: &Agreed) -> Sender {
         let config = self.config(agreed);
         let mut params = Params::defaults(self.scheme.info.params);
+        if self.settings.fair_queue {
+            // A scheme without this parameter has a rate of its own, or none.
+            let _ = params.set("paced", 1.0);
+        }
         if !self.settings.hystart {
-            // Only CUBIC has this parameter.
+            // Schemes without this parameter have nothing to turn off.
             let own = self.scheme.info.params.iter().find(|param| param.name == "hystart");
             let off = own.map_or(0, |param| match param.kind {
                 ParamKind::Choice(words) => words.iter().position(|word| *word == "off").unwrap_or(0),

@@ -39,6 +39,8 @@ pub struct TcpInfo {
     pub retrans: u32,
     /// `tcpi_total_retrans`: data packets retransmitted since the start.
     pub total_retrans: u64,
+    /// `tcpi_reordering`: how far packets were seen to arrive out of order, in segments.
+    pub reordering: u32,
     /// `tcpi_backoff`: consecutive expiries of the retransmission timer.
     pub timeouts: u32,
     /// `tcpi_rto`, back-off included.
@@ -87,6 +89,7 @@ impl Sender {
             lost: waiting + repeated - probe,
             retrans: repeated,
             total_retrans: self.stats.retransmits,
+            reordering: recovery.rack.reordering(),
             timeouts: self.timers.timeouts,
             rto: self.rtt.rto(),
             srtt: self.rtt.smoothed(),

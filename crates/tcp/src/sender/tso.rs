@@ -11,7 +11,7 @@ const LEAST_SEGMENTS: u64 = 2;
 /// At short RTTs bursts are larger by 64 KiB / 2^(min RTT / 512 us) (Linux `tcp_tso_rtt_log`).
 const RTT_STEP_MICROS: u64 = 512;
 const LARGEST_TSO: u64 = 65_536;
-/// Share of cwnd that is always worth a burst (Linux `tcp_tso_win_divisor`).
+/// Share of the window that is always worth a burst (Linux `tcp_tso_win_divisor`).
 const WINDOW_DIVISOR: u64 = 3;
 /// Linux defers only within 1 ms of the last departure, and for an acknowledgement expected within 1 ms.
 const DEFERRAL: Nanos = Nanos::from_millis(1);
@@ -78,7 +78,9 @@ impl Sender {
         let cwnd = self.window.cwnd;
         let room = (self.stream.right_edge - self.stream.nxt).min(cwnd.saturating_sub(inflight));
         let unsent = self.stream.app_end - self.stream.nxt;
-        if unsent <= room || room >= cwnd / WINDOW_DIVISOR {
+        // Linux takes the share of the peer's window if that is smaller.
+        let window = cwnd.min(self.stream.right_edge - self.stream.una);
+        if unsent <= room || room >= window / WINDOW_DIVISOR {
             return false;
         }
         if self.recovery.phase != Phase::Open && !self.recovery.marked {
