@@ -339,6 +339,20 @@ def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any
     return list(json.loads(_engine.bench_routers(repeats, list(names))))
 
 
+def packetdrill(text: str, directory: Path | None) -> dict[str, Any]:
+    """Run a packetdrill script against the TCP endpoint.
+
+    Args:
+        text: The script.
+        directory: The folder that its shell scripts are relative to.
+
+    Returns:
+        `result` (`pass`, `fail` or `skip`), `line` (`None` after a pass), `reason`, and `unchecked`: the system calls
+        whose results were not compared.
+    """
+    return dict(json.loads(_engine.packetdrill(text, None if directory is None else str(directory))))
+
+
 def datagram_schemes() -> list[str]:
     """Return the schemes made for datagrams."""
     return list(json.loads(_engine.datagram_schemes()))

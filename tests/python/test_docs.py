@@ -20,7 +20,7 @@ OUTPUT, TRACES, RESULTS = DOCS / "output.md", DOCS / "topics" / "traces.md", DOC
 RUN = blocks.documents()
 GENERATED = ("schemes", "routers", "papers")
 """Folders whose pages `docs/generate.py` writes as a whole."""
-STUDIES = [*(DOCS / "studies").glob("*.md")]
+STUDIES = [*(DOCS / "studies").glob("*.md"), DOCS / "fidelity.md"]
 PAGES = [*sorted({*RUN, *DOCS.rglob("*.md")}), *ROOT.glob("[AC]*.md")]
 FINDINGS = RESULTS.read_text(encoding="utf-8").partition("## Ten findings\n")[2].partition("\n## ")[0]
 

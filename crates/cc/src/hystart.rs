@@ -39,6 +39,10 @@ pub(crate) struct SlowStartAck {
     pub round_start: bool,
     /// RTT of the newest packet it delivers.
     pub rtt: Option<Nanos>,
+    /// All bytes ever delivered.
+    pub delivered: Bytes,
+    /// Data in flight after it.
+    pub inflight: Bytes,
     /// cwnd in segments.
     pub cwnd: f64,
     /// Extra length that pacing and segmentation offload may give a train of acknowledgements.

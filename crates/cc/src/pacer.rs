@@ -84,7 +84,7 @@ impl BurstPacer {
     /// A packet of `bytes` leaves in the current burst; without a rate it causes no gap.
     #[inline]
     pub fn on_sent(&mut self, bytes: Bytes, rate: Option<Rate>) {
-        self.left = self.left - bytes;
+        self.left -= bytes;
         // Linux `__tcp_transmit_skb` moves tcp_wstamp_ns to the time of every departure.
         self.next = self.next.max(self.at);
         if let Some(rate) = rate {

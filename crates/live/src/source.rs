@@ -65,7 +65,9 @@ pub fn queue_for(app: &AppConfig, size: u16, least: usize) -> usize {
             let largest = 2.0 * key_size.max(1.0) * rate.as_bytes_per_sec() as f64 / frames;
             rate.over(STALL).max(Bytes::new(largest as u64))
         }
-        AppConfig::File(_) | AppConfig::OnOff { .. } | AppConfig::Subflow => return least,
+        AppConfig::File(_) | AppConfig::OnOff { .. } | AppConfig::Subflow | AppConfig::Written => {
+            return least;
+        }
     };
     let size = u64::from(size.max(1));
     let wanted = bytes.as_u64().min(MAX_QUEUE_BYTES).div_ceil(size) + 1;

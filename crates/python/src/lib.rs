@@ -379,6 +379,19 @@ fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult
     rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
+/// Runs a packetdrill script against the TCP endpoint; the JSON has result, line, reason and the calls whose
+/// results were not compared. `directory` holds the shell scripts that it names.
+#[pyfunction]
+#[pyo3(signature = (text, directory=None))]
+fn packetdrill(py: Python<'_>, text: &str, directory: Option<&str>) -> String {
+    let folder = directory.map(Path::new);
+    let read = |name: &str| Folder(folder).read(name).ok();
+    let report = py.detach(|| narrows_packetdrill::run(text, &read));
+    json!({"result": report.verdict.name(), "line": report.line, "reason": report.reason,
+           "unchecked": report.unchecked})
+    .to_string()
+}
+
 /// The default scheme of datagrams.
 #[pyfunction]
 fn datagram_scheme() -> &'static str {
@@ -407,6 +420,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;
     m.add_function(wrap_pyfunction!(datagram_scheme, m)?)?;
+    m.add_function(wrap_pyfunction!(packetdrill, m)?)?;
     m.add("LiveFailed", m.py().get_type::<live::LiveFailed>())?;
     Ok(())
 }

@@ -22,6 +22,7 @@ struct Departure {
 
 /// Runs one flow for ten seconds and records every departure of payload.
 fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
+    // Packets leave one by one: bursts would hide their spacing.
     let tcp = TcpConfig::rfc();
     let mss = Bytes::new(u64::from(tcp.segment));
     let setup = Setup {
@@ -76,7 +77,7 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     }
 }
 
-/// Without bursts every scheme spaces its packets by at least the pacing rate, and often by exactly that.
+/// Every scheme spaces its packets by at least the pacing rate, and often by exactly that.
 #[test]
 fn every_scheme_spaces_packets_at_its_pacing_rate() {
     let mut paced_schemes = 0;

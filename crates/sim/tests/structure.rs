@@ -134,12 +134,13 @@ fn router_names() -> BTreeSet<String> {
 }
 
 /// No crate but `cc` names a scheme in its code. Exceptions: `dccp` maps CCIDs to schemes in one file, the cases
-/// of `narrows bench` are scenarios of given schemes, profiles set their parameters, and `routers` names its protocols, which schemes share.
+/// of `narrows bench` are scenarios of given schemes, and `routers` names its protocols, which schemes share.
 #[test]
 fn scheme_names_outside_their_crate_are_refused() {
     let literals = scheme_names();
     let words = literals.iter().filter(|name| !name.contains('-') && !ENGLISH.contains(&name.as_str()));
     let words: BTreeSet<_> = words.filter(|name| !PROTOCOL.contains(&name.as_str())).cloned().collect();
+    // Profiles state parameter defaults of other worlds.
     let allowed = ["cc/", "routers/", "dccp/src/ccid.rs", "bench/src/cases.rs", "scenario/src/profile.rs"];
     let mut found = places(&[], &allowed, &words, &literals);
     let own = router_names();

@@ -32,6 +32,7 @@
 mod ack;
 mod ecn;
 mod handshake;
+pub(crate) mod info;
 mod milestones;
 mod pacing;
 mod phases;

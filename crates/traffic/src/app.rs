@@ -79,7 +79,7 @@ impl App {
     pub fn on_time(&mut self, now: Nanos, sent: Bytes) {
         while self.next_at <= now {
             match self.config {
-                AppConfig::Subflow => self.next_at = Nanos::MAX,
+                AppConfig::Subflow | AppConfig::Written => self.next_at = Nanos::MAX,
                 AppConfig::Bulk => {
                     self.limit = ENDLESS;
                     self.next_at = Nanos::MAX;
@@ -136,7 +136,7 @@ impl App {
         matches!(self.config, AppConfig::Subflow)
     }
 
-    /// Assigns `bytes` more to send.
+    /// Adds `bytes` to send ([`AppConfig::Subflow`], [`AppConfig::Written`]).
     pub fn assign(&mut self, bytes: u64) {
         self.limit += bytes;
     }
@@ -163,7 +163,7 @@ impl App {
         if self.stopped {
             return;
         }
-        let sized = self.is_real_time();
+        let sized = self.is_real_time() || matches!(self.config, AppConfig::Written);
         if !sized && self.limit > sent.as_u64() {
             self.limit = sent.as_u64();
             self.stopped = true;
@@ -260,6 +260,17 @@ mod tests {
         app.stop(Bytes::new(1448));
         assert!(app.is_finished());
         assert_eq!(app.deadline(), Nanos::MAX);
+    }
+
+    /// Written data survives the end of the application that wrote it.
+    #[test]
+    fn written_data_survives_stop() {
+        let mut calls = app(AppConfig::Written);
+        calls.on_time(Nanos::from_millis(10), Bytes::ZERO);
+        assert_eq!((calls.limit(), calls.deadline()), (Bytes::ZERO, Nanos::MAX));
+        calls.assign(3000);
+        calls.stop(Bytes::new(1000));
+        assert_eq!((calls.limit(), calls.is_finished()), (Bytes::new(3000), true));
     }
 
     /// A file stopped half-way has no size; one stopped at its end has.

@@ -40,4 +40,6 @@ pub enum AppConfig {
     },
     /// A subflow, to which a multipath connection assigns data.
     Subflow,
+    /// Data that a caller writes with [`crate::App::assign`]; stopping keeps what was written.
+    Written,
 }

@@ -1,8 +1,9 @@
 """The `narrows` command.
 
 `simulate` runs scenarios, `reproduce` papers; `results` draws and reports; `registry` lists schemes and router
-algorithms; `tools` generates traces and measures the engine; `dccp` uses real sockets. `options` holds the options
-that commands share, `numbers` options of whole numbers, `outcome` messages and exit statuses.
+algorithms; `tools` generates traces and measures the engine; `packetdrill` runs packet scripts; `dccp` uses real
+sockets. `options` holds the options that commands share, `numbers` options of whole numbers, `outcome` messages and
+exit statuses.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Annotated
 import typer
 
 from narrows import engine
-from narrows.cli import dccp, registry, reproduce, results, simulate, tools
+from narrows.cli import dccp, packetdrill, registry, reproduce, results, simulate, tools
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import INTERRUPTED
 
@@ -48,7 +49,7 @@ for panel, commands in (
     ("Run experiments", (simulate.run, simulate.compare, simulate.sweep, reproduce.reproduce)),
     ("Show results", (results.plot, results.report)),
     ("Look up algorithms", (registry.schemes, registry.routers)),
-    ("Tools", (tools.trace, tools.bench)),
+    ("Tools", (tools.trace, tools.bench, packetdrill.packetdrill)),
 ):
     for command in commands:
         app.command(rich_help_panel=panel)(command)

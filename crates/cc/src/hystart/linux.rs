@@ -6,10 +6,13 @@
 //! * **Delay**: the least of the first eight RTT samples of a round exceeds the minimum RTT by an eighth, 4 ms
 //!   at least and 16 ms at most.
 //!
+//! Rounds begin only while the detectors watch (`hystart_update`): the first with the acknowledgement that
+//! finds 16 segments, each next one with the first acknowledgement of data sent after the beginning of the last.
+//!
 //! A timeout starts it again. Unlike HyStart++ it never resumes slow start.
 
 use super::{HyStartState, SlowStartAck};
-use crate::Nanos;
+use crate::{Bytes, Nanos};
 
 /// cwnd in segments below which the detectors are off (`hystart_low_window`).
 const LOW_WINDOW: f64 = 16.0;
@@ -28,6 +31,8 @@ pub(crate) struct HyStartLinux {
     /// Minimum RTT of the connection (`delay_min`).
     min_rtt: Option<Nanos>,
     round_start: Nanos,
+    /// Bytes delivered when the round is over (`end_seq`).
+    round_end: Bytes,
     last_ack: Nanos,
     round_min: Nanos,
     samples: u32,
@@ -40,6 +45,7 @@ impl HyStartLinux {
             paced,
             min_rtt: None,
             round_start: Nanos::ZERO,
+            round_end: Bytes::ZERO,
             last_ack: Nanos::ZERO,
             round_min: Nanos::MAX,
             samples: 0,
@@ -65,14 +71,15 @@ impl HyStartLinux {
     pub(super) fn on_ack(&mut self, ack: &SlowStartAck) -> bool {
         self.on_rtt(ack.rtt);
         let (Some(rtt), Some(min_rtt), false) = (ack.rtt, self.min_rtt, self.found) else { return false };
-        if ack.round_start {
+        if ack.cwnd < LOW_WINDOW {
+            return false;
+        }
+        if ack.delivered > self.round_end {
             self.round_start = ack.now;
+            self.round_end = ack.delivered + ack.inflight;
             self.last_ack = ack.now;
             self.round_min = Nanos::MAX;
             self.samples = 0;
-        }
-        if ack.cwnd < LOW_WINDOW {
-            return false;
         }
         if ack.now - self.last_ack <= ACK_DELTA {
             self.last_ack = ack.now;
@@ -96,12 +103,16 @@ mod tests {
 
     const MS: Nanos = Nanos::from_millis(1);
 
+    /// An acknowledgement; a byte is delivered per nanosecond, and as many as in `flight` are outstanding.
+    fn at(now: Nanos, flight: Nanos, rtt: Nanos, cwnd: f64) -> SlowStartAck {
+        let (delivered, inflight) = (Bytes::new(now.as_nanos()), Bytes::new(flight.as_nanos()));
+        SlowStartAck { now, round_start: false, rtt: Some(rtt), delivered, inflight, cwnd, ack_delay: MS }
+    }
+
     /// Acknowledgements of one round, `gap` apart from `start` on. Returns the time at which slow start ends.
     fn round(hystart: &mut HyStartLinux, start: Nanos, gap: Nanos, n: u64, rtt: Nanos) -> Option<Nanos> {
-        (0..n).map(|i| (i, start + gap * i)).find_map(|(i, now)| {
-            let ack = SlowStartAck { now, round_start: i == 0, rtt: Some(rtt), cwnd: 100.0, ack_delay: MS };
-            hystart.on_ack(&ack).then_some(now)
-        })
+        let mut times = (0..n).map(|i| start + gap * i);
+        times.find(|&now| hystart.on_ack(&at(now, gap * n, rtt, 100.0)))
     }
 
     /// A train of acknowledgements longer than half the minimum RTT and 1 ms ends slow start.
@@ -146,11 +157,17 @@ mod tests {
     fn hystart_linux_is_off_below_16_segments() {
         let mut hystart = HyStartLinux::new(false);
         for i in 0..100 {
-            let rtt = Some(MS * (10 + i));
-            let ack =
-                SlowStartAck { now: MS * i, round_start: i % 20 == 0, rtt, cwnd: 15.9, ack_delay: MS };
-            assert!(!hystart.on_ack(&ack));
+            assert!(!hystart.on_ack(&at(MS * (i + 1), MS * 20, MS * (10 + i), 15.9)));
         }
+    }
+
+    /// The first round begins when cwnd reaches 16 segments: earlier acknowledgements belong to none.
+    #[test]
+    fn hystart_linux_first_round_begins_at_16_segments() {
+        let mut hystart = HyStartLinux::new(false);
+        assert!(!hystart.on_ack(&at(MS * 10, MS * 40, MS * 40, 15.0)));
+        // A train of 20 ms from here on, although data in flight at 10 ms is still outstanding.
+        assert_eq!(round(&mut hystart, MS * 30, MS, 30, MS * 40), Some(MS * 51));
     }
 
     /// After a timeout the next slow start is watched again.

@@ -151,18 +151,26 @@ impl Cubic {
             HyStartState::Conservative { .. } => "conservative_slow_start",
             _ => "slow_start",
         };
-        if event.cwnd_limited {
-            let grow = curve.hystart.growth(event.creditable(), self.mss).as_f64() * self.segments_per_byte;
-            curve.cwnd = (curve.cwnd + grow).min(curve.ssthresh);
-        }
         let ack = SlowStartAck {
             now: event.now,
             round_start: event.round_start,
             rtt: event.rtt,
+            delivered: event.delivered,
+            inflight: event.inflight,
             cwnd: curve.cwnd,
             ack_delay: self.pacing.ack_delay(self.cwnd, event.srtt),
         };
-        if curve.hystart.on_ack(&ack) {
+        let grow = curve.hystart.growth(event.creditable(), self.mss).as_f64() * self.segments_per_byte;
+        let ends = curve.hystart.on_ack(&ack);
+        // Linux judges an acknowledgement (`pkts_acked`) before cwnd grows by it (`cong_avoid`).
+        if ends && self.linux {
+            curve.ssthresh = curve.cwnd;
+            curve.cwnd_prior = curve.cwnd;
+        }
+        if event.cwnd_limited {
+            curve.cwnd = (curve.cwnd + grow).min(curve.ssthresh.max(curve.cwnd));
+        }
+        if ends && !self.linux {
             curve.ssthresh = curve.cwnd;
             curve.cwnd_prior = curve.cwnd;
         }

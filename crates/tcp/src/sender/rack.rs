@@ -69,6 +69,11 @@ impl Rack {
         }
     }
 
+    /// Greatest distance of reordering seen, in segments.
+    pub(super) fn reordering(&self) -> u32 {
+        self.reordering
+    }
+
     /// Whether reordering reaches further than the threshold of duplicates.
     #[inline]
     pub(crate) fn is_reordering_high(&self) -> bool {

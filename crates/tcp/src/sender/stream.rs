@@ -93,6 +93,12 @@ impl ByteStream {
         (room > 0 && room >= self.largest_window / 2).then_some(room)
     }
 
+    /// The largest window ever offered.
+    #[inline]
+    pub(super) fn largest_window(&self) -> u64 {
+        self.largest_window
+    }
+
     /// Applies acknowledgement number and window; returns whether the right edge moved.
     #[inline]
     pub(super) fn offer(&mut self, ack: u64, window: u64) -> bool {

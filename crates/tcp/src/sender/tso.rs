@@ -11,7 +11,7 @@ const LEAST_SEGMENTS: u64 = 2;
 /// At short RTTs bursts are larger by 64 KiB / 2^(min RTT / 512 us) (Linux `tcp_tso_rtt_log`).
 const RTT_STEP_MICROS: u64 = 512;
 const LARGEST_TSO: u64 = 65_536;
-/// Share of cwnd that is always worth a burst (Linux `tcp_tso_win_divisor`).
+/// Share of the window that is always worth a burst (Linux `tcp_tso_win_divisor`).
 const WINDOW_DIVISOR: u64 = 3;
 /// Linux defers only within 1 ms of the last departure, and for an acknowledgement expected within 1 ms.
 const DEFERRAL: Nanos = Nanos::from_millis(1);
@@ -37,8 +37,11 @@ impl Sender {
         }
         let mss = self.mss();
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
+        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered.
+        let peer = mss * (self.stream.largest_window() / mss.as_u64() / 2).max(1);
         let rate = control.pacing_rate.or_else(|| self.unpaced_rate());
-        rate.map_or(self.config.max_burst, |rate| self.tso_bytes(rate)).min(control.burst.max(mss)).min(half)
+        let burst = rate.map_or(self.config.max_burst, |rate| self.tso_bytes(rate));
+        burst.min(control.burst.max(mss)).min(half).min(peer)
     }
 
     /// The rate by which Linux sizes the bursts of an unpaced sender (`tcp_update_pacing_rate`).
@@ -53,8 +56,9 @@ impl Sender {
     #[inline]
     pub(super) fn pace(&mut self, now: Nanos, bytes: Bytes) {
         let rate = self.window.driver.control().pacing_rate;
-        let unpaced = self.config.tso && self.agent.is_none();
-        let initial = unpaced && self.stats.data_packets_sent <= UNPACED_PACKETS;
+        // A scheme that states its burst paces from the first packet.
+        let own = self.window.driver.control().burst < Bytes::MAX;
+        let initial = self.config.tso && !own && self.stats.data_packets_sent <= UNPACED_PACKETS;
         let rate = rate.filter(|_| !initial);
         // Without pacing the size of a burst only matters if cwnd has room for another packet.
         let ends = rate.is_none() && !self.has_room(u64::from(self.config.segment));
@@ -74,7 +78,9 @@ impl Sender {
         let cwnd = self.window.cwnd;
         let room = (self.stream.right_edge - self.stream.nxt).min(cwnd.saturating_sub(inflight));
         let unsent = self.stream.app_end - self.stream.nxt;
-        if unsent <= room || room >= cwnd / WINDOW_DIVISOR {
+        // Linux takes the share of the peer's window if that is smaller.
+        let window = cwnd.min(self.stream.right_edge - self.stream.una);
+        if unsent <= room || room >= window / WINDOW_DIVISOR {
             return false;
         }
         if self.recovery.phase != Phase::Open && !self.recovery.marked {
@@ -82,7 +88,7 @@ impl Sender {
         }
         let paced = self.window.driver.control().pacing_rate.is_some();
         let last = if paced { self.pacing.next() } else { self.timers.last_sent_at };
-        if now - last > DEFERRAL || room >= self.burst().as_u64() {
+        if now - last >= DEFERRAL || room >= self.burst().as_u64() {
             return false;
         }
         let Some((_, head)) = self.board.first() else { return false };

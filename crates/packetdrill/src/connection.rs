@@ -1,0 +1,334 @@
+//! A full TCP connection made of a [`Sender`] and a [`Receiver`], which each know one direction.
+//!
+//! The sender believes that it opens the connection: its SYN is shown as a SYN-ACK if the peer has opened it,
+//! and the last packet of the handshake is presented to it as the SYN-ACK that it waits for. Packets of the
+//! sender carry the acknowledgement of the receiver. Sequence numbers are those of the script: both directions
+//! begin at 0.
+//!
+//! What a socket adds to the endpoint is here too: Nagle's rule as Linux has it (RFC 896, Minshall's variant),
+//! `TCP_CORK` and `MSG_MORE`, `MSG_EOR`, the FIN of `close`, resets of a connection that is gone.
+
+mod input;
+mod output;
+mod setup;
+mod writer;
+
+use std::collections::VecDeque;
+
+use narrows_cc::Nanos;
+use narrows_packet::{Ecn, Flags, Packet, timestamp};
+use narrows_tcp::{Receiver, Sender, TcpInfo};
+
+use crate::script::{Options, Segment, TcpFlags};
+pub(crate) use input::reset_for;
+pub(crate) use setup::{Setup, default_scheme, mss_option, scheme_of};
+use writer::Writer;
+
+/// Window field of a SYN (Linux: the initial window does not exceed 64 KiB).
+const SYN_WINDOW: u32 = 65_535;
+
+/// State of the handshake and of the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// SYN sent.
+    SynSent,
+    /// SYN received and SYN-ACK sent.
+    SynReceived,
+    Established,
+    /// Reset, or closed by both ends: every packet is answered with a reset.
+    Gone,
+}
+
+/// What both ends agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) timestamps: bool,
+    pub(crate) sack: bool,
+    /// Scale of the peer's window fields and of ours.
+    pub(crate) scales: Option<(u8, u8)>,
+    /// Payload bytes of a full segment.
+    pub(crate) segment: u16,
+}
+
+/// A packet that the connection sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: Nanos,
+    pub(crate) segment: Segment,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stage: Stage,
+    passive: bool,
+    setup: Setup,
+    pub(crate) agreed: Agreed,
+    sender: Sender,
+    receiver: Receiver,
+    writer: Writer,
+    /// Next sequence number never sent.
+    sent_end: u64,
+    /// Times of the SYNs sent, for the sender that replaces the one of the handshake.
+    syns: Vec<Nanos>,
+    /// Packets sent and not yet compared with the script.
+    pub(crate) sent: VecDeque<Sent>,
+    /// Bytes received and not yet read.
+    pub(crate) readable: u64,
+    /// The peer's FIN arrived, and everything before it.
+    pub(crate) peer_finished: bool,
+    /// When data arrived last.
+    pub(crate) data_at: Nanos,
+    /// The application shut the socket for reading.
+    pub(crate) shut_for_reading: bool,
+    /// The application closed the socket: nobody reads data any more.
+    closed: bool,
+    /// Sequence number of the peer's FIN, once it was seen.
+    fin_at: Option<u64>,
+    /// The peer's FIN arrived before this end finished.
+    peer_closed_first: bool,
+    /// Timestamp of the peer's SYN.
+    peer_timestamp: u32,
+    /// The next acknowledgement of the sender belongs to the handshake and is not on the wire.
+    hide_ack: bool,
+}
+
+impl Connection {
+    /// Opens a connection: a SYN leaves.
+    pub(crate) fn connect(now: Nanos, setup: Setup) -> Self {
+        let agreed = setup.agree(None);
+        let mut own = Self::new(now, setup, agreed, false);
+        own.flush(now);
+        own
+    }
+
+    /// Answers a SYN: a SYN-ACK leaves.
+    pub(crate) fn accept(now: Nanos, setup: Setup, syn: &Segment) -> Self {
+        let agreed = setup.agree(Some(syn));
+        let mut own = Self::new(now, setup, agreed, true);
+        own.peer_timestamp = value_of(syn).unwrap_or(0);
+        own.receiver.on_packet(now, &own.forward(now, syn));
+        while own.receiver.poll_transmit(now).is_some() {}
+        own.flush(now);
+        own
+    }
+
+    fn new(now: Nanos, setup: Setup, agreed: Agreed, passive: bool) -> Self {
+        let mut own = Self {
+            stage: if passive { Stage::SynReceived } else { Stage::SynSent },
+            passive,
+            sender: setup.sender(now, &agreed),
+            receiver: setup.receiver(&agreed),
+            writer: Writer::new(&setup),
+            setup,
+            agreed,
+            sent_end: 1,
+            syns: Vec::new(),
+            sent: VecDeque::new(),
+            readable: 0,
+            peer_finished: false,
+            data_at: now,
+            shut_for_reading: false,
+            closed: false,
+            fin_at: None,
+            peer_closed_first: false,
+            peer_timestamp: 0,
+            hide_ack: false,
+        };
+        own.sender.on_timer(now);
+        own
+    }
+
+    /// Time of the next [`Connection::on_timer`]; [`Nanos::MAX`] for never.
+    pub(crate) fn deadline(&self) -> Nanos {
+        if self.stage == Stage::Gone {
+            return Nanos::MAX;
+        }
+        self.sender.deadline().min(self.receiver.deadline()).min(self.writer.deadline)
+    }
+
+    /// Handles the timers that have expired.
+    pub(crate) fn on_timer(&mut self, now: Nanos) {
+        if self.sender.deadline() <= now {
+            self.sender.on_timer(now);
+        }
+        if self.receiver.deadline() <= now {
+            self.receiver.on_timer(now);
+        }
+        if self.writer.deadline <= now {
+            self.writer.push_once();
+        }
+        self.flush(now);
+    }
+
+    /// Writes `bytes`. `more`: the caller announces more data (`MSG_MORE`); `record`: no later data joins the
+    /// last segment (`MSG_EOR`).
+    pub(crate) fn write(&mut self, now: Nanos, bytes: u64, more: bool, record: bool) {
+        self.writer.write(bytes, more, record);
+        self.flush(now);
+    }
+
+    /// Sets `TCP_NODELAY` or `TCP_CORK`.
+    pub(crate) fn set_delay(&mut self, now: Nanos, nodelay: Option<bool>, cork: Option<bool>) {
+        self.writer.set_delay(nodelay, cork);
+        self.flush(now);
+    }
+
+    /// Ends the data to the peer (`shutdown`, `close`): a FIN follows the data.
+    pub(crate) fn finish(&mut self, now: Nanos) {
+        self.writer.finished = true;
+        self.flush(now);
+    }
+
+    /// Whether the application has ended the data to the peer.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.writer.finished
+    }
+
+    /// Closes the socket. Unread data makes it a reset (RFC 2525 section 2.17).
+    pub(crate) fn close(&mut self, now: Nanos) {
+        self.closed = true;
+        match self.stage {
+            Stage::SynSent | Stage::SynReceived => self.stage = Stage::Gone,
+            Stage::Established if self.readable > 0 => {
+                let mut reset = self.bare(now, self.sent_end);
+                reset.flags.rst = true;
+                self.emit(now, reset);
+                self.stage = Stage::Gone;
+            }
+            Stage::Established => self.finish(now),
+            Stage::Gone => {}
+        }
+    }
+
+    /// A snapshot of the sender.
+    pub(crate) fn info(&self) -> TcpInfo {
+        self.sender.info()
+    }
+
+    /// `TCP_MAXSEG`, `tcpi_snd_mss`: payload of a full segment.
+    pub(crate) fn segment_size(&self) -> u16 {
+        self.agreed.segment
+    }
+
+    /// `tcpi_advmss`: the largest payload that this end announced.
+    pub(crate) fn advertised(&self) -> u16 {
+        self.setup.advertised()
+    }
+
+    /// Bytes written and not yet acknowledged.
+    pub(crate) fn queued(&self) -> u64 {
+        (self.writer.written + 1).saturating_sub(self.sender.acknowledged())
+    }
+
+    /// End of the data received in order.
+    fn received_end(&self) -> u64 {
+        self.receiver.stats().bytes_in_order + 1
+    }
+
+    /// A packet of the peer as the receiver sees it.
+    fn forward(&self, now: Nanos, segment: &Segment) -> Packet {
+        let mut packet = Packet::new(0);
+        packet.payload = segment.len as u16;
+        let mut flags = Flags::NONE;
+        for (set, flag) in [
+            (segment.flags.syn, Flags::SYN),
+            (segment.flags.fin, Flags::FIN),
+            (segment.flags.ack, Flags::ACK),
+            (segment.flags.ece && segment.flags.syn, Flags::ECE),
+            (segment.flags.cwr, Flags::CWR),
+        ] {
+            if set {
+                flags = flags.with(flag);
+            }
+        }
+        packet.flags = flags;
+        packet.set_ecn(segment.ecn.unwrap_or(Ecn::NotEct));
+        let tcp = packet.tcp_mut();
+        *tcp.seq = segment.seq;
+        *tcp.ts_val = value_of(segment).unwrap_or(timestamp(now));
+        packet
+    }
+
+    /// A packet of the peer as the sender sees it. Without timestamps the echo is the time of arrival, which
+    /// proves nothing about the packet that was acknowledged.
+    fn reverse(&self, now: Nanos, segment: &Segment, syn: bool) -> Packet {
+        let mut packet = Packet::new(0);
+        packet.flags = Flags::ACK.with(Flags::REVERSE);
+        if syn {
+            packet.flags = packet.flags.with(Flags::SYN);
+        }
+        // A SYN-ACK agrees to ECN with its echo flag; so does a passive end that was asked.
+        let echo = if syn { self.setup.ecn } else { segment.flags.ece };
+        if echo {
+            packet.flags = packet.flags.with(Flags::ECE);
+        }
+        let scale = if segment.flags.syn { 0 } else { self.agreed.scales.map_or(0, |(peer, _)| peer) };
+        let tcp = packet.tcp_mut();
+        *tcp.ack = segment.ack;
+        *tcp.window = segment.window.unwrap_or(SYN_WINDOW) << scale;
+        *tcp.ts_val = value_of(segment).unwrap_or(timestamp(now));
+        *tcp.ts_ecr = match &segment.options {
+            Some(Options { timestamps: Some((_, echo)), .. }) if self.agreed.timestamps => *echo,
+            _ => timestamp(now),
+        };
+        for &(start, end) in segment.options.iter().flat_map(|options| &options.sack) {
+            packet.push_sack(start, end);
+        }
+        packet
+    }
+
+    /// An acknowledgement with the receiver's state: number, window, echo and blocks.
+    fn bare(&mut self, now: Nanos, seq: u64) -> Segment {
+        self.receiver.acknowledge_now();
+        let mut last = None;
+        while let Some(packet) = self.receiver.poll_transmit(now) {
+            if let Some(earlier) = last.replace(packet) {
+                // The receiver had one more to send before, such as the old state of precise marks.
+                let segment = self.acknowledgement(&earlier);
+                self.emit(now, segment);
+            }
+        }
+        let Some(packet) = last else {
+            return Segment {
+                flags: TcpFlags::default(),
+                seq,
+                len: 0,
+                ack: 0,
+                window: Some(SYN_WINDOW),
+                ecn: Some(Ecn::NotEct),
+                options: Some(Options::default()),
+            };
+        };
+        Segment { seq, ..self.acknowledgement(&packet) }
+    }
+
+    /// An acknowledgement of the receiver as it is on the wire.
+    fn acknowledgement(&self, packet: &Packet) -> Segment {
+        let tcp = packet.tcp();
+        let scale = self.agreed.scales.map_or(0, |(_, own)| own);
+        let options = Options {
+            timestamps: self.agreed.timestamps.then_some((tcp.ts_val, tcp.ts_ecr)),
+            sack: packet.sack_blocks().collect(),
+            ..Options::default()
+        };
+        Segment {
+            flags: TcpFlags { ack: true, ece: packet.flags.has(Flags::ECE), ..TcpFlags::default() },
+            seq: self.sent_end,
+            len: 0,
+            ack: tcp.ack,
+            window: Some((tcp.window >> scale).min(u32::from(u16::MAX))),
+            ecn: Some(Ecn::NotEct),
+            options: Some(options),
+        }
+    }
+
+    fn emit(&mut self, at: Nanos, segment: Segment) {
+        self.sent.push_back(Sent { at, segment });
+    }
+}
+
+/// The timestamp value of a packet.
+fn value_of(segment: &Segment) -> Option<u32> {
+    segment.options.as_ref().and_then(|options| options.timestamps).map(|(value, _)| value)
+}

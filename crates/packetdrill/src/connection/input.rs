@@ -1,0 +1,141 @@
+//! Packets of the peer.
+
+use narrows_cc::Nanos;
+use narrows_packet::{Ecn, Flags};
+
+use super::{Connection, Stage};
+use crate::script::{Options, Segment, TcpFlags};
+
+impl Connection {
+    /// Processes a packet of the peer, with timestamp echoes as this end sent them.
+    pub(crate) fn on_packet(&mut self, now: Nanos, segment: &Segment) {
+        match self.stage {
+            Stage::Gone => self.refuse(now, segment),
+            _ if segment.flags.rst => self.stage = Stage::Gone,
+            Stage::SynSent => self.on_syn_ack(now, segment),
+            Stage::SynReceived => self.on_last_of_handshake(now, segment),
+            Stage::Established => self.on_segment(now, segment),
+        }
+    }
+
+    /// Answers with a reset.
+    fn refuse(&mut self, now: Nanos, segment: &Segment) {
+        if let Some(reset) = reset_for(segment) {
+            self.emit(now, reset);
+        }
+    }
+
+    fn on_syn_ack(&mut self, now: Nanos, segment: &Segment) {
+        if !(segment.flags.syn && segment.flags.ack) {
+            return;
+        }
+        if segment.ack != 1 {
+            self.refuse(now, segment);
+            return;
+        }
+        self.setup.ecn &= segment.flags.ece;
+        self.agreed = self.setup.agree(Some(segment));
+        // The segment size is known only now: an equal sender with that size repeats the handshake so far.
+        let syns = std::mem::take(&mut self.syns);
+        let start = syns.first().copied().unwrap_or(now);
+        self.sender = self.setup.sender(start, &self.agreed);
+        for at in syns {
+            self.sender.on_timer(at);
+            while self.sender.poll_transmit(at).is_some() {}
+        }
+        self.receiver = self.setup.receiver(&self.agreed);
+        let mut syn = self.forward(now, segment);
+        if self.setup.ecn {
+            syn.flags = syn.flags.with(Flags::CWR);
+        }
+        self.receiver.on_packet(now, &syn);
+        while self.receiver.poll_transmit(now).is_some() {}
+        self.stage = Stage::Established;
+        self.data_at = now;
+        self.sender.on_packet(now, &self.reverse(now, segment, true));
+        self.flush(now);
+    }
+
+    fn on_last_of_handshake(&mut self, now: Nanos, segment: &Segment) {
+        if segment.flags.syn && !segment.flags.ack {
+            // The peer has not seen the SYN-ACK.
+            self.repeat_syn_ack(now);
+            return;
+        }
+        if !segment.flags.ack {
+            return;
+        }
+        if segment.ack != 1 {
+            self.refuse(now, segment);
+            return;
+        }
+        self.stage = Stage::Established;
+        self.data_at = now;
+        self.hide_ack = true;
+        self.sender.on_packet(now, &self.reverse(now, segment, true));
+        self.flush(now);
+        self.hide_ack = false;
+        self.on_segment(now, segment);
+    }
+
+    fn on_segment(&mut self, now: Nanos, segment: &Segment) {
+        if segment.flags.syn {
+            // RFC 5961 section 4.2: a challenge.
+            self.receiver.acknowledge_now();
+            self.flush(now);
+            return;
+        }
+        // RFC 9293 section 3.10.7.4: without an acknowledgement, or with one for data never sent, the segment
+        // is dropped.
+        if !segment.flags.ack || segment.ack > self.sent_end {
+            return;
+        }
+        let arrival = self.receiver.on_packet(now, &self.forward(now, segment));
+        self.readable += arrival.in_order.as_u64();
+        if segment.len > 0 {
+            self.data_at = now;
+        }
+        self.note_fin(segment);
+        self.writer.on_ack();
+        self.sender.on_packet(now, &self.reverse(now, segment, false));
+        if self.closed && arrival.in_order.as_u64() > 0 {
+            // Nobody will read it (RFC 1122 section 4.2.2.13).
+            self.readable = 0;
+            self.refuse(now, segment);
+            self.stage = Stage::Gone;
+            return;
+        }
+        self.flush(now);
+        if self.sender.is_closed() && self.peer_closed_first {
+            self.stage = Stage::Gone;
+        }
+    }
+
+    /// Notes the peer's FIN once all data before it has arrived.
+    fn note_fin(&mut self, segment: &Segment) {
+        if segment.flags.fin {
+            self.fin_at = Some(segment.seq + segment.len);
+        }
+        if !self.peer_finished && self.fin_at.is_some_and(|fin| self.received_end() >= fin) {
+            self.peer_finished = true;
+            self.peer_closed_first = !self.writer.finished;
+        }
+    }
+}
+
+/// The reset that answers a packet without a connection (RFC 9293 section 3.10.7.1).
+pub(crate) fn reset_for(segment: &Segment) -> Option<Segment> {
+    if segment.flags.rst {
+        return None;
+    }
+    let mut flags = TcpFlags { rst: true, ..TcpFlags::default() };
+    let marks = u64::from(segment.flags.syn) + u64::from(segment.flags.fin);
+    let (seq, ack) = if segment.flags.ack {
+        (segment.ack, 0)
+    } else {
+        flags.ack = true;
+        (0, segment.seq + segment.len + marks)
+    };
+    let options = Some(Options::default());
+    Some(Segment { flags, seq, len: 0, ack, window: Some(0), ecn: Some(Ecn::NotEct), options })
+}

@@ -1,0 +1,138 @@
+//! What a connection starts from: settings, socket options, and the options of the peer's SYN.
+
+use narrows_cc::schemes::{self, Entry};
+use narrows_cc::{Bytes, EcnNeed, IdleRule, Nanos, ParamKind, Params, Random};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
+use narrows_traffic::{App, AppConfig};
+
+use super::Agreed;
+use crate::script::Segment;
+use crate::shell::Settings;
+
+/// Bytes of the timestamp option with its padding.
+const TIMESTAMP_BYTES: u16 = 12;
+/// Headers of IPv4 and TCP without options.
+const HEADERS: u16 = 40;
+/// The largest segment of a peer that announces none (RFC 9293 section 3.7.1).
+const DEFAULT_MSS: u16 = 536;
+/// Seed of the schemes' random streams.
+const SEED: u64 = 1;
+
+/// What a connection starts from.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) mtu: u16,
+    pub(crate) scheme: &'static Entry,
+    /// `TCP_MAXSEG`.
+    pub(crate) max_segment: Option<u16>,
+    pub(crate) nodelay: bool,
+    pub(crate) cork: bool,
+    /// ECN is asked for, or was asked for and is agreed to.
+    pub(crate) ecn: bool,
+}
+
+/// The scheme that Linux uses unless a sysctl names another: the first of the registry with HyStart.
+pub(crate) fn default_scheme() -> Option<&'static Entry> {
+    let ends_slow_start = |entry: &&Entry| entry.info.params.iter().any(|param| param.name == "hystart");
+    schemes::ALL.iter().find(ends_slow_start)
+}
+
+/// The scheme that Linux calls by this name.
+pub(crate) fn scheme_of(name: &str) -> Option<&'static Entry> {
+    schemes::find(name).filter(|entry| !entry.coupled)
+}
+
+/// The segment size in a SYN of this end.
+pub(crate) fn mss_option(mtu: u16, max_segment: Option<u16>) -> u16 {
+    let own = mtu - HEADERS;
+    max_segment.map_or(own, |most| most.min(own))
+}
+
+impl Setup {
+    /// The largest payload announced to the peer.
+    pub(crate) fn advertised(&self) -> u16 {
+        mss_option(self.mtu, self.max_segment)
+    }
+
+    /// Scale of our window fields (Linux: until the largest buffer fits).
+    pub(crate) fn own_scale(&self) -> u8 {
+        let mut scale = 0;
+        while scale < 14 && self.settings.receive_buffer.1 >> scale > u64::from(u16::MAX) {
+            scale += 1;
+        }
+        scale
+    }
+
+    /// What both ends agree on: all that is wanted, until the peer's SYN is known.
+    pub(crate) fn agree(&self, peer: Option<&Segment>) -> Agreed {
+        let wanted = &self.settings;
+        let Some(options) = peer.and_then(|syn| syn.options.as_ref()) else {
+            let timestamps = wanted.timestamps;
+            let segment = self.advertised() - if timestamps { TIMESTAMP_BYTES } else { 0 };
+            return Agreed { timestamps, sack: wanted.sack, scales: None, segment };
+        };
+        let timestamps = wanted.timestamps && options.timestamps.is_some();
+        let scale = options.window_scale.filter(|_| wanted.window_scaling);
+        let largest = options.mss.unwrap_or(DEFAULT_MSS).min(self.advertised());
+        Agreed {
+            timestamps,
+            sack: wanted.sack && options.sack_ok,
+            scales: scale.map(|peer| (peer.min(14), self.own_scale())),
+            segment: largest.saturating_sub(if timestamps { TIMESTAMP_BYTES } else { 0 }).max(1),
+        }
+    }
+
+    /// Settings of the endpoint. Without timestamps the connection presents none that could prove anything.
+    fn config(&self, agreed: &Agreed) -> TcpConfig {
+        let default = TcpConfig::default();
+        TcpConfig {
+            segment: agreed.segment,
+            initial_window: self.settings.initial_window,
+            receive_window: Bytes::new(self.settings.receive_buffer.0),
+            min_rto: self.settings.min_rto.unwrap_or(default.min_rto),
+            sack: agreed.sack,
+            rack: agreed.sack && self.settings.rack,
+            tlp: agreed.sack && self.settings.probes,
+            timestamps: agreed.timestamps,
+            idle: if self.settings.idle_restart { IdleRule::Linux } else { IdleRule::Off },
+            ecn: self.ecn,
+            ecn_precise: self.scheme.ecn != EcnNeed::Nothing,
+            ..default
+        }
+    }
+
+    /// A sender that connects at `start`, with an application that this crate writes for.
+    pub(crate) fn sender(&self, start: Nanos, agreed: &Agreed) -> Sender {
+        let config = self.config(agreed);
+        let mut params = Params::defaults(self.scheme.info.params);
+        if self.settings.fair_queue {
+            // A scheme without this parameter has a rate of its own, or none.
+            let _ = params.set("paced", 1.0);
+        }
+        if !self.settings.hystart {
+            // Schemes without this parameter have nothing to turn off.
+            let own = self.scheme.info.params.iter().find(|param| param.name == "hystart");
+            let off = own.map_or(0, |param| match param.kind {
+                ParamKind::Choice(words) => words.iter().position(|word| *word == "off").unwrap_or(0),
+                _ => 0,
+            });
+            let _ = params.set("hystart", off as f64);
+        }
+        let mss = Bytes::new(u64::from(config.segment));
+        let scheme = self.scheme.build(&narrows_cc::Setup {
+            mss,
+            initial_window: mss * u64::from(config.initial_window),
+            sack: config.sack,
+            random: Random::stream(SEED, "scheme", 0),
+            params,
+        });
+        let app = App::new(AppConfig::Written, Random::stream(SEED, "app", 0), start);
+        Sender::new(0, config, scheme, app, start)
+    }
+
+    /// A receiver that waits for the peer's SYN.
+    pub(crate) fn receiver(&self, agreed: &Agreed) -> Receiver {
+        Receiver::new(0, &self.config(agreed))
+    }
+}

@@ -1,0 +1,116 @@
+//! The data that the application wrote, and when the sender may have it.
+//!
+//! The sender cuts segments as soon as it has data and room. A last piece that is no full segment is held back
+//! here while Nagle's rule, `TCP_CORK` or `MSG_MORE` say so.
+
+use std::collections::VecDeque;
+
+use narrows_cc::Nanos;
+
+use super::setup::Setup;
+
+/// Written data.
+#[derive(Debug)]
+pub(super) struct Writer {
+    /// Bytes written by the application.
+    pub(super) written: u64,
+    /// Bytes given to the sender.
+    pushed: u64,
+    /// Ends of records: no segment crosses them.
+    records: VecDeque<u64>,
+    /// A FIN follows the data.
+    pub(super) finished: bool,
+    /// The sender knows that the data ends.
+    pub(super) stopped: bool,
+    nodelay: bool,
+    cork: bool,
+    /// The last write announced more data.
+    more: bool,
+    /// The last piece leaves whatever holds it.
+    push: bool,
+    /// End of the last segment sent that was not full.
+    pub(super) small_end: u64,
+    /// When a piece held with nothing outstanding leaves.
+    pub(super) deadline: Nanos,
+}
+
+/// Progress of the sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Lowest sequence number not acknowledged.
+    pub(super) una: u64,
+    /// Next sequence number never sent.
+    pub(super) next: u64,
+    pub(super) segment: u64,
+}
+
+impl Writer {
+    pub(super) fn new(setup: &Setup) -> Self {
+        Self {
+            written: 0,
+            pushed: 0,
+            records: VecDeque::new(),
+            finished: false,
+            stopped: false,
+            nodelay: setup.nodelay,
+            cork: setup.cork,
+            more: false,
+            push: false,
+            small_end: 0,
+            deadline: Nanos::MAX,
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: u64, more: bool, record: bool) {
+        self.written += bytes;
+        self.more = more;
+        if record {
+            self.records.push_back(self.written);
+        }
+    }
+
+    /// Linux: setting `TCP_NODELAY` or clearing `TCP_CORK` pushes what is held.
+    pub(super) fn set_delay(&mut self, nodelay: Option<bool>, cork: Option<bool>) {
+        self.nodelay = nodelay.unwrap_or(self.nodelay);
+        self.cork = cork.unwrap_or(self.cork);
+        self.push |= nodelay == Some(true) || cork == Some(false);
+    }
+
+    /// The timer of a held piece expired.
+    pub(super) fn push_once(&mut self) {
+        self.deadline = Nanos::MAX;
+        self.push = true;
+    }
+
+    /// An acknowledgement arrived: `MSG_MORE` holds only until then.
+    pub(super) fn on_ack(&mut self) {
+        self.more = false;
+    }
+
+    /// Bytes that the sender may have now, beyond those that it has.
+    pub(super) fn release(&mut self, progress: Progress) -> u64 {
+        let sent = progress.next.saturating_sub(1);
+        while self.records.front().is_some_and(|&end| end <= sent) {
+            self.records.pop_front();
+        }
+        let end = self.records.front().map_or(self.written, |&end| end.min(self.written));
+        let unsent = end.saturating_sub(sent);
+        let full = sent + unsent / progress.segment * progress.segment;
+        // Only the last piece of all can be held (Linux tests Nagle's rule for the last packet only).
+        let last = end == self.written;
+        let small_in_flight = self.small_end > progress.una;
+        let held = self.cork || self.more || (!self.nodelay && small_in_flight);
+        let limit = if !last || self.finished || self.push || !held { end } else { full };
+        if limit >= self.written {
+            self.push = false;
+        }
+        let released = limit.saturating_sub(self.pushed);
+        self.pushed += released;
+        released
+    }
+
+    /// Whether data waits here, and not for the window.
+    pub(super) fn is_holding(&self) -> bool {
+        self.pushed < self.written
+    }
+}

@@ -1,0 +1,88 @@
+//! Names of `TCP_INFO` and its constants in code blocks.
+
+use narrows_cc::Nanos;
+use narrows_tcp::CaState;
+
+use super::Host;
+
+/// Constants of code blocks.
+const CONSTANTS: &[(&str, f64)] = &[
+    ("TCP_CA_Open", 0.0),
+    ("TCP_CA_Disorder", 1.0),
+    ("TCP_CA_CWR", 2.0),
+    ("TCP_CA_Recovery", 3.0),
+    ("TCP_CA_Loss", 4.0),
+];
+/// Linux `TCP_INFINITE_SSTHRESH`.
+const INFINITE_SSTHRESH: f64 = 0x7fff_ffff as f64;
+
+/// The value of a constant.
+pub(crate) fn constant(name: &str) -> Option<f64> {
+    CONSTANTS.iter().find(|(own, _)| *own == name).map(|&(_, value)| value)
+}
+
+/// Fields of `TCP_INFO` that the host has.
+const FIELDS: &[&str] = &[
+    "ca_state",
+    "snd_cwnd",
+    "snd_ssthresh",
+    "unacked",
+    "sacked",
+    "lost",
+    "retrans",
+    "total_retrans",
+    "retransmits",
+    "reordering",
+    "backoff",
+    "rto",
+    "rtt",
+    "min_rtt",
+    "notsent_bytes",
+    "snd_mss",
+    "advmss",
+    "last_data_recv",
+];
+
+/// Whether the host has this field of `TCP_INFO`.
+pub(crate) fn is_kept(name: &str) -> bool {
+    name.strip_prefix("tcpi_").is_some_and(|field| FIELDS.contains(&field))
+}
+
+fn micros(time: Nanos) -> f64 {
+    (time.as_nanos() / 1000) as f64
+}
+
+impl Host {
+    /// A field of `TCP_INFO`, by its name in Linux; `None` if it is not kept here or there is no connection.
+    /// Times are in microseconds, those of `tcpi_last_…` in milliseconds.
+    pub(crate) fn info(&self, now: Nanos, name: &str) -> Option<f64> {
+        let connection = self.connection.as_ref()?;
+        let info = connection.info();
+        Some(match name.strip_prefix("tcpi_")? {
+            "ca_state" => match info.ca_state {
+                CaState::Open => 0.0,
+                CaState::Disorder => 1.0,
+                CaState::Cwr => 2.0,
+                CaState::Recovery => 3.0,
+                CaState::Loss => 4.0,
+            },
+            "snd_cwnd" => info.cwnd as f64,
+            "snd_ssthresh" => info.ssthresh.map_or(INFINITE_SSTHRESH, |segments| segments as f64),
+            "unacked" => f64::from(info.unacked),
+            "sacked" => f64::from(info.sacked),
+            "lost" => f64::from(info.lost),
+            "retrans" => f64::from(info.retrans),
+            "total_retrans" => info.total_retrans as f64,
+            "retransmits" | "backoff" => f64::from(info.timeouts),
+            "reordering" => f64::from(info.reordering),
+            "rto" => micros(info.rto),
+            "rtt" => micros(info.srtt.unwrap_or(Nanos::ZERO)),
+            "min_rtt" => micros(info.min_rtt?),
+            "notsent_bytes" => info.unsent.as_u64() as f64,
+            "snd_mss" => f64::from(connection.segment_size()),
+            "advmss" => f64::from(connection.advertised()),
+            "last_data_recv" => ((now - connection.data_at).as_nanos() / 1_000_000) as f64,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! Runs [packetdrill](https://github.com/google/packetdrill) scripts against the TCP endpoint of
+//! `narrows-tcp`, in virtual time and without I/O.
+//!
+//! A script says which packets arrive and which system calls the application makes, and which packets must
+//! leave and when. `parse` reads it (`lexer`, `script`), `shell` keeps the settings of its commands, `python`
+//! evaluates its assertions, `connection` makes a TCP connection of a sender and a receiver, `host` has the
+//! sockets, and `runner` is the clock and compares.
+//!
+//! Rules of the comparison:
+//! 1. A packet must leave within the tolerance of its time: 4 ms, or an eighth of the time since the last
+//!    event. The clock of the endpoint is exact.
+//! 2. Packets that continue one another may match one longer packet of the script, as the parts of a TSO
+//!    packet, unless `--strict_segments` forbids it.
+//! 3. Every packet that leaves must be in the script, in this order. After the last line with a packet sent,
+//!    reactions to the packets and calls that follow are not compared; a packet that leaves for another reason
+//!    is a failure, unless the script states no packet with data at all.
+//! 4. PSH is not compared. Window fields and ECN fields are compared where the script states them.
+//! 5. The number of bytes that `write` accepts is the script's: the room in a socket buffer depends on the
+//!    memory accounting of a kernel. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`]
+//!    names such calls.
+
+mod connection;
+mod host;
+mod lexer;
+mod parse;
+mod python;
+mod runner;
+mod script;
+mod shell;
+
+pub use shell::ReadFile;
+
+/// The outcome of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything happened as the script says.
+    Pass,
+    /// Something did not.
+    Fail,
+    /// The script needs what the endpoint does not have.
+    Skip,
+}
+
+impl Verdict {
+    /// `pass`, `fail` or `skip`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+/// The outcome of a script, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The outcome.
+    pub verdict: Verdict,
+    /// Line of the event that failed or is not supported, from 1; `None` after a pass.
+    pub line: Option<usize>,
+    /// What was expected and what was seen; empty after a pass.
+    pub reason: String,
+    /// System calls whose results were not compared, each once.
+    pub unchecked: Vec<String>,
+}
+
+/// Runs the script `text`. `files` reads the shell scripts that it names (`../common/defaults.sh`) by their
+/// path in the script; if there is none, the settings of the public test suites hold.
+pub fn run(text: &str, files: ReadFile<'_>) -> Report {
+    let (unchecked, result) = match parse::parse(text) {
+        Ok(script) => runner::run(&script, files),
+        Err(problem) => (Vec::new(), Err(problem)),
+    };
+    match result {
+        Ok(()) => Report { verdict: Verdict::Pass, line: None, reason: String::new(), unchecked },
+        Err(problem) => Report {
+            verdict: if problem.skips { Verdict::Skip } else { Verdict::Fail },
+            line: Some(problem.line),
+            reason: problem.reason,
+            unchecked,
+        },
+    }
+}

@@ -1,0 +1,131 @@
+//! System calls: `write(4, ..., 1000) = 1000`, `connect(3, ..., ...) = -1 EINPROGRESS (Operation …)`.
+
+use super::{Parsed, Parser};
+use crate::lexer::Token;
+use crate::script::{Call, Value};
+
+impl Parser {
+    pub(super) fn call(&mut self) -> Parsed<Call> {
+        let Some(Token::Word(name)) = self.next() else {
+            self.at -= 1;
+            return self.expected("the name of a system call");
+        };
+        self.demand('(')?;
+        let args = self.values(')')?;
+        self.demand('=')?;
+        let result = if self.take('?') { None } else { Some(self.int()?) };
+        let errno = match self.peek() {
+            Some(Token::Word(word)) => {
+                let word = word.clone();
+                self.at += 1;
+                Some(word)
+            }
+            _ => None,
+        };
+        self.remark();
+        Ok(Call { name, args, result, errno })
+    }
+
+    /// Skips `(text of the error)`.
+    fn remark(&mut self) {
+        if !self.is_sign('(') {
+            return;
+        }
+        let mut depth = 0;
+        while let Some(token) = self.next() {
+            match token {
+                Token::Sign('(') => depth += 1,
+                Token::Sign(')') => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Values separated by commas, up to and including `close`.
+    fn values(&mut self, close: char) -> Parsed<Vec<Value>> {
+        let mut all = Vec::new();
+        while !self.take(close) {
+            all.push(self.value()?);
+            if !self.is_sign(close) {
+                self.demand(',')?;
+            }
+        }
+        Ok(all)
+    }
+
+    fn value(&mut self) -> Parsed<Value> {
+        match self.peek().cloned() {
+            Some(Token::Ellipsis) => {
+                self.at += 1;
+                Ok(Value::Ellipsis)
+            }
+            Some(Token::Int(value)) => {
+                self.at += 1;
+                Ok(Value::Int(value))
+            }
+            Some(Token::Text(text)) => {
+                self.at += 1;
+                Ok(Value::Text(text))
+            }
+            Some(Token::Sign('[')) => {
+                self.at += 1;
+                Ok(Value::List(self.values(']')?))
+            }
+            Some(Token::Sign('{')) => {
+                self.at += 1;
+                self.structure()
+            }
+            Some(Token::Word(_)) => self.words(),
+            _ => self.expected("an argument: ..., a number, a constant, a \"text\", [list] or {structure}"),
+        }
+    }
+
+    /// Constants joined with `|`. A call such as `htons(80)` is the constant of its name.
+    fn words(&mut self) -> Parsed<Value> {
+        let mut words = Vec::new();
+        loop {
+            match self.next() {
+                Some(Token::Word(word)) => words.push(word),
+                Some(Token::Int(number)) => words.push(number.to_string()),
+                _ => {
+                    self.at -= 1;
+                    return self.expected("a constant");
+                }
+            }
+            if self.take('(') {
+                self.values(')')?;
+            }
+            if !self.take('|') {
+                return Ok(Value::Words(words));
+            }
+        }
+    }
+
+    /// The fields of a structure, after `{`.
+    fn structure(&mut self) -> Parsed<Value> {
+        let mut fields = Vec::new();
+        while !self.take('}') {
+            let mut name = String::new();
+            if let Some(Token::Word(word)) = self.peek().cloned() {
+                let before = self.at;
+                self.at += 1;
+                if self.take('(') {
+                    self.values(')')?;
+                }
+                if self.take('=') {
+                    name = word;
+                } else {
+                    self.at = before;
+                }
+            }
+            fields.push((name, self.value()?));
+            if !self.is_sign('}') {
+                self.demand(',')?;
+            }
+        }
+        Ok(Value::Struct(fields))
+    }
+}

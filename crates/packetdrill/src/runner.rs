@@ -1,0 +1,406 @@
+//! Runs a script: the clock is the script's, and the endpoint's timers run between its events.
+
+mod compare;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use narrows_cc::Nanos;
+
+use crate::connection::Sent;
+use crate::host::{Host, Outcome, constant, is_kept, unsupported};
+use crate::python::{Block, Failure, Variables};
+use crate::script::{Action, Call, Event, Options, Problem, Script, Segment, Time};
+use crate::shell::{ReadFile, Settings};
+use compare::{difference, seconds, show};
+use settings::Choices;
+
+/// Longest wait for a packet whose time is `*`.
+const PATIENCE: Nanos = Nanos::from_secs(120);
+/// Timers between two events, a guard against an endpoint that never rests.
+const MAX_TIMERS: u32 = 1_000_000;
+
+/// A system call that blocks.
+struct Blocked {
+    line: usize,
+    call: Call,
+    /// When it shall return.
+    end: Nanos,
+}
+
+/// A running script.
+pub(crate) struct Runner<'a> {
+    host: Host,
+    files: ReadFile<'a>,
+    choices: Choices,
+    now: Nanos,
+    /// Time of the last event.
+    last: Nanos,
+    blocked: Vec<Blocked>,
+    variables: Variables,
+    /// Timestamps of the script → those that the endpoint sent.
+    stamps: BTreeMap<u32, u32>,
+    /// The first such pair.
+    first_stamp: Option<(u32, u32)>,
+    /// Start and line of the events so far.
+    history: Vec<(Nanos, usize)>,
+    /// Times of packets that arrived and calls, since the last packet expected.
+    causes: Vec<Nanos>,
+}
+
+/// Runs a script. Returns the calls whose results were not compared.
+///
+/// # Errors
+/// The first event that does not happen as the script says, or that the endpoint does not have.
+pub(crate) fn run(script: &Script, files: ReadFile<'_>) -> (Vec<String>, Result<(), Problem>) {
+    let prepared = prepare(script, files);
+    let (settings, choices, blocks) = match prepared {
+        Ok(prepared) => prepared,
+        Err(problem) => return (Vec::new(), Err(problem)),
+    };
+    let mut runner = Runner {
+        host: Host::new(settings, choices.mtu),
+        files,
+        choices,
+        now: Nanos::ZERO,
+        last: Nanos::ZERO,
+        blocked: Vec::new(),
+        variables: Variables::new(),
+        stamps: BTreeMap::new(),
+        first_stamp: None,
+        history: Vec::new(),
+        causes: Vec::new(),
+    };
+    let result = runner.events(script, &blocks);
+    (runner.host.unchecked, result)
+}
+
+type Prepared = (Settings, Choices, BTreeMap<usize, Block>);
+
+/// Reads settings, and finds what the endpoint does not have before anything runs.
+fn prepare(script: &Script, files: ReadFile<'_>) -> Result<Prepared, Problem> {
+    let choices = Choices::read(&script.options)?;
+    let mut settings = Settings::default();
+    if let Some((line, text)) = &script.setup {
+        settings.run(*line, text, files)?;
+    }
+    let mut blocks = BTreeMap::new();
+    for (at, event) in script.events.iter().enumerate() {
+        match &event.action {
+            Action::Call { call, .. } => {
+                if let Some(reason) = unsupported(call) {
+                    return Err(Problem::unsupported(event.line, reason));
+                }
+            }
+            Action::Shell(text) => settings.clone().run(event.line, text, files)?,
+            Action::Code(text) => {
+                let block = Block::parse(text)
+                    .map_err(|reason| Problem::unsupported(event.line, format!("code block: {reason}")))?;
+                let unknown = |name: &String| name.starts_with("tcpi_") && !is_kept(name);
+                if let Some(name) = block.names().into_iter().find(unknown) {
+                    return Err(Problem::unsupported(event.line, format!("TCP_INFO has no {name} here")));
+                }
+                blocks.insert(at, block);
+            }
+            Action::Inbound(_) | Action::Outbound(_) => {}
+        }
+    }
+    Ok((settings, choices, blocks))
+}
+
+impl Runner<'_> {
+    fn events(&mut self, script: &Script, blocks: &BTreeMap<usize, Block>) -> Result<(), Problem> {
+        for (at, event) in script.events.iter().enumerate() {
+            let (first, last) = self.interval(event);
+            match &event.action {
+                Action::Outbound(expected) => self.expect(event, expected, first, last)?,
+                action => {
+                    self.advance(event.line, first)?;
+                    self.history.push((self.now, event.line));
+                    if !matches!(action, Action::Code(_)) {
+                        self.causes.push(self.now);
+                    }
+                    self.act(event, action, blocks.get(&at))?;
+                    self.last = self.now;
+                }
+            }
+            self.resume(false)?;
+        }
+        self.finish(script)
+    }
+
+    /// Times between which an event may happen; for all but packets sent, both are the same.
+    fn interval(&self, event: &Event) -> (Nanos, Nanos) {
+        match event.time {
+            Time::Any => (Nanos::ZERO, self.now + PATIENCE),
+            Time::At { first, last, relative, .. } => {
+                let base = if relative { self.now } else { Nanos::ZERO };
+                (base + Nanos::from_nanos(first), base + Nanos::from_nanos(last))
+            }
+        }
+    }
+
+    /// Runs the endpoint's timers until `time`.
+    fn advance(&mut self, line: usize, time: Nanos) -> Result<(), Problem> {
+        for _ in 0..MAX_TIMERS {
+            let due = self.host.deadline();
+            if due > time {
+                self.now = self.now.max(time);
+                return Ok(());
+            }
+            self.now = self.now.max(due);
+            self.host.on_timer(self.now);
+            self.resume(false)?;
+        }
+        Err(Problem::failure(line, format!("the endpoint's timers never rest at {}", seconds(self.now))))
+    }
+
+    fn act(&mut self, event: &Event, action: &Action, block: Option<&Block>) -> Result<(), Problem> {
+        let line = event.line;
+        match action {
+            Action::Inbound(segment) => {
+                let segment = self.arriving(segment);
+                self.host.on_packet(self.now, line, &segment)
+            }
+            Action::Call { call, end } => {
+                let relative = matches!(event.time, Time::At { relative: true, .. });
+                let base = if relative { self.last_start(event) } else { Nanos::ZERO };
+                let end = end.map(|end| base + Nanos::from_nanos(end));
+                self.start_call(line, call, end)
+            }
+            Action::Shell(text) => self.host.settings.run(line, text, self.files),
+            Action::Code(_) => block.map_or(Ok(()), |block| self.check(line, block)),
+            Action::Outbound(_) => Ok(()),
+        }
+    }
+
+    /// The time that a relative event counts from.
+    fn last_start(&self, event: &Event) -> Nanos {
+        match event.time {
+            Time::At { first, .. } => self.now - Nanos::from_nanos(first),
+            Time::Any => self.now,
+        }
+    }
+
+    /// Replaces the echo of a timestamp by what the endpoint sent.
+    fn arriving(&self, segment: &Segment) -> Segment {
+        let mut segment = segment.clone();
+        if let Some(Options { timestamps: Some((_, echo)), .. }) = &mut segment.options {
+            *echo = match (self.stamps.get(echo), self.first_stamp) {
+                (Some(live), _) => *live,
+                (None, Some((script, live))) => {
+                    let tick = self.choices.tick.max(Nanos::from_millis(1)).as_nanos() / 1000;
+                    live.wrapping_add(echo.wrapping_sub(script).wrapping_mul(tick as u32))
+                }
+                (None, None) => *echo,
+            };
+        }
+        segment
+    }
+
+    fn start_call(&mut self, line: usize, call: &Call, end: Option<Nanos>) -> Result<(), Problem> {
+        match (self.host.call(self.now, line, call)?, end) {
+            (Outcome::Blocks, Some(end)) => {
+                self.blocked.push(Blocked { line, call: call.clone(), end });
+                Ok(())
+            }
+            (outcome, _) => returned(line, call, &outcome),
+        }
+    }
+
+    /// Lets blocked calls return; at the end of the script all must.
+    fn resume(&mut self, last: bool) -> Result<(), Problem> {
+        let mut at = 0;
+        while let Some(blocked) = self.blocked.get(at) {
+            let (line, call, end) = (blocked.line, blocked.call.clone(), blocked.end);
+            let late = self.now > end + self.choices.tolerance;
+            let outcome = self.host.call(self.now, line, &call)?;
+            if outcome == Outcome::Blocks {
+                if late || last {
+                    let reason = format!("{call}: expected to return at {}; seen it block", seconds(end));
+                    return Err(Problem::failure(line, reason));
+                }
+                at += 1;
+                continue;
+            }
+            self.blocked.remove(at);
+            returned(line, &call, &outcome)?;
+            if late || self.now + self.choices.tolerance < end {
+                let (end, now) = (seconds(end), seconds(self.now));
+                let reason = format!("{call}: expected to return at {end}; seen to return at {now}");
+                return Err(Problem::failure(line, reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, line: usize, block: &Block) -> Result<(), Problem> {
+        let Self { host, variables, now, .. } = self;
+        let look_up = |name: &str| constant(name).or_else(|| host.info(*now, name));
+        block.run(variables, &look_up).map_err(|failure| match failure {
+            Failure::Asserted(reason) => Problem::failure(line, reason),
+            Failure::Broken(reason) => Problem::failure(line, format!("code block: {reason}")),
+            Failure::Unknown(name) => Problem::failure(line, format!("code block: nothing defines {name}")),
+        })
+    }
+
+    /// Waits for a packet and compares it.
+    fn expect(
+        &mut self,
+        event: &Event,
+        expected: &Segment,
+        first: Nanos,
+        last: Nanos,
+    ) -> Result<(), Problem> {
+        let tolerance =
+            if event.time == Time::Any { Nanos::ZERO } else { self.choices.around(first - self.last) };
+        let (earliest, latest) = (first - tolerance, last.saturating_add(tolerance));
+        let when = match event.time {
+            Time::Any => "at any time".to_owned(),
+            _ if first == last => format!("at {}", seconds(first)),
+            _ => format!("from {} to {}", seconds(first), seconds(last)),
+        };
+        self.history.push((first, event.line));
+        let fail = |seen: String| {
+            let reason = format!("expected {} {when}; seen {seen}", show(expected, expected));
+            Err(Problem::failure(event.line, reason))
+        };
+        let Some(mut seen) = self.next_sent(event.line, latest)? else {
+            return fail(format!("nothing until {}", seconds(latest)));
+        };
+        let mut packets = vec![seen.clone()];
+        while !self.choices.strict_segments && shall_grow(expected, &seen.segment) {
+            let Some(more) = self.host.sent.front().cloned() else { break };
+            if !continues(&seen.segment, &more.segment) {
+                break;
+            }
+            self.host.sent.pop_front();
+            seen = joined(seen, &more);
+            packets.push(more);
+        }
+        let list = || {
+            let shown = |sent: &Sent| format!("{} at {}", show(&sent.segment, expected), seconds(sent.at));
+            packets.iter().map(shown).collect::<Vec<_>>().join(", ")
+        };
+        if let Some(what) = difference(expected, &seen.segment) {
+            return fail(format!("{} ({what})", list()));
+        }
+        if packets.iter().any(|sent| sent.at < earliest || sent.at > latest) {
+            return fail(format!("{} (time; tolerance {})", list(), seconds(tolerance)));
+        }
+        if let Some(reason) = self.compare_stamp(expected, &seen) {
+            return fail(format!("{} ({reason})", list()));
+        }
+        self.now = self.now.max(seen.at);
+        // An earlier packet or call may have caused this one, and later ones others.
+        self.causes.retain(|&at| at > seen.at);
+        self.last = match event.time {
+            Time::Any => self.now,
+            Time::At { .. } => first,
+        };
+        Ok(())
+    }
+
+    /// The next packet sent, if one leaves by `latest`.
+    fn next_sent(&mut self, line: usize, latest: Nanos) -> Result<Option<Sent>, Problem> {
+        loop {
+            if let Some(sent) = self.host.sent.pop_front() {
+                return Ok(Some(sent));
+            }
+            let due = self.host.deadline();
+            if due > latest {
+                return Ok(None);
+            }
+            self.advance(line, due)?;
+        }
+    }
+
+    /// Notes the timestamp of a packet, and compares it with the clock if the script says how long a tick is.
+    fn compare_stamp(&mut self, expected: &Segment, seen: &Sent) -> Option<String> {
+        let stamp = |segment: &Segment| segment.options.as_ref()?.timestamps.map(|(value, _)| value);
+        let (script, live) = (stamp(expected)?, stamp(&seen.segment)?);
+        self.stamps.insert(script, live);
+        let (first_script, first_live) = *self.first_stamp.get_or_insert((script, live));
+        let tick = self.choices.tick.as_nanos() / 1000;
+        if tick == 0 {
+            return None;
+        }
+        let passed = u64::from(live.wrapping_sub(first_live));
+        let wanted = u64::from(script.wrapping_sub(first_script)) * tick;
+        let tolerance = self.choices.around(seen.at).as_nanos() / 1000;
+        (passed.abs_diff(wanted) > tolerance)
+            .then(|| format!("timestamp: expected {wanted} us after the first; seen {passed} us"))
+    }
+
+    /// The end of the script: blocked calls return. Packets may be left only if a packet or call after the last
+    /// line with a packet sent caused them, which the script then does not care about.
+    fn finish(&mut self, script: &Script) -> Result<(), Problem> {
+        let line = script.events.last().map_or(0, |event| event.line);
+        let end = self.now;
+        if let Some(until) = self.blocked.iter().map(|blocked| blocked.end).max() {
+            self.advance(line, until)?;
+        }
+        self.resume(true)?;
+        let data = |event: &Event| matches!(&event.action, Action::Outbound(segment) if segment.len > 0);
+        if !script.events.iter().any(data) {
+            // The script looks at the state only.
+            return Ok(());
+        }
+        let caused = |sent: &&Sent| self.causes.contains(&sent.at);
+        match self.host.sent.front().filter(|sent| sent.at < end && !caused(sent)) {
+            Some(sent) => {
+                let before = self.history.iter().rev().find(|(at, _)| *at <= sent.at);
+                let line = before.map_or(line, |&(_, line)| line);
+                let (segment, at) = (show(&sent.segment, &sent.segment), seconds(sent.at));
+                Err(Problem::failure(line, format!("expected no more packets; seen {segment} at {at}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Compares the result of a call.
+fn returned(line: usize, call: &Call, outcome: &Outcome) -> Result<(), Problem> {
+    let Outcome::Done(result) = outcome else {
+        if *outcome == Outcome::Blocks {
+            return Err(Problem::failure(line, format!("{call}: expected to return at once; seen it block")));
+        }
+        return Ok(());
+    };
+    let (value, error) = match result {
+        Ok(value) => (*value, None),
+        Err(error) => (-1, Some(*error)),
+    };
+    let equal = call.result.is_none_or(|expected| expected == value)
+        && call.errno.as_deref().is_none_or(|expected| error.is_none_or(|error| error == expected))
+        && (error.is_none() || call.result.is_none_or(|expected| expected < 0));
+    if equal {
+        return Ok(());
+    }
+    let show =
+        |value: i64, error: Option<&str>| error.map_or(value.to_string(), |error| format!("{value} {error}"));
+    let expected = show(call.result.unwrap_or(0), call.errno.as_deref());
+    Err(Problem::failure(line, format!("expected {call} = {expected}; seen {}", show(value, error))))
+}
+
+/// Whether the packet expected is longer than the one sent, or ends with a FIN that left on its own.
+fn shall_grow(expected: &Segment, seen: &Segment) -> bool {
+    expected.len > seen.len || (expected.flags.fin && !seen.flags.fin && expected.len > 0)
+}
+
+/// Whether `next` carries on where `seen` ends.
+fn continues(seen: &Segment, next: &Segment) -> bool {
+    let data = next.len > 0 || next.flags.fin;
+    data && next.seq == seen.seq + seen.len && !next.flags.syn && !next.flags.rst && !seen.flags.fin
+}
+
+/// Two packets as one, like a TSO packet before it is cut.
+fn joined(seen: Sent, next: &Sent) -> Sent {
+    let mut segment = next.segment.clone();
+    segment.seq = seen.segment.seq;
+    segment.len += seen.segment.len;
+    segment.flags.cwr |= seen.segment.flags.cwr;
+    Sent { at: seen.at, segment }
+}

@@ -1,0 +1,71 @@
+//! Option lines: `--tolerance_usecs=10000`.
+
+use narrows_cc::Nanos;
+
+use crate::script::{Problem, Setting};
+
+/// Choices of option lines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choices {
+    /// How far a packet may be from its time.
+    pub(super) tolerance: Nanos,
+    /// Share of the time since the last event that a packet may be off.
+    share: f64,
+    pub(super) mtu: u16,
+    /// Length of a tick of the script's timestamps; zero: not compared.
+    pub(super) tick: Nanos,
+    /// Packets are compared one by one, not joined.
+    pub(super) strict_segments: bool,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Self {
+            tolerance: Nanos::from_millis(4),
+            share: 0.125,
+            mtu: 1500,
+            tick: Nanos::ZERO,
+            strict_segments: false,
+        }
+    }
+}
+
+impl Choices {
+    /// Reads option lines.
+    ///
+    /// # Errors
+    /// An option that is not known, or has a value that it does not accept.
+    pub(super) fn read(settings: &[Setting]) -> Result<Self, Problem> {
+        let mut own = Self::default();
+        for Setting { line, name, value } in settings {
+            let number = || {
+                let reason = format!("--{name}={value}; accepted: a number, 0 or more");
+                let number = value.parse::<f64>().ok().filter(|number| *number >= 0.0);
+                number.ok_or_else(|| Problem::syntax(*line, reason))
+            };
+            match name.as_str() {
+                "tolerance_usecs" => own.tolerance = Nanos::from_micros(number()? as u64),
+                "tolerance_percent" => own.share = number()? / 100.0,
+                "mtu" => own.mtu = (number()? as u16).max(68),
+                "tcp_ts_tick_usecs" => own.tick = Nanos::from_micros(number()? as u64),
+                "strict_segments" => own.strict_segments = true,
+                "mss" | "tcp_ts_ecr_scaled" | "verbose" | "speed" | "dry_run" | "local_ip" | "remote_ip"
+                | "gateway_ip" | "netmask_ip" | "send_omit_free" | "init_scripts" => {}
+                "ip_version" if value == "ipv4" => {}
+                "ip_version" => {
+                    return Err(Problem::unsupported(
+                        *line,
+                        format!("--ip_version={value}: the endpoint has IPv4"),
+                    ));
+                }
+                _ => return Err(Problem::unsupported(*line, format!("option --{name}"))),
+            }
+        }
+        Ok(own)
+    }
+
+    /// How far a packet may be from a time that is `wait` after the last event.
+    pub(super) fn around(&self, wait: Nanos) -> Nanos {
+        self.tolerance.max(wait.mul_f64(self.share))
+    }
+}

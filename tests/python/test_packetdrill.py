@@ -1,0 +1,62 @@
+"""`narrows packetdrill`: which scripts run, what is printed, and the exit status."""
+
+from conftest import built, call, json_rows
+
+GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 65535 <mss 1000,sackOK,nop,nop,nop,wscale 8>
++0 > S. 0:0(0) ack 1 <...>
++.1 < . 1:1(0) ack 1 win 1000
++0 accept(3, ..., ...) = 4
++0 write(4, ..., 1000) = 1000
++0 > P. 1:1001(1000) ack 1
+"""
+BAD = GOOD.replace("1:1001(1000)", "1:2001(2000)")
+NO_SACK = "`../common/defaults.sh`\n" + GOOD.replace("<...>", "<mss 1460,nop,wscale 7>")
+
+
+def test_packetdrill_folder_prints_every_script_and_totals(tmp_path):
+    """A folder is searched recursively; each script is one object, the totals are the last one."""
+    (tmp_path / "deep").mkdir()
+    for name, text in (("a.pkt", ""), ("deep/b.pkt", "// fail"), ("c.pkt", "// skip"), ("notes.txt", "// fail")):
+        (tmp_path / name).write_text(text)
+    result = call("packetdrill", tmp_path, tmp_path / "a.pkt", "--json")
+    assert result.exit_code == 1
+    first, second, third, totals = json_rows(result)
+    assert list(first) == ["script", "result", "line", "reason", "unchecked"]
+    assert first == {"script": str(tmp_path / "a.pkt"), "result": "pass", "line": None, "reason": "", "unchecked": []}
+    assert (second["script"], second["result"], second["line"]) == (str(tmp_path / "c.pkt"), "skip", 2)
+    assert (third["script"], third["reason"]) == (str(tmp_path / "deep" / "b.pkt"), "the reason to fail")
+    assert totals == {"scripts": 3, "pass": 1, "fail": 1, "skip": 1}
+
+
+def test_packetdrill_table_shows_reasons(tmp_path):
+    """The table names each script with its result and reason; without a failure the status is 0."""
+    (tmp_path / "a.pkt").write_text("")
+    (tmp_path / "c.pkt").write_text("// skip")
+    result = call("packetdrill", tmp_path)
+    assert result.exit_code == 0
+    assert "a.pkt" in result.stdout
+    assert "the reason to skip" in result.stdout
+    assert result.stdout.splitlines()[-1] == "2 scripts: 1 pass, 0 fail, 1 skip"
+
+
+def test_packetdrill_engine_compares_and_reads_defaults(tmp_path):
+    """The built engine compares packets, and reads a script's defaults relative to the script."""
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "defaults.sh").write_text("sysctl -q net.ipv4.tcp_sack=0\n")
+    (tmp_path / "own").mkdir()
+    pairs = [(GOOD, str(tmp_path)), (BAD, str(tmp_path)), (NO_SACK, str(tmp_path / "own"))]
+    good, bad, other = built(f"[engine.packetdrill(text, engine.Path(folder)) for text, folder in {pairs!r}]")
+    assert (good["result"], good["line"], good["reason"]) == ("pass", None, "")
+    assert (bad["result"], bad["line"]) == ("fail", 8)
+    assert bad["reason"].startswith("expected . 1:2001(2000) ack 1 at 0.1 s; seen . 1:1001(1000) ack 1 at 0.1 s")
+    assert other["result"] == "pass", other["reason"]
+
+
+def test_packetdrill_misuse_names_path_and_accepted(tmp_path):
+    """A path that does not exist and a folder without scripts are usage errors."""
+    for path, problem in ((tmp_path / "none", "no such file or folder"), (tmp_path, "the folder has no scripts")):
+        result = call("packetdrill", path)
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"narrows: {path}: {problem}; accepted: ")
