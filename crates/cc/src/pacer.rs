@@ -72,10 +72,10 @@ impl BurstPacer {
         now == self.at && !self.left.is_zero()
     }
 
-    /// Begins a burst of at most `bytes`.
+    /// Begins a burst of at most `bytes`; `catches_up`: its delay shortens the gap behind it.
     #[inline]
-    pub fn begin(&mut self, now: Nanos, bytes: Bytes) {
-        self.late = now - self.next;
+    pub fn begin(&mut self, now: Nanos, bytes: Bytes, catches_up: bool) {
+        self.late = if catches_up { now - self.next } else { Nanos::ZERO };
         self.at = now;
         self.left = bytes;
         self.length = Nanos::ZERO;
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn burst_pacer_spaces_bursts_by_their_length() {
         let mut pacer = BurstPacer::default();
-        pacer.begin(Nanos::ZERO, PACKET * 3);
+        pacer.begin(Nanos::ZERO, PACKET * 3, true);
         for _ in 0..3 {
             assert!(pacer.is_in_burst(Nanos::ZERO));
             pacer.on_sent(PACKET, Some(RATE));
@@ -129,7 +129,7 @@ mod tests {
         for (late, gap) in [(0, 4), (1, 3), (2, 2), (50, 2)] {
             let mut pacer = BurstPacer::default();
             pacer.hold_until(MS * 10);
-            pacer.begin(MS * (10 + late), PACKET * 4);
+            pacer.begin(MS * (10 + late), PACKET * 4, true);
             for _ in 0..4 {
                 pacer.on_sent(PACKET, Some(RATE));
             }

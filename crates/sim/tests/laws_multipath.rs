@@ -130,9 +130,9 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
         engine.run_until(Nanos::from_millis(ms));
         engine.connection_delivered(0).as_f64()
     };
-    // 40 ms of delay and as much in a full queue: a probe after 160 ms, the first timeout 200 ms later, the
+    // 40 ms of delay and as much in a full queue: a probe after 162 ms, the first timeout 80 + 200 ms later, the
     // second after twice that. The path's inflight data arrives 40 ms later.
-    let (stall, before) = (160 + 200 + 400 + 40, at(10_000));
+    let (stall, before) = (162 + 280 + 560 + 40, at(10_000));
     let silent = at(10_100);
     let after = at(10_000 + stall + 50);
     assert!(silent - before < 0.2 * 10e6 / 8.0, "{}", silent - before);
