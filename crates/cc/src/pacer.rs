@@ -84,7 +84,9 @@ impl BurstPacer {
     /// A packet of `bytes` leaves in the current burst; without a rate it causes no gap.
     #[inline]
     pub fn on_sent(&mut self, bytes: Bytes, rate: Option<Rate>) {
-        self.left = self.left - bytes;
+        self.left -= bytes;
+        // Linux `__tcp_transmit_skb` moves tcp_wstamp_ns to the time of every departure.
+        self.next = self.next.max(self.at);
         if let Some(rate) = rate {
             self.length = self.length.saturating_add(rate.time_for(bytes).min(LONGEST_GAP));
             self.next = self.at.saturating_add(self.length - self.late.min(self.length / 2));
@@ -135,6 +137,19 @@ mod tests {
             }
             assert_eq!(pacer.next(), MS * (10 + late + gap), "{late} ms late");
         }
+    }
+
+    /// A burst that follows an unpaced one is not late.
+    #[test]
+    fn burst_pacer_unpaced_burst_gives_no_credit() {
+        let mut pacer = BurstPacer::default();
+        pacer.begin(MS * 100, PACKET);
+        pacer.on_sent(PACKET, None);
+        assert_eq!(pacer.next(), MS * 100);
+        pacer.begin(MS * 100, PACKET * 2);
+        pacer.on_sent(PACKET, Some(RATE));
+        pacer.on_sent(PACKET, Some(RATE));
+        assert_eq!(pacer.next(), MS * 102);
     }
 
     /// Idle time gives credit for one burst at most.

@@ -130,8 +130,8 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
         engine.run_until(Nanos::from_millis(ms));
         engine.connection_delivered(0).as_f64()
     };
-    // 40 ms of delay and as much in a full queue: a probe after 162 ms, the first timeout 80 + 200 ms later, the
-    // second after twice that. The path's inflight data arrives 40 ms later.
+    // 40 ms of delay and as much in a full queue: a probe after 2 x 80 + 2 ms, the first timeout 80 + 200 ms
+    // later, the second after twice that. The path's inflight data arrives 40 ms later.
     let (stall, before) = (162 + 280 + 560 + 40, at(10_000));
     let silent = at(10_100);
     let after = at(10_000 + stall + 50);
