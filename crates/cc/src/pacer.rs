@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn burst_pacer_unpaced_burst_gives_no_credit() {
         let mut pacer = BurstPacer::default();
-        pacer.begin(MS * 100, PACKET);
+        pacer.begin(MS * 100, PACKET, true);
         pacer.on_sent(PACKET, None);
         assert_eq!(pacer.next(), MS * 100);
-        pacer.begin(MS * 100, PACKET * 2);
+        pacer.begin(MS * 100, PACKET * 2, true);
         pacer.on_sent(PACKET, Some(RATE));
         pacer.on_sent(PACKET, Some(RATE));
         assert_eq!(pacer.next(), MS * 102);
