@@ -72,10 +72,10 @@ impl BurstPacer {
         now == self.at && !self.left.is_zero()
     }
 
-    /// Begins a burst of at most `bytes`.
+    /// Begins a burst of at most `bytes`; `catches_up`: its delay shortens the gap behind it.
     #[inline]
-    pub fn begin(&mut self, now: Nanos, bytes: Bytes) {
-        self.late = now - self.next;
+    pub fn begin(&mut self, now: Nanos, bytes: Bytes, catches_up: bool) {
+        self.late = if catches_up { now - self.next } else { Nanos::ZERO };
         self.at = now;
         self.left = bytes;
         self.length = Nanos::ZERO;
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn burst_pacer_spaces_bursts_by_their_length() {
         let mut pacer = BurstPacer::default();
-        pacer.begin(Nanos::ZERO, PACKET * 3);
+        pacer.begin(Nanos::ZERO, PACKET * 3, true);
         for _ in 0..3 {
             assert!(pacer.is_in_burst(Nanos::ZERO));
             pacer.on_sent(PACKET, Some(RATE));
@@ -131,7 +131,7 @@ mod tests {
         for (late, gap) in [(0, 4), (1, 3), (2, 2), (50, 2)] {
             let mut pacer = BurstPacer::default();
             pacer.hold_until(MS * 10);
-            pacer.begin(MS * (10 + late), PACKET * 4);
+            pacer.begin(MS * (10 + late), PACKET * 4, true);
             for _ in 0..4 {
                 pacer.on_sent(PACKET, Some(RATE));
             }
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn burst_pacer_unpaced_burst_gives_no_credit() {
         let mut pacer = BurstPacer::default();
-        pacer.begin(MS * 100, PACKET);
+        pacer.begin(MS * 100, PACKET, true);
         pacer.on_sent(PACKET, None);
         assert_eq!(pacer.next(), MS * 100);
-        pacer.begin(MS * 100, PACKET * 2);
+        pacer.begin(MS * 100, PACKET * 2, true);
         pacer.on_sent(PACKET, Some(RATE));
         pacer.on_sent(PACKET, Some(RATE));
         assert_eq!(pacer.next(), MS * 102);

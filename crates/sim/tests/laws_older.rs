@@ -10,12 +10,13 @@ use narrows_sim::RunResult;
 const PIPE: f64 = 100e6 / 8.0 * 0.1 / 1500.0;
 
 /// One flow alone on 100 Mbit/s × 100 ms.
+/// The models have no bursts, so packets leave one by one.
 fn alone(scheme: &str, buffer: &str, warmup_s: u32, duration_s: u32) -> RunResult {
     run(&dumbbell(
         "older law",
         (f64::from(duration_s), Some(f64::from(warmup_s))),
         ("100mbit", buffer),
-        &flows(scheme, 100, ""),
+        &format!("[tcp]\nprofile = \"rfc\"\n{}", flows(scheme, 100, "")),
     ))
 }
 

@@ -83,13 +83,14 @@ impl Pacing {
     }
 
     /// Accounts for a departing packet of `bytes`, unpaced without a `rate`. `burst` bytes may leave back to
-    /// back; it is asked for at the beginning of a burst only.
+    /// back; it is asked for at the beginning of a burst only. `catches_up`: see [`BurstPacer::begin`].
     #[inline]
     pub(super) fn on_sent(
         &mut self,
         now: Nanos,
         bytes: Bytes,
         rate: Option<Rate>,
+        catches_up: bool,
         burst: impl FnOnce() -> Bytes,
     ) {
         match &mut self.pacer {
@@ -100,7 +101,7 @@ impl Pacing {
             }
             Spacing::Bursts(pacer) => {
                 if !pacer.is_in_burst(now) {
-                    pacer.begin(now, burst());
+                    pacer.begin(now, burst(), catches_up);
                 }
                 pacer.on_sent(bytes, rate);
             }

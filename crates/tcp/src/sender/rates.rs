@@ -4,7 +4,6 @@ use narrows_cc::{Advice, Nanos, RateAdvice};
 use narrows_packet::{Flags, Packet};
 
 use super::subflow::data_header;
-use super::pacing::Pacing;
 use super::{Pending, Sender, State};
 use crate::rates::{RateAgent, RateEvent, RateOrders, RateReply, RateSetup, SenderView};
 
@@ -18,10 +17,8 @@ impl Sender {
         }
     }
 
-    /// Attaches an agent of an explicit-rate protocol, before the connection starts. The network's rate spaces
-    /// every packet, the first ones too.
+    /// Attaches an agent of an explicit-rate protocol, before the connection starts.
     pub fn attach(&mut self, agent: Box<dyn RateAgent>) {
-        self.pacing = Pacing::new(false);
         self.agent = Some(agent);
     }
 

@@ -56,14 +56,14 @@ impl Sender {
     #[inline]
     pub(super) fn pace(&mut self, now: Nanos, bytes: Bytes) {
         let rate = self.window.driver.control().pacing_rate;
-        // A scheme that states its burst paces from the first packet.
+        // A scheme that states its burst paces from the first packet, and exactly.
         let own = self.window.driver.control().burst < Bytes::MAX;
         let initial = self.config.tso && !own && self.stats.data_packets_sent <= UNPACED_PACKETS;
         let rate = rate.filter(|_| !initial);
         // Without pacing the size of a burst only matters if cwnd has room for another packet.
         let ends = rate.is_none() && !self.has_room(u64::from(self.config.segment));
         let mut pacing = self.pacing;
-        pacing.on_sent(now, bytes, rate, || if ends { bytes } else { self.burst() });
+        pacing.on_sent(now, bytes, rate, !own, || if ends { bytes } else { self.burst() });
         self.pacing = pacing;
     }
 
