@@ -90,7 +90,7 @@ pub(crate) struct Connection {
     fin_at: Option<u64>,
     /// The peer's FIN arrived before this end finished.
     peer_closed_first: bool,
-    /// Timestamp of the peer's SYN.
+    /// The last timestamp of the peer.
     peer_timestamp: u32,
     /// The next acknowledgement of the sender belongs to the handshake and is not on the wire.
     hide_ack: bool,
@@ -291,7 +291,9 @@ impl Connection {
         packet.set_ecn(segment.ecn.unwrap_or(Ecn::NotEct));
         let tcp = packet.tcp_mut();
         *tcp.seq = segment.seq;
-        *tcp.ts_val = value_of(segment).unwrap_or(timestamp(now));
+        // Linux keeps the last timestamp when a packet has none.
+        let last = if self.agreed.timestamps { self.peer_timestamp } else { timestamp(now) };
+        *tcp.ts_val = value_of(segment).unwrap_or(last);
         packet
     }
 

@@ -3,16 +3,17 @@
 use narrows_cc::Nanos;
 use narrows_packet::{Ecn, Flags};
 
-use super::{Connection, Stage};
+use super::{Connection, Stage, value_of};
 use crate::script::{Options, Segment, TcpFlags};
 
 impl Connection {
     /// Processes a packet of the peer, with timestamp echoes as this end sent them.
     pub(crate) fn on_packet(&mut self, now: Nanos, segment: &Segment) {
-        if segment.flags.ack {
+        self.peer_timestamp = value_of(segment).unwrap_or(self.peer_timestamp);
+        if segment.flags.ack && segment.ack >= self.sender.acknowledged() {
             let scale = if segment.flags.syn { 0 } else { self.agreed.scales.map_or(0, |(peer, _)| peer) };
             let window = u64::from(segment.window.unwrap_or(0)) << scale;
-            self.right_edge = self.right_edge.max(segment.ack + window);
+            self.right_edge = segment.ack + window;
         }
         match self.stage {
             Stage::Gone => self.refuse(now, segment),
