@@ -54,7 +54,7 @@ impl Stamps {
 
     /// Data up to `end` has left.
     pub(super) fn on_sent(&mut self, now: Nanos, end: u64) {
-        while let Some(write) = self.unsent.pop_front_if(|write| *write <= end) {
+        while let Some(write) = passed(&mut self.unsent, end) {
             let key = write - 1 - self.base;
             self.queue.extend(self.departure.iter().map(|&kind| Stamp { kind, at: now, key }));
         }
@@ -62,10 +62,15 @@ impl Stamps {
 
     /// Data before `una` is acknowledged.
     pub(super) fn on_ack(&mut self, now: Nanos, una: u64) {
-        while let Some(write) = self.unacked.pop_front_if(|write| *write <= una) {
+        while let Some(write) = passed(&mut self.unacked, una) {
             self.queue.push_back(Stamp { kind: "SCM_TSTAMP_ACK", at: now, key: write - 1 - self.base });
         }
     }
+}
+
+/// Takes the first end of a write if it is not beyond `at`.
+fn passed(writes: &mut VecDeque<u64>, at: u64) -> Option<u64> {
+    if *writes.front()? <= at { writes.pop_front() } else { None }
 }
 
 /// What a connection does (Linux `tcp_chrono`).

@@ -36,7 +36,7 @@ impl Connection {
 
     /// Linux: the peer's window is the limit if it has no room for the next segment.
     fn activity(&self) -> Activity {
-        if self.queued() == 0 {
+        if self.stage != Stage::Established || self.queued() == 0 {
             return Activity::Idle;
         }
         let unsent = (self.writer.written + 1).saturating_sub(self.sent_end);
