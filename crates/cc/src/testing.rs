@@ -1,8 +1,8 @@
 //! Plain events for unit tests, varied with struct update syntax.
 
 use crate::{
-    IdleRule, Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Info, Nanos, Params, Phase, Random,
-    RecoveryEntered, Setup, SpuriousLoss, Timeout,
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Nanos, Params, Phase,
+    Random, RecoveryEntered, Setup, SpuriousLoss, Timeout,
 };
 
 /// The segment size of most tests, in bytes.

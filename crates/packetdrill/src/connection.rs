@@ -9,6 +9,7 @@
 //! `TCP_CORK` and `MSG_MORE`, `MSG_EOR`, the FIN of `close`, resets of a connection that is gone.
 
 mod input;
+mod marks;
 mod output;
 mod setup;
 mod writer;
@@ -21,6 +22,8 @@ use narrows_tcp::{Receiver, Sender, TcpInfo};
 
 use crate::script::{Options, Segment, TcpFlags};
 pub(crate) use input::reset_for;
+pub(crate) use marks::Stamp;
+use marks::{Chronograph, Patience, Stamps};
 pub(crate) use setup::{Setup, default_scheme, mss_option, scheme_of};
 use writer::Writer;
 
@@ -87,10 +90,17 @@ pub(crate) struct Connection {
     fin_at: Option<u64>,
     /// The peer's FIN arrived before this end finished.
     peer_closed_first: bool,
-    /// Timestamp of the peer's SYN.
+    /// The last timestamp of the peer.
     peer_timestamp: u32,
     /// The next acknowledgement of the sender belongs to the handshake and is not on the wire.
     hide_ack: bool,
+    stamps: Stamps,
+    chronograph: Chronograph,
+    patience: Patience,
+    /// It was given up, and no call has said so yet.
+    pub(crate) timed_out: bool,
+    /// End of the peer's window.
+    right_edge: u64,
 }
 
 impl Connection {
@@ -134,6 +144,11 @@ impl Connection {
             peer_closed_first: false,
             peer_timestamp: 0,
             hide_ack: false,
+            stamps: Stamps::default(),
+            chronograph: Chronograph::default(),
+            patience: Patience::ENDLESS,
+            timed_out: false,
+            right_edge: 1,
         };
         own.sender.on_timer(now);
         own
@@ -144,11 +159,20 @@ impl Connection {
         if self.stage == Stage::Gone {
             return Nanos::MAX;
         }
-        self.sender.deadline().min(self.receiver.deadline()).min(self.writer.deadline)
+        self.sender
+            .deadline()
+            .min(self.receiver.deadline())
+            .min(self.writer.deadline)
+            .min(self.patience.deadline())
     }
 
     /// Handles the timers that have expired.
     pub(crate) fn on_timer(&mut self, now: Nanos) {
+        if self.patience.deadline() <= now {
+            self.stage = Stage::Gone;
+            self.timed_out = true;
+            return;
+        }
         if self.sender.deadline() <= now {
             self.sender.on_timer(now);
         }
@@ -165,7 +189,28 @@ impl Connection {
     /// last segment (`MSG_EOR`).
     pub(crate) fn write(&mut self, now: Nanos, bytes: u64, more: bool, record: bool) {
         self.writer.write(bytes, more, record);
+        self.stamps.on_write(self.writer.written + 1);
         self.flush(now);
+    }
+
+    /// Asks for transmit timestamps with these flags.
+    pub(crate) fn begin_stamps(&mut self, flags: &[String]) {
+        self.stamps.begin(self.sender.acknowledged(), flags);
+    }
+
+    /// The oldest transmit timestamp not read yet.
+    pub(crate) fn take_stamp(&mut self) -> Option<Stamp> {
+        self.stamps.queue.pop_front()
+    }
+
+    /// Gives up `limit` after the first repetition of data that stays without acknowledgement.
+    pub(crate) fn set_patience(&mut self, limit: Nanos) {
+        self.patience.limit = limit;
+    }
+
+    /// `tcpi_busy_time` and `tcpi_rwnd_limited`.
+    pub(crate) fn busy_and_limited(&self, now: Nanos) -> (Nanos, Nanos) {
+        self.chronograph.read(now)
     }
 
     /// Sets `TCP_NODELAY` or `TCP_CORK`.
@@ -246,7 +291,9 @@ impl Connection {
         packet.set_ecn(segment.ecn.unwrap_or(Ecn::NotEct));
         let tcp = packet.tcp_mut();
         *tcp.seq = segment.seq;
-        *tcp.ts_val = value_of(segment).unwrap_or(timestamp(now));
+        // Linux keeps the last timestamp when a packet has none.
+        let last = if self.agreed.timestamps { self.peer_timestamp } else { timestamp(now) };
+        *tcp.ts_val = value_of(segment).unwrap_or(last);
         packet
     }
 

@@ -4,6 +4,7 @@
 
 mod calls;
 mod info;
+mod messages;
 mod options;
 
 use std::collections::{BTreeMap, VecDeque};

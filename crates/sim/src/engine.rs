@@ -28,7 +28,7 @@ use crate::control::ControlPlane;
 use crate::datagrams::{PacketLedger, PayloadArena};
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
-use crate::observer::{Observer, Passage, PacketEvent, State};
+use crate::observer::{Observer, PacketEvent, Passage, State};
 use crate::queue::{EventQueue, SourceId};
 
 /// Prefetch distances in packets: the packet, its endpoint's state, and the memory that this state points to.

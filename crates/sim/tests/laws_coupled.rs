@@ -56,7 +56,8 @@ fn law_coupled_shared_bottleneck_share_within_rule() {
     // flow's bursts lose more than subflows, which get their data segment by segment.
     for scheme in COUPLED.into_iter().chain(["newreno"]) {
         let ratios = (1..=6).map(|seed| {
-            let network = "[network]\nrate = \"40mbit\"\njitter = { max = \"1ms\" }\n[tcp]\nprofile = \"rfc\"";
+            let network =
+                "[network]\nrate = \"40mbit\"\njitter = { max = \"1ms\" }\n[tcp]\nprofile = \"rfc\"";
             ratio(scheme, 4, &format!("duration = \"200s\"\nseed = {seed}\n{network}"))
         });
         let ratios: Vec<f64> = ratios.collect();

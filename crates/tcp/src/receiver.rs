@@ -39,8 +39,8 @@ const NO_FIN: u64 = u64::MAX;
 pub struct Receiver {
     next: u64,
     timing: AckTiming,
-    /// Departure of the SYN-ACK, until its round-trip time is measured.
-    syn_ack_at: Option<Nanos>,
+    /// Departure of the SYN-ACK, until its round-trip time is measured; otherwise [`Nanos::MAX`].
+    syn_ack_at: Nanos,
     stored: Ranges,
     ts_recent: u32,
     ts_echo_limit: u64,
@@ -77,7 +77,7 @@ impl Receiver {
         Self {
             next: 0,
             timing: AckTiming::new(config),
-            syn_ack_at: None,
+            syn_ack_at: Nanos::MAX,
             stored: Ranges::default(),
             ts_recent: 0,
             ts_echo_limit: 0,
@@ -175,7 +175,7 @@ impl Receiver {
         self.next += payload;
         self.stats.data_packets += 1;
         self.stats.bytes_in_order += payload;
-        if self.syn_ack_at.is_some() {
+        if self.syn_ack_at != Nanos::MAX {
             self.measure_handshake(now);
         }
         self.pending_ack |= self.timing.on_in_order(now, payload);
@@ -200,8 +200,9 @@ impl Receiver {
     }
 
     fn measure_handshake(&mut self, now: Nanos) {
-        if let Some(sent_at) = self.syn_ack_at.take() {
-            self.timing.on_handshake_rtt(now - sent_at);
+        if self.syn_ack_at != Nanos::MAX {
+            self.timing.on_handshake_rtt(now - self.syn_ack_at);
+            self.syn_ack_at = Nanos::MAX;
         }
     }
 
@@ -315,7 +316,7 @@ impl Receiver {
         }
         if self.pending_syn_ack {
             self.pending_syn_ack = false;
-            self.syn_ack_at = Some(now);
+            self.syn_ack_at = now;
             let mut packet = self.acknowledgement(now);
             *packet.tcp_mut().seq = 0;
             packet.flags = packet.flags.with(Flags::SYN);

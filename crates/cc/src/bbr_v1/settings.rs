@@ -39,13 +39,7 @@ pub const PARAMS: &[Param] = &[
     ),
     Param::flag("lt_bw", true, "detect policers (long-term bandwidth)"),
     Param::flag("extra_acked", true, "cwnd term for aggregated ACKs"),
-    Param::count(
-        "quantum",
-        0.0,
-        (0.0, 127.0),
-        "pkt",
-        "send quantum; 0: Linux's rule by rate",
-    ),
+    Param::count("quantum", 0.0, (0.0, 127.0), "pkt", "send quantum; 0: Linux's rule by rate"),
 ];
 
 /// Parameter values, ready for use.

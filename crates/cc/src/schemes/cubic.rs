@@ -145,7 +145,8 @@ impl Curve {
 }
 
 impl Cubic {
-    fn slow_start(&mut self, event: &Ack) {
+    /// Returns whether HyStart ended slow start.
+    fn slow_start(&mut self, event: &Ack) -> bool {
         let curve = &mut self.curve;
         self.region = match curve.hystart.state() {
             HyStartState::Conservative { .. } => "conservative_slow_start",
@@ -174,6 +175,7 @@ impl Cubic {
             curve.ssthresh = curve.cwnd;
             curve.cwnd_prior = curve.cwnd;
         }
+        ends
     }
 
     /// Linux `bictcp_cong_avoid`, in whole segments.
@@ -339,11 +341,12 @@ impl CongestionControl for Cubic {
             return;
         }
         self.curve.hystart.on_rtt(event.rtt);
-        if self.curve.cwnd < self.curve.ssthresh {
-            self.slow_start(event);
-        } else if event.cwnd_limited && !event.creditable().is_zero() {
+        // Linux: the acknowledgement that ends slow start already grows cwnd as avoidance does.
+        let starting = self.curve.cwnd < self.curve.ssthresh;
+        let avoids = if starting { self.slow_start(event) && self.linux } else { true };
+        if avoids && event.cwnd_limited && !event.creditable().is_zero() {
             self.avoid(event);
-        } else {
+        } else if !starting {
             return;
         }
         self.publish();

@@ -118,7 +118,14 @@ fn aggregation_restart_from_idle_begins_new_epoch() {
         if idle {
             let (now, delivered, app_limited) = (script.now, script.delivered, true);
             let (idle, rto) = (Nanos::from_millis(1), Nanos::from_secs(1));
-            script.cc.on_idle_restart(&IdleRestart { now, idle, rto: Some(rto), delivered, app_limited, rule: narrows_cc::IdleRule::Linux });
+            script.cc.on_idle_restart(&IdleRestart {
+                now,
+                idle,
+                rto: Some(rto),
+                delivered,
+                app_limited,
+                rule: narrows_cc::IdleRule::Linux,
+            });
         }
         script.within_round(Nanos::from_nanos(1), 200, 0);
         script.cc.model().extra_acked()

@@ -107,7 +107,14 @@ fn apply(script: &mut Script<V1>, event: &Event) {
             let idle = Nanos::from_millis(ms);
             script.now += idle;
             let (now, rto) = (script.now, Nanos::from_secs(1));
-            script.cc.on_idle_restart(&IdleRestart { now, idle, rto: Some(rto), delivered, app_limited, rule: narrows_cc::IdleRule::Linux });
+            script.cc.on_idle_restart(&IdleRestart {
+                now,
+                idle,
+                rto: Some(rto),
+                delivered,
+                app_limited,
+                rule: narrows_cc::IdleRule::Linux,
+            });
         }
     }
 }

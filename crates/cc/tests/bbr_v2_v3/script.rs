@@ -33,13 +33,7 @@ pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
     for (name, value) in values {
         params.set(name, *value).unwrap();
     }
-    Setup {
-        mss: MSS,
-        initial_window: MSS * 10,
-        sack: true,
-        random: Random::stream(seed, "bbr3", 0),
-        params,
-    }
+    Setup { mss: MSS, initial_window: MSS * 10, sack: true, random: Random::stream(seed, "bbr3", 0), params }
 }
 
 /// A flow and the state of its scripted transport.

@@ -3,12 +3,18 @@
 use narrows_cc::Nanos;
 use narrows_packet::{Ecn, Flags};
 
-use super::{Connection, Stage};
+use super::{Connection, Stage, value_of};
 use crate::script::{Options, Segment, TcpFlags};
 
 impl Connection {
     /// Processes a packet of the peer, with timestamp echoes as this end sent them.
     pub(crate) fn on_packet(&mut self, now: Nanos, segment: &Segment) {
+        self.peer_timestamp = value_of(segment).unwrap_or(self.peer_timestamp);
+        if segment.flags.ack && segment.ack >= self.sender.acknowledged() {
+            let scale = if segment.flags.syn { 0 } else { self.agreed.scales.map_or(0, |(peer, _)| peer) };
+            let window = u64::from(segment.window.unwrap_or(0)) << scale;
+            self.right_edge = segment.ack + window;
+        }
         match self.stage {
             Stage::Gone => self.refuse(now, segment),
             _ if segment.flags.rst => self.stage = Stage::Gone,
@@ -97,7 +103,12 @@ impl Connection {
         }
         self.note_fin(segment);
         self.writer.on_ack();
+        let before = self.sender.acknowledged();
         self.sender.on_packet(now, &self.reverse(now, segment, false));
+        if self.sender.acknowledged() > before {
+            self.patience.since = None;
+        }
+        self.stamps.on_ack(now, self.sender.acknowledged());
         if self.closed && arrival.in_order.as_u64() > 0 {
             // Nobody will read it (RFC 1122 section 4.2.2.13).
             self.readable = 0;

@@ -3,6 +3,7 @@
 use narrows_cc::Nanos;
 use narrows_packet::{Ecn, Flags, Packet, timestamp};
 
+use super::marks::Activity;
 use super::writer::Progress;
 use super::{Connection, SYN_WINDOW, Stage};
 use crate::script::{Options, Segment, TcpFlags};
@@ -30,6 +31,17 @@ impl Connection {
             }
         }
         self.hold(now);
+        self.chronograph.set(now, self.activity());
+    }
+
+    /// Linux: the peer's window is the limit if it has no room for the next segment.
+    fn activity(&self) -> Activity {
+        if self.stage != Stage::Established || self.queued() == 0 {
+            return Activity::Idle;
+        }
+        let unsent = (self.writer.written + 1).saturating_sub(self.sent_end);
+        let next = unsent.min(u64::from(self.agreed.segment));
+        if next > 0 && self.sent_end + next > self.right_edge { Activity::Limited } else { Activity::Busy }
     }
 
     /// Gives the sender what it may have; returns whether that was anything.
@@ -87,6 +99,9 @@ impl Connection {
             if packet.payload > 0 && packet.payload < self.agreed.segment {
                 self.writer.small_end = end;
             }
+            self.stamps.on_sent(now, end);
+        } else if end > packet.tcp().seq {
+            self.patience.since.get_or_insert(now);
         }
         self.emit(now, segment);
     }

@@ -2,12 +2,13 @@
 
 use narrows_cc::Nanos;
 
-use super::{Descriptor, Host, Outcome, Role, options};
+use super::{Descriptor, Host, Outcome, Role, messages, options};
 use crate::connection::{Connection, Stage};
 use crate::script::{Call, Problem, Value};
 
 /// Flags of `send` and `recv` that the host has, or that change nothing here.
-const FLAGS: &[&str] = &["MSG_NOSIGNAL", "MSG_DONTWAIT", "MSG_MORE", "MSG_EOR", "MSG_WAITALL", "0"];
+const FLAGS: &[&str] =
+    &["MSG_NOSIGNAL", "MSG_DONTWAIT", "MSG_MORE", "MSG_EOR", "MSG_WAITALL", "MSG_ERRQUEUE", "0"];
 /// System calls that the host has.
 const CALLS: &[&str] = &[
     "socket",
@@ -67,8 +68,12 @@ pub(crate) fn unsupported(call: &Call) -> Option<String> {
         }
         "ioctl" => (!REQUESTS.contains(&word(1))).then(|| format!("ioctl() with {}", word(1))),
         "recvmsg" => {
-            let ancillary = call.args.iter().any(|arg| arg.field("msg_control").is_some());
-            ancillary.then(|| "ancillary data of recvmsg()".to_owned())
+            let known = |message: &&Value| {
+                let kind = message.field("cmsg_type").and_then(Value::word).unwrap_or("");
+                messages::KINDS.contains(&kind)
+            };
+            let unknown = messages::ancillary(call).iter().find(|message| !known(message));
+            unknown.map(|_| "ancillary data of recvmsg() of another kind".to_owned())
         }
         name => (!CALLS.contains(&name)).then(|| format!("system call {name}()")),
     }
@@ -102,7 +107,7 @@ impl Host {
             "write" | "send" | "sendto" | "writev" | "sendmsg" | "sendfile" => {
                 Ok(self.write(now, file, call))
             }
-            "read" | "recv" | "recvfrom" | "readv" | "recvmsg" => Ok(self.read(file, call)),
+            "read" | "recv" | "recvfrom" | "readv" | "recvmsg" => self.read(line, file, call),
             "close" => Ok(self.close(now, file)),
             "shutdown" => Ok(self.shutdown(now, args)),
             "setsockopt" => self.set_option(now, line, file, call),
@@ -193,6 +198,7 @@ impl Host {
         match connection.stage {
             Stage::Established if !connection.is_finished() => {}
             Stage::SynSent | Stage::SynReceived => return Outcome::Done(Err("EAGAIN")),
+            _ if std::mem::take(&mut connection.timed_out) => return Outcome::Done(Err("ETIMEDOUT")),
             _ => return Outcome::Done(Err("EPIPE")),
         }
         let most = call.result.and_then(|result| u64::try_from(result).ok());
@@ -204,8 +210,20 @@ impl Host {
         Outcome::Done(Ok(accepted as i64))
     }
 
-    fn read(&mut self, file: i64, call: &Call) -> Outcome {
-        let (bytes, _) = sizes(call);
+    fn read(&mut self, line: usize, file: i64, call: &Call) -> Result {
+        let (bytes, flags) = sizes(call);
+        if flags.iter().any(|flag| flag == "MSG_ERRQUEUE") {
+            return self.read_stamp(line, call);
+        }
+        let outcome = self.take(file, bytes);
+        if matches!(outcome, Outcome::Done(Ok(_))) {
+            self.compare_readable(line, call)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Takes up to `bytes` of the data received.
+    fn take(&mut self, file: i64, bytes: u64) -> Outcome {
         let own = self.descriptor(file);
         let nonblocking = own.options.nonblocking;
         let connected = own.role == Role::Connected;

@@ -41,6 +41,8 @@ const FIELDS: &[&str] = &[
     "snd_mss",
     "advmss",
     "last_data_recv",
+    "busy_time",
+    "rwnd_limited",
 ];
 
 /// Whether the host has this field of `TCP_INFO`.
@@ -82,6 +84,8 @@ impl Host {
             "snd_mss" => f64::from(connection.segment_size()),
             "advmss" => f64::from(connection.advertised()),
             "last_data_recv" => ((now - connection.data_at).as_nanos() / 1_000_000) as f64,
+            "busy_time" => micros(connection.busy_and_limited(now).0),
+            "rwnd_limited" => micros(connection.busy_and_limited(now).1),
             _ => return None,
         })
     }

@@ -31,7 +31,16 @@ const HARMLESS: &[&str] = &[
 ];
 
 /// Options that the host keeps.
-const KEPT: &[&str] = &["TCP_NODELAY", "TCP_CORK", "TCP_MAXSEG", "TCP_CONGESTION", "SO_ERROR"];
+const KEPT: &[&str] = &[
+    "TCP_NODELAY",
+    "TCP_CORK",
+    "TCP_MAXSEG",
+    "TCP_CONGESTION",
+    "TCP_INQ",
+    "TCP_USER_TIMEOUT",
+    "SO_TIMESTAMPING",
+    "SO_ERROR",
+];
 
 /// Whether the host knows a socket option.
 pub(super) fn is_known(name: &str) -> bool {
@@ -67,6 +76,10 @@ impl Host {
                     return Err(Problem::unsupported(line, "a change of congestion control while connected"));
                 }
             }
+            "SO_TIMESTAMPING" | "TCP_USER_TIMEOUT" if !connected => {
+                return Err(Problem::unsupported(line, format!("{name} before the connection")));
+            }
+            "SO_TIMESTAMPING" | "TCP_USER_TIMEOUT" => {}
             _ => return Ok(Outcome::Done(Ok(0))),
         }
         if connected && let Some(connection) = &mut self.connection {
@@ -74,6 +87,15 @@ impl Host {
             match name.as_str() {
                 "TCP_NODELAY" => connection.set_delay(now, flag, None),
                 "TCP_CORK" => connection.set_delay(now, None, flag),
+                "SO_TIMESTAMPING" => match value {
+                    Some(Value::Words(flags)) => connection.begin_stamps(flags),
+                    _ => return Err(Problem::unsupported(line, "SO_TIMESTAMPING without names of flags")),
+                },
+                // Zero: the default of the system, which is longer than any script.
+                "TCP_USER_TIMEOUT" => connection.set_patience(match number {
+                    1.. => Nanos::from_millis(number as u64),
+                    _ => Nanos::MAX,
+                }),
                 _ => return Err(Problem::unsupported(line, format!("{name} of a connection that is open"))),
             }
         }

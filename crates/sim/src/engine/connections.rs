@@ -12,7 +12,7 @@ use narrows_traffic::App;
 
 use super::{Engine, NONE};
 use crate::fairness::jain;
-use crate::observer::{Observer, Passage, PacketEvent};
+use crate::observer::{Observer, PacketEvent, Passage};
 
 /// A multipath connection and the numbers of its subflows.
 #[derive(Debug)]

@@ -32,9 +32,10 @@ pub(super) struct AckTiming {
     quick: u32,
     /// In-order payload since the last acknowledgement.
     unacked: u64,
-    last_data_at: Option<Nanos>,
-    /// Round-trip time of the handshake, measured from the SYN-ACK.
-    rtt: Option<Nanos>,
+    /// [`Nanos::MAX`] before the first data.
+    last_data_at: Nanos,
+    /// Round-trip time of the handshake, measured from the SYN-ACK; [`Nanos::MAX`] while unknown.
+    rtt: Nanos,
     ack_at: Nanos,
     compressed_at: Nanos,
     gro_at: Nanos,
@@ -57,8 +58,8 @@ impl AckTiming {
             least_rto: config.min_rto,
             quick: 0,
             unacked: 0,
-            last_data_at: None,
-            rtt: None,
+            last_data_at: Nanos::MAX,
+            rtt: Nanos::MAX,
             ack_at: Nanos::MAX,
             compressed_at: Nanos::MAX,
             gro_at: Nanos::MAX,
@@ -80,7 +81,7 @@ impl AckTiming {
 
     /// The handshake's round trip took `rtt`.
     pub(super) fn on_handshake_rtt(&mut self, rtt: Nanos) {
-        self.rtt = Some(rtt);
+        self.rtt = rtt;
     }
 
     /// In-order data of `bytes` arrived, with no hole behind it. Returns whether to acknowledge now.
@@ -118,19 +119,19 @@ impl AckTiming {
     /// the RTO, because the sender restarts from a small window.
     #[inline]
     fn update_quick(&mut self, now: Nanos) {
-        let restarts = match self.last_data_at {
-            None => true,
-            Some(last) => now - last > self.rto(),
-        };
-        if restarts {
+        if self.last_data_at == Nanos::MAX || now - self.last_data_at > self.rto() {
             self.quick = self.quick.max(self.quick_acks);
         }
-        self.last_data_at = Some(now);
+        self.last_data_at = now;
     }
 
     /// The receiver's own retransmission timeout, from the handshake (Linux: srtt + max(2 srtt, minimum)).
     fn rto(&self) -> Nanos {
-        self.rtt.map_or(Nanos::from_secs(1), |rtt| rtt + (rtt * 2).max(self.least_rto))
+        if self.rtt == Nanos::MAX {
+            Nanos::from_secs(1)
+        } else {
+            self.rtt + (self.rtt * 2).max(self.least_rto)
+        }
     }
 
     /// Data arrived that leaves or finds holes: `bytes` of it are in order now, up to `next`. `urgent`: it
@@ -157,8 +158,7 @@ impl AckTiming {
         }
         self.compressed += 1;
         if self.compressed_at == Nanos::MAX {
-            let share = self.rtt.map_or(COMPRESSION_MAX, |rtt| rtt / COMPRESSION_DIVISOR);
-            self.compressed_at = now.saturating_add(share.min(COMPRESSION_MAX));
+            self.compressed_at = now.saturating_add((self.rtt / COMPRESSION_DIVISOR).min(COMPRESSION_MAX));
         }
         false
     }

@@ -4,9 +4,9 @@ use narrows_cc::{Bytes, CongestionCause, Flight, LostPacket, Nanos, Phase, Recov
 
 use super::ack::Progress;
 use super::rack::DUP_THRESH;
+use super::timers::LEAST_TIMEOUT;
 use super::undo::Undo;
 use super::{Pending, Sender};
-use super::timers::LEAST_TIMEOUT;
 use crate::{ReductionFrom, TimerRules};
 
 impl Sender {

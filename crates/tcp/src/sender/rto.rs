@@ -1,5 +1,7 @@
 //! Round-trip time estimation and the retransmission timeout (RFC 6298, or Linux `tcp_rtt_estimator`).
 
+use std::sync::Arc;
+
 use narrows_cc::Nanos;
 
 use crate::{TcpConfig, TimerRules};
@@ -8,18 +10,14 @@ use crate::{TcpConfig, TimerRules};
 const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
 
 /// Smoothed round-trip time, its variation and the timeout.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     pub(crate) srtt: Nanos,
     variation: Nanos,
     pub(crate) min_rtt: Nanos,
     rto: Nanos,
     backoff: u32,
-    min: Nanos,
-    max: Nanos,
-    /// Replaces the RFC's clock granularity: the maximum acknowledgement delay of the receiver.
-    granularity: Nanos,
-    rules: TimerRules,
+    config: Arc<TcpConfig>,
     /// Linux: four times the mean deviation, and its maximum in this round trip.
     deviation: Nanos,
     deviation_max: Nanos,
@@ -28,17 +26,14 @@ pub(crate) struct RttEstimator {
 }
 
 impl RttEstimator {
-    pub(crate) fn new(config: &TcpConfig) -> Self {
+    pub(crate) fn new(config: &Arc<TcpConfig>) -> Self {
         Self {
             srtt: Nanos::ZERO,
             variation: Nanos::ZERO,
             min_rtt: Nanos::MAX,
             rto: config.initial_rto,
             backoff: 0,
-            min: config.min_rto,
-            max: config.max_rto,
-            granularity: config.ack_delay,
-            rules: config.timers,
+            config: Arc::clone(config),
             deviation: Nanos::ZERO,
             deviation_max: Nanos::ZERO,
             round_end: 0,
@@ -56,15 +51,15 @@ impl RttEstimator {
     #[inline]
     pub(crate) fn on_sample(&mut self, rtt: Nanos, una: u64, nxt: u64) {
         self.note_least(rtt);
-        match self.rules {
+        match self.config.timers {
             TimerRules::Linux => self.filter_linux(rtt, una, nxt),
             TimerRules::Rfc => self.filter_rfc(rtt),
         }
-        self.rto = self.rto.min(self.max);
+        self.rto = self.rto.min(self.config.max_rto);
         self.backoff = 0;
     }
 
-    /// RFC 6298 sections 2.2 to 2.5.
+    /// RFC 6298 sections 2.2 to 2.5; the maximum acknowledgement delay replaces the clock granularity.
     #[inline]
     fn filter_rfc(&mut self, rtt: Nanos) {
         if self.srtt.is_zero() {
@@ -75,7 +70,7 @@ impl RttEstimator {
             self.variation = (self.variation * 3 + error) / 4;
             self.srtt = (self.srtt * 7 + rtt) / 8;
         }
-        self.rto = (self.srtt + (self.variation * 4).max(self.granularity)).max(self.min);
+        self.rto = (self.srtt + (self.variation * 4).max(self.config.ack_delay)).max(self.config.min_rto);
     }
 
     /// Linux `tcp_rtt_estimator`: RTO = srtt + V, where V (`rttvar_us`, four times the variation) is never
@@ -85,7 +80,7 @@ impl RttEstimator {
         if self.srtt.is_zero() {
             self.srtt = rtt;
             self.deviation = rtt * 2;
-            self.deviation_max = self.deviation.max(self.min);
+            self.deviation_max = self.deviation.max(self.config.min_rto);
             self.variation = self.deviation_max;
             self.round_end = nxt;
         } else {
@@ -106,7 +101,7 @@ impl RttEstimator {
                     self.variation -= (self.variation - self.deviation_max) / 4;
                 }
                 self.round_end = nxt;
-                self.deviation_max = self.min;
+                self.deviation_max = self.config.min_rto;
             }
         }
         self.rto = self.srtt + self.variation;
@@ -118,7 +113,8 @@ impl RttEstimator {
         if self.backoff == 0 {
             return self.rto;
         }
-        Nanos::from_nanos(self.rto.as_nanos().saturating_mul(1 << self.backoff.min(32))).min(self.max)
+        Nanos::from_nanos(self.rto.as_nanos().saturating_mul(1 << self.backoff.min(32)))
+            .min(self.config.max_rto)
     }
 
     /// RFC 6298 section 5.5.
@@ -126,18 +122,10 @@ impl RttEstimator {
         self.backoff += 1;
     }
 
-    /// Four times the variation as it enters the timeout.
-    pub(crate) fn variation(&self) -> Nanos {
-        match self.rules {
-            TimerRules::Linux => self.variation,
-            TimerRules::Rfc => self.variation * 4,
-        }
-    }
-
     /// Sets the timeout after a repeated SYN, which gives no round-trip time sample.
     pub(crate) fn on_lost_syn(&mut self) {
         self.backoff = 0;
-        self.rto = self.rto.max(AFTER_LOST_SYN).min(self.max);
+        self.rto = self.rto.max(AFTER_LOST_SYN).min(self.config.max_rto);
     }
 
     /// The smoothed round-trip time, if there was a sample.
@@ -166,7 +154,7 @@ mod tests {
     /// The timeout follows the formulas of RFC 6298.
     #[test]
     fn rto_follows_rfc_6298() {
-        let mut rtt = RttEstimator::new(&TcpConfig { timers: TimerRules::Rfc, ..TcpConfig::default() });
+        let mut rtt = RttEstimator::new(&Arc::new(TcpConfig::rfc()));
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
         rtt.on_sample(Nanos::from_millis(100), 1, 1);
         // SRTT 100, RTTVAR 50: 100 + 4 x 50
@@ -187,7 +175,7 @@ mod tests {
     /// The timeout keeps its bounds.
     #[test]
     fn rto_keeps_its_bounds() {
-        let mut rtt = RttEstimator::new(&TcpConfig { timers: TimerRules::Rfc, ..TcpConfig::default() });
+        let mut rtt = RttEstimator::new(&Arc::new(TcpConfig::rfc()));
         rtt.on_sample(Nanos::from_millis(10), 1, 1);
         assert_eq!(rtt.rto(), Nanos::from_millis(200));
         for _ in 0..40 {
@@ -199,7 +187,7 @@ mod tests {
     /// Linux adds at least the minimum RTO to the smoothed RTT.
     #[test]
     fn rto_linux_is_srtt_plus_at_least_200_ms() {
-        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        let mut rtt = RttEstimator::new(&Arc::default());
         for round in 0..200 {
             rtt.on_sample(Nanos::from_millis(40), round + 1, round + 1);
         }
@@ -209,7 +197,7 @@ mod tests {
     /// The variation rises at once with the deviation and falls by a quarter per round trip.
     #[test]
     fn rto_linux_variation_rises_at_once_and_falls_slowly() {
-        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        let mut rtt = RttEstimator::new(&Arc::default());
         rtt.on_sample(Nanos::from_millis(400), 1, 10);
         // Deviation 2 x 400 ms.
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800));

@@ -153,7 +153,8 @@ impl Sender {
         let linux = self.config.reduction_from == ReductionFrom::Cwnd;
         let flight_size = if linux { cwnd } else { outstanding.min(cwnd) }.max(self.mss());
         // Linux `tcp_enter_loss`: a recovery of the same data has reduced already.
-        let reduced = linux && self.recovery.phase == Phase::Recovery && self.stream.una < self.recovery.point;
+        let reduced =
+            linux && self.recovery.phase == Phase::Recovery && self.stream.una < self.recovery.point;
         self.stats.timeouts += 1;
         self.timers.timeouts += 1;
         let reneged = self.board.is_head_sacked();

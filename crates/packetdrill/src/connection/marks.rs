@@ -1,0 +1,160 @@
+//! What Linux tells an application about its own data: transmit timestamps (`SO_TIMESTAMPING`), the times that a
+//! connection was busy and limited by the peer's window (`TCP_INFO`), and when it gives up (`TCP_USER_TIMEOUT`).
+
+use std::collections::VecDeque;
+
+use narrows_cc::Nanos;
+
+/// A transmit timestamp. It belongs to the last byte of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// `SCM_TSTAMP_SCHED`, `SCM_TSTAMP_SND` or `SCM_TSTAMP_ACK`.
+    pub(crate) kind: &'static str,
+    pub(crate) at: Nanos,
+    /// Number of the byte since timestamps were asked for, from 0.
+    pub(crate) key: u64,
+}
+
+/// Timestamps of a connection, once the application asked for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stamps {
+    /// Kinds asked for on departure, and whether acknowledgements are of interest.
+    departure: Vec<&'static str>,
+    arrival: bool,
+    /// Lowest byte not acknowledged when they were asked for.
+    base: u64,
+    /// Ends of writes not yet sent, and not yet acknowledged.
+    unsent: VecDeque<u64>,
+    unacked: VecDeque<u64>,
+    pub(super) queue: VecDeque<Stamp>,
+}
+
+impl Stamps {
+    /// Begins with the bytes that follow `base`. `flags`: those of the socket option.
+    pub(super) fn begin(&mut self, base: u64, flags: &[String]) {
+        let has = |flag: &str| flags.iter().any(|own| own == flag);
+        let kinds = [
+            ("SOF_TIMESTAMPING_TX_SCHED", "SCM_TSTAMP_SCHED"),
+            ("SOF_TIMESTAMPING_TX_SOFTWARE", "SCM_TSTAMP_SND"),
+        ];
+        self.departure = kinds.iter().filter(|(flag, _)| has(flag)).map(|&(_, kind)| kind).collect();
+        self.arrival = has("SOF_TIMESTAMPING_TX_ACK");
+        self.base = base;
+    }
+
+    /// A write ended at the sequence number `end`.
+    pub(super) fn on_write(&mut self, end: u64) {
+        if !self.departure.is_empty() {
+            self.unsent.push_back(end);
+        }
+        if self.arrival {
+            self.unacked.push_back(end);
+        }
+    }
+
+    /// Data up to `end` has left.
+    pub(super) fn on_sent(&mut self, now: Nanos, end: u64) {
+        while let Some(write) = passed(&mut self.unsent, end) {
+            let key = write - 1 - self.base;
+            self.queue.extend(self.departure.iter().map(|&kind| Stamp { kind, at: now, key }));
+        }
+    }
+
+    /// Data before `una` is acknowledged.
+    pub(super) fn on_ack(&mut self, now: Nanos, una: u64) {
+        while let Some(write) = passed(&mut self.unacked, una) {
+            self.queue.push_back(Stamp { kind: "SCM_TSTAMP_ACK", at: now, key: write - 1 - self.base });
+        }
+    }
+}
+
+/// Takes the first end of a write if it is not beyond `at`.
+fn passed(writes: &mut VecDeque<u64>, at: u64) -> Option<u64> {
+    if *writes.front()? <= at { writes.pop_front() } else { None }
+}
+
+/// What a connection does (Linux `tcp_chrono`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// All data written is acknowledged.
+    #[default]
+    Idle,
+    Busy,
+    /// Data waits for room in the peer's window.
+    Limited,
+}
+
+/// Time spent in each activity.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Chronograph {
+    now: Activity,
+    since: Nanos,
+    busy: Nanos,
+    limited: Nanos,
+}
+
+impl Chronograph {
+    /// Time busy for any reason, and time limited by the peer's window.
+    pub(super) fn read(&self, now: Nanos) -> (Nanos, Nanos) {
+        let passed = now - self.since;
+        match self.now {
+            Activity::Idle => (self.busy, self.limited),
+            Activity::Busy => (self.busy + passed, self.limited),
+            Activity::Limited => (self.busy + passed, self.limited + passed),
+        }
+    }
+
+    pub(super) fn set(&mut self, now: Nanos, activity: Activity) {
+        let (busy, limited) = self.read(now);
+        *self = Self { now: activity, since: now, busy, limited };
+    }
+}
+
+/// The end of patience: Linux counts from the first repetition of data that stays without acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    pub(super) limit: Nanos,
+    pub(super) since: Option<Nanos>,
+}
+
+impl Patience {
+    pub(super) const ENDLESS: Self = Self { limit: Nanos::MAX, since: None };
+
+    /// When the connection is given up; [`Nanos::MAX`] for never.
+    pub(super) fn deadline(&self) -> Nanos {
+        self.since.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    /// A write is stamped when its last byte leaves and when it is acknowledged.
+    #[test]
+    fn marks_stamp_the_last_byte_of_a_write() {
+        let mut stamps = Stamps::default();
+        let flags = ["SOF_TIMESTAMPING_TX_SOFTWARE", "SOF_TIMESTAMPING_TX_ACK"].map(str::to_owned);
+        stamps.begin(101, &flags);
+        stamps.on_write(2101);
+        stamps.on_sent(MS, 1101);
+        assert_eq!(stamps.queue.pop_front(), None);
+        stamps.on_sent(MS * 2, 2101);
+        stamps.on_ack(MS * 3, 2101);
+        assert_eq!(stamps.queue[0], Stamp { kind: "SCM_TSTAMP_SND", at: MS * 2, key: 1999 });
+        assert_eq!(stamps.queue[1], Stamp { kind: "SCM_TSTAMP_ACK", at: MS * 3, key: 1999 });
+    }
+
+    /// Limited time counts as busy too, idle time as neither.
+    #[test]
+    fn marks_chronograph_adds_activities() {
+        let mut own = Chronograph::default();
+        own.set(MS * 10, Activity::Busy);
+        own.set(MS * 30, Activity::Limited);
+        assert_eq!(own.read(MS * 35), (MS * 25, MS * 5));
+        own.set(MS * 40, Activity::Idle);
+        assert_eq!(own.read(MS * 90), (MS * 30, MS * 10));
+    }
+}
