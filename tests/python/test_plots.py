@@ -43,7 +43,7 @@ def test_time_plot_plus_joins_series_in_panel(results):
     A common series that the scheme does not report is left out.
     """
     figure = results.plot("time", series=["cwnd_bytes+inflight_bytes", "min_rtt_ms+rtt_ms"])
-    assert [panel.get_ylabel() for panel in figure.axes] == ["kB", "RTT\nms"]
+    assert [panel.get_ylabel() for panel in figure.axes] == ["kB", "smoothed RTT\nms"]
     assert [len(panel.lines) for panel in figure.axes] == [4, 2]
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["cwnd", "inflight"]
     solid, dashed = figure.axes[0].lines[0], figure.axes[0].lines[2]
