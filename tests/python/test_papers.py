@@ -263,7 +263,8 @@ def test_swept_keys_are_text_columns_of_all_three_frames():
 def test_a_key_that_clashes_with_a_column_gets_a_prefix():
     """A key that clashes with a column gets a prefix."""
     results = narrows.Results(
-        [{"flow": "a"}], [json.loads(fake_engine.run(fake_engine.plan(SCENARIO, "t", None, [])[0], None, None, None, None))]
+        [{"flow": "a"}],
+        [json.loads(fake_engine.run(fake_engine.plan(SCENARIO, "t", None, [])[0], None, None, None, None))],
     )
     assert results.keys == ["point.flow"]
 
