@@ -307,7 +307,7 @@ pub struct IdleRestart {
     pub delivered: Bytes,
     /// The application, not the network, caused the idle time.
     pub app_limited: bool,
-    /// What becomes of cwnd.
+    /// Rule for cwnd after the idle time.
     pub rule: IdleRule,
 }
 
