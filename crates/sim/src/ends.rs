@@ -1,4 +1,9 @@
 //! Sender and receiver endpoint of a flow, for TCP and DCCP.
+//!
+//! An endpoint takes a few bytes before the flow starts. The event loop opens it at its start, and replaces it
+//! by its counters when a TCP connection has closed: a run may have many more flows in total than at a time.
+
+use std::sync::LazyLock;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::Packet;
@@ -8,29 +13,57 @@ use crate::datagrams::{self, PayloadArena};
 
 /// The sender endpoint of a flow.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // the common one is large, and indirection would cost a cache miss per packet
 pub enum SenderEndpoint {
+    /// The flow starts at this time.
+    Waiting(Nanos),
     /// TCP, or a subflow of a multipath connection.
-    Stream(Sender),
+    Stream(Box<Sender>),
     /// DCCP.
     Datagrams(Box<datagrams::DatagramSender>),
+    /// What remains of a TCP connection that has closed.
+    Ended(Box<EndedSender>),
 }
 
 /// The receiver endpoint of a flow.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)]
 pub enum ReceiverEndpoint {
+    /// The flow has not started.
+    Waiting,
     /// TCP, or a subflow of a multipath connection.
-    Stream(Receiver),
+    Stream(Box<Receiver>),
     /// DCCP.
     Datagrams(Box<datagrams::DatagramReceiver>),
+    /// What remains of a TCP connection that has closed. It ignores packets that are still in the network.
+    Ended(Box<EndedReceiver>),
 }
 
-macro_rules! either {
-    ($value:expr, $end:ident => $call:expr) => {
+/// What remains of a sender.
+#[derive(Debug)]
+pub struct EndedSender {
+    stats: SenderStats,
+    first_data_at: Option<Nanos>,
+    completed_at: Option<Nanos>,
+    memory: usize,
+}
+
+/// What remains of a receiver.
+#[derive(Debug)]
+pub struct EndedReceiver {
+    stats: ReceiverStats,
+    memory: usize,
+}
+
+/// Counters of a flow that has not started.
+static NOTHING_SENT: LazyLock<SenderStats> = LazyLock::new(SenderStats::default);
+static NOTHING_RECEIVED: LazyLock<ReceiverStats> = LazyLock::new(ReceiverStats::default);
+
+/// Calls an open endpoint; otherwise the value.
+macro_rules! open {
+    ($value:expr, $end:ident => $call:expr, $otherwise:expr) => {
         match $value {
             Self::Stream($end) => $call,
             Self::Datagrams($end) => $call,
+            Self::Waiting { .. } | Self::Ended(_) => $otherwise,
         }
     };
 }
@@ -42,13 +75,14 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.on_packet(now, packet),
             Self::Datagrams(end) => end.on_packet(now, packet, arena),
+            Self::Waiting(_) | Self::Ended(_) => AckOutcome::default(),
         }
     }
 
     /// Processes expired timers.
     #[inline]
     pub fn on_timer(&mut self, now: Nanos) {
-        either!(self, end => end.on_timer(now));
+        open!(self, end => end.on_timer(now), ());
     }
 
     /// Next packet to send, if one may leave now.
@@ -57,38 +91,74 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
             Self::Datagrams(end) => end.poll_transmit(now, arena),
+            Self::Waiting { .. } | Self::Ended(_) => None,
         }
     }
 
     /// Time of the next timer.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        either!(self, end => end.deadline())
+        match self {
+            Self::Waiting(start) => *start,
+            Self::Stream(end) => end.deadline(),
+            Self::Datagrams(end) => end.deadline(),
+            Self::Ended(_) => Nanos::MAX,
+        }
     }
 
-    /// Stops the application.
+    /// Stops the application; a flow that has not started never starts.
     pub fn stop(&mut self, now: Nanos) {
-        either!(self, end => end.stop(now));
+        match self {
+            Self::Waiting(start) => *start = Nanos::MAX,
+            Self::Stream(end) => end.stop(now),
+            Self::Datagrams(end) => end.stop(now),
+            Self::Ended(_) => {}
+        }
+    }
+
+    /// Replaces a TCP sender that has closed for good by its counters; returns whether it did.
+    #[inline]
+    pub fn retire(&mut self) -> bool {
+        let Self::Stream(end) = self else { return false };
+        if !end.is_finished() {
+            return false;
+        }
+        *self = Self::Ended(Box::new(EndedSender {
+            stats: *end.stats(),
+            first_data_at: end.first_data_at(),
+            completed_at: end.completed_at(),
+            memory: end.memory(),
+        }));
+        true
     }
 
     /// Counters.
     #[inline]
     pub fn stats(&self) -> &SenderStats {
-        either!(self, end => end.stats())
+        match self {
+            Self::Waiting(_) => &NOTHING_SENT,
+            Self::Stream(end) => end.stats(),
+            Self::Datagrams(end) => end.stats(),
+            Self::Ended(end) => &end.stats,
+        }
     }
 
-    /// Cache lines of this value that acknowledgements access.
+    /// Cache lines of the sender that acknowledgements access.
     pub fn used_lines(&self) -> usize {
-        let unused = match self {
-            Self::Stream(end) => size_of_val(end) - end.used_bytes(),
-            Self::Datagrams(_) => 0,
-        };
-        (size_of::<Self>() - unused).div_ceil(64)
+        if let Self::Stream(end) = self { end.used_bytes().div_ceil(64) } else { 0 }
     }
 
-    /// Prefetches the memory that the next acknowledgement accesses.
+    /// Prefetches `lines` of the sender.
     #[inline]
-    pub fn prefetch(&self) {
+    pub fn prefetch(&self, lines: usize) {
+        if let Self::Stream(end) = self {
+            narrows_units::prefetch(&**end, lines);
+        }
+    }
+
+    /// Prefetches the memory to which the endpoint points.
+    #[inline]
+    pub fn prefetch_records(&self) {
         if let Self::Stream(end) = self {
             end.prefetch();
         }
@@ -96,7 +166,12 @@ impl SenderEndpoint {
 
     /// Memory in bytes; for DCCP, its peak.
     pub fn memory(&self) -> usize {
-        either!(self, end => end.memory())
+        match self {
+            Self::Waiting(_) => 0,
+            Self::Stream(end) => end.memory(),
+            Self::Datagrams(end) => end.memory(),
+            Self::Ended(end) => end.memory,
+        }
     }
 
     /// Reports named internals of the scheme.
@@ -104,52 +179,68 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.scheme().telemetry(sink),
             Self::Datagrams(end) => end.telemetry(sink),
+            Self::Waiting(_) | Self::Ended(_) => {}
         }
     }
 
     /// Data in flight.
     #[inline]
     pub fn inflight(&self) -> Bytes {
-        either!(self, end => end.inflight())
+        open!(self, end => end.inflight(), Bytes::ZERO)
     }
 
-    /// Current congestion window.
+    /// Current congestion window; zero without a connection.
     pub fn window(&self) -> Bytes {
-        either!(self, end => end.window())
+        open!(self, end => end.window(), Bytes::ZERO)
     }
 
     /// Current pacing rate in payload bytes per second.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        either!(self, end => end.pacing_rate())
+        open!(self, end => end.pacing_rate(), None)
     }
 
     /// Smoothed round-trip time; `None` before the first sample.
     pub fn srtt(&self) -> Option<Nanos> {
-        either!(self, end => end.srtt())
+        open!(self, end => end.srtt(), None)
     }
 
     /// Departure time of the first data packet.
     pub fn first_data_at(&self) -> Option<Nanos> {
-        either!(self, end => end.first_data_at())
+        match self {
+            Self::Waiting(_) => None,
+            Self::Stream(end) => end.first_data_at(),
+            Self::Datagrams(end) => end.first_data_at(),
+            Self::Ended(end) => end.first_data_at,
+        }
     }
 
     /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose
     /// datagrams, the peer confirmed the close.
     pub fn completed_at(&self) -> Option<Nanos> {
-        either!(self, end => end.completed_at())
+        match self {
+            Self::Waiting(_) => None,
+            Self::Stream(end) => end.completed_at(),
+            Self::Datagrams(end) => end.completed_at(),
+            Self::Ended(end) => end.completed_at,
+        }
     }
 
     /// Datagrams dropped for lack of space in the send queue.
     pub fn unsent(&self) -> u64 {
         match self {
-            Self::Stream(_) => 0,
             Self::Datagrams(end) => end.unsent(),
+            _ => 0,
         }
     }
 
     /// Whether the endpoint has ended.
     pub fn is_closed(&self) -> bool {
-        either!(self, end => end.is_closed())
+        match self {
+            Self::Waiting(start) => *start == Nanos::MAX,
+            Self::Stream(end) => end.is_closed(),
+            Self::Datagrams(end) => end.is_closed(),
+            Self::Ended(_) => true,
+        }
     }
 }
 
@@ -159,7 +250,7 @@ impl AsRef<Sender> for SenderEndpoint {
     fn as_ref(&self) -> &Sender {
         match self {
             Self::Stream(end) => end,
-            Self::Datagrams(_) => unreachable!("subflows use TCP"),
+            _ => unreachable!("subflows use TCP"),
         }
     }
 }
@@ -169,7 +260,7 @@ impl AsMut<Sender> for SenderEndpoint {
     fn as_mut(&mut self) -> &mut Sender {
         match self {
             Self::Stream(end) => end,
-            Self::Datagrams(_) => unreachable!("subflows use TCP"),
+            _ => unreachable!("subflows use TCP"),
         }
     }
 }
@@ -179,7 +270,7 @@ impl AsMut<Receiver> for ReceiverEndpoint {
     fn as_mut(&mut self) -> &mut Receiver {
         match self {
             Self::Stream(end) => end,
-            Self::Datagrams(_) => unreachable!("subflows use TCP"),
+            _ => unreachable!("subflows use TCP"),
         }
     }
 }
@@ -191,13 +282,14 @@ impl ReceiverEndpoint {
         match self {
             Self::Stream(end) => _ = end.on_packet(now, packet),
             Self::Datagrams(end) => end.on_packet(now, packet, arena),
+            Self::Waiting | Self::Ended(_) => {}
         }
     }
 
     /// Processes expired timers.
     #[inline]
     pub fn on_timer(&mut self, now: Nanos) {
-        either!(self, end => end.on_timer(now));
+        open!(self, end => end.on_timer(now), ());
     }
 
     /// Next packet to send, if one may leave now.
@@ -206,24 +298,35 @@ impl ReceiverEndpoint {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
             Self::Datagrams(end) => end.poll_transmit(now, arena),
+            Self::Waiting { .. } | Self::Ended(_) => None,
         }
     }
 
     /// Time of the next timer.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        either!(self, end => end.deadline())
+        open!(self, end => end.deadline(), Nanos::MAX)
     }
 
     /// Counters.
     #[inline]
     pub fn stats(&self) -> &ReceiverStats {
-        either!(self, end => end.stats())
+        match self {
+            Self::Waiting => &NOTHING_RECEIVED,
+            Self::Stream(end) => end.stats(),
+            Self::Datagrams(end) => end.stats(),
+            Self::Ended(end) => &end.stats,
+        }
     }
 
     /// Memory in bytes; for DCCP, its peak.
     pub fn memory(&self) -> usize {
-        either!(self, end => end.memory())
+        match self {
+            Self::Waiting => 0,
+            Self::Stream(end) => end.memory(),
+            Self::Datagrams(end) => end.memory(),
+            Self::Ended(end) => end.memory,
+        }
     }
 
     /// Restarts the measurement of datagram delays.
@@ -236,8 +339,23 @@ impl ReceiverEndpoint {
     /// Received datagrams; `None` for TCP.
     pub fn datagrams(&self) -> Option<&datagrams::Arrivals> {
         match self {
-            Self::Stream(_) => None,
             Self::Datagrams(end) => Some(end.arrivals()),
+            _ => None,
+        }
+    }
+
+    /// Replaces a TCP receiver by its counters: its sender has closed for good.
+    pub fn retire(&mut self) {
+        if let Self::Stream(end) = self {
+            *self = Self::Ended(Box::new(EndedReceiver { stats: *end.stats(), memory: end.memory() }));
+        }
+    }
+
+    /// Prefetches what the next packet accesses in the endpoint.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Self::Stream(end) = self {
+            narrows_units::prefetch(&**end, size_of::<Receiver>().div_ceil(64));
         }
     }
 }

@@ -19,6 +19,7 @@ use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use narrows_units::prefetch;
 
+use self::build::Openings;
 use self::connections::Connections;
 use self::routes::{Routes, Step};
 use self::sources::{Event, Sources};
@@ -35,6 +36,8 @@ use crate::queue::{EventQueue, SourceId};
 const FARTHEST: usize = 16;
 const FAR: usize = 10;
 const NEAR: usize = 4;
+/// Flows whose state fits in the caches closest to the core; prefetching it would only cost instructions.
+const CACHED_FLOWS: usize = 64;
 
 /// A run in progress.
 #[derive(Debug)]
@@ -62,6 +65,7 @@ pub struct Engine<O = ()> {
     metrics: Metrics,
     observer: O,
     plan: Plan,
+    openings: Openings,
 }
 
 /// No link.
@@ -133,6 +137,9 @@ impl<O: Observer> Engine<O> {
         if let Some(connection) = self.connections.of(flow) {
             self.on_subflow_timer(connection, flow as usize);
         } else {
+            if matches!(self.senders[flow as usize], SenderEndpoint::Waiting(_)) {
+                self.open(flow as usize);
+            }
             self.senders[flow as usize].on_timer(self.now);
             self.transmit(flow);
         }
@@ -150,7 +157,9 @@ impl<O: Observer> Engine<O> {
             self.on_return(returns, &mut packet);
         }
         if last {
-            self.prefetch(index);
+            if self.senders.len() > CACHED_FLOWS {
+                self.prefetch(index);
+            }
             self.deliver(&packet);
         } else {
             self.pass_on(packet);
@@ -165,12 +174,12 @@ impl<O: Observer> Engine<O> {
         if let Some(packet) = line.peek(FAR) {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
-                prefetch(&self.senders[flow], self.sender_lines);
+                self.senders[flow].prefetch(self.sender_lines);
                 self.queue.prefetch(self.sources.sender(packet.flow));
                 prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {
-                prefetch(&self.receivers[flow], size_of::<ReceiverEndpoint>().div_ceil(64));
+                self.receivers[flow].prefetch();
                 self.queue.prefetch(self.sources.receiver(packet.flow));
                 prefetch(&self.routes[flow], 1);
             }
@@ -178,7 +187,7 @@ impl<O: Observer> Engine<O> {
         if let Some(packet) = line.peek(NEAR)
             && packet.flags.has(Flags::REVERSE)
         {
-            self.senders[packet.flow as usize].prefetch();
+            self.senders[packet.flow as usize].prefetch_records();
             self.metrics.prefetch_counts(packet.flow as usize);
         }
     }
@@ -207,6 +216,10 @@ impl<O: Observer> Engine<O> {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit(flow);
+            if self.senders[flow as usize].retire() {
+                self.receivers[flow as usize].retire();
+                self.queue.schedule(self.sources.receiver(flow), Nanos::MAX);
+            }
         } else {
             self.observer.packet(self.now, PacketEvent::Deliver, None, packet);
             self.receivers[flow as usize].on_packet(self.now, packet, &mut self.arena);

@@ -288,6 +288,12 @@ impl Sender {
         self.state == State::Closed
     }
 
+    /// Whether the connection is closed for good: nothing is left to send, and no agent to speak.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        self.state == State::Closed && self.agent.is_none()
+    }
+
     /// Recomputes all incrementally maintained counts and compares them. For tests: slow.
     ///
     /// # Panics

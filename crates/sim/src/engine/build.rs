@@ -23,23 +23,32 @@ use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::queue::EventQueue;
 
-/// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
-/// The shared copy of these settings.
-fn shared(all: &mut Vec<Arc<TcpConfig>>, settings: &TcpConfig) -> Arc<TcpConfig> {
-    // Equal settings usually follow each other.
-    if let Some(known) = all.iter().rev().take(16).find(|known| ***known == *settings) {
-        return known.clone();
-    }
-    all.push(Arc::new(settings.clone()));
-    all[all.len() - 1].clone()
+/// What opening an endpoint needs beyond the plan.
+#[derive(Debug, Default)]
+pub(super) struct Openings {
+    /// Settings of the flows opened so far; flows with equal settings share them.
+    settings: Vec<Arc<TcpConfig>>,
 }
 
-fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
+impl Openings {
+    /// The shared copy of these settings.
+    fn shared(&mut self, settings: &TcpConfig) -> Arc<TcpConfig> {
+        // Equal settings usually follow each other.
+        if let Some(known) = self.settings.iter().rev().take(16).find(|known| ***known == *settings) {
+            return known.clone();
+        }
+        self.settings.push(Arc::new(settings.clone()));
+        self.settings[self.settings.len() - 1].clone()
+    }
+}
+
+/// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
+fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> ReceiverEndpoint {
     let mut receiver = Receiver::new(number, tcp);
     if flow.scheme.rate_protocol.is_some() {
         endpoint::attach_receiver(&mut receiver, &flow.negotiation);
     }
-    receiver
+    ReceiverEndpoint::Stream(Box::new(receiver))
 }
 
 impl Engine {
@@ -94,61 +103,9 @@ impl<O: Observer> Engine<O> {
             })
             .collect();
         let connections = Connections::new(&plan);
-        // Flows with the same settings share them.
-        let mut settings: Vec<Arc<TcpConfig>> = Vec::new();
-        let senders: Vec<SenderEndpoint> = plan
-            .flows
-            .iter()
-            .enumerate()
-            .map(|(i, flow)| {
-                if let Some(config) = &flow.datagrams {
-                    let app = App::new(flow.app, random("app", i), flow.start);
-                    let connection = Connection::new(config, random("scheme", i), flow.start);
-                    let sender = datagrams::DatagramSender::new(
-                        i as u32,
-                        connection,
-                        app,
-                        flow.start,
-                        config.datagram,
-                    );
-                    return SenderEndpoint::Datagrams(Box::new(sender));
-                }
-                let mss = Bytes::new(u64::from(flow.tcp.segment));
-                let scheme = flow.scheme.build(&Setup {
-                    mss,
-                    initial_window: mss * u64::from(flow.tcp.initial_window),
-                    sack: flow.tcp.sack,
-                    random: random("scheme", i),
-                    params: flow.params.clone(),
-                });
-                // A multipath connection owns the application; its first subflow opens the others.
-                let own = connections.of(i as u32).map(|own| &connections.all[own]);
-                let (app, start) = match own {
-                    None => (flow.app, flow.start),
-                    Some(own) if own.flows.start == i => (AppConfig::Subflow, flow.start),
-                    Some(_) => (AppConfig::Subflow, Nanos::MAX),
-                };
-                let app = App::new(app, random("app", i), start);
-                let mut sender = Sender::new(i as u32, shared(&mut settings, &flow.tcp), scheme, app, start);
-                endpoint::attach_sender(&mut sender, &flow.negotiation);
-                SenderEndpoint::Stream(sender)
-            })
-            .collect();
-        let receiver = |(i, flow): (usize, &FlowPlan)| match (connections.of(i as u32), &flow.datagrams) {
-            (_, Some(sending)) => {
-                // It sends no data, so its own scheme does not matter.
-                let config = narrows_dccp::Config { role: Role::Server, ..sending.clone() };
-                let connection = Connection::new(&config, random("receiver", i), Nanos::ZERO);
-                ReceiverEndpoint::Datagrams(Box::new(datagrams::DatagramReceiver::new(i as u32, connection)))
-            }
-            (None, None) => ReceiverEndpoint::Stream(stream_receiver(i as u32, flow, &flow.tcp)),
-            (Some(_), None) => ReceiverEndpoint::Stream(stream_receiver(
-                i as u32,
-                flow,
-                &multipath::subflow_config(&flow.tcp),
-            )),
-        };
-        let receivers = plan.flows.iter().enumerate().map(receiver).collect();
+        let senders: Vec<SenderEndpoint> =
+            plan.flows.iter().map(|flow| SenderEndpoint::Waiting(flow.start)).collect();
+        let receivers = plan.flows.iter().map(|_| ReceiverEndpoint::Waiting).collect();
 
         let sources = Sources::new(hops.len(), links.len(), senders.len(), connections.all.len());
         let mut queue = EventQueue::new(sources.count());
@@ -156,7 +113,9 @@ impl<O: Observer> Engine<O> {
             queue.schedule(sources.connection(i), connection.sender.deadline());
         }
         for (i, sender) in (0..).zip(&senders) {
-            queue.schedule(sources.sender(i), sender.deadline());
+            if connections.of(i).is_none() {
+                queue.schedule(sources.sender(i), sender.deadline());
+            }
         }
         for (i, link) in (0..).zip(&links) {
             // Router algorithms may schedule a timer before the first packet.
@@ -171,14 +130,14 @@ impl<O: Observer> Engine<O> {
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
         let control = ControlPlane::new(plan.controller, polled.collect());
         queue.schedule(sources.control(), control.next());
-        Self {
+        let mut engine = Self {
             now: Nanos::ZERO,
             events: 0,
             hash: 0xcbf2_9ce4_8422_2325,
             queue,
             links,
             hops,
-            sender_lines: senders.iter().map(SenderEndpoint::used_lines).max().unwrap_or(0),
+            sender_lines: 0,
             senders,
             receivers,
             connections,
@@ -192,6 +151,61 @@ impl<O: Observer> Engine<O> {
             metrics: Metrics::new(&plan),
             observer,
             plan,
+            openings: Openings::default(),
+        };
+        // The connection addresses all its subflows from its start.
+        for flow in 0..engine.senders.len() {
+            if engine.connections.of(flow as u32).is_some() {
+                engine.open(flow);
+                let deadline = engine.senders[flow].deadline();
+                engine.queue.schedule(engine.sources.sender(flow as u32), deadline);
+            }
         }
+        engine
+    }
+
+    /// Opens both endpoints of a flow.
+    #[cold]
+    pub(super) fn open(&mut self, index: usize) {
+        let Self { plan, connections, openings, .. } = self;
+        let (flow, number) = (&plan.flows[index], index as u32);
+        let random = |name| Random::stream(plan.seed, name, index as u64);
+        if let Some(config) = &flow.datagrams {
+            let app = App::new(flow.app, random("app"), flow.start);
+            let connection = Connection::new(config, random("scheme"), flow.start);
+            let sender =
+                datagrams::DatagramSender::new(number, connection, app, flow.start, config.datagram);
+            self.senders[index] = SenderEndpoint::Datagrams(Box::new(sender));
+            // The receiver sends no data, so its own scheme does not matter.
+            let config = narrows_dccp::Config { role: Role::Server, ..config.clone() };
+            let connection = Connection::new(&config, random("receiver"), Nanos::ZERO);
+            let receiver = datagrams::DatagramReceiver::new(number, connection);
+            self.receivers[index] = ReceiverEndpoint::Datagrams(Box::new(receiver));
+            return;
+        }
+        let mss = Bytes::new(u64::from(flow.tcp.segment));
+        let scheme = flow.scheme.build(&Setup {
+            mss,
+            initial_window: mss * u64::from(flow.tcp.initial_window),
+            sack: flow.tcp.sack,
+            random: random("scheme"),
+            params: flow.params.clone(),
+        });
+        // A multipath connection owns the application; its first subflow opens the others.
+        let own = connections.of(number).map(|own| &connections.all[own]);
+        let (app, start) = match own {
+            None => (flow.app, flow.start),
+            Some(own) if own.flows.start == index => (AppConfig::Subflow, flow.start),
+            Some(_) => (AppConfig::Subflow, Nanos::MAX),
+        };
+        self.receivers[index] = match own {
+            None => stream_receiver(number, flow, &flow.tcp),
+            Some(_) => stream_receiver(number, flow, &multipath::subflow_config(&flow.tcp)),
+        };
+        let app = App::new(app, random("app"), start);
+        let mut sender = Sender::new(number, openings.shared(&flow.tcp), scheme, app, start);
+        endpoint::attach_sender(&mut sender, &flow.negotiation);
+        self.senders[index] = SenderEndpoint::Stream(Box::new(sender));
+        self.sender_lines = self.sender_lines.max(self.senders[index].used_lines());
     }
 }
