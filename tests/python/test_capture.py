@@ -229,6 +229,25 @@ def test_full_output_names_standard_output(arguments):
     assert done.stderr.splitlines()[-1] == "narrows: standard output: No space left on device"
 
 
+def test_pcap_never_replaces_its_scenario(tmp_path):
+    """The scenario as the file of its own capture is refused and stays as it is."""
+    file = tmp_path / "run.toml"
+    file.write_text('duration = "1s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "bbr"\nrtt = "40ms"\n')
+    before = file.read_text()
+    result = call("run", file, "--pcap", tmp_path / "." / "run.toml")
+    assert result.exit_code == 2
+    assert f"--pcap: {file} is the scenario; accepted: another file" in result.stderr
+    assert file.read_text() == before
+
+
+def test_csv_that_cannot_be_replaced_is_named(tmp_path):
+    """A folder in place of a table is named, not the file that would replace it."""
+    (tmp_path / "out" / "links.csv").mkdir(parents=True)
+    result = call("compare", "bbr", "--csv", "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == f"narrows: {tmp_path / 'out' / 'links.csv'}: Is a directory"
+
+
 def start_into_pipe(pipe):
     """Start a run whose capture goes to a named pipe."""
     built("engine.version()")

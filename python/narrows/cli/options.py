@@ -153,6 +153,9 @@ class Options:
             learn: The file of the router algorithms' learned state: loaded before the run, saved after it.
         """
         self._check(ray, learn)
+        source = Path(scenario.source)
+        if self.pcap is not None and self.pcap.exists() and source.exists() and self.pcap.samefile(source):
+            raise UsageError(f"--pcap: {self.pcap} is the scenario; accepted: another file")
         if learn is not None:
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)

@@ -70,7 +70,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 raise typer.Exit(FAILURE) from None
             # Python names every file but its own streams.
             full = "standard output" if error.errno == errno.ENOSPC else None
-            place = error.filename or full
+            place = error.filename2 or error.filename or full  # the second one is the destination of a renaming
             fail(f"{place}: {error.strerror}" if error.strerror and place else str(error), FAILURE)
 
     return inner
