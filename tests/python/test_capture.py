@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +69,7 @@ def test_pcap_with_folder_executes_a_finished_run_again(tmp_path):
         (["--pcap", "{}/a", "--pcap-bytes", "0"], "--pcap-bytes: `0` is too small; accepted: a whole number from 1"),
         (["--pcap-at", "both"], "--pcap-at: this describes a capture; accepted: together with --pcap FILE"),
         (["--pcap-bytes", "94"], "--pcap-bytes: this describes a capture; accepted: together with --pcap FILE"),
+        (["--explain", "--csv"], "--explain, --csv: --explain runs nothing; accepted: one of them"),
         (["--csv", "--json"], "--json, --csv: both print the results; accepted: one of them"),
     ],
 )
@@ -211,3 +214,76 @@ def test_full_disk_names_the_file(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert "/dev/full: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["compare", "bbr", "--duration", "1s", "--csv"], ["schemes"]])
+def test_full_output_names_standard_output(arguments):
+    """Standard output that cannot be written is a failure, said without the number of the error."""
+    built("engine.version()")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "narrows", *arguments],
+            env=BUILT_ENV, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "narrows: standard output: No space left on device"
+
+
+def test_pcap_never_replaces_its_scenario(tmp_path):
+    """The scenario as the file of its own capture is refused and stays as it is."""
+    file = tmp_path / "run.toml"
+    file.write_text('duration = "1s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "bbr"\nrtt = "40ms"\n')
+    before = file.read_text()
+    result = call("run", file, "--pcap", tmp_path / "." / "run.toml")
+    assert result.exit_code == 2
+    assert f"--pcap: {file} is the scenario; accepted: another file" in result.stderr
+    assert file.read_text() == before
+
+
+def test_csv_that_cannot_be_replaced_is_named(tmp_path):
+    """A folder in place of a table is named, not the file that would replace it."""
+    (tmp_path / "out" / "links.csv").mkdir(parents=True)
+    result = call("compare", "bbr", "--csv", "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == f"narrows: {tmp_path / 'out' / 'links.csv'}: Is a directory"
+
+
+def start_into_pipe(pipe):
+    """Start a run whose capture goes to a named pipe."""
+    built("engine.version()")
+    os.mkfifo(pipe)
+    arguments = ["compare", "bbr", "--duration", "2s", "--pcap", str(pipe)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "narrows", *arguments], env=BUILT_ENV, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_pipe_without_a_reader_ends_with_ctrl_c(tmp_path):
+    """A named pipe waits for its reader, and Ctrl-C ends that."""
+    process = start_into_pipe(tmp_path / "pipe")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=3)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=30)
+    assert process.returncode == 130, messages
+
+
+def test_pipe_gets_the_whole_capture(tmp_path):
+    """A reader of a named pipe gets what a file would have."""
+    process = start_into_pipe(tmp_path / "pipe")
+    data = (tmp_path / "pipe").read_bytes()
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 0, messages
+    call_built = ["compare", "bbr", "--duration", "2s", "--pcap", str(tmp_path / "file")]
+    subprocess.run([sys.executable, "-m", "narrows", *call_built], env=BUILT_ENV, capture_output=True, check=True)
+    assert data == (tmp_path / "file").read_bytes()
+
+
+def test_pipe_whose_reader_leaves_is_named(tmp_path):
+    """A reader that closes early is a failure that names the pipe."""
+    process = start_into_pipe(tmp_path / "pipe")
+    with (tmp_path / "pipe").open("rb") as reader:
+        reader.read(100)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"{tmp_path / 'pipe'}: Broken pipe" in messages

@@ -76,7 +76,7 @@ def test_explain_tables_list_option_value_origin():
     assert any(line.startswith("flow newreno: TCP") for line in lines)
 
 
-@pytest.mark.parametrize(("option", "value"), [("-o", "out"), ("--learn", "learned.json")])
+@pytest.mark.parametrize(("option", "value"), [("-o", "out"), ("--learn", "learned.json"), ("--pcap", "run.pcapng")])
 def test_explain_excludes_output(option, value, scenario, tmp_path):
     """Nothing runs, so nothing is saved."""
     result = call("run", scenario, "--explain", option, tmp_path / value)
@@ -112,6 +112,8 @@ def test_explain_on_the_engine_prints_tables(scenario):
     assert max(map(len, lines)) <= 80
     rows = [line.split() for line in lines]
     assert rows.count(["hystart", "off", "--scheme"]) == 2
+    titles = [line for line in lines if line.startswith("flow ") and ":" not in line]
+    assert len(titles) == len(set(titles)) == 2
     assert ["tlp", "false", "profile", "ns3"] in rows
     assert ["ack_delay", "40ms", "[tcp],", "line", "7"] in rows
 

@@ -1,5 +1,7 @@
 """`narrows packetdrill`: which scripts run, what is printed, and the exit status."""
 
+import os
+
 from conftest import built, call, json_rows
 
 GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -16,8 +18,10 @@ NO_SACK = "`../common/defaults.sh`\n" + GOOD.replace("<...>", "<mss 1460,nop,wsc
 
 
 def test_packetdrill_folder_prints_every_script_and_totals(tmp_path):
-    """A folder is searched recursively; each script is one object, the totals are the last one."""
+    """A folder is searched recursively for files; each script is one object, the totals are the last one."""
     (tmp_path / "deep").mkdir()
+    (tmp_path / "folder.pkt").mkdir()
+    os.mkfifo(tmp_path / "pipe.pkt")
     for name, text in (("a.pkt", ""), ("deep/b.pkt", "// fail"), ("c.pkt", "// skip"), ("notes.txt", "// fail")):
         (tmp_path / name).write_text(text)
     result = call("packetdrill", tmp_path, tmp_path / "a.pkt", "--json")
@@ -39,6 +43,7 @@ def test_packetdrill_table_shows_reasons(tmp_path):
     assert "a.pkt" in result.stdout
     assert "the reason to skip" in result.stdout
     assert result.stdout.splitlines()[-1] == "2 scripts: 1 pass, 0 fail, 1 skip"
+    assert call("packetdrill", tmp_path / "a.pkt").stdout.splitlines()[-1] == "1 script: 1 pass, 0 fail, 0 skip"
 
 
 def test_packetdrill_engine_compares_and_reads_defaults(tmp_path):

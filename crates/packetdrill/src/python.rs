@@ -266,6 +266,19 @@ mod tests {
         block.run(&mut Variables::new(), &look_up)
     }
 
+    /// Nesting and length are bounded: recursion reads and evaluates expressions.
+    #[test]
+    fn python_bounds_nesting_and_length() {
+        let (open, close) = ("(".repeat(50), ")".repeat(50));
+        assert_eq!(run(&format!("assert {open}1{close}")), Ok(()));
+        let nested = [format!("({open}1{close})"), "-".repeat(90_000) + "1", "not ".repeat(51) + "1"];
+        for text in nested.iter().chain([&("1".to_owned() + &"+1".repeat(50_000))]) {
+            let Err(Failure::Broken(reason)) = run(&format!("assert {text}")) else { panic!("accepted") };
+            assert!(reason.contains("accepted: at most"), "{reason}");
+        }
+        assert_eq!(run(&format!("assert {}", "1+".repeat(1_900) + "1")), Ok(()));
+    }
+
     /// Assertions of the forms that scripts use hold.
     #[test]
     fn python_runs_the_forms_that_scripts_use() {

@@ -3,6 +3,7 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::Packet;
+use narrows_tcp::TcpInfo;
 
 use crate::Link;
 use crate::datagrams::PayloadArena;
@@ -237,6 +238,15 @@ impl FlowState<'_> {
             ("bytes_retrans", stats.bytes_retransmitted),
             ("retrans_total", stats.retransmits),
         ]
+    }
+
+    /// The sender's `TCP_INFO` once the connection is established; `None` for datagrams. It visits every
+    /// outstanding packet.
+    pub fn info(&self) -> Option<TcpInfo> {
+        match self.sender {
+            SenderEndpoint::Stream(sender) => sender.established_at().map(|_| sender.info()),
+            SenderEndpoint::Datagrams(_) => None,
+        }
     }
 
     /// Reports named internals of the scheme.

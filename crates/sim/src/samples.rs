@@ -1,12 +1,13 @@
 //! Trace samples as rows: one number or text per series of each flow and link.
 
 use narrows_cc::{Bytes, Nanos};
+use narrows_packet::{Flags, Kind, Packet};
 use narrows_routers::RouterLink;
+use narrows_scenario::telemetry::{self, Shown};
+use narrows_tcp::TcpInfo;
 
 use crate::Link;
-use narrows_scenario::telemetry::{self, Shown};
-
-use crate::observer::{FlowState, State};
+use crate::observer::{FlowState, Passage, State};
 
 /// Flow or link that a series describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +21,18 @@ pub enum Subject {
 /// Receives rows: subject, name of the series with its unit last, value.
 pub type Sink<'a> = &'a mut dyn FnMut(Subject, &str, Shown);
 
+/// Series of the transport that schemes report too.
+const SSTHRESH: &str = "ssthresh_bytes";
+
 /// Converts samples to rows. Values that `ss -ti` shows have its names, with the unit last, and its counters are
-/// totals. Other counters are given as increments since the previous sample.
+/// totals. Other counters are given as increments since the previous sample. A scheme's item whose name a series of
+/// the transport has is left out: the transport's series says it.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     /// Per flow: bytes in order, bytes received and retransmissions at the last sample.
     flows: Vec<[u64; 3]>,
+    /// Per flow: TCP segments that left and reached the sender.
+    segments: Vec<[u64; 2]>,
     /// Per link: bytes departed and drops at the last sample.
     links: Vec<[u64; 2]>,
     /// Per link: increments between the last sample and the reset of the counters.
@@ -46,6 +53,19 @@ impl Sampler {
                 *carried += count - before;
             }
         }
+    }
+
+    /// Counts a packet that leaves or reaches a sender.
+    pub fn passage(&mut self, passage: Passage, packet: &Packet) {
+        let leaves = passage == Passage::Leaves;
+        if packet.kind() != Kind::Tcp || packet.flags.has(Flags::REVERSE) == leaves {
+            return;
+        }
+        let flow = packet.flow as usize;
+        if flow >= self.segments.len() {
+            self.segments.resize(flow + 1, [0; 2]);
+        }
+        self.segments[flow][usize::from(!leaves)] += 1;
     }
 
     /// Passes the rows of a sample to `sink`.
@@ -85,9 +105,18 @@ impl Sampler {
         for (series, count) in flow.totals() {
             number(series, count as f64);
         }
+        let info = flow.info();
+        if let Some(info) = &info {
+            let [out, into] = self.segments.get(i).copied().unwrap_or_default();
+            number("segs_out", out as f64);
+            number("segs_in", into as f64);
+            of_transport(info, &mut number);
+        }
         flow.telemetry(&mut |name, value| {
             let (series, shown) = telemetry::of_scheme(name, value);
-            sink(Subject::Flow(i as u32), &series, shown);
+            if series != SSTHRESH || info.is_none() {
+                sink(Subject::Flow(i as u32), &series, shown);
+            }
         });
     }
 
@@ -114,6 +143,31 @@ impl Sampler {
                 sink(subject, &format!("router_{name}"), shown);
             });
         }
+    }
+}
+
+/// The series of `TCP_INFO`, as `ss -ti` names them. Values that do not exist yet have none.
+fn of_transport(info: &TcpInfo, number: &mut dyn FnMut(&str, f64)) {
+    let times = [("rttvar_ms", info.rttvar), ("minrtt_ms", info.min_rtt), ("rto_ms", Some(info.rto))];
+    for (series, time) in times {
+        if let Some(time) = time {
+            number(series, time.as_millis_f64());
+        }
+    }
+    number("backoff", f64::from(info.timeouts));
+    number("mss_bytes", info.mss.as_f64());
+    if let Some(ssthresh) = info.ssthresh {
+        number(SSTHRESH, ssthresh.as_f64());
+    }
+    number("bytes_acked", info.bytes_acked.as_f64());
+    for (series, packets) in [
+        ("unacked", info.unacked),
+        ("retrans", info.retrans),
+        ("lost", info.lost),
+        ("sacked", info.sacked),
+        ("reordering", info.reordering),
+    ] {
+        number(series, f64::from(packets));
     }
 }
 

@@ -20,7 +20,8 @@ use narrows_packet::{Flags, Packet};
 use narrows_scenario::TracePlan;
 use narrows_scenario::telemetry::Shown;
 use narrows_sim::Link;
-use narrows_sim::observer::{Observer, PacketEvent, State};
+use narrows_sim::PayloadArena;
+use narrows_sim::observer::{Observer, PacketEvent, Passage, State};
 use narrows_sim::samples::{Sampler, Subject};
 
 /// Rows per record batch.
@@ -164,6 +165,12 @@ impl Observer for Recorder {
             && let Err(error) = table.flush()
         {
             self.failed.get_or_insert(error);
+        }
+    }
+
+    fn passage(&mut self, _: Nanos, passage: Passage, packet: &Packet, _: &PayloadArena) {
+        if self.samples.is_some() {
+            self.sampler.passage(passage, packet);
         }
     }
 

@@ -9,45 +9,133 @@ use std::path::PathBuf;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_ipc::reader::StreamReader;
+use narrows_scenario::result::RunResult;
 use narrows_sim::Engine;
 use narrows_trace::Recorder;
+
+/// One megabyte over 20 Mbit/s with a buffer of 20 packets: slow start ends with losses.
+fn file_transfer(scheme: &str, profile: &str) -> String {
+    format!(
+        "duration = \"4s\"\nwarmup = \"0s\"\n[tcp]\nprofile = \"{profile}\"\n[trace]\nsamples = \"10ms\"\n\
+         [network]\nrate = \"20mbit\"\nbuffer = \"20pkt\"\n\
+         [[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\nsize = \"1MB\"\n"
+    )
+}
+
+/// Samples of the only flow, by time: each series has at most one row per time.
+type Samples = Vec<BTreeMap<String, f64>>;
+
+fn samples(name: &str, text: &str) -> (Samples, RunResult) {
+    let plan = texts::plan(text);
+    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), name].iter().collect();
+    fs::create_dir_all(&dir).unwrap();
+    let mut recorder = Recorder::new(&plan.trace, &dir).unwrap();
+    let result = Engine::observed(plan, &mut recorder).finish();
+    recorder.finish().unwrap();
+    let mut all: BTreeMap<u64, BTreeMap<String, f64>> = BTreeMap::new();
+    for batch in StreamReader::try_new(File::open(dir.join("samples.arrow")).unwrap(), None).unwrap() {
+        let batch = batch.unwrap();
+        let column = |name| batch.column_by_name(name).unwrap();
+        let (kinds, names) = (column("kind").as_string::<i32>(), column("series").as_string::<i32>());
+        let (times, values) =
+            (column("time_s").as_primitive::<Float64Type>(), column("value").as_primitive::<Float64Type>());
+        for row in (0..batch.num_rows()).filter(|&row| kinds.value(row) == "flow") {
+            let at = all.entry(times.value(row).to_bits()).or_default();
+            let earlier = at.insert(names.value(row).to_owned(), values.value(row));
+            assert_eq!(earlier, None, "{} at {} s", names.value(row), times.value(row));
+        }
+    }
+    fs::remove_dir_all(&dir).unwrap();
+    (all.into_values().collect(), result)
+}
+
+/// All values of a series.
+fn series(samples: &Samples, name: &str) -> Vec<f64> {
+    samples.iter().filter_map(|at| at.get(name).copied()).collect()
+}
 
 /// Totals never decrease and end as the counters of the run; the smoothed RTT lies between the extremes of the
 /// newest samples.
 #[test]
 fn totals_of_a_flow_end_as_the_counters_of_the_run() {
-    let plan = texts::plan(
-        "duration = \"4s\"\nwarmup = \"0s\"\n[trace]\nsamples = \"10ms\"\n[network]\nrate = \"20mbit\"\nbuffer = \"20pkt\"\n\
-         [[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\nsize = \"1MB\"\n",
-    );
-    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), "flow-series"].iter().collect();
-    fs::create_dir_all(&dir).unwrap();
-    let mut recorder = Recorder::new(&plan.trace, &dir).unwrap();
-    let result = Engine::observed(plan, &mut recorder).finish();
-    recorder.finish().unwrap();
-    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for batch in StreamReader::try_new(File::open(dir.join("samples.arrow")).unwrap(), None).unwrap() {
-        let batch = batch.unwrap();
-        let column = |name| batch.column_by_name(name).unwrap();
-        let (kinds, names) = (column("kind").as_string::<i32>(), column("series").as_string::<i32>());
-        let values = column("value").as_primitive::<Float64Type>();
-        for row in (0..batch.num_rows()).filter(|&row| kinds.value(row) == "flow") {
-            all.entry(names.value(row).to_owned()).or_default().push(values.value(row));
-        }
-    }
-    fs::remove_dir_all(&dir).unwrap();
-    let last = |series: &str| {
-        assert!(all[series].is_sorted(), "{series}");
-        all[series][all[series].len() - 1]
+    let (samples, result) = samples("flow-totals", &file_transfer("cubic", "linux"));
+    let last = |name: &str| {
+        let values = series(&samples, name);
+        assert!(values.is_sorted(), "{name}");
+        values[values.len() - 1]
     };
     let counters = &result.counters;
     assert!(counters.retransmits > 0 && result.flows[0].completion_s.is_some());
     assert_eq!(last("data_segs_out"), counters.data_packets_sent as f64);
     assert_eq!(last("retrans_total"), counters.retransmits as f64);
     assert_eq!(last("bytes_sent") - last("bytes_retrans"), 1e6);
-    let (newest, smoothed) = (&all["rtt_sample_ms"], &all["rtt_ms"]);
+    assert_eq!(last("bytes_acked"), 1e6);
+    // Besides data: the SYN and the FIN. The first data completes the handshake.
+    assert_eq!(last("segs_out"), counters.data_packets_sent as f64 + 2.0);
+    // An acknowledgement per two packets at least, and the SYN-ACK.
+    assert!(last("segs_in") > last("data_segs_out") / 2.0 - 10.0 && last("segs_in") < last("segs_out"));
+    let (newest, smoothed) = (series(&samples, "rtt_sample_ms"), series(&samples, "rtt_ms"));
     let bounds = newest.iter().fold((f64::MAX, 0f64), |(low, high), &x| (low.min(x), high.max(x)));
     assert!(bounds.0 < bounds.1 && newest != smoothed);
     // Samples between two rows may lie outside the rows' range, by less than the queue of 12 ms.
     assert!(smoothed.iter().all(|&x| x > 40.0 && x < bounds.1 + 12.0), "{bounds:?}");
+}
+
+/// The counts of `TCP_INFO` add up to inflight, as Linux's `tcp_packets_in_flight` has it, and the timeout keeps its
+/// distance from the RTT.
+#[test]
+fn series_of_tcp_info_agree_with_each_other() {
+    let (samples, _) = samples("flow-info", &file_transfer("cubic", "linux"));
+    let mut seen: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut rows = 0;
+    for at in samples.iter().filter(|at| at.contains_key("rto_ms")) {
+        rows += 1;
+        let (mss, inflight) = (at["mss_bytes"], at["inflight_bytes"]);
+        assert_eq!(mss, 1448.0);
+        // The last data segment is short, and a FIN has no payload.
+        let packets = at["unacked"] - at["sacked"] - at["lost"] + at["retrans"];
+        assert!((packets * mss - inflight).abs() < 2.0 * mss, "{at:?}");
+        assert!(at["bytes_acked"] <= at["bytes_sent"] - at["bytes_retrans"], "{at:?}");
+        assert!(at["minrtt_ms"] >= 40.0 && at["minrtt_ms"] <= at["rtt_ms"], "{at:?}");
+        assert!(at["rto_ms"] >= at["rtt_ms"] + (4.0 * at["rttvar_ms"]).max(200.0) - 1e-6, "{at:?}");
+        assert!(at["reordering"] >= 3.0 && at["backoff"] == 0.0, "{at:?}");
+        for name in ["unacked", "sacked", "lost", "retrans", "rttvar_ms", "ssthresh_bytes"] {
+            let most = seen.entry(name).or_default();
+            *most = most.max(at.get(name).copied().unwrap_or_default());
+        }
+    }
+    assert!(rows > 40, "{rows} rows");
+    assert!(seen.values().all(|&most| most > 0.0), "{seen:?}");
+    // No threshold in slow start, and none for a scheme that has none.
+    let first = samples.iter().find(|at| at.contains_key("rto_ms")).unwrap();
+    assert!(!first.contains_key("ssthresh_bytes"), "{first:?}");
+}
+
+/// RFC 6298: the timeout follows RTTVAR, without Linux's floor above the smoothed RTT.
+#[test]
+fn series_of_tcp_info_follow_the_profile() {
+    let (samples, _) = samples("flow-info-rfc", &file_transfer("newreno", "rfc"));
+    let close = |at: &&BTreeMap<String, f64>| {
+        at.get("rto_ms")
+            .is_some_and(|rto| rto - at["rtt_ms"] < 200.0 && *rto >= at["rtt_ms"] + 4.0 * at["rttvar_ms"])
+    };
+    assert!(samples.iter().filter(close).count() > 10);
+}
+
+/// Linux's BBR leaves ssthresh infinite, so `ss` shows none, whatever the losses.
+#[test]
+fn series_of_bbr_have_no_ssthresh() {
+    let (samples, result) = samples("flow-info-bbr", &file_transfer("bbr", "linux"));
+    assert!(result.counters.recoveries > 0);
+    assert!(series(&samples, "ssthresh_bytes").is_empty());
+    assert!(series(&samples, "minrtt_ms").len() > 40);
+}
+
+/// Values of TCP have no rows for datagrams.
+#[test]
+fn series_of_tcp_info_are_absent_for_datagrams() {
+    let text = file_transfer("ccid2", "linux").replace("[[flows]]", "[[flows]]\nprotocol = \"dccp\"");
+    let (samples, _) = samples("flow-info-dccp", &text);
+    assert!(series(&samples, "rto_ms").is_empty() && series(&samples, "segs_out").is_empty());
+    assert!(!series(&samples, "ssthresh_bytes").is_empty(), "the scheme's own");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -68,8 +69,10 @@ def tables(point: Point) -> Group:
     parts.append(_table("run", point["run"]))
     parts.append(_table("network", point["network"]))
     parts.extend(_table(f"link {link['link']}", link["options"]) for link in point.get("links", ()))
-    for flow in point["flows"]:
-        name = flow["flow"]
+    shared = Counter(flow["flow"] for flow in point["flows"])
+    for index, flow in enumerate(point["flows"]):
+        # Results number flows of one label; an entry of the scenario may stand for several flows.
+        name = flow["flow"] if shared[flow["flow"]] == 1 else f"{flow['flow']} (flows.{index})"
         parts.append(_table(f"flow {name}", flow["options"]))
         parts.append(_table(f"flow {name}: {flow['protocol'].upper()}", flow["transport"]))
         if flow["params"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
@@ -152,6 +153,9 @@ class Options:
             learn: The file of the router algorithms' learned state: loaded before the run, saved after it.
         """
         self._check(ray, learn)
+        source = Path(scenario.source)
+        if self.pcap is not None and self.pcap.exists() and source.exists() and self.pcap.samefile(source):
+            raise UsageError(f"--pcap: {self.pcap} is the scenario; accepted: another file")
         if learn is not None:
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
@@ -169,7 +173,8 @@ class Options:
             execute = runner.capturing(capture)
         work = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute, reuse=capture is None)
         try:
-            done = work.run(planned)
+            with self._held_pipe():
+                done = work.run(planned)
         except runner.Interrupted:
             if self.pcap is not None:
                 print_status(f"the packets so far are in {self.pcap}")
@@ -218,12 +223,18 @@ class Options:
             )
         return engine.Capture(self.pcap, self.pcap_at or engine.CAPTURE_ENDS[0], self.pcap_bytes)
 
+    def _held_pipe(self) -> contextlib.AbstractContextManager[Any]:
+        """Open the capture if it is a named pipe, which waits for a reader: here Ctrl-C ends that, in a run not."""
+        if self.pcap is None or not self.pcap.is_fifo():
+            return contextlib.nullcontext()
+        return self.pcap.open("wb")
+
     def _check(self, ray: str | None, learn: Path | None) -> None:
         """Reject options that exclude each other, and output places that cannot be written."""
-        if self.explain and (self.out is not None or learn is not None):
-            raise UsageError(
-                f"--explain, {'-o' if learn is None else '--learn'}: --explain runs nothing; accepted: one"
-            )
+        outputs = {"--learn": learn, "-o": self.out, "--pcap": self.pcap, "--csv": self.as_csv or None}
+        named = next((flag for flag, value in outputs.items() if value is not None), None)
+        if self.explain and named is not None:
+            raise UsageError(f"--explain, {named}: --explain runs nothing; accepted: one of them")
         if learn is not None:
             if self.out is not None:
                 raise UsageError("--learn, -o: a reused run teaches nothing; accepted: one of them")

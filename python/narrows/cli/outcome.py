@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
@@ -63,12 +64,14 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             fail(f"a run failed: {error}", FAILURE)
         except engine.LiveFailed as error:
             fail(str(error), FAILURE)
-        except BrokenPipeError:  # the reader closed standard output
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(FAILURE) from None
         except OSError as error:
-            named = error.strerror and error.filename
-            fail(f"{error.filename}: {error.strerror}" if named else str(error), FAILURE)
+            if isinstance(error, BrokenPipeError) and error.filename is None:  # the reader closed standard output
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(FAILURE) from None
+            # Python names every file but its own streams.
+            full = "standard output" if error.errno == errno.ENOSPC else None
+            place = error.filename2 or error.filename or full  # the second one is the destination of a renaming
+            fail(f"{place}: {error.strerror}" if error.strerror and place else str(error), FAILURE)
 
     return inner
 

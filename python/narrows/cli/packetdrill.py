@@ -53,7 +53,7 @@ def _scripts(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; {ACCEPTED}")
-        found = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        found = sorted(filter(Path.is_file, path.rglob(f"*{SUFFIX}"))) if path.is_dir() else [path]
         if not found:
             raise UsageError(f"{path}: the folder has no scripts; {ACCEPTED}")
         for script in found:
@@ -80,4 +80,5 @@ def _print(rows: Sequence[dict[str, Any]], totals: dict[str, int]) -> None:
         result = Text(row["result"], style=RESULTS[row["result"]])
         table.add_row(result, Text(row["script"]), line, Text(row["reason"]))
     print_table(table, 120)
-    print(f"{totals['scripts']} scripts: " + ", ".join(f"{totals[result]} {result}" for result in RESULTS))
+    noun = "script" if totals["scripts"] == 1 else "scripts"
+    print(f"{totals['scripts']} {noun}: " + ", ".join(f"{totals[result]} {result}" for result in RESULTS))

@@ -36,6 +36,7 @@ const FIELDS: &[&str] = &[
     "backoff",
     "rto",
     "rtt",
+    "rttvar",
     "min_rtt",
     "notsent_bytes",
     "snd_mss",
@@ -69,7 +70,9 @@ impl Host {
                 CaState::Loss => 4.0,
             },
             "snd_cwnd" => info.cwnd as f64,
-            "snd_ssthresh" => info.ssthresh.map_or(INFINITE_SSTHRESH, |segments| segments as f64),
+            "snd_ssthresh" => {
+                info.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| (bytes.as_u64() / info.mss.as_u64()) as f64)
+            }
             "unacked" => f64::from(info.unacked),
             "sacked" => f64::from(info.sacked),
             "lost" => f64::from(info.lost),
@@ -79,6 +82,7 @@ impl Host {
             "reordering" => f64::from(info.reordering),
             "rto" => micros(info.rto),
             "rtt" => micros(info.srtt.unwrap_or(Nanos::ZERO)),
+            "rttvar" => micros(info.rttvar.unwrap_or(Nanos::ZERO)),
             "min_rtt" => micros(info.min_rtt?),
             "notsent_bytes" => info.unsent.as_u64() as f64,
             "snd_mss" => f64::from(connection.segment_size()),

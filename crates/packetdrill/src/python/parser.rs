@@ -68,17 +68,26 @@ impl Expr {
     }
 }
 
+/// Bounds of a block: expressions are read and evaluated by recursion.
+const TOKENS_MAX: usize = 4_000;
+const DEPTH_MAX: u32 = 50;
+
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(Token, usize)>,
     at: usize,
+    /// Values begun and not ended: signs, negations, parentheses.
+    depth: u32,
 }
 
 type Parsed<T> = Result<T, String>;
 
 /// The statements of a block.
 pub(super) fn statements(text: &str) -> Parsed<Vec<Statement>> {
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0 };
+    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0 };
+    if parser.tokens.len() > TOKENS_MAX {
+        return Err(format!("{} words and signs; accepted: at most {TOKENS_MAX}", parser.tokens.len()));
+    }
     let mut all = Vec::new();
     while parser.at < parser.tokens.len() {
         if parser.take_end() {
@@ -122,6 +131,17 @@ impl Parser<'_> {
         let found = matches!(self.peek(), Token::Name(own) if own == name);
         self.at += usize::from(found);
         found
+    }
+
+    /// An expression within another one.
+    fn nested(&mut self, read: fn(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
+        if self.depth == DEPTH_MAX {
+            return Err(format!("expressions nested too deeply; accepted: at most {DEPTH_MAX} levels"));
+        }
+        self.depth += 1;
+        let inner = read(self);
+        self.depth -= 1;
+        inner
     }
 
     fn statement(&mut self) -> Parsed<Statement> {
@@ -173,7 +193,7 @@ impl Parser<'_> {
 
     fn negation(&mut self) -> Parsed<Expr> {
         if self.take_name("not") {
-            return Ok(Expr::Not(Box::new(self.negation()?)));
+            return Ok(Expr::Not(Box::new(self.nested(Self::negation)?)));
         }
         let first = self.sum()?;
         let mut rest = Vec::new();
@@ -228,7 +248,7 @@ impl Parser<'_> {
         match token {
             Token::Number(value) => Ok(Expr::Number(value)),
             Token::Text(text) => Ok(Expr::Text(text)),
-            Token::Sign("-") => Ok(Expr::Negative(Box::new(self.atom()?))),
+            Token::Sign("-") => Ok(Expr::Negative(Box::new(self.nested(Self::atom)?))),
             Token::Sign("(") => {
                 let mut items = self.arguments()?;
                 match (items.len(), items.pop()) {
@@ -254,7 +274,7 @@ impl Parser<'_> {
     fn arguments(&mut self) -> Parsed<Vec<Expr>> {
         let mut all = Vec::new();
         while !self.take(")") {
-            all.push(self.either()?);
+            all.push(self.nested(Self::either)?);
             if !self.take(",") && !matches!(self.peek(), Token::Sign(")")) {
                 return Err(format!("')' is missing before '{}'", self.rest()));
             }

@@ -103,6 +103,8 @@ fn runner_unexpected_packets_fail() {
 #[test]
 fn runner_false_assertion_shows_values() {
     passes(&format!("{TEN}+0 %{{ assert tcpi_unacked == 10 and tcpi_snd_cwnd == 10 and tcpi_lost == 0 }}%"));
+    // The first sample is 100 ms: its deviation is half of that, and the timeout 100 + 4 x 50 ms.
+    passes("+0 %{ assert tcpi_rtt == 100000 and tcpi_rttvar == 50000 and tcpi_rto == 300000 }%");
     fails(
         &format!("{TEN}+0 %{{ assert tcpi_unacked == 9, tcpi_unacked }}%"),
         3,

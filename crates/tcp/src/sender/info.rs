@@ -1,6 +1,6 @@
-//! State of a sender in the units of Linux `TCP_INFO`: packets, not bytes.
+//! State of a sender as Linux `TCP_INFO` has it.
 
-use narrows_cc::{Bytes, Nanos, Phase, Value};
+use narrows_cc::{Bytes, Nanos, Phase, RecoveryStyle, Value};
 
 use super::Sender;
 use super::scoreboard::{Place, Record};
@@ -20,15 +20,20 @@ pub enum CaState {
     Loss,
 }
 
-/// A snapshot of a sender. Counts are in packets, as in Linux `struct tcp_info`.
+/// A snapshot of a sender. Counts are in packets, as in Linux `struct tcp_info`, unless the type says bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
     /// `tcpi_ca_state`.
     pub ca_state: CaState,
     /// `tcpi_snd_cwnd`: whole segments of the cwnd in force.
     pub cwnd: u64,
-    /// `tcpi_snd_ssthresh`: whole segments; `None` before slow start has ended for the first time.
-    pub ssthresh: Option<u64>,
+    /// `tcpi_snd_ssthresh`; `None` before slow start has ended for the first time, and for schemes that have no
+    /// such threshold: Linux's BBR leaves it infinite.
+    pub ssthresh: Option<Bytes>,
+    /// `tcpi_snd_mss`: payload of a full segment.
+    pub mss: Bytes,
+    /// `tcpi_bytes_acked`: payload acknowledged cumulatively. Linux counts the SYN too.
+    pub bytes_acked: Bytes,
     /// `tcpi_unacked`: packets sent and not acknowledged cumulatively, a FIN included.
     pub unacked: u32,
     /// `tcpi_sacked`: packets SACKed; without SACK, duplicate acknowledgements.
@@ -47,6 +52,8 @@ pub struct TcpInfo {
     pub rto: Nanos,
     /// `tcpi_rtt`.
     pub srtt: Option<Nanos>,
+    /// `tcpi_rttvar`: mean deviation of the round-trip time.
+    pub rttvar: Option<Nanos>,
     /// `tcpi_min_rtt`.
     pub min_rtt: Option<Nanos>,
     /// Data written by the application and never sent (`tcpi_notsent_bytes`).
@@ -54,9 +61,9 @@ pub struct TcpInfo {
 }
 
 impl Sender {
-    /// A snapshot in the units of `TCP_INFO`. For tests and tools: it visits every outstanding packet.
+    /// A snapshot. For tests and tools: it visits every outstanding packet.
     pub fn info(&self) -> TcpInfo {
-        let mss = self.mss().as_u64();
+        let mss = self.mss();
         let recovery = &self.recovery;
         let sacked = if self.config.sack { self.board.sacked_packets() } else { recovery.duplicate_acks };
         let ca_state = match recovery.phase {
@@ -74,7 +81,8 @@ impl Sender {
         // A tail-loss probe repeats a packet that is not deemed lost.
         let probe = u32::from(recovery.probe.is_some_and(|probe| probe.repeated)).min(repeated);
         // The scheme's own threshold, if it shows one: slow start may have ended without a reduction.
-        let mut ssthresh = self.window.driver.ssthresh();
+        let shaped = self.scheme().info().recovery == RecoveryStyle::Prr;
+        let mut ssthresh = if shaped { self.window.driver.ssthresh() } else { Bytes::MAX };
         self.scheme().telemetry(&mut |name, value| {
             if let ("ssthresh", Value::Bytes(bytes)) = (name, value) {
                 ssthresh = bytes;
@@ -82,8 +90,10 @@ impl Sender {
         });
         TcpInfo {
             ca_state,
-            cwnd: self.window.cwnd / mss,
-            ssthresh: (ssthresh != Bytes::MAX).then(|| ssthresh.as_u64() / mss),
+            cwnd: self.window.cwnd / mss.as_u64(),
+            ssthresh: (ssthresh != Bytes::MAX).then_some(ssthresh),
+            mss,
+            bytes_acked: self.stream.acknowledged_payload(),
             unacked: self.board.len(),
             sacked,
             lost: waiting + repeated - probe,
@@ -93,6 +103,7 @@ impl Sender {
             timeouts: self.timers.timeouts,
             rto: self.rtt.rto(),
             srtt: self.rtt.smoothed(),
+            rttvar: self.rtt.mean_deviation(),
             min_rtt: self.rtt.least(),
             unsent: Bytes::new(self.stream.app_end.saturating_sub(self.stream.nxt)),
         }

@@ -134,6 +134,16 @@ impl RttEstimator {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
+    /// The mean deviation of the round-trip time, if there was a sample (Linux `mdev_us >> 2`; RFC 6298's
+    /// RTTVAR).
+    pub(crate) fn mean_deviation(&self) -> Option<Nanos> {
+        let deviation = match self.config.timers {
+            TimerRules::Linux => self.deviation / 4,
+            TimerRules::Rfc => self.variation,
+        };
+        self.smoothed().map(|_| deviation)
+    }
+
     /// The minimum round-trip time, if there was a sample.
     #[inline]
     pub(crate) fn least(&self) -> Option<Nanos> {

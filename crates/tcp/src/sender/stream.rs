@@ -52,6 +52,11 @@ impl ByteStream {
         Bytes::new((self.nxt - u64::from(self.fin_sent)).saturating_sub(1))
     }
 
+    /// Payload bytes acknowledged cumulatively.
+    pub(super) fn acknowledged_payload(&self) -> Bytes {
+        Bytes::new(self.una.min(self.nxt - u64::from(self.fin_sent)).saturating_sub(1))
+    }
+
     /// Outstanding data, lost or not (FlightSize).
     pub(super) fn flight_size(&self) -> Bytes {
         let fin = u64::from(self.fin_sent && self.una < self.nxt);
