@@ -245,7 +245,7 @@ impl FlowState<'_> {
     pub fn info(&self) -> Option<TcpInfo> {
         match self.sender {
             SenderEndpoint::Stream(sender) => sender.established_at().map(|_| sender.info()),
-            SenderEndpoint::Datagrams(_) => None,
+            _ => None,
         }
     }
 
