@@ -1,4 +1,5 @@
-//! A warm run allocates nothing per packet (ARCHITECTURE.md, the event loop), multipath connections included.
+//! A warm run allocates nothing per packet (ARCHITECTURE.md, the event loop), multipath connections included,
+//! and flows hold memory only while they last.
 
 #![allow(unsafe_code)] // a counting allocator cannot be written without
 
@@ -15,30 +16,37 @@ use narrows_sim::Engine;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system allocator with a counter per thread.
+/// The system allocator with counters per thread: of allocations, and of bytes held.
 struct Counting;
 
-fn count() {
+fn count(bytes: i64) {
     COUNT.with(|count| count.set(count.get() + 1));
+    hold(bytes);
+}
+
+fn hold(bytes: i64) {
+    HELD.with(|held| held.set(held.get() + bytes));
 }
 
 // SAFETY: forwards every call to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size() as i64);
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        hold(-(layout.size() as i64));
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size as i64 - layout.size() as i64);
         // SAFETY: as the caller promises.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -79,4 +87,36 @@ fn warm_run_allocates_nothing_per_packet() {
             assert!(packets > 50_000 && allocations <= 10, "{allocations} for {packets} packets: {flows}");
         }
     }
+}
+
+/// Short flows hold little before they start and after they end: routes, measurements and counters.
+#[test]
+fn short_flows_hold_memory_while_they_last() {
+    const FLOWS: i64 = 4000;
+    let text = format!(
+        "duration = \"10s\"\n[network]\nrate = \"1gbit\"\nbuffer = \"1bdp\"\n[[flows]]\nscheme = \"cubic\"\n\
+         rtt = \"20ms\"\ncount = {FLOWS}\nstagger = \"2ms\"\nsize = \"50kB\"\n"
+    );
+    let plan = spec(&text);
+    let before = HELD.get();
+    let mut engine = Engine::new(plan);
+    let built = HELD.get() - before;
+    let (mut most, mut at) = (0, Nanos::ZERO);
+    while at < Nanos::from_secs(10) {
+        at += Nanos::from_millis(100);
+        engine.run_until(at);
+        most = most.max(HELD.get() - before);
+    }
+    let ended = HELD.get() - before;
+    println!(
+        "bytes per flow: {} built, {} at most, {} at the end",
+        built / FLOWS,
+        most / FLOWS,
+        ended / FLOWS
+    );
+    let open = size_of::<narrows_tcp::Sender>() + size_of::<narrows_tcp::Receiver>();
+    assert!(built / FLOWS < open as i64 / 4, "{built} bytes before any flow has started");
+    // About a hundred flows are open at a time. An ended flow keeps its counters and its histogram of RTTs.
+    assert!((most - built) / FLOWS < open as i64 / 4, "{most} bytes at most");
+    assert!(ended <= most && engine.delivered_packets() as i64 >= FLOWS * 50_000 / 1448);
 }

@@ -173,8 +173,7 @@ impl<O: Observer> Engine<O> {
         if let Some(config) = &flow.datagrams {
             let app = App::new(flow.app, random("app"), flow.start);
             let connection = Connection::new(config, random("scheme"), flow.start);
-            let sender =
-                datagrams::DatagramSender::new(number, connection, app, flow.start, config.datagram);
+            let sender = datagrams::DatagramSender::new(number, connection, app, flow.start, config.datagram);
             self.senders[index] = SenderEndpoint::Datagrams(Box::new(sender));
             // The receiver sends no data, so its own scheme does not matter.
             let config = narrows_dccp::Config { role: Role::Server, ..config.clone() };
