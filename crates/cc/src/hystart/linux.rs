@@ -166,13 +166,13 @@ mod tests {
     #[test]
     fn hystart_linux_rounds_begin_below_16_segments() {
         let mut hystart = HyStartLinux::new(false);
-        // A burst of 10 acknowledgements, each of which lets out two packets; cwnd reaches 16 with the seventh.
+        // A burst of 10 acknowledgements; cwnd reaches 16 with the seventh.
         for i in 0..10 {
-            assert!(!hystart.on_ack(&at(MS * (10 + i), MS * (45 + 2 * i), MS * 40, (10 + i) as f64)));
+            assert!(!hystart.on_ack(&at(MS * (10 + i), MS * (44 + i), MS * 40, (10 + i) as f64)));
         }
-        // The burst of 20 that follows waits in its own queue.
-        for i in 0..20 {
-            let ack = at(MS * (60 + i), MS * 60, MS * 40 + MS * i, (20 + i) as f64);
+        // The burst that follows, within half an RTT, waits in its own queue.
+        for i in 0..40 {
+            let ack = at(MS * 60 + MS * i / 2, MS * 60, MS * (40 + i), (20 + i) as f64);
             assert!(!hystart.on_ack(&ack), "{i}");
         }
     }
