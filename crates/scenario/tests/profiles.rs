@@ -120,7 +120,7 @@ fn tcp_keys_reach_their_fields() {
         change(&mut config);
         config
     };
-    let cases: [(&str, TcpConfig); 17] = [
+    let cases: [(&str, TcpConfig); 18] = [
         ("tso = false", with(|tcp| tcp.tso = false)),
         ("max_burst = '1pkt'", with(|tcp| tcp.max_burst = Bytes::new(1448))),
         ("max_burst = '64kB'", with(|tcp| tcp.max_burst = Bytes::new(64_000))),

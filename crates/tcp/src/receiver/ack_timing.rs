@@ -196,7 +196,7 @@ impl AckTiming {
             self.uncompressed = 0;
         }
         if self.uncompressed < UNCOMPRESSED || self.compressed >= COMPRESSED_MAX {
-            self.uncompressed += 1;
+            self.uncompressed = self.uncompressed.saturating_add(1);
             return true;
         }
         self.compressed += 1;
