@@ -230,11 +230,11 @@ impl Driver {
         self.refresh();
     }
 
-    /// Tracks how much of cwnd is used: `inflight` is outstanding; `limited`: cwnd keeps the transport from
-    /// sending.
+    /// Tracks how much of cwnd is used: `outstanding` data is not acknowledged cumulatively, lost or not; `limited`:
+    /// cwnd keeps the transport from sending.
     #[inline]
-    pub fn note_usage(&mut self, limited: bool, inflight: Bytes, position: SendPosition) {
-        self.usage.note(limited, inflight, position);
+    pub fn note_usage(&mut self, limited: bool, outstanding: Bytes, position: SendPosition) {
+        self.usage.note(limited, outstanding, position);
     }
 
     /// Only a lack of data keeps the transport from sending, with `inflight` outstanding.

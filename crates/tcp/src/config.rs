@@ -78,6 +78,9 @@ pub struct TcpConfig {
     pub tso: bool,
     /// Acknowledgements that a receiver sends without delay at the start and after an idle time (Linux: 16).
     pub quick_acks: u32,
+    /// The receiver acknowledges every packet at first, while its window grows by a quarter of `receive_window`, two
+    /// segments per packet (Linux `tcp_grow_window` with a fixed buffer).
+    pub quick_growth: bool,
     /// The receiver holds acknowledgements of out-of-order data for up to 5 % of the RTT, at most 1 ms, after
     /// the first three (Linux `tcp_comp_sack_delay_ns`).
     pub sack_compression: bool,
@@ -127,6 +130,7 @@ impl Default for TcpConfig {
             max_burst: MAX_TSO,
             tso: true,
             quick_acks: 16,
+            quick_growth: true,
             sack_compression: true,
             gro: Nanos::ZERO,
             timers: TimerRules::Linux,
@@ -151,6 +155,7 @@ impl TcpConfig {
             max_burst: Bytes::new(u64::from(linux.segment)),
             tso: false,
             quick_acks: 0,
+            quick_growth: false,
             sack_compression: false,
             timers: TimerRules::Rfc,
             reduction_from: ReductionFrom::Flight,

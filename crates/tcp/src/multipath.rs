@@ -67,8 +67,9 @@ use narrows_cc::Bytes;
 
 use crate::TcpConfig;
 
-/// Settings of a subflow: the connection, not the subflow, limits the window.
+/// Settings of a subflow: the connection, not the subflow, limits the window, so none grows.
 #[must_use]
 pub fn subflow_config(connection: &TcpConfig) -> TcpConfig {
-    TcpConfig { receive_window: Bytes::new(u64::from(u32::MAX)), ..connection.clone() }
+    let receive_window = Bytes::new(u64::from(u32::MAX));
+    TcpConfig { receive_window, quick_growth: false, ..connection.clone() }
 }

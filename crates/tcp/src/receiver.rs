@@ -31,6 +31,9 @@ pub struct Arrival {
     pub duplicate: bool,
 }
 
+/// SACK blocks that held acknowledgements may fill without loss of information.
+const BLOCKS_EXPECTED: usize = 2;
+
 /// `fin` before a FIN arrives.
 const NO_FIN: u64 = u64::MAX;
 
@@ -242,6 +245,7 @@ impl Receiver {
             }
             true
         } else {
+            self.flush_compressed(now, start, end);
             self.store(start, end)
         };
         let data = packet.payload > 0;
@@ -256,6 +260,11 @@ impl Receiver {
         self.stats.out_of_order += u64::from(arrival.distinct && start > expected);
         if !fresh && fits {
             self.duplicate = Some((start, end));
+        }
+        if arrival.distinct {
+            self.timing.grow(u64::from(packet.payload));
+        } else if arrival.duplicate {
+            self.timing.on_duplicate();
         }
         let holes = !self.stored.is_empty();
         let urgent = !fresh || (had_holes && !holes) || packet.flags.has(Flags::FIN);
@@ -282,6 +291,18 @@ impl Receiver {
             self.pending_syn_ack = true;
         } else {
             self.pending_ack = true;
+        }
+    }
+
+    /// Linux `tcp_sack_new_ofo_skb`: a held acknowledgement leaves before `start..end` displaces its blocks, i.e. if the
+    /// data continues none of the two newest ones (`TCP_SACK_BLOCKS_EXPECTED`).
+    fn flush_compressed(&mut self, now: Nanos, start: u64, end: u64) {
+        if self.timing.is_compressing() {
+            let mut blocks = self.recent[..usize::from(self.recent_len)].iter().filter(|b| b.1 > self.next);
+            let extended = blocks.clone().take(BLOCKS_EXPECTED).any(|b| start <= b.1 && b.0 <= end);
+            if !extended && blocks.nth(BLOCKS_EXPECTED - 1).is_some() {
+                self.early_ack = Some(self.acknowledgement(now));
+            }
         }
     }
 

@@ -21,7 +21,7 @@ fn file_completes_in_the_rounds_of_slow_start() {
     // after the handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The first 16 are
     // acknowledged one by one, the other 84 in pairs. The FIN follows the last packet at once, so no
     // acknowledgement is delayed.
-    let config = TcpConfig::default();
+    let config = TcpConfig { quick_growth: false, ..TcpConfig::default() };
     let mut pipe =
         Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
     pipe.run_until(Nanos::from_secs(10));

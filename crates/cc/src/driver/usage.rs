@@ -16,7 +16,7 @@ pub struct SendPosition {
 pub(super) struct Usage {
     /// cwnd was full.
     pub(super) limited: bool,
-    /// Maximum data in flight since `until` was set.
+    /// Maximum data outstanding since `until` was set.
     pub(super) most: Bytes,
     /// A new observation begins when this position is acknowledged.
     until: u64,
@@ -24,9 +24,9 @@ pub(super) struct Usage {
 
 impl Usage {
     #[inline]
-    pub(super) fn note(&mut self, limited: bool, inflight: Bytes, position: SendPosition) {
-        if position.acknowledged >= self.until || limited || (!self.limited && inflight > self.most) {
-            *self = Self { limited, most: inflight, until: position.next };
+    pub(super) fn note(&mut self, limited: bool, outstanding: Bytes, position: SendPosition) {
+        if position.acknowledged >= self.until || limited || (!self.limited && outstanding > self.most) {
+            *self = Self { limited, most: outstanding, until: position.next };
         }
     }
 }

@@ -6,8 +6,8 @@
 //! * **Delay**: the least of the first eight RTT samples of a round exceeds the minimum RTT by an eighth, 4 ms
 //!   at least and 16 ms at most.
 //!
-//! Rounds begin only while the detectors watch (`hystart_update`): the first with the acknowledgement that
-//! finds 16 segments, each next one with the first acknowledgement of data sent after the beginning of the last.
+//! Rounds are counted from the first acknowledgement on, below 16 segments too (`hystart_update`); each next one begins
+//! with the first acknowledgement of data sent after the beginning of the last. So they begin where bursts do.
 //!
 //! A timeout starts it again. Unlike HyStart++ it never resumes slow start.
 
@@ -71,15 +71,15 @@ impl HyStartLinux {
     pub(super) fn on_ack(&mut self, ack: &SlowStartAck) -> bool {
         self.on_rtt(ack.rtt);
         let (Some(rtt), Some(min_rtt), false) = (ack.rtt, self.min_rtt, self.found) else { return false };
-        if ack.cwnd < LOW_WINDOW {
-            return false;
-        }
         if ack.delivered > self.round_end {
             self.round_start = ack.now;
             self.round_end = ack.delivered + ack.inflight;
             self.last_ack = ack.now;
             self.round_min = Nanos::MAX;
             self.samples = 0;
+        }
+        if ack.cwnd < LOW_WINDOW {
+            return false;
         }
         if ack.now - self.last_ack <= ACK_DELTA {
             self.last_ack = ack.now;
@@ -161,13 +161,20 @@ mod tests {
         }
     }
 
-    /// The first round begins when cwnd reaches 16 segments: earlier acknowledgements belong to none.
+    /// Rounds begin with the first acknowledgement, not when cwnd reaches 16 segments: the delays of a burst's second
+    /// half, behind its own queue, do not end slow start.
     #[test]
-    fn hystart_linux_first_round_begins_at_16_segments() {
+    fn hystart_linux_rounds_begin_below_16_segments() {
         let mut hystart = HyStartLinux::new(false);
-        assert!(!hystart.on_ack(&at(MS * 10, MS * 40, MS * 40, 15.0)));
-        // A train of 20 ms from here on, although data in flight at 10 ms is still outstanding.
-        assert_eq!(round(&mut hystart, MS * 30, MS, 30, MS * 40), Some(MS * 51));
+        // A burst of 10 acknowledgements; cwnd reaches 16 with the seventh.
+        for i in 0..10 {
+            assert!(!hystart.on_ack(&at(MS * (10 + i), MS * (44 + i), MS * 40, (10 + i) as f64)));
+        }
+        // The burst that follows, within half an RTT, waits in its own queue.
+        for i in 0..40 {
+            let ack = at(MS * 60 + MS * i / 2, MS * 60, MS * (40 + i), (20 + i) as f64);
+            assert!(!hystart.on_ack(&ack), "{i}");
+        }
     }
 
     /// After a timeout the next slow start is watched again.

@@ -90,6 +90,8 @@ impl Setup {
             segment: agreed.segment,
             initial_window: self.settings.initial_window,
             receive_window: Bytes::new(self.settings.receive_buffer.0),
+            // How far the window grows depends on the memory that packets take, which no script states.
+            quick_growth: false,
             min_rto: self.settings.min_rto.unwrap_or(default.min_rto),
             sack: agreed.sack,
             rack: agreed.sack && self.settings.rack,

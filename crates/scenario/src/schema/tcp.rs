@@ -25,6 +25,9 @@ table! {
         /// Acknowledgements that a receiver sends without delay at the start and after an idle time (16). Linux
         /// `TCP_MAX_QUICKACKS`; 0 delays from the first segment on, as RFC 5681 allows.
         quick_acks: u32,
+        /// At first the receiver acknowledges every packet, for as long as its window grows by a quarter of
+        /// `receive_window`, two segments per packet (true). Linux `tcp_grow_window`, with a fixed buffer.
+        quick_growth: bool,
         /// After three acknowledgements of out-of-order data the receiver holds further ones for up to 5 % of the
         /// RTT, at most 1 ms (true where there is sack). Linux `tcp_comp_sack_delay_ns`; RFC 5681 acknowledges
         /// such data at once.

@@ -8,15 +8,26 @@ use narrows_cc::Nanos;
 use crate::TcpConfig;
 
 /// Acknowledgements of out-of-order data that leave at once before compression begins.
-const UNCOMPRESSED: u32 = 3;
+const UNCOMPRESSED: u8 = 3;
 /// Acknowledgements that one compressed acknowledgement stands for at most (Linux `tcp_comp_sack_nr`).
-const COMPRESSED_MAX: u32 = 44;
+const COMPRESSED_MAX: u8 = 44;
 /// Longest delay of compression (Linux `tcp_comp_sack_delay_ns`).
 const COMPRESSION_MAX: Nanos = Nanos::from_millis(1);
 /// Compression lasts for this share of the RTT: 5 %.
 const COMPRESSION_DIVISOR: u64 = 20;
 /// Largest GRO packet.
 const GRO_MAX: u64 = 65_535;
+/// Linux takes half of a receive buffer for payload until the first packet shows the share in use, 1448 of 2304
+/// bytes or 5/8 (`scaling_ratio`): the window grows by this part.
+const GROWTH_DIVISOR: u64 = 4;
+/// Segments by which an arriving one lets the window grow (Linux `tcp_grow_window`).
+const GROWTH_SEGMENTS: u64 = 2;
+
+/// Segments during whose arrival the window grows.
+fn growing_segments(config: &TcpConfig) -> u32 {
+    let bytes = config.receive_window.as_u64() / GROWTH_DIVISOR;
+    bytes.div_ceil(GROWTH_SEGMENTS * u64::from(config.segment.max(1))).min(u64::from(u32::MAX)) as u32
+}
 
 /// Policy and state of acknowledgements.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +39,13 @@ pub(super) struct AckTiming {
     compression: bool,
     gro: Nanos,
     least_rto: Nanos,
+    segment: u16,
+    /// Segments that have yet to arrive until the window has grown.
+    growth: u32,
     /// Quick acknowledgements left.
     quick: u32,
+    /// Data arrived since the last acknowledgement.
+    scheduled: bool,
     /// In-order payload since the last acknowledgement.
     unacked: u64,
     /// [`Nanos::MAX`] before the first data.
@@ -39,8 +55,8 @@ pub(super) struct AckTiming {
     ack_at: Nanos,
     compressed_at: Nanos,
     gro_at: Nanos,
-    compressed: u32,
-    uncompressed: u32,
+    compressed: u8,
+    uncompressed: u8,
     /// Acknowledgement number that `uncompressed` belongs to.
     uncompressed_at: u64,
 }
@@ -56,7 +72,10 @@ impl AckTiming {
             compression: config.sack_compression && config.sack,
             gro: config.gro,
             least_rto: config.min_rto,
+            segment: config.segment,
+            growth: if config.quick_growth { growing_segments(config) } else { 0 },
             quick: 0,
+            scheduled: false,
             unacked: 0,
             last_data_at: Nanos::MAX,
             rtt: Nanos::MAX,
@@ -88,9 +107,11 @@ impl AckTiming {
     #[inline]
     pub(super) fn on_in_order(&mut self, now: Nanos, bytes: u64) -> bool {
         self.unacked += bytes;
+        self.scheduled = true;
         if self.quick_acks > 0 {
             self.update_quick(now);
         }
+        self.grow(bytes);
         if !self.gro.is_zero() {
             if self.gro_at == Nanos::MAX {
                 self.gro_at = now.saturating_add(self.gro);
@@ -125,6 +146,27 @@ impl AckTiming {
         self.last_data_at = now;
     }
 
+    /// New data of `bytes` arrived. Linux `tcp_grow_window`: while the window grows, every packet is acknowledged at
+    /// once, out-of-order data too.
+    #[inline]
+    pub(super) fn grow(&mut self, bytes: u64) {
+        if self.growth > 0 {
+            let segments = bytes.div_ceil(u64::from(self.segment)).max(1);
+            self.growth = self.growth.saturating_sub(segments as u32);
+            self.quick |= 1;
+        }
+    }
+
+    /// Data arrived again: the sender has timed out or misjudged a delay (Linux `tcp_data_queue`).
+    pub(super) fn on_duplicate(&mut self) {
+        self.quick = self.quick.max(self.quick_acks);
+    }
+
+    /// Whether acknowledgements of out-of-order data are being held.
+    pub(super) fn is_compressing(&self) -> bool {
+        self.compressed_at != Nanos::MAX
+    }
+
     /// The receiver's own retransmission timeout, from the handshake (Linux: srtt + max(2 srtt, minimum)).
     fn rto(&self) -> Nanos {
         if self.rtt == Nanos::MAX {
@@ -138,6 +180,7 @@ impl AckTiming {
     /// must be acknowledged at once. Returns whether to acknowledge now.
     pub(super) fn on_other(&mut self, now: Nanos, bytes: u64, next: u64, urgent: bool, holes: bool) -> bool {
         self.unacked += bytes;
+        self.scheduled = true;
         self.gro_at = Nanos::MAX;
         if bytes > 0 && self.quick_acks > 0 {
             self.update_quick(now);
@@ -153,7 +196,7 @@ impl AckTiming {
             self.uncompressed = 0;
         }
         if self.uncompressed < UNCOMPRESSED || self.compressed >= COMPRESSED_MAX {
-            self.uncompressed += 1;
+            self.uncompressed = self.uncompressed.saturating_add(1);
             return true;
         }
         self.compressed += 1;
@@ -178,7 +221,9 @@ impl AckTiming {
     /// An acknowledgement of all data leaves.
     #[inline]
     pub(super) fn on_ack_sent(&mut self) {
-        self.quick = self.quick.saturating_sub(u32::from(self.unacked > 0));
+        // Linux `tcp_dec_quickack_mode`: acknowledgements of out-of-order data count too.
+        self.quick = self.quick.saturating_sub(u32::from(self.scheduled));
+        self.scheduled = false;
         self.unacked = 0;
         self.compressed = 0;
         self.ack_at = Nanos::MAX;
@@ -215,7 +260,7 @@ mod tests {
     /// The first 16 packets are acknowledged one by one, then every second.
     #[test]
     fn quick_acks_cover_the_first_16_packets() {
-        let mut timing = timing(TcpConfig::default());
+        let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
         let acked = acknowledged(&mut timing, Nanos::ZERO, 20);
         assert_eq!(acked, (1..=16).chain([18, 20]).collect::<Vec<_>>());
     }
@@ -223,7 +268,7 @@ mod tests {
     /// After an idle time longer than the RTO quick acknowledgements begin again.
     #[test]
     fn quick_acks_begin_again_after_idle() {
-        let mut timing = timing(TcpConfig::default());
+        let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
         acknowledged(&mut timing, Nanos::ZERO, 20);
         // RTO = 100 + max(200, 200) ms.
         assert_eq!(acknowledged(&mut timing, MS * 310, 3), [2], "290 ms of silence");
@@ -231,17 +276,45 @@ mod tests {
         assert_eq!(acknowledged(&mut timing, MS * 700, 18), (1..=16).chain([18]).collect::<Vec<_>>());
     }
 
+    /// A duplicate starts quick acknowledgements again. Those of out-of-order data use them up, and are not held
+    /// meanwhile.
+    #[test]
+    fn quick_acks_follow_a_duplicate_and_count_out_of_order_data() {
+        let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
+        acknowledged(&mut timing, Nanos::ZERO, 16);
+        assert_eq!(acknowledged(&mut timing, MS * 20, 2), [2]);
+        timing.on_duplicate();
+        let held = (0..30).find(|_| {
+            let due = timing.on_other(MS * 30, 0, 1000, false, true);
+            if due {
+                timing.on_ack_sent();
+            }
+            !due
+        });
+        // 16 quick ones, then three that are never held.
+        assert_eq!(held, Some(16 + 3));
+    }
+
+    /// While the window grows every packet is acknowledged; then 16 more quick ones are left.
+    #[test]
+    fn quick_acks_last_while_the_window_grows() {
+        let receive_window = narrows_cc::Bytes::new(4 * 2 * MSS * 10);
+        let mut timing = timing(TcpConfig { receive_window, ..TcpConfig::default() });
+        let acked = acknowledged(&mut timing, Nanos::ZERO, 30);
+        assert_eq!(acked, (1..=10 + 16).chain([28, 30]).collect::<Vec<_>>());
+    }
+
     /// Without quick acknowledgements every second packet is acknowledged from the start.
     #[test]
     fn quick_acks_can_be_off() {
-        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig { quick_acks: 0, quick_growth: false, ..TcpConfig::default() });
         assert_eq!(acknowledged(&mut timing, Nanos::ZERO, 6), [2, 4, 6]);
     }
 
     /// More than one segment is acknowledged at once, even if less than two.
     #[test]
     fn more_than_one_segment_is_acknowledged_at_once() {
-        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig { quick_acks: 0, quick_growth: false, ..TcpConfig::default() });
         assert!(!timing.on_in_order(MS, MSS));
         assert!(timing.on_in_order(MS, 1));
     }
@@ -250,7 +323,7 @@ mod tests {
     /// 1 ms.
     #[test]
     fn sack_compression_begins_with_the_fourth() {
-        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig { quick_acks: 0, quick_growth: false, ..TcpConfig::default() });
         for i in 0..5 {
             assert_eq!(timing.on_other(MS, 0, 1000, false, true), i < 3, "packet {i}");
         }
@@ -270,7 +343,8 @@ mod tests {
     #[test]
     fn gro_gives_one_acknowledgement_per_hand_over() {
         let gro = Nanos::from_micros(500);
-        let mut timing = timing(TcpConfig { quick_acks: 0, gro, ..TcpConfig::default() });
+        let mut timing =
+            timing(TcpConfig { quick_acks: 0, quick_growth: false, gro, ..TcpConfig::default() });
         for i in 0..8 {
             assert!(!timing.on_in_order(MS + Nanos::from_micros(i * 10), MSS));
         }
@@ -281,7 +355,8 @@ mod tests {
     /// A GRO packet never exceeds 64 KiB.
     #[test]
     fn gro_hand_over_is_limited_to_64_kib() {
-        let mut timing = timing(TcpConfig { quick_acks: 0, gro: MS, ..TcpConfig::default() });
+        let mut timing =
+            timing(TcpConfig { quick_acks: 0, quick_growth: false, gro: MS, ..TcpConfig::default() });
         let first = (1..).find(|_| timing.on_in_order(MS, MSS));
         assert_eq!(first, Some(45));
     }

@@ -110,7 +110,14 @@ impl Sender {
 
     fn poll_lost(&mut self, now: Nanos) -> Option<Packet> {
         let id = self.board.next_lost()?;
-        if !self.has_room(u64::from(self.board.get(id).len)) || !self.is_due(now) {
+        if !self.has_room(u64::from(self.board.get(id).len)) {
+            // Linux `tcp_write_xmit`: new data that waits for cwnd shows that cwnd is in use, whatever it waits behind.
+            if self.stream.has_unsent() {
+                self.note_usage(true);
+            }
+            return None;
+        }
+        if !self.is_due(now) {
             return None;
         }
         Some(self.retransmit(now, id))
@@ -282,6 +289,7 @@ impl Sender {
     /// Updates the scheme's view of cwnd usage.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
-        self.window.driver.note_usage(limited, self.board.inflight(), self.stream.position());
+        // Linux `tcp_cwnd_validate` counts all that is outstanding (`packets_out`), lost or not.
+        self.window.driver.note_usage(limited, self.stream.flight_size(), self.stream.position());
     }
 }

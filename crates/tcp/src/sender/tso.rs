@@ -15,8 +15,9 @@ const LARGEST_TSO: u64 = 65_536;
 const WINDOW_DIVISOR: u64 = 3;
 /// Linux defers only within 1 ms of the last departure, and for an acknowledgement expected within 1 ms.
 const DEFERRAL: Nanos = Nanos::from_millis(1);
-/// Data packets that Linux sends before it begins to pace.
-const UNPACED_PACKETS: u64 = 10;
+/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, the packet that
+/// leaves included.
+const FIRST_PACED: u64 = 10;
 
 impl Sender {
     /// Bytes that may leave back to back at `rate` (Linux `tcp_tso_autosize`).
@@ -58,7 +59,7 @@ impl Sender {
         let rate = self.window.driver.control().pacing_rate;
         // A scheme that states its burst paces from the first packet, and exactly.
         let own = self.window.driver.control().burst < Bytes::MAX;
-        let initial = self.config.tso && !own && self.stats.data_packets_sent <= UNPACED_PACKETS;
+        let initial = self.config.tso && !own && self.stats.data_packets_sent < FIRST_PACED;
         let rate = rate.filter(|_| !initial);
         // Without pacing the size of a burst only matters if cwnd has room for another packet.
         let ends = rate.is_none() && !self.has_room(u64::from(self.config.segment));

@@ -134,6 +134,7 @@ impl Run {
             "tso" => config.tso = value == "true",
             "max_burst" => config.max_burst = Bytes::new(number(value)),
             "quick_acks" => config.quick_acks = number(value) as u32,
+            "quick_growth" => config.quick_growth = value == "true",
             "sack_compression" => config.sack_compression = value == "true",
             "initial_window" => config.initial_window = number(value) as u32,
             "ack_every" => config.ack_every = number(value) as u32,
