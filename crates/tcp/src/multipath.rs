@@ -62,14 +62,3 @@ mod sender;
 pub use option::{MAPPING_BYTES, MptcpOption};
 pub use receiver::{MultipathReceiver, MultipathReceiverStats};
 pub use sender::{HasSender, MultipathSender, MultipathSenderStats};
-
-use narrows_cc::Bytes;
-
-use crate::TcpConfig;
-
-/// Settings of a subflow: the connection, not the subflow, limits the window, so none grows.
-#[must_use]
-pub fn subflow_config(connection: &TcpConfig) -> TcpConfig {
-    let receive_window = Bytes::new(u64::from(u32::MAX));
-    TcpConfig { receive_window, quick_growth: false, ..connection.clone() }
-}

@@ -108,6 +108,12 @@ impl Receiver {
         }
     }
 
+    /// A receiver of a subflow: the multipath connection, whose settings these are, limits the window.
+    pub fn of_subflow(flow: u32, connection: &TcpConfig) -> Self {
+        let buffer = u64::from(u32::MAX);
+        Self { buffer, right_edge: 1 + buffer, ..Self::new(flow, connection) }
+    }
+
     /// Attaches the receiver side of an explicit-rate protocol.
     pub fn attach(&mut self, responder: Box<dyn RateResponder>) {
         self.responder = Some(responder);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{ms, scheme};
 use narrows_cc::{Bytes, Nanos, Random};
 use narrows_packet::{Flags, Packet};
-use narrows_tcp::multipath::{MptcpOption, MultipathReceiver, MultipathSender, subflow_config};
+use narrows_tcp::multipath::{MptcpOption, MultipathReceiver, MultipathSender};
 use narrows_tcp::{ConnectionConfig, Receiver, Scheduler, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use proptest::prelude::*;
@@ -90,7 +90,7 @@ impl Talk {
             let handed = App::new(AppConfig::Subflow, random("app", i), start(i));
             Sender::new(7 + i as u32, tcp.clone(), scheme(name, &[], tcp), handed, start(i))
         };
-        let receiver = |i| Receiver::new(7 + i as u32, &subflow_config(tcp));
+        let receiver = |i| Receiver::of_subflow(7 + i as u32, tcp);
         Self {
             now: Nanos::ZERO,
             sink: MultipathReceiver::new(7, &config),
@@ -408,8 +408,7 @@ fn packet_unmapped_or_beyond_window_gets_no_ack() {
         segment: 1448,
         receive_window: tcp.receive_window,
     };
-    let (mut sink, mut receiver) =
-        (MultipathReceiver::new(0, &config), Receiver::new(0, &subflow_config(&tcp)));
+    let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::of_subflow(0, &tcp));
     let mut syn = Packet::new(0);
     syn.flags = Flags::SYN;
     sink.on_packet(ms(1), &syn, &mut receiver);
@@ -444,7 +443,7 @@ proptest! {
             segment: 20,
             receive_window: Bytes::new(window),
         };
-        let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::new(0, &subflow_config(&TcpConfig::default())));
+        let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::of_subflow(0, &TcpConfig::default()));
         let mut held = [false; 5_000];
         let (mut next, mut refused, mut duplicate, mut seq) = (0, 0, 0, 1u64);
         for (at, len, near) in packets {

@@ -7,7 +7,7 @@ use narrows_dccp::{Connection, Role};
 use narrows_net::DelayLine;
 use narrows_routers::{RouterLink, endpoint};
 use narrows_scenario::{FlowPlan, LinkPlan, Path, Plan};
-use narrows_tcp::{Receiver, Sender, TcpConfig, multipath};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
@@ -43,8 +43,7 @@ impl Openings {
 }
 
 /// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
-fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> ReceiverEndpoint {
-    let mut receiver = Receiver::new(number, tcp);
+fn stream_receiver(mut receiver: Receiver, flow: &FlowPlan) -> ReceiverEndpoint {
     if flow.scheme.rate_protocol.is_some() {
         endpoint::attach_receiver(&mut receiver, &flow.negotiation);
     }
@@ -197,10 +196,11 @@ impl<O: Observer> Engine<O> {
             Some(own) if own.flows.start == index => (AppConfig::Subflow, flow.start),
             Some(_) => (AppConfig::Subflow, Nanos::MAX),
         };
-        self.receivers[index] = match own {
-            None => stream_receiver(number, flow, &flow.tcp),
-            Some(_) => stream_receiver(number, flow, &multipath::subflow_config(&flow.tcp)),
+        let receiver = match own {
+            None => Receiver::new(number, &flow.tcp),
+            Some(_) => Receiver::of_subflow(number, &flow.tcp),
         };
+        self.receivers[index] = stream_receiver(receiver, flow);
         let app = App::new(app, random("app"), start);
         let mut sender = Sender::new(number, openings.shared(&flow.tcp), scheme, app, start);
         endpoint::attach_sender(&mut sender, &flow.negotiation);
