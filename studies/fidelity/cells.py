@@ -13,7 +13,10 @@ import polars as pl
 
 import narrows
 
-DATA = Path(__file__).resolve().parent / "kernel-cells.jsonl"
+FOLDER = Path(__file__).resolve().parent
+DATA = FOLDER / "kernel-cells.jsonl"
+MORE = FOLDER / "more-cells.jsonl"
+REPEATS = FOLDER / "kernel-repeats.jsonl"
 VARIANTS: dict[str, dict[str, str]] = {
     "exact": {},
     "late": {"network.jitter": "50us"},  # its mean is the mean lateness of the emulator, 20 to 25 us
@@ -61,6 +64,10 @@ class Cell:
             ],
         }
 
+    def setting(self) -> tuple[object, ...]:
+        """Return what two runs of the same setting have in common."""
+        return self.rate, self.queue, self.schemes, self.rtt, self.loss, self.duration_s
+
     def title(self) -> str:
         """Return the number, the schemes and the path in one line."""
         rtts = "/".join(f"{rtt:g}" for rtt in self.rtt) if len(set(self.rtt)) > 1 else f"{self.rtt[0]:g}"
@@ -101,8 +108,8 @@ class Deviation:
         return [name for name, holds in held.items() if not holds]
 
 
-def read(path: Path = DATA) -> list[Cell]:
-    """Return the cells of the data file, whose first line describes the method."""
+def read(path: Path = DATA, first: int = 1) -> list[Cell]:
+    """Return the cells of a data file, whose first line describes the method, numbered from `first` on."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
     return [
         Cell(
@@ -119,7 +126,7 @@ def read(path: Path = DATA) -> list[Cell]:
             packets=row["emu"]["packets"],
             drops=row["emu"]["drops"],
         )
-        for number, row in enumerate(rows, start=1)
+        for number, row in enumerate(rows, start=first)
     ]
 
 

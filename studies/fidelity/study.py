@@ -115,6 +115,22 @@ def comparison(measured: Sequence[Cell], runs: Runs) -> str:
     return table(heads, rows)
 
 
+def kernel_repeats(measured: Sequence[Cell], runs: Runs) -> str:
+    """Return a row per setting that Linux ran several times: all its shares of the first flow, and ours."""
+    again = cells.read(cells.REPEATS)
+    rows = []
+    for cell in measured:
+        same = [one for one in [*measured, *again] if one.setting() == cell.setting()]
+        if len(cell.rtt) < 2 or len(same) < 2 or same[0] is not cell:
+            continue
+        shares = sorted(cells.share(one.goodput) for one in same)
+        ours = [cells.share(sample.goodput) for sample in runs[cell.number]]
+        apart = f"{fmean(ours) - fmean(shares):+.1f}"
+        rows.append([cell.title().partition(" ")[2], ", ".join(f"{x:.1f}" for x in shares), f"{fmean(shares):.1f}",
+                     span(ours), apart])  # fmt: skip
+    return table(["setting", "shares of the first flow, Linux, %", "mean", "ours", "points"], rows)
+
+
 def started(samples: Sequence[Sample]) -> Sample:
     """Return the mean of runs with the smoothed RTT from the start on, the warm-up included."""
     ours = cells.mean(samples)
@@ -296,6 +312,8 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, help="keep the runs in a folder")
     bench = Bench(parser.parse_args().out)
     measured = cells.read()
+    more = cells.read(cells.MORE, first=len(measured) + 1)
+    further = bench.variant("exact", more, SEEDS)
     shown = {name: bench.variant(name, measured, SEEDS) for name in ("exact", "late")}
     profiles = {name: bench.variant(name, measured, PROFILE_SEEDS) for name in ("rfc", "ns3")}
     lossy = next(cell for cell in measured if cell.schemes == ("newreno",) and cell.loss)
@@ -309,6 +327,9 @@ def main() -> None:
             "count": f"Cells that meet all three criteria: {counts}.\n"
             f"The aim is {100 * AIM:g} %, {aim} cells; {reached} reaches it.",
             **{name: comparison(measured, runs) for name, runs in shown.items()},
+            "further-count": f"{agreement(more, further)} of {len(more)} further cells meet all three criteria in `exact`.",
+            "further": comparison(more, further),
+            "kernel-repeats": kernel_repeats(measured, shown["late"]),
             "misses": misses(measured, shown),
             "worth": worth(measured, shown | profiles),
             "repeated": repeated(bench, [cell for cell in measured if cell.number in REPEATED]),
