@@ -327,7 +327,8 @@ def main() -> None:
             "count": f"Cells that meet all three criteria: {counts}.\n"
             f"The aim is {100 * AIM:g} %, {aim} cells; {reached} reaches it.",
             **{name: comparison(measured, runs) for name, runs in shown.items()},
-            "further-count": f"{agreement(more, further)} of {len(more)} further cells meet all three criteria in `exact`.",
+            "further-count": f"{agreement(more, further)} of {len(more)} further cells meet all three criteria in"
+            " `exact`.",
             "further": comparison(more, further),
             "kernel-repeats": kernel_repeats(measured, shown["late"]),
             "misses": misses(measured, shown),
