@@ -3,8 +3,8 @@
 //! Two detectors end slow start (ssthresh = cwnd), from a cwnd of 16 segments on:
 //! * **ACK train**: acknowledgements at most 2 ms apart have arrived since the beginning of the round for
 //!   longer than half the minimum RTT (the whole of it if paced), plus the delay that offload may add.
-//! * **Delay**: the least of the first eight RTT samples of a round exceeds the minimum RTT by an eighth, 4 ms
-//!   at least and 16 ms at most.
+//! * **Delay**: the least RTT of a round so far, judged from the ninth sample on, exceeds the minimum RTT by an
+//!   eighth, 4 ms at least and 16 ms at most.
 //!
 //! Rounds are counted from the first acknowledgement on, below 16 segments too (`hystart_update`); each next one begins
 //! with the first acknowledgement of data sent after the beginning of the last. So they begin where bursts do.
