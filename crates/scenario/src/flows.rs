@@ -1,5 +1,7 @@
 //! Resolves the flows of a scenario to connections: schemes with parameters, transport settings, start times.
 
+use std::sync::Arc;
+
 use narrows_cc::{Bytes, Nanos, Params, Random, schemes};
 use narrows_tcp::TcpConfig;
 use narrows_tcp::multipath::MAPPING_BYTES;
@@ -36,7 +38,7 @@ pub(crate) struct Draft {
 pub(crate) struct Kind {
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) params: Params,
-    pub(crate) tcp: TcpConfig,
+    pub(crate) tcp: Arc<TcpConfig>,
     /// DCCP settings; `None` for TCP.
     pub(crate) datagrams: Option<narrows_dccp::Config>,
 }
@@ -55,7 +57,7 @@ pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Diagnostic
         // Header and segment determine the packet size.
         (tcp.segment, tcp.header) = (datagrams.datagram, DATAGRAM_HEADER);
     }
-    Ok(Kind { scheme, params, tcp, datagrams })
+    Ok(Kind { scheme, params, tcp: Arc::new(tcp), datagrams })
 }
 
 /// Connections of entry `index` in order of their start, each with `subflows` subflows.

@@ -1,5 +1,7 @@
 //! A fully resolved run: names resolved, units parsed, defaults applied.
 
+use std::sync::Arc;
+
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
 use narrows_net::timeline::DelayTrace;
@@ -86,8 +88,8 @@ pub struct FlowPlan {
     pub scheme: &'static Entry,
     /// The scheme's parameters.
     pub params: Params,
-    /// Its transport.
-    pub tcp: TcpConfig,
+    /// Its transport; the flows of one entry share it.
+    pub tcp: Arc<TcpConfig>,
     /// Addresses and ports, by which switches and captures name the flow.
     pub tuple: FiveTuple,
     /// Identity and rate request, for schemes that negotiate with the network.

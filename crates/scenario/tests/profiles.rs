@@ -21,7 +21,7 @@ fn plan(schemes: [&str; 2], common: &str, own: &str, overrides: &[(&str, &str)])
 
 /// The transport of a flow with these keys in `[tcp]`.
 fn tcp(keys: &str) -> TcpConfig {
-    plan(["newreno"; 2], keys, "", &[]).flows.remove(0).tcp
+    plan(["newreno"; 2], keys, "", &[]).flows.remove(0).tcp.as_ref().clone()
 }
 
 /// The message that refuses these keys of `[tcp]`.

@@ -46,7 +46,7 @@ fn defaults_are_those_of_the_field() {
     assert_eq!((spec.links[1].name.as_str(), spec.links[1].reported), ("reverse", false));
     let flow = &spec.flows[0];
     assert_eq!((flow.label.as_str(), flow.scheme.info.name), ("newreno", "newreno"));
-    assert_eq!(flow.tcp, narrows_tcp::TcpConfig::default());
+    assert_eq!(*flow.tcp, narrows_tcp::TcpConfig::default());
     assert_eq!(flow.app, narrows_traffic::AppConfig::Bulk);
     assert_eq!((flow.start, flow.stop, flow.base_rtt), (Nanos::ZERO, None, Nanos::from_millis(40)));
     assert_eq!(flow.path.forward, [Hop { link: 0, delay: Nanos::from_millis(20) }]);

@@ -19,7 +19,6 @@ use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use narrows_units::prefetch;
 
-use self::build::Openings;
 use self::connections::Connections;
 use self::routes::{Routes, Step};
 use self::sources::{Event, Sources};
@@ -65,7 +64,6 @@ pub struct Engine<O = ()> {
     metrics: Metrics,
     observer: O,
     plan: Plan,
-    openings: Openings,
 }
 
 /// No link.

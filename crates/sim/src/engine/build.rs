@@ -1,13 +1,11 @@
 //! Builds links, propagation hops and endpoints from the plan of a run.
 
-use std::sync::Arc;
-
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
 use narrows_net::DelayLine;
 use narrows_routers::{RouterLink, endpoint};
 use narrows_scenario::{FlowPlan, LinkPlan, Path, Plan};
-use narrows_tcp::{Receiver, Sender, TcpConfig};
+use narrows_tcp::{Receiver, Sender};
 use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
@@ -22,25 +20,6 @@ use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::queue::EventQueue;
-
-/// What opening an endpoint needs beyond the plan.
-#[derive(Debug, Default)]
-pub(super) struct Openings {
-    /// Settings of the flows opened so far; flows with equal settings share them.
-    settings: Vec<Arc<TcpConfig>>,
-}
-
-impl Openings {
-    /// The shared copy of these settings.
-    fn shared(&mut self, settings: &TcpConfig) -> Arc<TcpConfig> {
-        // Equal settings usually follow each other.
-        if let Some(known) = self.settings.iter().rev().take(16).find(|known| ***known == *settings) {
-            return known.clone();
-        }
-        self.settings.push(Arc::new(settings.clone()));
-        self.settings[self.settings.len() - 1].clone()
-    }
-}
 
 /// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
 fn stream_receiver(mut receiver: Receiver, flow: &FlowPlan) -> ReceiverEndpoint {
@@ -150,7 +129,6 @@ impl<O: Observer> Engine<O> {
             metrics: Metrics::new(&plan),
             observer,
             plan,
-            openings: Openings::default(),
         };
         // The connection addresses all its subflows from its start.
         for flow in 0..engine.senders.len() {
@@ -166,7 +144,7 @@ impl<O: Observer> Engine<O> {
     /// Opens both endpoints of a flow.
     #[cold]
     pub(super) fn open(&mut self, index: usize) {
-        let Self { plan, connections, openings, .. } = self;
+        let Self { plan, connections, .. } = self;
         let (flow, number) = (&plan.flows[index], index as u32);
         let random = |name| Random::stream(plan.seed, name, index as u64);
         if let Some(config) = &flow.datagrams {
@@ -202,7 +180,7 @@ impl<O: Observer> Engine<O> {
         };
         self.receivers[index] = stream_receiver(receiver, flow);
         let app = App::new(app, random("app"), start);
-        let mut sender = Sender::new(number, openings.shared(&flow.tcp), scheme, app, start);
+        let mut sender = Sender::new(number, flow.tcp.clone(), scheme, app, start);
         endpoint::attach_sender(&mut sender, &flow.negotiation);
         self.senders[index] = SenderEndpoint::Stream(Box::new(sender));
         self.sender_lines = self.sender_lines.max(self.senders[index].used_lines());
