@@ -26,6 +26,13 @@ pub const RTT_MAX_WINDOW: Param = Param::number(
     "length of the RTT_max filter; 0: the whole connection",
 );
 
+/// The gain of a probe from 1 BDP of inflight on.
+pub const BETWEEN: Param = Param::choice(
+    "between",
+    &["keep", "up"],
+    "from 1 BDP on: the gain it had (algorithm 1), or P_up until the probe ends",
+);
+
 /// amplitude · ω^exponent, recomputed only when ω changes.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
@@ -159,6 +166,8 @@ pub struct Corrected<B> {
     gamma: Gamma,
     rtt: Nanos,
     gain: f64,
+    /// Assign P_up only below 1 BDP.
+    keep: bool,
     base: PhantomData<B>,
 }
 
@@ -179,7 +188,8 @@ impl<B: GammaBase> Policy for Corrected<B> {
     const GENERATION: Generation = B::GENERATION;
 
     fn new(setup: &Setup) -> Self {
-        Self { gamma: Gamma::new(&setup.params), rtt: Nanos::ZERO, gain: 1.0, base: PhantomData }
+        let keep = setup.params.word(BETWEEN.name) == "keep";
+        Self { gamma: Gamma::new(&setup.params), rtt: Nanos::ZERO, gain: 1.0, keep, base: PhantomData }
     }
 
     #[inline]
@@ -188,12 +198,19 @@ impl<B: GammaBase> Policy for Corrected<B> {
             self.rtt = rtt;
             self.gamma.observe(ack.now, rtt);
         }
-        self.enter(model.state());
+        // Algorithm 1, phase 1, lines 4 and 5: P_up is assigned only below 1 BDP.
+        if !(self.keep && model.state() == State::Up && ack.inflight >= model.bdp()) {
+            self.enter(model.state());
+        }
     }
 
     #[inline]
     fn on_transition(&mut self, to: State, _model: &Model) {
-        self.enter(to);
+        if self.keep && to == State::Up {
+            self.gain = 1.0; // no line of algorithm 1 assigns a gain here
+        } else {
+            self.enter(to);
+        }
     }
 
     #[inline]

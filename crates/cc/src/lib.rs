@@ -41,7 +41,7 @@ pub use filter::{WindowedMax, WindowedMin};
 pub use idle::IdleRule;
 pub use narrows_units::{Bytes, Nanos, Random, Rate};
 pub use pacer::{BurstPacer, Pacer};
-pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
+pub use params::{LITERAL, Param, ParamError, ParamKind, Params, merge, merged_len};
 pub use paths::{MAX_PATHS_VIEW, PathView, Paths};
 pub use round::{RoundCounter, RoundMin};
 pub use sampler::{RateSample, RateSampler, SentState};

@@ -178,11 +178,32 @@ impl Params {
         }
     }
 
+    /// The same values, with these in place of the defaults if the flag `literal` is declared and on. A value
+    /// that was set stays.
+    ///
+    /// # Panics
+    /// If a value of `printed` is not declared or out of range, which is a bug in the scheme.
+    #[must_use]
+    pub fn as_printed(&self, printed: &[(&str, f64)]) -> Self {
+        let mut params = self.clone();
+        if self.specs.iter().any(|spec| spec.name == LITERAL.name) && self.flag(LITERAL.name) {
+            let set = |name: &str| self.changed().any(|(spec, _)| spec.name == name);
+            for (name, value) in printed.iter().filter(|(name, _)| !set(name)) {
+                assert_eq!(params.set(name, *value), Ok(()), "{name}");
+            }
+        }
+        params
+    }
+
     /// The value of a flag. Panics like [`Params::number`].
     pub fn flag(&self, name: &str) -> bool {
         self.number(name) != 0.0
     }
 }
+
+/// Follow the equations and algorithms of the paper as printed, without our corrections.
+pub const LITERAL: Param =
+    Param::flag("literal", false, "as printed in the paper: its values, without our corrections");
 
 const fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
@@ -301,6 +322,20 @@ mod tests {
         assert_eq!(params.set("gani", 2.0), Err(ParamError::Unknown));
         assert!(matches!(params.set("gain", 5.0), Err(ParamError::OutOfRange(_))));
         assert!(params.set("gain", f64::NAN).is_err());
+    }
+
+    /// The flag `literal` puts printed values in place of defaults.
+    #[test]
+    fn params_literal_puts_printed_values_in_place() {
+        const WITH: &[Param] = &[Param::ratio("gain", 1.25, (0.0, 4.0), "a gain"), LITERAL];
+        let mut params = Params::defaults(WITH);
+        assert_eq!(params.as_printed(&[("gain", 3.0)]).number("gain"), 1.25);
+        params.set("literal", 1.0).unwrap();
+        assert_eq!(params.as_printed(&[("gain", 3.0)]).number("gain"), 3.0);
+        params.set("gain", 2.0).unwrap();
+        assert_eq!(params.as_printed(&[("gain", 3.0)]).number("gain"), 2.0, "a value that was set");
+        // A scheme without the flag keeps its own.
+        assert_eq!(Params::defaults(SPECS).as_printed(&[("gain", 3.0)]).number("gain"), 1.25);
     }
 
     /// A count is a whole number.

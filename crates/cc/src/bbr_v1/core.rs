@@ -293,6 +293,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     const FEEDBACK: Feedback = P::FEEDBACK;
 
     fn new(setup: &Setup) -> Self {
+        let setup = &Setup { params: setup.params.as_printed(P::PRINTED), ..setup.clone() };
         let mut model = Model::new(Settings::new(setup), setup.random.clone());
         model.start_pacing(Nanos::from_millis(1));
         Self { model, policy: P::new(setup) }

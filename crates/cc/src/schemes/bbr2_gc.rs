@@ -22,7 +22,9 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! Both are recomputed at every ACK of their state. All else is BBR v2.
+//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as algorithm
+//! 1 prints it. From 1 BDP on the probe keeps its gain; `between=up` recomputes P_up there too. All else is BBR
+//! v2.
 //!
 //! ## States
 //!
@@ -51,7 +53,7 @@
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2};
 use crate::gamma::{
-    Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA,
+    BETWEEN, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA,
 };
 use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
@@ -75,6 +77,7 @@ impl GammaBase for OverV2 {
             UP_AMPLITUDE,
             DOWN_AMPLITUDE,
             RTT_MAX_WINDOW,
+            BETWEEN,
         ],
     };
     const GENERATION: Generation = Generation::V2;

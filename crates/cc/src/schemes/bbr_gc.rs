@@ -21,8 +21,9 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! Both are recomputed at every ACK of their phase. With 0.25 and 4 that takes two square roots or two
-//! multiplications. Other exponents cost a `pow`.
+//! P_down is recomputed at every ACK of its phase, P_up at every ACK with less than 1 BDP in flight. From 1 BDP
+//! on the probe keeps its gain: that of the last ACK below, or the 1 of the six phases. With 0.25 and 4 that takes
+//! two square roots or two multiplications. Other exponents cost a `pow`.
 //!
 //! ## States
 //!
@@ -57,10 +58,12 @@
 //! 1. The draining phase begins 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the
 //!    algorithm: 'or' here. The algorithm runs at every ACK, so either condition ends the probe at once.
 //!    `early_down = false` waits for a min_rtt first, as BBR does.
-//! 2. The algorithm does not cover inflight between 1 and 1.25 BDP. Default (`between=up`): P_up continues to
-//!    the end of BBR's phase: one min_rtt and until inflight has reached P_up BDPs. `cruise`: the gain is 1
-//!    there. `drain`: the probe ends at 1 BDP. `probe`: the probe continues until 1.25 BDP or loss, as BBR's
-//!    does with its fixed gain; near ω = 1, where P_up adds nothing, it may never end.
+//! 2. The algorithm assigns no gain from 1 BDP of inflight on. Default (`between=keep`): as printed, the gain
+//!    stays what it was, and a probe that begins above 1 BDP runs at the 1 of the six phases. BBR's phase ends
+//!    it: after one min_rtt, and once inflight has reached the gain in BDPs. `up`, our earlier reading: P_up
+//!    there too. `cruise`: the gain is 1 there. `drain`: the probe ends at 1 BDP. `probe`: the probe continues
+//!    until 1.25 BDP or loss, as BBR's does with its fixed gain; near ω = 1, where P_up adds nothing, it may
+//!    never end.
 //! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's own tests add three send quanta and
 //!    rounding, and so does `quanta`. The choice matters where a flow's BDP is a few segments.
 //! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the
@@ -70,7 +73,8 @@
 //!    'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and loss
 //!    ('next six cycles').
 //! 6. Before any sample ω is 1. An application-limited sender stays in its probe until inflight has reached
-//!    P_up BDPs, as in BBR. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
+//!    P_up BDPs, as in BBR. Equation 1 paces at the gain times the bandwidth; `pacing_margin` is Linux's, and
+//!    `literal` leaves it out. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
 //!
 //! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 18 and 80 Mbit/s on average over 60 s (BBR:
 //! 7 and 91). The effect of each choice:
@@ -100,7 +104,9 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Ack, Info, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params};
+use crate::{
+    Ack, Bytes, Info, LITERAL, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params,
+};
 
 /// BBR-GC.
 pub type BbrGc = BbrCore<GammaGains>;
@@ -108,6 +114,8 @@ pub type BbrGc = BbrCore<GammaGains>;
 /// The gain of a probe from 1 BDP of inflight on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
+    /// The last one: that of the last ACK below 1 BDP, or 1 from the six phases.
+    Keep,
     /// P_up, until inflight has reached it.
     Up,
     /// 1.
@@ -142,13 +150,18 @@ pub struct GammaGains {
 }
 
 impl GammaGains {
-    /// Whether inflight has reached this many BDPs.
+    /// Whether inflight had reached this many BDPs before the ACK, as BBR's tests for the end of a phase read it.
     #[inline]
     fn reached(&self, bdps: f64, ack: &Ack, model: &Model) -> bool {
+        self.reaches(ack.inflight_before, bdps, model)
+    }
+
+    #[inline]
+    fn reaches(&self, inflight: Bytes, bdps: f64, model: &Model) -> bool {
         if self.quanta {
-            return ack.inflight_before >= model.inflight_at(self, bdps);
+            return inflight >= model.inflight_at(self, bdps);
         }
-        model.bdp().is_some_and(|bdp| ack.inflight_before >= bdp.mul_f64(bdps))
+        model.bdp().is_some_and(|bdp| inflight >= bdp.mul_f64(bdps))
     }
 
     /// The gain of a phase: P_up, P_down, or 1.
@@ -174,8 +187,8 @@ impl Policy for GammaGains {
             Param::number("down_at", 1.25, (1.0, 4.0), "BDP", "inflight at which draining begins"),
             Param::choice(
                 "between",
-                &["up", "cruise", "drain", "probe"],
-                "from 1 BDP on: P_up until inflight reaches it, gain 1, drain at once, P_up to down_at",
+                &["keep", "up", "cruise", "drain", "probe"],
+                "from 1 BDP on: the gain it had, P_up until inflight reaches it, gain 1, drain, P_up to down_at",
             ),
             Param::flag("early_down", true, "drain at once, not only after one min_rtt"),
             Param::flag("quanta", false, "add BBR's send quanta and rounding to BDPs of inflight"),
@@ -184,8 +197,23 @@ impl Policy for GammaGains {
                 &["newest", "smoothed", "least"],
                 "newest sample, smoothed RTT, least of the last round trip",
             ),
+            LITERAL,
         ],
     };
+    /// Equations 1, 12 and 13 and algorithm 1. Equation 1 has no pacing margin; all else is the default.
+    const PRINTED: &'static [(&'static str, f64)] = &[
+        ("pacing_margin", 0.0),
+        ("up_gamma", 0.25),
+        ("down_gamma", 4.0),
+        ("up_amplitude", 0.5),
+        ("down_amplitude", 0.5),
+        ("rtt_max_window", 0.0),
+        ("down_at", 1.25),
+        ("between", 0.0),
+        ("early_down", 1.0),
+        ("quanta", 0.0),
+        ("rtt", 0.0),
+    ];
 
     fn new(setup: &Setup) -> Self {
         let params = &setup.params;
@@ -203,7 +231,8 @@ impl Policy for GammaGains {
                 "cruise" => Between::Cruise,
                 "drain" => Between::Drain,
                 "probe" => Between::Probe,
-                _ => Between::Up,
+                "up" => Between::Up,
+                _ => Between::Keep,
             },
             down_at: params.number("down_at"),
             early_down: params.flag("early_down"),
@@ -226,9 +255,11 @@ impl Policy for GammaGains {
             self.gamma.observe(ack.now, rtt);
         }
         if let State::ProbeBw { phase, .. } = model.state() {
-            self.set_gain(phase);
-            if phase == PHASE_UP && self.between == Between::Cruise && self.reached(1.0, ack, model) {
-                self.gain = 1.0;
+            match self.between {
+                // Algorithm 1, phase 1, lines 4 and 5: P_up is assigned only below 1 BDP.
+                Between::Keep if phase == PHASE_UP && self.reaches(ack.inflight, 1.0, model) => {}
+                Between::Cruise if phase == PHASE_UP && self.reached(1.0, ack, model) => self.gain = 1.0,
+                _ => self.set_gain(phase),
             }
         }
     }
@@ -236,7 +267,11 @@ impl Policy for GammaGains {
     #[inline]
     fn on_transition(&mut self, to: State, _model: &Model) {
         if let State::ProbeBw { phase, .. } = to {
-            self.set_gain(phase);
+            match self.between {
+                // No line of algorithm 1 assigns a gain here: a probe begins with that of the six phases.
+                Between::Keep if phase == PHASE_UP => self.gain = 1.0,
+                _ => self.set_gain(phase),
+            }
         }
     }
 
@@ -256,7 +291,9 @@ impl Policy for GammaGains {
                 match self.between {
                     Between::Drain => (full_length || self.early_down) && self.reached(1.0, ack, model),
                     Between::Probe => false,
-                    Between::Up | Between::Cruise => full_length && self.reached(self.gain, ack, model),
+                    Between::Keep | Between::Up | Between::Cruise => {
+                        full_length && self.reached(self.gain, ack, model)
+                    }
                 }
             }
             PHASE_DOWN if model.policed().is_none() => full_length || !self.reached(1.0, ack, model),

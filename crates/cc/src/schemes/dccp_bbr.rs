@@ -5,7 +5,7 @@
 //! rate of the last ten seconds and reports it. Above 20 %, the probing gain rises to just balance the loss.
 //!
 //! ## Control law
-//! LR: the loss rate last reported, latched when a gain cycle begins; g₀, g₁: pacing gains of ProbeBW's first
+//! LR: the loss rate last reported, latched when a gain cycle begins (not with `literal`); g₀, g₁: pacing gains of ProbeBW's first
 //! two phases.
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //! LR > 0.3          g₀ = 1.5           g₁ = 0.5
 //! ```
 //! The middle line is g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1,
-//! and everything else is `bbr`. Without reports (TCP has no option for them) and with `conserve` it is
-//! `bbr`, event for event.
+//! and everything else is `bbr`. Without reports (TCP has no option for them), with `conserve` and with bbr's
+//! `pacing_margin` it is `bbr`, event for event.
 //!
 //! ## States
 //! Those of `bbr`.
@@ -31,16 +31,17 @@
 //! 2. `bbr` for the parts it changes.
 //!
 //! ## Differences
-//! 1. The paper does not mention the margin by which Linux paces below the estimate (`pacing_margin`, 1 %).
-//!    It is kept, so that without loss this is `bbr`. The balance of eq. 8 is then 0.99; `pacing_margin = 0`
-//!    restores it.
+//! 1. Linux paces 1 % below the estimate (`pacing_margin`). The paper does not mention it, and eq. 8 is an
+//!    equality only without it: with it the balance is 0.99. It is 0 here, unlike in `bbr`.
 //! 2. The paper suggests a smaller gain for Startup without a number. `high_gain` is BBR's.
 //! 3. The gains of the first line are BBR's own parameters, `probe_up` and `probe_down`.
 //! 4. Linux conserves packets in the first round of a TCP recovery, and so does `bbr`. DCCP retransmits
 //!    nothing and has no such recovery, and the paper names no such rule, so losses do not limit cwnd here.
 //!    With `conserve` and heavy loss, one round trip of conservation follows another: cwnd equals the amount
 //!    delivered, and the probe has no room.
-//! 5. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until
+//! 5. The paper does not say when a report takes effect. Here a cycle keeps the gains with which it began, so
+//!    that its draining phase removes what its probe added; with `literal` the last report decides at once.
+//! 6. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until
 //!    then, and latches there.
 //!
 //! ## Known weaknesses
@@ -52,7 +53,7 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{
-    Ack, Bytes, Feedback, Info, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup, Telemetry, Value,
+    Ack, Bytes, Feedback, Info, LITERAL, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup, Telemetry, Value,
     bbr_params,
 };
 
@@ -66,6 +67,7 @@ pub struct LossAdaptive {
     high: f64,
     high_gains: [f64; 2],
     conserve: bool,
+    literal: bool,
     /// The loss rate last reported; `None` before the first report.
     loss_rate: Option<f64>,
     /// The gains of the first two phases, from the loss rate when this cycle began; `None`: BBR's own.
@@ -108,8 +110,27 @@ impl Policy for LossAdaptive {
                 false,
                 "conserve packets in the first round of a recovery, as bbr does over TCP"
             ),
+            Param::number(
+                "pacing_margin",
+                0.0,
+                (0.0, 50.0),
+                "%",
+                "margin by which pacing stays below gain x bandwidth",
+            ),
+            LITERAL,
         ],
     };
+    /// Equation 9.
+    const PRINTED: &'static [(&'static str, f64)] = &[
+        ("pacing_margin", 0.0),
+        ("probe_up", 1.25),
+        ("probe_down", 0.75),
+        ("loss_low", 0.2),
+        ("loss_high", 0.3),
+        ("loss_up", 1.5),
+        ("loss_down", 0.5),
+        ("conserve", 0.0),
+    ];
     /// Our choice: the paper does not specify it.
     const FEEDBACK: Feedback = Feedback::LossShare;
 
@@ -120,6 +141,7 @@ impl Policy for LossAdaptive {
             high: number("loss_high"),
             high_gains: [number("loss_up"), number("loss_down")],
             conserve: setup.params.flag("conserve"),
+            literal: setup.params.flag(LITERAL.name),
             loss_rate: None,
             gains: None,
         }
@@ -128,6 +150,9 @@ impl Policy for LossAdaptive {
     fn on_receiver_feedback(&mut self, report: &ReceiverFeedback, _model: &Model) {
         if let Some(rate) = report.loss_rate.filter(|rate| (0.0..=1.0).contains(rate)) {
             self.loss_rate = Some(rate);
+            if self.literal {
+                self.gains = self.gains(rate);
+            }
         }
     }
 

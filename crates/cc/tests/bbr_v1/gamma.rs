@@ -11,6 +11,11 @@ use crate::script::{Script, quantised};
 type Gc = <BbrGc as Core>::Policy;
 
 const BDP: u64 = 500_000;
+/// Places of the words of `between`.
+const UP: f64 = 1.0;
+const CRUISE: f64 = 2.0;
+const DRAIN: f64 = 3.0;
+const PROBE: f64 = 4.0;
 
 fn gamma(values: &[(&str, f64)]) -> Gamma {
     let mut params = Params::defaults(BbrGc::INFO.params);
@@ -98,22 +103,52 @@ fn probing(values: &[(&str, f64)]) -> Script<Gc> {
 
 const UP_AT_HALF: f64 = 1.5 - 0.5 * 0.840_896_415_253_714_5; // 0.5^0.25
 
-/// An acknowledgement 1 ms later with `before` bytes in flight before it.
-fn ack_at(script: &mut Script<Gc>, before: f64, lost: u64) {
+/// An acknowledgement 1 ms later with this many BDPs in flight, before and after.
+fn ack_at(script: &mut Script<Gc>, bdps: f64, lost: u64) {
     let mut ack = script.next_ack(ms(1.0), 1, lost);
     ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-    ack.inflight_before = Bytes::new((BDP as f64 * before) as u64);
+    ack.inflight_before = Bytes::new((BDP as f64 * bdps) as u64);
+    ack.inflight = ack.inflight_before;
     script.cc.on_ack(&ack);
+}
+
+/// Whether a flow is paced at a gain, less the margin of 1 %.
+fn paced(script: &Script<Gc>, gain: f64) -> bool {
+    let (is, expected) = (script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
+    is.as_bytes_per_sec().abs_diff(expected.as_bytes_per_sec()) <= 1
+}
+
+/// Algorithm 1 assigns `P_up` only below 1 BDP: a probe that begins above keeps the gain of 1 until then.
+#[test]
+fn bbr_gc_assigns_p_up_only_below_one_bdp() {
+    let mut script = probing(&[]);
+    ack_at(&mut script, 1.2, 0);
+    assert!(paced(&script, 1.0), "the gain of the six phases");
+    ack_at(&mut script, 0.99, 0);
+    assert!(paced(&script, UP_AT_HALF));
+    // ω = 0.6561 would give 1.05.
+    script.rtt = ms(80.0 * 0.6561);
+    ack_at(&mut script, 1.01, 0);
+    assert!(paced(&script, UP_AT_HALF), "the gain of the last ACK below");
+    ack_at(&mut script, 0.99, 0);
+    assert!(paced(&script, 1.05));
+    assert_eq!(script.phase_of_cycle(), 0);
+    // After a min_rtt the probe ends at its gain: 1.05 BDP here, 1 BDP if it never was below.
+    script.now += ms(40.0);
+    ack_at(&mut script, 1.04, 0);
+    assert_eq!(script.phase_of_cycle(), 0);
+    ack_at(&mut script, 1.06, 0);
+    assert_eq!(script.phase_of_cycle(), 1);
+    let mut above = probing(&[]);
+    above.now += ms(40.0);
+    ack_at(&mut above, 1.01, 0);
+    assert_eq!(above.phase_of_cycle(), 1);
 }
 
 /// The pacing gain follows every acknowledgement of a probe.
 #[test]
 fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
-    let mut script = probing(&[]);
-    let paced = |script: &Script<Gc>, gain: f64| {
-        let (is, expected) = (script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
-        is.as_bytes_per_sec().abs_diff(expected.as_bytes_per_sec()) <= 1
-    };
+    let mut script = probing(&[("between", UP)]);
     assert!(paced(&script, UP_AT_HALF));
     // ω = 0.6561, whose fourth root is 0.9.
     script.rtt = ms(80.0 * 0.6561);
@@ -159,14 +194,14 @@ fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
 fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
     // P_up is 1.0796 at ω = 1/2.
     for (between, before, ends) in [
-        (0.0, 0.9_f64, false),
-        (0.0, 1.07, false),
-        (0.0, 1.09, true),
-        (1.0, 0.99, false),
-        (1.0, 1.01, true),
-        (3.0, 1.09, false),
-        (3.0, 1.24, false),
-        (3.0, 1.26, true),
+        (UP, 0.9_f64, false),
+        (UP, 1.07, false),
+        (UP, 1.09, true),
+        (CRUISE, 0.99, false),
+        (CRUISE, 1.01, true),
+        (PROBE, 1.09, false),
+        (PROBE, 1.24, false),
+        (PROBE, 1.26, true),
     ] {
         let mut script = probing(&[("between", between)]);
         ack_at(&mut script, before.min(1.24), 0);
@@ -176,12 +211,12 @@ fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
         assert_eq!(script.phase_of_cycle(), u8::from(ends), "{between}, {before}");
     }
     // Draining ends at 1 BDP without waiting for min_rtt; the gain of 1 then applies at once.
-    let mut draining = probing(&[("between", 2.0)]);
+    let mut draining = probing(&[("between", DRAIN)]);
     ack_at(&mut draining, 0.99, 0);
     assert_eq!(draining.phase_of_cycle(), 0);
     ack_at(&mut draining, 1.01, 0);
     assert_eq!(draining.phase_of_cycle(), 1);
-    let mut flat = probing(&[("between", 1.0)]);
+    let mut flat = probing(&[("between", CRUISE)]);
     ack_at(&mut flat, 1.01, 0);
     assert_eq!(flat.cc.model().pacing_rate(), flat.rate.mul_f64(0.99));
     ack_at(&mut flat, 0.99, 0);
@@ -196,7 +231,7 @@ fn bbr_gc_counts_send_quanta_only_if_enabled() {
     let threshold = quantised(BDP as f64 * 1.25, 9, true);
     assert_eq!(threshold, MSS * 462);
     for (before, ends) in [(threshold - Bytes::new(1), 0), (threshold, 1)] {
-        let mut script = probing(&[("quanta", 1.0)]);
+        let mut script = probing(&[("quanta", 1.0), ("between", UP)]);
         ack_at(&mut script, before.as_f64() / BDP as f64 + 1e-9, 0);
         assert_eq!(script.phase_of_cycle(), ends, "{before:?}");
     }
@@ -244,7 +279,7 @@ fn bbr_gc_alone_probes_by_queue_left_from_startup() {
     let mut path = Path::new(50.0, 20);
     path.buffer = Bytes::new(125_000);
     let bdp = 125_000.0;
-    let mut flow = Flow::<Gc>::new(path, 3, &[]);
+    let mut flow = Flow::<Gc>::new(path, 3, &[("between", UP)]);
     flow.run_for(Nanos::from_secs(2));
     let lost = flow.lost;
     assert!(lost > 0, "startup overshoots");
