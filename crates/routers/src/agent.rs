@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Nanos, Params, Random, Rate};
+use narrows_cc::{LITERAL, Nanos, Params, Random, Rate};
 use narrows_net::Link;
 use narrows_net::config::{LinkConfig, Queue};
 use narrows_net::hook::{Admission, Port as LinkPort, PortHook};
@@ -26,6 +26,12 @@ pub struct RouterConfig {
 }
 
 impl RouterConfig {
+    /// Whether it follows the equations as printed.
+    pub fn is_literal(&self) -> bool {
+        self.entry.info.params.iter().any(|param| param.name == LITERAL.name)
+            && self.params.flag(LITERAL.name)
+    }
+
     /// A configuration without failure, 5-tuples or learned text.
     pub fn new(entry: &'static RouterEntry, params: Params) -> Self {
         Self { entry, params, dies: Nanos::MAX, flows: Arc::new([]), learned: None }

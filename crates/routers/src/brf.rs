@@ -118,7 +118,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use narrows_cc::{Nanos, Param, Provenance, Rate};
+use narrows_cc::{LITERAL, Nanos, Param, Provenance, Rate};
 
 pub use code::RateCode;
 
@@ -185,6 +185,8 @@ pub struct Brf {
     urgent: bool,
     drain: bool,
     follow: bool,
+    /// The equations as printed.
+    literal: bool,
     size: usize,
 
     state: State,
@@ -273,6 +275,7 @@ impl Router for Brf {
             ),
             Param::count("flows", 10_000.0, (2.0, 1e6), "", "maximum number of flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "silence after which a flow is forgotten"),
+            LITERAL,
         ],
     };
     const RETURNS: bool = true;
@@ -297,9 +300,10 @@ impl Router for Brf {
             urgent: setup.params.flag("urgent"),
             drain: setup.params.flag("drain"),
             follow: setup.params.flag("follow"),
+            literal: setup.params.flag(LITERAL.name),
             size,
             state: State::default(),
-            shares: Shares::new(number("floor") * 125_000.0),
+            shares: Shares::new(number("floor") * 125_000.0, setup.params.flag(LITERAL.name)),
             // Its size is checked before each insertion, so it evicts no flow itself.
             table: FlowTable::new(size, Nanos::MAX),
             reservations: FlowTable::new(size, HANDSHAKE_ENTRY),

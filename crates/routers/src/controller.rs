@@ -17,13 +17,22 @@ pub struct Config {
     pub utilization: f64,
     /// β of equation 6: fill level above which a queue is congested.
     pub queue: f64,
+    /// Equation 6 as printed: the fill level of all queues of a port together, ΣQ_i. One kind of traffic
+    /// leaves the others' queues empty, so by default its own queue alone counts.
+    pub printed: bool,
 }
 
 impl Default for Config {
     /// The paper's thresholds. The paper gives no times: one poll per second and 10 ms are typical of an
     /// OpenFlow controller in the same region.
     fn default() -> Self {
-        Self { poll: Nanos::from_secs(1), delay: Nanos::from_millis(10), utilization: 0.98, queue: 0.1 }
+        Self {
+            poll: Nanos::from_secs(1),
+            delay: Nanos::from_millis(10),
+            utilization: 0.98,
+            queue: 0.1,
+            printed: false,
+        }
     }
 }
 
@@ -61,7 +70,8 @@ impl Controller {
         counters: &PortStatistics,
     ) -> Option<Congestion> {
         let before = self.last[port].replace((read, counters.sent));
-        if counters.waiting as f64 > self.config.queue * counters.room as f64 {
+        let queues = if self.config.printed { counters.queues } else { 1 };
+        if counters.waiting as f64 > self.config.queue * (counters.room * queues) as f64 {
             return Some(Congestion::Queue { packets: counters.waiting });
         }
         let (at, sent) = before?;
@@ -83,6 +93,7 @@ mod tests {
             sent: Bytes::new(sent),
             waiting,
             room: 100,
+            queues: 5,
             capacity: Rate::from_bytes_per_sec(1_000_000),
         }
     }
@@ -102,5 +113,14 @@ mod tests {
         assert_eq!(judge(0, 2, 1_960_001, 0), Some(Congestion::Load));
         assert_eq!(judge(0, 4, 3_920_000, 100), Some(Congestion::Queue { packets: 100 }));
         assert_eq!(judge(1, 4, 3_920_001, 0), Some(Congestion::Load));
+    }
+
+    /// Equation 6 as printed compares with the room of all queues.
+    #[test]
+    fn printed_equation_6_compares_with_room_of_all_queues() {
+        let mut controller = Controller::new(Config { printed: true, ..Config::default() }, 1);
+        let mut judge = |waiting| controller.on_statistics(0, Nanos::ZERO, &counters(0, waiting));
+        assert_eq!(judge(50), None);
+        assert_eq!(judge(51), Some(Congestion::Queue { packets: 51 }));
     }
 }

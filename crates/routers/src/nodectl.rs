@@ -53,6 +53,8 @@
 //! ## Differences
 //! 1. The two corrections of Algorithm 1 that `nodectl/allocation.rs` explains: the third line also reduces, and a
 //!    request for less than its share costs the others no more than that.
+//!    A port also deducts traffic that is not negotiated (12) and spares many transmissions small moves (11).
+//!    `literal` takes all of these back.
 //! 2. The paper does not say which node distributes bandwidth freed by a termination or by a success for less. Here the
 //!    port does, at once.
 //! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. If answers return by
@@ -112,7 +114,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-use narrows_cc::{Nanos, Param, Provenance, Rate};
+use narrows_cc::{LITERAL, Nanos, Param, Provenance, Rate};
 
 use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
@@ -134,6 +136,8 @@ pub struct Nodectl {
     capacity: u64,
     alpha: f64,
     beta: f64,
+    /// Algorithm 1 as printed.
+    literal: bool,
     arrivals: Arrivals,
     table: ReservationTable,
     /// Start and end of the current control interval.
@@ -190,6 +194,7 @@ impl Router for Nodectl {
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
             Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
             Param::count("flows", 100_000.0, (1.0, 1e6), "", "maximum number of records"),
+            LITERAL,
         ],
     };
     const RETURNS: bool = true;
@@ -208,6 +213,7 @@ impl Router for Nodectl {
             capacity,
             alpha: number("alpha"),
             beta: number("beta"),
+            literal: setup.params.flag(LITERAL.name),
             arrivals: Arrivals::new(predictor, Nanos::from_secs_f64(number("slot") / 1e3)),
             table: ReservationTable::new(capacity, number("flows") as usize, idle),
             interval_start: Nanos::ZERO,

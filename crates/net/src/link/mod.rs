@@ -81,6 +81,8 @@ pub struct PortStatistics {
     /// Queue limit in packets. For a queue with classes it is the limit of one class: traffic of one kind
     /// leaves the other classes empty, so a threshold on their sum would be several buffers deep.
     pub room: u64,
+    /// Number of queues with that limit: the leaves of a queue with classes.
+    pub queues: u64,
     /// Rate of the link; the mean of a capacity trace.
     pub capacity: Rate,
 }
@@ -229,7 +231,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
             Limit::Time(time) => capacity.over(time).as_u64() / FULL_PACKET,
         };
         let sent = Bytes::new(scheduled.sent());
-        Some(PortStatistics { sent, waiting: scheduled.waiting_packets(), room, capacity })
+        let (waiting, queues) = (scheduled.waiting_packets(), scheduled.queues());
+        Some(PortStatistics { sent, waiting, room, queues, capacity })
     }
 
     /// Statistics of the queue's classes, in order; empty for queues without classes.

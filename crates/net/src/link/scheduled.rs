@@ -347,6 +347,14 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         self.queue.packets()
     }
 
+    /// Number of queues: the leaves of a queue with classes.
+    pub(crate) fn queues(&self) -> u64 {
+        match &self.queue {
+            Discipline::Htb(classes) => classes.leaves(),
+            _ => 1,
+        }
+    }
+
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.queue.bytes()
     }

@@ -156,6 +156,11 @@ impl<F: Frame> Htb<F> {
         self.packets
     }
 
+    /// Number of leaves.
+    pub(crate) fn leaves(&self) -> u64 {
+        (0..self.link() as u8).filter(|class| self.config.is_leaf(*class)).count() as u64
+    }
+
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }

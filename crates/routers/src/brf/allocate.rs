@@ -50,7 +50,9 @@ impl Brf {
         if elapsed > 0.0 {
             let rate = self.acks as f64 / elapsed * self.limit.beta;
             // Smoothed, at most half of the link.
-            self.acks_rate = ((self.acks_rate + rate) / 2.0).min(self.capacity / 2.0);
+            if !self.literal {
+                self.acks_rate = ((self.acks_rate + rate) / 2.0).min(self.capacity / 2.0);
+            }
             (self.acks, self.acks_since) = (0, port.now);
         }
         // The numbers of flows are now known; UDP may have ended.
@@ -109,8 +111,13 @@ impl Brf {
             // A flow with a small share is silent between packets.
             let between =
                 || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
+            // As printed, an entry stays until its connection closes.
             let passive = flow.active
-                && if flow.established { quiet > silent && quiet > between() } else { age > HANDSHAKE };
+                && if flow.established {
+                    !self.literal && quiet > silent && quiet > between()
+                } else {
+                    age > HANDSHAKE
+                };
             if expired || passive {
                 gone.push(id);
             }
@@ -145,7 +152,11 @@ impl Brf {
                 continue;
             }
             let share = self.shares.rate(flow.base);
-            flow.measure(now, self.period, self.packets, self.limit, share);
+            if self.literal {
+                flow.measure_as_printed(now, self.limit, share);
+            } else {
+                flow.measure(now, self.period, self.packets, self.limit, share);
+            }
             self.load += flow.rate;
             self.demands.push(flow.demand);
             longest = longest.max(flow.rtt);
@@ -197,7 +208,8 @@ impl Brf {
         let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(PERIOD_MIN);
         match congestion {
             Congestion::Queue { packets } => {
-                let waiting = Self::backlog(port).min(packets as f64 * flow::PACKET);
+                let counted = packets as f64 * flow::PACKET;
+                let waiting = if self.literal { counted } else { Self::backlog(port).min(counted) };
                 if waiting == 0.0 {
                     return;
                 }

@@ -153,6 +153,11 @@ impl Flow {
         self.least = self.least.min(share);
     }
 
+    /// Its measured rate in bytes per second; 0 before the first measurement.
+    pub(super) fn measured_rate(&self) -> f64 {
+        if self.measured_once { self.rate } else { 0.0 }
+    }
+
     /// Whether it used all of its share in the last measurement.
     pub(super) fn is_backlogged(&self) -> bool {
         self.measured_once && !self.limited
@@ -198,6 +203,24 @@ impl Flow {
         self.measured.0 += self.arrived;
         self.measured.1 = self.measured.1.saturating_add(elapsed);
         (self.least_before, self.least) = (self.least, self.advised);
+        self.restart(now);
+    }
+
+    /// Equation 14 as printed: a flow is application-limited if what arrived since the last allocation is less
+    /// than alpha of its share now. A flow whose sender has not answered counts with its share.
+    pub(super) fn measure_as_printed(&mut self, now: Nanos, limit: Limit, share: f64) {
+        let elapsed = now - self.since;
+        if !self.established || elapsed.is_zero() {
+            (self.demand, self.used, self.rate) = (share, 0.0, 0.0);
+            return;
+        }
+        self.measured_once = true;
+        self.rate = self.arrived as f64 / elapsed.as_secs_f64();
+        self.demand = limit.demand(self.rate, share);
+        self.limited = self.demand.is_finite();
+        self.used = self.rate;
+        self.measured.0 += self.arrived;
+        self.measured.1 = self.measured.1.saturating_add(elapsed);
         self.restart(now);
     }
 

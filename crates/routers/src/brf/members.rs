@@ -21,11 +21,15 @@ impl Brf {
     /// would count as backlogged.
     pub(super) fn predict(&self, flow: u32) -> Option<f64> {
         let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
-        Some(self.learned.predict(tuple)? * self.limit.beta)
+        let margin = if self.literal { 1.0 } else { self.limit.beta };
+        Some(self.learned.predict(tuple)? * margin)
     }
 
     /// Credible half-open BRF flows without a share.
     pub(super) fn waiting(&self) -> usize {
+        if self.literal {
+            return 0; // (10) counts flows, not handshakes
+        }
         let half_open = self.half_open[Class::Brf as usize];
         half_open.saturating_sub(self.reserved).min(self.credible_half_open())
     }
@@ -37,7 +41,8 @@ impl Brf {
 
     /// Equation 8, after any change of its numbers. `joining` BRF flows are about to join.
     pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
-        let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
+        // As printed, (8) leaves nothing for UDP.
+        let udp = !self.literal && self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
         // Untracked flows keep a share, whether the table was full or they predate it.
         self.untracked &= self.untracked_seen.is_some_and(|seen| port.now - seen < UNTRACKED_GONE);
@@ -81,6 +86,9 @@ impl Brf {
             self.allocate_at = port.now.saturating_add(self.period);
             self.departures = Departures { since: port.now, bytes: 0, starved: false };
             (self.acks, self.acks_since) = (0, port.now);
+        } else if self.literal {
+            // 'If no new flows are added' the allocation follows; with one it waits for another period.
+            self.allocate_at = port.now.saturating_add(self.period);
         }
         self.state.transition(State::InitialAllocation);
         self.divide_classes(port, 1);
@@ -114,7 +122,8 @@ impl Brf {
                 let share = self.shares.rate(flow.base);
                 let layer = &mut self.layers[flow.layer as usize];
                 *layer = (*layer - share).max(0.0);
-                self.shares.leave(flow.base, flow.used.min(share));
+                let used = if self.literal { flow.measured_rate() } else { flow.used.min(share) };
+                self.shares.leave(flow.base, used);
                 if self.shares.count() == 0 {
                     self.state.transition(State::FlowTable);
                     self.allocate_at = Nanos::MAX;

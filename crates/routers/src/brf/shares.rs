@@ -58,6 +58,8 @@ impl Limit {
 /// Shares of the BRF flows.
 #[derive(Clone, Debug)]
 pub struct Shares {
+    /// Follow the equations as printed.
+    printed: bool,
     /// C_BRF.
     capacity: f64,
     /// The configured floor, and the one in force: at most half of an equal share, and raised only by a full
@@ -77,8 +79,11 @@ pub struct Shares {
 
 impl Shares {
     /// No flows and no capacity. The floor of a share is `least`, or half of an equal share if that is less.
-    pub const fn new(least: f64) -> Self {
+    /// With `printed` the equations are those of the print; its shares have the floor too, as a rate is above
+    /// zero.
+    pub const fn new(least: f64, printed: bool) -> Self {
         Self {
+            printed,
             capacity: 0.0,
             least,
             floor: least,
@@ -89,6 +94,11 @@ impl Shares {
             level: 0.0,
             headroom: 0.0,
         }
+    }
+
+    /// Bound of the used sum: all shares; the print has none.
+    fn used_most(&self) -> f64 {
+        if self.printed { f64::INFINITY } else { self.allocated() }
     }
 
     fn floor_most(&self) -> f64 {
@@ -141,7 +151,10 @@ impl Shares {
         self.floor = self.floor.min(self.floor_most());
         let base = (initial - self.floor).max(0.0) / self.scale;
         self.bases += base;
-        self.used += self.rate(base);
+        // As printed, (11) sums measured rates, and this flow has none yet.
+        if !self.printed {
+            self.used += self.rate(base);
+        }
         base
     }
 
@@ -149,11 +162,12 @@ impl Shares {
     pub fn leave(&mut self, base: f64, used: f64) {
         self.count -= 1;
         if self.count == 0 {
-            *self = Self { capacity: self.capacity, ..Self::new(self.least) };
+            *self = Self { capacity: self.capacity, ..Self::new(self.least, self.printed) };
             return;
         }
         self.bases = (self.bases - base).max(0.0);
-        self.used = (self.used - used.min(self.rate(base))).clamp(0.0, self.allocated());
+        let used = if self.printed { used } else { used.min(self.rate(base)) };
+        self.used = (self.used - used).clamp(0.0, self.used_most());
     }
 
     /// Sets C_BRF. If it falls below the usage, all shares shrink in proportion: equation 13 for a flow
@@ -168,17 +182,31 @@ impl Shares {
         }
     }
 
-    /// Equations 16 and 17: drains a queue of `bytes` within `gamma` seconds. As printed, (17) adds a rate to
-    /// a number. Here each share is multiplied by `1 − q·MSS / (γ · Σ BW)`, as (16) requires, and stays above
-    /// zero.
+    /// Equations 16 and 17: drains a queue of `bytes` within `gamma` seconds. As printed, (17) adds a time to a
+    /// rate: about −γ bytes per second, which drains nothing. Here each share is multiplied by `1 − q·MSS / (γ
+    /// · Σ BW)`, as (16) requires, and stays above zero.
     pub fn drain(&mut self, bytes: f64, gamma: f64) {
+        if self.printed {
+            let sum = self.allocated();
+            if sum > 0.0 {
+                self.floor = (self.floor + gamma * (bytes - sum) / sum).max(1.0);
+            }
+            return;
+        }
         self.shrink_to(self.allocated() - bytes / gamma);
     }
 
     /// Equation 18: reduces a total of `measured` to `alpha` of the capacity. The printed ratio is inverted
     /// and would raise the rates.
     pub fn unload(&mut self, alpha: f64, measured: f64) {
-        if measured > 0.0 {
+        if measured <= 0.0 {
+            return;
+        }
+        if self.printed {
+            let factor = measured / (alpha * self.capacity).max(1.0);
+            self.floor = (self.floor * factor).max(1.0);
+            self.scale *= factor;
+        } else {
             self.shrink_to(self.allocated() * alpha * self.capacity / measured);
         }
     }
@@ -190,7 +218,7 @@ impl Shares {
         if above > 0.0 && target < floors + above {
             let factor = ((target - floors) / above).max(FACTOR_MIN);
             self.scale = (self.scale * factor).max(SCALE_MIN);
-            self.used = self.used.min(self.allocated());
+            self.used = self.used.min(self.used_most());
         }
     }
 
@@ -210,18 +238,26 @@ impl Shares {
         for demand in &mut *demands {
             *demand = demand.max(self.floor);
         }
+        (self.scale, self.bases, self.used) = (1.0, 0.0, 0.0);
+        if self.printed {
+            let limited = demands.iter().filter(|demand| demand.is_finite());
+            let rest = self.capacity - limited.clone().sum::<f64>();
+            self.level = rest / (self.count - limited.count()).max(1) as f64;
+            self.headroom = 0.0;
+            return;
+        }
         let wanted: f64 = demands.iter().sum();
         self.headroom = ((self.capacity - wanted) / self.count.max(1) as f64).max(0.0);
         self.level = level(self.capacity, demands);
-        (self.scale, self.bases, self.used) = (1.0, 0.0, 0.0);
     }
 
     /// Base of a flow with this demand and usage.
     pub fn grant(&mut self, demand: f64, used: f64) -> f64 {
-        let share = demand.min(self.level).max(self.floor) + self.headroom;
+        let granted = if self.printed && demand.is_finite() { demand } else { demand.min(self.level) };
+        let share = granted.max(self.floor) + self.headroom;
         let base = share - self.floor;
         self.bases += base;
-        self.used += used.min(share);
+        self.used += if self.printed { used } else { used.min(share) };
         base
     }
 }

@@ -3,7 +3,7 @@
 
 use narrows_cc::Nanos;
 
-use super::allocation::{self, Adjust, MANY, Part};
+use super::allocation::{self, Adjust, Allocation, Load, MANY, Part};
 use super::message::{Adjustment, Id, Message};
 use super::{Nodectl, Port, SHORTEST_INTERVAL, notify, rate};
 
@@ -50,7 +50,7 @@ impl Nodectl {
         let load = self.table.load(Some(own));
         self.table.subflows(own, &mut self.flows);
         if self.flows.len() == 1 {
-            let allocation = allocation::allocate(&load, expected, self.beta, requested);
+            let allocation = self.algorithm_1(&load, expected, requested);
             return (allocation.rate, allocation.rate, allocation.adjust);
         }
         let mut demand = 0u64;
@@ -61,11 +61,19 @@ impl Nodectl {
             demand = demand.saturating_add(if subflow == flow { requested } else { most });
             self.parts.push(Part { weight: record.weight, most, rate: 0 });
         }
-        let allocation = allocation::allocate(&load, expected, self.beta, demand);
+        let allocation = self.algorithm_1(&load, expected, demand);
         let whole = allocation.rate.min(demand);
         allocation::split(whole, &mut self.parts);
         let at = self.flows.iter().position(|&subflow| subflow == flow).unwrap_or(0);
         (whole, self.parts[at].rate, allocation.adjust)
+    }
+
+    fn algorithm_1(&self, load: &Load, expected: f64, requested: u64) -> Allocation {
+        if self.literal {
+            allocation::allocate_as_printed(load, expected, self.beta)
+        } else {
+            allocation::allocate(load, expected, self.beta, requested)
+        }
     }
 
     /// Applies the lists of Algorithm 1 to all transmissions except `but`. Skips those within `slack`, and
@@ -79,13 +87,16 @@ impl Nodectl {
     ) {
         let level = match adjust {
             Adjust::None => return,
-            Adjust::Above(level) | Adjust::Controlled(level) => level,
+            Adjust::Above(level) | Adjust::Controlled(level) | Adjust::Below(level) => level,
         };
-        let above_only = matches!(adjust, Adjust::Above(_));
         let mut places = std::mem::take(&mut self.places);
         places.clear();
         places.extend(self.table.transmissions().filter_map(|(at, transmission)| {
-            let concerned = if above_only { transmission.rate > level } else { transmission.is_controlled() };
+            let concerned = match adjust {
+                Adjust::Above(_) => transmission.rate > level,
+                Adjust::Below(_) => transmission.is_controlled() && transmission.rate < level,
+                Adjust::Controlled(_) | Adjust::None => transmission.is_controlled(),
+            };
             let concerned = concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but;
             let below = transmission.rate < level;
             if concerned && below && raised == 0 {
@@ -157,6 +168,9 @@ impl Nodectl {
         let expected = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
         let load = self.table.load(None);
         if let Some(level) = allocation::level(&load, expected) {
+            if self.literal {
+                return self.adjust(port, Adjust::Below(level), None, (level / MIN_STEP, u64::MAX));
+            }
             let busy = load.served >= MANY && port.now < self.joined_at.saturating_add(CALM);
             let slack = if busy { 2 * level / MANY } else { level / MIN_STEP };
             self.adjust(port, Adjust::Controlled(level), None, (slack, MAX_INCREASES));
@@ -178,7 +192,8 @@ impl Nodectl {
         let messages = std::mem::take(&mut self.control_bytes) as f64 / span;
         self.control_rate += (messages - self.control_rate) * CONTROL_GAIN;
         let needed = self.reverse_rate * REVERSE_MARGIN + self.control_rate;
-        let needed = needed.min(self.capacity as f64 * REVERSE_MAX) as u64;
+        // As printed, Bz is the bandwidth of the port.
+        let needed = if self.literal { 0 } else { needed.min(self.capacity as f64 * REVERSE_MAX) as u64 };
         let total = self.capacity - needed;
         self.table.set_total(total);
         if self.table.given() <= total + total / MIN_STEP {

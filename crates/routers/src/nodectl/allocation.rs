@@ -25,6 +25,8 @@ pub(super) enum Adjust {
     Above(u64),
     /// The lists Li and Lr: transmissions bottlenecked here move to this rate, up or down.
     Controlled(u64),
+    /// The list Li as printed: transmissions bottlenecked here rise to this rate.
+    Below(u64),
 }
 
 /// Result of Algorithm 1.
@@ -92,6 +94,24 @@ pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u6
         adjust(rate)
     };
     Allocation { rate, adjust }
+}
+
+/// Algorithm 1 as printed, without the corrections of [`allocate`]: a request for less than its share is not
+/// considered, and the third line raises and never reduces.
+pub(super) fn allocate_as_printed(load: &Load, expected: f64, tolerance: f64) -> Allocation {
+    let expected = expected.max(1.0);
+    let spare = load.free as f64 / expected;
+    let fair = load.total as f64 / (load.served as f64 + expected);
+    let within = tolerance * fair;
+    if fair - spare > within {
+        let rate = fair as u64;
+        Allocation { rate, adjust: Adjust::Above(rate) }
+    } else if spare - fair > within {
+        let rate = share(load.free + load.controlled_rate, load.controlled as f64 + expected);
+        Allocation { rate, adjust: Adjust::Below(rate) }
+    } else {
+        Allocation { rate: spare as u64, adjust: Adjust::None }
+    }
 }
 
 /// The third line of Algorithm 1 for free bandwidth without a request: the new rate of transmissions
@@ -228,6 +248,21 @@ mod tests {
         let half = load(36, &[(8, false), (2, true), (2, true)]);
         assert_eq!(given(&half, 1.0, 24).1, Adjust::None);
         assert_eq!(given(&load(36, &[(8, false), (2, true)]), 2.0, 14).1, Adjust::Controlled(9));
+    }
+
+    /// As printed, the third line only raises, and allocates more than the port has.
+    #[test]
+    fn printed_third_line_only_raises() {
+        // Of 32, 20 and 2 are in use: the newcomer and the second get 10.67 each, 41.3 in total.
+        let load = load(32, &[(20, true), (2, true)]);
+        let expected = Allocation { rate: 10, adjust: Adjust::None };
+        // Bs = 10 < Ba = 10.67: the second line.
+        assert_eq!(allocate_as_printed(&load, 1.0, 0.1), expected);
+        let load = self::load(33, &[(20, true), (1, true)]);
+        assert_eq!(allocate_as_printed(&load, 1.0, 0.0), Allocation { rate: 11, adjust: Adjust::Below(11) });
+        // A small request makes as much room as a large one.
+        let busy = self::load(36, &[(36, true)]);
+        assert_eq!(allocate_as_printed(&busy, 1.0, 0.0), Allocation { rate: 18, adjust: Adjust::Above(18) });
     }
 
     /// Freed bandwidth is levelled among those bottlenecked here.

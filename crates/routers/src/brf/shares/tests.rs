@@ -14,7 +14,7 @@ fn near(value: f64, expected: f64) {
 
 /// Shares of `capacity`, with no floor.
 fn shares(capacity: f64) -> Shares {
-    let mut shares = Shares::new(0.0);
+    let mut shares = Shares::new(0.0, false);
     shares.set_capacity(capacity);
     shares
 }
@@ -130,7 +130,7 @@ fn cuts_follow_equations_16_to_18_down_to_the_floor() {
     let before = shares.allocated();
     shares.unload(0.95, 50.0);
     near(shares.allocated(), before);
-    let mut floored = Shares::new(1.0);
+    let mut floored = Shares::new(1.0, false);
     floored.set_capacity(100.0);
     let base = floored.join(100.0);
     floored.drain(1e9, 0.1);
@@ -147,7 +147,7 @@ fn smaller_class_scales_flows_and_caps_the_floor() {
     let base = shares.join(100.0);
     shares.set_capacity(50.0);
     near(shares.rate(base), 50.0);
-    let mut floored = Shares::new(30.0);
+    let mut floored = Shares::new(30.0, false);
     floored.set_capacity(100.0);
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
@@ -212,7 +212,7 @@ proptest! {
     /// All shares together are at most the capacity plus the bandwidth measured as unused.
     #[test]
     fn share_sum_is_at_most_capacity_plus_unused(ops in ops(), least in 0.0..MB) {
-        let mut shares = Shares::new(least);
+        let mut shares = Shares::new(least, false);
         let mut capacity = 12.5 * MB;
         shares.set_capacity(capacity);
         // Base and latest measured usage of each flow.
@@ -271,4 +271,32 @@ proptest! {
             }
         }
     }
+}
+
+/// With `printed` the equations are those of the print: 11 sums measured rates, 14 caps no demand and shares
+/// out no leftover, 17 hardly changes a share and 18 raises it.
+#[test]
+fn printed_equations_are_those_of_the_print() {
+    let mut shares = Shares::new(0.0, true);
+    shares.set_capacity(100.0);
+    let bases = [100.0, 50.0].map(|initial| shares.join(initial));
+    // Nothing is measured, so the residual is the whole class and nobody shrinks.
+    assert_eq!(bases.map(|base| shares.rate(base)), [100.0, 50.0]);
+    // One limited flow demands more than half; the other gets the rest. Mended, each would get half.
+    let demands = [80.0, f64::INFINITY];
+    shares.begin(&mut demands.clone());
+    let bases = demands.map(|demand| shares.grant(demand, 70.0));
+    assert_eq!(bases.map(|base| shares.rate(base)), [80.0, 20.0]);
+    // Two limited flows: the rest is nobody's.
+    let demands = [10.0, 30.0];
+    shares.begin(&mut demands.clone());
+    let bases = demands.map(|demand| shares.grant(demand, demand));
+    assert_eq!((bases.map(|base| shares.rate(base)), shares.allocated()), ([10.0, 30.0], 40.0));
+    // (17) adds gamma · (80 - 40) / 40 bytes per second to each, whatever the queue.
+    shares.drain(80.0, 2.0);
+    assert_eq!(bases.map(|base| shares.rate(base)), [12.0, 32.0]);
+    // (18) multiplies by 99 / (0.9 · 100).
+    shares.unload(0.9, 99.0);
+    let raised = bases.map(|base| shares.rate(base));
+    assert!((raised[0] - 13.2).abs() < 1e-9 && (raised[1] - 35.2).abs() < 1e-9, "{raised:?}");
 }
