@@ -11,7 +11,7 @@ use crate::app::app;
 use crate::datagrams;
 use crate::diagnostic::{Diagnostic, show};
 use crate::params;
-use crate::profile::Profile;
+use crate::profile::FlowProfile;
 use crate::quantity::Time;
 use crate::schema::choice::{FileSize, SizeKind};
 use crate::schema::{Arrivals, Scenario};
@@ -47,9 +47,12 @@ pub(crate) struct Kind {
 pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Diagnostic> {
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
-    let profile = Profile::of(&scenario.tcp, flow.tcp.as_ref());
-    let (scheme, params) =
+    let profile = FlowProfile::of(&scenario.tcp, flow.tcp.as_ref());
+    let (scheme, mut params) =
         params::scheme(&flow.scheme, flow.params.as_ref(), flow.protocol, Some(profile), &table)?;
+    if scenario.literal {
+        params::follow_print(&mut params);
+    }
     let mapped = if flow.subflows.is_some() { MAPPING_BYTES } else { 0 };
     let datagrams = datagrams::settings(&scenario.dccp, flow, &table, scheme, &params)?;
     let mut tcp = tcp::settings(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;

@@ -425,6 +425,7 @@ pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controll
         delay: time(&stated.delay, default.delay),
         utilization: share(&stated.utilization, default.utilization),
         queue: share(&stated.queue, default.queue),
+        ..default
     })
 }
 

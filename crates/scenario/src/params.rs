@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use narrows_cc::{Param, ParamError, ParamKind, Params, schemes};
+use narrows_cc::{LITERAL, Param, ParamError, ParamKind, Params, schemes};
 
 use crate::diagnostic::{Diagnostic, key_in, unknown};
-use crate::profile::Profile;
+use crate::profile::FlowProfile;
 use crate::schema::value::{ParamValue, Protocol};
 use crate::transport;
 
@@ -31,7 +31,7 @@ pub(crate) fn scheme(
     text: &str,
     table_params: Option<&BTreeMap<String, ParamValue>>,
     protocol: Option<Protocol>,
-    profile: Option<&Profile>,
+    profile: Option<FlowProfile<'_>>,
     table: &str,
 ) -> Result<(&'static schemes::Entry, Params), Diagnostic> {
     let key = key_in(table, "scheme");
@@ -84,6 +84,12 @@ pub(crate) fn scheme(
         set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
     }
     Ok((entry, params))
+}
+
+/// Turns `literal` on, if it is among the parameters.
+pub(crate) fn follow_print(params: &mut Params) {
+    // A scheme without a printed form differs in nothing.
+    let _ = params.set(LITERAL.name, 1.0);
 }
 
 /// A value as text.

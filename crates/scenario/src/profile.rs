@@ -5,6 +5,7 @@
 //!
 //! `ns3` follows ns-3.48 (June 2026, `src/internet/model`); [`Profile::lacks`] lists what no option expresses.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use narrows_cc::schemes;
@@ -164,8 +165,8 @@ const NS3: Profile = Profile {
         set("cubic.growth", "linux", "TcpCubic::Update"),
         set("hystart", "linux", "TcpCubic::HyStart; see the differences"),
         set("newreno.abc", "off", "TcpNewReno::SlowStart, CongestionAvoidance: count ACKs"),
-        set("bbr.quantum", "1pkt", "TcpBbr::SetSendQuantum"),
-        set("bbr.lt_bw", "off", "TcpBbr detects no policers"),
+        set("quantum", "1pkt", "TcpBbr::SetSendQuantum; variants in ns-3 build on TcpBbr"),
+        set("lt_bw", "off", "TcpBbr detects no policers; variants in ns-3 build on TcpBbr"),
         set("bbr.high_gain", "2.89", "TcpBbr::HighGain"),
     ],
     lacks: &[
@@ -191,34 +192,68 @@ impl Profile {
         &ALL[name as usize]
     }
 
-    /// The profile of a flow: its own, else the common one, else the default.
-    pub(crate) fn of(common: &Tcp, own: Option<&Tcp>) -> &'static Self {
-        Self::named(own.and_then(|own| own.profile).or(common.profile).unwrap_or_default())
+    /// These settings of its keys of `[tcp]`.
+    fn parsed(&self, keep: impl Fn(&Setting) -> bool) -> Tcp {
+        let at = Location::Unknown;
+        let entry = |setting: &Setting| KeyValue {
+            key: setting.key.to_owned(),
+            at,
+            value: Tree::from_command_line(setting.value),
+        };
+        let kept = self.tcp.iter().filter(|setting| keep(setting));
+        let tree = Tree { node: Node::Table(kept.map(entry).collect()), at };
+        match Tcp::deserialize(Reader(&tree)) {
+            Ok(keys) => keys,
+            Err(error) => unreachable!("the profile `{}` is sound: {error}", self.name),
+        }
+    }
+}
+
+/// The profile of a flow, without the settings that `profile_except` lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowProfile<'a> {
+    pub(crate) profile: &'static Profile,
+    pub(crate) except: &'a [String],
+}
+
+impl<'a> FlowProfile<'a> {
+    /// The flow's own profile and exceptions, else the common ones, else the default and none.
+    pub(crate) fn of(common: &'a Tcp, own: Option<&'a Tcp>) -> Self {
+        let name = own.and_then(|own| own.profile).or(common.profile).unwrap_or_default();
+        let except = own.and_then(|own| own.profile_except.as_ref()).or(common.profile_except.as_ref());
+        Self { profile: Profile::named(name), except: except.map_or(&[], Vec::as_slice) }
+    }
+
+    /// The first exception that the profile does not set, with all that it sets.
+    pub(crate) fn unknown(&self) -> Option<(&'a str, Vec<&'static str>)> {
+        let known = || self.profile.tcp.iter().chain(self.profile.params).map(|setting| setting.key);
+        let wrong = self.except.iter().find(|name| known().all(|key| key != name.as_str()))?;
+        Some((wrong, known().collect()))
+    }
+
+    fn keeps(&self, setting: &Setting) -> bool {
+        self.except.iter().all(|name| name != setting.key)
     }
 
     /// Its keys of `[tcp]`.
-    pub(crate) fn keys(&self) -> &Tcp {
-        KEYS[self.id as usize].get_or_init(|| {
-            let at = Location::Unknown;
-            let entry = |setting: &Setting| KeyValue {
-                key: setting.key.to_owned(),
-                at,
-                value: Tree::from_command_line(setting.value),
-            };
-            let tree = Tree { node: Node::Table(self.tcp.iter().map(entry).collect()), at };
-            match Tcp::deserialize(Reader(&tree)) {
-                Ok(keys) => keys,
-                Err(error) => unreachable!("the profile `{}` is sound: {error}", self.name),
-            }
-        })
+    pub(crate) fn keys(&self) -> Cow<'static, Tcp> {
+        if self.except.is_empty() {
+            return Cow::Borrowed(
+                KEYS[self.profile.id as usize].get_or_init(|| self.profile.parsed(|_| true)),
+            );
+        }
+        Cow::Owned(self.profile.parsed(|setting| self.keeps(setting)))
     }
 
     /// Its parameters of a scheme: names and values.
     pub(crate) fn params(
-        &self,
+        self,
         scheme: &'static schemes::Entry,
     ) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.params.iter().filter_map(|setting| {
+        self.profile.params.iter().filter_map(move |setting| {
+            if !self.keeps(setting) {
+                return None;
+            }
             let name = match setting.key.split_once('.') {
                 Some((owner, name)) => (owner == scheme.info.name).then_some(name)?,
                 None => setting.key,

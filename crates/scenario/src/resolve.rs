@@ -15,6 +15,7 @@ use crate::flows::{self, Draft};
 use crate::htb::{Member, Place};
 use crate::keys;
 use crate::link::{self, AMPLE, Inputs, Traces};
+use crate::params;
 use crate::plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 use crate::quantity::{Time, WarmupLength};
 use crate::queue;
@@ -132,6 +133,14 @@ pub(crate) fn resolve(
         }
     }
     let warnings = warnings(scenario, &entries, &links, &position);
+    let routers = links.iter_mut().filter_map(|link| link.router.as_mut());
+    if scenario.literal {
+        routers.for_each(|router| params::follow_print(&mut router.params));
+    }
+    let mut controller = link::controller(scenario.network.controller.as_ref())?;
+    // A switch that follows the print has a controller that does.
+    controller.printed =
+        links.iter().filter_map(|link| link.router.as_ref()).any(narrows_routers::RouterConfig::is_literal);
     let plan = Plan {
         name: scenario.name.clone(),
         duration,
@@ -140,7 +149,7 @@ pub(crate) fn resolve(
         links,
         flows,
         connections: several,
-        controller: link::controller(scenario.network.controller.as_ref())?,
+        controller,
         trace: TracePlan { samples, packets: scenario.trace.packets },
     };
     Ok(Resolved { plan, warnings })

@@ -75,6 +75,9 @@ pub struct Scenario {
     /// Number of runs, with the seeds `seed`, `seed` + 1, ….
     #[serde(deserialize_with = "value::count")]
     pub repeat: u32,
+    /// Schemes and routers that have a printed form use it: their parameter `literal` is on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub literal: bool,
     /// The network: a dumbbell unless `kind` or `links` say otherwise.
     pub network: Network,
     /// The links of a graph. Unstated keys are those of `network`.
@@ -98,6 +101,7 @@ impl Default for Scenario {
             warmup: default("10%"),
             seed: 1,
             repeat: 1,
+            literal: false,
             network: Network::default(),
             links: Vec::new(),
             tcp: Tcp::default(),

@@ -4,7 +4,7 @@ use narrows_cc::{Bytes, EcnNeed, Nanos};
 use narrows_tcp::TcpConfig;
 
 use crate::diagnostic::{Diagnostic, show};
-use crate::profile::Profile;
+use crate::profile::FlowProfile;
 use crate::quantity::{Amount, DataAmount, Time};
 use crate::schema::Tcp;
 use crate::schema::tcp::ProfileName;
@@ -30,9 +30,17 @@ pub(crate) fn settings(
     let segment = plain.segment - mapped;
     let deployed =
         TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
-    let profile = Profile::of(common, own).keys();
-    let default = stated(&deployed, &Tcp::default(), profile, None, "")?;
-    stated(&default, profile, common, own, table)
+    let profile = FlowProfile::of(common, own);
+    if let Some((wrong, known)) = profile.unknown() {
+        let in_own = own.is_some_and(|own| own.profile_except.is_some());
+        let key =
+            if in_own { format!("{table}.tcp.profile_except") } else { "tcp.profile_except".to_owned() };
+        let message = format!("the profile `{}` does not set `{wrong}`", profile.profile.name);
+        return Err(Diagnostic::new(key, message).accepted(known.join(", ")));
+    }
+    let keys = profile.keys();
+    let default = stated(&deployed, &Tcp::default(), &keys, None, "")?;
+    stated(&default, &keys, common, own, table)
 }
 
 /// Replaces those of the `default` settings that the tables state. `profile` has their amounts in packets, which
@@ -202,13 +210,14 @@ fn stated(
 }
 
 /// Settings as keys of `[tcp]`, all of them stated.
-pub(crate) fn spelled(config: &TcpConfig, profile: ProfileName) -> Tcp {
+pub(crate) fn spelled(config: &TcpConfig, profile: ProfileName, except: &[String]) -> Tcp {
     let time = |time: Nanos| Some(parsed(&show(time)));
     let mss = u64::from(config.segment);
     let burst = config.max_burst.as_u64();
     let burst = if burst.is_multiple_of(mss) { format!("{}pkt", burst / mss) } else { format!("{burst}B") };
     Tcp {
         profile: Some(profile),
+        profile_except: Some(except.to_vec()),
         initial_window: Some(config.initial_window),
         ack_every: Some(config.ack_every),
         ack_delay: time(config.ack_delay),

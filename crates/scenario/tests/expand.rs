@@ -412,8 +412,8 @@ fn schema_has_every_table_and_describes_units() {
     let schema: serde_json::Value = serde_json::from_str(&schema_json()).unwrap();
     let keys: BTreeSet<_> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     let expected = [
-        "name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "dccp", "flows", "trace",
-        "sweep",
+        "name", "duration", "warmup", "seed", "repeat", "literal", "network", "links", "tcp", "dccp",
+        "flows", "trace", "sweep",
     ];
     assert_eq!(keys, expected.into_iter().collect());
     assert_eq!(schema["additionalProperties"], false);

@@ -109,7 +109,9 @@ fn profile_ns3_sets_the_attributes_of_ns3() {
     let bbr = params("bbr", "profile = 'ns3'");
     assert_eq!((bbr.number("quantum"), bbr.flag("lt_bw"), bbr.number("high_gain")), (1.0, false, 2.89));
     assert!(!params("newreno", "profile = 'ns3'").flag("abc"));
-    assert_eq!(params("bbr2", "profile = 'ns3'").changed().count(), 0, "only the named scheme is set");
+    let variant = params("bbr-gc", "profile = 'ns3'");
+    assert_eq!((variant.number("quantum"), variant.flag("lt_bw")), (1.0, false), "variants build on BBR");
+    assert_eq!(variant.number("high_gain"), params("bbr-gc", "").number("high_gain"), "only BBR's is set");
 }
 
 /// Each key of the transport reaches its own field.
@@ -251,4 +253,33 @@ fn profile_leaves_datagram_flows_alone() {
     let run = planned(text, &[]).remove(0);
     let plan = resolve(&run.scenario, run.seed, &NoFiles).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(plan.flows[0].params.changed().count(), 0);
+}
+
+/// An exception leaves a profile's setting out, for keys of `[tcp]` and for parameters; what is stated still wins.
+#[test]
+fn exceptions_leave_settings_of_a_profile_out() {
+    let own = tcp("profile = 'ns3'\nprofile_except = ['min_rto', 'rack']");
+    let (whole, linux) = (tcp("profile = 'ns3'"), tcp(""));
+    assert_ne!((whole.min_rto, whole.rack), (linux.min_rto, linux.rack));
+    assert_eq!((own.min_rto, own.rack), (linux.min_rto, linux.rack));
+    assert_eq!((own.initial_rto, own.ack_delay), (whole.initial_rto, whole.ack_delay));
+    let lt_bw = |common: &str| {
+        let run = plan(["bbr"; 2], common, "", &[]);
+        run.flows[0].params.flag("lt_bw")
+    };
+    assert!(!lt_bw("profile = 'ns3'"));
+    assert!(lt_bw("profile = 'ns3'\nprofile_except = ['lt_bw']"));
+    let from_option = plan(["bbr"; 2], "profile = 'ns3'", "", &[("tcp.profile_except", "['lt_bw']")]);
+    assert!(from_option.flows[0].params.flag("lt_bw"));
+    let stated = tcp("profile = 'ns3'\nprofile_except = ['min_rto']\nmin_rto = '300ms'");
+    assert_eq!(stated.min_rto, Nanos::from_millis(300));
+}
+
+/// An exception that the profile does not set is an error.
+#[test]
+fn exception_unknown_to_the_profile_is_refused() {
+    let text = "[network]\nrate = \"100mbit\"\n[tcp]\nprofile = \"ns3\"\nprofile_except = [\"tos\"]\n\
+                [[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n";
+    let error = texts::spec(text).unwrap_err();
+    assert!(error.contains("does not set `tos`") && error.contains("min_rto"), "{error}");
 }

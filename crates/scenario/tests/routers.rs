@@ -156,3 +156,16 @@ fn router_refusals_list_the_known_names() {
         }
     }
 }
+
+/// `literal` selects the printed forms of schemes, routers and their controller.
+#[test]
+fn literal_selects_the_printed_forms() {
+    let forms = |top: &str| {
+        let text = "[network]\nrate = \"10mbit\"\nrouter = \"brf\"\n[[flows]]\nscheme = \"bbr-gc\"\nrtt = \"40ms\"\n";
+        let plan = spec(&format!("{top}{text}")).unwrap();
+        let router = plan.links[0].router.as_ref().unwrap().is_literal();
+        (plan.flows[0].params.flag("literal"), router, plan.controller.printed)
+    };
+    assert_eq!(forms("literal = true\n"), (true, true, true));
+    assert_eq!(forms(""), (false, false, false));
+}

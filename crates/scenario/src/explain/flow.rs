@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{FlowOptions, Origins, Row, object};
 use crate::diagnostic::Diagnostic;
 use crate::flows::{self, Kind};
-use crate::profile::Profile;
+use crate::profile::FlowProfile;
 use crate::schema::dccp::{Dccp, OverflowKind, Within};
 use crate::schema::table::names;
 use crate::schema::tcp::ProfileName;
@@ -59,14 +59,14 @@ fn own(flow: &Flow, index: usize, protocol: Protocol, origins: &Origins<'_>) -> 
 
 /// The settings of TCP.
 fn stream(scenario: &Scenario, index: usize, config: &TcpConfig, origins: &Origins<'_>) -> Vec<Row> {
-    let profile = Profile::of(&scenario.tcp, scenario.flows[index].tcp.as_ref());
-    let effective = object(&tcp::spelled(config, profile.id));
-    let listed = object(profile.keys());
-    let plain = object(&tcp::spelled(&TcpConfig::default(), ProfileName::default()));
+    let profile = FlowProfile::of(&scenario.tcp, scenario.flows[index].tcp.as_ref());
+    let effective = object(&tcp::spelled(config, profile.profile.id, profile.except));
+    let listed = object(&profile.keys());
+    let plain = object(&tcp::spelled(&TcpConfig::default(), ProfileName::default(), &[]));
     let row = |key: &&'static str| {
         let value = effective[*key].clone();
         let otherwise = match listed.get(*key) {
-            Some(of_profile) if *of_profile == value => format!("profile {}", profile.name),
+            Some(of_profile) if *of_profile == value => format!("profile {}", profile.profile.name),
             None if plain[*key] == value => "default".to_owned(),
             None if key.starts_with("ec") => "scheme".to_owned(),
             _ => "derived".to_owned(),
@@ -124,7 +124,7 @@ fn params(
     origins: &Origins<'_>,
 ) -> Vec<Row> {
     let flow = &scenario.flows[index];
-    let profile = Profile::of(&scenario.tcp, flow.tcp.as_ref());
+    let profile = FlowProfile::of(&scenario.tcp, flow.tcp.as_ref());
     let listed: Vec<_> = match protocol {
         Protocol::Dccp => Vec::new(),
         Protocol::Tcp | Protocol::Udp => profile.params(scheme).map(|(name, _)| name).collect(),
@@ -136,7 +136,8 @@ fn params(
             false => format!("flows.{index}.params.{}", param.name),
         };
         let of_profile = listed.contains(&param.name);
-        let otherwise = if of_profile { format!("profile {}", profile.name) } else { "default".to_owned() };
+        let otherwise =
+            if of_profile { format!("profile {}", profile.profile.name) } else { "default".to_owned() };
         origins.option(param.name, spelled(param, params), &[key], &otherwise)
     };
     scheme.info.params.iter().map(row).collect()
