@@ -76,6 +76,12 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
+/// Fingerprints of the sources that runs depend on, JSON: `core`, and `schemes` by name.
+#[pyfunction]
+fn sources() -> &'static str {
+    include_str!(concat!(env!("OUT_DIR"), "/sources.json"))
+}
+
 fn describe_params(params: &[Param]) -> Vec<serde_json::Value> {
     let row = |p: &Param| {
         let kind = match p.kind {
@@ -401,6 +407,7 @@ fn datagram_scheme() -> &'static str {
 #[pymodule(gil_used = false)]
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(version, m)?)?;
+    m.add_function(wrap_pyfunction!(sources, m)?)?;
     m.add_function(wrap_pyfunction!(list_schemes, m)?)?;
     m.add_function(wrap_pyfunction!(schema, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
