@@ -24,21 +24,23 @@ PAPERS = ROOT / "papers"
 FOLDER = ROOT / "docs" / "papers"
 MEASURED = FOLDER / "measured.jsonl"
 NOTICE = "<!-- Written by docs/generate.py from papers/{0}, its findings.md and docs/papers/measured.jsonl. -->"
-VERDICTS = ("holds", "holds in direction", "does not hold")
-COLUMNS = "| {} | claims | " + " | ".join(VERDICTS) + " |"
+VERDICTS = ("holds", "inconclusive", "holds in direction", "does not hold")
+WORLDS = {"paper": "as the paper ran it", "today": "today"}
+COLUMNS = "| {} | world | claims | " + " | ".join(VERDICTS) + " | beside |"
+RULE = "|---|---|" + "---:|" * (len(VERDICTS) + 2)
 WIDTH = 120
 NOISE = 1e-12
 """Half-widths below this share of the mean come from the order of sums."""
 
-Key = tuple[str, str, str]
-"""Paper, figure and claim."""
+Key = tuple[str, str, str, str]
+"""Paper, figure, claim and world."""
 Outcomes = Mapping[Key, Mapping[str, Any]]
 
 
 def measured() -> dict[Key, Mapping[str, Any]]:
     """The stored outcomes, by claim."""
     lines = MEASURED.read_text(encoding="utf-8").splitlines()
-    return {(row["paper"], row["figure"], row["claim"]): row for row in map(json.loads, lines)}
+    return {(row["paper"], row["figure"], row["claim"], row["world"]): row for row in map(json.loads, lines)}
 
 
 def pages() -> dict[Path, str]:
@@ -49,7 +51,7 @@ def pages() -> dict[Path, str]:
     """
     papers, outcomes = load(), measured()
     known = {(paper.id, figure.id, claim.id) for paper in papers for figure in paper.figures for claim in figure.claims}
-    if stale := sorted(outcomes.keys() - known):
+    if stale := sorted(key for key in outcomes if key[:3] not in known):
         raise SystemExit(f"{MEASURED}: no such claim: {', '.join(map(' '.join, stale[:5]))}; run docs/results.py again")
     return {FOLDER / f"{paper.id}.md": page(paper, outcomes) for paper in papers}
 
@@ -63,25 +65,43 @@ def load() -> Sequence[Any]:
 
 def headline_region() -> str:
     """The verdicts over all papers, in one sentence."""
-    outcomes = measured()
-    counts = Counter(row["verdict"] for row in outcomes.values())
-    holds, direction, fails = (counts[verdict] for verdict in VERDICTS)
-    papers = len({paper for paper, *_ in outcomes})
-    return (
-        f"**Of {len(outcomes)} claims in {papers} papers, {holds} hold, {direction} hold in direction only, and "
-        f"{fails} do not hold.** Command: `narrows reproduce`\n"
-    )
+    papers, outcomes = load(), measured()
+    parts = []
+    for world, words in WORLDS.items():
+        rows = [row for paper in papers for row in counted(paper.id, paper.figures, outcomes, world)[0]]
+        counts = Counter(row.get("verdict") for row in rows)
+        holds, unclear, direction, fails = (counts[verdict] for verdict in VERDICTS)
+        parts.append(
+            f"{words.capitalize()}, {holds} of {len(rows)} claims hold, {unclear} are inconclusive, {direction} hold "
+            f"in direction only, and {fails} do not hold."
+        )
+    return f"**{' '.join(parts)}** {len(papers)} papers; command: `narrows reproduce`\n"
 
 
-def verdicts_region() -> str:
-    """The matrix of papers by verdict."""
+def findings_region() -> str:
+    """The ten findings of `papers/findings.md`, which the report shows too."""
+    text = (PAPERS / "findings.md").read_text(encoding="utf-8").partition("\n\n")[2]
+    return moved(text, PAPERS, ROOT / "docs").replace("](results.md#", "](#")
+
+
+def verdicts_region(to: str = "") -> str:
+    """The matrix of papers by verdict; `to` leads from the page to the documents."""
     papers, outcomes = load(), measured()
     rows = [
-        f"| [{paper.title}](papers/{paper.id}.md) (`{paper.id}`) {tally(paper.id, paper.figures, outcomes)}"
+        f"| [{paper.title}]({to}papers/{paper.id}.md) (`{paper.id}`) | {world_name(paper, world)} "
+        f"{tally(paper.id, paper.figures, outcomes, world)}"
         for paper in papers
+        for world in WORLDS
     ]
-    total = tally_of(list(outcomes.values()))
-    return "\n".join([COLUMNS.format("paper"), "|---|" + "---:|" * 4, *rows, f"| all {total}", ""])
+    for world, words in WORLDS.items():
+        parts = [counted(paper.id, paper.figures, outcomes, world) for paper in papers]
+        rows.append(f"| all | {words} {tally_of([r for a, _ in parts for r in a], sum(len(b) for _, b in parts))}")
+    return "\n".join([COLUMNS.format("paper"), RULE, *rows, ""])
+
+
+def world_name(paper: Any, world: str) -> str:
+    """A world in words, with the name that a paper gives its own."""
+    return f"{paper.world.name}, {WORLDS[world]}" if world == "paper" else WORLDS[world]
 
 
 def papers_region() -> str:
@@ -90,16 +110,27 @@ def papers_region() -> str:
     return "\n".join(["| paper | published in |", "|---|---|", *rows, ""])
 
 
-def tally(paper: str, figures: Sequence[Any], outcomes: Outcomes) -> str:
+def counted(
+    paper: str, figures: Sequence[Any], outcomes: Outcomes, world: str
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The outcomes that the headline counts in a world, and those beside it."""
+    found: tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]] = ([], [])
+    for figure in figures:
+        for claim in figure.claims:
+            found[not claim.counted].append(outcomes.get((paper, figure.id, claim.id, world), {}))
+    return found
+
+
+def tally(paper: str, figures: Sequence[Any], outcomes: Outcomes, world: str) -> str:
     """The cells of the verdict columns, over some figures of a paper."""
-    found = [outcomes.get((paper, figure.id, claim.id), {}) for figure in figures for claim in figure.claims]
-    return tally_of(found)
+    rows, beside = counted(paper, figures, outcomes, world)
+    return tally_of(rows, len(beside))
 
 
-def tally_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The cells of the verdict columns."""
+def tally_of(rows: Sequence[Mapping[str, Any]], beside: int) -> str:
+    """The cells of the verdict columns, and the number of claims that they do not count."""
     counts = Counter(row.get("verdict") for row in rows)
-    return f"| {len(rows)} | " + " | ".join(str(counts[verdict]) for verdict in VERDICTS) + " |"
+    return f"| {len(rows)} | " + " | ".join(str(counts[verdict]) for verdict in VERDICTS) + f" | {beside} |"
 
 
 def page(paper: Any, outcomes: Outcomes) -> str:
@@ -112,12 +143,14 @@ def page(paper: Any, outcomes: Outcomes) -> str:
         "",
     ]
     out += ["```sh", f"narrows reproduce {paper.id}", "```", ""]
-    out += [COLUMNS.format("figure"), "|---|" + "---:|" * 4]
+    out += [COLUMNS.format("figure"), RULE]
     out += [
-        f"| [{figure.id}](#{figure.id}): {cell(figure.title)} {tally(paper.id, [figure], outcomes)}"
+        f"| [{figure.id}](#{figure.id}): {cell(figure.title)} | {words} {tally(paper.id, [figure], outcomes, world)}"
         for figure in paper.figures
+        for world, words in WORLDS.items()
     ]
-    out += [f"| all {tally(paper.id, paper.figures, outcomes)}", ""]
+    out += [f"| all | {words} {tally(paper.id, paper.figures, outcomes, world)}" for world, words in WORLDS.items()]
+    out += ["", *wrapped(f"The paper's world is {paper.world.name}. {paper.world.why}"), ""]
     if paper.note:
         out += ["## Set-up", "", *wrapped(paper.note), ""]
     findings = PAPERS / paper.id / "findings.md"
@@ -138,18 +171,23 @@ def figure_section(paper: str, figure: Any, outcomes: Outcomes) -> Iterator[str]
     scenario = Path(figure.scenario.source)
     target = os.path.relpath(scenario.resolve(), FOLDER)
     yield from (f"Scenario: [{scenario.name}]({target}). Command: `narrows reproduce {paper} {figure.id}`.", "")
-    yield from ("| claim | source | paper | ours | verdict | cause |", "|---|---|---|---|---|---|")
+    heads = ("claim", "source", "paper", "as the paper ran it", "verdict", "today", "verdict", "cause", "our bound")
+    yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
     causes: list[str] = []
     for claim in figure.claims:
-        outcome = outcomes.get((paper, figure.id, claim.id))
+        found = [outcomes.get((paper, figure.id, claim.id, world)) for world in WORLDS]
         note = ""
-        if outcome is not None and outcome["verdict"] != "holds" and claim.cause:
+        if claim.cause and any(outcome is not None and outcome["verdict"] != "holds" for outcome in found):
             cause = " ".join(claim.cause.split())
             if cause not in causes:
                 causes.append(cause)
             note = str(causes.index(cause) + 1)
-        verdict = "not measured" if outcome is None else outcome["verdict"]
-        cells = (claim.words(), claim.source, claim.printed(), ours(claim.unit, outcome), verdict, note)
+        sides = [
+            text
+            for outcome in found
+            for text in (ours(claim.unit, outcome), "not measured" if outcome is None else outcome["verdict"])
+        ]
+        cells = (claim.words(), claim.source, claim.printed(), *sides, note, claim.bound)
         yield f"| {' | '.join(map(cell, cells))} |"
     yield ""
     if causes:
@@ -180,14 +218,14 @@ def rounded(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
-def moved(text: str, home: Path) -> str:
-    """A text with its relative links made relative to the folder of the pages."""
+def moved(text: str, home: Path, page: Path = FOLDER) -> str:
+    """A text from `home` with its relative links made relative to the folder of its page."""
 
     def link(match: re.Match[str]) -> str:
         target, hash_, anchor = match[1].partition("#")
         if "://" in target or not target:
             return match[0]
-        return f"]({os.path.relpath((home / target).resolve(), FOLDER)}{hash_}{anchor})"
+        return f"]({os.path.relpath((home / target).resolve(), page)}{hash_}{anchor})"
 
     return re.sub(r"\]\(([^)\s]+)\)", link, text)
 

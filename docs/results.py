@@ -1,6 +1,6 @@
 """Stores measurements in the documents.
 
-    narrows reproduce -o report
+    narrows reproduce --ablate --literal -o report
     narrows bench --json > bench.jsonl                    # with ns-3 beside it, where Debian's libns3-dev is installed
     narrows bench --schemes --json >> bench.jsonl
     narrows bench --routers --json >> bench.jsonl
@@ -26,6 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from comparisons import ABLATION, LITERAL
 from paper_pages import MEASURED as CLAIMS
 from paper_pages import PAPERS, rounded
 
@@ -118,7 +119,7 @@ def outcomes(claims: Sequence[Mapping[str, Any]]) -> str:
 
     rows = (
         {
-            "paper": row["paper_id"], "figure": row["figure"], "claim": row["id"],
+            "paper": row["paper_id"], "figure": row["figure"], "claim": row["id"], "world": row["world"],
             "verdict": row["verdict"], "ours": spread(row["ours"]), "than": spread(row["than"]),
         }
         for row in claims
@@ -175,6 +176,14 @@ def main() -> None:
         note("no laws: the regions `convergence` and `gaps` keep their content")
     PAGE.write_text(page)
     CLAIMS.write_text(outcomes(claims))
+    for path in (ABLATION, LITERAL):
+        found = Path(sys.argv[1]) / path.with_suffix(".json").name
+        if found.is_file():
+            path.write_text(
+                "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in json.loads(found.read_text()))
+            )
+        else:
+            note(f"{sys.argv[1]} has no {found.name}: {path.name} keeps its content")
 
 
 if __name__ == "__main__":

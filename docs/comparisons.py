@@ -1,0 +1,121 @@
+"""Tables that compare verdicts: between worlds, between printed and corrected forms, and with those of older rules.
+
+| source | gives |
+|---|---|
+| `docs/papers/ablation.jsonl`, written by `docs/results.py` | options that turn verdicts: `reproduce --ablate` |
+| `docs/papers/literal.jsonl`, written by `docs/results.py` | verdicts of printed forms: `reproduce --literal` |
+| `docs/papers/before.jsonl` | the verdicts of the rule before, with the defaults and readings of that time |
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from paper_pages import FOLDER, WORLDS, Outcomes, cell
+
+ABLATION, LITERAL, BEFORE = (FOLDER / f"{name}.jsonl" for name in ("ablation", "literal", "before"))
+NO_OPTION = "no option alone"
+READ = {"bbr-gc": "algorithm 1 as printed", "dccp-bbr": "no pacing margin"}
+"""What changed in the scheme of a paper."""
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file; none if there is no such file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+def ablation_region() -> str:
+    """How many verdicts each option of a paper's world turns, and the claims of each."""
+    rows = read(ABLATION)
+    turned: Counter[tuple[str, str]] = Counter()
+    claims: dict[tuple[str, str], list[str]] = {}
+    values: dict[tuple[str, str], tuple[str, str]] = {}
+    for row in rows:
+        for option in row["options"] or [{"option": NO_OPTION, "paper": "", "today": ""}]:
+            key = (row["paper_id"], option["option"])
+            turned[key] += 1
+            claims.setdefault(key, []).append(row["figure"])
+            values[key] = (option["paper"], option["today"] or "default")
+    lines = [
+        "| paper | option | there | today | verdicts that it turns alone | in figures |",
+        "|---|---|---|---|---:|---|",
+    ]
+    for (paper, option), count in sorted(turned.items(), key=lambda item: (item[0][0], -item[1])):
+        there, today = values[paper, option]
+        name = option if option == NO_OPTION else f"`{option}`"
+        figures = ", ".join(dict.fromkeys(claims[paper, option]))
+        shown = ("–", "–") if option == NO_OPTION else (f"`{there}`", f"`{today}`")
+        lines.append(f"| {paper} | {name} | {shown[0]} | {shown[1]} | {count} | {figures} |")
+    return "\n".join([*lines, ""])
+
+
+def literal_region() -> str:
+    """Per paper the claims that hold as printed and corrected, then every claim whose verdict the corrections turn."""
+    rows = [row for row in read(LITERAL) if row["counted"]]
+    lines = ["| paper | claims | hold as printed | hold corrected |", "|---|---:|---:|---:|"]
+    for paper in dict.fromkeys(row["paper_id"] for row in rows):
+        own = [row for row in rows if row["paper_id"] == paper]
+        printed, corrected = (sum(row[form]["verdict"] == "holds" for row in own) for form in ("literal", "corrected"))
+        lines.append(f"| {paper} | {len(own)} | {printed} | {corrected} |")
+    lines += ["", "| claim | paper | as printed | | corrected | |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        if row["literal"]["verdict"] != row["corrected"]["verdict"]:
+            place = f"{row['paper_id']} {row['figure']}: {row['text']}"
+            sides = [text for form in ("literal", "corrected") for text in (row[form]["ours"], row[form]["verdict"])]
+            lines.append(f"| {' | '.join(map(cell, (place, row['printed'], *sides)))} |")
+    return "\n".join([*lines, ""])
+
+
+RULE = {
+    "holds": "the rule: within 10 %",
+    "inconclusive": "the rule: the interval is too wide",
+    "holds in direction": "the rule: mean or half-width beyond 10 %",
+    "does not hold": "the rule: nearer to the scheme that the paper improves on, or beyond it",
+}
+"""Why the new rule gives a verdict to a value that did not move."""
+WORLD, OTHER = "the paper's world instead of today's", "our value: defaults, durations and seeds"
+
+
+def moved(paper: Any, outcomes: Outcomes) -> list[tuple[str, str, str, str]]:
+    """The claims of a paper whose verdict in its world is another than before: claim, both verdicts, cause."""
+    before = {(row["figure"], row["claim"]): row for row in read(BEFORE) if row["paper"] == paper.id}
+    found = []
+    for figure in paper.figures:
+        for claim in figure.claims:
+            old = before.get((figure.id, claim.id))
+            new, today = (outcomes.get((paper.id, figure.id, claim.id, world)) for world in WORLDS)
+            if old and new and today and old["verdict"] != new["verdict"]:
+                mended = READ.get(paper.id) if paper.id in claim.schemes or paper.id in claim.sql else None
+                found.append(
+                    (f"{figure.id} {claim.id}", old["verdict"], new["verdict"], cause(old, new, today, mended))
+                )
+    return found
+
+
+def moved_region(papers: Sequence[Any], outcomes: Outcomes) -> str:
+    """How many verdicts moved, by paper, verdicts and cause."""
+    rows = [(paper.id, *row[1:]) for paper in papers for row in moved(paper, outcomes)]
+    lines = ["| paper | before | now | because | claims |", "|---|---|---|---|---:|"]
+    lines += [f"| {' | '.join(row)} | {count} |" for row, count in sorted(Counter(rows).items())]
+    return "\n".join([*lines, f"| all | | | | {len(rows)} |", ""])
+
+
+def cause(old: Mapping[str, Any], new: Mapping[str, Any], today: Mapping[str, Any], mended: str | None) -> str:
+    """Why a verdict moved: the rule judges the same value otherwise, or our value moved, and by what."""
+    if not apart(old, new):
+        return RULE[new["verdict"]]
+    if apart(new, today) and not apart(old, today):
+        return WORLD
+    return mended or OTHER
+
+
+def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the intervals of two measurements do not meet."""
+    if not one["ours"] or not other["ours"]:
+        return one["ours"] != other["ours"]
+    (a, half), (b, wide) = one["ours"], other["ours"]
+    return abs(a - b) > (half or 0.0) + (wide or 0.0) + 1e-9 * abs(a)
