@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
+from polars import selectors
 
 from narrows import engine
 from narrows.errors import UsageError
@@ -250,12 +251,13 @@ def query(results: ResultFrames, sql: str) -> pl.DataFrame:
     """
     frames: dict[str, Any] = dict(results.frames())
     try:
-        if results.traced:
+        if "samples" in sql and results.traced:
             scan = results.scan_samples()
             named = [name for name in scan.collect_schema().names() if "*" in sql or name in sql]
             frames["samples"] = scan.select(named).collect(engine="in-memory")
         answer = pl.SQLContext(frames=frames).execute(sql, eager=False).collect(engine="in-memory")
     except pl.exceptions.PolarsError as error:
         raise ValueError(str(error).strip().splitlines()[0]) from None
+    answer = answer.cast({selectors.decimal(): pl.Float64})  # polars reads 1.0 in a query as a decimal
     answer = answer.with_columns(pl.col(pl.Float64).round_sig_figs(DIGITS))
     return answer.sort("seed") if "seed" in answer.columns else answer

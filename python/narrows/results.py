@@ -32,13 +32,16 @@ class Results(ResultFrames):
     def plot(self, kind: str | None = None, **options: Any) -> Figure:
         """Draw a matplotlib figure.
 
+        No figure averages over a swept key: keys that it neither draws nor selects get panels.
+
         Args:
-            kind: `time` (panels over time, needs a trace), `share`, `loss`, `delay`, `line` or `bar`; by default the
-                one that suits the results.
-            **options: The options of that kind; see `narrows.plots`.
+            kind: `time` (panels over time, needs a trace), `share`, `loss`, `delay`, `line`, `bar`, `cdf`, `box` or
+                `heatmap`; by default the one that suits the results.
+            **options: The options of that kind; see `narrows.plots`. All take `title`, `where` (values by key) and
+                `size` (`column` or `page` of a paper), most `x`, `y`, `series`, `panel` and `row`.
 
         Raises:
-            UsageError: There is no such kind, or the results lack its data.
+            UsageError: There is no such kind or option, the results lack its data, or more keys vary than panels show.
         """
         from narrows import plots  # loads matplotlib, which results without a plot need not wait for
 

@@ -25,32 +25,65 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Read the results
 def plot(
     directory: Directory,
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Draw this kind: time, share, loss, delay, line or bar.")
+        str | None,
+        typer.Option(metavar="KIND", help="Draw this kind: time, share, loss, delay, line, bar, cdf, box or heatmap."),
     ] = None,
     x: Annotated[str | None, typer.Option(metavar="KEY", help="Select the x axis.")] = None,
     y: Annotated[str | None, typer.Option(metavar="COLUMN", help="Select the y axis.")] = None,
+    z: Annotated[str | None, typer.Option(metavar="COLUMN", help="Select the colours of a heatmap.")] = None,
     series: Annotated[
         str | None,
         typer.Option(metavar="COLUMN,...", help="Select the columns that separate lines, or the panels over time."),
     ] = None,
+    panel: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Draw a panel per value of this key, side by side.")
+    ] = None,
+    row: Annotated[str | None, typer.Option(metavar="KEY", help="Draw a row of panels per value of this key.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,...", help="Draw only rows with these values; repeatable."),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE", help="Draw this table: flows, links, runs or connections; for cdf and box also samples."
+        ),
+    ] = None,
     run: Annotated[int | None, whole("--run", 0, help="Select the run of a plot over time.")] = None,
     logx: Annotated[bool, typer.Option("--logx", help="Use a logarithmic x axis.")] = False,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Set the title.")] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Set the size for a paper: column (3.5 in wide) or page (7.16 in)."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to a .png, .svg or .pdf file.")
     ] = None,
 ) -> None:
-    """Draw results: cwnd and rates over time, shares, delay against throughput."""
+    """Draw results: cwnd and rates over time, shares, delay against throughput, distributions, heatmaps.
+
+    Swept keys that are neither drawn nor selected get panels of their own.
+    """
     from narrows import plots
 
     results = _load(directory)
     kind = kind or plots.default_kind(results)
     columns = None if series is None else split_values(series, "--series")
-    options = {"x": x, "y": y, "series": columns, "run": run, "logx": logx or None}
+    options = {
+        "x": x, "y": y, "z": z, "series": columns, "panel": panel, "row": row, "where": _where(where), "table": table,
+        "run": run, "logx": logx or None, "title": title, "size": size,
+    }  # fmt: skip
     try:
         taken = _taken(kind, options, plots.options_of(kind))
         target = out or directory / f"{kind}.png"
         check_writable(target, folder=False)
         figure = plots.plot(results, kind, **taken)
+    except plots.UndrawnError as error:
+        key = error.keys[0]
+        raise UsageError(
+            f"{', '.join(error.keys)}: {error.problem}; "
+            f"accepted: --panel {key}, --row {key} or --where {key}={error.value}"
+        ) from None
     except OptionError as error:
         raise UsageError(f"--{SPELLED.get(error.option, error.option)}: {error.problem}") from None
     plots.save(figure, target)
@@ -59,6 +92,23 @@ def plot(
 
 SPELLED = {"by": "series"}
 """The option that sets an option of a plot, if its name differs."""
+
+
+def _where(texts: Sequence[str] | None) -> dict[str, str] | None:
+    """Split the `KEY=VALUE` of `--where`.
+
+    Raises:
+        UsageError: A text has no key or value, or a key is there twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts or ():
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not (key and equals and value):
+            raise UsageError(f"--where: `{text}` selects nothing; accepted: KEY=VALUE, such as network.buffer=1bdp")
+        if key in found:
+            raise UsageError(f"--where: {key} is given twice; accepted: once, with several values: {key}=A,B")
+        found[key] = value
+    return found or None
 
 
 def _taken(kind: str, options: Mapping[str, Any], accepted: Sequence[str]) -> dict[str, Any]:

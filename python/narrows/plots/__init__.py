@@ -1,7 +1,9 @@
 """Figures of results.
 
 `plot` draws a kind of figure, `save` writes it. `time` draws panels over time, `charts` lines and bars against a swept
-key, `delay` throughput against delay; `style` gives a scheme the same colour in all of them.
+key, `spread` distributions, `heatmap` two swept keys, `delay` throughput against delay. `rows` chooses the rows and
+finds the keys that vary between them, `panels` arranges panels, `names` words labels, `style` sets sizes and fonts and
+gives a scheme the same colour in all of them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -20,11 +23,15 @@ from narrows.errors import OptionError, UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
 from narrows.plots.charts import against_loss, bar, chart, line, share
+from narrows.plots.checks import check_options
 from narrows.plots.delay import throughput_against_delay
-from narrows.plots.style import RC, image
+from narrows.plots.heatmap import heatmap
+from narrows.plots.rows import UndrawnError
+from narrows.plots.spread import box, cdf
+from narrows.plots.style import image, size_of
 from narrows.plots.time import over_time
 
-__all__ = ["KINDS", "default_kind", "image", "options_of", "plot", "save"]
+__all__ = ["KINDS", "UndrawnError", "default_kind", "image", "options_of", "plot", "save"]
 
 KINDS: Mapping[str, Callable[..., Figure]] = {
     "time": over_time,
@@ -33,29 +40,40 @@ KINDS: Mapping[str, Callable[..., Figure]] = {
     "delay": throughput_against_delay,
     "line": line,
     "bar": bar,
+    "cdf": cdf,
+    "box": box,
+    "heatmap": heatmap,
 }
-"""The function of each kind of figure."""
-FIXED: Mapping[str, frozenset[str]] = {"share": frozenset({"y", "series"}), "bar": frozenset({"bars"})}
+"""The function of each kind of figure; its keyword arguments are the options of the kind."""
+FIXED: Mapping[str, frozenset[str]] = {
+    "share": frozenset({"y", "series", "bars"}),
+    "loss": frozenset({"bars"}),
+    "line": frozenset({"bars"}),
+    "bar": frozenset({"bars", "logx"}),
+}
 """The options of `chart` that a kind sets itself."""
 
 
 def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figure:
     """Draw a figure.
 
+    No figure averages over a swept key: keys that are not drawn otherwise get panels.
+
     Args:
         results: The data.
-        kind: `time`, `share`, `loss`, `delay`, `line` or `bar`; by default the one that suits the results.
+        kind: One of `KINDS`; by default the one that suits the results.
         **options: The options of that kind's function in `KINDS`.
 
     Raises:
-        UsageError: There is no such kind or option, or the results lack its data.
+        UsageError: There is no such kind or option, the results lack its data, or more keys vary than panels can show.
     """
-    kind = kind or default_kind(results)
+    kind = default_kind(results) if kind is None else kind
     accepted = options_of(kind)
     for name in options:
         if name not in accepted:
             raise OptionError(name, f"plots of kind {kind!r} lack this option; accepted: {', '.join(accepted)}")
-    with mpl.rc_context(RC):
+    check_options(options)
+    with mpl.rc_context(size_of(options.get("size")).look):
         return _explained(KINDS[kind](results, **options), str(options.get("sql", "")))
 
 
@@ -65,7 +83,7 @@ def options_of(kind: str) -> list[str]:
     Raises:
         UsageError: There is no such kind.
     """
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise OptionError("kind", f"there is no kind {kind!r}; accepted: {', '.join(KINDS)}")
     return [name for name in _options(KINDS[kind]) if name not in FIXED.get(kind, ())]
 
@@ -83,20 +101,22 @@ def default_kind(results: ResultFrames) -> str:
     """Return the kind of figure that suits the results."""
     if results.traced:
         return "time"
-    if "network.buffer" in results.keys and results.flows["spec"].n_unique() > 1:
+    rivals = results.flows.group_by("id").agg(pl.col("spec").n_unique())["spec"].max()
+    if "network.buffer" in results.keys and rivals != 1:
         return "share"
     if "network.loss" in results.keys:
         return "loss"
     return "line" if [key for key in results.keys if key != "flows.scheme"] else "delay"
 
 
-def save(figure: Figure, path: Path, dpi: int = 150) -> None:
+def save(figure: Figure, path: Path, dpi: int | None = None) -> None:
     """Write a figure to a file.
 
     Args:
         figure: The figure.
         path: The file; its ending selects the format.
-        dpi: The resolution of PNG files, and of bitmaps in others.
+        dpi: The resolution of PNG files, and of bitmaps in others, in dots per inch; by default that of the figure's
+            size.
 
     Raises:
         UsageError: The ending is not supported.
@@ -112,10 +132,12 @@ def _explained(figure: Figure, sql: str) -> Figure:
 
     If no label carries the mark, the figure may still show one scheme only: the one that its query names.
     """
-    labels = [label for panel in figure.axes for label in panel.get_xticklabels()]
+    labels = [label for panel in figure.axes for label in (*panel.get_xticklabels(), *panel.texts, panel.title)]
     labels += [label for legend in figure.legends for label in legend.get_texts()]
     named = sorted(provenance.named_in(sql) & provenance.reconstructions())
     marked = any(provenance.MARK in label.get_text() for label in labels)
     if note := provenance.NOTE if marked else provenance.subject(named) if named else "":
-        figure.legend([Line2D([], [])], [note], loc="outside lower right", handlelength=0, handletextpad=0, fontsize=8)
+        figure.legend(
+            [Line2D([], [])], [note], loc="outside lower right", handlelength=0, handletextpad=0, fontsize="small"
+        )
     return figure

@@ -1,15 +1,20 @@
-"""Colours, lines and file formats of figures. A scheme looks the same in all of them, by its place in the registry."""
+"""Sizes, fonts, colours, lines and file formats of figures.
+
+A scheme looks the same in all of them, by its place in the registry.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from narrows import engine
+from narrows.errors import OptionError
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, distinct with any colour vision; without their yellow, which is invisible on white paper."""
@@ -19,20 +24,84 @@ TONES = (*COLOURS, *DARKER, *LIGHTER)
 """Colours of schemes, in registry order. Darker and lighter tones come with other lines and markers."""
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-UNITS = ("mbit_s", "percent", "bytes", "pkt", "ms", "s")
-"""Units at the end of column names."""
-SPELLED = {"mbit_s": "Mbit/s", "percent": "%", "pkt": "packets"}
-"""Units whose spelling in labels differs from that in column names."""
+HATCHES = ("//", "..", "xx", "--")
+"""Hatches of the bars of schemes with parameters."""
+COLOUR_MAP = "cividis"
+"""Colours of heatmaps: even steps of lightness, with any colour vision and in print without colour."""
+NEUTRAL = "#444444"
+"""The colour of what belongs to no scheme."""
 
 RC: Any = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
-    "grid.linewidth": 0.6, "lines.linewidth": 1.2, "legend.frameon": False, "svg.hashsalt": "narrows",
+    "font.size": 9, "axes.titlesize": "medium", "figure.titlesize": "large", "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "grid.linewidth": 0.6, "lines.linewidth": 1.2,
+    "lines.markersize": 4, "legend.frameon": False, "svg.hashsalt": "narrows",
 }  # fmt: skip
 """Matplotlib's settings for all figures."""
 
 
+@dataclass(frozen=True)
+class Size:
+    """The size of a figure: lengths in inches, resolution of bitmaps in dots per inch."""
+
+    width: float | None = None
+    """The width; by the number of panels if `None`."""
+    single: tuple[float, float] = (5.6, 3.6)
+    """Width and height of a figure with one panel."""
+    panel: tuple[float, float] = (3.4, 1.9)
+    """Width and height of each of several panels."""
+    narrow: float = 2.5
+    """Width of each of more than two panels side by side."""
+    across: int = 2
+    """Panels side by side."""
+    in_rows: int = 4
+    """Panels side by side if there are rows of them."""
+    dpi: int = 150
+    look: Any = field(default_factory=lambda: RC)
+    """Matplotlib's settings."""
+
+    def inches(self, across: int, down: int) -> tuple[float, float]:
+        """Return width and height of a figure of `across` × `down` panels."""
+        if across * down == 1:
+            return self.single
+        each = self.narrow if across > 2 else self.panel[0]
+        return self.width or 0.6 + each * across, 0.9 + self.panel[1] * down
+
+
+SIZES: Mapping[str, Size] = {
+    "column": Size(
+        3.5, (3.5, 2.5), (1.6, 1.3), 1.1, 2, 2, 300,
+        RC | {
+            "font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7,
+            "figure.titlesize": "medium", "lines.linewidth": 1.0, "lines.markersize": 3, "axes.labelpad": 2.0,
+            "legend.columnspacing": 1.0, "legend.handletextpad": 0.5,
+        },
+    ),
+    "page": Size(7.16, (7.16, 3.8), (2.3, 1.7), 2.3, 3, 4, 300, RC | {"legend.fontsize": 8}),
+}  # fmt: skip
+"""Figures for papers of two columns (IEEE: 3.5 and 7.16 inches), whose fonts keep their size in print."""
+
+
+def size_of(name: str | None) -> Size:
+    """Return a size of `SIZES`, or that of figures on screens.
+
+    Raises:
+        OptionError: There is no such size.
+    """
+    if name is None:
+        return Size()
+    if name not in SIZES:
+        raise OptionError("size", f"there is no size {name!r}; accepted: {', '.join(SIZES)}")
+    return SIZES[name]
+
+
 class Drawing(Figure):
-    """A matplotlib figure that notebooks display without a backend."""
+    """A matplotlib figure that notebooks display without a backend, with the fonts of its size."""
+
+    def __init__(self, size: Size | None = None, inches: tuple[float, float] | None = None) -> None:
+        size = size or Size()
+        super().__init__(figsize=inches or size.single, layout="constrained")
+        self.look: Any = size.look
+        self.resolution = size.dpi
 
     def _repr_png_(self) -> bytes:
         return image(self, "png")
@@ -79,10 +148,20 @@ def series_name(key: Sequence[Any]) -> str:
     return ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key)
 
 
-def image(figure: Figure, form: str = "png", dpi: int = 150) -> bytes:
-    """Return the figure as the bytes of a file; equal figures give equal bytes."""
+def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
+    """Return the figure as the bytes of a file; equal figures give equal bytes.
+
+    Args:
+        figure: The figure.
+        form: `png`, `svg` or `pdf`.
+        dpi: The resolution of bitmaps in dots per inch; by default that of the figure's size.
+    """
     buffer = io.BytesIO()
-    with mpl.rc_context(RC):
+    size = Size()
+    if dpi is None:
+        dpi = getattr(figure, "resolution", size.dpi)
+    look: Any = getattr(figure, "look", size.look)
+    with mpl.rc_context(look):
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
     return buffer.getvalue()

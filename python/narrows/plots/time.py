@@ -17,7 +17,10 @@ from matplotlib.ticker import MaxNLocator
 from narrows import provenance
 from narrows.errors import OptionError
 from narrows.frames import ResultFrames, spec
-from narrows.plots.style import LINES, SPELLED, UNITS, Drawing, scheme_colour
+from narrows.plots.names import SPELLED, UNITS, pair
+from narrows.plots.panels import broken
+from narrows.plots.rows import Data, Where
+from narrows.plots.style import LINES, NEUTRAL, Drawing, scheme_colour, size_of
 
 PANELS: Mapping[str, tuple[str, str, float]] = {
     "cwnd_bytes": ("cwnd", "kB", 1e-3),
@@ -26,16 +29,18 @@ PANELS: Mapping[str, tuple[str, str, float]] = {
     "rtt_sample_ms": ("RTT", "ms", 1.0),
     "rtt_ms": ("smoothed RTT", "ms", 1.0),
     "min_rtt_ms": ("min RTT", "ms", 1.0),
+    "throughput_mbit_s": ("throughput", "Mbit/s", 1.0),
     "goodput_mbit_s": ("goodput", "Mbit/s", 1.0),
     "queue_pkt": ("queue", "packets", 1.0),
     "queue_delay_ms": ("queue delay", "ms", 1.0),
     "bw_estimate_mbit_s": ("bw estimate", "Mbit/s", 1.0),
 }
 """Label, unit and scale of common series, which a trace may lack. Those of other series follow from their names."""
-DEFAULT_PANELS = ("cwnd_bytes", "inflight_bytes", "pacing_rate_mbit_s", "rtt_sample_ms", "queue_pkt", "goodput_mbit_s")
+DEFAULT_PANELS = (
+    "cwnd_bytes", "inflight_bytes", "pacing_rate_mbit_s", "rtt_sample_ms", "queue_pkt", "throughput_mbit_s",
+)  # fmt: skip
+"""Series that are drawn by default. Throughput shows what the link carries; goodput is per run and on request."""
 
-NEUTRAL = "#444444"
-"""The colour of series of links."""
 SECOND_COLOURS = ("#A0A0A0", "#CFCFCF")
 """Colours of a lone flow's further series in a panel. Wide lines below the first keep coinciding series visible."""
 TINTS = ("#D6E4F0", "#F8DFC9", "#D5EDE0", "#F1DCE9", "#F6EBC1", "#E3E3E3")
@@ -45,9 +50,15 @@ SHORT_VISIT = 0.02
 
 
 def over_time(
-    results: ResultFrames, *, series: Sequence[str] = DEFAULT_PANELS, run: int = 0, title: str | None = None
+    results: ResultFrames,
+    *,
+    series: str | Sequence[str] = DEFAULT_PANELS,
+    run: int | None = None,
+    where: Where | None = None,
+    title: str | None = None,
+    size: str | None = None,
 ) -> Figure:
-    """Draw series of one run over time: cwnd, rates, RTT, queue, goodput, readings of router algorithms.
+    """Draw series of one run over time: cwnd, rates, RTT, queue, throughput, readings of router algorithms.
 
     The states of a lone flow's scheme shade the background. A series of states becomes a step line between their names.
 
@@ -55,14 +66,15 @@ def over_time(
         results: The data, with a trace.
         series: One series per panel; names joined by `+` share a panel. A series of `PANELS` that the scheme does not
             report is left out.
-        run: The index of the run.
-        title: The title; the scenario and its point by default.
+        run: The index of the run; by default the first.
+        where: Values of swept keys, instead of `run`; the first run that has them is drawn.
+        title: The title; by default the scenario, the swept keys and the seed of the run.
+        size: `column` or `page` of a paper.
 
     Raises:
         UsageError: There is no such run or series, or series of different units share a panel.
     """
-    if not 0 <= run < len(results):
-        raise OptionError("run", f"there is no run {run}; accepted: 0 to {len(results) - 1}")
+    run = _chosen(results, run, where)
     raw = results.raw[run]
     samples = results.scan_samples().filter(pl.col("id") == raw.get("id", ""))
     present = samples.select("series").unique().collect()["series"].sort().to_list()
@@ -78,7 +90,9 @@ def over_time(
         .select("time_s", "kind", "index", "series", "value", "text")
         .collect()
     )
-    figure = Drawing(figsize=(7.0, 0.7 + 1.25 * len(shown)), layout="constrained")
+    look = size_of(size)
+    width, height = (7.0, 1.25) if look.width is None else (look.width, 0.75 * look.panel[1])
+    figure = Drawing(look, (width, 0.7 + height * len(shown)))
     panels = np.atleast_1d(figure.subplots(len(shown), 1, sharex=True))
     lines = _Lines(raw["flows"], [spec(flow, results.points[run]) for flow in raw["flows"]])
     for names, panel in zip(shown, panels, strict=True):
@@ -86,13 +100,24 @@ def over_time(
     panels[-1].set_xlabel("time, s")
     handles = next((found for panel in panels if (found := panel.get_legend_handles_labels())[0]), None)
     if handles is not None and len(handles[0]) <= 12:
-        figure.legend(*handles, loc="outside upper left", ncols=min(4, len(handles[0])))
+        figure.legend(*handles, loc="outside upper left", ncols=min(max(1, int(width / 1.7)), len(handles[0])))
     if lines.lone:
         _shade(figure, panels, rows.filter(pl.col("series") == "state"))
-    point = ", ".join(f"{key} {value}" for key, value in results.points[run].items())
+    point = ", ".join(pair(key, value, results.keys) for key, value in results.points[run].items())
     head = title or " · ".join(part for part in (raw["scenario"], point, f"seed {raw['seed']}") if part)
-    panels[0].set_title(head, loc="left")
+    panels[0].set_title(broken(head, width - 0.6, 9 if look.width is None else 8), loc="left")
     return figure
+
+
+def _chosen(results: ResultFrames, run: int | None, where: Where | None) -> int:
+    """Return the index of the run to draw."""
+    if where:
+        if run is not None:
+            raise OptionError("run", "run and where both select the run; accepted: one of them")
+        return int(Data(results.runs.with_row_index("run"), results).where(where).rows["run"][0])
+    if run is not None and not 0 <= run < len(results):
+        raise OptionError("run", f"there is no run {run}; accepted: 0 to {len(results) - 1}")
+    return run or 0
 
 
 class _Lines:
@@ -186,7 +211,7 @@ def _series_legend(panel: Axes, names: Sequence[str], lone_colour: str | None) -
         second = {"color": SECOND_COLOURS[(place - 1) % len(SECOND_COLOURS)], "linewidth": 2.2}
         lines.append(Line2D([], [], **(second if lone_colour else {"color": NEUTRAL, "linestyle": LINES[place]})))
     panel.legend(
-        lines, [_quantity(name)[0] for name in names], loc="lower right", ncols=len(names), fontsize=7,
+        lines, [_quantity(name)[0] for name in names], loc="lower right", ncols=len(names), fontsize="x-small",
         frameon=True, framealpha=0.8, edgecolor="none", borderpad=0.2, handlelength=1.5,
     )  # fmt: skip
 
@@ -207,7 +232,14 @@ def _shade(figure: Figure, panels: Iterable[Axes], rows: pl.DataFrame) -> None:
             panel.broken_barh(bars, (0, 1), transform=panel.get_xaxis_transform(), color=tint, linewidth=0.4, zorder=0)
     patches = [Patch(facecolor=tints.get(name, "white"), edgecolor="#bbbbbb", linewidth=0.5) for name in total]
     names = [name.replace("_", " ") for name in total]
-    figure.legend(patches, names, loc="outside lower left", ncols=min(5, len(names)), fontsize=8, handlelength=1.2)
+    figure.legend(
+        patches,
+        names,
+        loc="outside lower left",
+        ncols=min(max(2, int(figure.get_figwidth() / 1.4)), len(names)),
+        fontsize="small",
+        handlelength=1.2,
+    )
 
 
 def state_spans(times: Sequence[float], names: Sequence[str]) -> list[tuple[float, float, str]]:

@@ -1,0 +1,121 @@
+"""Draws the plots of a reproduction: on all cores, and only those whose data, options or code changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from narrows import plots
+from narrows.errors import UsageError
+from narrows.results import Results
+
+FORMS = ("png", "svg", "pdf")
+"""The files of a plot."""
+INDEX = "plots.json"
+"""Lists the plots of a folder by the digest of what they were made from."""
+FEW = 4
+"""Plots that are drawn sooner in one process than in several, which take a second to start."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A plot to draw."""
+
+    stem: str
+    """Its files in the report's folder, without their endings."""
+    place: str
+    """Where its options stand, for messages."""
+    options: Mapping[str, Any]
+    results: Results
+    data: bytes
+    """The digest of the results."""
+
+    def digest(self) -> str:
+        """Return the digest of all that the plot shows."""
+        stated = json.dumps(dict(self.options), sort_keys=True, default=str)
+        return hashlib.sha256(self.data + stated.encode() + _code()).hexdigest()
+
+
+def draw(
+    drawings: Sequence[Drawing],
+    out: Path,
+    jobs: int | None = None,
+    print_status: Callable[[str], None] = lambda text: None,
+) -> dict[str, bytes]:
+    """Return the files of all plots by name, and the index of the folder.
+
+    Args:
+        drawings: The plots.
+        out: The folder, which may hold plots of an earlier reproduction.
+        jobs: Simultaneous processes; all cores by default.
+        print_status: Receives a line before plots are drawn.
+
+    Raises:
+        UsageError: A plot's options do not suit its data.
+    """
+    kept = _index(out)
+    files: dict[str, bytes] = {}
+    todo = []
+    for drawing in drawings:
+        before = _read(out, drawing) if kept.get(drawing.stem) == drawing.digest() else None
+        if before is None:
+            todo.append(drawing)
+        else:
+            files |= before
+    if todo:
+        print_status(f"drawing {len(todo)} of {len(drawings)} plots")
+    for made in _images(todo, jobs):
+        files |= made
+    index = {drawing.stem: drawing.digest() for drawing in drawings}
+    files[INDEX] = (json.dumps(index, indent=1, sort_keys=True) + "\n").encode()
+    return files
+
+
+def _images(todo: Sequence[Drawing], jobs: int | None) -> Iterator[dict[str, bytes]]:
+    if len(todo) <= FEW or jobs == 1:
+        yield from map(_image, todo)
+        return
+    # A forked process would share the threads of the data frames.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_image, todo)
+
+
+def _image(drawing: Drawing) -> dict[str, bytes]:
+    options = dict(drawing.options)
+    kind = options.pop("kind", "line")
+    try:
+        figure = plots.plot(drawing.results, kind, **options)
+    except (UsageError, ValueError) as error:
+        raise UsageError(f"{drawing.place}: {error}") from None
+    return {f"{drawing.stem}.{form}": plots.image(figure, form) for form in FORMS}
+
+
+def _read(out: Path, drawing: Drawing) -> dict[str, bytes] | None:
+    try:
+        return {f"{drawing.stem}.{form}": (out / f"{drawing.stem}.{form}").read_bytes() for form in FORMS}
+    except OSError:
+        return None
+
+
+def _index(out: Path) -> dict[str, str]:
+    try:
+        index = json.loads((out / INDEX).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return index if isinstance(index, dict) else {}
+
+
+@cache
+def _code() -> bytes:
+    """The digest of the code that draws."""
+    parts = [version("matplotlib").encode()]
+    parts += [path.read_bytes() for path in sorted(Path(plots.__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(parts)).digest()
