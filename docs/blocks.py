@@ -7,6 +7,7 @@
 | `toml` | a scenario; a comment in its first line names the file |
 | `python` | a cell of a notebook; all cells of a document share one interpreter |
 | `text` right after `python` | the expected output of the cell, then the value of its last line |
+| `rust` | a scheme or its line of the registry; not run here, `tests/python/test_new_study.py` compiles it |
 
 In expected output `…` matches anything: alone on a line any lines, within a line any characters. A document runs from
 top to bottom in an empty folder with copies of `scenarios` and `papers`.
@@ -27,7 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-KINDS = ("console", "sh", "toml", "python", "text")
+KINDS = ("console", "sh", "toml", "python", "text", "rust")
 TIMEOUT_S = 600
 
 SHORTER = {

@@ -29,6 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import command_pages
+import comparisons
 import paper_pages
 import profile_tables
 import registry_pages
@@ -60,13 +61,21 @@ def references() -> dict[Path, str]:
     """Every generated page, and every page with generated regions; runs nothing."""
     from narrows import engine
 
-    verdicts = {"headline": paper_pages.headline_region(), "verdicts": paper_pages.verdicts_region()}
+    verdicts = {
+        "headline": paper_pages.headline_region(),
+        "findings": paper_pages.findings_region(),
+        "verdicts": paper_pages.verdicts_region(),
+        "ablation": comparisons.ablation_region(),
+        "literal": comparisons.literal_region(),
+        "moved": comparisons.moved_region(paper_pages.load(), paper_pages.measured()),
+    }
     regions = {
         DOCS / "scenarios.md": scenario_keys.regions(engine.schema()),
         DOCS / "profiles.md": profile_tables.regions(engine.profiles()),
         DOCS / "commands.md": {"commands": command_pages.region()},
         DOCS / "results.md": verdicts,
         DOCS / "README.md": {"papers": paper_pages.papers_region()},
+        ROOT / "README.md": {"verdicts": paper_pages.verdicts_region("docs/")},
     }
     return {
         **{page: in_regions(page, contents) for page, contents in regions.items()},

@@ -15,7 +15,21 @@ Schema = Mapping[str, Any]
 QUANTITIES = (
     "Rate", "Time", "Size", "Share", "Buffer", "Amount", "Frequency", "Warmup", "Period",
 )  # fmt: skip
-FIRST = ("name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "dccp", "flows", "trace", "sweep")
+FIRST = (
+    "name",
+    "duration",
+    "warmup",
+    "seed",
+    "repeat",
+    "literal",
+    "network",
+    "links",
+    "tcp",
+    "dccp",
+    "flows",
+    "trace",
+    "sweep",
+)
 """The order in which people write a file; other keys follow in alphabetical order."""
 LITERAL = re.compile(r"-?[0-9][\w.%]*|true|false|on|off|bulk|dumbbell")
 

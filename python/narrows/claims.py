@@ -9,6 +9,9 @@
     [causes]    why claims do not hold, by name
     [names]     how texts spell values, such as name = "Name"
 
+`alternative` names the scheme that a printed figure improves on. The claim's query then runs for that scheme too, in
+place of its `scheme`, and gives the column `than`.
+
 A `[[claim]]` or `[[figure.plot]]` with `rows` stands for one claim or plot per row. Keys of a row replace those of its
 table. SQL and texts hold placeholders (see `templates.py`) for keys and for queries. A claim or plot that uses a key of
 the cases is made once per case. All tables but the claims may also stand in `paper.toml`, for all figures: there
@@ -37,21 +40,23 @@ RUNS = {"quick", "full", "trace"}
 """Keys of `[figure]` that figures of one scenario, or of one paper, share."""
 CLAIM_KEYS = {
     "id", "text", "source", "kind", "sql", "paper", "unit", "cause", "tolerance", "within", "baseline", "direction",
-    "schemes",
+    "schemes", "reading", "bound",
 }  # fmt: skip
 NEEDED = {"id", "text", "source", "sql"}
 KIND = "value"
 """Kind of a claim that states none."""
 DITTO = "~"
 """A value that repeats the one above it in a table with a header."""
-LAYOUT = ("rows", "header", "query")
+LAYOUT = ("rows", "header", "query", "alternative")
 """Keys of a table that say how its claims are written, not what they are."""
-DEFAULTS = CLAIM_KEYS - {"id"} | {"query"}
+DEFAULTS = CLAIM_KEYS - {"id"} | {"query", "alternative"}
 """Keys that claims may leave out, beside values for placeholders."""
-TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "title", "xlabel", "ylabel"}
+TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "reading", "bound", "title", "xlabel",
+    "ylabel",
+}  # fmt: skip
 AXES = ("xlabel", "ylabel")
 """Keys of a plot that `axes` lists."""
-PROSE = {"text", "source", "cause", "title", *AXES}
+PROSE = {"text", "source", "cause", "bound", "title", *AXES}
 """Texts for people: placeholders in them are spelled as `[names]` says."""
 NUMBERS = {"tolerance", "within", "baseline"}
 HEADS = {
@@ -303,9 +308,11 @@ class _File:
                 written["cause"], more = self._cause(keys)
                 used |= more
             for key in [key for key in keys if key not in self.defaults]:
-                if key not in CLAIM_KEYS | self.case_keys | used:
+                if key not in CLAIM_KEYS | self.case_keys | used | {"alternative"}:
                     known = ", ".join(sorted({*CLAIM_KEYS, *LAYOUT, *self.cases}))
                     raise ValueError(f"unknown key {key!r}; accepted: {known}, and names of its placeholders")
+            if alternative := keys.get("alternative"):
+                written["sql"] = self._beside(keys, written, str(alternative))
             if used & self.case_keys:
                 after = Writer({**keys, **written}, self.names)
                 for key, text in row.case.items():
@@ -318,6 +325,18 @@ class _File:
             raise UsageError(f"{row.place}: claim {row.name}: {error}") from None
         check_keys(row.place, f"claim {row.name}: ", written, CLAIM_KEYS, NEEDED)
         return written
+
+    def _beside(self, keys: Table, written: Table, alternative: str) -> str:
+        """The query of a printed figure, with that of the alternative as `than` where it is another scheme."""
+        if written["kind"] != KIND or alternative == keys.get("scheme"):
+            return str(written["sql"])
+        other = str(self._filled({**keys, "scheme": alternative}, {"sql"})[0]["sql"])
+        if other == written["sql"]:
+            return other
+        return (
+            "SELECT ours.seed AS seed, ours.value AS value, theirs.value AS than "
+            f"FROM ({written['sql']}) AS ours JOIN ({other}) AS theirs ON ours.seed = theirs.seed"
+        )
 
     def _cause(self, keys: Table) -> tuple[str, set[str]]:
         """A claim's cause, by its name in `[causes]` or as a sentence, and the names that its placeholders use."""
@@ -353,7 +372,7 @@ class _File:
                 if level["query"] not in self.queries:
                     raise ValueError(f"no query {level['query']!r}; accepted: sql = '…'{_or(self.queries)}")
                 keys["sql"] = f"{{{level['query']}}}"
-        for key in (*LAYOUT, *self.cases):
+        for key in {*LAYOUT, *self.cases} - {"alternative"}:
             keys.pop(key, None)
         if "axes" in keys:
             keys |= dict(zip(AXES, _axes(keys.pop("axes")), strict=True))

@@ -148,8 +148,27 @@ def version() -> str:
 
 
 @functools.cache
+def _sources() -> Mapping[str, Any]:
+    return dict(json.loads(_engine.sources()))
+
+
+def fingerprint(planned: Planned) -> str:
+    """Return a fingerprint of the sources that a run depends on: the simulator, and the schemes of its flows.
+
+    Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid.
+    """
+    names = {flow["scheme"].partition(":")[0].strip() for flow in json.loads(planned.text)["scenario"]["flows"]}
+    order, rows, sources = scheme_order(), schemes(), _sources()
+    try:
+        parts = sorted(sources["schemes"][rows[order[name]].name] for name in names)
+    except KeyError:  # a scheme from outside the registry
+        return build()
+    return hashlib.sha256(" ".join([sources["core"], *parts]).encode()).hexdigest()[:16]
+
+
+@functools.cache
 def build() -> str:
-    """Return a fingerprint of the engine's file. Saved runs of another build are not reused."""
+    """Return a fingerprint of the engine's file."""
     path = getattr(_engine, "__file__", None)
     if path is None:
         return "unknown"

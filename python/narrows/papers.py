@@ -4,6 +4,12 @@
     papers/<paper>/<figure>.toml         an ordinary scenario, with its [sweep] and repeat
     papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: statements of the paper
 
+`[world]` of a paper states where its authors ran it: `name`, `why` and `set`, the keys that turn a scenario into that
+world, such as the profile of an ns-3. Every figure runs there (`paper`) and without them, in TCP as Linux deploys it
+(`today`).
+
+`literal` of a paper says what its printed form, the parameter `literal` of its scheme or router, takes back.
+
 `quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
 tables `flows`, `links` and `runs` of its figure, over `connections` if there are multipath connections, and over
 `samples` if the figure has a trace. It returns one row per seed with the columns `seed`, `value` and, to compare two
@@ -19,7 +25,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from narrows import claims, engine, provenance
 from narrows.errors import UsageError
@@ -27,8 +33,36 @@ from narrows.frames import ResultFrames, query
 from narrows.scenario import Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
 
-PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note", *claims.SHARED}
+PAPER_KEYS = {
+    "world",
+    "literal",
+    "title",
+    "authors",
+    "venue",
+    "year",
+    "doi",
+    "citation",
+    "order",
+    "note",
+    *claims.SHARED,
+}
+WORLD_KEYS = {"name", "why", "set"}
 FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
+
+
+WorldName = Literal["paper", "today"]
+WORLDS: tuple[WorldName, ...] = get_args(WorldName)
+"""As the paper ran it, and TCP as Linux deploys it today."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Where a paper's authors ran it."""
+
+    name: str = ""
+    why: str = ""
+    set: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of a scenario, and the values that they have there."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +81,7 @@ class Figure:
     quick: Mapping[str, Any] = field(default_factory=dict)
     full: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    world: World = field(default_factory=World)
 
 
 @dataclass(frozen=True)
@@ -62,6 +97,9 @@ class Paper:
     citation: str
     note: str
     figures: tuple[Figure, ...]
+    world: World = field(default_factory=World)
+    literal: str = ""
+    """What the parameter `literal` of its scheme or router takes back; empty without a printed form."""
 
 
 def find(requested: Path | None) -> Path:
@@ -78,6 +116,20 @@ def find(requested: Path | None) -> Path:
     raise UsageError(f"no papers in {where}; accepted: --papers DIR, a folder that holds <paper>/paper.toml")
 
 
+def locate(requested: Path | None, paper: str | None) -> tuple[Path, str | None]:
+    """Find the folder of papers and the name of one: `paper` is its name, or the path of a folder with a `paper.toml`.
+
+    Raises:
+        UsageError: No folder holds papers.
+    """
+    if requested is None and paper is not None and (Path(paper) / "paper.toml").is_file():
+        home = Path(paper)
+        if home.name in ("", ".."):  # `.` and the like
+            home = home.resolve()
+        return home.parent, home.name
+    return find(requested), paper
+
+
 def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()) -> list[Paper]:
     """Load the papers of a folder.
 
@@ -91,7 +143,10 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
     """
     files = {path.parent.name: path for path in sorted(folder.glob("*/paper.toml"))}
     if paper is not None and paper not in files:
-        raise UsageError(f"PAPER: there is no paper {paper!r}; accepted: {', '.join(files)}")
+        raise UsageError(
+            f"PAPER: there is no paper {paper!r}; accepted: {', '.join(files)}, and without --papers the path of a "
+            "folder with a paper.toml"
+        )
     ordered = []
     for name, path in files.items():
         if paper in (None, name):
@@ -107,8 +162,9 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
         if unknown:
             known = ", ".join(sorted(claim_files, key=_natural))
             raise UsageError(f"FIGURE: the paper {name!r} has no figure {unknown[0]!r}; accepted: {known}")
+        world = _world(home / "paper.toml", data.get("world", {}))
         chosen = [
-            _figure(name, figure, path, shared)
+            _figure(name, figure, path, shared, world)
             for figure, path in claim_files.items()
             if figure in (figures or claim_files)
         ]
@@ -124,12 +180,28 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
                 data["citation"],
                 data.get("note", ""),
                 tuple(figure for _, figure in chosen),
+                world,
+                data.get("literal", ""),
             )
         )
     return papers
 
 
-def _figure(paper: str, name: str, path: Path, shared: claims.Shared) -> tuple[float, Figure]:
+def _world(path: Path, table: Any) -> World:
+    """Read the table `[world]` of a paper.
+
+    Raises:
+        UsageError: It lacks its name or its reason, has an unknown key, or `set` is no table.
+    """
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: world = {table!r}; accepted: a table [world] with {', '.join(sorted(WORLD_KEYS))}")
+    claims.check_keys(path, "world.", table, WORLD_KEYS, {"name", "why"} if table else ())
+    if not isinstance(table.get("set", {}), dict):
+        raise UsageError(f'{path}: world.set = {table["set"]!r}; accepted: a table such as {{ "tcp.profile" = "ns3" }}')
+    return World(**table)
+
+
+def _figure(paper: str, name: str, path: Path, shared: claims.Shared, world: World) -> tuple[float, Figure]:
     sheet = claims.read(path, shared)
     head = sheet.figure
     claims.check_keys(path, "figure.", head, FIGURE_KEYS, {"title"})
@@ -143,7 +215,7 @@ def _figure(paper: str, name: str, path: Path, shared: claims.Shared) -> tuple[f
     figure = Figure(
         id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
         scenario=scenario, claims=tuple(judged), plots=sheet.plots, trace=head.get("trace"),
-        quick=head.get("quick", {}), full=head.get("full", {}), note=head.get("note", ""),
+        quick=head.get("quick", {}), full=head.get("full", {}), note=head.get("note", ""), world=world,
     )  # fmt: skip
     return head.get("order", 1000), figure
 
@@ -162,9 +234,13 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
         omitted = sorted(provenance.named_among(_texts(tomllib.loads(scenario.text))) & provenance.reconstructions())
     if omitted:
         raise ValueError(f"{provenance.subject(omitted)}; accepted: a list of schemes with every such name")
+    bound = row.get("bound", "")
+    if not bound and printed == 0 and "within" in row:
+        bound = f"about 0: {row['within']:g} {row.get('unit', '')}".rstrip()
     claim = Claim(
         **{
             **row,
+            "bound": bound,
             "paper": tuple(printed) if isinstance(printed, list) else printed,
             "schemes": schemes,
             "remark": provenance.remark(schemes),

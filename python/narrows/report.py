@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import contextlib
+import datetime
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +20,8 @@ from narrows import engine, plots, tables
 from narrows.errors import UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
-from narrows.reproduced import Mode, Reproduced, causes, sentence, tally
+from narrows.papers import WORLDS, WorldName
+from narrows.reproduced import Mode, Reproduced, sentence, tally
 
 
 def environment() -> jinja2.Environment:
@@ -28,36 +35,132 @@ def environment() -> jinja2.Environment:
     )
 
 
-def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mode) -> str:
-    """Return the page of a reproduction: counts, then every figure with its claims, causes and plots."""
-    papers: list[dict[str, Any]] = []
+def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mode, command: str) -> str:
+    """Return the page of a reproduction: the verdicts by paper and world, findings, then every figure.
+
+    Args:
+        done: The figures in all worlds.
+        files: The files of their plots, by name.
+        mode: The length of the runs.
+        command: The command that makes the report again.
+    """
+    by_figure: dict[tuple[str, str], list[Reproduced]] = {}
     for row in done:
-        if not papers or papers[-1]["paper"] is not row.paper:
-            papers.append({"paper": row.paper, "figures": []})
-        images = [_inline(files[name]) for name in row.images]
-        listed, numbers = causes(row.outcomes)
-        durations = sorted(set(row.results.runs["duration_s"].to_list()))
-        papers[-1]["figures"].append(
-            {
-                "row": row,
-                "images": images,
-                "claims": list(zip(row.outcomes, numbers, strict=True)),
-                "causes": listed,
-                "tally": tally([row]),
-                "seeds": row.results.runs["seed"].n_unique(),
-                "durations": " to ".join(f"{value:g}" for value in dict.fromkeys((durations[0], durations[-1]))),
-            }
-        )
+        by_figure.setdefault((row.paper.id, row.figure.id), []).append(row)
+    present = [world for world in WORLDS if any(row.world == world for row in done)]
+    papers: list[dict[str, Any]] = []
+    for rows in by_figure.values():
+        paper = rows[0].paper
+        if not papers or papers[-1]["paper"] is not paper:
+            papers.append({"paper": paper, "tallies": _tallies(done, paper.id, present), "figures": []})
+        papers[-1]["figures"].append(_figure(rows, files, present))
+    folder = done[0].figure.path.parent.parent
     return (
         environment()
         .get_template("papers.html")
         .render(
             papers=papers,
-            tally=tally(done),
+            worlds=present,
+            findings=findings(folder / "findings.md", {entry["paper"].id for entry in papers}),
+            about=[*about(), ("run it again", command)],
             sentence=sentence(done, mode),
             version=engine.version(),
         )
     )
+
+
+def _tallies(done: Sequence[Reproduced], paper: str, present: Sequence[WorldName]) -> list[tuple[Any, ...]]:
+    """Per world: its name, the counted claims by verdict, and the number of those beside."""
+    rows = [row for row in done if row.paper.id == paper]
+    return [
+        (world, tally(rows, world), sum(tally(rows, world, counted=False).values()))
+        for world in present
+        if any(row.world == world for row in rows)
+    ]
+
+
+def _figure(rows: Sequence[Reproduced], files: Mapping[str, bytes], present: Sequence[WorldName]) -> dict[str, Any]:
+    """Return what the page shows of a figure, which ran in one world or in both."""
+    by_world = {row.world: row for row in rows}
+    figure = rows[0].figure
+    outcomes = [
+        [by_world[world].outcomes[place] if world in by_world else None for world in present]
+        for place in range(len(figure.claims))
+    ]
+    causes: list[str] = []
+    claims = []
+    for claim, both in zip(figure.claims, outcomes, strict=True):
+        cause = next((outcome.cause for outcome in both if outcome is not None and outcome.cause), "")
+        if cause and cause not in causes:
+            causes.append(cause)
+        verdicts = {outcome.verdict for outcome in both if outcome is not None}
+        number = causes.index(cause) + 1 if cause else None
+        claims.append({"claim": claim, "outcomes": both, "number": number, "differs": len(verdicts) > 1})
+    plots = [
+        {
+            "image": _inline(files[name]),
+            "stem": name.removesuffix(".png"),
+            "title": options.get("title", figure.title),
+        }
+        for row in rows
+        for name, options in zip(row.images, row.figure.plots, strict=False)
+    ]
+    durations = sorted({value for row in rows for value in row.results.runs["duration_s"].to_list()})
+    span = " to ".join(f"{value:g}" for value in dict.fromkeys((durations[0], durations[-1])))
+    seeds = " and ".join(str(number) for number in dict.fromkeys(row.seeds() for row in rows))
+    runs = sum(len(row.results) for row in rows)
+    return {
+        "figure": figure,
+        "claims": claims,
+        "causes": causes,
+        "bounds": any(claim.bound for claim in figure.claims),
+        "plots": plots,
+        "runs": f"{runs} runs of {span} s, {seeds} seeds",
+    }
+
+
+def findings(path: Path, papers: Set[str]) -> list[dict[str, str]]:
+    """Read the numbered findings of a folder of papers: headline, sentences and command of each.
+
+    A folder without such a file has none. A report on some of its papers shows the findings about these.
+    """
+    if not path.is_file():
+        return []
+    whole = papers >= {other.parent.name for other in path.parent.glob("*/paper.toml")}
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", "", path.read_text(encoding="utf-8"))  # the page has no other page to link
+    found = []
+    for item in re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]:
+        line = " ".join(item.split())
+        if match := re.fullmatch(r"\*\*(.+?)\*\*\s*(.*?)[\s:]*(?:`([^`]+)`)?", line):
+            about = (match[3] or "").removeprefix("narrows reproduce ").split(" ")[0]
+            if not whole and about not in papers:
+                continue
+            found.append({"head": match[1], "text": match[2].replace("`", ""), "command": match[3] or ""})
+    return found
+
+
+def about() -> list[tuple[str, str]]:
+    """Return what made a report: version, sources, date and machine."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        match = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        model = match[1] if match else model
+    commit = _commit()
+    return [
+        ("version", f"narrows {engine.version()}" + (f", commit {commit}" if commit else "")),
+        ("date", datetime.datetime.now(datetime.UTC).date().isoformat()),
+        ("machine", f"{os.cpu_count()} × {model}, {platform.system()} {platform.release()}"),
+    ]
+
+
+def _commit() -> str:
+    """The commit of the sources, where the package runs from them."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def results_html(results: ResultFrames) -> str:

@@ -1,39 +1,38 @@
-"""Runs the figures of papers, judges their claims and writes the report."""
+"""Runs the figures of papers in both worlds, judges their claims and writes the report.
+
+Each figure first runs with the seeds that its scenario states. A figure with inconclusive claims then gets more seeds,
+up to `SEED_LIMIT`, if the claims count towards the headline.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from narrows import engine, plots, report
+from narrows import ablation, printed, report
+from narrows.drawing import Drawing, draw
 from narrows.errors import UsageError
 from narrows.files import write_atomic
-from narrows.papers import Figure, Paper, check
+from narrows.papers import WORLDS, Paper, WorldName
+from narrows.plans import QUICK_REPEAT, Executor, Plan, plan, tasks, worlds
 from narrows.progress import Listener
 from narrows.reproduced import Mode, Reproduced, data, rows
-from narrows.results import Results
-from narrows.runner import Execute, Runner, execute_locally
-from narrows.scenario import override_text
+from narrows.runner import Execute, execute_locally
 
-QUICK_REPEAT = 1
-"""The number of seeds of `--quick`."""
+SEED_LIMIT: dict[Mode, int] = {"quick": QUICK_REPEAT, "default": 4, "full": 10}
+"""The seeds up to which a figure with inconclusive claims runs."""
 
 
-def overrides(figure: Figure, mode: Mode, seeds: int | None) -> list[tuple[str, str]]:
-    """Return the keys and values that replace those of a figure's scenario."""
-    chosen: dict[str, Any] = {}
-    if mode == "quick":
-        chosen = {"repeat": QUICK_REPEAT, **figure.quick}
-    elif mode == "full":
-        chosen = dict(figure.full)
-    if seeds is not None:
-        chosen["repeat"] = seeds
-    if figure.trace is not None:
-        chosen["trace.samples"] = figure.trace
-    return [(key, override_text(value)) for key, value in chosen.items()]
+class Reproduction(NamedTuple):
+    """The figures in all chosen worlds, and what turns their verdicts and what corrections are worth, if asked for."""
+
+    done: list[Reproduced]
+    turns: list[ablation.Turn] | None
+    forms: list[printed.Form] | None
 
 
 def reproduce(
@@ -42,75 +41,123 @@ def reproduce(
     *,
     mode: Mode = "default",
     seeds: int | None = None,
+    chosen: Sequence[WorldName] = WORLDS,
     jobs: int | None = None,
     listener: Listener,
     execute: Execute = execute_locally,
+    ablate: bool = False,
+    literal: bool = False,
+    command: str = "narrows reproduce",
     print_status: Callable[[str], None] = lambda text: None,
-) -> list[Reproduced]:
+) -> Reproduction:
     """Run all figures, judge all claims and write the report.
 
     Finished runs stay in `out/runs`, so an interrupted reproduction resumes where it stopped.
+
+    Args:
+        papers: The papers.
+        out: The folder of the report.
+        mode: The length of the runs.
+        seeds: The number of seeds; by default that of each scenario, and more where claims are inconclusive.
+        chosen: The worlds.
+        jobs: Simultaneous runs; all cores by default.
+        listener: Receives the progress.
+        execute: Executes one run.
+        ablate: Also find the options that turn verdicts which differ between the worlds.
+        literal: Also judge the printed forms of corrected schemes and routers.
+        command: The command that makes the report again, for the report.
+        print_status: Receives a line at each step.
 
     Raises:
         ScenarioError: A figure's scenario is invalid.
         UsageError: A claim cannot be judged, or a plot cannot be drawn.
         Interrupted: The user pressed Ctrl-C.
     """
-    plans: list[tuple[Paper, Figure, list[engine.Planned]]] = []
-    for paper in papers:
-        for figure in paper.figures:
-            scenario = figure.scenario.replaced(overrides(figure, mode, seeds))
-            traced = figure.trace is not None
-            plans.append(
-                (
-                    paper,
-                    figure,
-                    engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced),
-                )
-            )
+    plans = [
+        plan(paper, figure, world, mode, seeds)
+        for paper in papers
+        for figure in paper.figures
+        for world in worlds(figure, chosen)
+    ]
     if not plans:
         raise UsageError("none of the papers has a figure with claims; accepted: a paper with a FIGURE.claims.toml")
-    tasks: dict[str, engine.Planned] = {}
-    for _, _, planned in plans:
-        for item in planned:  # figures may share runs
-            if item.id not in tasks or item.trace:
-                tasks[item.id] = item
-    claims = sum(len(figure.claims) for _, figure, _ in plans)
-    drawings = sum(len(figure.plots) for _, figure, _ in plans)
-    print_status(f"{_count(len(tasks), 'run')} for {_count(claims, 'claim')} of {_count(len(plans), 'figure')}")
-    finished = Runner(out=out, jobs=jobs, listener=listener, execute=execute).run(list(tasks.values()))
-    print_status(f"checking {_count(claims, 'claim')}, drawing {_count(drawings, 'plot')}")
-    by_id = dict(zip(tasks, finished, strict=True))
-    done = []
-    for paper, figure, planned in plans:
-        results = Results([item.point for item in planned], [by_id[item.id] for item in planned], out)
-        done.append(Reproduced(paper, figure, results, check(figure, results)))
-    files = {name: content for row in done for name, content in _files(row)}
+    figures = {(item.paper.id, item.figure.id): item.figure for item in plans}.values()
+    claims = sum(len(figure.claims) for figure in figures)
+    print_status(
+        f"{_count(len(tasks(plans)), 'run')} for {_count(claims, 'claim')} of {_count(len(figures), 'figure')}"
+    )
+    executor = Executor(out, jobs, listener, execute)
+    done = executor.run(plans)
+    if seeds is None:
+        extend(done, plans, executor, mode, print_status)
+    turns = ablation.ablate(done, executor, mode, print_status) if ablate else None
+    forms = printed.compare(done, executor, mode, print_status) if literal else None
+    files: dict[str, bytes] = {}
+    drawings: list[Drawing] = []
+    for row in done:
+        made, drawn = _files(row, done)
+        files |= made
+        drawings += drawn
+    files |= draw(drawings, out, jobs, print_status)
     outcomes = [data(row, outcome) for row, outcome in rows(done)]
     files["claims.json"] = (json.dumps(outcomes, indent=1, ensure_ascii=False) + "\n").encode()
-    files["index.html"] = report.papers_html(done, files, mode).encode()
+    if turns is not None:
+        files["ablation.json"] = ablation.document(turns)
+    if forms is not None:
+        files["literal.json"] = printed.document(forms)
+    files["index.html"] = report.papers_html(done, files, mode, command).encode()
     for name, content in files.items():  # write nothing until everything is made
         write_atomic(out / name, content)
-    return done
+    return Reproduction(done, turns, forms)
+
+
+def extend(
+    done: list[Reproduced],
+    plans: Sequence[Plan],
+    executor: Executor,
+    mode: Mode,
+    print_status: Callable[[str], None],
+) -> None:
+    """Run figures with inconclusive claims with `SEED_LIMIT` seeds, and judge their claims again.
+
+    Claims beside the count, of second readings and reconstructions, get no seeds of their own.
+    """
+    limit = SEED_LIMIT[mode]
+    places = [place for place, row in enumerate(done) if row.seeds() < limit and _inconclusive(row)]
+    if not places:
+        return
+    again = [plan(plans[i].paper, plans[i].figure, plans[i].world, mode, limit) for i in places]
+    claims = sum(_inconclusive(done[i]) for i in places)
+    print_status(f"{_count(claims, 'inconclusive claim')}: {limit} seeds for {_count(len(again), 'figure')}")
+    for place, row in zip(places, executor.run(again), strict=True):
+        done[place] = row
+
+
+def _inconclusive(row: Reproduced) -> int:
+    return sum(outcome.verdict == "inconclusive" and outcome.claim.counted for outcome in row.outcomes)
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _files(row: Reproduced) -> Iterator[tuple[str, bytes]]:
-    """Yield the frames and plots of a figure as files of the report: name and content."""
+def _files(row: Reproduced, done: Sequence[Reproduced]) -> tuple[dict[str, bytes], list[Drawing]]:
+    """Return the frames of a figure in one world as files of the report, by name, and its plots.
+
+    Plots show the paper's world where it was run, as they carry the paper's points.
+    """
     home = f"{row.paper.id}/{row.figure.id}"
+    beside = [other.world for other in done if other.figure is row.figure]
+    drawn = row.world == beside[0]
+    files = {}
     for name, table in row.results.frames().items():
         buffer = io.BytesIO()
         table.write_parquet(buffer)
-        yield f"{home}.{name}.parquet", buffer.getvalue()
-    for number, options in enumerate(row.figure.plots, 1):
-        options = dict(options)
-        kind = options.pop("kind", "line")
-        try:
-            image = plots.image(plots.plot(row.results, kind, **options))
-        except (UsageError, ValueError) as error:
-            raise UsageError(f"{row.figure.path}: plot {number}: {error}") from None
-        row.images.append(f"{home}.png" if number == 1 else f"{home}-{number}.png")
-        yield row.images[-1], image
+        files[f"{home}{'' if drawn else f'.{row.world}'}.{name}.parquet"] = buffer.getvalue()
+    digest = hashlib.sha256(b"".join(files.values())).digest()
+    drawings = []
+    for number, options in enumerate(row.figure.plots if drawn else (), 1):
+        stem = home if number == 1 else f"{home}-{number}"
+        row.images.append(f"{stem}.png")
+        drawings.append(Drawing(stem, f"{row.figure.path}: plot {number}", options, row.results, digest))
+    return files, drawings

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from narrows.papers import Figure, Paper
-from narrows.verdicts import Outcome
+from narrows.papers import WORLDS, Figure, Paper, WorldName
+from narrows.verdicts import VERDICTS, Outcome, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -19,15 +19,18 @@ Mode = Literal["default", "quick", "full"]
 
 SHORT = {
     "holds": ("✓ holds", "green"),
+    "inconclusive": ("? open", "cyan"),
     "holds in direction": ("≈ direction", "yellow"),
     "does not hold": ("✗ no", "red"),
 }
 """The text and colour of each verdict in a terminal."""
+WORLD_NAMES: Mapping[WorldName, str] = {"paper": "as the paper ran it", "today": "today"}
+"""The worlds in words."""
 
 
 @dataclass
 class Reproduced:
-    """A figure with the results of its runs and the outcomes of its claims."""
+    """A figure with the results of its runs in one world, and the outcomes of its claims."""
 
     paper: Paper
     figure: Figure
@@ -35,6 +38,11 @@ class Reproduced:
     outcomes: list[Outcome]
     images: list[str] = field(default_factory=list)
     """Files of its plots, relative to the report."""
+    world: WorldName = "today"
+
+    def seeds(self) -> int:
+        """Return the number of seeds."""
+        return self.results.runs["seed"].n_unique()
 
 
 def rows(done: Sequence[Reproduced]) -> Iterator[tuple[Reproduced, Outcome]]:
@@ -46,7 +54,7 @@ def rows(done: Sequence[Reproduced]) -> Iterator[tuple[Reproduced, Outcome]]:
 
 def data(row: Reproduced, outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as an entry of `claims.json`."""
-    return {"paper_id": row.paper.id, "figure": row.figure.id, **outcome.data()}
+    return {"paper_id": row.paper.id, "figure": row.figure.id, "world": row.world, **outcome.data()}
 
 
 def causes(outcomes: Sequence[Outcome]) -> tuple[list[str], list[int | None]]:
@@ -55,27 +63,52 @@ def causes(outcomes: Sequence[Outcome]) -> tuple[list[str], list[int | None]]:
     return different, [different.index(outcome.cause) + 1 if outcome.cause else None for outcome in outcomes]
 
 
-def tally(done: Sequence[Reproduced]) -> Mapping[str, int]:
-    """Count the claims per verdict."""
-    counts = {"holds": 0, "holds in direction": 0, "does not hold": 0}
-    for _, outcome in rows(done):
-        counts[outcome.verdict] += 1
+def tally(done: Sequence[Reproduced], world: WorldName, counted: bool = True) -> Mapping[Verdict, int]:
+    """Count the claims of a world per verdict: those of the headline, or those beside it."""
+    counts = dict.fromkeys(VERDICTS, 0)
+    for row, outcome in rows(done):
+        if row.world == world and outcome.claim.counted is counted:
+            counts[outcome.verdict] += 1
     return counts
 
 
+def differing(done: Sequence[Reproduced]) -> list[tuple[Reproduced, Outcome, Outcome]]:
+    """Return the claims whose verdicts differ between the worlds: the figure, the paper's outcome and today's."""
+    paper = {(row.paper.id, row.figure.id): row for row in done if row.world == "paper"}
+    return [
+        (row, theirs, ours)
+        for row in done
+        if row.world == "today" and (first := paper.get((row.paper.id, row.figure.id))) is not None
+        for theirs, ours in zip(first.outcomes, row.outcomes, strict=True)
+        if theirs.verdict != ours.verdict
+    ]
+
+
 def sentence(done: Sequence[Reproduced], mode: Mode) -> str:
-    """Summarise the verdicts in a line, with the numbers of runs and seeds."""
-    counts = tally(done)
-    seeds = sorted({row.results.runs["seed"].n_unique() for row in done})
+    """Summarise the verdicts, a line per world, with the numbers of runs and seeds."""
+    seeds = sorted({row.seeds() for row in done})
     runs = len({key for row in done for key in row.results.runs["id"].to_list()})
     span = str(seeds[0]) if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
     shorter = " --quick shortens them." if mode == "quick" else ""
     lone = " One seed gives no interval: each value stands alone." if seeds[0] == 1 else ""
-    return (
-        f"{sum(counts.values())} claims: {counts['holds']} hold, {counts['holds in direction']} hold in direction, "
-        f"{counts['does not hold']} do not hold. {runs} runs, {span} seed{'s' if span != '1' else ''} each."
-        f"{shorter}{lone}"
-    )
+    lines = []
+    for world in WORLDS:
+        here = [row for row in done if row.world == world]
+        if not here:
+            continue
+        counts = tally(here, world)
+        beside = sum(tally(here, world, counted=False).values())
+        others = f", and {beside} beside them (second readings, reconstructions)" if beside else ""
+        lines.append(
+            f"{WORLD_NAMES[world].capitalize()}, {sum(counts.values())} claims: {counts['holds']} hold, "
+            f"{counts['inconclusive']} are inconclusive, {counts['holds in direction']} hold in direction, "
+            f"{counts['does not hold']} do not hold{others}."
+        )
+    if different := len(differing(done)):
+        of = "verdicts of 1 claim differ" if different == 1 else f"verdicts of {different} claims differ"
+        lines.append(f"The {of} between the worlds.")
+    lines.append(f"{runs} runs, {span} seed{'s' if span != '1' else ''} each.{shorter}{lone}")
+    return "\n".join(lines)
 
 
 def table(done: Sequence[Reproduced]) -> Group:
@@ -100,7 +133,9 @@ def table(done: Sequence[Reproduced]) -> Group:
             ours = outcome.measured().replace(" against ", "\nagainst ")
             shown.add_row(Text(outcome.claim.words()), Text(outcome.claim.printed()), Text(ours), verdict)
         name = f"{row.paper.id} {row.figure.id}"
-        parts += [Text(f"{name}: {row.figure.title}", style="bold"), shown]
+        world = f" ({row.paper.world.name})" if row.world == "paper" else ""
+        head = f"{name}, {WORLD_NAMES[row.world]}{world}: {row.figure.title}"
+        parts += [Text(head, style="bold"), shown]
         for number, cause in enumerate(listed, 1):
             mark = f"[{number}] "
             earlier = seen.setdefault((row.paper.id, cause), f"{name} {mark.strip()}")

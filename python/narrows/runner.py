@@ -157,12 +157,12 @@ class Runner:
                 work.replace(final)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        saved = engine.json_line(result | {"build": engine.build()})
+        saved = engine.json_line(result | {"build": engine.fingerprint(planned)})
         write_atomic(self.out / "runs" / f"{planned.id}.json", saved + "\n")
         return result
 
     def saved(self, planned: Planned) -> dict[str, Any] | None:
-        """Return the saved result of a run if it is complete and comes from this build of the engine."""
+        """Return the saved result of a run if it is complete and its sources are unchanged."""
         if self.out is None or not self.reuse:
             return None
         if planned.trace and not (self.out / "traces" / planned.id / "samples.parquet").is_file():
@@ -170,7 +170,7 @@ class Runner:
         result = read_run(self.out / "runs" / f"{planned.id}.json")
         if result is None or result.get("id") != planned.id:
             return None
-        if result["version"] != engine.version() or result.pop("build", None) != engine.build():
+        if result["version"] != engine.version() or result.pop("build", None) != engine.fingerprint(planned):
             return None
         return result
 

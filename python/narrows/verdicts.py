@@ -1,17 +1,22 @@
 """Judges claims.
 
-The printed value is compared with our mean over seeds and its 95 % interval; one seed gives a value without interval.
+The printed figure is compared with our mean over seeds and its 95 % interval; one seed gives a value without interval.
+The band of a printed figure is 10 % of it (`tolerance`), or an absolute margin (`within`): 0.03 for a Jain index, and a
+stated bound for a figure printed as 'about 0'.
 
-| kind | the claim holds if |
-|---|---|
-| `value` | the printed value lies in our interval, widened by 10 % of that value (`tolerance`) or by `within` |
-| `at_least`, `at_most`, `between` | the bound is true over the whole interval, which is not widened |
-| `greater`, `less` | the difference of the two sides, seed by seed, has that sign over its whole interval |
+| verdict | `value` | `at_least`, `at_most`, `between`, `greater`, `less` |
+|---|---|---|
+| holds | the mean lies in the band, and the half-width is at most as wide | true over the whole interval |
+| inconclusive | the interval reaches the band, but is too wide for 'holds' | the interval contains the bound |
+| holds in direction | see below | – |
+| does not hold | all else | all else |
 
-A claim `holds in direction` if only the sign agrees: our whole interval lies on the same side of a reference as the
-printed value. The reference is a number (`baseline = 1.0` for a ratio, `0.0` for a difference) or a second column of
-the query (`than`). A claim without a reference never holds in direction. All other claims do not hold, including those
-for which a run gives no value.
+`greater` and `less` compare seed by seed: with the column `than` of the query, or with the number `baseline`. A `value`
+holds in direction if it misses the band, but improves on the alternative as the paper does. The alternative is the
+column `than`: the same quantity of the scheme that the paper improves on, in the same runs. Over its whole interval our
+figure must lie on the paper's side of the alternative, nearer to the print than to the alternative, and no farther from
+the print than the alternative is. A claim without an alternative never holds in direction, nor does one whose
+alternative lies on the wrong side of the print (`direction`). A claim with a missing value does not hold.
 """
 
 from __future__ import annotations
@@ -19,15 +24,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from narrows.stats import Interval, interval, number
 
-Verdict = Literal["holds", "holds in direction", "does not hold"]
+Verdict = Literal["holds", "inconclusive", "holds in direction", "does not hold"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""All verdicts, the best first."""
+Reading = Literal["main", "second"]
 Direction = Literal["greater", "less"]
 KINDS = ("value", "at_least", "at_most", "between", "greater", "less")
 TOLERANCE = 0.10
-"""The share of the printed value that widens the interval."""
+"""Half the width of the band around a printed figure, as a share of it. No claim may widen it."""
+JAIN_WITHIN = 0.03
+"""Half the width of the band around a Jain index."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,10 @@ class Claim:
     direction: Direction | None = None
     schemes: tuple[str, ...] = ()
     """The schemes that the claim is about, if stated."""
+    reading: Reading = "main"
+    """`second`: another reading of the paper's set-up, counted beside the main one."""
+    bound: str = ""
+    """A bound that is ours and not the paper's, in words."""
     remark: str = ""
     """The statement that some of these schemes are reconstructions."""
 
@@ -65,11 +79,29 @@ class Claim:
             return f"{self.kind} needs paper = a number"
         if self.direction not in (None, "greater", "less"):
             return f"direction = {self.direction!r}; accepted: greater, less"
-        if self.tolerance < 0 or (self.within is not None and self.within < 0):
-            return "tolerance and within cannot be negative"
-        if self.kind == "value" and self.baseline is not None and self.paper == self.baseline and not self.direction:
-            return "the printed value is the baseline; accepted: a direction, 'greater' or 'less'"
+        if not 0 <= self.tolerance <= TOLERANCE:
+            return f"tolerance = {self.tolerance}; accepted: 0 to {TOLERANCE:g}"
+        if self.within is not None and self.within < 0:
+            return "within cannot be negative"
+        if self.baseline is not None and self.kind not in ("greater", "less"):
+            return f"{self.kind} takes no baseline; accepted: a column than, with the figure of the alternative"
+        if self.direction is not None and self.kind != "value":
+            return f"{self.kind} takes no direction; accepted: kind = 'value'"
+        if self.reading not in get_args(Reading):
+            return f"reading = {self.reading!r}; accepted: {', '.join(get_args(Reading))}"
+        if self.kind == "value" and self.paper == 0 and self.within is None:
+            return "10 % of a printed 0 is 0; accepted: within, an absolute margin"
         return None
+
+    @property
+    def counted(self) -> bool:
+        """Whether the headline counts the claim: the main reading, of schemes whose rule is published."""
+        return self.reading == "main" and not self.remark
+
+    def margin(self) -> float:
+        """Half the width of the band around the printed figure of a `value`."""
+        assert isinstance(self.paper, int | float)
+        return self.within if self.within is not None else self.tolerance * abs(self.paper)
 
     def words(self) -> str:
         """Return the statement with the remark on its schemes."""
@@ -131,6 +163,7 @@ class Outcome:
             "paper": list(claim.paper) if isinstance(claim.paper, tuple) else claim.paper, "unit": claim.unit,
             "ours": spread(self.ours), "than": spread(self.than), "verdict": self.verdict, "cause": self.cause,
             "schemes": list(claim.schemes), "reconstruction": bool(claim.remark), "remark": claim.remark,
+            "reading": claim.reading, "counted": claim.counted, "bound": claim.bound,
         }  # fmt: skip
 
 
@@ -165,44 +198,62 @@ def judge(claim: Claim, rows: Sequence[Mapping[str, Any]]) -> Outcome:
     than = interval(row["than"] for row in kept) if paired else None
     if missing:
         return Outcome(claim, "does not hold", ours, than, missing)
-    if paired:
-        gap = interval(row["value"] - row["than"] for row in kept)
-    elif claim.baseline is not None:
-        gap = interval(row["value"] - claim.baseline for row in kept)
+    gap = None
+    if claim.kind in ("greater", "less"):
+        gap = interval(row["value"] - (row["than"] if paired else claim.baseline) for row in kept)
+    if claim.kind == "value":
+        lead = interval(row["value"] - row["than"] for row in kept) if paired else None
+        half_way = interval(row["value"] - (claim.paper + row["than"]) / 2 for row in kept) if paired else None
+        verdict = _judge_value(claim, ours, than, lead, half_way)
     else:
-        gap = None
-    verdict: Verdict = "does not hold"
-    if _holds(claim, ours, gap):
-        verdict = "holds"
-    elif gap is not None and claim.kind not in ("greater", "less") and _same_side(claim, gap, than):
-        verdict = "holds in direction"
+        verdict = _judge_bound(claim, ours if gap is None else gap)
     return Outcome(claim, verdict, ours, than)
 
 
-def _holds(claim: Claim, ours: Interval, gap: Interval | None) -> bool:
+def _judge_value(
+    claim: Claim, ours: Interval, than: Interval | None, lead: Interval | None, half_way: Interval | None
+) -> Verdict:
+    """Judge a printed figure.
+
+    Args:
+        claim: The claim.
+        ours: Our figure.
+        than: The figure of the alternative.
+        lead: Our figure less that of the alternative, seed by seed.
+        half_way: Our figure less the middle of the print and the alternative, seed by seed.
+    """
+    assert isinstance(claim.paper, int | float)
+    paper, margin = claim.paper, claim.margin()
+    slack = 1e-9 * abs(paper)  # 90 lies within 10 % of 100, whatever the rounding
+    if abs(ours.mean - paper) <= margin + slack and (ours.half or 0.0) <= margin + slack:
+        return "holds"
+    if ours.low <= paper + margin + slack and ours.high >= paper - margin - slack:
+        return "inconclusive"
+    if than is None or lead is None or half_way is None or than.mean == paper:
+        return "does not hold"
+    side = 1 if paper > than.mean else -1
+    if claim.direction is not None and side != (1 if claim.direction == "greater" else -1):
+        return "does not hold"  # the alternative itself lies beyond the print
+    farthest = max(abs(ours.low - paper), abs(ours.high - paper))
+    beyond = all(min(side * gap.low, side * gap.high) > 0 for gap in (lead, half_way))
+    return "holds in direction" if beyond and farthest <= abs(than.mean - paper) else "does not hold"
+
+
+def _judge_bound(claim: Claim, ours: Interval) -> Verdict:
+    """Judge a bound, or the difference of the two sides of an ordering."""
+    low, high = ours.low, ours.high
     paper = claim.paper
     if isinstance(paper, tuple):
-        return paper[0] <= ours.low and ours.high <= paper[1]
-    if paper is None:
-        return gap is not None and (gap.low > 0 if claim.kind == "greater" else gap.high < 0)
-    if claim.kind == "at_least":
-        return ours.low >= paper
-    if claim.kind == "at_most":
-        return ours.high <= paper
-    margin = claim.within if claim.within is not None else claim.tolerance * abs(paper)
-    return ours.low - margin <= paper <= ours.high + margin
-
-
-def _same_side(claim: Claim, gap: Interval, than: Interval | None) -> bool:
-    direction = claim.direction
-    if direction is None:
-        if claim.kind in ("at_least", "at_most"):
-            direction = "greater" if claim.kind == "at_least" else "less"
-        elif isinstance(claim.paper, int | float) and claim.baseline is not None and than is None:
-            direction = "greater" if claim.paper > claim.baseline else "less"
-        else:
-            return False
-    return gap.low > 0 if direction == "greater" else gap.high < 0
+        true = paper[0] <= low and high <= paper[1]
+        contains = any(low <= end <= high for end in paper)
+    elif claim.kind in ("at_least", "at_most"):
+        assert paper is not None
+        true = low >= paper if claim.kind == "at_least" else high <= paper
+        contains = low <= paper <= high
+    else:
+        true = low > 0 if claim.kind == "greater" else high < 0
+        contains = low <= 0 <= high and low < high
+    return "holds" if true else "inconclusive" if contains else "does not hold"
 
 
 def _real(value: Any) -> bool:

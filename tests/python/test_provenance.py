@@ -152,7 +152,7 @@ def test_plots_mark_and_explain_reconstructions(tmp_path):
         assert legend.count("† our reconstruction") == 1, kind
         assert sum("guess †" in text for text in legend) == 1, kind
         assert not any("bbr †" in text for text in legend), kind
-    ticks, legend = texts(results.plot("bar", x="scheme", series=None))
+    ticks, legend = texts(results.plot("bar", x="scheme", series=None, where={"network.buffer": "1bdp"}))
     assert (ticks, legend) == (["guess †", "bbr"], ["† our reconstruction"])
 
 

@@ -39,7 +39,7 @@ DATAGRAMS = [
 ]  # fmt: skip
 CLAIM = {
     "paper_id": "p", "figure": "fig1", "id": "a", "text": "More | less", "paper": 2.0, "unit": "ms", "remark": "",
-    "ours": {"mean": 2.5, "half_width": 0.25, "seeds": 5}, "than": None, "verdict": "does not hold", "cause": "Why.",
+    "ours": {"mean": 2.5, "half_width": 0.25, "seeds": 5}, "than": None, "verdict": "does not hold", "cause": "Why.", "world": "today",
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_benchmark_rows_go_to_the_region_of_their_kind(capsys):
 
 def outcome_of(*claims):
     rows = map(json.loads, results.outcomes(claims).splitlines())
-    return {(row["paper"], row["figure"], row["claim"]): row for row in rows}
+    return {(row["paper"], row["figure"], row["claim"], row["world"]): row for row in rows}
 
 
 def figure_of(*names):
@@ -72,12 +72,13 @@ def test_every_claim_has_its_row_and_a_cause_stands_once():
     """A page has a row per claim, shares causes, omits those of claims that hold, and marks unmeasured claims."""
     found = outcome_of(CLAIM, {**CLAIM, "id": "b"}, {**CLAIM, "id": "c", "verdict": "holds"})
     figure = figure_of("a", "b", "c", "new")
-    assert paper_pages.tally("p", [figure], found) == "| 4 | 1 | 0 | 2 |"
+    assert paper_pages.tally("p", [figure], found, "today") == "| 4 | 1 | 0 | 0 | 2 | 0 |"
+    assert paper_pages.tally("p", [figure], found, "paper") == "| 4 | 0 | 0 | 0 | 0 | 0 |"
     table = "\n".join(paper_pages.figure_section("p", figure, found))
-    assert table.count("| More \\| less | section 1 | 2 ms | 2.5 ± 0.25 ms | does not hold | 1 |") == 2
+    assert table.count("| 2 ms | – | not measured | 2.5 ± 0.25 ms | does not hold | 1 |  |") == 2
     assert table.count("1. Why.") == 1
-    assert "| holds |  |" in table
-    assert "| – | not measured |  |" in table
+    assert "| holds |  |  |" in table
+    assert "| – | not measured | – | not measured |  |  |" in table
     assert "Command: `narrows reproduce p fig1`." in table
 
 
@@ -145,7 +146,8 @@ def test_page_has_a_region_for_every_measurement():
 def test_every_claim_of_the_papers_is_measured():
     """The stored outcomes cover every claim of every paper."""
     stated = set(claims.stated(results.PAPERS))
-    assert stated == paper_pages.measured().keys()
+    for world in paper_pages.WORLDS:
+        assert stated == {key[:3] for key in paper_pages.measured() if key[3] == world}, world
 
 
 def test_findings_files_belong_to_papers():

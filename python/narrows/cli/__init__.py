@@ -1,9 +1,9 @@
 """The `narrows` command.
 
-`simulate` runs scenarios, `reproduce` papers; `results` draws and reports; `registry` lists schemes and router
-algorithms; `tools` generates traces and measures the engine; `packetdrill` runs packet scripts; `dccp` uses real
-sockets. `options` holds the options that commands share, `numbers` options of whole numbers, `outcome` messages and
-exit statuses.
+`simulate` runs scenarios, `reproduce` papers; `new` starts them; `results` draws and reports; `registry` lists schemes
+and router algorithms; `tools` generates traces and measures the engine; `packetdrill` runs packet scripts; `dccp` uses
+real sockets. `options` holds the options that commands share, `numbers` options of whole numbers, `outcome` messages
+and exit statuses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from narrows import engine
-from narrows.cli import dccp, packetdrill, registry, reproduce, results, simulate, tools
+from narrows.cli import dccp, new, packetdrill, registry, reproduce, results, simulate, tools
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import INTERRUPTED
 
@@ -53,6 +53,7 @@ for panel, commands in (
 ):
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.add_typer(new.app, rich_help_panel="Run experiments")
 app.add_typer(dccp.app, rich_help_panel="Tools")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -20,12 +21,31 @@ from narrows.progress import Terminal, print_status
 @guarded
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(metavar="PAPER", help="Reproduce this paper only; by default all papers.")
+        str | None,
+        typer.Argument(
+            metavar="PAPER", help="Reproduce this paper only, a name or the path of its folder; by default all papers."
+        ),
     ] = None,
     figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE", help="Reproduce these figures only.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run one seed, and shorten the runs.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Run as long as the paper did.")] = False,
     seeds: Annotated[int | None, whole("--seeds", 1, help="Set the number of seeds.")] = None,
+    world: Annotated[
+        str | None,
+        typer.Option(
+            "--world", metavar="WORLD", help="Run in one world: paper (as its authors ran it) or today (Linux's TCP)."
+        ),
+    ] = None,
+    ablate: Annotated[
+        bool,
+        typer.Option("--ablate", help="Print which option of the paper's world turns each verdict that differs today."),
+    ] = False,
+    literal: Annotated[
+        bool,
+        typer.Option(
+            "--literal", help="Also run the equations and algorithms as printed, and say what corrections are worth."
+        ),
+    ] = False,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Write the report to a folder.")] = Path(
         "report"
@@ -37,19 +57,37 @@ def reproduce(
 
     Without PAPER it runs all papers: some 4000 runs, about 10 minutes on two cores; --quick gives a first look.
     """
+    from narrows import ablation, printed, reproduced
     from narrows import reproduce as work
-    from narrows import reproduced
-    from narrows.papers import find, load_all
+    from narrows.papers import WORLDS, load_all, locate
 
     if quick and full:
         raise UsageError("--quick, --full: these exclude each other; accepted: one of them, or neither")
+    worlds = [name for name in WORLDS if world in (None, name)]
+    if not worlds:
+        raise UsageError(f"--world: there is no world {world!r}; accepted: {', '.join(WORLDS)}")
     check_writable(out)
-    chosen = load_all(find(papers), paper, figures or ())
+    chosen = load_all(*locate(papers, paper), figures or ())
     listener = Terminal(print_status, sys.stderr.isatty(), None)
     mode: reproduced.Mode = "quick" if quick else "full" if full else "default"
+    flags = {"--quick": quick, "--full": full, "--ablate": ablate, "--literal": literal}
+    options = [("--seeds", seeds), ("--world", world), ("--papers", papers)]
+    words = [paper, *(figures or ()), *(flag for flag, on in flags.items() if on)]
+    words += [str(part) for option in options if option[1] is not None for part in option]
+    command = shlex.join(["narrows", "reproduce", *(str(word) for word in words if word is not None)])
     try:
-        done = work.reproduce(
-            chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener, print_status=print_status
+        done, turns, forms = work.reproduce(
+            chosen,
+            out,
+            mode=mode,
+            seeds=seeds,
+            chosen=worlds,
+            jobs=jobs,
+            listener=listener,
+            ablate=ablate,
+            literal=literal,
+            command=command,
+            print_status=print_status,
         )
     finally:
         listener.close()
@@ -59,4 +97,8 @@ def reproduce(
             print(json.dumps(reproduced.data(row, outcome), ensure_ascii=False))
         return
     print_table(reproduced.table(done))
+    for line in ablation.lines(turns or ()):
+        print_table(line)
+    for line in printed.lines(forms or ()):
+        print_table(line)
     print_table(reproduced.sentence(done, mode))

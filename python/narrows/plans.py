@@ -1,0 +1,95 @@
+"""Plans and executes the runs of figures, each in the world of its paper or in today's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows import engine
+from narrows.papers import WORLDS, Figure, Paper, WorldName, check
+from narrows.progress import Listener
+from narrows.reproduced import Mode, Reproduced
+from narrows.results import Results
+from narrows.runner import Execute, Runner, execute_locally
+from narrows.scenario import override_text
+
+QUICK_REPEAT = 1
+"""The number of seeds of `--quick`."""
+
+
+def overrides(figure: Figure, world: WorldName, mode: Mode, seeds: int | None) -> list[tuple[str, str]]:
+    """Return the keys and values that replace those of a figure's scenario."""
+    chosen: dict[str, Any] = dict(figure.world.set) if world == "paper" else {}
+    if mode == "quick":
+        chosen |= {"repeat": QUICK_REPEAT, **figure.quick}
+    elif mode == "full":
+        chosen |= dict(figure.full)
+    if seeds is not None:
+        chosen["repeat"] = seeds
+    if figure.trace is not None:
+        chosen["trace.samples"] = figure.trace
+    return [(key, override_text(value)) for key, value in chosen.items()]
+
+
+def worlds(figure: Figure, chosen: Sequence[WorldName] = WORLDS) -> list[WorldName]:
+    """Return the chosen worlds that a figure has: a paper that states none has today's only."""
+    return [world for world in chosen if world == "today" or figure.world.name]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a figure in one world."""
+
+    paper: Paper
+    figure: Figure
+    world: WorldName
+    runs: tuple[engine.Planned, ...]
+
+
+def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int | None) -> Plan:
+    """Plan the runs of a figure in one world.
+
+    Raises:
+        ScenarioError: The scenario is invalid there.
+    """
+    scenario = figure.scenario.replaced(overrides(figure, world, mode, seeds))
+    runs = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, figure.trace is not None)
+    return Plan(paper, figure, world, tuple(runs))
+
+
+@dataclass
+class Executor:
+    """Executes the runs of plans and judges the claims of their figures."""
+
+    out: Path
+    jobs: int | None
+    listener: Listener
+    execute: Execute = execute_locally
+
+    def run(self, plans: Sequence[Plan]) -> list[Reproduced]:
+        """Execute all runs, those that figures share once, and judge all claims.
+
+        Raises:
+            UsageError: A claim cannot be judged.
+            Interrupted: The user pressed Ctrl-C.
+        """
+        todo = tasks(plans)
+        runner = Runner(out=self.out, jobs=self.jobs, listener=self.listener, execute=self.execute)
+        by_id = dict(zip(todo, runner.run(list(todo.values())), strict=True))
+        done = []
+        for item in plans:
+            results = Results([run.point for run in item.runs], [by_id[run.id] for run in item.runs], self.out)
+            done.append(Reproduced(item.paper, item.figure, results, check(item.figure, results), world=item.world))
+        return done
+
+
+def tasks(plans: Sequence[Plan]) -> dict[str, engine.Planned]:
+    """The runs of all plans by id. Figures and worlds may share runs; one with a trace serves those without."""
+    tasks: dict[str, engine.Planned] = {}
+    for item in plans:
+        for run in item.runs:
+            if run.id not in tasks or run.trace:
+                tasks[run.id] = run
+    return tasks
