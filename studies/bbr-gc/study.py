@@ -35,6 +35,7 @@ UP = (0.125, 0.25, 0.5, 1, 2, 4)
 DOWN = (0.5, 1, 2, 4, 8)
 AMPLITUDES = ((0.25, 0.25), (0.25, 0.5), (0.5, 0.25), (1, 0.5), (0.5, 0.8), (1, 0.8))
 READINGS = {
+    "P_up in the whole phase": "between=up",
     "gain 1 from 1 BDP on": "between=cruise",
     "the probe ends at 1 BDP": "between=drain",
     "the probe lasts until 1.25 BDP or loss": "between=probe",
@@ -172,7 +173,7 @@ def main() -> None:
         {
             "settings": table(dict(sorted(marked.items(), key=lambda item: -item[1]["jain"])), heads),
             "readings": table(
-                {"paper's, as read here": paper}
+                {"as printed": paper}
                 | {f"{text} (`{READINGS[text]}`)": readings[f"bbr-gc:{READINGS[text]}"] for text in READINGS},
                 heads,
             ),

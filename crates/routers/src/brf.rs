@@ -90,6 +90,8 @@
 //!     drain.
 //! 13. Untracked flows (the table was full, or they predate it) count as one of the others in (8) while two of their
 //!     packets come within 2 s, so a host that fills the table cannot starve them.
+//! 14. `literal` takes back 1 to 3, 5, 9 to 11 and the factor `beta` on F, leaves UDP nothing in (8), and follows (6), (17)
+//!     and (18) as printed. Only the floor stays: a rate is above 0.
 //!
 //! ## Known weaknesses
 //! BRF needs to know its capacity. For a link that follows a trace it takes the mean, and a link that carries

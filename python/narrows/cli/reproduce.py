@@ -43,7 +43,7 @@ def reproduce(
     literal: Annotated[
         bool,
         typer.Option(
-            "--literal", help="Also run the equations and algorithms as printed, and say what corrections are worth."
+            "--literal", help="Run the equations and algorithms as printed too, and print what corrections are worth."
         ),
     ] = False,
     jobs: Jobs = None,

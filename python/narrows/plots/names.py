@@ -81,7 +81,7 @@ def pair(column: str, value: Any, columns: Sequence[str] = ()) -> str:
 
 
 def series_label(by: Sequence[str], key: Sequence[Any], columns: Sequence[str] = ()) -> str:
-    """Return the name of a series in a legend: "bbr, base RTT = 40 ms".
+    """Return the name of a series in a legend: "NAME, base RTT = 40 ms".
 
     Args:
         by: The columns that separate series.
