@@ -104,6 +104,25 @@ def moved_region(papers: Sequence[Any], outcomes: Outcomes) -> str:
     return "\n".join([*lines, f"| all | | | | {len(rows)} |", ""])
 
 
+def moved_page(papers: Sequence[Any], outcomes: Outcomes) -> str:
+    """Every claim whose verdict moved, paper by paper, with the cause."""
+    lines = [
+        "<!-- Written by docs/generate.py from docs/papers/before.jsonl and docs/papers/measured.jsonl. -->",
+        "",
+        "# Verdicts that moved",
+        "",
+        "Every claim whose verdict in the paper's world is another than before the new rule and the two worlds.",
+        "[Results](../results.md#verdicts-that-moved) says how a cause is found, and counts them.",
+        "",
+    ]
+    for paper in papers:
+        rows = moved(paper, outcomes)
+        lines += [f"## {paper.title}", "", "| claim | before | now | because |", "|---|---|---|---|"]
+        lines += [f"| [{row[0]}]({paper.id}.md#{row[0].split()[0]}) | {' | '.join(row[1:])} |" for row in rows]
+        lines += [""]
+    return "\n".join(lines)
+
+
 def cause(old: Mapping[str, Any], new: Mapping[str, Any], today: Mapping[str, Any], mended: str | None) -> str:
     """Why a verdict moved: the rule judges the same value otherwise, or our value moved, and by what."""
     if not apart(old, new):

@@ -61,13 +61,14 @@ def references() -> dict[Path, str]:
     """Every generated page, and every page with generated regions; runs nothing."""
     from narrows import engine
 
+    papers, outcomes = paper_pages.load(), paper_pages.measured()
     verdicts = {
         "headline": paper_pages.headline_region(),
         "findings": paper_pages.findings_region(),
         "verdicts": paper_pages.verdicts_region(),
         "ablation": comparisons.ablation_region(),
         "literal": comparisons.literal_region(),
-        "moved": comparisons.moved_region(paper_pages.load(), paper_pages.measured()),
+        "moved": comparisons.moved_region(papers, outcomes),
     }
     regions = {
         DOCS / "scenarios.md": scenario_keys.regions(engine.schema()),
@@ -82,6 +83,7 @@ def references() -> dict[Path, str]:
         **registry_pages.scheme_pages(DOCS / "schemes", engine.schemes()),
         **registry_pages.router_pages(DOCS / "routers", engine.routers()),
         **paper_pages.pages(),
+        paper_pages.FOLDER / "moved.md": comparisons.moved_page(papers, outcomes),
     }
 
 
