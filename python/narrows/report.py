@@ -1,13 +1,13 @@
-"""Writes reports: one HTML file each, with embedded figures and tables."""
+"""Writes reports: one HTML file each, with tables and embedded plots, and the vector versions of plots beside it."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import datetime
 import os
 import platform
 import re
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -21,7 +21,21 @@ from narrows.errors import UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
 from narrows.papers import WORLDS, WorldName
+from narrows.pictures import VECTORS, Picture, picture
 from narrows.reproduced import Mode, Reproduced, sentence, tally
+
+TITLES: Mapping[str, str] = {
+    "time": "Traced series of the first run over time",
+    "share": "Share of each scheme of the total goodput",
+    "loss": "Goodput against random loss",
+    "delay": "Throughput against queueing delay",
+    "line": "Goodput against the swept key",
+    "bar": "Goodput against the swept key, as bars",
+    "cdf": "Distribution of goodput over flows",
+    "box": "Spread of goodput over flows and seeds",
+    "heatmap": "Goodput over two swept keys",
+}
+"""The captions of plots without a title, by kind."""
 
 
 def environment() -> jinja2.Environment:
@@ -97,17 +111,14 @@ def _figure(rows: Sequence[Reproduced], files: Mapping[str, bytes], present: Seq
         number = causes.index(cause) + 1 if cause else None
         claims.append({"claim": claim, "outcomes": both, "number": number, "differs": len(verdicts) > 1})
     plots = [
-        {
-            "image": _inline(files[name]),
-            "stem": name.removesuffix(".png"),
-            "title": options.get("title", figure.title),
-        }
+        picture(files[name], name.removesuffix(".png"), *_described(row, options))
         for row in rows
         for name, options in zip(row.images, row.figure.plots, strict=False)
     ]
     durations = sorted({value for row in rows for value in row.results.runs["duration_s"].to_list()})
     span = " to ".join(f"{value:g}" for value in dict.fromkeys((durations[0], durations[-1])))
-    seeds = " and ".join(str(number) for number in dict.fromkeys(row.seeds() for row in rows))
+    numbers = list(dict.fromkeys(row.seeds() for row in rows))
+    seeds = f"{' and '.join(map(str, numbers))} seed{'' if numbers == [1] else 's'}"
     runs = sum(len(row.results) for row in rows)
     return {
         "figure": figure,
@@ -115,8 +126,16 @@ def _figure(rows: Sequence[Reproduced], files: Mapping[str, bytes], present: Seq
         "causes": causes,
         "bounds": any(claim.bound for claim in figure.claims),
         "plots": plots,
-        "runs": f"{runs} runs of {span} s, {seeds} seeds",
+        "runs": f"{runs} runs of {span} s, {seeds}",
     }
+
+
+def _described(row: Reproduced, options: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the caption of a figure's plot, and what it shows."""
+    title = str(options.get("title", row.figure.title))
+    kind = options.get("kind", "line")
+    points = " Hollow diamonds are printed values." if options.get("points") else ""
+    return title, f"{kind} plot for {row.paper.id} {row.figure.id}: {title}.{points} The table above has the numbers."
 
 
 def findings(path: Path, papers: Set[str]) -> list[dict[str, str]]:
@@ -163,15 +182,15 @@ def _commit() -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def results_html(results: ResultFrames) -> str:
-    """Return the page of results."""
-    figures = []
-    for kind in plots.KINDS:
-        try:
-            figures.append((kind, _inline(plots.image(plots.plot(results, kind)))))
-        except UsageError:
-            continue  # the results lack the data of this kind
+def results_html(results: ResultFrames, drawn: Sequence[Picture] = ()) -> str:
+    """Return the page of results.
+
+    Args:
+        results: The data.
+        drawn: Its plots.
+    """
     scenario = results.out / "scenario.toml" if results.out is not None else None
+    again = [("make this page again", shlex.join(["narrows", "report", str(results.out)]))] if results.out else []
     names = list(dict.fromkeys(results.runs["scenario"].to_list()))
     return (
         environment()
@@ -179,7 +198,8 @@ def results_html(results: ResultFrames) -> str:
         .render(
             title=", ".join(map(str, names)),
             tables=_tables(results),
-            figures=figures,
+            plots=drawn,
+            about=[*about(), *again],
             notes=tables.notes(results),
             scenario=scenario.read_text(encoding="utf-8") if scenario is not None and scenario.is_file() else None,
             version=engine.version(),
@@ -189,21 +209,31 @@ def results_html(results: ResultFrames) -> str:
 
 
 def write(results: ResultFrames, path: Path) -> None:
-    """Write the page of results."""
-    write_atomic(path, results_html(results))
+    """Write the page of results, and the vector versions of its plots to a folder beside it."""
+    beside = f"{path.stem}-plots"
+    drawn = []
+    for kind in plots.KINDS:
+        try:
+            figure = plots.plot(results, kind)
+        except UsageError:
+            continue  # the results lack the data of this kind
+        title = TITLES[kind]
+        alt = f"{kind} plot: {title}. The tables above have the means."
+        drawn.append(picture(plots.image(figure), f"{beside}/{kind}", title, alt))
+        for form in VECTORS:
+            write_atomic(path.parent / beside / f"{kind}.{form}", plots.image(figure, form))
+    write_atomic(path, results_html(results, drawn))
 
 
 def _tables(results: ResultFrames) -> list[dict[str, Any]]:
-    """Return the tables of the terminal, each with its column heads and its rows of cells."""
+    """Return the tables of the terminal: caption, column heads and rows of cells, numbers apart from words."""
+    shown = [part for part in tables.summary(results).renderables if isinstance(part, Table)]
+    captions = ("Flows", "Links") if len(shown) == 2 else ("Flows", "Connections", "Links")
     found = []
-    for table in tables.summary(results).renderables:
-        if not isinstance(table, Table):
-            continue
-        heads = [str(column.header).replace(".\n", ".").replace("\n", " ") for column in table.columns]
-        body = list(zip(*(list(column.cells) for column in table.columns), strict=True))
-        found.append({"heads": heads, "body": body})
+    for caption, table in zip(captions, shown, strict=False):
+        kinds = ["number" if column.justify == "right" else "word" for column in table.columns]
+        heads = [str(column.header).replace(".\n", ". ").replace("\n", " ") for column in table.columns]
+        rows = zip(*(list(column.cells) for column in table.columns), strict=True)
+        body = [list(zip(row, kinds, strict=True)) for row in rows]
+        found.append({"caption": caption, "heads": list(zip(heads, kinds, strict=True)), "body": body})
     return found
-
-
-def _inline(image: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(image).decode()

@@ -146,7 +146,7 @@ def report(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to a .html or .htm file.")
     ] = None,
 ) -> None:
-    """Write a report of results: one HTML file with tables, figures and scenario."""
+    """Write a report of results: one HTML file with tables, plots and scenario; SVG and PDF of each plot beside it."""
     from narrows import report as page
 
     if out is not None and out.suffix not in (".html", ".htm"):
