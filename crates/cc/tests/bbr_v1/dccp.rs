@@ -99,11 +99,11 @@ fn dccp_bbr_pacing_rate_applies_the_gain() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.5));
 }
 
-/// Without loss reports, or with little loss, DCCP-BBR behaves as BBR.
+/// Without loss reports, or with little loss, DCCP-BBR behaves as BBR without its pacing margin.
 #[test]
 fn dccp_bbr_without_reports_or_loss_is_bbr() {
     for reported in [None, Some(0.2)] {
-        let mut bbr = Script::<V1>::new(7, &[]);
+        let mut bbr = Script::<V1>::new(7, &[("pacing_margin", 0.0)]);
         let mut dccp = Script::<Adaptive>::new(7, &[]);
         for step in 0..600_u64 {
             report(&mut dccp, reported);
