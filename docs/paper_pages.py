@@ -88,7 +88,7 @@ def verdicts_region(to: str = "") -> str:
     """The matrix of papers by verdict; `to` leads from the page to the documents."""
     papers, outcomes = load(), measured()
     rows = [
-        f"| [{paper.title}]({to}papers/{paper.id}.md) (`{paper.id}`) | {world_name(paper, world)} "
+        f"| {f'[{paper.title}]({to}papers/{paper.id}.md)' if world == 'paper' else ''} | {world_name(paper, world)} "
         f"{tally(paper.id, paper.figures, outcomes, world)}"
         for paper in papers
         for world in WORLDS

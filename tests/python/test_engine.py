@@ -15,7 +15,7 @@ import pytest
 from narrows import engine
 
 from conftest import BUILT_ENV as ENV  # isort: skip
-from conftest import ROOT, json_rows  # isort: skip
+from conftest import ROOT, built, json_rows  # isort: skip
 
 RUN = [sys.executable, "-c", "from narrows.cli import main; main()"]
 BUILT = subprocess.run([sys.executable, "-c", "import narrows.engine"], env=ENV, capture_output=True, check=False)
@@ -228,6 +228,14 @@ def test_halved_gain_changes_claims(tmp_path):
     assert ours
     assert any(before[key] != after[key] for key in ours if key[4].isdigit())
     assert all(before[key] == after[key] for key in before if key.startswith("newreno-"))
+
+
+def test_sources_of_schemes_follow_what_they_use():
+    """The built engine has sources of every scheme; a scheme built on another has others than that one."""
+    rows = built("dict(sources=engine._sources(), names=[row.name for row in engine.schemes()])")
+    assert rows["sources"]["core"]
+    assert set(rows["names"]) == set(rows["sources"]["schemes"])
+    assert len(set(rows["sources"]["schemes"].values())) == len(rows["names"])
 
 
 def test_stubs_and_stand_in_match_engine():

@@ -55,6 +55,35 @@ def test_finished_runs_are_reused(planned, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("changed", "repeated"), [("cubic", {"cubic", "bbr cubic"}), ("core", {"bbr", "cubic", "bbr cubic"}), ("", set())]
+)
+def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, monkeypatch):
+    """Runs depend on the sources of their own schemes, and all on those of the simulator."""
+    head = '[network]\nrate = "1mbit"\n'
+    texts = {
+        names: head + "".join(f'[[flows]]\nscheme = "{name}"\n' for name in names.split())
+        for names in ("bbr", "cubic", "bbr cubic")
+    }
+    planned = {names: engine.plan(text, "text", None, []) for names, text in texts.items()}
+    every = [item for items in planned.values() for item in items]
+    Runner(out=tmp_path).run(every)
+    sources = json.loads(fake_engine.sources())
+    if changed == "core":
+        sources["core"] = "new"
+    elif changed:
+        sources["schemes"][changed] = "new"
+    monkeypatch.setattr(engine, "_sources", lambda: sources)
+    executed = set()
+
+    def execute(item, traces, handle, stop):
+        executed.add(item.id)
+        return engine.run(item, traces, handle)
+
+    Runner(out=tmp_path, execute=execute).run(every)
+    assert executed == {item.id for names in repeated for item in planned[names]}
+
+
+@pytest.mark.parametrize(
     "damage",
     [
         lambda text: text[: len(text) // 2],
