@@ -173,13 +173,18 @@ def about() -> list[tuple[str, str]]:
 
 
 def _commit() -> str:
-    """The commit of the sources, where the package runs from them."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    """The commit of the sources, where the package runs from them, and `-dirty` if they differ from it."""
+    git = ["git", "-C", str(Path(__file__).parent)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        # A package that is installed inside another repository is no part of it.
+        for command in (
+            ["ls-files", "--error-unmatch", Path(__file__).name],
+            ["describe", "--always", "--dirty", "--exclude=*"],
+        ):
+            done = subprocess.run([*git, *command], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return done.stdout.strip()
 
 
 def results_html(results: ResultFrames, drawn: Sequence[Picture] = ()) -> str:

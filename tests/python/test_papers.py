@@ -129,7 +129,8 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
     page = (out / "index.html").read_text()
     assert "On &lt;queues&gt;" in page, "text of a paper is escaped"
     assert page.count("data:image/png;base64,") == 2
-    assert not re.search(r'(src|href)="(?!data:|#|https://doi.org/)', page), "the page needs no other file"
+    links = re.findall(r'(?:src|href)="(?!data:|#|https://doi.org/)([^"]*)', page)
+    assert links == [f"queues/fig9{plot}.{form}" for plot in ("", "-2") for form in ("svg", "pdf")], "no other file"
     for name in ("fig9.png", "fig9-2.png", "fig9.flows.parquet", "fig9.links.parquet", "fig9.runs.parquet"):
         assert (out / "queues" / name).stat().st_size > 0
 

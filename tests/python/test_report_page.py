@@ -266,7 +266,9 @@ def test_screen_reader_meets_headings_and_tables(browser, path, width):
     levels = [node["level"] for node in nodes if node["role"] == "heading"]
     roles = Counter(node["role"] for node in nodes)
     assert levels.count(1) == 1 and all(node["name"] for node in nodes if node["role"] == "heading")
-    order = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map((head) => Number(head.tagName[1]))")
+    order = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((head) => Number(head.tagName[1]))"
+    )
     assert order[0] == 1 and all(after <= before + 1 for before, after in pairwise(order))
     assert roles["main"] == roles["banner"] == roles["contentinfo"] == 1
     tables = [node["name"] for node in nodes if node["role"] == "table"]
