@@ -74,7 +74,7 @@ RULE = {
     "holds": "the rule: within 10 %",
     "inconclusive": "the rule: the interval is too wide",
     "holds in direction": "the rule: mean or half-width beyond 10 %",
-    "does not hold": "the rule: nearer to the scheme that the paper improves on, or beyond it",
+    "does not hold": "the rule: beyond 10 %, and no nearer to the print than an alternative",
 }
 """Why the new rule gives a verdict to a value that did not move."""
 WORLD, OTHER = "the paper's world instead of today's", "our value: defaults, durations and seeds"
@@ -97,11 +97,20 @@ def moved(paper: Any, outcomes: Outcomes) -> list[tuple[str, str, str, str]]:
 
 
 def moved_region(papers: Sequence[Any], outcomes: Outcomes) -> str:
-    """How many verdicts moved, by paper, verdicts and cause."""
-    rows = [(paper.id, *row[1:]) for paper in papers for row in moved(paper, outcomes)]
-    lines = ["| paper | before | now | because | claims |", "|---|---|---|---|---:|"]
-    lines += [f"| {' | '.join(row)} | {count} |" for row, count in sorted(Counter(rows).items())]
-    return "\n".join([*lines, f"| all | | | | {len(rows)} |", ""])
+    """How many verdicts moved, by paper and cause, and where to."""
+    verdicts = list(RULE)
+    lines = [
+        f"| paper | because | {' | '.join(f'now {name}' for name in verdicts)} |",
+        "|---|---|" + "---:|" * len(RULE),
+    ]
+    total: Counter[str] = Counter()
+    for paper in papers:
+        rows = moved(paper, outcomes)
+        total.update(row[2] for row in rows)
+        for because in sorted({row[3] for row in rows}):
+            now = Counter(row[2] for row in rows if row[3] == because)
+            lines.append(f"| {paper.id} | {because} | {' | '.join(str(now[name]) for name in verdicts)} |")
+    return "\n".join([*lines, f"| all | | {' | '.join(str(total[name]) for name in verdicts)} |", ""])
 
 
 def moved_page(papers: Sequence[Any], outcomes: Outcomes) -> str:
