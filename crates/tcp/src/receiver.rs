@@ -165,9 +165,7 @@ impl Receiver {
         self.stats.bytes_received += packet.size().as_u64();
         let marked = packet.ecn() == Ecn::Ce;
         self.stats.ce_packets += u64::from(marked);
-        if self.ecn && (marked || self.echo) {
-            self.update_echo(now, packet, marked);
-        }
+        let answer = self.ecn && (marked || self.echo) && self.update_echo(now, packet, marked);
         if packet.has_option()
             && let Some(responder) = &mut self.responder
         {
@@ -176,6 +174,7 @@ impl Receiver {
         let payload = u64::from(packet.payload);
         let plain = !packet.flags.has(Flags::FIN) && !packet.flags.has(Flags::SYN);
         if packet.tcp().seq != self.next || payload == 0 || !plain || !self.stored.is_empty() || !self.open {
+            self.pending_ack |= answer;
             return self.on_other_packet(now, packet);
         }
         if packet.tcp().seq <= self.ts_echo_limit {
@@ -187,25 +186,33 @@ impl Receiver {
         if self.syn_ack_at != Nanos::MAX {
             self.measure_handshake(now);
         }
-        self.pending_ack |= self.timing.on_in_order(now, payload);
+        self.pending_ack |= self.timing.on_in_order(now, payload) | answer;
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
     }
 
-    /// Updates the ECN echo of the following acknowledgements.
-    fn update_echo(&mut self, now: Nanos, packet: &Packet, marked: bool) {
+    /// Updates the ECN echo of the following acknowledgements. Returns whether to acknowledge now.
+    fn update_echo(&mut self, now: Nanos, packet: &Packet, marked: bool) -> bool {
         if packet.payload == 0 {
-            return;
+            return false;
         }
+        let before = self.echo;
         if self.ecn_precise {
-            // RFC 8257 section 3.2: acknowledge pending data with the old state before the state changes.
-            if marked != self.echo && self.timing.has_unacked() {
+            // RFC 8257 section 3.2: acknowledge pending data with the old state before the state changes. Linux
+            // `dctcp_ece_ack_update` acknowledges the new state at once too.
+            if marked != before && self.timing.has_unacked() {
                 self.early_ack = Some(self.acknowledgement(now));
             }
             self.echo = marked;
-        } else {
-            // RFC 3168 section 6.1.3: echo until the sender sets CWR.
-            self.echo = marked || (self.echo && !packet.flags.has(Flags::CWR));
+            return marked != before && self.timing.hurries();
         }
+        // RFC 3168 section 6.1.3: echo until the sender sets CWR.
+        let reduced = packet.flags.has(Flags::CWR);
+        self.echo = marked || (before && !reduced);
+        if marked && !before {
+            self.timing.on_congestion();
+        }
+        // Linux `tcp_ecn_accept_cwr`: the sender's window may be very small now.
+        reduced && self.timing.hurries()
     }
 
     fn measure_handshake(&mut self, now: Nanos) {
@@ -269,7 +276,8 @@ impl Receiver {
         }
         if arrival.distinct {
             self.timing.grow(u64::from(packet.payload));
-        } else if arrival.duplicate {
+        } else if arrival.duplicate && (end <= self.next || !fits) {
+            // A copy of data that waits behind a hole does not count (Linux `tcp_data_queue_ofo`).
             self.timing.on_duplicate();
         }
         let holes = !self.stored.is_empty();

@@ -168,7 +168,7 @@ impl Sender {
             timers: Timers::new(start),
             rtt: RttEstimator::new(&config),
             board: Scoreboard::new(config.segment),
-            recovery: Recovery::new(scheme.info().recovery),
+            recovery: Recovery::new(scheme.info().recovery, u64::from(config.segment)),
             stats: SenderStats::default(),
             handshake: Handshake::new(start),
             milestones: Milestones::default(),

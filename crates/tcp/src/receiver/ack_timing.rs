@@ -7,6 +7,8 @@ use narrows_cc::Nanos;
 
 use crate::TcpConfig;
 
+/// Quick acknowledgements after a first mark.
+const AFTER_MARK: u32 = 2;
 /// Acknowledgements of out-of-order data that leave at once before compression begins.
 const UNCOMPRESSED: u8 = 3;
 /// Acknowledgements that one compressed acknowledgement stands for at most (Linux `tcp_comp_sack_nr`).
@@ -160,6 +162,16 @@ impl AckTiming {
     /// Data arrived again: the sender has timed out or misjudged a delay (Linux `tcp_data_queue`).
     pub(super) fn on_duplicate(&mut self) {
         self.quick = self.quick.max(self.quick_acks);
+    }
+
+    /// A first mark arrived since the sender's last reduction (Linux `__tcp_ecn_check_ce`).
+    pub(super) fn on_congestion(&mut self) {
+        self.quick = self.quick.max(self.quick_acks.min(AFTER_MARK));
+    }
+
+    /// Whether news of congestion is acknowledged at once, as by Linux.
+    pub(super) fn hurries(&self) -> bool {
+        self.quick_acks > 0
     }
 
     /// Whether acknowledgements of out-of-order data are being held.

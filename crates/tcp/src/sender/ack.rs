@@ -47,6 +47,11 @@ pub(super) fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
+/// Round-trip time by the echo of a timestamp, in microseconds and at least one (Linux `tcp_rtt_tsopt_us`).
+pub(super) fn timestamp_rtt(now: Nanos, echo: u32) -> Nanos {
+    Nanos::from_micros(u64::from(timestamp(now).wrapping_sub(echo)).max(1))
+}
+
 impl Progress {
     fn new(driver: AckProgress, now: Nanos, echo: Option<u32>, min_rtt: Nanos) -> Self {
         Self {
@@ -115,7 +120,7 @@ impl Progress {
     /// retransmissions forbid any other.
     fn timestamp_rtt(&self) -> Option<Nanos> {
         let echo = self.echo.filter(|_| !self.cumulative.is_zero())?;
-        Some(Nanos::from_micros(u64::from(timestamp(self.now).wrapping_sub(echo)).max(1)))
+        Some(timestamp_rtt(self.now, echo))
     }
 
     /// RACK.rtt. Linux: that of the last packet processed; cumulative acknowledgement follows SACK.
@@ -147,7 +152,8 @@ impl Sender {
         self.timers.rto_at = Nanos::MAX;
         self.pending.add(Pending::ACK);
         let mut outcome = AckOutcome::default();
-        if let Some(rtt) = self.handshake.rtt(now) {
+        let by_timestamp = self.config.timestamps && self.config.timestamp_rtt;
+        if let Some(rtt) = self.handshake.rtt(now, packet, by_timestamp) {
             self.rtt.on_sample(rtt, self.stream.una, self.stream.nxt);
             self.stats.rtt_samples += 1;
             outcome.rtt = Some(rtt);
@@ -319,18 +325,19 @@ impl Sender {
             }
         }
         self.stats.sack_blocks += news;
-        if let Some((start, end)) = duplicate
-            && self.config.dsack_delivered
-            && self.recovery.duplicates < self.stats.retransmits
-        {
-            // Linux `tcp_dsack_seen`: no more duplicates than retransmissions.
-            let bytes = Bytes::new((end - start).min(self.mss().as_u64()));
-            self.recovery.duplicates += 1;
-            self.window.driver.delivered_again(progress.now, bytes);
-            progress.acked += bytes;
-        }
         if news > 0 && !advanced {
             self.recovery.duplicate_acks += 1;
+        }
+        let (start, end) = duplicate?;
+        if self.config.dsack_delivered {
+            // Linux `tcp_dsack_seen`: without a retransmission for each packet a DSACK is dubious.
+            self.recovery.duplicates += (end - start).div_ceil(self.mss().as_u64()).max(1);
+            if self.recovery.duplicates > self.stats.retransmits {
+                return None;
+            }
+            let bytes = Bytes::new(end - start);
+            self.window.driver.delivered_again(progress.now, bytes);
+            progress.acked += bytes;
         }
         duplicate
     }
@@ -388,7 +395,11 @@ impl Sender {
         again: bool,
     ) {
         if let Some(range) = duplicate {
-            self.recovery.rack.on_dsack(self.stream.una, self.stream.nxt);
+            // Linux `tcp_dsack_seen`: the window widens only after reordering, and not for the copy of a probe.
+            let probed = self.recovery.probe.is_some_and(|probe| probe.end_seq == range.1);
+            if !self.config.dsack_delivered || (self.recovery.rack.is_reordering_seen() && !probed) {
+                self.recovery.rack.on_dsack(self.stream.una, self.stream.nxt);
+            }
             self.recovery.undo.on_duplicate(range, self.mss());
         }
         if self.recovery.probe.is_some() {

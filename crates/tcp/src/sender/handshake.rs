@@ -1,6 +1,9 @@
 //! The handshake, and the timestamp to echo.
 
 use narrows_cc::Nanos;
+use narrows_packet::Packet;
+
+use super::ack::timestamp_rtt;
 
 /// State of the handshake, and the receiver's newest timestamp.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +26,13 @@ impl Handshake {
         self.syns == 1
     }
 
-    /// Round-trip time of the handshake, unless the SYN was repeated: the answer is then ambiguous (Karn).
-    pub(super) fn rtt(&self, now: Nanos) -> Option<Nanos> {
-        (self.syns == 1).then(|| now - self.syn_sent_at)
+    /// Round-trip time of the handshake. The answer to a repeated SYN is ambiguous (Karn) unless `by_timestamp` and
+    /// it echoes one (Linux `tcp_ack_update_rtt`).
+    pub(super) fn rtt(&self, now: Nanos, syn_ack: &Packet, by_timestamp: bool) -> Option<Nanos> {
+        if self.syns == 1 {
+            return Some(now - self.syn_sent_at);
+        }
+        let echo = syn_ack.tcp().ts_ecr;
+        (by_timestamp && echo != 0).then(|| timestamp_rtt(now, echo))
     }
 }

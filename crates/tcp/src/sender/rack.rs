@@ -22,6 +22,8 @@ pub(crate) struct Rack {
     order: u64,
     /// RACK.rtt.
     rtt: Nanos,
+    /// Segment size, in bytes.
+    mss: u64,
     /// Highest sequence number delivered.
     fack: u64,
     reordering_seen: bool,
@@ -42,10 +44,11 @@ pub(crate) struct Path {
 }
 
 impl Rack {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new(mss: u64) -> Self {
         Self {
             order: 0,
             rtt: Nanos::ZERO,
+            mss: mss.max(1),
             fack: 0,
             reordering_seen: false,
             reordering: DUP_THRESH,
@@ -64,7 +67,7 @@ impl Rack {
         } else if end < self.fack && record.retransmissions == 0 {
             self.reordering_seen = true;
             // Linux `tcp_check_sack_reordering`.
-            let distance = (self.fack - record.seq).div_ceil(u64::from(record.len).max(1));
+            let distance = (self.fack - record.seq).div_ceil(self.mss);
             self.reordering = self.reordering.max(distance.min(MAX_REORDERING) as u32);
         }
     }
@@ -74,13 +77,20 @@ impl Rack {
         self.reordering
     }
 
+    /// Whether packets have arrived out of order (Linux `reord_seen`).
+    #[inline]
+    pub(crate) fn is_reordering_seen(&self) -> bool {
+        self.reordering_seen
+    }
+
     /// Whether reordering reaches further than the threshold of duplicates.
     #[inline]
     pub(crate) fn is_reordering_high(&self) -> bool {
         self.reordering > DUP_THRESH
     }
 
-    /// Linux `tcp_enter_loss`: a timeout despite enough SACKs means that less was reordered than thought.
+    /// Linux `tcp_enter_loss`: a timeout before recovery despite enough SACKs means that less was reordered than
+    /// thought.
     pub(crate) fn on_timeout(&mut self, board: &Scoreboard) {
         if board.sacked_packets() >= DUP_THRESH {
             self.reordering = DUP_THRESH;

@@ -32,7 +32,7 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    pub(super) fn new(style: RecoveryStyle) -> Self {
+    pub(super) fn new(style: RecoveryStyle, mss: u64) -> Self {
         Self {
             phase: Phase::Open,
             marked: false,
@@ -41,7 +41,7 @@ impl Recovery {
             duplicate_acks: 0,
             point: 0,
             limited_transmit: 0,
-            rack: Rack::new(),
+            rack: Rack::new(mss),
             sack_loss: SackLoss::default(),
             undo: Undo::default(),
             probe: None,

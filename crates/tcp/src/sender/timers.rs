@@ -161,7 +161,9 @@ impl Sender {
         if reneged {
             self.board.forget_sacks();
         }
-        self.recovery.rack.on_timeout(&self.board);
+        if self.recovery.is_open() {
+            self.recovery.rack.on_timeout(&self.board);
+        }
         if self.recovery.phase != Phase::Loss {
             self.begin_undo_of_timeout();
         }
