@@ -42,7 +42,7 @@ def ablation_region() -> str:
             values[key] = (option["paper"], option["today"] or "default")
     alone = sum(bool(row["options"]) for row in rows)
     lines = [
-        f"The verdicts of {len(rows)} counted claims differ between the worlds. One option alone turns {alone} of them.",
+        f"The verdicts of {len(rows)} counted claims differ between the worlds. One option alone turns {alone}.",
         "",
         "| paper | option | there | today | verdicts that it turns alone | in figures |",
         "|---|---|---|---|---:|---|",
@@ -75,11 +75,13 @@ def literal_region() -> str:
 
 RULE = {
     "holds": "the rule: within 10 %",
-    "inconclusive": "the rule: the interval is too wide",
-    "holds in direction": "the rule: mean or half-width beyond 10 %",
+    "inconclusive": "the rule: too wide, or at the edge of the 10 %",
+    "holds in direction": "the rule: beyond 10 %, and nearer to the print than the alternative",
     "does not hold": "the rule: beyond 10 %, and no nearer to the print than an alternative",
 }
-"""Why the new rule gives a verdict to a value that did not move."""
+"""Why the new rule gives another verdict to an unchanged measurement of a printed figure."""
+BOUND = "the rule: over the whole interval, or not"
+"""The same of a bound or an ordering."""
 WORLD, OTHER = "the paper's world instead of today's", "our value: defaults, durations and seeds"
 
 
@@ -93,9 +95,8 @@ def moved(paper: Any, outcomes: Outcomes) -> list[tuple[str, str, str, str]]:
             new, today = (outcomes.get((paper.id, figure.id, claim.id, world)) for world in WORLDS)
             if old and new and today and old["verdict"] != new["verdict"]:
                 mended = READ.get(paper.id) if paper.id in claim.schemes or paper.id in claim.sql else None
-                found.append(
-                    (f"{figure.id} {claim.id}", old["verdict"], new["verdict"], cause(old, new, today, mended))
-                )
+                because = cause(claim, old, new, today) or mended or OTHER
+                found.append((f"{figure.id} {claim.id}", old["verdict"], new["verdict"], because))
     return found
 
 
@@ -135,18 +136,49 @@ def moved_page(papers: Sequence[Any], outcomes: Outcomes) -> str:
     return "\n".join(lines)
 
 
-def cause(old: Mapping[str, Any], new: Mapping[str, Any], today: Mapping[str, Any], mended: str | None) -> str:
-    """Why a verdict moved: the rule judges the same value otherwise, or our value moved, and by what."""
-    if not apart(old, new):
-        return RULE[new["verdict"]]
-    if apart(new, today) and not apart(old, today):
-        return WORLD
-    return mended or OTHER
+def cause(claim: Any, old: Mapping[str, Any], new: Mapping[str, Any], today: Mapping[str, Any]) -> str | None:
+    """Why a verdict moved: the rule judges the old measurement otherwise, or the paper's world gives another one.
+
+    None if our value moved for another reason.
+    """
+    again = judged_again(claim, old, new)
+    if again == new["verdict"]:
+        return RULE[again] if claim.kind == "value" else BOUND
+    return WORLD if today["verdict"] == (again or old["verdict"]) else None
 
 
-def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def judged_again(claim: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """The verdict of the new rule on an old measurement; None where its mean and half-width do not tell."""
+    if not old["ours"]:
+        return "does not hold"
+    mean, half = old["ours"][0], old["ours"][1] or 0.0
+    if claim.kind in ("greater", "less"):  # once, an order within the noise did not hold
+        unmoved = not apart(old, new, "ours") and not apart(old, new, "than")
+        return "inconclusive" if unmoved and old["verdict"] == "does not hold" else None
+    if claim.kind == "between":
+        return None
+    if claim.kind in ("at_least", "at_most"):
+        sign = 1 if claim.kind == "at_least" else -1
+        margin = sign * (mean - claim.paper)
+        return "holds" if margin >= half else "does not hold" if margin < -half else "inconclusive"
+    miss, band = abs(mean - claim.paper), claim.margin()
+    if miss <= band and half <= band:
+        return "holds"
+    if miss <= band + half:
+        return "inconclusive"
+    than = (old["than"] or new["than"] or [None])[0]
+    if than is None:
+        return "does not hold"
+    nearer = all(
+        abs(end - claim.paper) <= abs(than - claim.paper) and (end - than) * (claim.paper - than) > 0
+        for end in (mean - half, mean + half)
+    )
+    return "holds in direction" if nearer else "does not hold"
+
+
+def apart(one: Mapping[str, Any], other: Mapping[str, Any], side: str) -> bool:
     """Whether the intervals of two measurements do not meet."""
-    if not one["ours"] or not other["ours"]:
-        return one["ours"] != other["ours"]
-    (a, half), (b, wide) = one["ours"], other["ours"]
+    if not one[side] or not other[side]:
+        return bool(one[side]) != bool(other[side])
+    (a, half), (b, wide) = one[side], other[side]
     return abs(a - b) > (half or 0.0) + (wide or 0.0) + 1e-9 * abs(a)

@@ -2,7 +2,8 @@
 
 Where the verdicts of a claim differ between the worlds, its figure runs again in the paper's world, each time with one
 option as Linux has it: an option of the world's profile, or a key that the world sets itself. An option turns a claim
-if its verdict is then today's. Of a sweep only the points run that the claims in question need.
+if its verdict is then today's. Of a sweep only the points run that the claims in question need: those without which a
+claim's query gives other rows in the paper's world.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from narrows import engine
+from narrows.errors import UsageError
+from narrows.frames import ResultFrames, query
 from narrows.papers import Figure, World
 from narrows.plans import Executor, Plan, plan
 from narrows.reproduced import Mode, Reproduced, differing
@@ -98,13 +101,17 @@ def ablate(
     """
     apart = [(row, theirs, ours) for row, theirs, ours in differing(done) if ours.claim.counted]
     rows = {id(row): row for row, _, _ in apart}
+    there = {(row.paper.id, row.figure.id): row for row in done if row.world == "paper"}
     plans: list[tuple[Reproduced, Option, Plan]] = []
     for row in rows.values():
         claims = tuple(ours.claim for other, _, ours in apart if other is row)
+        base = there[row.paper.id, row.figure.id]
+        first = plan(row.paper, row.figure, "paper", mode, base.seeds())
+        kept = needed(claims, first.runs, base.results)
         for option in options(row.figure):
             figure = replace(row.figure, world=option.world, claims=claims)
-            whole = plan(row.paper, figure, "paper", mode, row.seeds())
-            plans.append((row, option, replace(whole, runs=needed(claims, whole.runs))))
+            whole = plan(row.paper, figure, "paper", mode, base.seeds())
+            plans.append((row, option, replace(whole, runs=tuple(whole.runs[place] for place in kept))))
     runs = len({run.id for _, _, item in plans for run in item.runs})
     differ = "claim differs" if len(apart) == 1 else "claims differ"
     print_status(f"{len(apart)} {differ} between the worlds: {runs} runs with one option as today")
@@ -116,18 +123,37 @@ def ablate(
     return [Turn(row, theirs, ours, tuple(_turning(ours, verdicts.get(id(row), ())))) for row, theirs, ours in apart]
 
 
-def needed(claims: Sequence[Claim], runs: Sequence[engine.Planned]) -> tuple[engine.Planned, ...]:
-    """Return the runs that claims need: a query that names values of a swept key sees no other points of it."""
+def needed(claims: Sequence[Claim], runs: Sequence[engine.Planned], results: ResultFrames) -> list[int]:
+    """Return the places of the runs that claims need.
+
+    A query that names values of a swept key mostly sees no other points of it. A claim needs all runs if its query
+    gives other rows without the others.
+
+    Args:
+        claims: The claims.
+        runs: The runs of their figure.
+        results: The results of these runs, in the same order.
+    """
     keys = {key: {run.point[key] for run in runs if key in run.point} for run in runs for key in run.point}
-    kept: dict[str, engine.Planned] = {}
+    kept: set[int] = set()
     for claim in claims:
         named = {key: {value for value in values if f"'{value}'" in claim.sql} for key, values in keys.items()}
-        if any(word in claim.sql for word in ("NOT IN", "<>", "!=")):  # then the values named are those left out
-            named = {}
-        for run in runs:
-            if all(run.point.get(key) in values for key, values in named.items() if values):
-                kept[run.id] = run
-    return tuple(run for run in runs if run.id in kept)
+        own = [
+            place
+            for place, run in enumerate(runs)
+            if all(run.point.get(key) in values for key, values in named.items() if values)
+        ]
+        kept |= set(own if _suffice(claim, own, results) else range(len(runs)))
+    return sorted(kept)
+
+
+def _suffice(claim: Claim, places: Sequence[int], results: ResultFrames) -> bool:
+    """Whether a claim's query gives the same rows without the other runs."""
+    fewer = ResultFrames([results.points[i] for i in places], [results.raw[i] for i in places], results.out)
+    try:
+        return query(fewer, claim.sql).sort("seed").equals(query(results, claim.sql).sort("seed"))
+    except (UsageError, ValueError):
+        return False
 
 
 def document(turns: Sequence[Turn]) -> bytes:

@@ -1,7 +1,7 @@
 """Runs the figures of papers in both worlds, judges their claims and writes the report.
 
 Each figure first runs with the seeds that its scenario states. A figure with inconclusive claims then gets more seeds,
-up to `SEED_LIMIT`, if the claims count towards the headline.
+up to `SEED_LIMIT`, if the claims count towards the headline: in both worlds, so that their verdicts stay comparable.
 """
 
 from __future__ import annotations
@@ -123,12 +123,15 @@ def extend(
     Claims beside the count, of second readings and reconstructions, get no seeds of their own.
     """
     limit = SEED_LIMIT[mode]
-    places = [place for place, row in enumerate(done) if row.seeds() < limit and _inconclusive(row)]
+    open_figures = {(row.paper.id, row.figure.id) for row in done if _inconclusive(row)}
+    places = [
+        place for place, row in enumerate(done) if row.seeds() < limit and (row.paper.id, row.figure.id) in open_figures
+    ]
     if not places:
         return
     again = [plan(plans[i].paper, plans[i].figure, plans[i].world, mode, limit) for i in places]
     claims = sum(_inconclusive(done[i]) for i in places)
-    print_status(f"{_count(claims, 'inconclusive claim')}: {limit} seeds for {_count(len(again), 'figure')}")
+    print_status(f"{_count(claims, 'inconclusive claim')}: {limit} seeds for {_count(len(open_figures), 'figure')}")
     for place, row in zip(places, executor.run(again), strict=True):
         done[place] = row
 

@@ -81,17 +81,26 @@ class Claim:
             return f"direction = {self.direction!r}; accepted: greater, less"
         if not 0 <= self.tolerance <= TOLERANCE:
             return f"tolerance = {self.tolerance}; accepted: 0 to {TOLERANCE:g}"
-        if self.within is not None and self.within < 0:
-            return "within cannot be negative"
+        if (problem := self._margin_error()) is not None:
+            return problem
         if self.baseline is not None and self.kind not in ("greater", "less"):
             return f"{self.kind} takes no baseline; accepted: a column than, with the figure of the alternative"
         if self.direction is not None and self.kind != "value":
             return f"{self.kind} takes no direction; accepted: kind = 'value'"
         if self.reading not in get_args(Reading):
             return f"reading = {self.reading!r}; accepted: {', '.join(get_args(Reading))}"
-        if self.kind == "value" and self.paper == 0 and self.within is None:
-            return "10 % of a printed 0 is 0; accepted: within, an absolute margin"
         return None
+
+    def _margin_error(self) -> str | None:
+        """Return why the absolute margin cannot be that of the claim, if so."""
+        widest = max(TOLERANCE * abs(self.paper), JAIN_WITHIN) if isinstance(self.paper, int | float) else JAIN_WITHIN
+        if self.kind == "value" and self.paper == 0:
+            return None if self.within else "10 % of a printed 0 is 0; accepted: within, an absolute margin"
+        if self.within is None or 0 <= self.within <= widest * (1 + 1e-9):
+            return None
+        return (
+            f"within = {self.within:g}; accepted: 0 to {widest:g}, 10 % of the print or {JAIN_WITHIN:g} of a Jain index"
+        )
 
     @property
     def counted(self) -> bool:

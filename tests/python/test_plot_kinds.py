@@ -198,6 +198,23 @@ def test_intervals_are_clipped_to_possible_values(swept):
     assert bar_ends(jains, query.format("jain * 2")).max() > 2, "a query's own quantity has no known bound"
 
 
+@pytest.mark.parametrize(
+    ("expression", "bounds"),
+    [
+        ("100 * utilization", (0, 100)),
+        ("avg(jain)", (0, 1)),
+        ("a.retransmit_percent", (0, 100)),
+        ("sum(throughput_mbit_s)", (0, np.inf)),
+        ("100 * a.goodput_mbit_s / b.goodput_mbit_s", (0, np.inf)),
+        ("100 * (a.jain / b.jain - 1)", (-np.inf, np.inf)),
+        ("something", (-np.inf, np.inf)),
+    ],
+)
+def test_bounds_of_computed_columns_follow_their_parts(expression, bounds):
+    """A factor scales bounds, sums and ratios of columns without negative values stay above 0."""
+    assert rows.bounds_in(f"SELECT max(x) AS x, {expression} AS y, seed FROM flows") == bounds
+
+
 def bar_ends(results, sql):
     found = plots.plot(results, "bar", sql=sql).axes[0].containers[0]
     return np.array(found.get_children()[0].get_segments())[:, :, 1]

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fake_engine
-from narrows import ablation, engine, papers, plans, reproduce, verdicts
+from narrows import ablation, engine, papers, plans, progress, reproduce, verdicts
 from narrows.cli import app
 
 from conftest import ROOT  # isort: skip
@@ -188,7 +188,8 @@ def test_options_of_a_profile_are_those_that_differ():
     assert found["min_rto"][:2] == ["1s", "200ms"]
     assert found["lt_bw"][:2] == ["off", "on"]
     assert "initial_window" not in found, "both have 10"
-    assert found["rack"][2] == {"tcp.profile": "ns3", "tcp.profile_except": "['rack']"}
+    assert found["rack"][2] == {"tcp.profile": "ns3", "tcp.ack_every": 1, "tcp.profile_except": "['rack']"}
+    assert found["tcp.ack_every"] == ["1", "", {"tcp.profile": "ns3"}]
 
 
 def test_claims_of_the_project_keep_the_rule():
@@ -222,18 +223,22 @@ def test_change_of_one_scheme_runs_only_its_runs_again(folder, tmp_path, monkeyp
     assert fake_engine.calls["run"] == before + 3, "CUBIC's three seeds"
 
 
-def test_ablation_runs_the_points_that_claims_need(folder):
-    """A query that names values of a swept key needs these points; one that excludes values needs all."""
+def test_ablation_runs_the_points_that_claims_need(folder, tmp_path):
+    """A query needs the points whose values it names, and all if its rows differ without the others."""
     (folder / "fig1.toml").write_text(SCENARIO + '[sweep]\n"flows.scheme" = ["bbr", "cubic", "newreno"]\n')
     (paper,) = papers.load_all(folder.parent)
     whole = plans.plan(paper, paper.figures[0], "today", "default", 2)
     claim = paper.figures[0].claims[0]
+    unjudged = replace(whole, figure=replace(whole.figure, claims=()))
+    (done,) = plans.Executor(tmp_path / "runs", None, progress.Silent()).run([unjudged])
 
-    def schemes(where):
-        runs = ablation.needed([replace(claim, sql=f"SELECT seed, value FROM flows WHERE {where}")], whole.runs)
-        return [run.point["flows.scheme"] for run in runs if run.seed == whole.runs[0].seed]
+    def schemes(where, value="rtt_mean_ms"):
+        sql = f"SELECT seed, avg({value}) AS value FROM flows WHERE {where} GROUP BY seed"
+        places = ablation.needed([replace(claim, sql=sql)], whole.runs, done.results)
+        return [whole.runs[i].point["flows.scheme"] for i in places if whole.runs[i].seed == whole.runs[0].seed]
 
     assert schemes("\"flows.scheme\" = 'cubic'") == ["cubic"]
     assert schemes("scheme IN ('bbr', 'newreno')") == ["bbr", "newreno"]
     assert schemes("scheme <> 'bbr'") == ["bbr", "cubic", "newreno"]
-    assert schemes("rtt_mean_ms > 40") == ["bbr", "cubic", "newreno"]
+    assert schemes("rtt_mean_ms > 0") == ["bbr", "cubic", "newreno"]
+    assert schemes("goodput_mbit_s > 0", "CASE WHEN scheme = 'bbr' THEN 1 ELSE 0 END") == ["bbr", "cubic", "newreno"]

@@ -165,7 +165,8 @@ impl Receiver {
         self.stats.bytes_received += packet.size().as_u64();
         let marked = packet.ecn() == Ecn::Ce;
         self.stats.ce_packets += u64::from(marked);
-        let answer = self.ecn && (marked || self.echo) && self.update_echo(now, packet, marked);
+        let news = marked || self.echo || packet.flags.has(Flags::CWR);
+        let answer = self.ecn && news && self.update_echo(now, packet, marked);
         if packet.has_option()
             && let Some(responder) = &mut self.responder
         {
@@ -208,7 +209,7 @@ impl Receiver {
         // RFC 3168 section 6.1.3: echo until the sender sets CWR.
         let reduced = packet.flags.has(Flags::CWR);
         self.echo = marked || (before && !reduced);
-        if marked && !before {
+        if marked && (!before || reduced) {
             self.timing.on_congestion();
         }
         // Linux `tcp_ecn_accept_cwr`: the sender's window may be very small now.

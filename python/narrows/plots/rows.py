@@ -300,16 +300,39 @@ def bounds(column: str, values: Iterable[float | None] = ()) -> Bounds:
     return (0.0, float("inf")) if column.endswith(NON_NEGATIVE) else ANY
 
 
-_DRAWN = re.compile(
-    r'(?:\bSELECT|,)\s*(?:(?:AVG|MIN|MAX|MEDIAN)\s*\(\s*)?(?:\w+\.)?"?(\w+(?:\.\w+)*)"?\s*\)?\s+AS\s+y\b', re.IGNORECASE
+_COLUMN = re.compile(
+    r'(?:(\d+(?:\.\d+)?)\s*\*\s*)?(?:(?:AVG|MIN|MAX|MEDIAN)\s*\(\s*)?(?:\w+\.)?"?(\w+(?:\.\w+)*)"?\s*\)?', re.IGNORECASE
 )
+"""A column or its mean, least or greatest value, with or without a factor."""
+_POSITIVE = re.compile(r"[\w\s.\"*/+(),]+")
+"""An expression that gives no negative value if none of its columns does."""
+_AS_Y = re.compile(r"\s+AS\s+y\b", re.IGNORECASE)
 
 
 def bounds_in(sql: str) -> Bounds:
-    """Return the possible values of the column `y` of a query: those of the column that it stands for, if it is one."""
-    total = len(re.findall(r"\bAS\s+y\b", sql, re.IGNORECASE))
-    found = {bounds(name) for name in _DRAWN.findall(sql)}
-    return found.pop() if len(found) == 1 and total == len(_DRAWN.findall(sql)) else ANY
+    """Return the possible values of the column `y` of a query, as the columns tell that its expressions name."""
+    found = {_bounds_of(_expression(sql[: match.start()])) for match in _AS_Y.finditer(sql)}
+    return found.pop() if len(found) == 1 else ANY
+
+
+def _expression(before: str) -> str:
+    """The expression at the end of a text: back to a comma or SELECT outside parentheses."""
+    depth = 0
+    for place in range(len(before) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(before[place], 0)
+        if depth < 0 or (depth == 0 and (before[place] == "," or before[: place + 1].upper().endswith("SELECT"))):
+            return before[place + 1 :].strip()
+    return before.strip()
+
+
+def _bounds_of(expression: str) -> Bounds:
+    if (match := _COLUMN.fullmatch(expression)) is not None:
+        factor = float(match[1] or 1)
+        low, high = bounds(match[2])
+        return low * factor, high * factor
+    columns = [name.rpartition(".")[2] for name in re.findall(r"[A-Za-z_][\w.]*(?![\w.]*\s*\()", expression)]
+    positive = _POSITIVE.fullmatch(expression) and columns and all(bounds(name)[0] >= 0 for name in columns)
+    return (0.0, float("inf")) if positive else ANY
 
 
 @dataclass(frozen=True)
