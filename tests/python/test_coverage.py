@@ -19,12 +19,14 @@ def entries(paper):
 
 
 def test_coverage_of_every_paper_is_stated():
+    """Every paper says what it prints."""
     stated = {path.parent.name for path in (ROOT / "papers").glob("*/coverage.toml")}
     assert stated == set(PAPERS)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_entries_have_place_statement_and_claims_or_reason(paper):
+    """Each entry is stated once, with a place and either claims or a reason."""
     for entry in entries(paper):
         assert entry.keys() <= KEYS, entry
         assert entry["at"].strip() and entry["says"].strip(), entry
@@ -35,13 +37,14 @@ def test_entries_have_place_statement_and_claims_or_reason(paper):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_entries_name_claims_that_exist(paper):
+    """Each claim that an entry names is one of the paper's."""
     known = {f"{figure.id}/{claim.id}" for figure in PAPERS[paper].figures for claim in figure.claims}
     named = {name for entry in entries(paper) for name in entry.get("claims", [])}
     assert named <= known, sorted(named - known)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_claim_of_the_main_reading_judges_something_printed(paper):
+def test_every_main_claim_judges_something_printed(paper):
     """Second readings judge what the main reading judges."""
     main = {
         f"{figure.id}/{claim.id}"

@@ -42,6 +42,7 @@ def band(claim):
 
 @pytest.mark.parametrize("key", CLAIMS)
 def test_absolute_bands_are_of_jain_indices_or_stated(key):
+    """A band is 10 % of the print at most, 0.03 for a Jain index, or stated for a printed 0."""
     claim = CLAIMS[key]
     assert claim.tolerance <= SHARE
     if claim.within is not None:
@@ -50,6 +51,7 @@ def test_absolute_bands_are_of_jain_indices_or_stated(key):
 
 
 def test_no_figure_holds_with_mean_or_half_width_beyond_the_band():
+    """A figure that holds has its mean and its half-width within the band."""
     checked = 0
     for name, claim, verdict, (mean, half), _ in printed_figures():
         if verdict == "holds":
@@ -83,6 +85,7 @@ def test_figures_that_fail_miss_the_band_over_the_whole_interval():
 
 
 def test_only_printed_figures_hold_in_direction():
+    """Bounds and orderings hold, do not hold, or are inconclusive."""
     kinds = Counter(
         CLAIMS[key[:3]].kind for key, row in ROWS if key[:3] in CLAIMS and row["verdict"] == "holds in direction"
     )
@@ -90,6 +93,7 @@ def test_only_printed_figures_hold_in_direction():
 
 
 def test_bounds_hold_over_the_whole_interval_only():
+    """A bound within the interval is inconclusive."""
     checked = 0
     for key, row in ROWS:
         claim = CLAIMS.get(key[:3])

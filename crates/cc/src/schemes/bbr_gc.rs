@@ -114,7 +114,8 @@
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{
-    Ack, Bytes, Info, LITERAL, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params,
+    Ack, Bytes, Info, LITERAL, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry,
+    bbr_params,
 };
 
 /// BBR-GC.

@@ -53,8 +53,8 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{
-    Ack, Bytes, Feedback, Info, LITERAL, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup, Telemetry, Value,
-    bbr_params,
+    Ack, Bytes, Feedback, Info, LITERAL, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup,
+    Telemetry, Value, bbr_params,
 };
 
 /// DCCP-BBR.
