@@ -55,7 +55,7 @@ def reproduce(
 ) -> None:
     """Run published experiments and judge their claims.
 
-    Without PAPER it runs all papers: some 4000 runs, about 10 minutes on two cores; --quick gives a first look.
+    Without PAPER it runs all papers: some 5000 runs, about five minutes on two cores; --quick gives a first look.
     """
     from narrows import ablation, printed, reproduced
     from narrows import reproduce as work
