@@ -66,7 +66,13 @@ def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mo
     for rows in by_figure.values():
         paper = rows[0].paper
         if not papers or papers[-1]["paper"] is not paper:
-            papers.append({"paper": paper, "tallies": _tallies(done, paper.id, present), "figures": []})
+            papers.append(
+                {
+                    "paper": paper,
+                    "tallies": _tallies([row for row in done if row.paper is paper], present),
+                    "figures": [],
+                }
+            )
         papers[-1]["figures"].append(_figure(rows, files, present))
     folder = done[0].figure.path.parent.parent
     return (
@@ -74,6 +80,7 @@ def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mo
         .get_template("papers.html")
         .render(
             papers=papers,
+            totals=_tallies(done, present),
             worlds=present,
             findings=findings(folder / "findings.md", {entry["paper"].id for entry in papers}),
             about=[*about(), ("run it again", command)],
@@ -83,9 +90,8 @@ def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mo
     )
 
 
-def _tallies(done: Sequence[Reproduced], paper: str, present: Sequence[WorldName]) -> list[tuple[Any, ...]]:
+def _tallies(rows: Sequence[Reproduced], present: Sequence[WorldName]) -> list[tuple[Any, ...]]:
     """Per world: its name, the counted claims by verdict, and the number of those beside."""
-    rows = [row for row in done if row.paper.id == paper]
     return [
         (world, tally(rows, world), sum(tally(rows, world, counted=False).values()))
         for world in present

@@ -136,19 +136,20 @@ def test_page_states_its_origin(browser, path):
 
 
 def test_matrix_has_a_row_per_paper_and_world(browser, pages):
-    """The matrix counts the verdicts of each paper in each world, and links its title."""
+    """The matrix counts the verdicts of each paper and of all papers in each world."""
     page = browser.open(pages["reproduce"], width=LAPTOP)
     rows = page.evaluate(
         "[...document.querySelectorAll('.matrix tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
     )
     titles = [row.pop(0) for row in rows[:: len(WORLDS)]]
-    assert titles == ["Alpha", "Beta"]
-    assert [row[0] for row in rows] == ["as the paper ran it (ns-3)", "today"] * len(PAPERS)
+    assert titles == ["Alpha", "Beta", "all papers"]
+    worlds = ["as the paper ran it (ns-3)", "today"] * len(PAPERS)
+    assert [row[0] for row in rows] == [*worlds, "as the paper ran it", "today"]
     claims = json.loads((pages["reproduce"].parent / "claims.json").read_text())
     found = iter(rows)
-    for paper in PAPERS:
+    for papers in [*([paper] for paper in PAPERS), list(PAPERS)]:
         for world in WORLDS:
-            counts = Counter(row["verdict"] for row in claims if (row["paper_id"], row["world"]) == (paper, world))
+            counts = Counter(row["verdict"] for row in claims if row["paper_id"] in papers and row["world"] == world)
             verdicts = ("holds", "inconclusive", "holds in direction", "does not hold")
             assert next(found)[1:5] == [str(counts[verdict]) for verdict in verdicts]
     assert page.evaluate("document.querySelectorAll('ol.findings li').length") == 1
