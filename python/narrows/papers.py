@@ -48,6 +48,17 @@ PAPER_KEYS = {
 }
 WORLD_KEYS = {"name", "why", "set"}
 FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
+TEXT = (str, "a text")
+NUMBER = ((int, float), "a number")
+TYPES: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(("title", "venue", "doi", "citation", "note", "literal", "about", "scenario", "trace"), TEXT),
+    **dict.fromkeys(("name", "why"), TEXT),
+    **dict.fromkeys(("set", "quick", "full"), (dict, 'a table, such as { duration = "5s" }')),
+    "authors": (list, 'a list of texts, such as ["A. Author"]'),
+    "order": NUMBER,
+    "year": (int, "a whole number"),
+}
+"""What the keys of a paper, its world and its figures hold."""
 
 
 WorldName = Literal["paper", "today"]
@@ -152,6 +163,8 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
         if paper in (None, name):
             data = claims.read_toml(path, "paper.toml")
             claims.check_keys(path, "", data, PAPER_KEYS, {"title", "authors", "citation"})
+            _check_types(path, "", data)
+            _check_types(path, "figure.", data.get("figure", {}))
             ordered.append((data.get("order", 1000), name, data, path.parent))
     ordered.sort(key=lambda row: row[:2])
     papers = []
@@ -196,15 +209,28 @@ def _world(path: Path, table: Any) -> World:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: world = {table!r}; accepted: a table [world] with {', '.join(sorted(WORLD_KEYS))}")
     claims.check_keys(path, "world.", table, WORLD_KEYS, {"name", "why"} if table else ())
-    if not isinstance(table.get("set", {}), dict):
-        raise UsageError(f'{path}: world.set = {table["set"]!r}; accepted: a table such as {{ "tcp.profile" = "ns3" }}')
+    _check_types(path, "world.", table)
     return World(**table)
+
+
+def _check_types(path: Path, where: str, table: Any) -> None:
+    """Check the values of known keys.
+
+    Raises:
+        UsageError: A value has another type than its key takes.
+    """
+    for key, value in table.items() if isinstance(table, dict) else ():
+        kind, accepted = TYPES.get(key, (object, ""))
+        listed = isinstance(value, list) and not all(isinstance(item, str) for item in value)
+        if not isinstance(value, kind) or isinstance(value, bool) or (key == "authors" and listed):
+            raise UsageError(f"{path}: {where}{key} = {value!r}; accepted: {accepted}")
 
 
 def _figure(paper: str, name: str, path: Path, shared: claims.Shared, world: World) -> tuple[float, Figure]:
     sheet = claims.read(path, shared)
     head = sheet.figure
     claims.check_keys(path, "figure.", head, FIGURE_KEYS, {"title"})
+    _check_types(path, "figure.", head)
     scenario = load(path.parent / head.get("scenario", f"{name}.toml"))
     judged: list[Claim] = []
     for stated in sheet.claims:

@@ -104,8 +104,12 @@ def sentence(done: Sequence[Reproduced], mode: Mode) -> str:
             f"{counts['inconclusive']} are inconclusive, {counts['holds in direction']} hold in direction, "
             f"{counts['does not hold']} do not hold{others}."
         )
-    if different := len(differing(done)):
-        of = "verdicts of 1 claim differ" if different == 1 else f"verdicts of {different} claims differ"
+    if different := sum(ours.claim.counted for _, _, ours in differing(done)):
+        of = (
+            "verdict of 1 of these claims differs"
+            if different == 1
+            else f"verdicts of {different} of these claims differ"
+        )
         lines.append(f"The {of} between the worlds.")
     lines.append(f"{runs} runs, {span} seed{'s' if span != '1' else ''} each.{shorter}{lone}")
     return "\n".join(lines)

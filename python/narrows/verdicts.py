@@ -69,6 +69,9 @@ class Claim:
         """Return the reason why the claim cannot be judged, if any. Such a claim is an error and has no verdict."""
         if self.kind not in KINDS:
             return f"kind = {self.kind!r}; accepted: {', '.join(KINDS)}"
+        printed = self.paper if isinstance(self.paper, tuple) else (self.paper,)
+        if any(isinstance(part, float) and not math.isfinite(part) for part in printed):
+            return f"paper = {self.paper}; accepted: a finite number"
         if self.kind == "between":
             if not isinstance(self.paper, tuple) or self.paper[0] > self.paper[1]:
                 return "between needs paper = [low, high], with low up to high"
@@ -76,7 +79,7 @@ class Claim:
             if self.paper is not None:
                 return f"{self.kind} takes no printed value; accepted: no paper key, or kind = 'value' with a baseline"
         elif not isinstance(self.paper, int | float) or isinstance(self.paper, bool):
-            return f"{self.kind} needs paper = a number"
+            return f"paper = {self.paper!r}; accepted: a number, which {self.kind} needs"
         if self.direction not in (None, "greater", "less"):
             return f"direction = {self.direction!r}; accepted: greater, less"
         if not 0 <= self.tolerance <= TOLERANCE:
@@ -95,7 +98,8 @@ class Claim:
         """Return why the absolute margin cannot be that of the claim, if so."""
         widest = max(TOLERANCE * abs(self.paper), JAIN_WITHIN) if isinstance(self.paper, int | float) else JAIN_WITHIN
         if self.kind == "value" and self.paper == 0:
-            return None if self.within else "10 % of a printed 0 is 0; accepted: within, an absolute margin"
+            stated = self.within is not None and 0 < self.within < math.inf
+            return None if stated else "10 % of a printed 0 is 0; accepted: within, an absolute margin above 0"
         if self.within is None or 0 <= self.within <= widest * (1 + 1e-9):
             return None
         return (
@@ -195,10 +199,16 @@ def judge(claim: Claim, rows: Sequence[Mapping[str, Any]]) -> Outcome:
         )
     if claim.kind in ("greater", "less") and not paired and claim.baseline is None:
         raise ValueError(f"{claim.kind} has no reference; accepted: a second column than, or a baseline")
-    seeds = [int(row["seed"]) for row in rows]
+    columns = ("value", "than") if paired else ("value",)
+    for row in rows:
+        if not isinstance(row["seed"], int):
+            raise ValueError(f"the query returns seed = {row['seed']!r}; accepted: the whole number of a run")
+        for column in columns:
+            if isinstance(row[column], str | list | dict):
+                raise ValueError(f"the query returns {column} = {row[column]!r}; accepted: a number, or null")
+    seeds = [row["seed"] for row in rows]
     if len(set(seeds)) < len(seeds):
         raise ValueError("the query returns a seed more than once; accepted: one row per seed")
-    columns = ("value", "than") if paired else ("value",)
     missing = tuple(seed for seed, row in zip(seeds, rows, strict=True) if not all(_real(row[c]) for c in columns))
     kept = [row for row in rows if all(_real(row[c]) for c in columns)]
     if not kept:

@@ -431,3 +431,17 @@ def test_query_with_swept_key_gets_panels(swept):
     """A swept key among the columns of a query is not averaged over either."""
     sql = 'SELECT "network.buffer" AS x, scheme AS series, goodput_mbit_s AS y, seed, "network.loss" FROM flows'
     assert titles(swept.plot("line", sql=sql)) == ["loss = 0 %", "loss = 1 %"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"x": "rtt_mean_ms", "y": "goodput_mbit_s"}, "x: rtt_mean_ms is measured"),
+        ({"x": "network.buffer", "y": "seed"}, "y: seed tells runs apart"),
+        ({"x": "rtt_base_ms", "y": "rtt_base_ms"}, "y: rtt_base_ms is on the other axis"),
+    ],
+)
+def test_axes_of_lines_are_places_and_measurements(swept, options, named):
+    """A line joins measurements at places that runs share; anything else would mix runs."""
+    with pytest.raises(UsageError, match=named):
+        plots.plot(swept, "line", **options)

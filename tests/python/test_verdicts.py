@@ -246,3 +246,31 @@ def test_headline_counts_main_readings_of_published_rules():
     assert claim("value", 1.0).counted
     assert not claim("value", 1.0, reading="second").counted
     assert not claim("value", 1.0, remark="X is our reconstruction").counted
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"seed": None, "value": 1.0}, "seed = None"),
+        ({"seed": "x", "value": 1.0}, "seed = 'x'"),
+        ({"seed": 1, "value": "bbr"}, "value = 'bbr'"),
+    ],
+)
+def test_rows_that_are_no_measurements_are_refused(row, named):
+    """A query that gives texts, or no seed, is a mistake and no verdict."""
+    with pytest.raises(ValueError, match=named):
+        judge(claim("value", 1.0), [row])
+
+
+@pytest.mark.parametrize(
+    ("kind", "paper", "more"),
+    [
+        ("value", float("nan"), {}),
+        ("at_least", float("-inf"), {}),
+        ("value", 0, {"within": -1.0}),
+        ("value", 100, {"within": 90.0}),
+    ],
+)
+def test_printed_values_are_finite_and_bands_narrow(kind, paper, more):
+    """No claim prints nan or infinity, and no absolute band exceeds 10 % of a printed value."""
+    assert "accepted: " in (claim(kind, paper, **more).error() or "")

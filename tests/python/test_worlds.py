@@ -242,3 +242,30 @@ def test_ablation_runs_the_points_that_claims_need(folder, tmp_path):
     assert schemes("scheme <> 'bbr'") == ["bbr", "cubic", "newreno"]
     assert schemes("rtt_mean_ms > 0") == ["bbr", "cubic", "newreno"]
     assert schemes("goodput_mbit_s > 0", "CASE WHEN scheme = 'bbr' THEN 1 ELSE 0 END") == ["bbr", "cubic", "newreno"]
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "named"),
+    [
+        ("paper.toml", 'year = "x"', "year = 'x'; accepted: a whole number"),
+        ("paper.toml", 'order = "x"', "order = 'x'; accepted: a number"),
+        ("paper.toml", "venue = 5", "venue = 5; accepted: a text"),
+        ("fig1.claims.toml", 'quick = "5s"', "figure.quick = '5s'; accepted: a table"),
+        ("fig1.claims.toml", "about = [1]", "figure.about = [1]; accepted: a text"),
+    ],
+)
+def test_wrong_types_in_papers_are_named(folder, file, line, named):
+    """A key of a wrong type ends the command with one line: file, value and what is accepted."""
+    path = folder / file
+    text = path.read_text().replace("[figure]\n", f"[figure]\n{line}\n") if "claims" in file else f"{line}\n{PAPER}"
+    path.write_text(text)
+    result = call("reproduce", "--papers", folder.parent, "-o", folder / "report")
+    assert result.exit_code == 2
+    assert named in result.stderr.replace("\n", " ")
+
+
+def test_ablation_needs_both_worlds(folder):
+    """One world alone has no verdicts to compare."""
+    result = call("reproduce", "--papers", folder.parent, "--ablate", "--world", "paper", "-o", folder / "report")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "--ablate, --world" in result.stderr

@@ -66,6 +66,8 @@ def reproduce(
     worlds = [name for name in WORLDS if world in (None, name)]
     if not worlds:
         raise UsageError(f"--world: there is no world {world!r}; accepted: {', '.join(WORLDS)}")
+    if ablate and world is not None:
+        raise UsageError("--ablate, --world: an ablation compares both worlds; accepted: one of these options")
     check_writable(out)
     chosen = load_all(*locate(papers, paper), figures or ())
     listener = Terminal(print_status, sys.stderr.isatty(), None)

@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from narrows.errors import UsageError
+from narrows.errors import OptionError, UsageError
 from narrows.frames import ResultFrames
 from narrows.plots.names import series_label
 from narrows.plots.panels import MANY, Layout, Places, add_legend, add_title, axis_label, label_panels, set_y
@@ -162,7 +162,9 @@ def chart(
     data = data.where(where)
     if x is None:
         x = next((key for key in data.results.keys if key != "flows.scheme"), "spec")
-    x, y = data.column("x", x), data.numbers("y", y)
+    x, y = data.place("x", x), data.numbers("y", y)
+    if x == y:
+        raise OptionError("y", f"{y} is on the other axis; accepted: another column")
     by, panel, row = data.split([x], series, panel, row)
     limits = data.limits(y)
     places = Places.of(data, x, numeric=not bars)

@@ -24,6 +24,8 @@ MOST_RTTS = 6
 """Base RTTs that separate series by default; the flows of a scheme with more of them are averaged within each run."""
 NON_NEGATIVE = ("_mbit_s", "_ms", "_s", "_bytes", "_pkt", "_gain")
 """Endings of columns without negative values."""
+PLACES = ("x", "time_s", "rtt_base_ms")
+"""Columns of numbers that are places on an axis: of a query, of a trace, and of the network."""
 AUTO = "auto"
 """The columns that separate series by default; see `Data.schemes`."""
 Bounds = tuple[float, float]
@@ -84,6 +86,8 @@ class Data:
             OptionError: There is no such column, or it holds text or nothing.
         """
         name = self.column(option, name)
+        if name == "seed":
+            raise OptionError(option, "seed tells runs apart; accepted: a measured column")
         if not (self.rows[name].dtype.is_numeric() or self.rows[name].dtype == pl.Null):
             known = [column for column in self.rows.columns if self.rows[column].dtype.is_numeric()]
             raise OptionError(option, f"column {name!r} holds no numbers; accepted: {', '.join(known)}")
@@ -112,6 +116,18 @@ class Data:
                 raise OptionError("where", f"no row has {name} = {wanted}; accepted: {shown}")
             rows = rows.filter(pl.any_horizontal([pl.col(column).eq_missing(pl.lit(value)) for value in kept]))
         return Data(rows, self.results, self.bounds)
+
+    def place(self, option: str, name: str) -> str:
+        """Return a column whose values are places on an axis: not a measurement, of which each run has its own.
+
+        Raises:
+            OptionError: There is no such column, or it is measured.
+        """
+        column = self.column(option, name)
+        if column not in (*self.results.keys, *PLACES) and self.rows[column].dtype.is_float():
+            keys = ", ".join(self.results.keys) or "scheme"
+            raise OptionError(option, f"{name} is measured; accepted: a key that runs differ in, such as {keys}")
+        return column
 
     def schemes(self) -> list[str]:
         """Return the columns that separate series by default.
@@ -326,6 +342,7 @@ def _expression(before: str) -> str:
 
 
 def _bounds_of(expression: str) -> Bounds:
+    expression = re.sub(r"\bCASE\s+WHEN\b.*?\bTHEN\b|\bEND\b", "", expression, flags=re.IGNORECASE | re.DOTALL).strip()
     if (match := _COLUMN.fullmatch(expression)) is not None:
         factor = float(match[1] or 1)
         low, high = bounds(match[2])

@@ -17,7 +17,7 @@ table! {
         /// schemes; stated keys win. [Profiles](profiles.md) lists what each sets.
         profile: ProfileName,
         /// Settings of the profile that do not apply: their keys in [Profiles](profiles.md), such as
-        /// `["min_rto", "bbr.quantum"]` (none). These options keep Linux's values.
+        /// `["min_rto", "quantum"]` (none). These options keep Linux's values.
         profile_except: Vec<String>,
         /// Initial window in segments (10).
         initial_window: u32,
