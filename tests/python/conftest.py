@@ -42,6 +42,17 @@ def json_rows(result):
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+def narrows_in(folder, *args):
+    """Run the command on the built engine in a folder; skip the test if there is none."""
+    done = subprocess.run(
+        [sys.executable, "-m", "narrows", *map(str, args)],
+        cwd=folder, env=BUILT_ENV, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    if "cannot import name '_engine'" in done.stderr:
+        pytest.skip("the engine is not built: maturin develop")
+    return done
+
+
 def built(expression):
     """Evaluate an expression of `narrows.engine` on the built engine; skip the test if there is none."""
     code = f"import json; from narrows import engine; print(json.dumps({expression}))"

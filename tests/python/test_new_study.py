@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -13,31 +12,20 @@ import pytest
 
 from narrows import papers, studies
 
-from conftest import BUILT_ENV, ROOT, call  # isort: skip
+from conftest import ROOT, call, narrows_in  # isort: skip
 
 TUTORIAL = ROOT / "docs" / "topics" / "sixth-paper.md"
 CLAIMS = [("delay", "value"), ("shorter", "less"), ("used", "at_least")]
 
 
-def narrows(folder, *args):
-    """Run the command on the built engine."""
-    done = subprocess.run(
-        [sys.executable, "-m", "narrows", *map(str, args)],
-        cwd=folder, env=BUILT_ENV, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    if "cannot import name '_engine'" in done.stderr:
-        pytest.skip("the engine is not built: maturin develop")
-    return done
-
-
 def test_new_study_runs_from_folder_to_report(tmp_path):
     """A new study runs as it is: claims with verdicts in both worlds, and a report with its plot."""
-    made = narrows(tmp_path, "new", "study", "mine/shallow-buffers")
+    made = narrows_in(tmp_path, "new", "study", "mine/shallow-buffers")
     assert made.returncode == 0, made.stderr
     assert made.stderr.splitlines()[-1] == "run it with: narrows reproduce mine/shallow-buffers"
     folder = tmp_path / "mine" / "shallow-buffers"
     assert sorted(path.name for path in folder.iterdir()) == sorted(studies.FILES)
-    done = narrows(tmp_path, "reproduce", "mine/shallow-buffers", "-o", "report")
+    done = narrows_in(tmp_path, "reproduce", "mine/shallow-buffers", "-o", "report")
     assert done.returncode == 0, done.stderr
     assert "shallow-buffers fig1, as the paper ran it (ns-3)" in done.stdout
     assert "shallow-buffers fig1, today" in done.stdout
@@ -56,10 +44,10 @@ def test_study_runs_in_its_own_folder_and_by_figure(tmp_path):
     """A dot names the current folder; a figure may follow, as after the name of a paper."""
     folder = tmp_path / "queue"
     studies.create(folder)
-    done = narrows(folder, "reproduce", ".", "fig1", "--quick", "--json", "-o", tmp_path / "report")
+    done = narrows_in(folder, "reproduce", ".", "fig1", "--quick", "--json", "-o", tmp_path / "report")
     assert done.returncode == 0, done.stderr
     assert {json.loads(line)["paper_id"] for line in done.stdout.splitlines()} == {"queue"}
-    unknown = narrows(folder, "reproduce", ".", "fig2")
+    unknown = narrows_in(folder, "reproduce", ".", "fig2")
     assert unknown.returncode == 2
     assert "FIGURE: the paper 'queue' has no figure 'fig2'; accepted: fig1" in unknown.stderr
 

@@ -157,7 +157,7 @@ def test_panel_titles_have_key_and_unit(column, value, text):
 
 
 def test_keys_that_end_alike_have_whole_names():
-    """Keys of different flows are told apart in titles."""
+    """A title has the whole key where two keys end alike."""
     assert names.pair("flows.1.rtt", "40ms", ["flows.1.rtt", "flows.2.rtt"]) == "flows.1.rtt = 40 ms"
 
 

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 import chromium
 from narrows import studies
 
-from conftest import BUILT_ENV, ROOT  # isort: skip
+from conftest import ROOT, narrows_in  # isort: skip
 
 pytestmark = [
     pytest.mark.slow,
@@ -59,13 +57,8 @@ TEXTS = """(() => {
 
 
 def narrows(folder, *args):
-    """Run the command on the built engine."""
-    done = subprocess.run(
-        [sys.executable, "-m", "narrows", *map(str, args)],
-        cwd=folder, env=BUILT_ENV, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    if "cannot import name '_engine'" in done.stderr:
-        pytest.skip("the engine is not built: maturin develop")
+    """Run the command on the built engine, which must succeed."""
+    done = narrows_in(folder, *args)
     assert done.returncode == 0, done.stderr
 
 
