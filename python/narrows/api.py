@@ -35,6 +35,7 @@ def run(
     trace: bool | str = False,
     out: str | Path | None = None,
     jobs: int | None = None,
+    on: str = engine.SIM,
 ) -> Results:
     """Run a scenario: every point of its grid, with every seed.
 
@@ -51,15 +52,16 @@ def run(
         trace: Record samples every 10 ms, or at the given interval ("1ms").
         out: The folder for the results; finished runs in it are reused.
         jobs: Simultaneous runs; all cores by default.
+        on: "sim", or "kernel" for the TCP stack of this machine, in real time, as root.
 
     Raises:
         ScenarioError: The scenario is invalid; the message names line, key and accepted values.
         UsageError: The scenario cannot be read.
+        KernelUnable: The kernel cannot run it.
     """
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
-    return execute(
-        load(scenario).replaced(common_overrides(seed, repeat, duration, overrides)), trace=trace, out=out, jobs=jobs
-    )
+    chosen = load(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
+    return execute(chosen, trace=trace, out=out, jobs=jobs, on=on)
 
 
 def compare(
@@ -82,6 +84,7 @@ def compare(
     trace: bool | str = False,
     out: str | Path | None = None,
     jobs: int | None = None,
+    on: str = engine.SIM,
 ) -> Results:
     """Run schemes against each other over one bottleneck, or each alone.
 
@@ -108,10 +111,12 @@ def compare(
         trace: Record samples every 10 ms, or at the given interval.
         out: The folder for the results.
         jobs: Simultaneous runs.
+        on: As for `run`.
 
     Raises:
         ScenarioError: A value is invalid.
         UsageError: A list of values does not match the number of flows.
+        KernelUnable: The kernel cannot run it.
     """
     comparison = Comparison(
         schemes=schemes, rate=rate, rtt=split_values(rtt, "--rtt"), buffer=buffer,
@@ -124,6 +129,7 @@ def compare(
         trace=trace,
         out=out,
         jobs=jobs,
+        on=on,
     )
 
 
@@ -163,13 +169,24 @@ def traced(scenario: Scenario, trace: bool | str, packets: bool = False) -> Scen
     return scenario.replaced([*overrides, ("trace.packets", "true")] if packets else overrides)
 
 
-def plan(scenario: Scenario, traced: bool) -> list[engine.Planned]:
+def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.Planned]:
     """Return every run of a scenario.
 
     Raises:
         ScenarioError: The scenario is invalid.
+        KernelUnable: The kernel cannot run it.
     """
-    return engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced)
+    return engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on)
+
+
+def check_backend(on: str, flag: str = "on") -> None:
+    """Check where runs are to be executed.
+
+    Raises:
+        UsageError: There is no such place.
+    """
+    if on not in engine.BACKENDS:
+        raise UsageError(f"{flag}: `{on}` runs nothing; accepted: {', '.join(engine.BACKENDS)}")
 
 
 def diagnostics(planned: Sequence[engine.Planned]) -> list[str]:
@@ -184,13 +201,19 @@ def diagnostics(planned: Sequence[engine.Planned]) -> list[str]:
 
 
 def execute(
-    scenario: Scenario, *, trace: bool | str = False, out: str | Path | None = None, jobs: int | None = None
+    scenario: Scenario,
+    *,
+    trace: bool | str = False,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    on: str = engine.SIM,
 ) -> Results:
     """Plan and run a scenario, and save the results if there is an output folder."""
     from narrows.results import Results
 
+    check_backend(on)
     scenario = traced(scenario, trace)
-    planned = plan(scenario, bool(trace))
+    planned = plan(scenario, bool(trace), on)
     for warning in diagnostics(planned):
         warnings.warn(warning, stacklevel=3)
     keep = None

@@ -7,20 +7,32 @@ import functools
 import hashlib
 import json
 import math
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from narrows import _engine
-from narrows._engine import Cancelled, Handle, LiveFailed, ScenarioError, datagram_scheme
+from narrows._engine import (
+    Cancelled,
+    Handle,
+    KernelFailed,
+    KernelUnable,
+    LiveFailed,
+    ScenarioError,
+    datagram_scheme,
+)
 
 __all__ = [
+    "BACKENDS",
     "CAPTURE_ENDS",
     "RUN_FIELDS",
     "Cancelled",
     "Capture",
     "Handle",
+    "KernelFailed",
+    "KernelUnable",
     "LiveFailed",
     "Planned",
     "Router",
@@ -38,6 +50,10 @@ __all__ = [
     "schemes",
     "version",
 ]
+
+SIM, KERNEL = "sim", "kernel"
+BACKENDS = (SIM, KERNEL)
+"""Where runs can be executed: the simulator, or the TCP stack of this machine's kernel."""
 
 # The engine's own spellings, each written once.
 ROUTER = "router"
@@ -99,6 +115,8 @@ class Planned:
     """Whether to keep the trace."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Diagnostics of the point, attached to the run of its first seed."""
+    on: str = SIM
+    """Where it runs: one of `BACKENDS`."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +173,12 @@ def _sources() -> Mapping[str, Any]:
 def fingerprint(planned: Planned) -> str:
     """Return a fingerprint of the sources that a run depends on: the simulator, and the schemes of its flows.
 
-    Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid.
+    Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs on
+    the kernel depend on its version instead of the schemes.
     """
+    if planned.on == KERNEL:
+        parts = [_sources()["core"], KERNEL, platform.release()]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
     names = {flow["scheme"].partition(":")[0].strip() for flow in json.loads(planned.text)["scenario"]["flows"]}
     order, rows, sources = scheme_order(), schemes(), _sources()
     try:
@@ -231,6 +253,7 @@ def plan(
     directory: Path | None,
     overrides: Sequence[tuple[str, str]] = (),
     trace: bool = False,
+    on: str = SIM,
 ) -> list[Planned]:
     """Return every run of a scenario: all points of its grid, with all seeds.
 
@@ -240,17 +263,21 @@ def plan(
         directory: The folder of the files that it names.
         overrides: Keys and values that replace or extend those of the scenario.
         trace: Keep the traces of the runs; the scenario selects what they record.
+        on: Where the runs are executed: one of `BACKENDS`.
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
+        KernelUnable: The kernel cannot run it.
     """
     rows = _engine.plan(text, source, None if directory is None else str(directory), list(overrides))
     planned = []
     for row in rows:
         parsed = json.loads(row)
+        if on == KERNEL:
+            _engine.check_kernel(row, None if directory is None else str(directory))
         planned.append(
             Planned(
-                parsed["id"],
+                parsed["id"] if on == SIM else f"{parsed['id']}-{on}",
                 int(parsed["seed"]),
                 as_point(parsed["point"]),
                 int(parsed["flows"]),
@@ -258,6 +285,7 @@ def plan(
                 directory,
                 trace,
                 tuple(Diagnostic(**found) for found in parsed.get(WARNINGS, ())),
+                on,
             )
         )
     return planned
@@ -293,12 +321,15 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None, capture: C
     Raises:
         Cancelled: The handle's `cancel` was called.
         OSError: The trace or the capture cannot be written.
+        KernelFailed: The kernel refused a step.
     """
     directory = None if planned.directory is None else str(planned.directory)
     folder = None if traces is None else str(traces)
     packets = None if capture is None else (str(capture.file), capture.ends, capture.snap)
-    text = _engine.run(planned.text, directory, folder, handle, packets)
-    return ordered(json.loads(text))
+    if planned.on == SIM:
+        return ordered(json.loads(_engine.run(planned.text, directory, folder, handle, packets)))
+    text = _engine.run(planned.text, directory, folder, handle, packets, planned.on)
+    return ordered(json.loads(text) | {"id": planned.id})
 
 
 def radio_trace(text: str, source: str) -> tuple[str, str, str]:

@@ -70,7 +70,7 @@ class ResultFrames:
                 links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
             for index, connection in enumerate(result.get("connections", [])):
                 connections.append({**head, "index": index, **connection, "connection": str(connection["connection"])})
-            apart = ("flows", "links", "connections", "point", "id", "seed")
+            apart = ("flows", "links", "connections", "point", "id", "seed", "host")
             rest = {key: value for key, value in result.items() if key not in apart}
             runs.append({**head, **_flat(rest)})
         self.flows: pl.DataFrame = frame(

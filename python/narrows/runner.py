@@ -98,6 +98,8 @@ class Runner:
         if len(todo) < total:
             self.listener.reused(total - len(todo), total)
         workers = max(1, min(self.jobs or os.cpu_count() or 1, len(todo)))
+        if any(item.on != engine.SIM for item in planned):
+            workers = 1  # runs in real time would disturb each other
         pool = ThreadPoolExecutor(workers, thread_name_prefix="narrows")
         stop = threading.Event()
         coming = iter(todo)
@@ -185,7 +187,7 @@ class Runner:
 def _raise_first(errors: Iterable[BaseException | None]) -> None:
     """Raise the first error that is not a cancellation."""
     for error in errors:
-        if isinstance(error, engine.ScenarioError | OSError):
+        if isinstance(error, engine.ScenarioError | engine.KernelUnable | OSError):
             raise error
         if error is not None and not isinstance(error, engine.Cancelled):
             raise RunError(str(error) or type(error).__name__) from error

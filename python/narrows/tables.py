@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -73,9 +73,29 @@ def notes(results: ResultFrames) -> str:
     seeds = runs["seed"].n_unique()
     if seeds > 1:
         parts.append(f"{seeds} seeds: mean ± 95 % half-width (Student t).")
+    if (hosts := [result["host"] for result in results.raw if result.get("host")]) and len(hosts) == len(results.raw):
+        parts.append(host_note(hosts))
     if not provenance.reconstructions().isdisjoint(results.flows["scheme"].to_list()):
         parts.append(f"{provenance.NOTE}.")
     return " ".join(parts)
+
+
+def host_note(hosts: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence about the hosts of runs in real time, and how late the emulator was."""
+    releases = ", ".join(dict.fromkeys(str(host["kernel"]) for host in hosts))
+    mean = max(host["lateness"]["mean_us"] for host in hosts)
+    late = max(host["lateness"]["p99_us"] for host in hosts)
+    longest = max(host["lateness"]["longest_ms"] for host in hosts)
+    text = (
+        f"Linux {releases}; deliveries were {number(mean)} µs late on average, 99 % at most {number(late)} µs, the"
+        f" longest {number(longest)} ms."
+    )
+    disturbed = sum(bool(host["disturbed"]) for host in hosts)
+    if disturbed:
+        text += f" {disturbed} of {len(hosts)} runs were disturbed: this machine was too busy."
+    if not all(host["real_time"] for host in hosts):
+        text += " The emulator had no real-time priority."
+    return text
 
 
 def _is_crowded(frame: pl.DataFrame) -> bool:

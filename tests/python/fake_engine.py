@@ -67,6 +67,14 @@ class LiveFailed(Exception):
     pass
 
 
+class KernelFailed(Exception):
+    pass
+
+
+class KernelUnable(Exception):
+    pass
+
+
 def datagram_scheme():
     return "newreno"
 
@@ -295,7 +303,12 @@ def radio_trace(text, source):
     return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
 
 
-def run(planned_json, directory, trace_dir, handle, capture):
+def check_kernel(planned_json, directory):
+    if os.environ.get("FAKE_ENGINE_KERNEL") != "1":
+        raise KernelUnable("the fake kernel runs nothing")
+
+
+def run(planned_json, directory, trace_dir, handle, capture, on="sim"):
     calls["run"] += 1
     if capture is not None:
         pathlib.Path(capture[0]).write_text(f"{capture[1]} {capture[2]}")

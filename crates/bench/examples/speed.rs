@@ -27,8 +27,8 @@ fn main() {
                 case.name,
                 result.events,
                 packets as f64 / best / 1e6,
-                result.event_hash,
-                result.peak_flow_bytes
+                result.event_hash(),
+                result.peak_flow_bytes.unwrap_or_default()
             );
         }
     }

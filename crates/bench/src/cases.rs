@@ -103,7 +103,7 @@ impl Case {
             "peak_flow_bytes": result.peak_flow_bytes,
             "counters": result.counters,
             "event_hash": result.event_hash,
-            "failed": self.unmet(&result.counters),
+            "failed": self.unmet(result.counters()),
         }))
     }
 

@@ -22,6 +22,8 @@
 mod alarm;
 mod capture;
 mod client;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 mod port;
 mod report;
 mod server;

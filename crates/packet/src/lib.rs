@@ -6,6 +6,7 @@
 
 mod flags;
 mod raw;
+pub mod real;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,8 @@ pub enum Kind {
     Dccp,
     /// A control message between endpoints and nodes; see [`Packet::message`].
     Message,
+    /// A TCP segment of a real host, whose bytes are stored outside; see [`Packet::foreign`].
+    Foreign,
 }
 
 /// A packet: the fields common to all kinds, and a body of 52 bytes read by the kind's view. It fills one
@@ -110,6 +113,7 @@ impl Layout {
 const PATH_SHIFT: u32 = 2;
 const CONTENT_SHIFT: u32 = 4;
 /// Content tags. A segment has the tag of its option, 1 to [`RawOption::MAX_TAG`], or 0 without one.
+const FOREIGN: u8 = 13;
 const DCCP: u8 = 14;
 const MESSAGE: u8 = 15;
 
@@ -158,6 +162,17 @@ pub struct Dccp {
     pub handle: u32,
 }
 
+/// A TCP segment of a real host. Its bytes are stored outside the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Foreign {
+    /// Sequence number of the first payload byte, counted from the SYN at 0.
+    pub seq: u64,
+    /// Next sequence number expected from the peer, counted alike.
+    pub ack: u64,
+    /// Handle of the bytes, assigned by their owner.
+    pub handle: u32,
+}
+
 impl Packet {
     /// A TCP segment of `flow` with no payload, no flag and full header.
     #[inline]
@@ -186,6 +201,17 @@ impl Packet {
         packet
     }
 
+    /// A TCP segment of a real host with no payload, no flag and an empty header.
+    #[inline]
+    pub const fn of_host(flow: u32, segment: Foreign) -> Self {
+        let mut packet = Self::new(flow);
+        packet.header = 0;
+        packet.mark = FOREIGN << CONTENT_SHIFT;
+        packet.longs = [segment.seq, segment.ack];
+        packet.words[0] = segment.handle;
+        packet
+    }
+
     /// A control message of `flow`, from receiver to sender if `flags` have [`Flags::REVERSE`].
     ///
     /// # Panics
@@ -202,6 +228,7 @@ impl Packet {
     #[inline]
     pub const fn kind(&self) -> Kind {
         match self.mark >> CONTENT_SHIFT {
+            FOREIGN => Kind::Foreign,
             DCCP => Kind::Dccp,
             MESSAGE => Kind::Message,
             _ => Kind::Tcp,
@@ -282,6 +309,20 @@ impl Packet {
     pub const fn dccp(&self) -> Dccp {
         debug_assert!(matches!(self.kind(), Kind::Dccp));
         Dccp { seq: self.longs[0], handle: self.words[0] }
+    }
+
+    /// A TCP segment of a real host.
+    #[inline]
+    pub const fn foreign(&self) -> Foreign {
+        debug_assert!(matches!(self.kind(), Kind::Foreign));
+        Foreign { seq: self.longs[0], ack: self.longs[1], handle: self.words[0] }
+    }
+
+    /// Sets the handle of a real host's segment.
+    #[inline]
+    pub const fn set_handle(&mut self, handle: u32) {
+        debug_assert!(matches!(self.kind(), Kind::Foreign));
+        self.words[0] = handle;
     }
 
     /// A control message.

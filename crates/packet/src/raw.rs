@@ -18,7 +18,7 @@ pub struct RawOption {
 
 impl RawOption {
     /// Highest tag; the lowest is 1.
-    pub const MAX_TAG: u8 = 13;
+    pub const MAX_TAG: u8 = 12;
     /// Maximum length of an option in bytes.
     pub const MAX_BYTES: u16 = 28;
 

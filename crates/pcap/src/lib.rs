@@ -144,7 +144,7 @@ impl Observer for Capture {
         }
         let flow = self.hosts.flow(packet.flow);
         self.packet.clear();
-        let payload = wire::encode(&mut self.packet, flow, packet, arena.datagram(packet));
+        let payload = wire::encode(&mut self.packet, flow, packet, arena.bytes(packet));
         let host = if at_sender { flow.sender.host } else { flow.receiver.host };
         let block = pcapng::Block { interface: host, at: now.as_nanos(), arrives, snap: self.contents.snap };
         pcapng::packet(&mut self.buffer, &block, &self.packet, payload);

@@ -34,7 +34,7 @@ const EXPERIMENT_ID: [u8; 2] = *b"NW";
 
 /// Appends the packet to `out`, without its payload if that is zero. Returns the number of zero bytes that
 /// follow.
-pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, datagram: &[u8]) -> usize {
+pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u8]) -> usize {
     let (from, to) = if packet.flags.has(Flags::REVERSE) {
         (&flow.receiver, &flow.sender)
     } else {
@@ -46,12 +46,16 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, datagram: 
     }
     out.extend_from_slice(&ETHERNET_IPV4);
     let start = out.len();
+    if packet.kind() == Kind::Foreign {
+        foreign(out, packet, bytes);
+        return 0;
+    }
     let addresses = Addresses { source: from.address, destination: to.address };
     out.extend_from_slice(&[0; IP_HEADER]);
     let (protocol, zeros) = match packet.kind() {
         Kind::Tcp => (TCP, segment(out, flow, packet, from, to)),
         Kind::Dccp => {
-            out.extend_from_slice(datagram);
+            out.extend_from_slice(bytes);
             let own = &mut out[start + IP_HEADER..];
             if let Some(ports) = own.first_chunk_mut::<4>() {
                 let [[a, b], [c, d]] = [from.port, to.port].map(u16::to_be_bytes);
@@ -64,6 +68,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, datagram: 
             udp::wrap(addresses, from.port, to.port, packet.message().as_bytes(), out);
             (UDP, 0)
         }
+        Kind::Foreign => (TCP, 0),
     };
     let length = (out.len() - start + zeros) as u16;
     let [high, low] = length.to_be_bytes();
@@ -86,6 +91,13 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, datagram: 
     let sum = checksum(sum(header));
     header[10..12].copy_from_slice(&sum.to_be_bytes());
     zeros
+}
+
+/// Appends the packet of a real host, with the ECN field that it has now.
+fn foreign(out: &mut Vec<u8>, packet: &Packet, bytes: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(bytes);
+    narrows_packet::real::set_ecn(&mut out[start..], packet.ecn());
 }
 
 /// Appends header and options of a TCP segment; returns the length of its payload.

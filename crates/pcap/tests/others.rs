@@ -34,7 +34,7 @@ fn datagrams_are_dccp_with_valid_checksums() {
     }
     // Request, Data or DataAck, and Close (RFC 4340 section 5.1).
     assert!(kinds.contains(&0) && kinds.contains(&6), "{kinds:?}");
-    assert_eq!(data, result.counters.data_packets_sent);
+    assert_eq!(data, result.counters().data_packets_sent);
     for frame in frames.iter().filter(|frame| frame.interface == 1 && !frame.inbound) {
         assert_eq!(ip(frame).body[..4], [0x13, 0x89, 0xc0, 0x00]);
     }

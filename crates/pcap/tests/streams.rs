@@ -71,8 +71,8 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
         }
     }
     let data = |all: &[(u64, Segment)]| all.iter().filter(|(_, segment)| segment.payload > 0).count() as u64;
-    assert_eq!(data(&sent), result.counters.data_packets_sent);
-    assert!(retransmitted > 0 && retransmitted == result.counters.retransmits);
+    assert_eq!(data(&sent), result.counters().data_packets_sent);
+    assert!(retransmitted > 0 && retransmitted == result.counters().retransmits);
     let mut next = 1;
     for (start, length) in seen {
         assert_eq!(start, next, "data without gaps");
@@ -131,7 +131,7 @@ fn marks_and_their_echo_are_in_the_headers() {
         own.count() as u64
     };
     // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
-    assert_eq!(count(0, false, 2), result.counters.data_packets_sent - result.counters.retransmits);
+    assert_eq!(count(0, false, 2), result.counters().data_packets_sent - result.counters().retransmits);
     let marked = count(1, true, 3);
     assert!(marked > 0 && marked <= result.links[0].marks, "{marked} of {}", result.links[0].marks);
     assert!(acks[1..].iter().any(|(_, ack)| ack.has(ECE)));
@@ -148,13 +148,13 @@ fn snapshot_keeps_headers_and_original_lengths() {
     assert!(frames.iter().all(|frame| frame.bytes.len() == frame.length.min(94)));
     let full = frames.iter().filter(|frame| frame.length == 14 + 1500).count() as u64;
     // The file ends with a shorter packet.
-    assert!((result.counters.data_packets_sent - 2..result.counters.data_packets_sent).contains(&full));
-    assert_eq!(segments(&frames, 0, false).len() as u64, result.counters.data_packets_sent + 2);
+    assert!((result.counters().data_packets_sent - 2..result.counters().data_packets_sent).contains(&full));
+    assert_eq!(segments(&frames, 0, false).len() as u64, result.counters().data_packets_sent + 2);
     let at_receiver = Contents { ends: Ends::Receivers, snap: None };
     let (result, _, frames) = captured("receivers", &scenario(1, ""), at_receiver);
     assert!(frames.iter().all(|frame| frame.interface == 1));
     let arrived = segments(&frames, 1, true).len() as u64;
-    assert_eq!(arrived + result.links[0].drops, result.counters.data_packets_sent + 2);
+    assert_eq!(arrived + result.links[0].drops, result.counters().data_packets_sent + 2);
 }
 
 /// Without room for options in the header, and without SACK, packets carry none.

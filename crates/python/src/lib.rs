@@ -1,5 +1,7 @@
 //! The engine as the Python module `narrows._engine`: conversions and the release of the GIL, nothing else.
 
+#[cfg(target_os = "linux")]
+mod kernel;
 mod live;
 mod wire;
 
@@ -30,6 +32,13 @@ create_exception!(
     PyValueError,
     "A scenario was refused; the message says where and why."
 );
+create_exception!(
+    _engine,
+    KernelUnable,
+    PyException,
+    "The kernel cannot run a scenario; the message says why."
+);
+create_exception!(_engine, KernelFailed, PyException, "A run on the kernel failed; the message says how.");
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
 
 /// Cancellation checks per run in virtual time.
@@ -260,15 +269,15 @@ fn drive<O: Observer>(
 }
 
 /// Files that a run writes.
-struct Outputs<'a> {
+pub(crate) struct Outputs<'a> {
     /// Folder of the trace.
-    traces: Option<&'a Path>,
+    pub(crate) traces: Option<&'a Path>,
     /// Packet capture: its file and its contents.
-    capture: Option<(&'a str, Contents)>,
+    pub(crate) capture: Option<(&'a str, Contents)>,
 }
 
 /// A file error; one of a capture names the file.
-fn file_error(file: Option<&str>, error: &std::io::Error) -> PyErr {
+pub(crate) fn file_error(file: Option<&str>, error: &std::io::Error) -> PyErr {
     let text = error.to_string();
     let plain = text.split(" (os error").next().unwrap_or_default().to_owned();
     match (file, error.raw_os_error()) {
@@ -315,11 +324,21 @@ fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
     Ok(Contents { ends, snap })
 }
 
+/// A planned run and its plan.
+fn resolved(py: Python<'_>, planned: &str, directory: Option<&str>) -> PyResult<(Planned, Plan)> {
+    let planned: Planned = serde_json::from_str(planned)
+        .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
+    let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)));
+    let plan = plan.map_err(|e| refuse(py, &e))?;
+    Ok((planned, plan))
+}
+
 /// Runs one planned run to its end without the GIL; returns its result as JSON. With `trace_dir`, writes the
 /// trace configured by the scenario's `[trace]` there as Arrow streams. With `capture`, writes packets to this
-/// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each.
+/// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. `on`:
+/// where it runs, `sim` or `kernel`.
 #[pyfunction]
-#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None))]
+#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim"))]
 fn run(
     py: Python<'_>,
     planned: &str,
@@ -327,24 +346,39 @@ fn run(
     trace_dir: Option<&str>,
     handle: Option<&Handle>,
     capture: Option<(String, String, Option<u32>)>,
+    on: &str,
 ) -> PyResult<String> {
     let capture = match &capture {
         None => None,
         Some((file, ends, snap)) => Some((file.as_str(), contents(ends, *snap)?)),
     };
-    let planned: Planned = serde_json::from_str(planned)
-        .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
-    let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)))
-        .map_err(|e| refuse(py, &e))?;
+    let (planned, plan) = resolved(py, planned, directory)?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
     let outputs = Outputs { traces: trace_dir.map(Path::new), capture };
-    match py.detach(|| record(plan, &outputs, shared.as_deref()))? {
+    let run = || match on {
+        "sim" => record(plan, &outputs, shared.as_deref()),
+        #[cfg(target_os = "linux")]
+        "kernel" => kernel::record(&plan, &outputs, shared.as_deref().unwrap_or(&Shared::default())),
+        _ => Err(PyValueError::new_err(format!("this build runs nothing on `{on}`"))),
+    };
+    match py.detach(run)? {
         None => Err(Cancelled::new_err("cancelled")),
         Some(result) => {
             let out = Report { result: &result, id: &planned.id, point: &planned.point };
             serde_json::to_string(&out).map_err(|e| PyValueError::new_err(e.to_string()))
         }
     }
+}
+
+/// Refuses a planned run that the kernel cannot execute.
+#[pyfunction]
+#[pyo3(signature = (planned, directory=None))]
+fn check_kernel(py: Python<'_>, planned: &str, directory: Option<&str>) -> PyResult<()> {
+    let plan = resolved(py, planned, directory)?.1;
+    #[cfg(target_os = "linux")]
+    return narrows_live::kernel::check(&plan).map_err(|error| kernel::raised(&error));
+    #[cfg(not(target_os = "linux"))]
+    Err(KernelUnable::new_err("--on kernel needs Linux"))
 }
 
 /// Benchmark cases, as a JSON list of name, description and scenario text.
@@ -415,6 +449,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(profiles, m)?)?;
     m.add_function(wrap_pyfunction!(radio_trace, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
+    m.add_function(wrap_pyfunction!(check_kernel, m)?)?;
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
@@ -428,6 +463,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;
     m.add_function(wrap_pyfunction!(datagram_scheme, m)?)?;
     m.add_function(wrap_pyfunction!(packetdrill, m)?)?;
+    m.add("KernelUnable", m.py().get_type::<KernelUnable>())?;
+    m.add("KernelFailed", m.py().get_type::<KernelFailed>())?;
     m.add("LiveFailed", m.py().get_type::<live::LiveFailed>())?;
     Ok(())
 }

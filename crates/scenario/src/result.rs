@@ -35,15 +35,79 @@ pub struct RunResult {
     pub links: Vec<LinkResult>,
     /// Warm-up, excluded from means.
     pub warmup_s: f64,
-    /// Hash of all events of the run, in hexadecimal.
-    pub event_hash: String,
-    /// Counters of transport mechanisms over the whole run.
-    pub counters: Counters,
-    /// Greatest memory of a flow in bytes.
-    pub peak_flow_bytes: u64,
+    /// Hash of all events of the run, in hexadecimal; absent for runs in real time, which do not repeat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_hash: Option<String>,
+    /// Counters of transport mechanisms over the whole run; absent for real hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counters>,
+    /// Greatest memory of a flow in bytes; absent for real hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_flow_bytes: Option<u64>,
+    /// The real hosts of the run, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
     /// One row per multipath connection. Its subflows are flows with its label and the suffixes `/1`, `/2`, …
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionResult>,
+}
+
+impl RunResult {
+    /// Counters of a simulated run.
+    ///
+    /// # Panics
+    /// If the run had real hosts.
+    pub fn counters(&self) -> &Counters {
+        self.counters.as_ref().expect("a simulated run")
+    }
+
+    /// Hash of the events of a simulated run.
+    ///
+    /// # Panics
+    /// If the run had real hosts.
+    pub fn event_hash(&self) -> &str {
+        self.event_hash.as_ref().expect("a simulated run")
+    }
+}
+
+/// The hosts of a run in real time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Host {
+    /// Where the flows ran: `kernel`.
+    pub on: &'static str,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// The flows' schemes as the kernel names them.
+    pub schemes: Vec<String>,
+    /// Settings of the hosts.
+    pub sysctls: BTreeMap<String, String>,
+    /// Whether the devices take packets larger than the MTU.
+    pub offload: bool,
+    /// Whether the emulator ran with real-time priority.
+    pub real_time: bool,
+    /// Delays of deliveries beyond their times.
+    pub lateness: Lateness,
+    /// CPU time of the emulator per packet, in which the kernel's receiving side is included.
+    pub cpu_us_per_packet: f64,
+    /// Load average of the machine over one minute, at the end.
+    pub load: f64,
+    /// Attempts until the run was undisturbed.
+    pub attempts: u32,
+    /// Whether deliveries were later than the bound even in the last attempt.
+    pub disturbed: bool,
+}
+
+/// Delays of deliveries beyond their times.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Lateness {
+    /// Mean.
+    pub mean_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// Longest.
+    pub longest_ms: f64,
+    /// Deliveries more than 5 ms late.
+    pub stalls: u64,
 }
 
 /// Results of one multipath connection, after the warm-up unless stated. Order of data refers to the
@@ -119,8 +183,8 @@ pub struct FlowResult {
     pub bytes_delivered: u64,
     /// Data packets sent, retransmissions included.
     pub packets_sent: u64,
-    /// Retransmission timeouts; whole run.
-    pub timeouts: u64,
+    /// Retransmission timeouts; whole run. `None` if a host does not count them.
+    pub timeouts: Option<u64>,
     /// Parameters of the scheme that differ from their defaults: `beta=0.8,paced=on`.
     pub params: String,
     /// Datagram results of a DCCP flow.

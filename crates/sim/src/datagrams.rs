@@ -4,64 +4,17 @@
 //! carries their slot number.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_dccp::{Connection, Event, Header, Kind, ResetCode, State};
+use narrows_dccp::{Connection, Event, Kind, ResetCode, State};
 use narrows_packet::{Dccp, Ecn, Flags, Packet};
 use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats};
 use narrows_traffic::App;
 use narrows_units::Histogram;
 
+use crate::arena::PayloadArena;
 use crate::peak::Peak;
 
 /// Bytes of an IP header.
 const IP_HEADER: usize = 20;
-
-/// Bytes of the packets in the network.
-#[derive(Debug, Default)]
-pub struct PayloadArena {
-    slots: Vec<Vec<u8>>,
-    unused: Vec<u32>,
-}
-
-impl PayloadArena {
-    /// Returns an empty slot and its number.
-    fn allocate(&mut self) -> (u32, &mut Vec<u8>) {
-        let id = self.unused.pop().unwrap_or_else(|| {
-            self.slots.push(Vec::new());
-            self.slots.len() as u32 - 1
-        });
-        let slot = &mut self.slots[id as usize];
-        slot.clear();
-        (id, slot)
-    }
-
-    /// The bytes of a DCCP packet in the network; other packets have none. The checksum field is zero.
-    pub fn datagram(&self, packet: &Packet) -> &[u8] {
-        if packet.kind() == narrows_packet::Kind::Dccp { self.of(packet) } else { &[] }
-    }
-
-    /// The bytes of a packet.
-    fn of(&self, packet: &Packet) -> &[u8] {
-        &self.slots[packet.dccp().handle as usize]
-    }
-
-    /// Number of data packets in the network.
-    pub fn data_packets(&self) -> u64 {
-        let mut used = vec![true; self.slots.len()];
-        for &id in &self.unused {
-            used[id as usize] = false;
-        }
-        let packets = self.slots.iter().zip(used).filter(|(_, used)| *used);
-        let data = packets.filter(|(bytes, _)| {
-            Header::decode(bytes).is_ok_and(|(header, body)| header.kind.is_data() && !body.data.is_empty())
-        });
-        data.count() as u64
-    }
-
-    /// Frees the slot of a packet that left the network.
-    pub fn free(&mut self, packet: &Packet) {
-        self.unused.push(packet.dccp().handle);
-    }
-}
 
 /// Ledger of the datagrams of all flows at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +60,7 @@ impl End {
     fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
         let (handle, bytes) = arena.allocate();
         let Some(sent) = self.connection.poll_transmit(now, bytes) else {
-            arena.unused.push(handle);
+            arena.give_back(handle);
             return None;
         };
         let mut packet = Packet::datagram(self.flow, Dccp { seq: sent.seq.get(), handle });

@@ -9,7 +9,9 @@ use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::Packet;
 use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 
-use crate::datagrams::{self, PayloadArena};
+use crate::arena::PayloadArena;
+use crate::datagrams;
+use crate::foreign::{ForeignReceiver, ForeignSender};
 
 /// The sender endpoint of a flow.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub enum SenderEndpoint {
     Datagrams(Box<datagrams::DatagramSender>),
     /// What remains of a TCP connection that has closed.
     Ended(Box<EndedSender>),
+    /// A real host.
+    Foreign(Box<dyn ForeignSender>),
 }
 
 /// The receiver endpoint of a flow.
@@ -35,6 +39,8 @@ pub enum ReceiverEndpoint {
     Datagrams(Box<datagrams::DatagramReceiver>),
     /// What remains of a TCP connection that has closed. It ignores packets that are still in the network.
     Ended(Box<EndedReceiver>),
+    /// A real host.
+    Foreign(Box<dyn ForeignReceiver>),
 }
 
 /// What remains of a sender.
@@ -63,7 +69,7 @@ macro_rules! open {
         match $value {
             Self::Stream($end) => $call,
             Self::Datagrams($end) => $call,
-            Self::Waiting { .. } | Self::Ended(_) => $otherwise,
+            Self::Waiting { .. } | Self::Ended(_) | Self::Foreign(_) => $otherwise,
         }
     };
 }
@@ -75,6 +81,7 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.on_packet(now, packet),
             Self::Datagrams(end) => end.on_packet(now, packet, arena),
+            Self::Foreign(end) => end.on_received(now, packet, arena.bytes(packet)),
             Self::Waiting(_) | Self::Ended(_) => AckOutcome::default(),
         }
     }
@@ -91,7 +98,7 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
             Self::Datagrams(end) => end.poll_transmit(now, arena),
-            Self::Waiting { .. } | Self::Ended(_) => None,
+            Self::Waiting { .. } | Self::Ended(_) | Self::Foreign(_) => None,
         }
     }
 
@@ -102,7 +109,7 @@ impl SenderEndpoint {
             Self::Waiting(start) => *start,
             Self::Stream(end) => end.deadline(),
             Self::Datagrams(end) => end.deadline(),
-            Self::Ended(_) => Nanos::MAX,
+            Self::Ended(_) | Self::Foreign(_) => Nanos::MAX,
         }
     }
 
@@ -112,6 +119,7 @@ impl SenderEndpoint {
             Self::Waiting(start) => *start = Nanos::MAX,
             Self::Stream(end) => end.stop(now),
             Self::Datagrams(end) => end.stop(now),
+            Self::Foreign(end) => end.stop(now),
             Self::Ended(_) => {}
         }
     }
@@ -140,7 +148,21 @@ impl SenderEndpoint {
             Self::Stream(end) => end.stats(),
             Self::Datagrams(end) => end.stats(),
             Self::Ended(end) => &end.stats,
+            Self::Foreign(end) => end.stats(),
         }
+    }
+
+    /// Retransmission timeouts; `None` if a host does not count them.
+    pub fn timeouts(&self) -> Option<u64> {
+        match self {
+            Self::Foreign(end) => end.timeouts(),
+            _ => Some(self.stats().timeouts),
+        }
+    }
+
+    /// Whether it is a real host.
+    pub const fn is_foreign(&self) -> bool {
+        matches!(self, Self::Foreign(_))
     }
 
     /// Cache lines of the sender that acknowledgements access.
@@ -171,6 +193,7 @@ impl SenderEndpoint {
             Self::Stream(end) => end.memory(),
             Self::Datagrams(end) => end.memory(),
             Self::Ended(end) => end.memory,
+            Self::Foreign(_) => 0,
         }
     }
 
@@ -179,6 +202,7 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.scheme().telemetry(sink),
             Self::Datagrams(end) => end.telemetry(sink),
+            Self::Foreign(end) => end.telemetry(sink),
             Self::Waiting(_) | Self::Ended(_) => {}
         }
     }
@@ -186,22 +210,34 @@ impl SenderEndpoint {
     /// Data in flight.
     #[inline]
     pub fn inflight(&self) -> Bytes {
-        open!(self, end => end.inflight(), Bytes::ZERO)
+        match self {
+            Self::Foreign(end) => end.inflight(),
+            _ => open!(self, end => end.inflight(), Bytes::ZERO),
+        }
     }
 
-    /// Current congestion window; zero without a connection.
-    pub fn window(&self) -> Bytes {
-        open!(self, end => end.window(), Bytes::ZERO)
+    /// Current congestion window; zero without a connection, `None` if a host has not reported it.
+    pub fn window(&self) -> Option<Bytes> {
+        match self {
+            Self::Foreign(end) => end.window(),
+            _ => Some(open!(self, end => end.window(), Bytes::ZERO)),
+        }
     }
 
     /// Current pacing rate in payload bytes per second.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        open!(self, end => end.pacing_rate(), None)
+        match self {
+            Self::Foreign(end) => end.pacing_rate(),
+            _ => open!(self, end => end.pacing_rate(), None),
+        }
     }
 
     /// Smoothed round-trip time; `None` before the first sample.
     pub fn srtt(&self) -> Option<Nanos> {
-        open!(self, end => end.srtt(), None)
+        match self {
+            Self::Foreign(end) => end.srtt(),
+            _ => open!(self, end => end.srtt(), None),
+        }
     }
 
     /// Departure time of the first data packet.
@@ -211,6 +247,7 @@ impl SenderEndpoint {
             Self::Stream(end) => end.first_data_at(),
             Self::Datagrams(end) => end.first_data_at(),
             Self::Ended(end) => end.first_data_at,
+            Self::Foreign(end) => end.first_data_at(),
         }
     }
 
@@ -222,6 +259,7 @@ impl SenderEndpoint {
             Self::Stream(end) => end.completed_at(),
             Self::Datagrams(end) => end.completed_at(),
             Self::Ended(end) => end.completed_at,
+            Self::Foreign(end) => end.completed_at(),
         }
     }
 
@@ -239,6 +277,7 @@ impl SenderEndpoint {
             Self::Waiting(start) => *start == Nanos::MAX,
             Self::Stream(end) => end.is_closed(),
             Self::Datagrams(end) => end.is_closed(),
+            Self::Foreign(end) => end.completed_at().is_some(),
             Self::Ended(_) => true,
         }
     }
@@ -282,6 +321,7 @@ impl ReceiverEndpoint {
         match self {
             Self::Stream(end) => _ = end.on_packet(now, packet),
             Self::Datagrams(end) => end.on_packet(now, packet, arena),
+            Self::Foreign(end) => end.on_received(now, packet, arena.bytes(packet)),
             Self::Waiting | Self::Ended(_) => {}
         }
     }
@@ -298,7 +338,7 @@ impl ReceiverEndpoint {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
             Self::Datagrams(end) => end.poll_transmit(now, arena),
-            Self::Waiting { .. } | Self::Ended(_) => None,
+            Self::Waiting { .. } | Self::Ended(_) | Self::Foreign(_) => None,
         }
     }
 
@@ -316,6 +356,7 @@ impl ReceiverEndpoint {
             Self::Stream(end) => end.stats(),
             Self::Datagrams(end) => end.stats(),
             Self::Ended(end) => &end.stats,
+            Self::Foreign(end) => end.stats(),
         }
     }
 
@@ -326,6 +367,7 @@ impl ReceiverEndpoint {
             Self::Stream(end) => end.memory(),
             Self::Datagrams(end) => end.memory(),
             Self::Ended(end) => end.memory,
+            Self::Foreign(_) => 0,
         }
     }
 

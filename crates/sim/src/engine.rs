@@ -8,13 +8,14 @@
 
 mod build;
 mod connections;
+mod foreign;
 mod ports;
 mod routes;
 mod sources;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_net::{DelayLine, Offer};
-use narrows_packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use narrows_units::prefetch;
@@ -23,9 +24,10 @@ use self::connections::Connections;
 use self::routes::{Routes, Step};
 use self::sources::{Event, Sources};
 use crate::Link;
+use crate::arena::PayloadArena;
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
-use crate::datagrams::{PacketLedger, PayloadArena};
+use crate::datagrams::PacketLedger;
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
 use crate::observer::{Observer, PacketEvent, Passage, State};
@@ -54,6 +56,8 @@ pub struct Engine<O = ()> {
     connections: Connections,
     /// Bytes of the datagram packets in the network.
     pub(crate) arena: PayloadArena,
+    /// Packets that reached real hosts.
+    delivered: Vec<(Nanos, Packet)>,
     steps: Vec<Step>,
     routes: Vec<Routes>,
     /// Alternate paths of flows, in the order of path numbers from 1.
@@ -202,6 +206,9 @@ impl<O: Observer> Engine<O> {
     fn deliver(&mut self, packet: &Packet) {
         self.mix(packet.digest());
         self.observer.passage(self.now, Passage::Arrives, packet, &self.arena);
+        if packet.kind() == Kind::Foreign {
+            self.delivered.push((self.now, *packet));
+        }
         let flow = packet.flow;
         if let Some(connection) = self.connections.of(flow) {
             self.deliver_to(connection, packet);
@@ -314,13 +321,30 @@ impl<O: Observer> Engine<O> {
     }
 
     /// Ends the run and returns its measurements.
-    pub fn finish(mut self) -> RunResult {
+    pub fn finish(self) -> RunResult {
+        self.finish_with_observer().0
+    }
+
+    /// Like [`Engine::finish`]; also returns the observer.
+    pub fn finish_with_observer(mut self) -> (RunResult, O) {
         self.run_until(self.plan.duration);
-        let Self { now, events, hash, mut links, senders, receivers, connections, metrics, plan, .. } = self;
+        let Self {
+            now,
+            events,
+            hash,
+            mut links,
+            senders,
+            receivers,
+            connections,
+            metrics,
+            plan,
+            observer,
+            ..
+        } = self;
         links.iter_mut().for_each(|link| link.settle(now));
         let mut result = metrics.finish(&plan, now, (events, hash), &links, &senders, &receivers);
         connections.report(&plan, now, &mut result);
-        result
+        (result, observer)
     }
 
     /// The observer.
@@ -330,7 +354,7 @@ impl<O: Observer> Engine<O> {
 
     /// Current congestion window of a flow.
     pub fn window(&self, flow: usize) -> Bytes {
-        self.senders[flow].window()
+        self.senders[flow].window().unwrap_or_default()
     }
 
     /// Current pacing rate of a flow, in payload bytes per second.

@@ -1,18 +1,21 @@
 //! Virtual time: scenario → topology → events → trace → metrics.
 
+mod arena;
 mod clock;
 mod control;
 mod datagrams;
 mod ends;
 pub mod engine;
 mod fairness;
+pub mod foreign;
 pub mod metrics;
 pub mod observer;
 mod peak;
 mod queue;
 pub mod samples;
 
-pub use datagrams::{PacketLedger, PayloadArena};
+pub use arena::PayloadArena;
+pub use datagrams::PacketLedger;
 pub use engine::{Engine, run};
 pub use narrows_scenario::result::RunResult;
 pub use observer::Observer;

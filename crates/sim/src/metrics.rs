@@ -221,6 +221,7 @@ impl Metrics {
         let flows: Vec<FlowResult> = (0..self.flows.len())
             .map(|i| self.flow_result(i, plan, end, &senders[i], &receivers[i]))
             .collect();
+        let real = senders.iter().any(SenderEndpoint::is_foreign);
         let goodputs: Vec<f64> = flows.iter().map(|f| f.goodput_mbit_s).collect();
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
@@ -241,14 +242,13 @@ impl Metrics {
                 .map(|(link, state)| link_result(link, state, plan.warmup, end))
                 .collect(),
             warmup_s: plan.warmup.as_secs_f64(),
-            event_hash: format!("{:016x}", tally.1),
-            counters: counters(senders, receivers),
-            peak_flow_bytes: senders
-                .iter()
-                .zip(receivers)
-                .map(|(s, r)| (s.memory() + r.memory()) as u64)
-                .max()
-                .unwrap_or(0),
+            event_hash: (!real).then(|| format!("{:016x}", tally.1)),
+            counters: (!real).then(|| counters(senders, receivers)),
+            peak_flow_bytes: (!real).then(|| {
+                let memory = senders.iter().zip(receivers).map(|(s, r)| (s.memory() + r.memory()) as u64);
+                memory.max().unwrap_or(0)
+            }),
+            host: None,
             connections: Vec::new(),
         }
     }
@@ -300,7 +300,7 @@ impl Metrics {
             start_s: flow.start.as_secs_f64(),
             bytes_delivered: got.bytes_in_order,
             packets_sent,
-            timeouts: sent.timeouts,
+            timeouts: sender.timeouts(),
             params: params.collect::<Vec<_>>().join(","),
             datagrams: receiver.datagrams().map(|arrivals| {
                 let delay = &arrivals.delay;

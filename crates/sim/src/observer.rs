@@ -6,7 +6,7 @@ use narrows_packet::Packet;
 use narrows_tcp::TcpInfo;
 
 use crate::Link;
-use crate::datagrams::PayloadArena;
+use crate::arena::PayloadArena;
 
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
@@ -193,8 +193,8 @@ pub struct FlowState<'a> {
 }
 
 impl FlowState<'_> {
-    /// The congestion window.
-    pub fn cwnd(&self) -> Bytes {
+    /// The congestion window; `None` if a real host has not reported it.
+    pub fn cwnd(&self) -> Option<Bytes> {
         self.sender.window()
     }
 
@@ -245,6 +245,7 @@ impl FlowState<'_> {
     pub fn info(&self) -> Option<TcpInfo> {
         match self.sender {
             SenderEndpoint::Stream(sender) => sender.established_at().map(|_| sender.info()),
+            SenderEndpoint::Foreign(sender) => sender.info(),
             _ => None,
         }
     }

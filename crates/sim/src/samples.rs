@@ -58,7 +58,7 @@ impl Sampler {
     /// Counts a packet that leaves or reaches a sender.
     pub fn passage(&mut self, passage: Passage, packet: &Packet) {
         let leaves = passage == Passage::Leaves;
-        if packet.kind() != Kind::Tcp || packet.flags.has(Flags::REVERSE) == leaves {
+        if !matches!(packet.kind(), Kind::Tcp | Kind::Foreign) || packet.flags.has(Flags::REVERSE) == leaves {
             return;
         }
         let flow = packet.flow as usize;
@@ -90,7 +90,9 @@ impl Sampler {
         let rate = |k: usize| Bytes::new(counts[k] - before[k]).per(elapsed).as_mbit_per_sec();
         let mut number =
             |series: &str, value: f64| sink(Subject::Flow(i as u32), series, Shown::Number(value));
-        number("cwnd_bytes", flow.cwnd().as_f64());
+        if let Some(cwnd) = flow.cwnd() {
+            number("cwnd_bytes", cwnd.as_f64());
+        }
         number("inflight_bytes", flow.inflight().as_f64());
         if let Some(pacing) = flow.pacing_rate() {
             number("pacing_rate_mbit_s", pacing.as_mbit_per_sec());

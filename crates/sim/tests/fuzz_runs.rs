@@ -166,10 +166,10 @@ fn check(spec: &Plan, result: &RunResult) -> Result<(), TestCaseError> {
         }
         most_delivered += flow.bytes_delivered.div_ceil(u64::from(of.tcp.segment));
     }
-    let sent = result.counters.data_packets_sent;
+    let sent = result.counters().data_packets_sent;
     prop_assert!(result.data_packets <= sent, "{} of {sent} packets", result.data_packets);
     prop_assert!(most_delivered <= sent, "{most_delivered} of {sent} packets in order");
-    prop_assert!(result.counters.retransmits <= sent);
+    prop_assert!(result.counters().retransmits <= sent);
     for link in &result.links {
         share("utilization", link.utilization, 1.0001)?;
         finite("queueing delay", link.queue_delay_mean_ms)?;
@@ -295,7 +295,7 @@ fn random_scenarios_are_mostly_valid_and_cover_all_parts() {
             }
         }
         completed += result.flows.iter().filter(|flow| flow.completion_s.is_some()).count();
-        let (all, one) = (&mut total, &result.counters);
+        let (all, one) = (&mut total, result.counters());
         all.sack_blocks += one.sack_blocks;
         all.recoveries += one.recoveries;
         all.timeouts += one.timeouts;

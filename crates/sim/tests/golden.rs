@@ -59,7 +59,8 @@ fn golden_results_of_every_scheme_are_unchanged() {
             writeln!(
                 hashes,
                 "{case:<CASE$} defaults seed {SEED}  {}  {} events",
-                result.event_hash, result.events
+                result.event_hash(),
+                result.events
             )
             .unwrap();
             rows(&case, &result, &mut table);

@@ -23,7 +23,7 @@ fn law_reno_random_loss_window_matches_mathis() {
             let seconds = 660.0 / p / expected * 0.1;
             let (result, window) =
                 lossy(scheme, "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
-            let events = result.counters.recoveries + result.counters.timeouts;
+            let events = result.counters().recoveries + result.counters().timeouts;
             assert!(events >= 300, "only {events} loss events");
             assert_within(&format!("{scheme} p={p}"), window, expected, 0.15);
         }
@@ -50,7 +50,7 @@ fn law_cubic_periodic_loss_window_matches_rfc9438() {
         let (warmup, duration) = (40.0 * period / per_second, 100.0 * period / per_second);
         let loss = format!("{{ kind = \"periodic\", every = {period:.0} }}");
         let (result, window) = lossy("cubic:growth=rfc9438", rtt, &loss, warmup, duration);
-        assert!(result.counters.recoveries >= 60, "only {} recoveries", result.counters.recoveries);
+        assert!(result.counters().recoveries >= 60, "only {} recoveries", result.counters().recoveries);
         assert_within(&format!("cubic rtt={rtt} p={p}"), window, expected, tolerance);
     }
 }
@@ -66,7 +66,7 @@ fn law_reno_buffer_size_sets_utilisation() {
             ("48mbit", buffer),
             &flows("newreno", 100, ""),
         ));
-        assert!(result.counters.recoveries >= 3, "only {} recoveries", result.counters.recoveries);
+        assert!(result.counters().recoveries >= 3, "only {} recoveries", result.counters().recoveries);
         println!("buffer {buffer}: utilisation {:.4}", result.links[0].utilization);
         result.links[0].utilization
     };

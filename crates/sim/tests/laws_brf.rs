@@ -43,7 +43,7 @@ fn brf_mixed_rtts_share_equally_without_drops() {
     }
     let link = &result.links[0];
     assert!(link.utilization > 0.99, "{}", link.utilization);
-    assert_eq!((link.drops, result.counters.timeouts), (0, 0));
+    assert_eq!((link.drops, result.counters().timeouts), (0, 0));
 }
 
 /// One flow fills the link and keeps less than a packet queued.
@@ -210,7 +210,7 @@ fn brf_two_switches_lower_share_wins() {
     }
     // The first switch gives two limited flows 10 % more than they use.
     assert_within("first switch", goodputs[2], (80.0 - 2.0 * 1.1 * 20.0) * PAYLOAD, 0.02);
-    assert_eq!(result.counters.timeouts, 0);
+    assert_eq!(result.counters().timeouts, 0);
     assert!(result.links.iter().all(|link| link.drops == 0), "drops");
 }
 

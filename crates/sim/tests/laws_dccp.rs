@@ -82,7 +82,7 @@ fn law_ccid2_window_follows_root_of_loss_rate() {
         let seconds = 660.0 / p / expected * 0.1;
         let (result, window) =
             lossy("ccid2", "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
-        let events = result.counters.recoveries + result.counters.timeouts;
+        let events = result.counters().recoveries + result.counters().timeouts;
         assert!(events >= 300, "only {events} loss events");
         assert_within(&format!("window at p = {p}"), window, expected, 0.15);
         assert_within(
@@ -439,7 +439,7 @@ fn dccp_ecn_marks_reduce_like_losses() {
             goodputs(&dropped)
         );
         assert!(marks.0 > 0 && marks.1 == 0 && drops.0 == 0 && drops.1 > 0, "{scheme}");
-        assert!(scheme == "ccid3" || marked.counters.ecn_reductions > 0, "{scheme}");
+        assert!(scheme == "ccid3" || marked.counters().ecn_reductions > 0, "{scheme}");
         // Marks hold the queue as losses do: the rate is the link's, the delay CoDel's.
         assert_within(scheme, goodputs(&marked)[0], goodputs(&dropped)[0], 0.1);
         assert!(marked.links[0].queue_delay_mean_ms < 25.0, "{scheme}");

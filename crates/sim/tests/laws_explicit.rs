@@ -49,7 +49,7 @@ fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: 
     let (most, least) = extremes(result);
     assert_within("most", most, share, tolerance);
     assert_within("least", least, share, tolerance);
-    assert_eq!((link.drops, result.counters.timeouts), (0, 0), "{scheme}: drops, timeouts");
+    assert_eq!((link.drops, result.counters().timeouts), (0, 0), "{scheme}: drops, timeouts");
 }
 
 /// Flows of 40 ms share the link equally, fill it and keep a short queue.
@@ -96,7 +96,7 @@ fn rcp_line_rate_limits_request_and_others_share_rest() {
         for flow in &result.flows[1..] {
             assert_within("wide", flow.goodput_mbit_s, share, 0.05);
         }
-        assert_eq!((result.links[0].drops, result.counters.timeouts), (0, 0));
+        assert_eq!((result.links[0].drops, result.counters().timeouts), (0, 0));
     }
 }
 

@@ -60,7 +60,7 @@ fn law_dctcp_step_queue_follows_saw_tooth() {
         let (link, flow) = (&result.links[0], &result.flows[0]);
         let law = SawTooth::new(f64::from(threshold));
         let rtt_s = 0.010 + link.queue_delay_mean_ms / 1e3;
-        let rounds = 45.0 / result.counters.ecn_reductions as f64 / rtt_s;
+        let rounds = 45.0 / result.counters().ecn_reductions as f64 / rtt_s;
         assert_within("alpha", link.marks as f64 / flow.packets_sent as f64, law.alpha, 0.08);
         assert_within("round trips in a cycle", rounds, law.rounds, 0.08);
         let queue = f64::from(threshold) + 1.0 - law.depth / 2.0;
@@ -114,7 +114,7 @@ fn law_dctcp_without_marks_is_reno() {
     let goodput = |scheme: &str| {
         let result =
             run(&dumbbell("dctcp reno law", (60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
-        assert!(result.counters.recoveries > 10, "only {} recoveries", result.counters.recoveries);
+        assert!(result.counters().recoveries > 10, "only {} recoveries", result.counters().recoveries);
         result.flows[0].goodput_mbit_s
     };
     assert_within("goodput", goodput("dctcp"), goodput("newreno"), 1e-9);

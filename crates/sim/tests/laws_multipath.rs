@@ -228,7 +228,7 @@ fn multipath_nodectl_two_subflows_get_share_of_one_flow() {
     assert_within("D", goodput(&result), 3.0 * 1000.0 / 1074.0, 0.005);
     let [_, first, second] = &result.flows[..] else { panic!("three flows") };
     println!("{} {}", first.goodput_mbit_s, second.goodput_mbit_s);
-    assert_eq!((result.links[0].drops, result.counters.retransmits), (0, 0));
+    assert_eq!((result.links[0].drops, result.counters().retransmits), (0, 0));
 }
 
 /// Subflows share the access link of their host.

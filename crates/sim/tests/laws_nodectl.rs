@@ -190,7 +190,7 @@ fn nodectl_flow_recovers_rate_after_stall() {
         "loss = \"0.5%\"\n[tcp]\nrack = false\nmin_rto = \"1s\"\nreceive_window = \"4MB\"",
         &flow(""),
     ));
-    let timeouts = result.counters.timeouts;
+    let timeouts = result.counters().timeouts;
     assert!((1..=6).contains(&timeouts), "{timeouts} timeouts, expected 1 to 6");
     // Two seconds per timeout: every retransmission restarts it, and new ones come for most of a second.
     let expected = RATE * PAYLOAD * (1.0 - 0.005) * (1.0 - 2.0 * timeouts as f64 / 20.0);
@@ -215,7 +215,7 @@ fn nodectl_without_nodes_is_cubic() {
 fn nodectl_without_nodes_is_cubic_below_limits() {
     let limited = flow("count = 2\nmax_rate = \"30mbit\"") + &flow("receive_rate = \"30mbit\"");
     let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
-    let (sent, lost) = (result.counters.data_packets_sent, result.links[0].drops);
+    let (sent, lost) = (result.counters().data_packets_sent, result.links[0].drops);
     println!("limits above the link: {:?}, {lost} of {sent} packets dropped", goodputs(&result));
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
     // 90 Mbit/s sent blindly would lose 60 % permanently; CUBIC's window loses a few packets in hundreds.

@@ -26,8 +26,8 @@ fn under_periodic_loss(scheme: &str, period: f64, losses: f64, expected: f64) ->
     let seconds = losses * period / expected * 0.1;
     let loss = format!("{{ kind = \"periodic\", every = {period:.0} }}");
     let (result, window) = lossy(scheme, "100ms", &loss, 0.4 * seconds, seconds);
-    let found = result.counters.recoveries as f64;
-    assert!(found >= 0.8 * losses && result.counters.timeouts == 0, "{scheme}: {found} recoveries");
+    let found = result.counters().recoveries as f64;
+    assert!(found >= 0.8 * losses && result.counters().timeouts == 0, "{scheme}: {found} recoveries");
     window
 }
 
@@ -157,7 +157,7 @@ fn law_bic_long_fat_path_is_filled_unlike_reno() {
     let buffer = 0.1 * PIPE;
     let steps = bic(PIPE, 1.0, |path, _| path.queue() > buffer);
     let result = alone("bic", "0.1bdp", 40, 160);
-    assert!(result.counters.recoveries >= 20, "only {} recoveries", result.counters.recoveries);
+    assert!(result.counters().recoveries >= 20, "only {} recoveries", result.counters().recoveries);
     let (link, reno) = (&result.links[0], reno_utilisation(buffer));
     assert_within("bic: utilisation", link.utilization, steps.utilisation(), 0.01);
     // Packets come in pairs, so the queue has about one more than the model.

@@ -37,7 +37,7 @@ fn loss_trace_burst_loses_all_packets_in_it() {
     // detection.
     let lost = |network: &str| {
         let result = thin(network, "0s");
-        (result.flows[0].loss_percent / 100.0 * result.counters.data_packets_sent as f64).round()
+        (result.flows[0].loss_percent / 100.0 * result.counters().data_packets_sent as f64).round()
     };
     assert_eq!(lost(""), 0.0);
     let burst = lost("loss_trace = 'burst.loss'");

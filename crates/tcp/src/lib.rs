@@ -9,7 +9,7 @@
 
 pub mod config;
 pub mod multipath;
-mod ranges;
+pub mod ranges;
 pub mod rates;
 mod receiver;
 mod ring;

@@ -4,46 +4,47 @@ use std::collections::VecDeque;
 
 /// A set of sequence numbers as half-open ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ranges {
+pub struct Ranges {
     ranges: VecDeque<(u64, u64)>,
     total: u64,
 }
 
 impl Ranges {
     /// Bytes of memory held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }
 
+    /// Whether the set is empty.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// Count of numbers in the set.
     #[inline]
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.total
     }
 
     /// The end of the highest range.
     #[inline]
-    pub(crate) fn end(&self) -> Option<u64> {
+    pub fn end(&self) -> Option<u64> {
         self.ranges.back().map(|r| r.1)
     }
 
     /// The lowest range.
-    pub(crate) fn first(&self) -> Option<(u64, u64)> {
+    pub fn first(&self) -> Option<(u64, u64)> {
         self.ranges.front().copied()
     }
 
     /// The ranges, highest first.
-    pub(crate) fn descending(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn descending(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().rev().copied()
     }
 
     /// The range that contains `seq`.
-    pub(crate) fn find(&self, seq: u64) -> Option<(u64, u64)> {
+    pub fn find(&self, seq: u64) -> Option<(u64, u64)> {
         if let Some(&last) = self.ranges.back().filter(|r| r.0 <= seq) {
             return (seq < last.1).then_some(last);
         }
@@ -53,7 +54,7 @@ impl Ranges {
 
     /// Adds `start..end` and reports each part of it that was not in the set, lowest first.
     #[inline]
-    pub(crate) fn insert(&mut self, start: u64, end: u64, mut new: impl FnMut(u64, u64)) {
+    pub fn insert(&mut self, start: u64, end: u64, mut new: impl FnMut(u64, u64)) {
         debug_assert!(start < end);
         match self.ranges.back_mut() {
             // Growth at the top, the common case: nothing to search.
@@ -102,7 +103,7 @@ impl Ranges {
 
     /// Removes everything below `seq`.
     #[inline]
-    pub(crate) fn remove_below(&mut self, seq: u64) {
+    pub fn remove_below(&mut self, seq: u64) {
         while let Some(first) = self.ranges.front_mut() {
             if first.1 <= seq {
                 self.total -= first.1 - first.0;
@@ -119,7 +120,7 @@ impl Ranges {
 
     /// Removes the lowest range if it begins at or below `seq`, and returns its end.
     #[inline]
-    pub(crate) fn pop_reached(&mut self, seq: u64) -> Option<u64> {
+    pub fn pop_reached(&mut self, seq: u64) -> Option<u64> {
         let &(start, end) = self.ranges.front()?;
         if start > seq {
             return None;

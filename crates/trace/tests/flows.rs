@@ -64,7 +64,7 @@ fn totals_of_a_flow_end_as_the_counters_of_the_run() {
         assert!(values.is_sorted(), "{name}");
         values[values.len() - 1]
     };
-    let counters = &result.counters;
+    let counters = result.counters();
     assert!(counters.retransmits > 0 && result.flows[0].completion_s.is_some());
     assert_eq!(last("data_segs_out"), counters.data_packets_sent as f64);
     assert_eq!(last("retrans_total"), counters.retransmits as f64);
@@ -129,7 +129,7 @@ fn series_of_tcp_info_follow_the_profile() {
 #[test]
 fn series_of_bbr_have_no_ssthresh() {
     let (samples, result) = samples("flow-info-bbr", &file_transfer("bbr", "linux"));
-    assert!(result.counters.recoveries > 0);
+    assert!(result.counters().recoveries > 0);
     assert!(series(&samples, "ssthresh_bytes").is_empty());
     assert!(series(&samples, "minrtt_ms").len() > 40);
 }

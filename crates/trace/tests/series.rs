@@ -158,7 +158,7 @@ fn dccp_events_are_counted_and_traced() {
     // 10 Mbit/s carry 6,700 packets in 8 s, and at least two share an ACK.
     assert!((1_000..4_000).contains(&numbers.len()), "{}", numbers.len());
     assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "gaps in {numbers:?}");
-    let counted = result.counters;
+    let counted = *result.counters();
     assert!(counted.rtt_samples > 500 && counted.rtt_samples <= numbers.len() as u64, "{counted:?}");
     assert!(counted.ecn_reductions > 3 && result.links[0].marks > 3, "{counted:?}");
     // The queue of a file holds 256 datagrams of 1448 B; a source that writes on departure needs none.

@@ -28,6 +28,15 @@ FLOWS, BOTTLENECK, RUNS, OUTPUT = "Flows", "Bottleneck", "Runs", "Output"
 Duration = Annotated[str | None, typer.Option(help="Set the simulated time.", metavar="TIME", rich_help_panel=RUNS)]
 Seed = Annotated[int | None, whole("--seed", 0, help="Set the first seed.", panel=RUNS)]
 Repeat = Annotated[int | None, whole("--repeat", 1, help="Set the number of seeds.", panel=RUNS)]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        help="Run on the simulator (sim) or on this machine's kernel (kernel): real time, one run at a time, as root.",
+        metavar="PLACE",
+        rich_help_panel=RUNS,
+    ),
+]
 Jobs = Annotated[int | None, whole("--jobs", 1, help="Limit simultaneous runs; all cores by default.", panel=RUNS)]
 Loss = Annotated[
     str | None,
@@ -140,6 +149,7 @@ class Options:
     pcap_at: PcapAt = None
     pcap_bytes: PcapBytes = None
     jobs: Jobs = None
+    on: On = engine.SIM
 
     def execute(
         self, scenario: Scenario, *, scheme: str | None = None, ray: str | None = None, learn: Path | None = None
@@ -162,7 +172,7 @@ class Options:
         if self.explain:
             self._explain(scenario, scheme)
             return
-        planned = api.plan(scenario, self.trace is not None)
+        planned = api.plan(scenario, self.trace is not None, self.on)
         capture = self._capture(len(planned))
         for warning in api.diagnostics(planned):
             print_status(f"narrows: warning: {warning}")
@@ -231,6 +241,9 @@ class Options:
 
     def _check(self, ray: str | None, learn: Path | None) -> None:
         """Reject options that exclude each other, and output places that cannot be written."""
+        api.check_backend(self.on, "--on")
+        if self.on != engine.SIM and ray is not None:
+            raise UsageError(f"--ray: a cluster runs the simulator; accepted: without --on {self.on}")
         outputs = {"--learn": learn, "-o": self.out, "--pcap": self.pcap, "--csv": self.as_csv or None}
         named = next((flag for flag, value in outputs.items() if value is not None), None)
         if self.explain and named is not None:

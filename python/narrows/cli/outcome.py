@@ -49,7 +49,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except engine.ScenarioError as error:
             fail(scenario_error(error, set_keys(kwargs.get("sets")), kwargs.get("scheme") is not None), USAGE_ERROR)
-        except UsageError as error:
+        except (UsageError, engine.KernelUnable) as error:
             fail(str(error), USAGE_ERROR)
         except runner.Interrupted as stopped:
             kept = "; nothing was kept, -o DIR keeps finished runs"

@@ -13,9 +13,10 @@ use super::routes::{Routes, intern};
 use super::sources::Sources;
 use super::{Engine, NONE, PropagationHop};
 use crate::Link;
+use crate::arena::PayloadArena;
 use crate::clock::Clock;
 use crate::control::ControlPlane;
-use crate::datagrams::{self, PayloadArena};
+use crate::datagrams;
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::metrics::Metrics;
 use crate::observer::Observer;
@@ -120,6 +121,7 @@ impl<O: Observer> Engine<O> {
             receivers,
             connections,
             arena: PayloadArena::default(),
+            delivered: Vec::new(),
             steps,
             routes,
             alternates,

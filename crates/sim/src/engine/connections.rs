@@ -123,7 +123,9 @@ impl Connections {
         let alone = alone.map(|(flow, _)| flow.goodput_mbit_s);
         result.jain = jain(alone.chain(result.connections.iter().map(|own| own.goodput_mbit_s)));
         let memory = |own: &Connection| (own.sender.memory() + own.receiver.memory()) as u64;
-        result.peak_flow_bytes += self.all.iter().map(memory).max().unwrap_or(0);
+        if let Some(peak) = &mut result.peak_flow_bytes {
+            *peak += self.all.iter().map(memory).max().unwrap_or(0);
+        }
     }
 
     /// The connection of a flow, if any.

@@ -7,7 +7,6 @@ use narrows_routers::{Outgoing, RouterLink};
 
 use super::Engine;
 use crate::control::ControlEvent;
-use crate::ends::SenderEndpoint;
 use crate::observer::{Observer, PacketEvent};
 
 impl<O: Observer> Engine<O> {
@@ -120,10 +119,8 @@ impl<O: Observer> Engine<O> {
     #[cold]
     pub(super) fn note_drop(&mut self, link: u32, packet: &Packet) {
         self.metrics.on_drop(packet);
-        if matches!(self.senders[packet.flow as usize], SenderEndpoint::Datagrams(_)) {
-            self.arena.free(packet);
-        }
         self.observer.packet(self.now, PacketEvent::Drop, Some(link), packet);
+        self.arena.free(packet);
         // A dropped packet may also start a timer or trigger a message of the router algorithm.
         let port = &mut self.links[link as usize];
         if port.router().is_some() {

@@ -136,5 +136,5 @@ pub fn assert_lossless(result: &RunResult) {
     for link in &result.links {
         assert_eq!(link.drops, 0, "{}", link.link);
     }
-    assert_eq!((result.counters.retransmits, result.counters.timeouts), (0, 0));
+    assert_eq!((result.counters().retransmits, result.counters().timeouts), (0, 0));
 }

@@ -1,0 +1,160 @@
+//! What the kernel reports of its TCP senders (`sock_diag`): `TCP_INFO` and internals of the scheme.
+
+use std::io;
+use std::net::SocketAddrV4;
+
+use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_tcp::{CaState, TcpInfo};
+
+use super::netlink::{Netlink, Request, attributes};
+
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const IPV4: u8 = 2;
+const TCP: u8 = 6;
+/// Attributes `INET_DIAG_*`, and their bits in a request.
+const INFO: u16 = 2;
+const VEGAS: u16 = 3;
+const SCHEME: u16 = 4;
+const BBR: u16 = 16;
+/// Bytes of `struct inet_diag_msg`.
+const MESSAGE: usize = 72;
+/// `TCP_INFINITE_SSTHRESH`.
+const NO_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// What the kernel reports of one sender.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    /// Name of the scheme that runs.
+    pub(super) scheme: String,
+    pub(super) info: TcpInfo,
+    pub(super) cwnd: Bytes,
+    pub(super) pacing_rate: Option<Rate>,
+    /// Retransmission timeouts, from Linux 6.7 on.
+    pub(super) timeouts: Option<u64>,
+    pub(super) bbr: Option<BbrInfo>,
+}
+
+/// `struct tcp_bbr_info`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct BbrInfo {
+    pub(super) bandwidth: Rate,
+    pub(super) min_rtt: Nanos,
+    pub(super) pacing_gain: f64,
+    pub(super) cwnd_gain: f64,
+}
+
+/// The reading of the TCP socket with these addresses in the namespace of `netlink`.
+///
+/// One socket at a time: a dump walks the hash table of all sockets of the machine, which takes milliseconds.
+///
+/// # Errors
+/// If there is no such socket, or the kernel refuses to tell.
+pub(super) fn read(
+    netlink: &mut Netlink,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+) -> io::Result<Option<Reading>> {
+    let wanted = [INFO, VEGAS, SCHEME].iter().map(|kind| 1 << (kind - 1)).sum::<u8>();
+    let mut fixed = vec![IPV4, TCP, wanted, 0];
+    fixed.extend_from_slice(&u32::MAX.to_ne_bytes()); // in any state
+    fixed.extend_from_slice(&local.port().to_be_bytes());
+    fixed.extend_from_slice(&remote.port().to_be_bytes());
+    for address in [local.ip(), remote.ip()] {
+        fixed.extend_from_slice(&address.octets());
+        fixed.extend_from_slice(&[0; 12]);
+    }
+    fixed.extend_from_slice(&[0; 4]); // on any interface
+    fixed.extend_from_slice(&[0xff; 8]); // with any cookie
+    let mut found = None;
+    netlink.get(Request::new(SOCK_DIAG_BY_FAMILY, 0, &fixed), |body| found = reading(body))?;
+    Ok(found)
+}
+
+fn reading(body: &[u8]) -> Option<Reading> {
+    let (mut info, mut scheme, mut bbr) = (None, String::new(), None);
+    for (kind, value) in attributes(body.get(MESSAGE..)?) {
+        match kind {
+            INFO => info = Some(value),
+            SCHEME => {
+                let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
+                scheme = String::from_utf8_lossy(name).into_owned();
+            }
+            BBR => bbr = bbr_info(value),
+            _ => {}
+        }
+    }
+    let raw = Raw(info?);
+    let tcp = tcp_info(raw)?;
+    let pacing = raw.long(104)?;
+    Some(Reading {
+        scheme,
+        cwnd: tcp.mss * tcp.cwnd,
+        info: tcp,
+        pacing_rate: (pacing < u64::from(u32::MAX) * 64 && pacing > 0)
+            .then(|| Rate::from_bytes_per_sec(pacing)),
+        timeouts: raw.short(240).map(u64::from),
+        bbr,
+    })
+}
+
+/// `struct tcp_info` as bytes; newer kernels append fields.
+#[derive(Clone, Copy)]
+struct Raw<'a>(&'a [u8]);
+
+impl Raw<'_> {
+    fn short(self, at: usize) -> Option<u16> {
+        Some(u16::from_ne_bytes(*self.0.get(at..)?.first_chunk()?))
+    }
+
+    fn word(self, at: usize) -> Option<u32> {
+        Some(u32::from_ne_bytes(*self.0.get(at..)?.first_chunk()?))
+    }
+
+    fn long(self, at: usize) -> Option<u64> {
+        Some(u64::from_ne_bytes(*self.0.get(at..)?.first_chunk()?))
+    }
+}
+
+fn tcp_info(raw: Raw<'_>) -> Option<TcpInfo> {
+    let micros = |at| raw.word(at).map(|time| Nanos::from_micros(time.into()));
+    let measured = |at| Some(micros(at)?).map(|time| (!time.is_zero()).then_some(time));
+    let mss = Bytes::new(raw.word(16)?.into());
+    let ssthresh = raw.word(76)?;
+    Some(TcpInfo {
+        ca_state: match raw.0.get(1)? {
+            0 => CaState::Open,
+            1 => CaState::Disorder,
+            2 => CaState::Cwr,
+            3 => CaState::Recovery,
+            _ => CaState::Loss,
+        },
+        cwnd: raw.word(80)?.into(),
+        ssthresh: (ssthresh < NO_SSTHRESH).then(|| mss * u64::from(ssthresh)),
+        mss,
+        bytes_acked: Bytes::new(raw.long(120)?),
+        unacked: raw.word(24)?,
+        sacked: raw.word(28)?,
+        lost: raw.word(32)?,
+        retrans: raw.word(36)?,
+        total_retrans: raw.word(100)?.into(),
+        reordering: raw.word(88)?,
+        timeouts: u32::from(*raw.0.get(4)?),
+        rto: micros(8)?,
+        srtt: measured(68)?,
+        rttvar: measured(72)?,
+        // Linux starts from the greatest number.
+        min_rtt: measured(148)?.filter(|rtt| rtt.as_nanos() < u64::from(u32::MAX) * 1_000),
+        unsent: Bytes::new(raw.word(144)?.into()),
+    })
+}
+
+fn bbr_info(bytes: &[u8]) -> Option<BbrInfo> {
+    let raw = Raw(bytes);
+    let gain = |at| raw.word(at).map(|gain| f64::from(gain) / 256.0);
+    Some(BbrInfo {
+        bandwidth: Rate::from_bytes_per_sec(u64::from(raw.word(0)?) | u64::from(raw.word(4)?) << 32),
+        min_rtt: Nanos::from_micros(raw.word(8)?.into()),
+        pacing_gain: gain(12)?,
+        cwnd_gain: gain(16)?,
+    })
+}

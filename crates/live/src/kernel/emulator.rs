@@ -1,0 +1,413 @@
+//! The emulator: the simulator's engine, run along with the wall clock between two hosts.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use narrows_cc::{Nanos, Random};
+use narrows_packet::Flags;
+use narrows_packet::real::{Segment, set_ecn};
+use narrows_scenario::result::{Host, RunResult};
+use narrows_scenario::{FlowPlan, Plan};
+use narrows_sim::{Engine, Observer};
+use narrows_traffic::{App, AppConfig};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
+use tun_rs::SyncDevice;
+
+use super::clock::Clock;
+use super::hosts::{self, Client};
+use super::lateness::Late;
+use super::namespace::{self, HostConfig, dotted};
+use super::netlink::Netlink;
+use super::tap::{Latest, ReceiverTap, SenderTap};
+use super::{KernelError, Watch, diagnostics, support};
+
+/// Time between the preparation of the hosts and the start.
+const LEAD: Duration = Duration::from_millis(20);
+/// Packets read from one device before due packets are delivered.
+const BATCH: usize = 64;
+/// Longest wait, and interval of progress reports.
+const TICK: Duration = Duration::from_millis(20);
+/// Interval between readings of the senders without a trace.
+const READINGS: Nanos = Nanos::from_millis(100);
+/// First port of senders. Flow numbers follow.
+const PORTS: u16 = 10_000;
+const MAX_FLOWS: usize = 50_000;
+/// Priority of the emulator among real-time threads.
+const PRIORITY: u8 = 50;
+/// Larger than any packet.
+const PACKET: usize = 1 << 16;
+
+/// A flow's numbers, for packets that name it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers {
+    /// Sequence numbers of the SYNs of sender and receiver.
+    origins: [u32; 2],
+    /// Numbers seen last in packets of sender and receiver.
+    near: [u64; 2],
+    /// Next number that the sender has never sent.
+    next: u64,
+}
+
+/// Runs a plan once. Returns the result, the observer, and whether deliveries were too late to trust it; `None` if
+/// cancelled.
+pub(super) fn run<O: Observer>(
+    plan: &Plan,
+    observer: O,
+    watch: &dyn Watch,
+) -> Result<Option<(RunResult, O, bool)>, KernelError> {
+    let schemes = support::schemes(plan)?;
+    let (senders, receivers) = support::hosts(plan)?;
+    if plan.flows.len() > MAX_FLOWS {
+        let message = format!("{} flows; accepted on the kernel: at most {MAX_FLOWS}", plan.flows.len());
+        return Err(KernelError::Unsupported(message));
+    }
+    let latest: Vec<Latest> = plan.flows.iter().map(|_| Latest::default()).collect();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Whatever ends this function ends the threads of the hosts too.
+        let ending = Ending(&over);
+        let (left, right) = (mpsc::channel(), mpsc::channel());
+        let (go_left, start_left) = mpsc::channel();
+        let (over, receivers) = (&over, &receivers);
+        let clients = clients(plan, &schemes);
+        let readers = readers(plan, &latest, &clients, senders.clone());
+        let sending = scope.spawn(move || {
+            let (device, netlink) = readers.enter()?;
+            if left.0.send(device).is_err() {
+                return Ok(());
+            }
+            let Ok(clock) = start_left.recv() else { return Ok(()) };
+            thread::scope(|inner| {
+                let reading = inner.spawn(move || readers.read(netlink, clock, over));
+                let sent = hosts::send(clients, clock, over);
+                reading.join().map_err(|_| crashed("the readings"))?;
+                sent
+            })
+        });
+        let receiving = scope.spawn(move || {
+            let device = namespace::enter(receivers)?;
+            let mut ports: Vec<u16> = plan.flows.iter().map(|flow| flow.tuple.destination_port).collect();
+            ports.sort_unstable();
+            ports.dedup();
+            let window = plan.flows[0].tcp.receive_window;
+            let listeners = hosts::listen(&ports, window)?;
+            if right.0.send(device).is_err() {
+                return Ok(());
+            }
+            hosts::receive(&listeners, window, over)
+        });
+        let devices = left.1.recv().ok().zip(right.1.recv().ok());
+        let Some((left, right)) = devices else {
+            drop(ending);
+            sending.join().map_err(|_| crashed("the senders' host"))??;
+            receiving.join().map_err(|_| crashed("the receivers' host"))??;
+            return Err(crashed("a host"));
+        };
+        let clock = Clock::from(Instant::now() + LEAD);
+        if go_left.send(clock).is_err() {
+            return Err(crashed("the senders' host"));
+        }
+        let emulator = Emulator::new(plan, observer, &latest, [left, right], clock);
+        let failed = || sending.is_finished() || receiving.is_finished();
+        let ended = emulator.run(watch, &failed);
+        drop(ending);
+        sending.join().map_err(|_| crashed("the senders' host"))??;
+        receiving.join().map_err(|_| crashed("the receivers' host"))??;
+        let Some(done) = ended? else { return Ok(None) };
+        let disturbed = done.late.is_disturbed();
+        let (result, observer) = done.finish(&latest, &senders);
+        Ok(Some((result, observer, disturbed)))
+    })
+}
+
+fn crashed(who: &str) -> KernelError {
+    KernelError::step(&format!("run {who}"), std::io::Error::other("its thread ended early"))
+}
+
+/// Ends the threads of the hosts when it is dropped.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn port(flow: usize) -> u16 {
+    PORTS + flow as u16
+}
+
+fn clients(plan: &Plan, schemes: &[String]) -> Vec<Client> {
+    let client = |(number, (flow, scheme)): (usize, (&FlowPlan, &String))| {
+        let random = Random::stream(plan.seed, "app", number as u64);
+        Client {
+            local: SocketAddrV4::new(Ipv4Addr::from(flow.tuple.source), port(number)),
+            remote: SocketAddrV4::new(Ipv4Addr::from(flow.tuple.destination), flow.tuple.destination_port),
+            scheme: scheme.clone(),
+            start: flow.start,
+            stop: flow.stop,
+            app: App::new(flow.app, random, flow.start),
+            buffer: flow.tcp.receive_window,
+        }
+    };
+    plan.flows.iter().zip(schemes).enumerate().map(client).collect()
+}
+
+/// Reads what the kernel reports of all senders, at equal intervals.
+struct Readers {
+    host: HostConfig,
+    /// The addresses of each flow, and the place of its reading.
+    flows: Vec<(SocketAddrV4, SocketAddrV4, Latest)>,
+    interval: Nanos,
+}
+
+fn readers(plan: &Plan, latest: &[Latest], clients: &[Client], host: HostConfig) -> Readers {
+    let flows = clients.iter().zip(latest).map(|(own, latest)| (own.local, own.remote, latest.clone()));
+    Readers { host, flows: flows.collect(), interval: plan.trace.samples.unwrap_or(READINGS) }
+}
+
+impl Readers {
+    fn enter(&self) -> Result<(SyncDevice, Netlink), KernelError> {
+        let device = namespace::enter(&self.host)?;
+        let netlink =
+            Netlink::diagnostics().map_err(|error| KernelError::step("open a netlink socket", error))?;
+        Ok((device, netlink))
+    }
+
+    fn read(&self, mut netlink: Netlink, clock: Clock, over: &AtomicBool) {
+        let mut next = Nanos::ZERO;
+        loop {
+            let last = over.load(Ordering::Relaxed);
+            for (local, remote, latest) in &self.flows {
+                // A connection that has not begun or has ended leaves the reading before.
+                if let Ok(Some(reading)) = diagnostics::read(&mut netlink, *local, *remote)
+                    && let Ok(mut latest) = latest.lock()
+                {
+                    *latest = Some(reading);
+                }
+            }
+            if last {
+                return;
+            }
+            while next <= clock.now() {
+                next += self.interval;
+            }
+            // Readings precede the samples that show them.
+            let early = Nanos::from_millis(1).min(self.interval / 4);
+            let wait = clock.until(next - early);
+            if wait > TICK {
+                next -= self.interval;
+            }
+            thread::sleep(wait.min(TICK));
+        }
+    }
+}
+
+/// The running network.
+struct Emulator<'a, O> {
+    plan: &'a Plan,
+    engine: Engine<O>,
+    /// The devices of senders and receivers.
+    devices: [SyncDevice; 2],
+    flows: Vec<Numbers>,
+    clock: Clock,
+    late: Late,
+    packets: u64,
+    buffer: Vec<u8>,
+}
+
+/// A run that reached its end.
+struct Done<O> {
+    engine: Engine<O>,
+    late: Late,
+    packets: u64,
+    cpu: Duration,
+    wall: Duration,
+    real_time: bool,
+}
+
+impl<'a, O: Observer> Emulator<'a, O> {
+    fn new(plan: &'a Plan, observer: O, latest: &[Latest], devices: [SyncDevice; 2], clock: Clock) -> Self {
+        let mut engine = Engine::observed(plan.clone(), observer);
+        for (number, (flow, latest)) in plan.flows.iter().zip(latest).enumerate() {
+            let size = match flow.app {
+                AppConfig::File(size) => Some(size.as_u64()),
+                _ => None,
+            };
+            let sender = SenderTap::new(latest.clone(), size);
+            engine.attach(number as u32, Box::new(sender), Box::new(ReceiverTap::default()));
+        }
+        Self {
+            plan,
+            engine,
+            devices,
+            flows: vec![Numbers::default(); plan.flows.len()],
+            clock,
+            late: Late::new(),
+            packets: 0,
+            buffer: vec![0; PACKET],
+        }
+    }
+
+    /// Runs to the end; `None` if cancelled. `failed` tells that a host has ended early.
+    fn run(mut self, watch: &dyn Watch, failed: &dyn Fn() -> bool) -> Result<Option<Done<O>>, KernelError> {
+        let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+        let priority = PRIORITY.try_into().map(ThreadPriority::Crossplatform);
+        let real_time = priority.is_ok_and(|priority| {
+            set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
+        });
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let cpu_before = cpu_time();
+        let begun = Instant::now();
+        let mut next_report = Nanos::ZERO;
+        loop {
+            let now = self.clock.now();
+            if now >= self.plan.duration {
+                break;
+            }
+            if now >= next_report {
+                if watch.is_cancelled() {
+                    return Ok(None);
+                }
+                if failed() {
+                    break; // the host's thread knows why
+                }
+                watch.progress(now.as_secs_f64() / self.plan.duration.as_secs_f64());
+                next_report = now + Nanos::from_nanos(TICK.as_nanos() as u64);
+            }
+            let busy = self.take(0)? | self.take(1)?;
+            self.deliver()?;
+            if !busy {
+                self.wait()?;
+            }
+        }
+        self.engine.run_until(self.plan.duration);
+        Ok(Some(Done {
+            engine: self.engine,
+            late: self.late,
+            packets: self.packets,
+            cpu: cpu_time().saturating_sub(cpu_before),
+            wall: begun.elapsed(),
+            real_time,
+        }))
+    }
+
+    /// Reads packets from a host and offers them to the network. Returns whether more may wait.
+    fn take(&mut self, host: usize) -> Result<bool, KernelError> {
+        for _ in 0..BATCH {
+            let length = match self.devices[host].recv(&mut self.buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(KernelError::step("read from a TUN device", error)),
+            };
+            let bytes = &self.buffer[..length];
+            let Some(segment) = Segment::read(bytes) else { continue };
+            let reverse = host == 1;
+            let number = if reverse { segment.ports.1 } else { segment.ports.0 }.wrapping_sub(PORTS);
+            let Some(flow) = self.flows.get_mut(usize::from(number)) else { continue };
+            if segment.flags.has(Flags::SYN) {
+                flow.origins[host] = segment.seq;
+                flow.near[host] = 0;
+            }
+            let other = 1 - host;
+            let origins = (flow.origins[host], flow.origins[other]);
+            let mut packet =
+                segment.packet(number.into(), reverse, origins, (flow.near[host], flow.near[other]));
+            let end = packet.foreign().seq + u64::from(packet.payload);
+            flow.near[host] = flow.near[host].max(end);
+            if !reverse && packet.payload > 0 {
+                if end <= flow.next {
+                    packet.flags = packet.flags.with(Flags::RETRANSMISSION);
+                }
+                flow.next = flow.next.max(end);
+            }
+            self.engine.run_until(self.clock.now());
+            self.engine.inject(packet, bytes);
+            self.packets += 1;
+        }
+        Ok(true)
+    }
+
+    /// Writes the packets that are due to their hosts.
+    fn deliver(&mut self) -> Result<(), KernelError> {
+        let now = self.clock.now();
+        self.engine.run_until(now);
+        let Self { engine, devices, late, clock, .. } = self;
+        let mut failed = None;
+        engine.take_delivered(|due, packet, bytes| {
+            set_ecn(bytes, packet.ecn());
+            let host = usize::from(!packet.flags.has(Flags::REVERSE));
+            late.record(due, clock.now());
+            if let Err(error) = devices[host].send(bytes) {
+                failed.get_or_insert(error);
+            }
+        });
+        failed.map_or(Ok(()), |error| Err(KernelError::step("write to a TUN device", error)))
+    }
+
+    /// Sleeps until the next event or packet.
+    fn wait(&mut self) -> Result<(), KernelError> {
+        let wait = self.clock.until(self.engine.next_event().min(self.plan.duration)).min(TICK);
+        if wait.is_zero() {
+            return Ok(());
+        }
+        let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let mut ready = self.devices.each_ref().map(|device| PollFd::new(device, PollFlags::IN));
+        match poll(&mut ready, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(KernelError::step("wait for packets", error.into())),
+        }
+    }
+}
+
+impl<O: Observer> Done<O> {
+    /// The result, and the observer.
+    fn finish(self, latest: &[Latest], host: &HostConfig) -> (RunResult, O) {
+        let (mut result, observer) = self.engine.finish_with_observer();
+        result.wall_s = self.wall.as_secs_f64();
+        let schemes = latest.iter().map(|latest| {
+            let reading = latest.lock().ok();
+            reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_default()
+        });
+        result.host = Some(Host {
+            on: "kernel",
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            schemes: schemes.collect(),
+            sysctls: sysctls(host),
+            offload: false,
+            real_time: self.real_time,
+            lateness: self.late.report(),
+            cpu_us_per_packet: self.cpu.as_secs_f64() * 1e6 / self.packets.max(1) as f64,
+            load: load(),
+            attempts: 1,
+            disturbed: false,
+        });
+        (result, observer)
+    }
+}
+
+fn sysctls(host: &HostConfig) -> BTreeMap<String, String> {
+    host.sysctls.iter().map(|(name, value)| (dotted(name), value.clone())).collect()
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Load average over one minute.
+fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}

@@ -1,0 +1,233 @@
+//! Applications on the hosts: one thread sends for all flows, one receives.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use narrows_cc::{Bytes, Nanos};
+use narrows_traffic::App;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::OwnedFd;
+use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
+
+use super::KernelError;
+use super::clock::Clock;
+
+/// Bytes per write and read.
+const CHUNK: usize = 256 << 10;
+/// Events per wait.
+const EVENTS: usize = 64;
+/// Time between two rounds of reading, so that the receiver does not wake for every packet. The kernel acknowledges
+/// data whether it has been read or not, as long as there is room.
+const REST: Duration = Duration::from_millis(1);
+/// Windows from this size on have room for the data of this time.
+const LARGE: Bytes = Bytes::new(4 << 20);
+/// Longest wait between checks for the end of the run.
+const TICK: Duration = Duration::from_millis(20);
+
+/// A flow's sender.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// Own address and port.
+    pub(super) local: SocketAddrV4,
+    /// The receiver's address and port.
+    pub(super) remote: SocketAddrV4,
+    /// Name of the scheme in the kernel.
+    pub(super) scheme: String,
+    pub(super) start: Nanos,
+    pub(super) stop: Option<Nanos>,
+    pub(super) app: App,
+    pub(super) buffer: Bytes,
+}
+
+/// A sender's connection in progress.
+#[derive(Debug)]
+enum Stage {
+    Waiting,
+    Open(OwnedFd),
+    /// All data is written; the socket finishes on its own.
+    Shut(#[allow(dead_code)] OwnedFd),
+}
+
+#[derive(Debug)]
+struct Sending {
+    client: Client,
+    stage: Stage,
+    written: u64,
+    /// The socket's buffer is full.
+    full: bool,
+}
+
+impl Sending {
+    fn open(&mut self, poll: &OwnedFd, number: u64) -> Result<(), KernelError> {
+        let client = &self.client;
+        let opened = || -> io::Result<OwnedFd> {
+            let socket = socket()?;
+            sockopt::set_tcp_congestion(&socket, &client.scheme)?;
+            sockopt::set_socket_send_buffer_size_force(&socket, client.buffer.as_u64() as usize)?;
+            net::bind(&socket, &client.local)?;
+            match net::connect(&socket, &client.remote) {
+                Ok(()) => {}
+                Err(error) if error == rustix::io::Errno::INPROGRESS => {}
+                Err(error) => return Err(error.into()),
+            }
+            let flags = epoll::EventFlags::OUT | epoll::EventFlags::ET;
+            epoll::add(poll, &socket, epoll::EventData::new_u64(number), flags)?;
+            Ok(socket)
+        };
+        let socket = opened().map_err(|error| {
+            KernelError::step(&format!("open {} with {}", client.local, client.scheme), error)
+        })?;
+        self.stage = Stage::Open(socket);
+        self.full = true; // until it is connected
+        Ok(())
+    }
+
+    /// Writes what the application has, as long as the socket takes it.
+    fn write(&mut self, now: Nanos, zeros: &[u8]) -> io::Result<()> {
+        let Stage::Open(socket) = &self.stage else { return Ok(()) };
+        self.client.app.on_time(now, Bytes::new(self.written));
+        while !self.full {
+            let ready = self.client.app.limit().as_u64().saturating_sub(self.written);
+            if ready == 0 {
+                break;
+            }
+            let chunk = &zeros[..zeros.len().min(ready as usize)];
+            match net::send(socket, chunk, SendFlags::NOSIGNAL) {
+                Ok(count) => self.written += count as u64,
+                Err(rustix::io::Errno::AGAIN) => self.full = true,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.client.app.is_finished() && self.written >= self.client.app.limit().as_u64() {
+            net::shutdown(socket, net::Shutdown::Write)?;
+            let Stage::Open(socket) = std::mem::replace(&mut self.stage, Stage::Waiting) else {
+                return Ok(());
+            };
+            self.stage = Stage::Shut(socket);
+        }
+        Ok(())
+    }
+
+    /// Time of the next step that no event announces.
+    fn deadline(&self) -> Nanos {
+        let stop = self.client.stop.unwrap_or(Nanos::MAX);
+        match &self.stage {
+            Stage::Waiting => self.client.start,
+            Stage::Open(_) => self.client.app.deadline().min(stop),
+            Stage::Shut(_) => Nanos::MAX,
+        }
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, Some(ipproto::TCP))?)
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: duration.subsec_nanos().into() }
+}
+
+/// Sends for all flows until `over`. Call it in the senders' host.
+pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Result<(), KernelError> {
+    let failed = |error: io::Error| KernelError::step("send", error);
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let sending = |client| Sending { client, stage: Stage::Waiting, written: 0, full: false };
+    let mut flows: Vec<Sending> = clients.into_iter().map(sending).collect();
+    let zeros = vec![0; CHUNK];
+    let mut events = Vec::with_capacity(EVENTS);
+    while !over.load(Ordering::Relaxed) {
+        let next = flows.iter().map(Sending::deadline).min().unwrap_or(Nanos::MAX);
+        let wait = clock.until(next).min(TICK);
+        events.clear();
+        let ready = epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timespec(wait)));
+        match ready {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(failed(error.into())),
+        }
+        for event in &events {
+            flows[event.data.u64() as usize].full = false;
+        }
+        let now = clock.now();
+        for (number, flow) in flows.iter_mut().enumerate() {
+            if matches!(flow.stage, Stage::Waiting) && flow.client.start <= now {
+                if flow.client.stop.is_some_and(|stop| stop <= now) {
+                    flow.client.start = Nanos::MAX;
+                    continue;
+                }
+                flow.open(&poll, number as u64)?;
+            }
+            if flow.client.stop.is_some_and(|stop| stop <= now) {
+                flow.client.stop = None;
+                flow.client.app.stop(Bytes::new(flow.written));
+            }
+            if let Err(error) = flow.write(now, &zeros) {
+                let step = format!("send from {} to {}", flow.client.local, flow.client.remote);
+                return Err(KernelError::step(&step, error));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens the sockets on which receivers wait. Call it in the receivers' host.
+pub(super) fn listen(ports: &[u16], window: Bytes) -> Result<Vec<OwnedFd>, KernelError> {
+    let open = |port: &u16| -> io::Result<OwnedFd> {
+        let listener = socket()?;
+        sockopt::set_socket_recv_buffer_size_force(&listener, window.as_u64() as usize)?;
+        net::bind(&listener, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, *port))?;
+        net::listen(&listener, 4096)?;
+        Ok(listener)
+    };
+    let listeners: io::Result<_> = ports.iter().map(open).collect();
+    listeners.map_err(|error| KernelError::step("listen", error))
+}
+
+/// Reads from all flows until `over`, and discards what it reads. Call it in the receivers' host. `window` is that
+/// of the listeners.
+pub(super) fn receive(listeners: &[OwnedFd], window: Bytes, over: &AtomicBool) -> Result<(), KernelError> {
+    let failed = |error: rustix::io::Errno| KernelError::step("receive", error.into());
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+    let listening = listeners.len() as u64;
+    for (number, listener) in (0..).zip(listeners) {
+        epoll::add(&poll, listener, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+            .map_err(failed)?;
+    }
+    let mut open: Vec<Option<OwnedFd>> = Vec::new();
+    let mut buffer = vec![0; CHUNK];
+    let mut events = Vec::with_capacity(EVENTS);
+    let rest = if window < LARGE { Duration::ZERO } else { REST };
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(rest);
+        events.clear();
+        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timespec(TICK))) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        for event in &events {
+            let number = event.data.u64();
+            if number < listening {
+                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+                if let Ok(socket) = net::accept_with(&listeners[number as usize], flags) {
+                    let data = epoll::EventData::new_u64(listening + open.len() as u64);
+                    epoll::add(&poll, &socket, data, epoll::EventFlags::IN).map_err(failed)?;
+                    open.push(Some(socket));
+                }
+                continue;
+            }
+            let place = &mut open[(number - listening) as usize];
+            let Some(socket) = place else { continue };
+            // Linux discards the data of TCP if the length is all that is wanted.
+            match net::recv(&*socket, buffer.as_mut_slice(), RecvFlags::TRUNC) {
+                Ok((0, _)) => *place = None,
+                Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                Err(_) => *place = None, // the sender's host reports what went wrong
+            }
+        }
+    }
+    Ok(())
+}

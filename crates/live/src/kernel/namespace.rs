@@ -1,0 +1,114 @@
+//! A host: a network namespace without a name, with one TUN device as its way out.
+//!
+//! Nothing has to be removed: the kernel ends a namespace and its devices with the last thread, socket or device
+//! handle in it, also when the process is killed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use rustix::thread::UnshareFlags;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use super::KernelError;
+use super::netlink::{CREATE, Netlink, Request};
+
+/// Name of the device, in a namespace of its own.
+const DEVICE: &str = "narrows";
+const MTU: u16 = 1500;
+/// Packets that wait to be read. A burst must not be lost before it is seen.
+const QUEUE: u32 = 100_000;
+const LOOPBACK: i32 = 1;
+
+const NEW_LINK: u16 = 16;
+const NEW_ROUTE: u16 = 24;
+const UP: u32 = 1;
+const IPV4: u8 = 2;
+const RT_TABLE_LOCAL: u8 = 255;
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_STATIC: u8 = 4;
+const RT_SCOPE_HOST: u8 = 254;
+const RT_SCOPE_LINK: u8 = 253;
+const RTN_UNICAST: u8 = 1;
+const RTN_LOCAL: u8 = 2;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_METRICS: u16 = 8;
+const RTAX_INITCWND: u16 = 11;
+
+/// Settings of a host.
+#[derive(Clone, Debug)]
+pub(super) struct HostConfig {
+    /// Its addresses.
+    pub(super) addresses: Vec<Ipv4Addr>,
+    /// Initial window in segments.
+    pub(super) initial_window: u32,
+    /// Network settings by name below `net`, with `/`.
+    pub(super) sysctls: BTreeMap<&'static str, String>,
+}
+
+/// Moves the calling thread into a new host and returns the way out of it.
+///
+/// # Errors
+/// If the kernel refuses a step; the error names it.
+pub(super) fn enter(config: &HostConfig) -> Result<SyncDevice, KernelError> {
+    // Only the flag FILES could make another handle invalid.
+    #[allow(deprecated)]
+    rustix::thread::unshare(UnshareFlags::NEWNET)
+        .map_err(|error| KernelError::step("create a network namespace", error.into()))?;
+    for (name, value) in &config.sysctls {
+        set(name, value).map_err(|error| KernelError::step(&format!("set {}", dotted(name)), error))?;
+    }
+    let opened = DeviceBuilder::new().name(DEVICE).mtu(MTU).build_sync();
+    let device = opened.map_err(|error| KernelError::step("create a TUN device", error))?;
+    let prepared = prepare(&device, config);
+    prepared.map_err(|error| KernelError::step("configure a TUN device", error))?;
+    Ok(device)
+}
+
+fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
+    device.set_tx_queue_len(QUEUE)?;
+    device.set_nonblocking(true)?;
+    device.enabled(true)?;
+    let index = device.if_index()? as i32;
+    let mut netlink = Netlink::route()?;
+    netlink.change(Request::new(NEW_LINK, 0, &link_up(LOOPBACK)))?;
+    for address in &config.addresses {
+        let route = route(RT_TABLE_LOCAL, RT_SCOPE_HOST, RTN_LOCAL, 32);
+        let request = Request::new(NEW_ROUTE, CREATE, &route)
+            .attribute(RTA_DST, &address.octets())
+            .attribute(RTA_OIF, &LOOPBACK.to_ne_bytes());
+        netlink.change(request)?;
+    }
+    let mut window = vec![8, 0];
+    window.extend_from_slice(&RTAX_INITCWND.to_ne_bytes());
+    window.extend_from_slice(&config.initial_window.to_ne_bytes());
+    let request = Request::new(NEW_ROUTE, CREATE, &route(RT_TABLE_MAIN, RT_SCOPE_LINK, RTN_UNICAST, 0))
+        .attribute(RTA_OIF, &index.to_ne_bytes())
+        .attribute(RTA_METRICS, &window);
+    netlink.change(request)
+}
+
+/// `struct ifinfomsg` that sets an interface up.
+fn link_up(index: i32) -> [u8; 16] {
+    let mut out = [0; 16];
+    out[4..8].copy_from_slice(&index.to_ne_bytes());
+    out[8..12].copy_from_slice(&UP.to_ne_bytes());
+    out[12..].copy_from_slice(&UP.to_ne_bytes());
+    out
+}
+
+/// `struct rtmsg`.
+fn route(table: u8, scope: u8, kind: u8, bits: u8) -> [u8; 12] {
+    [IPV4, bits, 0, 0, table, RTPROT_STATIC, scope, kind, 0, 0, 0, 0]
+}
+
+/// The name of a setting as sysctl writes it.
+pub(super) fn dotted(name: &str) -> String {
+    format!("net.{}", name.replace('/', "."))
+}
+
+fn set(name: &str, value: &str) -> io::Result<()> {
+    std::fs::write(Path::new("/proc/sys/net").join(name), value)
+}

@@ -1,0 +1,170 @@
+//! What the kernel can run: a plan is refused, with a reason, if it asks for more.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use narrows_cc::{IdleRule, Nanos};
+use narrows_scenario::{FlowPlan, Plan};
+use narrows_tcp::TcpConfig;
+
+use super::KernelError;
+use super::namespace::HostConfig;
+
+/// Names of the schemes that the kernel offers.
+fn offered() -> Vec<String> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The kernel's names of the flows' schemes, in order.
+///
+/// # Errors
+/// The first flow that the kernel cannot run.
+pub(super) fn schemes(plan: &Plan) -> Result<Vec<String>, KernelError> {
+    let offered = offered();
+    if let Some(connection) = plan.connections.first() {
+        return Err(KernelError::Unsupported(format!(
+            "`{}` has several subflows; accepted on the kernel: flows with one path",
+            connection.label
+        )));
+    }
+    for (link, own) in plan.links.iter().enumerate() {
+        if own.router.is_some() {
+            return Err(KernelError::Unsupported(format!(
+                "link {link} (`{}`) has a router algorithm, which reads headers that the kernel does not write;\
+                 \x20accepted on the kernel: links without one",
+                own.name
+            )));
+        }
+    }
+    plan.flows.iter().map(|flow| scheme(flow, &offered)).collect()
+}
+
+fn scheme(flow: &FlowPlan, offered: &[String]) -> Result<String, KernelError> {
+    let info = flow.scheme.info;
+    if flow.datagrams.is_some() {
+        let message = format!("`{}` uses DCCP, which this kernel lacks; accepted: TCP", flow.label);
+        return Err(KernelError::Unsupported(message));
+    }
+    let names = [info.name].into_iter().chain(info.aliases.iter().copied());
+    let Some(name) = names.into_iter().find(|name| offered.iter().any(|own| own == name)) else {
+        return Err(KernelError::Unsupported(format!(
+            "`{}`: this kernel has no scheme `{}`; accepted: {}",
+            flow.label,
+            info.name,
+            offered.join(", ")
+        )));
+    };
+    if flow.params.changed().next().is_some() {
+        return Err(KernelError::Unsupported(format!(
+            "`{}`: the kernel's own `{name}` has no parameters; accepted: the scheme without parameters",
+            flow.label
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+/// The hosts of senders and of receivers.
+///
+/// # Errors
+/// The first setting of the transport that the kernel does not have, or that differs between flows.
+pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError> {
+    let Some(first) = plan.flows.first() else {
+        return Err(KernelError::Unsupported("the scenario has no flows".to_owned()));
+    };
+    for flow in &plan.flows {
+        settable(&flow.tcp, first.scheme.ecn != narrows_cc::EcnNeed::Nothing)?;
+        if let Some(key) = difference(&flow.tcp, &first.tcp) {
+            return Err(KernelError::Unsupported(format!(
+                "tcp.{key} differs between flows; accepted on the kernel: one value for all flows"
+            )));
+        }
+    }
+    let tcp = &first.tcp;
+    let flag = |on: bool| u8::from(on).to_string();
+    let buffer = tcp.receive_window.as_u64();
+    let sysctls = BTreeMap::from([
+        ("ipv4/tcp_no_metrics_save", flag(true)),
+        ("ipv4/tcp_sack", flag(tcp.sack)),
+        ("ipv4/tcp_timestamps", flag(tcp.timestamps)),
+        // Bit 0 of tcp_recovery selects RACK; 3 is TLP.
+        ("ipv4/tcp_recovery", flag(tcp.rack)),
+        ("ipv4/tcp_early_retrans", if tcp.tlp { "3" } else { "0" }.to_owned()),
+        ("ipv4/tcp_ecn", flag(tcp.ecn)),
+        ("ipv4/tcp_slow_start_after_idle", flag(tcp.idle == IdleRule::Linux)),
+        ("ipv4/tcp_rmem", format!("4096 {buffer} {buffer}")),
+        ("ipv4/tcp_notsent_lowat", (1 << 20).to_string()),
+        ("ipv4/conf/all/rp_filter", flag(false)),
+        ("ipv4/conf/default/rp_filter", flag(false)),
+        // The kernel's default differs between machines, and its state would be set up before ours.
+        ("ipv4/tcp_congestion_control", "reno".to_owned()),
+        ("ipv6/conf/all/disable_ipv6", flag(true)),
+        ("ipv6/conf/default/disable_ipv6", flag(true)),
+    ]);
+    let host = |address: fn(&FlowPlan) -> u32| {
+        let mut addresses: Vec<Ipv4Addr> =
+            plan.flows.iter().map(|flow| Ipv4Addr::from(address(flow))).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        HostConfig { addresses, initial_window: tcp.initial_window, sysctls: sysctls.clone() }
+    };
+    let (senders, receivers) = (host(|flow| flow.tuple.source), host(|flow| flow.tuple.destination));
+    if let Some(both) = senders.addresses.iter().find(|own| receivers.addresses.contains(own)) {
+        return Err(KernelError::Unsupported(format!(
+            "{both} is the address of a sender and of a receiver; accepted on the kernel: different ones"
+        )));
+    }
+    Ok((senders, receivers))
+}
+
+/// Refuses settings that no sysctl of a namespace expresses.
+fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), KernelError> {
+    let linux = TcpConfig::default();
+    // What the kernel lets us choose.
+    let chosen = TcpConfig {
+        sack: tcp.sack,
+        timestamps: tcp.timestamps,
+        rack: tcp.rack,
+        tlp: tcp.tlp,
+        ecn: tcp.ecn,
+        initial_window: tcp.initial_window,
+        receive_window: tcp.receive_window,
+        idle: if tcp.idle == IdleRule::Off { IdleRule::Off } else { linux.idle },
+        // These follow from the others, or from the scheme.
+        timestamp_rtt: tcp.timestamp_rtt && tcp.timestamps,
+        sack_compression: linux.sack_compression && tcp.sack,
+        dsack_delivered: linux.dsack_delivered && tcp.sack,
+        grow_on_sack: linux.grow_on_sack && tcp.sack,
+        ecn_precise: if marks { tcp.ecn_precise } else { false },
+        gro: Nanos::ZERO,
+        ..linux
+    };
+    difference(tcp, &chosen).map_or(Ok(()), |key| {
+        Err(KernelError::Unsupported(format!(
+            "tcp.{key} is not what this kernel does, and it has no setting for it; accepted on the kernel: the\
+             \x20default of the profile linux"
+        )))
+    })
+}
+
+/// The first key in which two settings differ.
+fn difference(one: &TcpConfig, other: &TcpConfig) -> Option<&'static str> {
+    macro_rules! keys {
+        ($($field:ident $key:literal),+ $(,)?) => {{
+            // Every field is listed, or this does not compile.
+            let TcpConfig { $($field: _),+ } = one;
+            [$((one.$field == other.$field, $key)),+]
+        }};
+    }
+    let keys = keys! {
+        segment "segment_bytes", header "header_bytes", initial_window "initial_window", ack_every "ack_every",
+        ack_delay "ack_delay", receive_window "receive_window", min_rto "min_rto", initial_rto "initial_rto",
+        max_rto "max_rto", sack "sack", rack "rack", tlp "tlp", timestamps "timestamps", ecn "ecn",
+        ecn_precise "ecn_precise", ect1 "ect1", max_burst "max_burst", tso "tso", quick_acks "quick_acks",
+        quick_growth "quick_growth", sack_compression "sack_compression", gro "gro", timers "timers", prr "prr",
+        reduction_from "reduction_from", idle "idle_restart", timestamp_rtt "timestamp_rtt",
+        rack_rtt_last "rack_rtt", dsack_delivered "dsack_delivered", grow_on_sack "grow_on_sack",
+    };
+    keys.into_iter().find(|(same, _)| !same).map(|(_, key)| key)
+}

@@ -1,0 +1,225 @@
+//! Packets of real hosts: IPv4 and TCP headers as bytes.
+
+use crate::{Ecn, Flags, Foreign, Packet};
+
+/// Bytes of an IP header without options.
+const IP_HEADER: usize = 20;
+const TCP_PROTOCOL: u8 = 6;
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+const ECE: u8 = 64;
+const CWR: u8 = 128;
+/// Option kinds.
+const END: u8 = 0;
+const NOP: u8 = 1;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+/// Headers of a TCP segment over IPv4.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Payload bytes.
+    pub payload: u16,
+    /// Header bytes, IP and options included.
+    pub header: u16,
+    options: &'a [u8],
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+impl<'a> Segment<'a> {
+    /// Reads the headers; `None` if the packet is not a whole TCP segment over IPv4.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let first = *bytes.first()?;
+        let ip = usize::from(first & 15) * 4;
+        let whole = usize::from(be16(bytes, 2)?);
+        if first >> 4 != 4 || ip < IP_HEADER || whole > bytes.len() || bytes[9] != TCP_PROTOCOL {
+            return None;
+        }
+        let tcp = bytes.get(ip..whole)?;
+        let header = usize::from(tcp.get(12)? >> 4) * 4;
+        let options = tcp.get(20..header)?;
+        let bits = tcp[13];
+        let mut flags = Flags::NONE;
+        for (bit, flag) in
+            [(FIN, Flags::FIN), (SYN, Flags::SYN), (ACK, Flags::ACK), (ECE, Flags::ECE), (CWR, Flags::CWR)]
+        {
+            if bits & bit != 0 {
+                flags = flags.with(flag);
+            }
+        }
+        Some(Self {
+            ports: (be16(tcp, 0)?, be16(tcp, 2)?),
+            seq: be32(tcp, 4)?,
+            ack: be32(tcp, 8)?,
+            flags,
+            ecn: Ecn::from_bits(bytes[1]),
+            payload: (tcp.len() - header) as u16,
+            header: (ip + header) as u16,
+            options,
+        })
+    }
+
+    /// The body of the first option of this kind.
+    fn option(&self, wanted: u8) -> Option<&'a [u8]> {
+        let mut rest = self.options;
+        loop {
+            rest = match *rest.first()? {
+                END => return None,
+                NOP => &rest[1..],
+                kind => {
+                    let length = usize::from(*rest.get(1)?);
+                    let body = rest.get(2..length)?;
+                    if kind == wanted {
+                        return Some(body);
+                    }
+                    &rest[length..]
+                }
+            };
+        }
+    }
+
+    /// SACK blocks.
+    pub fn sack(&self) -> impl Iterator<Item = (u32, u32)> + 'a {
+        let blocks = self.option(SACK).unwrap_or_default().chunks_exact(8);
+        blocks.filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
+    }
+
+    /// Timestamp value and echo.
+    pub fn timestamps(&self) -> Option<(u32, u32)> {
+        let body = self.option(TIMESTAMPS)?;
+        Some((be32(body, 0)?, be32(body, 4)?))
+    }
+
+    /// The packet that stands for this segment of `flow`. `origins`: the sequence numbers of the SYN of its
+    /// sender and of the other end's, from which `near`, numbers seen last in the same order, unfold 32 bits to 64.
+    pub fn packet(&self, flow: u32, reverse: bool, origins: (u32, u32), near: (u64, u64)) -> Packet {
+        let ack = if self.flags.has(Flags::ACK) { unfold(self.ack, origins.1, near.1) } else { 0 };
+        let segment = Foreign { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0 };
+        let mut packet = Packet::of_host(flow, segment);
+        packet.payload = self.payload;
+        packet.header = self.header;
+        packet.flags = if reverse { self.flags.with(Flags::REVERSE) } else { self.flags };
+        packet.set_ecn(self.ecn);
+        packet
+    }
+}
+
+/// The number nearest to `near` whose low 32 bits are `wire` less `origin`.
+pub const fn unfold(wire: u32, origin: u32, near: u64) -> u64 {
+    let low = wire.wrapping_sub(origin);
+    let moved = low.wrapping_sub(near as u32) as i32;
+    match near.checked_add_signed(moved as i64) {
+        Some(number) => number,
+        None => low as u64,
+    }
+}
+
+/// Sets the ECN field of an IPv4 header and corrects its checksum (RFC 1624).
+pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
+    let [version, service, rest @ ..] = bytes else { return };
+    let (before, after) = (*service, *service & !3 | ecn as u8);
+    if before == after || rest.len() < IP_HEADER - 2 {
+        return;
+    }
+    *service = after;
+    let word = |service: u8| u32::from(u16::from_be_bytes([*version, service]));
+    let old = u32::from(u16::from_be_bytes([rest[8], rest[9]]));
+    // HC' = ~(~HC + ~m + m').
+    let mut sum = (!old & 0xffff) + (!word(before) & 0xffff) + word(after);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    [rest[8], rest[9]] = (!(sum as u16)).to_be_bytes();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A data segment of 4 bytes with timestamps and one SACK block, ECT(0), and a correct header checksum.
+    fn segment() -> Vec<u8> {
+        let mut bytes = vec![0x45, 2, 0, 68, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1];
+        let sum = checksum(&bytes);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        bytes.extend([0x9c, 0x40, 0x13, 0x88, 0, 0, 1, 0, 0, 0, 2, 0, 0xb0, 0x10, 1, 0, 0, 0, 0, 0]);
+        bytes.extend([1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9]);
+        bytes.extend([1, 1, 5, 10, 0, 0, 3, 0, 0, 0, 4, 0]);
+        bytes.extend(*b"data");
+        bytes
+    }
+
+    fn checksum(header: &[u8]) -> u16 {
+        let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        !((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    /// Every field of a segment is read at its place.
+    #[test]
+    fn fields_are_read_at_their_places() {
+        let bytes = segment();
+        let read = Segment::read(&bytes).expect("a segment");
+        assert_eq!((read.ports, read.seq, read.ack), ((40_000, 5_000), 256, 512));
+        assert_eq!((read.payload, read.header, read.ecn), (4, 64, Ecn::Ect0));
+        assert_eq!(read.timestamps(), Some((7, 9)));
+        assert_eq!(read.sack().collect::<Vec<_>>(), [(768, 1024)]);
+        let packet = read.packet(3, false, (250, 500), (0, 0));
+        assert_eq!((packet.foreign().seq, packet.foreign().ack, packet.flow), (6, 12, 3));
+        assert_eq!(packet.size().as_u64(), 68);
+    }
+
+    /// Truncated or foreign packets are refused at every length.
+    #[test]
+    fn truncated_packets_are_refused() {
+        let bytes = segment();
+        for length in 0..bytes.len() {
+            assert!(Segment::read(&bytes[..length]).is_none(), "{length} bytes");
+        }
+        let mut datagram = bytes.clone();
+        datagram[9] = 17;
+        assert!(Segment::read(&datagram).is_none());
+        let mut endless = bytes;
+        endless[41] = 0; // an option of length 0
+        assert!(Segment::read(&endless).expect("whole").timestamps().is_none());
+    }
+
+    /// Numbers unfold across the wrap of 32 bits in both directions.
+    #[test]
+    fn numbers_unfold_across_the_wrap() {
+        let origin = u32::MAX - 9;
+        assert_eq!(unfold(origin, origin, 0), 0);
+        assert_eq!(unfold(5, origin, 0), 15);
+        let near = (1 << 32) + 100;
+        assert_eq!(unfold(origin.wrapping_add(50), origin, near), (1 << 32) + 50);
+        assert_eq!(unfold(origin.wrapping_sub(50), origin, near), (1 << 32) - 50);
+    }
+
+    /// A mark keeps the checksum of the header correct.
+    #[test]
+    fn mark_keeps_checksum() {
+        for ecn in [Ecn::Ce, Ecn::Ect1, Ecn::NotEct, Ecn::Ect0] {
+            let mut bytes = segment();
+            set_ecn(&mut bytes, ecn);
+            assert_eq!(Segment::read(&bytes).expect("whole").ecn, ecn);
+            let mut header = bytes[..20].to_vec();
+            header[10..12].fill(0);
+            assert_eq!(checksum(&header).to_be_bytes(), bytes[10..12]);
+        }
+    }
+}

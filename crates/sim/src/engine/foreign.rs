@@ -1,0 +1,60 @@
+//! Real hosts at the ends of flows: their packets enter and leave the run here.
+
+use narrows_cc::Nanos;
+use narrows_packet::{Flags, Packet};
+
+use super::Engine;
+use crate::ends::{ReceiverEndpoint, SenderEndpoint};
+use crate::foreign::{ForeignReceiver, ForeignSender};
+use crate::observer::{Observer, PacketEvent, Passage};
+
+impl<O: Observer> Engine<O> {
+    /// Places both ends of a flow on real hosts. Call it before the run begins.
+    ///
+    /// # Panics
+    /// If the flow is a subflow of a connection.
+    pub fn attach(&mut self, flow: u32, sender: Box<dyn ForeignSender>, receiver: Box<dyn ForeignReceiver>) {
+        assert!(self.connections.of(flow).is_none(), "a connection schedules its subflows itself");
+        self.senders[flow as usize] = SenderEndpoint::Foreign(sender);
+        self.receivers[flow as usize] = ReceiverEndpoint::Foreign(receiver);
+        self.queue.schedule(self.sources.sender(flow), Nanos::MAX);
+    }
+
+    /// Time of the next event; [`Nanos::MAX`] without one.
+    pub fn next_event(&mut self) -> Nanos {
+        let Some((at, source)) = self.queue.pop() else { return Nanos::MAX };
+        self.queue.schedule(source, at);
+        at
+    }
+
+    /// A real host sends a packet with these bytes now, at the time reached by [`Engine::run_until`].
+    /// `packet` describes it; its handle is set here.
+    pub fn inject(&mut self, mut packet: Packet, bytes: &[u8]) {
+        packet.set_handle(self.arena.store(bytes));
+        let flow = packet.flow as usize;
+        if packet.flags.has(Flags::REVERSE) {
+            if let ReceiverEndpoint::Foreign(end) = &mut self.receivers[flow] {
+                end.on_sent(self.now, &packet, bytes);
+            }
+        } else {
+            if let SenderEndpoint::Foreign(end) = &mut self.senders[flow] {
+                end.on_sent(self.now, &packet, bytes);
+            }
+            self.metrics.on_transmitted(self.now, packet.flow, &self.senders[flow]);
+            self.observer.packet(self.now, PacketEvent::Send, None, &packet);
+        }
+        self.observer.passage(self.now, Passage::Leaves, &packet, &self.arena);
+        self.offer(self.step_of(&packet), &packet);
+    }
+
+    /// Calls `write` with each packet that has reached a real host since the last call, oldest first: its time of
+    /// arrival, the packet, and its bytes, in which it may set the ECN field.
+    pub fn take_delivered(&mut self, mut write: impl FnMut(Nanos, &Packet, &mut [u8])) {
+        let mut delivered = std::mem::take(&mut self.delivered);
+        for (at, packet) in delivered.drain(..) {
+            write(at, &packet, self.arena.bytes_mut(&packet));
+            self.arena.free(&packet);
+        }
+        self.delivered = delivered;
+    }
+}

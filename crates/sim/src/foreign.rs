@@ -1,0 +1,54 @@
+//! Ends of a flow outside the simulator: real hosts, joined by the simulated network.
+//!
+//! The owner of the run carries the packets: [`Engine::inject`] takes those that leave a host, and
+//! [`Engine::take_delivered`] returns those that reach one. An end only watches them pass and reports what it
+//! knows of the flow.
+//!
+//! [`Engine::inject`]: crate::Engine::inject
+//! [`Engine::take_delivered`]: crate::Engine::take_delivered
+
+use std::fmt::Debug;
+
+use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_packet::Packet;
+use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
+
+/// The sending end of a flow on a real host.
+pub trait ForeignSender: Debug + Send {
+    /// A packet with these bytes leaves the host.
+    fn on_sent(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
+    /// A packet with these bytes reaches the host.
+    fn on_received(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]) -> AckOutcome;
+    /// The time at which the flow stops.
+    fn stop(&mut self, now: Nanos);
+    /// Counters, as far as packets show them.
+    fn stats(&self) -> &SenderStats;
+    /// Retransmission timeouts that the host has counted.
+    fn timeouts(&self) -> Option<u64>;
+    /// Data in flight.
+    fn inflight(&self) -> Bytes;
+    /// Latest congestion window that the host has reported.
+    fn window(&self) -> Option<Bytes>;
+    /// Latest pacing rate that the host has reported.
+    fn pacing_rate(&self) -> Option<Rate>;
+    /// Smoothed round-trip time that the host has reported.
+    fn srtt(&self) -> Option<Nanos>;
+    /// Departure of the first data packet.
+    fn first_data_at(&self) -> Option<Nanos>;
+    /// Acknowledgement of the last byte of a finite flow.
+    fn completed_at(&self) -> Option<Nanos>;
+    /// Latest `TCP_INFO` of the host.
+    fn info(&self) -> Option<TcpInfo>;
+    /// Latest internals of the scheme that the host has reported.
+    fn telemetry(&self, sink: Telemetry<'_>);
+}
+
+/// The receiving end of a flow on a real host.
+pub trait ForeignReceiver: Debug + Send {
+    /// A packet with these bytes leaves the host.
+    fn on_sent(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
+    /// A packet with these bytes reaches the host.
+    fn on_received(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
+    /// Counters, as far as packets show them.
+    fn stats(&self) -> &ReceiverStats;
+}
