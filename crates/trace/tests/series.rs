@@ -164,7 +164,7 @@ fn dccp_events_are_counted_and_traced() {
     // The queue of a file holds 256 datagrams of 1448 B; a source that writes on departure needs none.
     let peak = |flow: &str| {
         let result = narrows_sim::run(spec(&text(flow).replace("packets = true", "")));
-        (result.flows[0].completion_s.is_some(), result.peak_flow_bytes)
+        (result.flows[0].completion_s.is_some(), result.peak_flow_bytes.expect("simulated"))
     };
     let ((done, one), (all_done, two)) = (peak("size = \"1MB\""), peak("size = \"4MB\""));
     assert!(done && all_done);

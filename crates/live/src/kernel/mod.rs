@@ -20,6 +20,8 @@ mod namespace;
 mod netlink;
 mod support;
 mod tap;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 
@@ -71,8 +73,9 @@ pub trait Watch: Sync {
 /// # Errors
 /// The reason, with what is accepted.
 pub fn check(plan: &Plan) -> Result<(), KernelError> {
-    support::schemes(plan)?;
+    support::kinds(plan)?;
     support::hosts(plan)?;
+    support::schemes(plan)?;
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(KernelError::NotRoot) }
 }
 

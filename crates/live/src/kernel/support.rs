@@ -17,36 +17,44 @@ fn offered() -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The kernel's names of the flows' schemes, in order.
+/// Refuses kinds of links and flows that the kernel lacks.
 ///
 /// # Errors
-/// The first flow that the kernel cannot run.
-pub(super) fn schemes(plan: &Plan) -> Result<Vec<String>, KernelError> {
-    let offered = offered();
+/// The first one.
+pub(super) fn kinds(plan: &Plan) -> Result<(), KernelError> {
     if let Some(connection) = plan.connections.first() {
         return Err(KernelError::Unsupported(format!(
             "`{}` has several subflows; accepted on the kernel: flows with one path",
             connection.label
         )));
     }
-    for (link, own) in plan.links.iter().enumerate() {
-        if own.router.is_some() {
-            return Err(KernelError::Unsupported(format!(
-                "link {link} (`{}`) has a router algorithm, which reads headers that the kernel does not write;\
-                 \x20accepted on the kernel: links without one",
-                own.name
-            )));
-        }
+    if let Some(link) = plan.links.iter().find(|link| link.router.is_some()) {
+        return Err(KernelError::Unsupported(format!(
+            "link `{}` has a router algorithm, which reads headers that the kernel does not write; accepted on the\
+             \x20kernel: links without one",
+            link.name
+        )));
     }
+    match plan.flows.iter().find(|flow| flow.datagrams.is_some()) {
+        Some(flow) => Err(KernelError::Unsupported(format!(
+            "`{}` uses DCCP, which this kernel lacks; accepted on the kernel: TCP",
+            flow.label
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The kernel's names of the flows' schemes, in order.
+///
+/// # Errors
+/// The first flow that the kernel cannot run.
+pub(super) fn schemes(plan: &Plan) -> Result<Vec<String>, KernelError> {
+    let offered = offered();
     plan.flows.iter().map(|flow| scheme(flow, &offered)).collect()
 }
 
 fn scheme(flow: &FlowPlan, offered: &[String]) -> Result<String, KernelError> {
     let info = flow.scheme.info;
-    if flow.datagrams.is_some() {
-        let message = format!("`{}` uses DCCP, which this kernel lacks; accepted: TCP", flow.label);
-        return Err(KernelError::Unsupported(message));
-    }
     let names = [info.name].into_iter().chain(info.aliases.iter().copied());
     let Some(name) = names.into_iter().find(|name| offered.iter().any(|own| own == name)) else {
         return Err(KernelError::Unsupported(format!(

@@ -19,9 +19,43 @@ pub(super) type Latest = Arc<Mutex<Option<Reading>>>;
 #[derive(Clone, Copy, Debug)]
 struct Record {
     end: u64,
+    /// Its last transmission, and the number of that among all transmissions.
     sent_at: Nanos,
+    order: u64,
     repeated: bool,
     sacked: bool,
+}
+
+/// What one acknowledgement delivers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivered {
+    /// The packet sent last.
+    newest: Option<Record>,
+    /// Departure of the first packet acknowledged cumulatively, and selectively, among those sent once.
+    first: [Option<Nanos>; 2],
+    /// A packet acknowledged cumulatively was sent more than once.
+    repeated: bool,
+}
+
+impl Delivered {
+    fn add(&mut self, record: &Record, selective: bool) {
+        if self.newest.is_none_or(|newest| newest.order < record.order) {
+            self.newest = Some(*record);
+        }
+        if !record.repeated {
+            self.first[usize::from(selective)].get_or_insert(record.sent_at);
+        }
+        self.repeated |= record.repeated && !selective;
+    }
+
+    /// The sample that our own sender takes: of the packet sent last, or else of the first one, as Linux's estimator
+    /// (`tcp_clean_rtx_queue`). A packet sent twice gives none: here the echo of its timestamp is not followed.
+    fn rtt(&self, now: Nanos) -> Option<Nanos> {
+        let [cumulative, selective] = self.first;
+        let first = cumulative.filter(|_| !self.repeated).or(selective);
+        let newest = self.newest.filter(|newest| !newest.repeated).map(|newest| newest.sent_at);
+        newest.or(first).map(|sent_at| now - sent_at)
+    }
 }
 
 /// The sending end.
@@ -62,40 +96,33 @@ impl SenderTap {
         field(self.latest.lock().ok()?.as_ref()?)
     }
 
-    /// Removes records up to `ack`. Returns the departure of the first one, unless one of them was repeated
-    /// (`tcp_clean_rtx_queue`).
-    fn acknowledge(&mut self, ack: u64) -> Option<Nanos> {
-        let (mut first, mut repeated) = (None, false);
+    /// Removes records up to `ack`.
+    fn acknowledge(&mut self, ack: u64, delivered: &mut Delivered) {
         while let Some(record) = self.records.front().filter(|record| record.end <= ack) {
-            repeated |= record.repeated;
-            if !record.sacked && !record.repeated {
-                first = first.or(Some(record.sent_at));
+            if !record.sacked {
+                delivered.add(record, false);
             }
             self.records.pop_front();
         }
         self.una = self.una.max(ack);
         self.sacked.remove_below(self.una);
-        first.filter(|_| !repeated)
     }
 
-    /// Marks records in `start..end`; returns the departure of the first one that is new and was not repeated.
-    fn sack(&mut self, start: u64, end: u64) -> Option<Nanos> {
+    /// Marks records in `start..end`.
+    fn sack(&mut self, start: u64, end: u64, delivered: &mut Delivered) {
         let (start, end) = (start.max(self.una), end.min(self.next));
-        let mut first = None;
-        if start < end {
-            let (records, stats) = (&mut self.records, &mut self.stats);
-            self.sacked.insert(start, end, |from, to| {
-                stats.sack_blocks += 1;
-                let at = records.partition_point(|record| record.end <= from);
-                for record in records.range_mut(at..).take_while(|record| record.end <= to) {
-                    if !record.repeated && !record.sacked {
-                        first = first.or(Some(record.sent_at));
-                    }
-                    record.sacked = true;
-                }
-            });
+        if start >= end {
+            return;
         }
-        first
+        let (records, stats) = (&mut self.records, &mut self.stats);
+        self.sacked.insert(start, end, |from, to| {
+            stats.sack_blocks += 1;
+            let at = records.partition_point(|record| record.end <= from);
+            for record in records.range_mut(at..).take_while(|record| record.end <= to) {
+                delivered.add(record, true);
+                record.sacked = true;
+            }
+        });
     }
 }
 
@@ -113,6 +140,7 @@ impl ForeignSender for SenderTap {
             return;
         }
         self.stats.data_packets_sent += 1;
+        let order = self.stats.data_packets_sent;
         self.stats.bytes_sent += u64::from(packet.payload);
         self.first_data_at.get_or_insert(now);
         if packet.flags.has(Flags::RETRANSMISSION) {
@@ -120,10 +148,10 @@ impl ForeignSender for SenderTap {
             self.stats.bytes_retransmitted += u64::from(packet.payload);
             let at = self.records.partition_point(|record| record.end <= start);
             for record in self.records.range_mut(at..).take_while(|record| record.end <= end) {
-                record.repeated = true;
+                (record.sent_at, record.order, record.repeated) = (now, order, true);
             }
         } else {
-            self.records.push_back(Record { end, sent_at: now, repeated: false, sacked: false });
+            self.records.push_back(Record { end, sent_at: now, order, repeated: false, sacked: false });
             self.next = end;
         }
     }
@@ -137,15 +165,15 @@ impl ForeignSender for SenderTap {
             return outcome;
         }
         let before = self.una;
-        let acked = self.acknowledge(ack);
-        let mut selected = None;
+        let mut delivered = Delivered::default();
         if let Some(segment) = Segment::read(bytes) {
             for (start, end) in segment.sack() {
                 let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);
-                selected = selected.or(self.sack(wide(start), wide(end)));
+                self.sack(wide(start), wide(end), &mut delivered);
             }
         }
-        outcome.rtt = acked.or(selected).map(|sent| now - sent);
+        self.acknowledge(ack, &mut delivered);
+        outcome.rtt = delivered.rtt(now);
         self.stats.rtt_samples += u64::from(outcome.rtt.is_some());
         outcome.acked = Bytes::new(self.una - before);
         // The SYN takes the number before the first byte.

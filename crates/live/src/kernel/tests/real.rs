@@ -1,0 +1,86 @@
+//! On this machine's kernel. Without root the tests say so and pass.
+
+use std::sync::Mutex;
+
+use narrows_scenario::result::RunResult;
+
+use super::super::{KernelError, Watch, check, run};
+use super::plan;
+
+struct Calm;
+
+impl Watch for Calm {
+    fn progress(&self, _: f64) {}
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Runs in real time disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The run on the kernel; `None` without root.
+fn on_kernel(text: &str) -> Option<RunResult> {
+    let _alone = ALONE.lock();
+    match run(&plan(text), || Ok(()), &Calm) {
+        Ok(done) => Some(done.expect("not cancelled").0),
+        Err(KernelError::NotRoot) => {
+            eprintln!("skipped: needs root");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The kernel fills the link, its RTT has the floor of the path, and the result says where it ran.
+#[test]
+fn kernel_fills_the_link() {
+    let text = "duration = '3s'\n[network]\nrate = '50mbit'\nbuffer = '1bdp'\n\
+                [[flows]]\nscheme = 'cubic'\nrtt = '20ms'\n";
+    let Some(result) = on_kernel(text) else { return };
+    let flow = &result.flows[0];
+    // 1448 of 1500 bytes are payload. The machine may be busy.
+    assert!(flow.goodput_mbit_s > 0.8 * 48.27 && flow.goodput_mbit_s < 48.3, "{flow:?}");
+    assert!(flow.rtt_min_ms.is_some_and(|rtt| rtt > 20.0), "{flow:?}");
+    let host = result.host.expect("a real host");
+    assert_eq!((host.on, host.schemes), ("kernel", vec!["cubic".to_owned()]));
+    assert!(result.counters.is_none() && result.event_hash.is_none());
+}
+
+/// A file ends, with all its bytes, and a stopped flow leaves the link to the other one.
+#[test]
+fn files_end_and_stopped_flows_stop() {
+    let text = "duration = '3s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'\n\
+                [[flows]]\nscheme = 'cubic'\nrtt = '10ms'\nsize = '1MB'\n\
+                [[flows]]\nscheme = 'reno'\nrtt = '10ms'\nstart = '1.5s'\nstop = '2s'\n";
+    let Some(result) = on_kernel(text) else { return };
+    assert_eq!(result.flows[0].bytes_delivered, 1_000_000);
+    let took = result.flows[0].completion_s.expect("completed");
+    assert!((0.4..1.4).contains(&took), "{took} s at 20 Mbit/s");
+    assert!(result.flows[1].bytes_delivered > 200_000, "{:?}", result.flows[1]);
+    assert!(result.flows[1].bytes_delivered < 3_000_000, "{:?}", result.flows[1]);
+}
+
+/// What the kernel cannot do is refused before anything is created, with what is accepted.
+#[test]
+fn impossible_scenarios_are_refused() {
+    let flow = |keys: &str, tcp: &str| {
+        format!("duration = '1s'\n[network]\nrate = '10mbit'\n{tcp}\n[[flows]]\nrtt = '10ms'\n{keys}\n")
+    };
+    for (text, part) in [
+        (flow("scheme = 'bbr-gc'", ""), "no scheme `bbr-gc`; accepted: "),
+        (flow("scheme = 'bbr:cwnd_gain=3'", ""), "has no parameters"),
+        (flow("scheme = 'ccid2'", ""), "DCCP"),
+        (flow("scheme = 'cubic'", "[tcp]\nprofile = 'rfc'"), "tcp.max_burst"),
+        (flow("scheme = 'cubic'", "[tcp]\nack_every = 4"), "tcp.ack_every"),
+        (flow("scheme = 'cubic'\ntcp = { sack = false }", "[tcp]"), ""),
+    ] {
+        let refused = check(&plan(&text));
+        match refused {
+            Err(KernelError::Unsupported(message)) => assert!(message.contains(part), "{message}"),
+            Ok(()) | Err(KernelError::NotRoot) if part.is_empty() => {}
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
