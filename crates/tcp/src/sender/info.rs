@@ -46,6 +46,8 @@ pub struct TcpInfo {
     pub total_retrans: u64,
     /// `tcpi_reordering`: how far packets were seen to arrive out of order, in segments.
     pub reordering: u32,
+    /// `tcpi_reord_seen`: acknowledgements that showed reordering; what SACK and the number show counts separately.
+    pub reordering_seen: u32,
     /// `tcpi_backoff`: consecutive expiries of the retransmission timer.
     pub timeouts: u32,
     /// `tcpi_rto`, back-off included.
@@ -100,6 +102,7 @@ impl Sender {
             retrans: repeated,
             total_retrans: self.stats.retransmits,
             reordering: recovery.rack.reordering(),
+            reordering_seen: u32::from(recovery.rack.reordering_count()),
             timeouts: self.timers.timeouts,
             rto: self.rtt.rto(),
             srtt: self.rtt.smoothed(),
