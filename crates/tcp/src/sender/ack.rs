@@ -297,8 +297,11 @@ impl Sender {
             return false;
         }
         let changed = self.stream.offer(packet.tcp().ack, u64::from(packet.tcp().window));
-        if self.timers.persist && self.stream.admits(1) {
-            self.timers.end_persist();
+        if self.timers.persist {
+            self.timers.probes = 0;
+            if self.stream.admits(1) {
+                self.timers.end_persist();
+            }
         }
         changed
     }
@@ -432,6 +435,7 @@ impl Sender {
         // that is, until data sent after the last reduction is acknowledged.
         let cwr_received = self.stream.una > self.recovery.point;
         if self.ecn.is_marked(packet) && self.recovery.is_open() && cwr_received {
+            self.stats.ecn_reductions += 1;
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         let mss = self.mss();
