@@ -208,6 +208,20 @@ impl Connection {
         self.patience.limit = limit;
     }
 
+    /// The queue of the device drops every packet from now on, or does no longer.
+    pub(crate) fn set_congested(&mut self, congested: bool) {
+        self.setup.settings.drops = congested;
+        self.sender.set_local_congestion(congested);
+    }
+
+    /// The queue of the device drops the packets that have left the connection.
+    pub(crate) fn drop_sent(&mut self, now: Nanos) {
+        if !self.sent.is_empty() {
+            self.sent.clear();
+            self.sender.on_local_drop(now);
+        }
+    }
+
     /// `tcpi_busy_time` and `tcpi_rwnd_limited`.
     pub(crate) fn busy_and_limited(&self, now: Nanos) -> (Nanos, Nanos) {
         self.chronograph.read(now)

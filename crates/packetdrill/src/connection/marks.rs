@@ -110,19 +110,37 @@ impl Chronograph {
     }
 }
 
-/// The end of patience: Linux counts from the first repetition of data that stays without acknowledgement.
+/// The end of patience: Linux counts from the first repetition of data that stays without acknowledgement, and from
+/// the first probe of a closed window or of a queue that drops. An attempt is enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) limit: Nanos,
     pub(super) since: Option<Nanos>,
+    probing_since: Option<Nanos>,
 }
 
 impl Patience {
-    pub(super) const ENDLESS: Self = Self { limit: Nanos::MAX, since: None };
+    pub(super) const ENDLESS: Self = Self { limit: Nanos::MAX, since: None, probing_since: None };
 
     /// When the connection is given up; [`Nanos::MAX`] for never.
     pub(super) fn deadline(&self) -> Nanos {
-        self.since.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
+        let first = self.since.into_iter().chain(self.probing_since).min();
+        first.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
+    }
+
+    /// Notes consecutive timeouts, and probes without an answer while the sender probes. Linux `tcp_probe_timer`:
+    /// answers do not restart the count, as long as it probes.
+    pub(super) fn note(&mut self, now: Nanos, timeouts: u32, probes: Option<u32>) {
+        if timeouts > 0 {
+            self.since.get_or_insert(now);
+        }
+        match probes {
+            None => self.probing_since = None,
+            Some(0) => {}
+            Some(_) => {
+                self.probing_since.get_or_insert(now);
+            }
+        }
     }
 }
 

@@ -31,6 +31,7 @@ impl Connection {
             }
         }
         self.hold(now);
+        self.patience.note(now, self.sender.timeouts_in_a_row(), self.sender.probes());
         self.chronograph.set(now, self.activity());
     }
 

@@ -130,7 +130,9 @@ impl Setup {
             params,
         });
         let app = App::new(AppConfig::Written, Random::stream(SEED, "app", 0), start);
-        Sender::new(0, config, scheme, app, start)
+        let mut sender = Sender::new(0, config, scheme, app, start);
+        sender.set_local_congestion(self.settings.drops);
+        sender
     }
 
     /// A receiver that waits for the peer's SYN.

@@ -88,7 +88,7 @@ impl Host {
     /// The call needs what the endpoint does not have.
     pub(crate) fn call(&mut self, now: Nanos, line: usize, call: &Call) -> Result {
         let outcome = self.execute(now, line, call);
-        self.collect();
+        self.collect(now);
         outcome
     }
 
