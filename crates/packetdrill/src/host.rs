@@ -25,6 +25,8 @@ struct SocketOptions {
     max_segment: Option<u16>,
     congestion: Option<String>,
     nonblocking: bool,
+    /// Size of the send buffer, if it was set.
+    send_buffer: Option<u64>,
 }
 
 /// What a descriptor stands for.
@@ -151,6 +153,7 @@ impl Host {
             max_segment: options.max_segment,
             nodelay: options.nodelay,
             cork: options.cork,
+            send_buffer: options.send_buffer,
             ecn: self.settings.ecn == 1,
         })
     }

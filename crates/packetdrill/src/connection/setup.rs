@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) max_segment: Option<u16>,
     pub(crate) nodelay: bool,
     pub(crate) cork: bool,
+    /// Size of the send buffer (`SO_SNDBUF`).
+    pub(crate) send_buffer: Option<u64>,
     /// ECN is asked for, or was asked for and is agreed to.
     pub(crate) ecn: bool,
 }

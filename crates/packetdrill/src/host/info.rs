@@ -46,6 +46,7 @@ const FIELDS: &[&str] = &[
     "last_data_recv",
     "busy_time",
     "rwnd_limited",
+    "sndbuf_limited",
 ];
 
 /// Whether the host has this field of `TCP_INFO`.
@@ -93,8 +94,9 @@ impl Host {
             "snd_mss" => f64::from(connection.segment_size()),
             "advmss" => f64::from(connection.advertised()),
             "last_data_recv" => ((now - connection.data_at).as_nanos() / 1_000_000) as f64,
-            "busy_time" => micros(connection.busy_and_limited(now).0),
-            "rwnd_limited" => micros(connection.busy_and_limited(now).1),
+            "busy_time" => micros(connection.activities(now).busy),
+            "rwnd_limited" => micros(connection.activities(now).window_limited),
+            "sndbuf_limited" => micros(connection.activities(now).buffer_limited),
             _ => return None,
         })
     }
