@@ -46,6 +46,43 @@ def test_packetdrill_table_shows_reasons(tmp_path):
     assert call("packetdrill", tmp_path / "a.pkt").stdout.splitlines()[-1] == "1 script: 1 pass, 0 fail, 0 skip"
 
 
+def test_packetdrill_deviations_are_known_until_they_pass(tmp_path):
+    """Listed scripts are `known` with their reason, and failures once they pass; others fail as before."""
+    (tmp_path / "deep").mkdir()
+    for name, text in (("a.pkt", "// fail"), ("deep/a.pkt", "// skip"), ("b.pkt", "")):
+        (tmp_path / name).write_text(text)
+    listed = tmp_path / "known.txt"
+    listed.write_text(f"# remark\n\n{tmp_path.name}/a.pkt: a cause\ndeep/a.pkt: another\n")
+    result = call("packetdrill", tmp_path, "--deviations", listed, "--json")
+    assert result.exit_code == 0
+    first, _, deep, totals = json_rows(result)
+    assert (first["result"], first["reason"]) == ("known", "a cause (the reason to fail)")
+    assert (deep["result"], deep["line"]) == ("known", 2)
+    assert totals == {"scripts": 3, "pass": 1, "fail": 0, "skip": 0, "known": 2}
+    listed.write_text("b.pkt: a cause\n")
+    result = call("packetdrill", tmp_path / "b.pkt", "--deviations", listed)
+    assert result.exit_code == 1
+    assert "it passes; no longer true: a cause" in result.stdout
+    assert result.stdout.splitlines()[-1] == "1 script: 0 pass, 1 fail, 0 skip, 0 known"
+
+
+def test_packetdrill_deviations_name_one_script_each(tmp_path):
+    """An entry without a reason, and one that names no script or several, are usage errors with their line."""
+    (tmp_path / "deep").mkdir()
+    for name in ("a.pkt", "deep/a.pkt"):
+        (tmp_path / name).write_text("")
+    listed = tmp_path / "known.txt"
+    for entry, problem in (
+        ("a.pkt", "no reason; accepted: "),
+        ("c.pkt: cause", "c.pkt: none of the scripts; accepted: "),
+        ("a.pkt: cause", "a.pkt: several of the scripts; accepted: "),
+    ):
+        listed.write_text(f"# remark\n{entry}\n")
+        result = call("packetdrill", tmp_path, "--deviations", listed)
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"narrows: {listed}:2: {problem}")
+
+
 def test_packetdrill_engine_compares_and_reads_defaults(tmp_path):
     """The built engine compares packets, and reads a script's defaults relative to the script."""
     (tmp_path / "common").mkdir()

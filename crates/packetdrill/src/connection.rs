@@ -8,6 +8,7 @@
 //! What a socket adds to the endpoint is here too: Nagle's rule as Linux has it (RFC 896, Minshall's variant),
 //! `TCP_CORK` and `MSG_MORE`, `MSG_EOR`, the FIN of `close`, resets of a connection that is gone.
 
+mod buffer;
 mod input;
 mod marks;
 mod output;
@@ -21,9 +22,11 @@ use narrows_packet::{Ecn, Flags, Packet, timestamp};
 use narrows_tcp::{Receiver, Sender, TcpInfo};
 
 use crate::script::{Options, Segment, TcpFlags};
+pub(crate) use buffer::size_of_option;
+use buffer::{SendBuffer, Stream};
 pub(crate) use input::reset_for;
 pub(crate) use marks::Stamp;
-use marks::{Chronograph, Patience, Stamps};
+use marks::{Chronograph, Patience, Stamps, Times};
 pub(crate) use setup::{Setup, default_scheme, mss_option, scheme_of};
 use writer::Writer;
 
@@ -101,6 +104,21 @@ pub(crate) struct Connection {
     pub(crate) timed_out: bool,
     /// End of the peer's window.
     right_edge: u64,
+    /// The largest window that the peer offered.
+    largest_window: u64,
+    /// The send buffer; `None`: room for all.
+    buffer: Option<SendBuffer>,
+    /// The write in progress.
+    writing: Option<Writing>,
+}
+
+/// A write that the send buffer has not taken completely, or whose call has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    bytes: u64,
+    left: u64,
+    more: bool,
+    record: bool,
 }
 
 impl Connection {
@@ -149,7 +167,13 @@ impl Connection {
             patience: Patience::ENDLESS,
             timed_out: false,
             right_edge: 1,
+            largest_window: 0,
+            buffer: None,
+            writing: None,
         };
+        if let Some(bytes) = own.setup.send_buffer {
+            own.set_send_buffer(bytes);
+        }
         own.sender.on_timer(now);
         own
     }
@@ -185,12 +209,37 @@ impl Connection {
         self.flush(now);
     }
 
-    /// Writes `bytes`. `more`: the caller announces more data (`MSG_MORE`); `record`: no later data joins the
-    /// last segment (`MSG_EOR`).
+    /// Writes `bytes`, as far as the send buffer takes them. `more`: the caller announces more data (`MSG_MORE`);
+    /// `record`: no later data joins the last segment (`MSG_EOR`). [`Connection::end_write`] ends the call.
     pub(crate) fn write(&mut self, now: Nanos, bytes: u64, more: bool, record: bool) {
-        self.writer.write(bytes, more, record);
-        self.stamps.on_write(self.writer.written + 1);
+        self.writing = Some(Writing { bytes, left: bytes, more, record });
         self.flush(now);
+    }
+
+    /// Ends the write in progress if the buffer has taken all of it, or if it shall not `wait`; returns the bytes
+    /// taken. `None`: it blocks.
+    pub(crate) fn end_write(&mut self, wait: bool) -> Option<u64> {
+        let blocks = |own: &mut Writing| !wait || own.left == 0 || self.stage == Stage::Gone;
+        let own = self.writing.take_if(blocks)?;
+        let taken = own.bytes - own.left;
+        if own.left > 0 && taken > 0 {
+            self.stamps.on_write(self.writer.written + 1);
+        }
+        Some(taken)
+    }
+
+    /// Whether a write is in progress.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Limits the send buffer.
+    pub(crate) fn set_send_buffer(&mut self, bytes: u64) {
+        self.buffer = Some(SendBuffer::new(bytes, self.stream()));
+    }
+
+    fn stream(&self) -> Stream {
+        Stream { una: self.sender.acknowledged(), next: self.sent_end, end: self.writer.written + 1 }
     }
 
     /// Asks for transmit timestamps with these flags.
@@ -208,8 +257,22 @@ impl Connection {
         self.patience.limit = limit;
     }
 
-    /// `tcpi_busy_time` and `tcpi_rwnd_limited`.
-    pub(crate) fn busy_and_limited(&self, now: Nanos) -> (Nanos, Nanos) {
+    /// The queue of the device drops every packet from now on, or does no longer.
+    pub(crate) fn set_congested(&mut self, congested: bool) {
+        self.setup.settings.drops = congested;
+        self.sender.set_local_congestion(congested);
+    }
+
+    /// The queue of the device drops the packets that have left the connection.
+    pub(crate) fn drop_sent(&mut self, now: Nanos) {
+        if !self.sent.is_empty() {
+            self.sent.clear();
+            self.sender.on_local_drop(now);
+        }
+    }
+
+    /// `tcpi_busy_time`, `tcpi_rwnd_limited` and `tcpi_sndbuf_limited`.
+    pub(crate) fn activities(&self, now: Nanos) -> Times {
         self.chronograph.read(now)
     }
 

@@ -25,6 +25,8 @@ struct SocketOptions {
     max_segment: Option<u16>,
     congestion: Option<String>,
     nonblocking: bool,
+    /// Size of the send buffer, if it was set.
+    send_buffer: Option<u64>,
 }
 
 /// What a descriptor stands for.
@@ -95,14 +97,23 @@ impl Host {
         if let Some(connection) = &mut self.connection {
             connection.on_timer(now);
         }
-        self.collect();
+        self.collect(now);
     }
 
-    /// Takes over the packets that the connection sent.
-    fn collect(&mut self) {
+    /// Applies settings that a script changes while it runs.
+    pub(crate) fn apply_settings(&mut self) {
         if let Some(connection) = &mut self.connection {
-            self.sent.append(&mut connection.sent);
+            connection.set_congested(self.settings.drops);
         }
+    }
+
+    /// Takes over the packets that the connection sent, unless the queue of the device drops them.
+    fn collect(&mut self, now: Nanos) {
+        let Some(connection) = &mut self.connection else { return };
+        if self.settings.drops {
+            connection.drop_sent(now);
+        }
+        self.sent.append(&mut connection.sent);
     }
 
     /// A packet arrives.
@@ -121,9 +132,10 @@ impl Host {
                 self.waiting = true;
             }
             (Some(connection), _) => connection.on_packet(now, segment),
+            (None, _) if self.settings.drops => {}
             (None, _) => self.sent.extend(reset_for(segment).map(|segment| Sent { at: now, segment })),
         }
-        self.collect();
+        self.collect(now);
         Ok(())
     }
 
@@ -141,6 +153,7 @@ impl Host {
             max_segment: options.max_segment,
             nodelay: options.nodelay,
             cork: options.cork,
+            send_buffer: options.send_buffer,
             ecn: self.settings.ecn == 1,
         })
     }

@@ -15,8 +15,8 @@
 //!    reactions to the packets and calls that follow are not compared; a packet that leaves for another reason
 //!    is a failure, unless the script states no packet with data at all.
 //! 4. PSH is not compared. Window fields and ECN fields are compared where the script states them.
-//! 5. The number of bytes that `write` accepts is the script's: the room in a socket buffer depends on the
-//!    memory accounting of a kernel. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`]
+//! 5. The number of bytes that `write` accepts is the script's, unless `SO_SNDBUF` sets the send buffer:
+//!    otherwise a kernel tunes it by its memory. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`]
 //!    names such calls.
 
 mod connection;

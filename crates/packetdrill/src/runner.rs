@@ -170,7 +170,11 @@ impl Runner<'_> {
                 let end = end.map(|end| base + Nanos::from_nanos(end));
                 self.start_call(line, call, end)
             }
-            Action::Shell(text) => self.host.settings.run(line, text, self.files),
+            Action::Shell(text) => {
+                self.host.settings.run(line, text, self.files)?;
+                self.host.apply_settings();
+                Ok(())
+            }
             Action::Code(_) => block.map_or(Ok(()), |block| self.check(line, block)),
             Action::Outbound(_) => Ok(()),
         }

@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) hystart: bool,
     /// The queue of the device paces (`fq`); other queues let packets leave at once.
     pub(crate) fair_queue: bool,
+    /// The queue of the device drops every packet (`limit 0`).
+    pub(crate) drops: bool,
     /// Commands without effect here, for the report.
     pub(crate) ignored: Vec<String>,
 }
@@ -52,6 +54,7 @@ impl Default for Settings {
             receive_buffer: (131_072, 6 << 20),
             hystart: true,
             fair_queue: false,
+            drops: false,
             ignored: Vec::new(),
         }
     }
@@ -143,7 +146,10 @@ impl Settings {
                 }
                 Ok(())
             }
-            "tc" => self.queue(line, words),
+            "tc" => {
+                self.queue(words);
+                Ok(())
+            }
             "ip" => self.route(line, words),
             "echo" => self.echo(line, words),
             "ethtool" | "sleep" | "true" | "rm" | "dd" | "cat" | "set" | "modprobe" | "exit" => {
@@ -203,16 +209,13 @@ impl Settings {
         Ok(())
     }
 
-    /// A queue that drops changes what happens, and `fq` makes Linux pace every scheme. Packets leave at once
-    /// through any other.
-    fn queue(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
-        if words.windows(2).any(|pair| pair[0] == "limit" && pair[1] == "0") {
-            return Err(Problem::unsupported(line, "a local queue that drops every packet"));
-        }
+    /// A queue with limit 0 drops every packet, and `fq` makes Linux pace every scheme. Packets leave at once through
+    /// any other.
+    fn queue(&mut self, words: &[String]) {
         let adds = words.iter().any(|word| ["add", "replace", "change"].contains(&word.as_str()));
         self.fair_queue = adds && words.iter().any(|word| word == "fq");
+        self.drops = adds && words.windows(2).any(|pair| pair[0] == "limit" && pair[1] == "0");
         self.ignored.push(words.join(" "));
-        Ok(())
     }
 
     fn route(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
@@ -317,6 +320,21 @@ mod tests {
         assert_eq!(own.receive_buffer, (540_000, 15 << 20));
     }
 
+    /// The device's queue drops while its limit is 0.
+    #[test]
+    fn shell_queue_drops_while_its_limit_is_0() {
+        let mut own = Settings::default();
+        for (text, drops) in [
+            ("tc qdisc delete dev tun0 root 2>/dev/null ; tc qdisc add dev tun0 root pfifo limit 0", true),
+            ("tc qdisc replace dev tun0 root pfifo limit 10", false),
+            ("tc qdisc change dev tun0 root pfifo limit 0", true),
+            ("tc qdisc delete dev tun0 root", false),
+        ] {
+            own.run(1, text, &|_| None).unwrap();
+            assert_eq!(own.drops, drops, "{text}");
+        }
+    }
+
     /// The script's own defaults are read if they are there.
     #[test]
     fn shell_reads_defaults_beside_the_script() {
@@ -331,7 +349,6 @@ mod tests {
     fn shell_refuses_unknown_settings() {
         for (text, reason) in [
             ("sysctl net.ipv4.tcp_mtu_probing=2", "sysctl tcp_mtu_probing=2"),
-            ("tc qdisc replace dev tun0 root pfifo limit 0", "a local queue that drops every packet"),
             ("ip route change default mtu 1280", "route option 'mtu 1280'"),
             ("python3 run.py", "shell command 'python3 run.py'"),
         ] {

@@ -160,6 +160,16 @@ fn stated(
     };
     let max_burst = stated!(max_burst).map(|(amount, key)| (burst(amount), amount.to_string(), key));
     let default_burst = profile.max_burst.as_ref().map_or(default.max_burst, burst);
+    if let Some((true, key)) = stated!(tso).map(|(tso, key)| (*tso, key))
+        && max_burst.is_none()
+        && default_burst < mss * 2
+    {
+        // The least burst of TSO has two segments (Linux `tcp_min_tso_segs`).
+        let message = "bursts of several segments, but the profile limits bursts to one (`max_burst`)";
+        return Err(
+            Diagnostic::new(key, message).accepted("max_burst = \"65215B\" beside it, or tso = false")
+        );
+    }
     let (min_rto, initial_rto, max_rto) = (stated!(min_rto), stated!(initial_rto), stated!(max_rto));
     let rto_key = min_rto.as_ref().or(initial_rto.as_ref()).or(max_rto.as_ref()).map(|(_, key)| key.clone());
     let (min_rto, initial_rto) = (time(min_rto, default.min_rto), time(initial_rto, default.initial_rto));

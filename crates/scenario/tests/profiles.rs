@@ -190,6 +190,11 @@ fn tcp_options_are_refused_by_name() {
         ("gro = '1500B'", "tcp.gro: ", "off, or a time such as 10ms"),
         ("quick_acks = -1", "tcp.quick_acks: `-1` is out of range", "a whole number from 0"),
         ("tso = 'no'", "tcp.tso: found the string `no`", "true or false"),
+        (
+            "profile = 'rfc'\ntso = true",
+            "tcp.tso: bursts of several segments, but the profile",
+            "max_burst = ",
+        ),
     ];
     for (keys, message, accepted) in cases {
         let found = refused(keys);

@@ -6,7 +6,7 @@
 //!
 //! Event handlers: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` handles
 //! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rates`
-//! connects the agent of an explicit-rate protocol.
+//! connects the agent of an explicit-rate protocol, `local` handles a host whose own queue drops.
 //!
 //! The default is TCP as Linux 6.18 deploys it; `TcpConfig` names each rule and its alternative in the RFCs.
 //!
@@ -33,6 +33,7 @@ mod ack;
 mod ecn;
 mod handshake;
 pub(crate) mod info;
+mod local;
 mod milestones;
 mod pacing;
 mod phases;
@@ -109,9 +110,15 @@ impl Pending {
     const WINDOW_PROBE: Self = Self(16);
     /// A control message to routers.
     const MESSAGE: Self = Self(32);
+    /// Not a transmission: the queue of this host drops what leaves.
+    const CONGESTED: Self = Self(64);
 
     fn add(&mut self, item: Self) {
         self.0 |= item.0;
+    }
+
+    fn has(self, item: Self) -> bool {
+        self.0 & item.0 != 0
     }
 
     fn take(&mut self, item: Self) -> bool {

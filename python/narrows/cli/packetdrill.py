@@ -18,6 +18,8 @@ SUFFIX = ".pkt"
 ACCEPTED = f"accepted: scripts ({SUFFIX}) and folders with scripts"
 RESULTS = {"pass": "green", "fail": "red", "skip": "yellow"}
 """Results of a script, with the colour of each."""
+KNOWN = "known"
+"""Result of a script that fails or is skipped as the list of deviations says."""
 
 
 @guarded
@@ -25,6 +27,14 @@ def packetdrill(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH", help="Run these scripts, and those in these folders (*.pkt).")
     ],
+    deviations: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Read from this file which scripts are known not to pass (lines `SCRIPT: REASON`): they are `known`, "
+            "or `fail` once they pass.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per script and one with the totals, and nothing else.")
     ] = False,
@@ -35,9 +45,11 @@ def packetdrill(
     not have. The exit status is 1 if a script fails.
     """
     scripts = list(_scripts(paths))
-    rows = [_run(script) for script in scripts]
+    known = {} if deviations is None else _deviations(deviations, scripts)
+    rows = [_judged(_run(script), known.get(script)) for script in scripts]
     counts = Counter(row["result"] for row in rows)
-    totals = {"scripts": len(rows), **{result: counts[result] for result in RESULTS}}
+    results = [*RESULTS] if deviations is None else [*RESULTS, KNOWN]
+    totals = {"scripts": len(rows), **{result: counts[result] for result in results}}
     if as_json:
         for row in [*rows, totals]:
             print(json.dumps(row))
@@ -62,6 +74,33 @@ def _scripts(paths: Sequence[Path]) -> Iterator[Path]:
                 yield script
 
 
+def _deviations(file: Path, scripts: Sequence[Path]) -> dict[Path, str]:
+    """Read which scripts shall not pass, and why. A name is the end of a path: `a.pkt`, `folder/a.pkt`."""
+    known: dict[Path, str] = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, colon, reason = (part.strip() for part in line.partition(": "))
+        if not colon or not reason:
+            raise UsageError(f"{file}:{number}: no reason; accepted: lines `SCRIPT: REASON`, and comments with `#`")
+        parts = Path(name).parts
+        named = [script for script in scripts if script.parts[-len(parts) :] == parts]
+        if len(named) != 1:
+            count = "none" if not named else "several"
+            raise UsageError(f"{file}:{number}: {name}: {count} of the scripts; accepted: the end of one script's path")
+        known[named[0]] = reason
+    return known
+
+
+def _judged(row: dict[str, Any], expected: str | None) -> dict[str, Any]:
+    """Compare a result with the reason why the script shall not pass, if there is one."""
+    if expected is None:
+        return row
+    if row["result"] == "pass":
+        return {**row, "result": "fail", "reason": f"it passes; no longer true: {expected}"}
+    return {**row, "result": KNOWN, "reason": f"{expected} ({row['reason']})"}
+
+
 def _run(script: Path) -> dict[str, Any]:
     text = script.read_text(encoding="utf-8", errors="replace")
     outcome = engine.packetdrill(text, script.parent)
@@ -77,8 +116,11 @@ def _print(rows: Sequence[dict[str, Any]], totals: dict[str, int]) -> None:
         table.add_column(title, justify="right" if title == "line" else "left", overflow="fold")
     for row in rows:
         line = "" if row["line"] is None else str(row["line"])
-        result = Text(row["result"], style=RESULTS[row["result"]])
+        result = Text(row["result"], style=RESULTS.get(row["result"], RESULTS["skip"]))
         table.add_row(result, Text(row["script"]), line, Text(row["reason"]))
     print_table(table, 120)
     noun = "script" if totals["scripts"] == 1 else "scripts"
-    print(f"{totals['scripts']} {noun}: " + ", ".join(f"{totals[result]} {result}" for result in RESULTS))
+    print(
+        f"{totals['scripts']} {noun}: "
+        + ", ".join(f"{count} {result}" for result, count in totals.items() if result != "scripts")
+    )

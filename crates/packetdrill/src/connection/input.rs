@@ -14,6 +14,7 @@ impl Connection {
             let scale = if segment.flags.syn { 0 } else { self.agreed.scales.map_or(0, |(peer, _)| peer) };
             let window = u64::from(segment.window.unwrap_or(0)) << scale;
             self.right_edge = segment.ack + window;
+            self.largest_window = self.largest_window.max(window);
         }
         match self.stage {
             Stage::Gone => self.refuse(now, segment),

@@ -81,48 +81,79 @@ pub(super) enum Activity {
     Idle,
     Busy,
     /// Data waits for room in the peer's window.
-    Limited,
+    WindowLimited,
+    /// A write waits for room in the send buffer while the cwnd has room.
+    BufferLimited,
+}
+
+/// Times of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Busy for any reason.
+    pub(crate) busy: Nanos,
+    pub(crate) window_limited: Nanos,
+    pub(crate) buffer_limited: Nanos,
 }
 
 /// Time spent in each activity.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chronograph {
-    now: Activity,
+    pub(super) now: Activity,
     since: Nanos,
-    busy: Nanos,
-    limited: Nanos,
+    times: Times,
 }
 
 impl Chronograph {
-    /// Time busy for any reason, and time limited by the peer's window.
-    pub(super) fn read(&self, now: Nanos) -> (Nanos, Nanos) {
+    pub(super) fn read(&self, now: Nanos) -> Times {
         let passed = now - self.since;
-        match self.now {
-            Activity::Idle => (self.busy, self.limited),
-            Activity::Busy => (self.busy + passed, self.limited),
-            Activity::Limited => (self.busy + passed, self.limited + passed),
+        let mut times = self.times;
+        if self.now != Activity::Idle {
+            times.busy += passed;
         }
+        match self.now {
+            Activity::Idle | Activity::Busy => {}
+            Activity::WindowLimited => times.window_limited += passed,
+            Activity::BufferLimited => times.buffer_limited += passed,
+        }
+        times
     }
 
     pub(super) fn set(&mut self, now: Nanos, activity: Activity) {
-        let (busy, limited) = self.read(now);
-        *self = Self { now: activity, since: now, busy, limited };
+        *self = Self { now: activity, since: now, times: self.read(now) };
     }
 }
 
-/// The end of patience: Linux counts from the first repetition of data that stays without acknowledgement.
+/// The end of patience: Linux counts from the first repetition of data that stays without acknowledgement, and from
+/// the first probe of a closed window or of a queue that drops. An attempt is enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) limit: Nanos,
     pub(super) since: Option<Nanos>,
+    probing_since: Option<Nanos>,
 }
 
 impl Patience {
-    pub(super) const ENDLESS: Self = Self { limit: Nanos::MAX, since: None };
+    pub(super) const ENDLESS: Self = Self { limit: Nanos::MAX, since: None, probing_since: None };
 
     /// When the connection is given up; [`Nanos::MAX`] for never.
     pub(super) fn deadline(&self) -> Nanos {
-        self.since.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
+        let first = self.since.into_iter().chain(self.probing_since).min();
+        first.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
+    }
+
+    /// Notes consecutive timeouts, and probes without an answer while the sender probes. Linux `tcp_probe_timer`:
+    /// answers do not restart the count, as long as it probes.
+    pub(super) fn note(&mut self, now: Nanos, timeouts: u32, probes: Option<u32>) {
+        if timeouts > 0 {
+            self.since.get_or_insert(now);
+        }
+        match probes {
+            None => self.probing_since = None,
+            Some(0) => {}
+            Some(_) => {
+                self.probing_since.get_or_insert(now);
+            }
+        }
     }
 }
 
@@ -152,9 +183,12 @@ mod tests {
     fn marks_chronograph_adds_activities() {
         let mut own = Chronograph::default();
         own.set(MS * 10, Activity::Busy);
-        own.set(MS * 30, Activity::Limited);
-        assert_eq!(own.read(MS * 35), (MS * 25, MS * 5));
-        own.set(MS * 40, Activity::Idle);
-        assert_eq!(own.read(MS * 90), (MS * 30, MS * 10));
+        own.set(MS * 30, Activity::WindowLimited);
+        let times = Times { busy: MS * 25, window_limited: MS * 5, buffer_limited: Nanos::ZERO };
+        assert_eq!(own.read(MS * 35), times);
+        own.set(MS * 40, Activity::BufferLimited);
+        own.set(MS * 43, Activity::Idle);
+        let times = Times { busy: MS * 33, window_limited: MS * 10, buffer_limited: MS * 3 };
+        assert_eq!(own.read(MS * 90), times);
     }
 }

@@ -3,6 +3,7 @@
 use narrows_cc::Nanos;
 use narrows_packet::{Ecn, Flags, Packet, timestamp};
 
+use super::buffer::{SendBuffer, size_goal};
 use super::marks::Activity;
 use super::writer::Progress;
 use super::{Connection, SYN_WINDOW, Stage};
@@ -17,11 +18,16 @@ impl Connection {
         if self.stage == Stage::Gone {
             return;
         }
+        let before = self.sent_end;
+        let mut full = self.buffer.as_ref().is_some_and(SendBuffer::is_full);
         for _ in 0..MAX_BURST {
             if let Some(packet) = self.sender.poll_transmit(now) {
                 self.send(now, &packet);
             } else if !self.feed(now) {
-                break;
+                if !self.fill() {
+                    break;
+                }
+                full = false;
             }
         }
         if self.stage == Stage::Established {
@@ -31,17 +37,64 @@ impl Connection {
             }
         }
         self.hold(now);
-        self.chronograph.set(now, self.activity());
+        self.patience.note(now, self.sender.timeouts_in_a_row(), self.sender.probes());
+        full &= self.buffer.as_ref().is_some_and(SendBuffer::is_full);
+        self.chronograph.set(now, self.activity(self.sent_end > before, full));
     }
 
-    /// Linux: the peer's window is the limit if it has no room for the next segment.
-    fn activity(&self) -> Activity {
+    /// Moves data of the write in progress into the send buffer, one piece at most; returns whether it did.
+    fn fill(&mut self) -> bool {
+        let stream = self.stream();
+        if let Some(buffer) = &mut self.buffer {
+            buffer.follow(stream);
+        }
+        let Some(writing) = self.writing.as_mut().filter(|own| own.left > 0) else { return false };
+        let taken = match &mut self.buffer {
+            Some(buffer) => {
+                let goal = size_goal(self.largest_window, u64::from(self.agreed.segment));
+                buffer.take(stream, writing.left, goal)
+            }
+            None => writing.left,
+        };
+        if taken == 0 {
+            return false;
+        }
+        writing.left -= taken;
+        let all = writing.left == 0;
+        self.writer.write(taken, all && writing.more, all && writing.record);
+        if all {
+            self.stamps.on_write(self.writer.written + 1);
+        }
+        true
+    }
+
+    /// Linux: the peer's window is the limit if the next segment has room in the cwnd only (`tcp_write_xmit`), and the
+    /// send buffer if the last data was `sent` while it was `full` and cwnd has room, until it has room
+    /// (`tcp_cwnd_validate`).
+    fn activity(&self, sent: bool, full: bool) -> Activity {
         if self.stage != Stage::Established || self.queued() == 0 {
             return Activity::Idle;
         }
         let unsent = (self.writer.written + 1).saturating_sub(self.sent_end);
         let next = unsent.min(u64::from(self.agreed.segment));
-        if next > 0 && self.sent_end + next > self.right_edge { Activity::Limited } else { Activity::Busy }
+        let starves = || unsent == 0 && sent && self.has_cwnd();
+        let inflight = self.sender.inflight().as_u64();
+        let cwnd_admits = inflight == 0 || inflight + next <= self.sender.window().as_u64();
+        if next > 0 && cwnd_admits && self.sent_end + next > self.right_edge {
+            Activity::WindowLimited
+        } else if full && (self.chronograph.now == Activity::BufferLimited || starves()) {
+            Activity::BufferLimited
+        } else {
+            Activity::Busy
+        }
+    }
+
+    /// Whether the cwnd does not limit the sender (Linux `tcp_is_cwnd_limited`): in slow start half of it suffices.
+    fn has_cwnd(&self) -> bool {
+        let info = self.sender.info();
+        let slow_start = info.ssthresh.is_none_or(|bytes| info.cwnd * info.mss.as_u64() < bytes.as_u64());
+        let sent = u64::from(info.unacked);
+        if slow_start { info.cwnd >= 2 * sent } else { info.cwnd > sent }
     }
 
     /// Gives the sender what it may have; returns whether that was anything.

@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) max_segment: Option<u16>,
     pub(crate) nodelay: bool,
     pub(crate) cork: bool,
+    /// Size of the send buffer (`SO_SNDBUF`).
+    pub(crate) send_buffer: Option<u64>,
     /// ECN is asked for, or was asked for and is agreed to.
     pub(crate) ecn: bool,
 }
@@ -130,7 +132,9 @@ impl Setup {
             params,
         });
         let app = App::new(AppConfig::Written, Random::stream(SEED, "app", 0), start);
-        Sender::new(0, config, scheme, app, start)
+        let mut sender = Sender::new(0, config, scheme, app, start);
+        sender.set_local_congestion(self.settings.drops);
+        sender
     }
 
     /// A receiver that waits for the peer's SYN.

@@ -88,7 +88,7 @@ impl Host {
     /// The call needs what the endpoint does not have.
     pub(crate) fn call(&mut self, now: Nanos, line: usize, call: &Call) -> Result {
         let outcome = self.execute(now, line, call);
-        self.collect();
+        self.collect(now);
         outcome
     }
 
@@ -186,24 +186,41 @@ impl Host {
         Ok(if options.nonblocking { Outcome::Done(Err("EINPROGRESS")) } else { Outcome::Blocks })
     }
 
-    /// Writes as many bytes as the script says: the room in the socket buffer depends on the memory accounting
-    /// of a kernel.
+    /// Writes what the send buffer takes if its size was set. Otherwise as many bytes as the script says: how a kernel
+    /// tunes a buffer depends on its memory.
     fn write(&mut self, now: Nanos, file: i64, call: &Call) -> Outcome {
         let (bytes, flags) = sizes(call);
         let has = |flag: &str| flags.iter().any(|own| own == flag);
-        let connected = self.role(file) == Role::Connected;
+        let own = self.descriptor(file);
+        let blocking = !own.options.nonblocking && !has("MSG_DONTWAIT");
+        let (sized, connected) = (own.options.send_buffer.is_some(), own.role == Role::Connected);
         let Some(connection) = self.connection.as_mut().filter(|_| connected) else {
             return Outcome::Done(Err("EPIPE"));
         };
+        if connection.is_writing() {
+            // The same call again, which blocks.
+            return connection
+                .end_write(true)
+                .map_or(Outcome::Blocks, |taken| Outcome::Done(Ok(taken as i64)));
+        }
         match connection.stage {
             Stage::Established if !connection.is_finished() => {}
             Stage::SynSent | Stage::SynReceived => return Outcome::Done(Err("EAGAIN")),
             _ if std::mem::take(&mut connection.timed_out) => return Outcome::Done(Err("ETIMEDOUT")),
             _ => return Outcome::Done(Err("EPIPE")),
         }
+        if sized {
+            connection.write(now, bytes, has("MSG_MORE"), has("MSG_EOR"));
+            return match connection.end_write(blocking) {
+                None => Outcome::Blocks,
+                Some(0) if bytes > 0 => Outcome::Done(Err("EAGAIN")),
+                Some(taken) => Outcome::Done(Ok(taken as i64)),
+            };
+        }
         let most = call.result.and_then(|result| u64::try_from(result).ok());
         let accepted = most.map_or(bytes, |most| most.min(bytes));
         connection.write(now, accepted, has("MSG_MORE"), has("MSG_EOR"));
+        connection.end_write(false);
         if accepted < bytes {
             return self.unchecked(call);
         }

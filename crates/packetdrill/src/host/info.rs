@@ -33,7 +33,9 @@ const FIELDS: &[&str] = &[
     "total_retrans",
     "retransmits",
     "reordering",
+    "reord_seen",
     "backoff",
+    "probes",
     "rto",
     "rtt",
     "rttvar",
@@ -44,6 +46,7 @@ const FIELDS: &[&str] = &[
     "last_data_recv",
     "busy_time",
     "rwnd_limited",
+    "sndbuf_limited",
 ];
 
 /// Whether the host has this field of `TCP_INFO`.
@@ -78,8 +81,11 @@ impl Host {
             "lost" => f64::from(info.lost),
             "retrans" => f64::from(info.retrans),
             "total_retrans" => info.total_retrans as f64,
-            "retransmits" | "backoff" => f64::from(info.timeouts),
+            "retransmits" => f64::from(info.timeouts),
+            "backoff" => f64::from(info.backoff),
+            "probes" => f64::from(info.probes),
             "reordering" => f64::from(info.reordering),
+            "reord_seen" => f64::from(info.reordering_seen),
             "rto" => micros(info.rto),
             "rtt" => micros(info.srtt.unwrap_or(Nanos::ZERO)),
             "rttvar" => micros(info.rttvar.unwrap_or(Nanos::ZERO)),
@@ -88,8 +94,9 @@ impl Host {
             "snd_mss" => f64::from(connection.segment_size()),
             "advmss" => f64::from(connection.advertised()),
             "last_data_recv" => ((now - connection.data_at).as_nanos() / 1_000_000) as f64,
-            "busy_time" => micros(connection.busy_and_limited(now).0),
-            "rwnd_limited" => micros(connection.busy_and_limited(now).1),
+            "busy_time" => micros(connection.activities(now).busy),
+            "rwnd_limited" => micros(connection.activities(now).window_limited),
+            "sndbuf_limited" => micros(connection.activities(now).buffer_limited),
             _ => return None,
         })
     }

@@ -3,14 +3,13 @@
 use narrows_cc::Nanos;
 
 use super::{Host, Outcome};
-use crate::connection::mss_option;
+use crate::connection::{mss_option, size_of_option};
 use crate::script::{Call, Problem, Value};
 
 /// Options that change nothing here: addresses, buffers, routes.
 const HARMLESS: &[&str] = &[
     "SO_REUSEADDR",
     "SO_REUSEPORT",
-    "SO_SNDBUF",
     "SO_SNDBUFFORCE",
     "SO_RCVBUF",
     "SO_RCVBUFFORCE",
@@ -40,6 +39,7 @@ const KEPT: &[&str] = &[
     "TCP_USER_TIMEOUT",
     "SO_TIMESTAMPING",
     "SO_ERROR",
+    "SO_SNDBUF",
 ];
 
 /// Whether the host knows a socket option.
@@ -62,6 +62,9 @@ impl Host {
         let connected = self.role(file) == super::Role::Connected;
         let options = &mut self.descriptor(file).options;
         match name.as_str() {
+            "SO_SNDBUF" => {
+                options.send_buffer = Some(size_of_option(u64::try_from(number).unwrap_or(0)));
+            }
             "TCP_NODELAY" => options.nodelay = number != 0,
             "TCP_CORK" => options.cork = number != 0,
             "TCP_MAXSEG" => options.max_segment = u16::try_from(number).ok().filter(|size| *size > 0),
@@ -85,6 +88,7 @@ impl Host {
         if connected && let Some(connection) = &mut self.connection {
             let flag = Some(number != 0);
             match name.as_str() {
+                "SO_SNDBUF" => connection.set_send_buffer(size_of_option(u64::try_from(number).unwrap_or(0))),
                 "TCP_NODELAY" => connection.set_delay(now, flag, None),
                 "TCP_CORK" => connection.set_delay(now, None, flag),
                 "SO_TIMESTAMPING" => match value {
@@ -116,6 +120,10 @@ impl Host {
             "TCP_NODELAY" => i64::from(options.is_some_and(|own| own.nodelay)),
             "TCP_CORK" => i64::from(options.is_some_and(|own| own.cork)),
             "SO_ERROR" => 0,
+            "SO_SNDBUF" => match options.and_then(|own| own.send_buffer) {
+                Some(bytes) => bytes as i64,
+                None => return Ok(self.unchecked(call)),
+            },
             _ => return Ok(self.unchecked(call)),
         };
         self.compare(line, &name, seen, call.args.get(3))?;

@@ -33,6 +33,8 @@ pub(super) struct Progress {
     last: [Option<Nanos>; 2],
     /// Departure of the first packets sent only once that were acknowledged selectively and cumulatively.
     first_sent_at: [Option<Nanos>; 2],
+    /// Packets that arrived out of order were acknowledged selectively and cumulatively.
+    reordered: [bool; 2],
     /// A retransmitted packet was acknowledged cumulatively.
     retransmission_acked: bool,
     /// A packet retransmitted in this recovery was acknowledged cumulatively, and the timestamp echo shows
@@ -67,6 +69,7 @@ impl Progress {
             rack: None,
             last: [None; 2],
             first_sent_at: [None; 2],
+            reordered: [false; 2],
             retransmission_acked: false,
             late: false,
             repaired: false,
@@ -78,11 +81,21 @@ impl Progress {
         (self.acked, self.cumulative)
     }
 
+    /// Counts reordering once for what this acknowledgement delivers selectively, and once cumulatively.
+    #[cold]
+    fn note_reordering(&mut self, rack: &mut Rack, cumulative: bool) {
+        let known = &mut self.reordered[usize::from(cumulative)];
+        rack.count_reordering(!*known);
+        *known = true;
+    }
+
     /// Accounts for one newly delivered record.
     #[inline]
     fn deliver(&mut self, record: &Record, driver: &mut Driver, rack: &mut Rack, cumulative: bool) {
         self.acked += record.bytes();
-        rack.on_delivered(record);
+        if rack.on_delivered(record) {
+            self.note_reordering(rack, cumulative);
+        }
         driver.delivered_packet(self.now, &mut self.driver, record.bytes(), &record.snapshot);
         let rtt = self.now - record.snapshot.sent_at;
         if record.snapshot.order > self.newest {
@@ -284,8 +297,11 @@ impl Sender {
             return false;
         }
         let changed = self.stream.offer(packet.tcp().ack, u64::from(packet.tcp().window));
-        if self.timers.persist && self.stream.admits(1) {
-            self.timers.end_persist();
+        if self.timers.persist {
+            self.timers.probes = 0;
+            if self.stream.admits(1) {
+                self.timers.end_persist();
+            }
         }
         changed
     }
@@ -419,6 +435,7 @@ impl Sender {
         // that is, until data sent after the last reduction is acknowledged.
         let cwr_received = self.stream.una > self.recovery.point;
         if self.ecn.is_marked(packet) && self.recovery.is_open() && cwr_received {
+            self.stats.ecn_reductions += 1;
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         let mss = self.mss();

@@ -46,8 +46,15 @@ pub struct TcpInfo {
     pub total_retrans: u64,
     /// `tcpi_reordering`: how far packets were seen to arrive out of order, in segments.
     pub reordering: u32,
-    /// `tcpi_backoff`: consecutive expiries of the retransmission timer.
+    /// `tcpi_reord_seen`: acknowledgements that showed reordering; what SACK and the number show counts separately.
+    pub reordering_seen: u32,
+    /// `tcpi_retransmits`: consecutive expiries of the retransmission timer.
     pub timeouts: u32,
+    /// `tcpi_backoff`: how often the retransmission timeout is doubled. A repetition that the host's own queue drops
+    /// does not double it.
+    pub backoff: u32,
+    /// `tcpi_probes`: probes without an answer, for the peer's window or the host's queue.
+    pub probes: u32,
     /// `tcpi_rto`, back-off included.
     pub rto: Nanos,
     /// `tcpi_rtt`.
@@ -100,7 +107,10 @@ impl Sender {
             retrans: repeated,
             total_retrans: self.stats.retransmits,
             reordering: recovery.rack.reordering(),
+            reordering_seen: u32::from(recovery.rack.reordering_count()),
             timeouts: self.timers.timeouts,
+            backoff: self.rtt.backoff(),
+            probes: self.probes().unwrap_or(0),
             rto: self.rtt.rto(),
             srtt: self.rtt.smoothed(),
             rttvar: self.rtt.mean_deviation(),

@@ -69,7 +69,8 @@ impl Sender {
         cause: CongestionCause,
         (acked, cumulative): (Bytes, Bytes),
     ) {
-        if cause == CongestionCause::Ecn && self.window.driver.control().cwnd <= self.mss() {
+        let local = self.pending.has(Pending::CONGESTED);
+        if cause == CongestionCause::Ecn && self.window.driver.control().cwnd <= self.mss() && !local {
             // RFC 3168 section 6.1.2: a window of one segment cannot shrink, so the next packet waits for one
             // RTO.
             self.pacing.hold_until(now + self.rtt.rto());
@@ -90,8 +91,6 @@ impl Sender {
             self.stats.recoveries += 1;
             self.begin_undo(Phase::Recovery);
             self.mark_first_lost(now);
-        } else {
-            self.stats.ecn_reductions += 1;
         }
         self.recovery.phase = Phase::Recovery;
         self.recovery.marked = cause == CongestionCause::Ecn;

@@ -29,6 +29,8 @@ pub(crate) struct Rack {
     reordering_seen: bool,
     /// Greatest distance of reordering seen, in segments (Linux `reordering`).
     reordering: u32,
+    /// Acknowledgements that revealed reordering (Linux `reord_seen`).
+    reordering_count: u16,
     reo_wnd_mult: u32,
     reo_wnd_persist: u32,
     /// RACK.dsack_round: DSACKs count once until this is acknowledged.
@@ -52,15 +54,16 @@ impl Rack {
             fack: 0,
             reordering_seen: false,
             reordering: DUP_THRESH,
+            reordering_count: 0,
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
             dsack_round: None,
         }
     }
 
-    /// Step 3: detects reordering. Call for each newly delivered record.
+    /// Step 3: detects reordering. Call for each newly delivered record; returns whether it arrived out of order.
     #[inline]
-    pub(crate) fn on_delivered(&mut self, record: &Record) {
+    pub(crate) fn on_delivered(&mut self, record: &Record) -> bool {
         let end = record.end();
         if end > self.fack {
             self.fack = end;
@@ -69,7 +72,19 @@ impl Rack {
             // Linux `tcp_check_sack_reordering`.
             let distance = (self.fack - record.seq).div_ceil(self.mss);
             self.reordering = self.reordering.max(distance.min(MAX_REORDERING) as u32);
+            return true;
         }
+        false
+    }
+
+    /// Counts an acknowledgement that revealed reordering, if it is `new`.
+    pub(super) fn count_reordering(&mut self, new: bool) {
+        self.reordering_count = self.reordering_count.saturating_add(u16::from(new));
+    }
+
+    /// Number of acknowledgements that revealed reordering.
+    pub(super) fn reordering_count(&self) -> u16 {
+        self.reordering_count
     }
 
     /// Greatest distance of reordering seen, in segments.

@@ -122,6 +122,16 @@ impl RttEstimator {
         self.backoff += 1;
     }
 
+    /// Takes the last back-off back: the repetition did not leave the host.
+    pub(crate) fn revoke_back_off(&mut self) {
+        self.backoff = self.backoff.saturating_sub(1);
+    }
+
+    /// Number of back-offs in force.
+    pub(crate) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
     /// Sets the timeout after a repeated SYN, which gives no round-trip time sample.
     pub(crate) fn on_lost_syn(&mut self) {
         self.backoff = 0;

@@ -20,6 +20,8 @@ pub(super) enum LossTimer {
     Reordering,
     /// Tail-loss probe timer.
     Probe,
+    /// Next attempt to leave through a queue of this host that drops.
+    Resource,
 }
 
 /// Deadlines; [`Nanos::MAX`] for never.
@@ -38,6 +40,8 @@ pub(super) struct Timers {
     pub(super) loss_timer: LossTimer,
     /// The retransmission timer runs as persist timer (zero-window probe).
     pub(super) persist: bool,
+    /// Probes since the peer's last answer.
+    pub(super) probes: u8,
 }
 
 impl Timers {
@@ -51,6 +55,7 @@ impl Timers {
             timeouts: 0,
             loss_timer: LossTimer::Reordering,
             persist: false,
+            probes: 0,
         }
     }
 
@@ -120,6 +125,7 @@ impl Sender {
             match self.timers.loss_timer {
                 LossTimer::Reordering => self.on_reordering_timer(now),
                 LossTimer::Probe => self.on_probe_timer(now),
+                LossTimer::Resource => self.on_resource_timer(now),
             }
         }
         if now >= self.timers.rto_at {
@@ -135,6 +141,7 @@ impl Sender {
                 }
                 State::Established if self.timers.persist => {
                     self.rtt.back_off();
+                    self.timers.probes = self.timers.probes.saturating_add(1);
                     self.pending.add(Pending::WINDOW_PROBE);
                     self.timers.rto_at = now + self.rtt.rto();
                 }

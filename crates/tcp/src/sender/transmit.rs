@@ -15,7 +15,7 @@ impl Sender {
             if let Some(packet) = self.poll_pending(now) {
                 return Some(packet);
             }
-            if self.state != State::Established {
+            if self.state != State::Established || self.pending.has(Pending::CONGESTED) {
                 return None;
             }
         }
@@ -32,6 +32,10 @@ impl Sender {
     /// Packets exempt from cwnd and pacing.
     #[cold]
     fn poll_pending(&mut self, now: Nanos) -> Option<Packet> {
+        if self.pending.has(Pending::CONGESTED) {
+            self.attempt(now);
+            return None;
+        }
         if self.pending.take(Pending::SYN) {
             return Some(self.syn(now));
         }
@@ -62,7 +66,7 @@ impl Sender {
         None
     }
 
-    fn syn(&mut self, now: Nanos) -> Packet {
+    pub(super) fn syn(&mut self, now: Nanos) -> Packet {
         let first = self.handshake.on_syn(now);
         self.timers.rto_at = now + self.rtt.rto();
         let mut packet = Packet::new(self.flow);
@@ -175,7 +179,7 @@ impl Sender {
 
     /// Room in the receive window. Less than a segment leaves only if nothing is outstanding and the room is
     /// worth a packet.
-    fn fitting_len(&mut self, now: Nanos) -> u64 {
+    pub(super) fn fitting_len(&mut self, now: Nanos) -> u64 {
         if !self.board.is_empty() {
             return 0;
         }
@@ -184,6 +188,7 @@ impl Sender {
         }
         if self.timers.rto_at == Nanos::MAX {
             self.timers.persist = true;
+            self.timers.probes = 0;
             self.timers.rto_at = now + self.rtt.rto();
         }
         0
