@@ -6,8 +6,8 @@ use narrows_packet::{Kind, Packet};
 /// Bytes of the packets in the network.
 #[derive(Debug, Default)]
 pub struct PayloadArena {
-    slots: Vec<Vec<u8>>,
-    unused: Vec<u32>,
+    pub(crate) slots: Vec<Vec<u8>>,
+    pub(crate) unused: Vec<u32>,
 }
 
 impl PayloadArena {

@@ -156,7 +156,7 @@ fn of_transport(info: &TcpInfo, number: &mut dyn FnMut(&str, f64)) {
             number(series, time.as_millis_f64());
         }
     }
-    number("backoff", f64::from(info.timeouts));
+    number("backoff", f64::from(info.backoff));
     number("mss_bytes", info.mss.as_f64());
     if let Some(ssthresh) = info.ssthresh {
         number(SSTHRESH, ssthresh.as_f64());

@@ -61,7 +61,7 @@ fn law_bbr_without_sack_settles_at_link_rate() {
         ("100mbit", "1bdp"),
         &format!("[tcp]\nsack = false\n{}", flows("bbr", 40, "")),
     ));
-    println!("utilisation {}, {} timeouts", result.links[0].utilization, result.flows[0].timeouts);
+    println!("utilisation {}, {:?} timeouts", result.links[0].utilization, result.flows[0].timeouts);
     assert!(result.counters().recoveries > 0, "no losses");
     assert!(result.links[0].utilization > 0.95, "utilisation {}", result.links[0].utilization);
     assert!(
