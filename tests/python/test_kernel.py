@@ -1,0 +1,160 @@
+"""`--on kernel`: what the option accepts, and runs on this machine's kernel where there is root."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from narrows import engine
+
+from conftest import BUILT_ENV, call, narrows_in  # isort: skip
+
+BRIEF = ("--rate", "20mbit", "--rtt", "10ms", "--duration", "2s")
+
+
+def needs_root():
+    """Skip a test that creates network namespaces."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("needs root and /dev/net/tun")
+
+
+def on_kernel(folder, *args):
+    """Start the command on the kernel in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "narrows", *args, "--on", "kernel"],
+        cwd=folder, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def devices():
+    """Return the names of network devices and of network namespaces of this machine."""
+    named = Path("/run/netns")
+    names = sorted(path.name for path in named.iterdir()) if named.is_dir() else []
+    return sorted(path.name for path in Path("/sys/class/net").iterdir()), names
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--on", "kernel"), "the fake kernel runs nothing"),
+        (("--on", "moon"), "--on: `moon` runs nothing; accepted: sim, kernel"),
+    ],
+)
+def test_impossible_places_are_refused(args, message):
+    """A place that cannot run the scenario is misuse, and the message says what is accepted."""
+    result = call("compare", "bbr", *args)
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+
+
+def test_cluster_runs_the_simulator_only(tmp_path, monkeypatch):
+    """A Ray cluster has no kernel of ours."""
+    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    file = tmp_path / "one.toml"
+    file.write_text('[[flows]]\nscheme = "bbr"\n')
+    result = call("sweep", file, "--on", "kernel", "--ray", "auto")
+    assert (result.exit_code, "accepted: without --on kernel" in result.stderr) == (2, True), result.stderr
+
+
+def test_worlds_share_a_folder(tmp_path, monkeypatch):
+    """Runs on the kernel have ids of their own, so both worlds keep their runs in one folder."""
+    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    for on in ("sim", "kernel", "kernel"):
+        assert call("compare", "bbr", "-o", tmp_path, "--on", on).exit_code == 0
+    ids = sorted(path.stem for path in (tmp_path / "runs").iterdir())
+    assert len(ids) == 2 and ids[1] == f"{ids[0]}-kernel"
+
+
+def test_kernel_runs_follow_the_kernel_release(monkeypatch):
+    """A saved run on the kernel is stale under another kernel, and its schemes do not matter."""
+    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    text = '[[flows]]\nscheme = "bbr"\n'
+    (item,) = engine.plan(text, "text", None, on=engine.KERNEL)
+    before = engine.fingerprint(item)
+    monkeypatch.setattr("platform.release", lambda: "0.0.1")
+    assert engine.fingerprint(item) != before != engine.fingerprint(engine.plan(text, "text", None)[0])
+
+
+def test_kernel_prints_the_table_of_the_simulator(tmp_path):
+    """Both worlds print the same fields; what packets and the kernel do not tell is absent."""
+    needs_root()
+    rows = {}
+    for on in ("sim", "kernel"):
+        done = narrows_in(tmp_path, "compare", "bbr", "cubic", *BRIEF, "--json", "--on", on)
+        assert done.returncode == 0, done.stderr
+        rows[on] = json.loads(done.stdout)
+    sim, kernel = rows["sim"], rows["kernel"]
+    assert set(sim) - set(kernel) == {"event_hash", "counters", "peak_flow_bytes"}
+    assert set(kernel) - set(sim) == {"host"}
+    assert [list(row) for row in kernel["flows"]] == [list(row) for row in sim["flows"]]
+    assert kernel["links"][0].keys() == sim["links"][0].keys()
+    assert kernel["host"]["schemes"] == ["bbr", "cubic"]
+    assert kernel["host"]["kernel"] == os.uname().release
+    shared = sum(flow["goodput_mbit_s"] for flow in kernel["flows"])
+    assert 14 < shared < 19.4, "most of 20 Mbit/s, on a busy machine too"
+
+
+def test_kernel_traces_plot_like_simulated_ones(tmp_path):
+    """A trace has the series that the kernel reports, and `plot` draws it."""
+    needs_root()
+    done = narrows_in(tmp_path, "compare", "bbr", *BRIEF, "--on", "kernel", "--trace", "20ms", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    code = (
+        "import narrows; s = narrows.Results.load('out').samples; print(*sorted(set(s['series'])));"
+        "print(s.filter((s['series'] == 'bw_estimate_mbit_s') & (s['time_s'] > 1))['value'].mean())"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=BUILT_ENV, capture_output=True, text=True, check=True
+    )
+    series, estimate = shown.stdout.splitlines()
+    assert {"cwnd_bytes", "rtt_ms", "goodput_mbit_s", "pacing_gain", "queue_pkt", "min_rtt_ms"} <= set(series.split())
+    assert 15 < float(estimate) < 25
+    done = narrows_in(tmp_path, "plot", "out", "-o", "figure.svg")
+    assert done.returncode == 0, done.stderr
+
+
+def test_stopped_runs_leave_nothing_behind(tmp_path):
+    """Ctrl-C ends a run at once, SIGKILL leaves no device and no namespace, and the next run works."""
+    needs_root()
+    before = devices()
+    narrows_in(tmp_path, "schemes")  # skips the test if nothing is built
+    long = ("compare", "cubic", "--duration", "60s")
+    stopped, killed = on_kernel(tmp_path, *long), on_kernel(tmp_path, *long)
+    time.sleep(3)
+    killed.kill()
+    begun = time.monotonic()
+    stopped.send_signal(signal.SIGINT)
+    _, message = stopped.communicate(timeout=20)
+    assert (stopped.returncode, time.monotonic() - begun < 5) == (130, True), message
+    killed.communicate()
+    assert devices() == before
+    assert narrows_in(tmp_path, "compare", "cubic", *BRIEF, "--on", "kernel").returncode == 0
+
+
+def test_two_runs_at_once_do_not_collide(tmp_path):
+    """Two processes run the same scenario at the same time."""
+    needs_root()
+    narrows_in(tmp_path, "schemes")  # skips the test if nothing is built
+    both = [on_kernel(tmp_path, "compare", "cubic", *BRIEF, "--json") for _ in range(2)]
+    for process in both:
+        out, error = process.communicate(timeout=60)
+        assert process.returncode == 0, error
+        assert json.loads(out)["flows"][0]["goodput_mbit_s"] > 10
+
+
+def test_without_root_one_sentence_and_status_2(tmp_path):
+    """A user without root reads one sentence."""
+    needs_root()
+    code = "import os, sys; os.setuid(65534); from narrows.cli import main; sys.argv[1:] = ['compare', 'bbr', '--on',"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code} 'kernel']; main()"],
+        cwd=tmp_path, env=BUILT_ENV, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if "Permission denied" in done.stderr or "No module" in done.stderr:
+        pytest.skip("another user cannot read this installation")
+    expected = "narrows: --on kernel needs root: it creates network namespaces and devices in them\n"
+    assert (done.returncode, done.stderr) == (2, expected)
