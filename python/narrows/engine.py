@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import hashlib
@@ -277,7 +278,7 @@ def plan(
             _engine.check_kernel(row, None if directory is None else str(directory))
         planned.append(
             Planned(
-                parsed["id"] if on == SIM else f"{parsed['id']}-{on}",
+                parsed["id"] if on == SIM else kernel_id(parsed["id"]),
                 int(parsed["seed"]),
                 as_point(parsed["point"]),
                 int(parsed["flows"]),
@@ -289,6 +290,30 @@ def plan(
             )
         )
     return planned
+
+
+def on_kernel(runs: Sequence[Planned]) -> list[Planned]:
+    """Return those of simulated runs that the kernel can execute, as runs there.
+
+    Raises:
+        KernelUnable: It can execute none of them; the reason is that of the first one.
+    """
+    found, reason = [], None
+    for run in runs:
+        try:
+            _engine.check_kernel(run.text, None if run.directory is None else str(run.directory))
+        except KernelUnable as error:
+            reason = reason or error
+        else:
+            found.append(dataclasses.replace(run, id=kernel_id(run.id), on=KERNEL))
+    if not found and reason is not None:
+        raise reason
+    return found
+
+
+def kernel_id(simulated: str) -> str:
+    """Return the id of a run on the kernel."""
+    return f"{simulated}-{KERNEL}"
 
 
 def explain(

@@ -25,7 +25,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from narrows import claims, engine, provenance
 from narrows.errors import UsageError
@@ -61,9 +61,12 @@ TYPES: Mapping[str, tuple[Any, str]] = {
 """What the keys of a paper, its world and its figures hold."""
 
 
-WorldName = Literal["paper", "today"]
-WORLDS: tuple[WorldName, ...] = get_args(WorldName)
+WorldName = Literal["paper", "today", "kernel"]
+WORLDS: tuple[WorldName, ...] = ("paper", "today")
 """As the paper ran it, and TCP as Linux deploys it today."""
+KERNEL: WorldName = "kernel"
+"""Today's world on the kernel of this machine instead of the simulator."""
+ALL_WORLDS: tuple[WorldName, ...] = (*WORLDS, KERNEL)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
-"""Plans and executes the runs of figures, each in the world of its paper or in today's."""
+"""Plans and executes the runs of figures, each in the world of its paper, in today's, or there on the kernel."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from narrows import engine
-from narrows.papers import WORLDS, Figure, Paper, WorldName, check
+from narrows.frames import query
+from narrows.papers import KERNEL, WORLDS, Figure, Paper, WorldName, check
 from narrows.progress import Listener
 from narrows.reproduced import Mode, Reproduced
 from narrows.results import Results
@@ -35,7 +37,7 @@ def overrides(figure: Figure, world: WorldName, mode: Mode, seeds: int | None) -
 
 def worlds(figure: Figure, chosen: Sequence[WorldName] = WORLDS) -> list[WorldName]:
     """Return the chosen worlds that a figure has: a paper that states none has today's only."""
-    return [world for world in chosen if world == "today" or figure.world.name]
+    return [world for world in chosen if world != "paper" or figure.world.name]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Plan:
     figure: Figure
     world: WorldName
     runs: tuple[engine.Planned, ...]
+    simulated: tuple[engine.Planned, ...] = ()
+    """On the kernel: all runs of today's world, of which `runs` are those that the kernel can execute."""
 
 
 def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int | None) -> Plan:
@@ -53,9 +57,12 @@ def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int 
 
     Raises:
         ScenarioError: The scenario is invalid there.
+        KernelUnable: The kernel can execute none of its runs.
     """
     scenario = figure.scenario.replaced(overrides(figure, world, mode, seeds))
     runs = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, figure.trace is not None)
+    if world == KERNEL:
+        return Plan(paper, figure, world, tuple(engine.on_kernel(runs)), tuple(runs))
     return Plan(paper, figure, world, tuple(runs))
 
 
@@ -77,19 +84,46 @@ class Executor:
         """
         todo = tasks(plans)
         runner = Runner(out=self.out, jobs=self.jobs, listener=self.listener, execute=self.execute)
-        by_id = dict(zip(todo, runner.run(list(todo.values())), strict=True))
+        by_id: dict[str, Any] = {}
+        for place in engine.BACKENDS:  # simulated runs would disturb those in real time
+            here = [run for run in todo.values() if run.on == place]
+            if here:
+                by_id |= zip((run.id for run in here), runner.run(here), strict=True)
+
+        def of(runs: Sequence[engine.Planned]) -> Results:
+            return Results([run.point for run in runs], [by_id[run.id] for run in runs], self.out)
+
         done = []
         for item in plans:
-            results = Results([run.point for run in item.runs], [by_id[run.id] for run in item.runs], self.out)
-            done.append(Reproduced(item.paper, item.figure, results, check(item.figure, results), world=item.world))
+            results, figure = of(item.runs), item.figure
+            if item.world == KERNEL:
+                there = {run.id for run in item.runs}
+                same = of([run for run in item.simulated if engine.kernel_id(run.id) in there])
+                figure = judgeable(figure, of(item.simulated), same)
+            done.append(Reproduced(item.paper, item.figure, results, check(figure, results), world=item.world))
         return done
+
+
+def judgeable(figure: Figure, whole: Results, part: Results) -> Figure:
+    """Return the figure with the claims that a part of its runs decides: their queries over both return the same."""
+
+    def found(results: Results, sql: str) -> Any:
+        try:
+            return query(results, sql).to_dicts()
+        except ValueError:  # the part lacks a column or a side
+            return None
+
+    kept = tuple(
+        claim for claim in figure.claims if (rows := found(part, claim.sql)) and rows == found(whole, claim.sql)
+    )
+    return dataclasses.replace(figure, claims=kept)
 
 
 def tasks(plans: Sequence[Plan]) -> dict[str, engine.Planned]:
     """The runs of all plans by id. Figures and worlds may share runs; one with a trace serves those without."""
     tasks: dict[str, engine.Planned] = {}
     for item in plans:
-        for run in item.runs:
+        for run in (*item.runs, *item.simulated):
             if run.id not in tasks or run.trace:
                 tasks[run.id] = run
     return tasks

@@ -20,7 +20,7 @@ from narrows import engine, plots, tables
 from narrows.errors import UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
-from narrows.papers import WORLDS, WorldName
+from narrows.papers import ALL_WORLDS, WorldName
 from narrows.pictures import VECTORS, Picture, picture
 from narrows.reproduced import Mode, Reproduced, sentence, tally
 
@@ -61,7 +61,7 @@ def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mo
     by_figure: dict[tuple[str, str], list[Reproduced]] = {}
     for row in done:
         by_figure.setdefault((row.paper.id, row.figure.id), []).append(row)
-    present = [world for world in WORLDS if any(row.world == world for row in done)]
+    present = [world for world in ALL_WORLDS if any(row.world == world for row in done)]
     papers: list[dict[str, Any]] = []
     for rows in by_figure.values():
         paper = rows[0].paper
@@ -100,13 +100,10 @@ def _tallies(rows: Sequence[Reproduced], present: Sequence[WorldName]) -> list[t
 
 
 def _figure(rows: Sequence[Reproduced], files: Mapping[str, bytes], present: Sequence[WorldName]) -> dict[str, Any]:
-    """Return what the page shows of a figure, which ran in one world or in both."""
-    by_world = {row.world: row for row in rows}
+    """Return what the page shows of a figure, which ran in one or more worlds."""
+    by_world = {row.world: {outcome.claim.id: outcome for outcome in row.outcomes} for row in rows}
     figure = rows[0].figure
-    outcomes = [
-        [by_world[world].outcomes[place] if world in by_world else None for world in present]
-        for place in range(len(figure.claims))
-    ]
+    outcomes = [[by_world.get(world, {}).get(claim.id) for world in present] for claim in figure.claims]
     causes: list[str] = []
     claims = []
     for claim, both in zip(figure.claims, outcomes, strict=True):

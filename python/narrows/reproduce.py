@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from narrows import ablation, printed, report
+from narrows import ablation, engine, printed, report
 from narrows.drawing import Drawing, draw
 from narrows.errors import UsageError
 from narrows.files import write_atomic
-from narrows.papers import WORLDS, Paper, WorldName
+from narrows.papers import KERNEL, WORLDS, Paper, WorldName
 from narrows.plans import QUICK_REPEAT, Executor, Plan, plan, tasks, worlds
 from narrows.progress import Listener
 from narrows.reproduced import Mode, Reproduced, data, rows
@@ -70,15 +70,20 @@ def reproduce(
 
     Raises:
         ScenarioError: A figure's scenario is invalid.
+        KernelUnable: The kernel can execute none of the runs.
         UsageError: A claim cannot be judged, or a plot cannot be drawn.
         Interrupted: The user pressed Ctrl-C.
     """
-    plans = [
-        plan(paper, figure, world, mode, seeds)
-        for paper in papers
-        for figure in paper.figures
-        for world in worlds(figure, chosen)
-    ]
+    plans, unable = [], None
+    for paper in papers:
+        for figure in paper.figures:
+            for world in worlds(figure, chosen):
+                try:
+                    plans.append(plan(paper, figure, world, mode, seeds))
+                except engine.KernelUnable as error:
+                    unable = unable or error
+    if unable is not None and not any(item.world == KERNEL for item in plans):
+        raise unable
     if not plans:
         raise UsageError("none of the papers has a figure with claims; accepted: a paper with a FIGURE.claims.toml")
     figures = {(item.paper.id, item.figure.id): item.figure for item in plans}.values()
@@ -123,9 +128,11 @@ def extend(
     Claims beside the count, of second readings and reconstructions, get no seeds of their own.
     """
     limit = SEED_LIMIT[mode]
-    open_figures = {(row.paper.id, row.figure.id) for row in done if _inconclusive(row)}
+    open_figures = {(row.paper.id, row.figure.id) for row in done if row.world != KERNEL and _inconclusive(row)}
     places = [
-        place for place, row in enumerate(done) if row.seeds() < limit and (row.paper.id, row.figure.id) in open_figures
+        place
+        for place, row in enumerate(done)
+        if row.world != KERNEL and row.seeds() < limit and (row.paper.id, row.figure.id) in open_figures
     ]
     if not places:
         return

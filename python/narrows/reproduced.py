@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from narrows.papers import WORLDS, Figure, Paper, WorldName
+from narrows.papers import ALL_WORLDS, Figure, Paper, WorldName
 from narrows.verdicts import VERDICTS, Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SHORT = {
     "does not hold": ("✗ no", "red"),
 }
 """The text and colour of each verdict in a terminal."""
-WORLD_NAMES: Mapping[WorldName, str] = {"paper": "as the paper ran it", "today": "today"}
+WORLD_NAMES: Mapping[WorldName, str] = {"paper": "as the paper ran it", "today": "today", "kernel": "on the kernel"}
 """The worlds in words."""
 
 
@@ -43,6 +43,12 @@ class Reproduced:
     def seeds(self) -> int:
         """Return the number of seeds."""
         return self.results.runs["seed"].n_unique()
+
+
+def kernel(row: Reproduced) -> str:
+    """Return the kernel on which a figure ran; empty for the simulator."""
+    releases = [f"Linux {result['host']['kernel']}" for result in row.results.raw if result.get("host")]
+    return ", ".join(dict.fromkeys(releases))
 
 
 def rows(done: Sequence[Reproduced]) -> Iterator[tuple[Reproduced, Outcome]]:
@@ -92,7 +98,7 @@ def sentence(done: Sequence[Reproduced], mode: Mode) -> str:
     shorter = " --quick shortens them." if mode == "quick" else ""
     lone = " One seed gives no interval: each value stands alone." if seeds[0] == 1 else ""
     lines = []
-    for world in WORLDS:
+    for world in ALL_WORLDS:
         here = [row for row in done if row.world == world]
         if not here:
             continue
@@ -137,7 +143,8 @@ def table(done: Sequence[Reproduced]) -> Group:
             ours = outcome.measured().replace(" against ", "\nagainst ")
             shown.add_row(Text(outcome.claim.words()), Text(outcome.claim.printed()), Text(ours), verdict)
         name = f"{row.paper.id} {row.figure.id}"
-        world = f" ({row.paper.world.name})" if row.world == "paper" else ""
+        place = row.paper.world.name if row.world == "paper" else kernel(row)
+        world = f" ({place})" if place else ""
         head = f"{name}, {WORLD_NAMES[row.world]}{world}: {row.figure.title}"
         parts += [Text(head, style="bold"), shown]
         for number, cause in enumerate(listed, 1):

@@ -304,8 +304,12 @@ def radio_trace(text, source):
 
 
 def check_kernel(planned_json, directory):
-    if os.environ.get("FAKE_ENGINE_KERNEL") != "1":
+    offered = os.environ.get("FAKE_ENGINE_KERNEL", "")  # the schemes it has; 1 for all
+    schemes = {flow["scheme"] for flow in json.loads(planned_json)["scenario"]["flows"]}
+    if not offered:
         raise KernelUnable("the fake kernel runs nothing")
+    if offered != "1" and not schemes <= set(offered.split(",")):
+        raise KernelUnable(f"the fake kernel lacks one of {', '.join(sorted(schemes))}")
 
 
 def run(planned_json, directory, trace_dir, handle, capture, on="sim"):

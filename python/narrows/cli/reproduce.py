@@ -36,6 +36,14 @@ def reproduce(
             "--world", metavar="WORLD", help="Run in one world: paper (as its authors ran it) or today (Linux's TCP)."
         ),
     ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="PLACE",
+            help="With kernel, also run what this machine's kernel can, as root, in real time; a third verdict per claim.",
+        ),
+    ] = "sim",
     ablate: Annotated[
         bool,
         typer.Option("--ablate", help="Print which option of the paper's world turns each verdict that differs today."),
@@ -57,15 +65,21 @@ def reproduce(
 
     Without PAPER it runs all papers: some 5000 runs, about five minutes on two cores; --quick gives a first look.
     """
-    from narrows import ablation, printed, reproduced
+    from narrows import ablation, engine, printed, reproduced
     from narrows import reproduce as work
-    from narrows.papers import WORLDS, load_all, locate
+    from narrows.api import check_backend
+    from narrows.papers import KERNEL, WORLDS, load_all, locate
 
     if quick and full:
         raise UsageError("--quick, --full: these exclude each other; accepted: one of them, or neither")
     worlds = [name for name in WORLDS if world in (None, name)]
     if not worlds:
         raise UsageError(f"--world: there is no world {world!r}; accepted: {', '.join(WORLDS)}")
+    check_backend(on, "--on")
+    if on == engine.KERNEL:
+        if world == "paper":
+            raise UsageError("--on, --world: the kernel runs today's world; accepted: without --world paper")
+        worlds.append(KERNEL)
     if ablate and world is not None:
         raise UsageError("--ablate, --world: an ablation compares both worlds; accepted: one of these options")
     check_writable(out)
@@ -74,6 +88,7 @@ def reproduce(
     mode: reproduced.Mode = "quick" if quick else "full" if full else "default"
     flags = {"--quick": quick, "--full": full, "--ablate": ablate, "--literal": literal}
     options = [("--seeds", seeds), ("--world", world), ("--papers", papers)]
+    options.append(("--on", on if on != engine.SIM else None))
     words = [paper, *(figures or ()), *(flag for flag, on in flags.items() if on)]
     words += [str(part) for option in options if option[1] is not None for part in option]
     command = shlex.join(["narrows", "reproduce", *(str(word) for word in words if word is not None)])
