@@ -60,7 +60,7 @@ struct Numbers {
 
 /// Runs a plan once. Returns the result, the observer, and whether deliveries were too late to trust it; `None` if
 /// cancelled.
-pub(super) fn run<O: Observer>(
+pub(super) fn run<O: Observer + Send>(
     plan: &Plan,
     observer: O,
     watch: &dyn Watch,
@@ -117,16 +117,24 @@ pub(super) fn run<O: Observer>(
         if go_left.send(clock).is_err() {
             return Err(crashed("the senders' host"));
         }
-        let emulator = Emulator::new(plan, observer, &latest, [left, right], clock);
         let failed = || sending.is_finished() || receiving.is_finished();
-        let ended = emulator.run(watch, &failed);
+        // A thread of its own, because its priority must end with it.
+        let ended = thread::scope(|inner| {
+            let emulate = || {
+                let emulator = Emulator::new(plan, observer, &latest, [left, right], clock);
+                let done = emulator.run(watch, &failed)?;
+                Ok::<_, KernelError>(done.map(|done| {
+                    let disturbed = done.late.is_disturbed();
+                    let (result, observer) = done.finish(&latest, &senders);
+                    (result, observer, disturbed)
+                }))
+            };
+            inner.spawn(emulate).join()
+        });
         drop(ending);
         sending.join().map_err(|_| crashed("the senders' host"))??;
         receiving.join().map_err(|_| crashed("the receivers' host"))??;
-        let Some(done) = ended? else { return Ok(None) };
-        let disturbed = done.late.is_disturbed();
-        let (result, observer) = done.finish(&latest, &senders);
-        Ok(Some((result, observer, disturbed)))
+        ended.map_err(|_| crashed("the emulator"))?
     })
 }
 

@@ -83,7 +83,7 @@ pub fn check(plan: &Plan) -> Result<(), KernelError> {
 ///
 /// # Errors
 /// If the kernel cannot run it, refuses a step, or if there are no rights.
-pub fn run<O: Observer>(
+pub fn run<O: Observer + Send>(
     plan: &Plan,
     mut observer: impl FnMut() -> io::Result<O>,
     watch: &dyn Watch,
