@@ -4,6 +4,10 @@
 use narrows_bench::cases::CASES;
 use narrows_sim::Engine;
 
+/// The allocator of the extension module.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// CPU time of this thread in seconds (Linux).
 fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

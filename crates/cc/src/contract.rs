@@ -419,6 +419,9 @@ pub trait CongestionControl {
     /// Its cwnd depends on the sibling subflows of its connection, which a multipath transport passes to
     /// [`CongestionControl::on_paths`]. Without such calls the scheme runs as a single flow.
     const COUPLED: bool = false;
+    /// Bytes at the end of the scheme that few acknowledgements access: a transport with thousands of connections need
+    /// not prefetch them.
+    const UNUSED_BYTES: usize = 0;
 
     /// A scheme at the start of a connection.
     fn new(setup: &Setup) -> Self;

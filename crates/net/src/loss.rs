@@ -43,6 +43,11 @@ impl LossProcess {
     /// Whether the next packet, which passes at `at`, is lost.
     #[inline]
     pub fn takes(&mut self, at: Nanos) -> bool {
+        !matches!(self.model, Model::Steady(Loss::None)) && self.draw(at)
+    }
+
+    #[inline(never)]
+    fn draw(&mut self, at: Nanos) -> bool {
         match &mut self.model {
             Model::Steady(Loss::None) => false,
             &mut Model::Steady(Loss::Bernoulli(probability)) => self.random.chance(probability),

@@ -44,6 +44,7 @@ impl<F: Frame> TimedRing<F> {
     /// Prefetches the frame behind `ahead` others.
     #[inline]
     pub(crate) fn prefetch(&self, ahead: usize) {
+        self.times.prefetch(ahead);
         self.frames.prefetch(ahead);
     }
 

@@ -26,6 +26,10 @@ use pyo3::prelude::*;
 use serde_json::json;
 use wire::{Planned, Report};
 
+/// Runs of thousands of flows access many small blocks: mimalloc keeps blocks of one size together.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 create_exception!(
     _engine,
     ScenarioError,

@@ -165,16 +165,16 @@ impl SenderEndpoint {
         matches!(self, Self::Foreign(_))
     }
 
-    /// Cache lines of the sender that acknowledgements access.
+    /// See [`Sender::used_lines`].
     pub fn used_lines(&self) -> usize {
-        if let Self::Stream(end) = self { end.used_bytes().div_ceil(64) } else { 0 }
+        if let Self::Stream(end) = self { end.used_lines() } else { 0 }
     }
 
-    /// Prefetches `lines` of the sender.
+    /// Prefetches what acknowledgements access in the sender; see [`Sender::prefetch`].
     #[inline]
     pub fn prefetch(&self, lines: usize) {
         if let Self::Stream(end) = self {
-            narrows_units::prefetch(&**end, lines);
+            end.prefetch(lines);
         }
     }
 
@@ -182,7 +182,7 @@ impl SenderEndpoint {
     #[inline]
     pub fn prefetch_records(&self) {
         if let Self::Stream(end) = self {
-            end.prefetch();
+            end.prefetch_records();
         }
     }
 
@@ -397,7 +397,7 @@ impl ReceiverEndpoint {
     #[inline]
     pub fn prefetch(&self) {
         if let Self::Stream(end) = self {
-            narrows_units::prefetch(&**end, size_of::<Receiver>().div_ceil(64));
+            end.prefetch();
         }
     }
 }

@@ -1,9 +1,12 @@
-//! The event queue: one pending time per event source, in a four-ary heap.
+//! The event queue: one pending time per event source, in a four-ary heap; the first sources may be in a list beside it.
 //!
 //! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
 //! one pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top;
 //! retransmission timers do so on every acknowledgement. Events at equal times pop in the order of source
 //! numbers, so the order does not depend on history.
+//!
+//! The first sources are delay lines, to which nearly all events belong. If they are few, their times are in a list that
+//! each [`EventQueue::pop`] searches: this costs less than to move them through a heap of timers.
 
 use narrows_cc::Nanos;
 
@@ -42,6 +45,8 @@ struct Slot {
 /// Pending times of a fixed number of sources.
 #[derive(Debug)]
 pub struct EventQueue {
+    /// Times of the first sources, by number; none if they are many.
+    listed: Vec<Nanos>,
     heap: Vec<Entry>,
     slots: Vec<Slot>,
     /// The top entry was popped and is replaced or removed by the next call.
@@ -49,11 +54,15 @@ pub struct EventQueue {
 }
 
 const ARITY: usize = 4;
+/// Most sources in the list.
+const MOST_LISTED: usize = 8;
 
 impl EventQueue {
-    /// A queue for sources `0..sources`, all idle.
-    pub fn new(sources: usize) -> Self {
+    /// A queue for sources `0..sources`, all idle. The first `frequent` of them have most events.
+    pub fn new(sources: usize, frequent: usize) -> Self {
+        let listed = if frequent <= MOST_LISTED { frequent } else { 0 };
         Self {
+            listed: vec![Nanos::MAX; listed],
             heap: Vec::with_capacity(sources + 16),
             slots: vec![Slot { due: Nanos::MAX, entry: Nanos::MAX }; sources],
             hole: false,
@@ -69,6 +78,10 @@ impl EventQueue {
     /// Sets the pending time of a source; [`Nanos::MAX`] removes it.
     #[inline]
     pub fn schedule(&mut self, source: SourceId, at: Nanos) {
+        if let Some(listed) = self.listed.get_mut(source as usize) {
+            *listed = at;
+            return;
+        }
         let slot = &mut self.slots[source as usize];
         slot.due = at;
         if at >= slot.entry {
@@ -93,8 +106,18 @@ impl EventQueue {
             self.hole = false;
             self.remove_top();
         }
+        let listed = self.first_listed();
         loop {
-            let top = *self.heap.first()?;
+            // A heap entry is never later than the pending time of its source, and listed sources come first at equal times.
+            let top = match (self.heap.first(), listed) {
+                (Some(&top), Some((at, _))) if top.at() < at => top,
+                (Some(&top), None) => top,
+                (_, listed) => {
+                    let (at, source) = listed?;
+                    self.listed[source as usize] = Nanos::MAX;
+                    return Some((at, source));
+                }
+            };
             let (at, source) = (top.at(), top.source());
             let slot = &mut self.slots[source as usize];
             if slot.entry != at {
@@ -113,6 +136,18 @@ impl EventQueue {
                 return Some((at, source));
             }
         }
+    }
+
+    /// The earliest listed source, of equal ones the first.
+    #[inline]
+    fn first_listed(&self) -> Option<(Nanos, SourceId)> {
+        let mut first = (Nanos::MAX, 0);
+        for (source, &at) in (0..).zip(&self.listed) {
+            if at < first.0 {
+                first = (at, source);
+            }
+        }
+        (first.0 < Nanos::MAX).then_some(first)
     }
 
     fn remove_top(&mut self) {
@@ -180,7 +215,7 @@ mod tests {
     /// Events at equal times pop in the order of their sources.
     #[test]
     fn event_queue_equal_times_pop_in_source_order() {
-        let mut queue = EventQueue::new(3);
+        let mut queue = EventQueue::new(3, 0);
         for source in [2, 0, 1] {
             queue.schedule(source, ms(5));
         }
@@ -191,7 +226,7 @@ mod tests {
     /// A source that was rescheduled or removed does not pop at its old time.
     #[test]
     fn event_queue_rescheduled_source_pops_at_new_time() {
-        let mut queue = EventQueue::new(2);
+        let mut queue = EventQueue::new(2, 0);
         queue.schedule(0, ms(1));
         queue.schedule(1, ms(2));
         queue.schedule(0, ms(3));
@@ -203,8 +238,11 @@ mod tests {
     proptest! {
         /// The queue pops as a model that keeps one time per source in a list.
         #[test]
-        fn event_queue_matches_list_model(ops in prop::collection::vec((0u32..12, 0u64..60, any::<bool>()), 1..400)) {
-            let mut queue = EventQueue::new(12);
+        fn event_queue_matches_list_model(
+            frequent in 0usize..12,
+            ops in prop::collection::vec((0u32..12, 0u64..60, any::<bool>()), 1..400),
+        ) {
+            let mut queue = EventQueue::new(12, frequent);
             let mut model = [Nanos::MAX; 12];
             let mut now = 0;
             for (source, ahead, pop) in ops {

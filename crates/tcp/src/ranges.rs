@@ -15,6 +15,14 @@ impl Ranges {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }
 
+    /// Prefetches the lowest ranges.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some(first) = self.ranges.front() {
+            narrows_units::prefetch(first, 1);
+        }
+    }
+
     /// Whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -14,9 +14,12 @@
 
 mod ack_timing;
 
+use std::mem::offset_of;
+
 use ack_timing::AckTiming;
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Ecn, Flags, Kind, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_units::prefetch;
 
 use crate::{ReceiverStats, TcpConfig, ranges::Ranges, rates::RateResponder};
 
@@ -38,15 +41,19 @@ const BLOCKS_EXPECTED: usize = 2;
 const NO_FIN: u64 = u64::MAX;
 
 /// Receiver of a reliable stream.
+// In order of use, so that most packets access few cache lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Receiver {
     next: u64,
-    timing: AckTiming,
+    right_edge: u64,
+    buffer: u64,
+    fin: u64,
     /// Departure of the SYN-ACK, until its round-trip time is measured; otherwise [`Nanos::MAX`].
     syn_ack_at: Nanos,
     stored: Ranges,
-    ts_recent: u32,
     ts_echo_limit: u64,
+    ts_recent: u32,
     flow: u32,
     header: u16,
     /// Path of the newest packet; acknowledgements return on it.
@@ -57,20 +64,20 @@ pub struct Receiver {
     ecn: bool,
     ecn_precise: bool,
     echo: bool,
-    early_ack: Option<Packet>,
+    pending_early_ack: bool,
     pending_ack: bool,
     pending_syn_ack: bool,
-    buffer: u64,
-    right_edge: u64,
-    fin: u64,
-    duplicate: Option<(u64, u64)>,
-    /// Stored ranges in order of their last change, newest first.
-    recent: [(u64, u64); MAX_SACK_BLOCKS],
+    pending_message: bool,
     recent_len: u8,
+    timing: AckTiming,
+    duplicate: Option<(u64, u64)>,
     /// Receiver side of an explicit-rate protocol, if the sender's scheme uses one.
     responder: Option<Box<dyn RateResponder>>,
-    pending_message: bool,
     stats: ReceiverStats,
+    /// Stored ranges in order of their last change, newest first.
+    recent: [(u64, u64); MAX_SACK_BLOCKS],
+    /// Meaningful while `pending_early_ack`.
+    early_ack: Packet,
 }
 
 impl Receiver {
@@ -93,7 +100,8 @@ impl Receiver {
             ecn: false,
             ecn_precise: config.ecn_precise,
             echo: false,
-            early_ack: None,
+            early_ack: Packet::new(flow),
+            pending_early_ack: false,
             pending_ack: false,
             pending_syn_ack: false,
             buffer,
@@ -127,6 +135,12 @@ impl Receiver {
     /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.stored.memory() + self.responder.as_ref().map_or(0, |own| own.memory())
+    }
+
+    /// Prefetches what most packets access.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(self, offset_of!(Self, recent).div_ceil(64));
     }
 
     /// Time of the next [`Receiver::on_timer`]; [`Nanos::MAX`] for never.
@@ -201,7 +215,8 @@ impl Receiver {
             // RFC 8257 section 3.2: acknowledge pending data with the old state before the state changes. Linux
             // `dctcp_ece_ack_update` acknowledges the new state at once too.
             if marked != before && self.timing.has_unacked() {
-                self.early_ack = Some(self.acknowledgement(now));
+                self.early_ack = self.acknowledgement(now);
+                self.pending_early_ack = true;
             }
             self.echo = marked;
             return marked != before && self.timing.hurries();
@@ -316,7 +331,8 @@ impl Receiver {
             let mut blocks = self.recent[..usize::from(self.recent_len)].iter().filter(|b| b.1 > self.next);
             let extended = blocks.clone().take(BLOCKS_EXPECTED).any(|b| start <= b.1 && b.0 <= end);
             if !extended && blocks.nth(BLOCKS_EXPECTED - 1).is_some() {
-                self.early_ack = Some(self.acknowledgement(now));
+                self.early_ack = self.acknowledgement(now);
+                self.pending_early_ack = true;
             }
         }
     }
@@ -343,8 +359,9 @@ impl Receiver {
     /// Next packet to send. Call until `None` after every call that changes the receiver.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
-        if self.early_ack.is_some() {
-            return self.early_ack.take();
+        if self.pending_early_ack {
+            self.pending_early_ack = false;
+            return Some(self.early_ack);
         }
         if self.pending_ack {
             self.pending_ack = false;

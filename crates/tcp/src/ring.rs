@@ -1,25 +1,30 @@
 //! A queue in a power-of-two buffer with stable item numbers.
 
-/// A growing ring. Items are numbered modulo 2^32 as they are pushed. A number stays valid until its item is
-/// popped, even when the buffer grows.
+/// A ring that grows and shrinks. Items are numbered modulo 2^32 as they are pushed. A number stays valid until its
+/// item is popped, even when the ring changes size.
+///
+/// Items cycle through all slots in use, so a ring with few items uses only the first slots of its memory: memory used
+/// by thousands of rings then fits in the caches. The memory itself is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
-    slots: Vec<T>,
+    memory: Box<[T]>,
     first: u32,
     len: u32,
+    /// Slots in use, a power of two, less one; meaningless without memory.
+    mask: u32,
 }
 
-/// Slots of the first allocation; an unused ring allocates nothing.
-const LEAST_SLOTS: usize = 8;
+/// Least number of slots in use; an unused ring allocates nothing.
+const LEAST_SLOTS: usize = 4;
 
 impl<T: Copy + Default> Ring<T> {
-    pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), first: 0, len: 0 }
+    pub(crate) fn new() -> Self {
+        Self { memory: Box::default(), first: 0, len: 0, mask: 0 }
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.slots.capacity() * size_of::<T>()
+        self.memory.len() * size_of::<T>()
     }
 
     #[inline]
@@ -46,14 +51,14 @@ impl<T: Copy + Default> Ring<T> {
 
     #[inline]
     fn slot(&self, id: u32) -> usize {
-        id as usize & (self.slots.len().wrapping_sub(1))
+        (id & self.mask) as usize
     }
 
     /// The item with number `id`, which must be in the ring.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> &T {
         debug_assert!(id.wrapping_sub(self.first) < self.len, "item {id} is not in the ring");
-        &self.slots[self.slot(id)]
+        &self.memory[self.slot(id)]
     }
 
     /// Mutable [`Ring::get`].
@@ -61,18 +66,26 @@ impl<T: Copy + Default> Ring<T> {
     pub(crate) fn get_mut(&mut self, id: u32) -> &mut T {
         debug_assert!(id.wrapping_sub(self.first) < self.len, "item {id} is not in the ring");
         let slot = self.slot(id);
-        &mut self.slots[slot]
+        &mut self.memory[slot]
+    }
+
+    /// Prefetches the slot of number `id`.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        if let Some(slot) = self.memory.get(self.slot(id)) {
+            narrows_units::prefetch(slot, 2);
+        }
     }
 
     /// Appends an item and returns its number.
     #[inline]
     pub(crate) fn push(&mut self, item: T) -> u32 {
-        if self.len as usize == self.slots.len() {
+        if self.len > self.mask || self.memory.is_empty() {
             self.grow();
         }
         let id = self.end();
         let slot = self.slot(id);
-        self.slots[slot] = item;
+        self.memory[slot] = item;
         self.len += 1;
         id
     }
@@ -83,17 +96,41 @@ impl<T: Copy + Default> Ring<T> {
         debug_assert!(self.len > 0);
         self.first = self.first.wrapping_add(1);
         self.len -= 1;
+        if self.len < self.mask >> 2 && self.mask >= LEAST_SLOTS as u32 {
+            self.shrink();
+        }
     }
 
+    /// Doubles the slots in use.
     #[cold]
     fn grow(&mut self) {
-        let slots = (self.slots.len() * 2).max(LEAST_SLOTS);
-        let mut grown = vec![T::default(); slots];
+        let before = if self.memory.is_empty() { 0 } else { self.mask as usize + 1 };
+        let slots = (before * 2).max(LEAST_SLOTS);
+        if slots > self.memory.len() {
+            let mut memory = vec![T::default(); slots].into_boxed_slice();
+            memory[..before].copy_from_slice(&self.memory[..before]);
+            self.memory = memory;
+        }
+        self.resize(slots);
+    }
+
+    /// Halves the slots in use.
+    #[cold]
+    fn shrink(&mut self) {
+        self.resize((self.mask as usize).div_ceil(2));
+    }
+
+    /// Moves each item to its slot among twice or half as many: no two items share one.
+    fn resize(&mut self, slots: usize) {
+        let before = self.mask;
+        self.mask = (slots - 1) as u32;
         for i in 0..self.len {
             let id = self.first.wrapping_add(i);
-            grown[id as usize & (slots - 1)] = self.slots[self.slot(id)];
+            let (from, to) = ((id & before) as usize, self.slot(id));
+            if from != to {
+                self.memory[to] = self.memory[from];
+            }
         }
-        self.slots = grown;
     }
 }
 
@@ -116,5 +153,24 @@ mod tests {
             assert_eq!(*ring.get((u32::MAX - 20).wrapping_add(i)), u64::from(i));
         }
         assert_eq!(ring.end(), 79);
+    }
+
+    /// A ring with few items uses few slots, however many it needed before, and allocates nothing to use more again.
+    #[test]
+    fn ring_with_few_items_uses_few_slots() {
+        let mut ring = Ring::new();
+        ring.first = u32::MAX - 100;
+        let mut pushed = 0..;
+        for most in [1_000, 20, 300] {
+            while ring.len() < most {
+                ring.push(pushed.next().expect("endless"));
+            }
+            while ring.len() > most / 10 {
+                assert_eq!(*ring.get(ring.first()), u64::from(ring.first().wrapping_sub(u32::MAX - 100)));
+                ring.pop();
+            }
+            assert!(ring.mask < (4 * (most / 10)).next_power_of_two().max(LEAST_SLOTS as u32));
+            assert_eq!(ring.memory(), 1_024 * size_of::<u64>());
+        }
     }
 }

@@ -1,12 +1,10 @@
 //! Counters of sender and receiver.
 
 /// Counters of a sender.
+// Counters that every packet or acknowledgement changes come last: see `Sender`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct SenderStats {
-    /// Data packets sent, retransmissions included.
-    pub data_packets_sent: u64,
-    /// Payload bytes sent, retransmissions included.
-    pub bytes_sent: u64,
     /// Data packets retransmitted.
     pub retransmits: u64,
     /// Payload bytes retransmitted.
@@ -23,12 +21,6 @@ pub struct SenderStats {
     pub tlp_probes: u64,
     /// SACK blocks with new information.
     pub sack_blocks: u64,
-    /// Delivery-rate samples taken.
-    pub rate_samples: u64,
-    /// Round-trip time samples taken, the handshake's included.
-    pub rtt_samples: u64,
-    /// Packets that the pacer delayed although the window had room.
-    pub paced_waits: u64,
     /// Reductions for congestion marks.
     pub ecn_reductions: u64,
     /// Rates ignored in acknowledgements: outdated, or for data never sent.
@@ -37,6 +29,16 @@ pub struct SenderStats {
     pub messages_sent: u64,
     /// Control messages refused: for another connection, unsolicited or invalid.
     pub messages_refused: u64,
+    /// Data packets sent, retransmissions included.
+    pub data_packets_sent: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Delivery-rate samples taken.
+    pub rate_samples: u64,
+    /// Round-trip time samples taken, the handshake's included.
+    pub rtt_samples: u64,
+    /// Packets that the pacer delayed although the window had room.
+    pub paced_waits: u64,
 }
 
 /// Counters of a receiver.

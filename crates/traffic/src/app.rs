@@ -17,23 +17,28 @@ const MIN_FRAME: f64 = 0.1;
 ///
 /// The transport reads bulk data and files from the application as it sends. A stopped application has
 /// therefore written exactly the data that was sent.
+// What every acknowledgement reads comes first: it shares cache lines with the transport's state before it.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct App {
-    config: AppConfig,
-    random: Random,
-    start: Nanos,
     /// Time of the next write or change.
     next_at: Nanos,
+    finished: bool,
+    stopped: bool,
+    on_period: bool,
     /// Total bytes that the transport may send by now.
     limit: u64,
     /// Number of writes ([`AppConfig::Cbr`], [`AppConfig::Video`]).
     writes: u64,
-    on_period: bool,
-    finished: bool,
-    stopped: bool,
+    start: Nanos,
+    random: Random,
+    config: AppConfig,
 }
 
 impl App {
+    /// Bytes that acknowledgements access.
+    pub const USED_BYTES: usize = core::mem::offset_of!(Self, writes);
+
     /// An application that starts at `start`, with its own random stream.
     pub fn new(config: AppConfig, random: Random, start: Nanos) -> Self {
         Self {

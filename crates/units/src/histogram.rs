@@ -50,10 +50,12 @@ impl Histogram {
         Self::default()
     }
 
-    /// Prefetches the counts.
+    /// Prefetches the count of `value`.
     #[inline]
-    pub fn prefetch(&self) {
-        crate::prefetch(self.counts.as_slice(), 4.min(self.counts.len() / 16));
+    pub fn prefetch(&self, value: u64) {
+        if let Some(count) = self.counts.get(bucket_of(value).wrapping_sub(self.first_bucket) as usize) {
+            crate::prefetch(count, 1);
+        }
     }
 
     /// Counts one value. Buckets saturate at 2^32 - 1.

@@ -65,6 +65,8 @@
 //! CUBIC fills a buffer of any size. Random loss counts as congestion. Flows with large windows converge
 //! slowly. Without pacing, bursts overflow small buffers.
 
+use core::mem::offset_of;
+
 use crate::hystart::{HYSTART, HyStart, HyStartState, SlowStartAck};
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
@@ -82,29 +84,31 @@ mod linux;
 use linux::{Growth, Inputs};
 
 /// CUBIC congestion control.
+// What only reductions access comes last.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Cubic {
+    cwnd: Bytes,
     mss: Bytes,
     segments_per_byte: f64,
-    initial_window: f64,
-    c: f64,
-    beta: f64,
-    beta_mark: f64,
-    /// Growth per round trip in the Reno-friendly region, before cwnd_prior is reached.
-    alpha: f64,
-    fast_convergence: bool,
-    /// Growth in avoidance as in Linux, or as in RFC 9438.
-    linux: bool,
+    pacing: WindowPacing,
     min_rtt: Nanos,
-    /// Linux's growth in avoidance.
-    growth: Growth,
-    curve: Curve,
-    prior: Option<Curve>,
     /// When the last acknowledgement arrived, or sending resumed.
     last_ack: Nanos,
+    /// Growth in avoidance as in Linux, or as in RFC 9438.
+    linux: bool,
+    fast_convergence: bool,
     region: &'static str,
-    pacing: WindowPacing,
-    cwnd: Bytes,
+    curve: Curve,
+    /// Linux's growth in avoidance.
+    growth: Growth,
+    c: f64,
+    /// Growth per round trip in the Reno-friendly region, before cwnd_prior is reached.
+    alpha: f64,
+    beta: f64,
+    beta_mark: f64,
+    initial_window: f64,
+    prior: Option<Curve>,
 }
 
 /// The state that the undo of a spurious reduction restores (RFC 9438 section 4.9). Windows are in segments.
@@ -289,6 +293,8 @@ impl CongestionControl for Cubic {
             PACED,
         ],
     };
+
+    const UNUSED_BYTES: usize = size_of::<Self>() - offset_of!(Self, beta);
 
     fn new(setup: &Setup) -> Self {
         let params = &setup.params;

@@ -37,8 +37,8 @@ macro_rules! registry {
         }),+];
 
         impl AnyScheme {
-            /// Bytes that the scheme occupies at the beginning of this enum.
-            pub fn used_bytes(&self) -> usize { size_of::<usize>() + match self { $(Self::$Type(s) => size_of_val(s),)+ Self::External(s) => size_of_val(s) } }
+            /// Bytes at the beginning of this enum that acknowledgements access.
+            pub fn used_bytes(&self) -> usize { size_of::<usize>() + match self { $(Self::$Type(_) => size_of::<$Type>() - <$Type as CongestionControl>::UNUSED_BYTES,)+ Self::External(s) => size_of_val(s) } }
             /// A packet left.
             #[inline] pub fn on_sent(&mut self, event: &Sent) { match self { $(Self::$Type(s) => s.on_sent(event),)+ Self::External(s) => s.on_sent(event) } }
             /// An acknowledgement was processed.

@@ -13,9 +13,11 @@ const IPV4: u8 = 2;
 const TCP: u8 = 6;
 /// Attributes `INET_DIAG_*`, and their bits in a request.
 const INFO: u16 = 2;
-const VEGAS: u16 = 3;
+/// `INET_DIAG_VEGASINFO`; its bit asks for the internals of any scheme.
+const INTERNALS: u16 = 3;
 const SCHEME: u16 = 4;
-const BBR: u16 = 16;
+/// `INET_DIAG_BBRINFO`.
+const MODEL: u16 = 16;
 /// Bytes of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
 /// `TCP_INFINITE_SSTHRESH`.
@@ -31,12 +33,12 @@ pub(super) struct Reading {
     pub(super) pacing_rate: Option<Rate>,
     /// Retransmission timeouts, from Linux 6.7 on.
     pub(super) timeouts: Option<u64>,
-    pub(super) bbr: Option<BbrInfo>,
+    pub(super) model: Option<ModelInfo>,
 }
 
-/// `struct tcp_bbr_info`.
+/// `struct tcp_model_info`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct BbrInfo {
+pub(super) struct ModelInfo {
     pub(super) bandwidth: Rate,
     pub(super) min_rtt: Nanos,
     pub(super) pacing_gain: f64,
@@ -54,7 +56,7 @@ pub(super) fn read(
     local: SocketAddrV4,
     remote: SocketAddrV4,
 ) -> io::Result<Option<Reading>> {
-    let wanted = [INFO, VEGAS, SCHEME].iter().map(|kind| 1 << (kind - 1)).sum::<u8>();
+    let wanted = [INFO, INTERNALS, SCHEME].iter().map(|kind| 1 << (kind - 1)).sum::<u8>();
     let mut fixed = vec![IPV4, TCP, wanted, 0];
     fixed.extend_from_slice(&u32::MAX.to_ne_bytes()); // in any state
     fixed.extend_from_slice(&local.port().to_be_bytes());
@@ -71,7 +73,7 @@ pub(super) fn read(
 }
 
 fn reading(body: &[u8]) -> Option<Reading> {
-    let (mut info, mut scheme, mut bbr) = (None, String::new(), None);
+    let (mut info, mut scheme, mut model) = (None, String::new(), None);
     for (kind, value) in attributes(body.get(MESSAGE..)?) {
         match kind {
             INFO => info = Some(value),
@@ -79,7 +81,7 @@ fn reading(body: &[u8]) -> Option<Reading> {
                 let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
                 scheme = String::from_utf8_lossy(name).into_owned();
             }
-            BBR => bbr = bbr_info(value),
+            MODEL => model = model_info(value),
             _ => {}
         }
     }
@@ -93,7 +95,7 @@ fn reading(body: &[u8]) -> Option<Reading> {
         pacing_rate: (pacing < u64::from(u32::MAX) * 64 && pacing > 0)
             .then(|| Rate::from_bytes_per_sec(pacing)),
         timeouts: raw.short(240).map(u64::from),
-        bbr,
+        model,
     })
 }
 
@@ -151,10 +153,10 @@ fn tcp_info(raw: Raw<'_>) -> Option<TcpInfo> {
     })
 }
 
-fn bbr_info(bytes: &[u8]) -> Option<BbrInfo> {
+fn model_info(bytes: &[u8]) -> Option<ModelInfo> {
     let raw = Raw(bytes);
     let gain = |at| raw.word(at).map(|gain| f64::from(gain) / 256.0);
-    Some(BbrInfo {
+    Some(ModelInfo {
         bandwidth: Rate::from_bytes_per_sec(u64::from(raw.word(0)?) | u64::from(raw.word(4)?) << 32),
         min_rtt: Nanos::from_micros(raw.word(8)?.into()),
         pacing_gain: gain(12)?,

@@ -225,11 +225,11 @@ impl ForeignSender for SenderTap {
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
-        if let Some(bbr) = self.reported(|reading| reading.bbr) {
-            sink("bw_estimate", Value::Rate(bbr.bandwidth));
-            sink("min_rtt", Value::Time(bbr.min_rtt));
-            sink("pacing_gain", Value::Number(bbr.pacing_gain));
-            sink("cwnd_gain", Value::Number(bbr.cwnd_gain));
+        if let Some(model) = self.reported(|reading| reading.model) {
+            sink("bw_estimate", Value::Rate(model.bandwidth));
+            sink("min_rtt", Value::Time(model.min_rtt));
+            sink("pacing_gain", Value::Number(model.pacing_gain));
+            sink("cwnd_gain", Value::Number(model.cwnd_gain));
         }
     }
 }

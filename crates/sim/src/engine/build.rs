@@ -87,7 +87,7 @@ impl<O: Observer> Engine<O> {
         let receivers = plan.flows.iter().map(|_| ReceiverEndpoint::Waiting).collect();
 
         let sources = Sources::new(hops.len(), links.len(), senders.len(), connections.all.len());
-        let mut queue = EventQueue::new(sources.count());
+        let mut queue = EventQueue::new(sources.count(), hops.len());
         for (i, connection) in (0..).zip(&connections.all) {
             queue.schedule(sources.connection(i), connection.sender.deadline());
         }

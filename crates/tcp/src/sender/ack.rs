@@ -390,7 +390,7 @@ impl Sender {
     }
 
     fn note_completion(&mut self, now: Nanos) {
-        if self.milestones.completed_at.is_none() && self.stream.is_delivered() {
+        if self.stream.is_delivered() && self.milestones.completed_at.is_none() {
             self.milestones.completed_at = Some(now);
         }
         if self.stream.is_complete() {

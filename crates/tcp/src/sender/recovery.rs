@@ -1,5 +1,7 @@
 //! State of loss recovery: phase, detection, repair and undo.
 
+use std::mem::offset_of;
+
 use narrows_cc::{Bytes, Phase, RecoveryStyle};
 
 use super::rack::{DUP_THRESH, Probe, Rack};
@@ -7,8 +9,15 @@ use super::sack_loss::SackLoss;
 use super::undo::Undo;
 
 /// State of loss recovery.
+// What few acknowledgements access comes first: see `Sender`.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct Recovery {
+    pub(super) sack_loss: SackLoss,
+    /// Duplicates that the receiver reported and that counted as delivered.
+    pub(super) duplicates: u64,
+    pub(super) undo: Undo,
+    pub(super) probe: Option<Probe>,
     pub(super) phase: Phase,
     /// The current phase is a reduction for an ECN mark, not for loss.
     pub(super) marked: bool,
@@ -22,16 +31,20 @@ pub(super) struct Recovery {
     /// New data sent by limited transmit, not outstanding for FlightSize (RFC 3042).
     pub(super) limited_transmit: u64,
     pub(super) rack: Rack,
-    pub(super) sack_loss: SackLoss,
-    pub(super) undo: Undo,
-    pub(super) probe: Option<Probe>,
-    /// Duplicates that the receiver reported and that counted as delivered.
-    pub(super) duplicates: u64,
     /// The lowest outstanding packet is SACKed: the receiver must have discarded it.
     pub(super) reneged: bool,
 }
 
 impl Recovery {
+    /// Bytes that few acknowledgements access, before all others: all but the phase of the undo.
+    pub(super) const UNUSED_BYTES: usize = offset_of!(Self, probe) - size_of::<u64>();
+
+    /// Where the state begins that every acknowledgement accesses.
+    #[inline]
+    pub(super) fn first_used(&self) -> &impl Sized {
+        &self.probe
+    }
+
     pub(super) fn new(style: RecoveryStyle, mss: u64) -> Self {
         Self {
             phase: Phase::Open,

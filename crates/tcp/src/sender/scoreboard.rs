@@ -97,11 +97,13 @@ impl Scoreboard {
         }
     }
 
-    /// Prefetches the oldest records.
+    /// Prefetches the oldest records, and the memory of the next one.
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Some((_, record)) = self.first() {
-            narrows_units::prefetch(record, 4);
+            narrows_units::prefetch(record, 3);
+            self.records.prefetch(self.records.end());
+            self.sacked.prefetch();
         }
     }
 

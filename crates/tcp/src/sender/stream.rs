@@ -1,10 +1,14 @@
 //! The sent byte stream: sequence numbers, receive window, application.
 
+use std::mem::offset_of;
+
 use narrows_cc::{Bytes, Nanos, SendPosition};
 use narrows_traffic::App;
 
 /// Sequence numbers count bytes. The SYN has 0, and data begins at 1.
+// The application comes last, and in it what is seldom used: see `Sender`.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(super) struct ByteStream {
     /// SND.UNA: lowest unacknowledged sequence number.
     pub(super) una: u64,
@@ -22,6 +26,9 @@ pub(super) struct ByteStream {
 }
 
 impl ByteStream {
+    /// Bytes that acknowledgements access.
+    pub(super) const USED_BYTES: usize = offset_of!(Self, app) + App::USED_BYTES;
+
     pub(super) fn new(app: App) -> Self {
         Self {
             una: 0,
@@ -70,7 +77,7 @@ impl ByteStream {
 
     /// Whether all data of a finite application is acknowledged.
     pub(super) fn is_delivered(&self) -> bool {
-        self.app.size().is_some_and(|size| self.una > size.as_u64())
+        self.una >= self.app_end && self.app.size().is_some_and(|size| self.una > size.as_u64())
     }
 
     /// Whether the application has data never sent.

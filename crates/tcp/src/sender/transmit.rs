@@ -221,7 +221,7 @@ impl Sender {
             self.stream.fin_sent = true;
             self.stream.nxt += 1;
         } else {
-            if self.milestones.first_data_at.is_none() {
+            if packet.tcp().seq == 1 {
                 self.milestones.first_data_at = Some(now);
             }
             if self.recovery.is_open() && self.recovery.duplicate_acks > 0 {

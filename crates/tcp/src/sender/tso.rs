@@ -40,9 +40,13 @@ impl Sender {
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
         // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered.
         let peer = mss * (self.stream.largest_window() / mss.as_u64() / 2).max(1);
+        let most = control.burst.max(mss).min(half).min(peer);
+        // The rate would allow more: no burst of TSO is smaller.
+        if most <= (mss * LEAST_SEGMENTS).min(self.config.max_burst) {
+            return most;
+        }
         let rate = control.pacing_rate.or_else(|| self.unpaced_rate());
-        let burst = rate.map_or(self.config.max_burst, |rate| self.tso_bytes(rate));
-        burst.min(control.burst.max(mss)).min(half).min(peer)
+        rate.map_or(self.config.max_burst, |rate| self.tso_bytes(rate)).min(most)
     }
 
     /// The rate by which Linux sizes the bursts of an unpaced sender (`tcp_update_pacing_rate`).

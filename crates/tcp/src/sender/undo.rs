@@ -4,10 +4,12 @@ use narrows_cc::{Bytes, Nanos, Phase};
 use narrows_packet::timestamp;
 
 /// Retransmissions of one reduction, while it can be undone.
+// The phase, which every acknowledgement reads, comes last: see `Sender`.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(super) struct Undo {
-    /// The phase entered, if it can be undone.
-    phase: Option<Phase>,
+    /// ssthresh before this reduction.
+    pub(super) ssthresh: Bytes,
     /// SND.UNA at the start of the episode.
     from: u64,
     /// SND.NXT at the start of the episode.
@@ -20,8 +22,8 @@ pub(super) struct Undo {
     eifel: bool,
     /// A timestamp echo proved a retransmitted packet merely late.
     late: bool,
-    /// ssthresh before this reduction.
-    pub(super) ssthresh: Bytes,
+    /// The phase entered, if it can be undone.
+    phase: Option<Phase>,
 }
 
 impl Undo {

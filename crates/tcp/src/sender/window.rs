@@ -10,11 +10,11 @@ use crate::PrrBound;
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Window {
+    prr: Prr,
     /// The cwnd in force, in bytes.
     pub(super) cwnd: u64,
     /// Without SACK: inflation by packets that have left the network (RFC 6582), in bytes.
     inflation: i64,
-    prr: Prr,
     /// Proportional rate reduction controls the cwnd.
     reducing: bool,
     pub(super) driver: Driver,
