@@ -12,7 +12,7 @@ import fake_engine
 from narrows import engine
 from narrows.fidelity import comparison, drawing, grid, page, tables, work
 
-from conftest import call, json_rows  # isort: skip
+from conftest import ROOT, call, json_rows  # isort: skip
 
 SCHEMES = ("reno", "cubic", "bbr")
 TWO = r"^(bbr|bbr\+cubic) 100mbit 40ms 1bdp$"
@@ -148,7 +148,7 @@ def test_totals_count_cells_by_kind():
     assert totals["pair"]["percent"] is None
     assert (totals["kernel_runs"], totals["disturbed_runs"], totals["load_min"], totals["load_max"]) == (3, 1, 0.2, 3.0)
     assert drawing.severity(bad) == pytest.approx(10 / 3)
-    assert "1 runs were disturbed" in tables.conditions(totals)
+    assert "Runs that other work disturbed: 1 of 3" in tables.conditions(totals)
 
 
 def test_json_has_an_object_per_cell_and_totals(kernel, tmp_path):
@@ -220,7 +220,7 @@ def test_again_repeats_disturbed_kernel_runs_only(kernel, tmp_path, monkeypatch)
     args = ("fidelity", "--cells", TWO, "-o", tmp_path / "out")
     text = call(*args).stdout
     assert sum(line.lstrip().startswith(tables.DISTURBED) for line in text.splitlines()) == 2
-    assert "2 runs were disturbed" in " ".join(text.split())
+    assert "Runs that other work disturbed: 2 of 4" in " ".join(text.split())
     monkeypatch.delenv("FAKE_ENGINE_DISTURBED")
     before = fake_engine.calls["run"]
     assert "all of the kernel are saved" in call(*args).stderr
@@ -293,3 +293,20 @@ def test_page_refuses_an_unfinished_file(tmp_path):
     (tmp_path / "cells.jsonl").write_text('{"cell": "bbr"}\n')
     with pytest.raises(ValueError, match="no finished comparison; accepted"):
         page.read(tmp_path / "cells.jsonl")
+
+
+def test_documents_show_the_stored_cells(tmp_path, monkeypatch):
+    """The region of the fidelity page says how to fill it, shows stored cells, and refuses causes of other cells."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import fidelity_page
+
+    for name in ("CELLS", "CAUSES"):
+        monkeypatch.setattr(fidelity_page, name, tmp_path / getattr(fidelity_page, name).name)
+    assert fidelity_page.region() == fidelity_page.NONE
+    rows = [row("bbr 100mbit 40ms 1bdp", [result((100.0, 40.0))], [result((90.0, 40.0))])]
+    drawing.save(rows, comparison.totals(rows), tmp_path)
+    fidelity_page.CAUSES.write_text('"bbr 100mbit 40ms 1bdp" = "A reason."\n')
+    assert "| A reason. |" in fidelity_page.region()
+    fidelity_page.CAUSES.write_text('"nothing" = "A reason."\n')
+    with pytest.raises(SystemExit, match="'nothing' is no missed cell"):
+        fidelity_page.region()

@@ -98,7 +98,7 @@ def conditions(totals: Row) -> str:
         text += " The emulator had no real-time priority."
     if totals["disturbed_runs"]:
         text += (
-            f" {totals['disturbed_runs']} runs were disturbed, those of cells with {DISTURBED}: this machine was too"
-            " busy; --again repeats them."
+            f" Runs that other work disturbed: {totals['disturbed_runs']} of {totals['kernel_runs']}, in the cells"
+            f" marked {DISTURBED}; --again repeats them."
         )
     return text

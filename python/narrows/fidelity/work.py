@@ -123,9 +123,10 @@ class Work:
         real = KernelRunner(out=self.out, again=self.again)
         left = [run.cell for run in there if real.saved(run.planned) is None]
         self.report(f"results go to {self.out}")
+        noun = "cell" if len(self.cells) == 1 else "cells"
         self.report(
-            f"{len(self.cells)} cells: {len(ours)} runs of the simulator, then {len(there)} of the kernel in real time;"
-            f" {estimate(left)}"
+            f"{len(self.cells)} {noun}: {len(ours)} runs of the simulator, then {len(there)} of the kernel in real"
+            f" time; {estimate(left)}"
         )
         simulated = self._run(Runner(out=self.out, jobs=self.jobs), ours)
         measured = self._run(real, there)
