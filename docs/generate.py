@@ -11,6 +11,7 @@
 | regions of `profiles.md` | the profiles of the engine | `profile_tables.py` |
 | a region of `commands.md` | the typer application | `command_pages.py` |
 | `schemes/`, `routers/` | the registries of the engine | `registry_pages.py`, `pictures.py` |
+| a region of `fidelity.md` | the cells that `narrows fidelity` measured | `fidelity_page.py` |
 | `papers/`, regions of `results.md` and `README.md` | `papers/` and the stored measurements | `paper_pages.py` |
 | printed output in all documents | the blocks themselves | `blocks.py` |
 
@@ -30,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import command_pages
 import comparisons
+import fidelity_page
 import paper_pages
 import profile_tables
 import registry_pages
@@ -74,6 +76,7 @@ def references() -> dict[Path, str]:
         DOCS / "scenarios.md": scenario_keys.regions(engine.schema()),
         DOCS / "profiles.md": profile_tables.regions(engine.profiles()),
         DOCS / "commands.md": {"commands": command_pages.region()},
+        DOCS / "fidelity.md": {"grid": fidelity_page.region()},
         DOCS / "results.md": verdicts,
         DOCS / "README.md": {"papers": paper_pages.papers_region()},
         ROOT / "README.md": {"verdicts": paper_pages.verdicts_region("docs/")},

@@ -1,5 +1,7 @@
 """A stand-in for the compiled engine: the same functions, invented but plausible numbers, no simulation.
 
+Runs on the kernel need `FAKE_ENGINE_KERNEL=1` and give the simulator's numbers with a host.
+
 A least timeout of 1 s raises every goodput by 20 Mbit/s, so that worlds differ.
 
 Runs take `FAKE_ENGINE_RUN_S` seconds each (default 0). The scheme `broken` fails in `run`, `guess` is a
@@ -13,6 +15,7 @@ import itertools
 import json
 import os
 import pathlib
+import platform
 import random
 import re
 import threading
@@ -24,7 +27,7 @@ ROUTER = "router"
 
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
-    "network": {"rate", "buffer", "queue", "loss", "access_rate", ROUTER, "access_delay", "loss_at"},
+    "network": {"rate", "buffer", "queue", "loss", "access_rate", ROUTER, "access_delay", "loss_at", "jitter"},
     "tcp": {
         "segment_bytes",
         "header_bytes",
@@ -357,9 +360,22 @@ def run(planned_json, directory, trace_dir, handle, capture, on="sim"):
         "convergence_s": None, "peak_flow_bytes": 4096, "counters": {"sack_blocks": 3}, "flows": flows,
         "links": [link],
     }  # fmt: skip
+    if on == "kernel":
+        result |= {"id": f"{planned['id']}-kernel", "host": _host(planned["seed"])}
     if trace_dir is not None:
         _trace(trace_dir, duration, len(flows), router is not None)
     return json.dumps(result)
+
+
+def _host(seed):
+    """Return the host of a run in real time; the runs of the seeds in `FAKE_ENGINE_DISTURBED` are disturbed."""
+    disturbed = str(seed) in os.environ.get("FAKE_ENGINE_DISTURBED", "").split(",")
+    lateness = {"mean_us": 20.0 + seed, "p99_us": 90.0, "longest_ms": 6.0, "stalls": 1}
+    return {
+        "on": "kernel", "kernel": platform.release(), "schemes": [], "sysctls": {}, "offload": False, "real_time": True,
+        "lateness": lateness, "cpu_us_per_packet": 20.0, "load": 0.5 * seed, "attempts": 3 if disturbed else 1,
+        "disturbed": disturbed,
+    }  # fmt: skip
 
 
 def _trace(trace_dir, duration, flows, router):

@@ -1,9 +1,9 @@
 """The `narrows` command.
 
-`simulate` runs scenarios, `reproduce` papers; `new` starts them; `results` draws and reports; `registry` lists schemes
-and router algorithms; `tools` generates traces and measures the engine; `packetdrill` runs packet scripts; `dccp` uses
-real sockets. `options` holds the options that commands share, `numbers` options of whole numbers, `outcome` messages
-and exit statuses.
+`simulate` runs scenarios, `reproduce` papers, `fidelity` compares with the kernel; `new` starts them; `results` draws
+and reports; `registry` lists schemes and router algorithms; `tools` generates traces and measures the engine;
+`packetdrill` runs packet scripts; `dccp` uses real sockets. `options` holds the options that commands share, `numbers`
+options of whole numbers, `outcome` messages and exit statuses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from narrows import engine
-from narrows.cli import dccp, new, packetdrill, registry, reproduce, results, simulate, tools
+from narrows.cli import dccp, fidelity, new, packetdrill, registry, reproduce, results, simulate, tools
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import INTERRUPTED
 
@@ -46,7 +46,7 @@ def _top(
 
 
 for panel, commands in (
-    ("Run experiments", (simulate.run, simulate.compare, simulate.sweep, reproduce.reproduce)),
+    ("Run experiments", (simulate.run, simulate.compare, simulate.sweep, reproduce.reproduce, fidelity.fidelity)),
     ("Show results", (results.plot, results.report)),
     ("Look up algorithms", (registry.schemes, registry.routers)),
     ("Tools", (tools.trace, tools.bench, packetdrill.packetdrill)),
