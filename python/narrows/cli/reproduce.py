@@ -41,7 +41,7 @@ def reproduce(
         typer.Option(
             "--on",
             metavar="PLACE",
-            help="With kernel, also run what this machine's kernel can, as root, in real time; a third verdict per claim.",
+            help="Run on this machine's kernel too (kernel), as root: a third verdict for claims that it can decide.",
         ),
     ] = "sim",
     ablate: Annotated[
