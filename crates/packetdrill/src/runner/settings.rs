@@ -64,6 +64,15 @@ impl Choices {
         Ok(own)
     }
 
+    /// Allows what a clock that is not exact needs: at least `lateness`, and the usual share of each wait, as
+    /// the timers of a kernel fire late in proportion to their length.
+    pub(super) fn widen(&mut self, lateness: Option<Nanos>) {
+        if let Some(lateness) = lateness {
+            self.tolerance = self.tolerance.max(lateness);
+            self.share = self.share.max(Self::default().share);
+        }
+    }
+
     /// How far a packet may be from a time that is `wait` after the last event.
     pub(super) fn around(&self, wait: Nanos) -> Nanos {
         self.tolerance.max(wait.mul_f64(self.share))
