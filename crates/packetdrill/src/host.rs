@@ -14,8 +14,8 @@ use narrows_cc::Nanos;
 use crate::connection::{Connection, Setup, Stage, default_scheme, reset_for, scheme_of};
 use crate::script::{Call, Problem, Segment};
 use crate::shell::Settings;
-pub(crate) use calls::unsupported;
 use crate::stack::{Outcome, Sent, Stack, Waited};
+pub(crate) use calls::unsupported;
 
 /// Socket options that are kept from before the connection.
 #[derive(Clone, Debug, Default)]
