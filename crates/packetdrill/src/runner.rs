@@ -273,9 +273,12 @@ impl<S: Stack> Runner<'_, S> {
         first: Nanos,
         last: Nanos,
     ) -> Result<(), Problem> {
-        let tolerance =
-            if event.time == Time::Any { Nanos::ZERO } else { self.choices.around(first - self.last) };
-        let (earliest, latest) = (first - tolerance, last.saturating_add(tolerance));
+        let wait = first - self.last;
+        let (tolerance, after) = match event.time {
+            Time::Any => (Nanos::ZERO, Nanos::ZERO),
+            Time::At { .. } => (self.choices.around(wait), self.choices.after(wait)),
+        };
+        let (earliest, latest) = (first - tolerance, last.saturating_add(after));
         let when = match event.time {
             Time::Any => "at any time".to_owned(),
             _ if first == last => format!("at {}", seconds(first)),
@@ -307,7 +310,7 @@ impl<S: Stack> Runner<'_, S> {
             return fail(format!("{} ({what})", list()));
         }
         if packets.iter().any(|sent| sent.at < earliest || sent.at > latest) {
-            return fail(format!("{} (time; tolerance {})", list(), seconds(tolerance)));
+            return fail(format!("{} (time; tolerance {})", list(), seconds(after)));
         }
         if let Some(reason) = self.compare_stamp(expected, &seen) {
             return fail(format!("{} ({reason})", list()));
@@ -369,7 +372,8 @@ impl<S: Stack> Runner<'_, S> {
         let line = script.events.last().map_or(0, |event| event.line);
         let end = self.now;
         if let Some(until) = self.blocked.iter().map(|blocked| blocked.end).max() {
-            self.advance(line, until)?;
+            let late = self.stack.lateness().unwrap_or(Nanos::ZERO);
+            self.advance(line, until + late)?;
         }
         self.resume(true)?;
         let data = |event: &Event| matches!(&event.action, Action::Outbound(segment) if segment.len > 0);

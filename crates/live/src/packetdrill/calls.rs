@@ -243,7 +243,11 @@ fn operation(call: &Call) -> Option<Operation> {
 fn perform(socket: &OwnedFd, operation: Operation) -> Done {
     let done = match operation {
         Operation::Accept(flags) => net::accept_with(socket, flags).map(|socket| (0, Some(socket))),
-        Operation::Connect => net::connect(socket, &SocketAddrV4::new(REMOTE, PORT)).map(|()| (0, None)),
+        Operation::Connect => {
+            // The address of the script's host. A socket that has one already keeps it.
+            let _ = net::bind(socket, &SocketAddrV4::new(LOCAL, 0));
+            net::connect(socket, &SocketAddrV4::new(REMOTE, PORT)).map(|()| (0, None))
+        }
         Operation::Send { bytes, flags } => {
             net::send(socket, &vec![0; bytes], flags).map(|sent| (sent as i64, None))
         }

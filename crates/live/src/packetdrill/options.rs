@@ -17,8 +17,7 @@ use super::calls::{Socket, done, name_of};
 use super::stack::Kernel;
 
 /// Options that the libraries used here cannot set without unsafe code.
-const REFUSED: &[&str] =
-    &["SO_PRIORITY", "IP_MTU_DISCOVER", "TCP_NOTSENT_LOWAT", "TCP_SYNCNT", "TCP_DEFER_ACCEPT", "TCP_INQ"];
+const REFUSED: &[&str] = &["SO_PRIORITY", "TCP_NOTSENT_LOWAT", "TCP_SYNCNT", "TCP_DEFER_ACCEPT", "TCP_INQ"];
 /// `SOF_TIMESTAMPING_…`.
 const STAMPS: &[(&str, u32)] = &[
     ("TX_HARDWARE", 1),
@@ -71,6 +70,10 @@ pub(super) fn set(socket: &Socket, line: usize, call: &Call) -> Result<Outcome, 
         "SO_MARK" => Mark.set(socket, &(number as u32)).map_err(of_nix),
         "IP_TOS" => sockopt::set_ip_tos(socket, number as u8),
         "IP_TTL" => sockopt::set_ip_ttl(socket, number as u32),
+        "IP_MTU_DISCOVER" => match value.and_then(Value::word).and_then(discovery) {
+            Some(how) => sockopt::set_ip_mtu_discover(socket, how),
+            None => return Err(Problem::unsupported(line, "IP_MTU_DISCOVER without a known name")),
+        },
         "IP_FREEBIND" => sockopt::set_ip_freebind(socket, on),
         "TCP_NODELAY" => sockopt::set_tcp_nodelay(socket, on),
         "TCP_CORK" => sockopt::set_tcp_cork(socket, on),
@@ -97,6 +100,17 @@ pub(super) fn set(socket: &Socket, line: usize, call: &Call) -> Result<Outcome, 
         _ => return Err(Problem::unsupported(line, format!("socket option {name} on the kernel"))),
     };
     Ok(done(result))
+}
+
+fn discovery(name: &str) -> Option<sockopt::Ipv4PathMtuDiscovery> {
+    use sockopt::Ipv4PathMtuDiscovery as Discovery;
+    Some(match name {
+        "IP_PMTUDISC_DONT" => Discovery::DONT,
+        "IP_PMTUDISC_WANT" => Discovery::WANT,
+        "IP_PMTUDISC_DO" => Discovery::DO,
+        "IP_PMTUDISC_PROBE" => Discovery::PROBE,
+        _ => return None,
+    })
 }
 
 /// The bits of the flags of `SO_TIMESTAMPING`.

@@ -29,6 +29,8 @@ const LEAD: Duration = Duration::from_millis(2);
 const INITIAL_WINDOW: u32 = 10;
 /// First port of the peer.
 const PEER: u16 = 40_000;
+/// Time between readings of `TCP_INFO` while nothing happens.
+const REFRESH: Duration = Duration::from_millis(25);
 /// Larger than any packet.
 const PACKET: usize = 1 << 16;
 
@@ -185,6 +187,9 @@ impl Stack for Kernel {
             if left.is_zero() {
                 return Ok(Waited::Passed);
             }
+            // A socket that ends is not there to be asked.
+            self.read_info(line)?;
+            let left = left.min(REFRESH);
             let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             let mut ready =
                 [PollFd::new(&self.device, PollFlags::IN), PollFd::new(&*self.returned, PollFlags::IN)];

@@ -31,37 +31,49 @@ fn own(name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("a script")
 }
 
-/// Every script of a folder, for a look: `cargo test -p narrows-live all_scripts -- --ignored --nocapture`, with the
-/// folder in `SCRIPTS`.
+/// Own scripts of the sender, of timers, of a receiver, of SACK and of a blocking write pass on Linux.
 #[test]
-#[ignore = "prints results"]
-fn all_scripts_of_a_folder() {
-    let folder = std::env::var("SCRIPTS").expect("SCRIPTS");
-    let mut paths = vec![PathBuf::from(folder)];
-    let mut files = Vec::new();
-    while let Some(path) = paths.pop() {
-        if path.is_dir() {
-            paths.extend(
-                std::fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").path()),
-            );
-        } else if path.extension().is_some_and(|ending| ending == "pkt") {
-            files.push(path);
-        }
+fn own_scripts_pass_on_the_kernel() {
+    for name in [
+        "dsack-undo.pkt",
+        "fast-retransmit-sack.pkt",
+        "local-drop-recovery.pkt",
+        "reordering-seen.pkt",
+        "send-buffer-pieces.pkt",
+        "tlp-one-packet.pkt",
+    ] {
+        let Some(report) = on_kernel(&own(name)) else { return };
+        assert_eq!(report.verdict, Verdict::Pass, "{name}:{:?}: {}", report.line, report.reason);
     }
-    files.sort();
-    for path in files {
-        let text = String::from_utf8_lossy(&std::fs::read(&path).expect("a script")).into_owned();
-        let folder = path.parent().expect("a folder").to_owned();
-        let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
-        let sim = narrows_packetdrill::run(&text, &read);
-        let kernel = run(&text, &read, &Settings::default()).expect("root");
-        println!(
-            "{} {} {}:{} {}",
-            sim.verdict.name(),
-            kernel.verdict.name(),
-            path.display(),
-            kernel.line.unwrap_or(0),
-            kernel.reason
-        );
-    }
+}
+
+/// A connection that the kernel opens, and calls that block until a packet arrives.
+#[test]
+fn kernel_connects_and_blocks() {
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0...0.1 connect(3, ..., ...) = 0
++0 > S 0:0(0) <mss 1460,sackOK,TS val 100 ecr 0,nop,wscale 7>
++.1 < S. 0:0(0) ack 1 win 5792 <mss 1460,sackOK,TS val 700 ecr 100,nop,wscale 7>
++0 > . 1:1(0) ack 1 <nop,nop,TS val 200 ecr 700>
++0...0.1 read(3, ..., 2000) = 1000
++.1 < P. 1:1001(1000) ack 1 win 100 <nop,nop,TS val 800 ecr 200>
++0 > . 1:1(0) ack 1001 <nop,nop,TS val 300 ecr 800>
++0 write(3, ..., 100) = 100
++0 > P. 1:101(100) ack 1001 <nop,nop,TS val 300 ecr 800>";
+    let Some(report) = on_kernel(text) else { return };
+    assert_eq!(report.verdict, Verdict::Pass, "{:?}: {}", report.line, report.reason);
+}
+
+/// A script that expects another packet fails at its line, and one with a command that only a shell has is skipped.
+#[test]
+fn kernel_scripts_fail_and_skip_with_reasons() {
+    let text = own("fast-retransmit-sack.pkt");
+    let begin = "+0 write(4, ..., ";
+    let at = text.find(begin).expect("a write");
+    let wrong = format!("{}+0 > . 7:8(1) ack 1\n", &text[..at]);
+    let Some(report) = on_kernel(&wrong) else { return };
+    assert_eq!(report.verdict, Verdict::Fail);
+    assert!(report.reason.contains("seen nothing until"), "{}", report.reason);
+    let Some(report) = on_kernel(&text.replacen("`sysctl", "`bash", 1)) else { return };
+    assert_eq!(report.verdict, Verdict::Skip, "{}", report.reason);
 }
