@@ -414,18 +414,23 @@ def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any
     return list(json.loads(_engine.bench_routers(repeats, list(names))))
 
 
-def packetdrill(text: str, directory: Path | None) -> dict[str, Any]:
-    """Run a packetdrill script against the TCP endpoint.
+def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> dict[str, Any]:
+    """Run a packetdrill script against the TCP endpoint, or on this machine's kernel.
 
     Args:
         text: The script.
         directory: The folder that its shell scripts are relative to.
+        lateness_ms: Run on the kernel, whose packets may be off by this at least; `None` for the endpoint.
+
+    Raises:
+        KernelUnable: The user may not create network namespaces.
+        KernelFailed: The kernel refused a step.
 
     Returns:
         `result` (`pass`, `fail` or `skip`), `line` (`None` after a pass), `reason`, and `unchecked`: the system calls
         whose results were not compared.
     """
-    return dict(json.loads(_engine.packetdrill(text, None if directory is None else str(directory))))
+    return dict(json.loads(_engine.packetdrill(text, None if directory is None else str(directory), lateness_ms)))
 
 
 def datagram_schemes() -> list[str]:

@@ -66,6 +66,35 @@ def test_packetdrill_deviations_are_known_until_they_pass(tmp_path):
     assert result.stdout.splitlines()[-1] == "1 script: 0 pass, 1 fail, 0 skip, 0 known"
 
 
+def test_packetdrill_both_places_are_columns(tmp_path, monkeypatch):
+    """With two places, a script has a result of each, and `--tolerance` reaches the kernel."""
+    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    (tmp_path / "a.pkt").write_text("// kernel 4")
+    (tmp_path / "b.pkt").write_text("// fail // kernel 9")
+    result = call("packetdrill", tmp_path, "--on", "sim,kernel", "--json")
+    assert result.exit_code == 1
+    first, second, totals = json_rows(result)
+    assert (first["sim"]["result"], first["kernel"]["result"]) == ("pass", "pass")
+    assert (second["sim"]["result"], second["kernel"]["line"]) == ("fail", 2)
+    assert totals["sim"] == {"pass": 1, "fail": 1, "skip": 0}
+    assert totals["kernel"] == {"pass": 1, "fail": 0, "skip": 1}
+    result = call("packetdrill", tmp_path, "--on", "sim,kernel")
+    assert result.stdout.splitlines()[-1] == "2 scripts on kernel: 1 pass, 0 fail, 1 skip"
+    assert "kernel: the reason to skip" in result.stdout
+    result = call("packetdrill", tmp_path / "b.pkt", "--on", "kernel", "--tolerance", "9", "--json")
+    assert json_rows(result)[0]["result"] == "fail"
+
+
+def test_packetdrill_kernel_without_rights_is_usage_error(tmp_path):
+    """Without rights the kernel refuses in one sentence with status 2, as does an unknown place."""
+    (tmp_path / "a.pkt").write_text("")
+    result = call("packetdrill", tmp_path, "--on", "kernel")
+    assert (result.exit_code, result.stderr) == (2, "narrows: the fake kernel runs nothing\n")
+    result = call("packetdrill", tmp_path, "--on", "moon")
+    assert result.exit_code == 2
+    assert "accepted: sim, kernel, or sim,kernel" in result.stderr
+
+
 def test_packetdrill_deviations_name_one_script_each(tmp_path):
     """An entry without a reason, and one that names no script or several, are usage errors with their line."""
     (tmp_path / "deep").mkdir()

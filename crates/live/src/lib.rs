@@ -24,6 +24,8 @@ mod capture;
 mod client;
 #[cfg(target_os = "linux")]
 pub mod kernel;
+#[cfg(target_os = "linux")]
+pub mod packetdrill;
 mod port;
 mod report;
 mod server;

@@ -27,6 +27,10 @@ pub struct Segment<'a> {
     pub ack: u32,
     /// Flags.
     pub flags: Flags,
+    /// The byte of flags as it is.
+    pub bits: u8,
+    /// The window field, not scaled.
+    pub window: u16,
     /// ECN field.
     pub ecn: Ecn,
     /// Payload bytes.
@@ -70,6 +74,8 @@ impl<'a> Segment<'a> {
             seq: be32(tcp, 4)?,
             ack: be32(tcp, 8)?,
             flags,
+            bits,
+            window: be16(tcp, 14)?,
             ecn: Ecn::from_bits(bytes[1]),
             payload: (tcp.len() - header) as u16,
             header: (ip + header) as u16,
@@ -78,7 +84,7 @@ impl<'a> Segment<'a> {
     }
 
     /// The body of the first option of this kind.
-    fn option(&self, wanted: u8) -> Option<&'a [u8]> {
+    pub fn option(&self, wanted: u8) -> Option<&'a [u8]> {
         let mut rest = self.options;
         loop {
             rest = match *rest.first()? {

@@ -22,6 +22,7 @@ use narrows_packet::{Ecn, Flags, Packet, timestamp};
 use narrows_tcp::{Receiver, Sender, TcpInfo};
 
 use crate::script::{Options, Segment, TcpFlags};
+use crate::stack::Sent;
 pub(crate) use buffer::size_of_option;
 use buffer::{SendBuffer, Stream};
 pub(crate) use input::reset_for;
@@ -54,13 +55,6 @@ pub(crate) struct Agreed {
     pub(crate) scales: Option<(u8, u8)>,
     /// Payload bytes of a full segment.
     pub(crate) segment: u16,
-}
-
-/// A packet that the connection sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Sent {
-    pub(crate) at: Nanos,
-    pub(crate) segment: Segment,
 }
 
 /// A connection.

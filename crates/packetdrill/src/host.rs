@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use narrows_cc::Nanos;
 
-use crate::connection::{Connection, Sent, Setup, Stage, default_scheme, reset_for, scheme_of};
-use crate::script::{Problem, Segment};
+use crate::connection::{Connection, Setup, Stage, default_scheme, reset_for, scheme_of};
+use crate::script::{Call, Problem, Segment};
 use crate::shell::Settings;
+use crate::stack::{Outcome, Sent, Stack, Waited};
 pub(crate) use calls::unsupported;
-pub(crate) use info::{constant, is_kept};
 
 /// Socket options that are kept from before the connection.
 #[derive(Clone, Debug, Default)]
@@ -48,17 +48,6 @@ enum Role {
     Other,
 }
 
-/// The outcome of a system call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It returned.
-    Done(Result<i64, &'static str>),
-    /// It blocks.
-    Blocks,
-    /// Its result is not modelled: nothing to compare.
-    Unchecked,
-}
-
 /// The host.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -75,35 +64,15 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(settings: Settings, mtu: u16) -> Self {
+    pub(crate) fn new(mtu: u16) -> Self {
         Self {
-            settings,
+            settings: Settings::default(),
             mtu,
             descriptors: BTreeMap::new(),
             connection: None,
             waiting: false,
             sent: VecDeque::new(),
             unchecked: Vec::new(),
-        }
-    }
-
-    /// Time of the next [`Host::on_timer`]; [`Nanos::MAX`] for never.
-    pub(crate) fn deadline(&self) -> Nanos {
-        self.connection.as_ref().map_or(Nanos::MAX, Connection::deadline)
-    }
-
-    /// Handles the timers that have expired.
-    pub(crate) fn on_timer(&mut self, now: Nanos) {
-        if let Some(connection) = &mut self.connection {
-            connection.on_timer(now);
-        }
-        self.collect(now);
-    }
-
-    /// Applies settings that a script changes while it runs.
-    pub(crate) fn apply_settings(&mut self) {
-        if let Some(connection) = &mut self.connection {
-            connection.set_congested(self.settings.drops);
         }
     }
 
@@ -114,29 +83,6 @@ impl Host {
             connection.drop_sent(now);
         }
         self.sent.append(&mut connection.sent);
-    }
-
-    /// A packet arrives.
-    ///
-    /// # Errors
-    /// The connection would need what the endpoint does not have.
-    pub(crate) fn on_packet(&mut self, now: Nanos, line: usize, segment: &Segment) -> Result<(), Problem> {
-        let opens = segment.flags.syn && !segment.flags.ack;
-        let listener = self.descriptors.values().find(|own| own.role == Role::Listener);
-        let free = self.connection.as_ref().is_none_or(|own| own.stage == Stage::Gone);
-        match (&mut self.connection, listener) {
-            (_, Some(listener)) if opens && free => {
-                let mut setup = self.setup(line, &listener.options.clone())?;
-                setup.ecn = self.settings.ecn > 0 && segment.flags.ece && segment.flags.cwr;
-                self.connection = Some(Connection::accept(now, setup, segment));
-                self.waiting = true;
-            }
-            (Some(connection), _) => connection.on_packet(now, segment),
-            (None, _) if self.settings.drops => {}
-            (None, _) => self.sent.extend(reset_for(segment).map(|segment| Sent { at: now, segment })),
-        }
-        self.collect(now);
-        Ok(())
     }
 
     /// What a connection with these socket options starts from.
@@ -161,5 +107,83 @@ impl Host {
     /// Whether the handshake is complete.
     fn is_established(&self) -> bool {
         self.connection.as_ref().is_some_and(|own| own.stage == Stage::Established)
+    }
+}
+
+impl Stack for Host {
+    fn lateness(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn lacks_call(&self, call: &Call) -> Option<String> {
+        calls::unsupported(call)
+    }
+
+    fn has_field(&self, name: &str) -> bool {
+        info::is_kept(name)
+    }
+
+    fn check_command(&self, line: usize, words: &[String]) -> Result<(), Problem> {
+        self.settings.clone().command(line, words)
+    }
+
+    fn command(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
+        self.settings.command(line, words)?;
+        if let Some(connection) = &mut self.connection {
+            connection.set_congested(self.settings.drops);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, now: Nanos, _: usize, until: Nanos) -> Result<Waited, Problem> {
+        let due = self.connection.as_ref().map_or(Nanos::MAX, Connection::deadline);
+        if due > until {
+            return Ok(Waited::Passed);
+        }
+        let at = now.max(due);
+        if let Some(connection) = &mut self.connection {
+            connection.on_timer(at);
+        }
+        self.collect(at);
+        Ok(Waited::Happened(at))
+    }
+
+    fn on_packet(&mut self, now: Nanos, line: usize, segment: &Segment) -> Result<(), Problem> {
+        let opens = segment.flags.syn && !segment.flags.ack;
+        let listener = self.descriptors.values().find(|own| own.role == Role::Listener);
+        let free = self.connection.as_ref().is_none_or(|own| own.stage == Stage::Gone);
+        match (&mut self.connection, listener) {
+            (_, Some(listener)) if opens && free => {
+                let mut setup = self.setup(line, &listener.options.clone())?;
+                setup.ecn = self.settings.ecn > 0 && segment.flags.ece && segment.flags.cwr;
+                self.connection = Some(Connection::accept(now, setup, segment));
+                self.waiting = true;
+            }
+            (Some(connection), _) => connection.on_packet(now, segment),
+            (None, _) if self.settings.drops => {}
+            (None, _) => self.sent.extend(reset_for(segment).map(|segment| Sent { at: now, segment })),
+        }
+        self.collect(now);
+        Ok(())
+    }
+
+    fn call(&mut self, now: Nanos, line: usize, call: &Call, _: bool) -> Result<Outcome, Problem> {
+        self.attempt(now, line, call)
+    }
+
+    fn resume(&mut self, now: Nanos, line: usize, call: &Call) -> Result<Outcome, Problem> {
+        self.attempt(now, line, call)
+    }
+
+    fn info(&self, now: Nanos, name: &str) -> Option<f64> {
+        self.field(now, name)
+    }
+
+    fn sent(&mut self) -> &mut VecDeque<Sent> {
+        &mut self.sent
+    }
+
+    fn unchecked(&self) -> Vec<String> {
+        self.unchecked.clone()
     }
 }

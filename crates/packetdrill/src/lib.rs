@@ -4,7 +4,8 @@
 //! A script says which packets arrive and which system calls the application makes, and which packets must
 //! leave and when. `parse` reads it (`lexer`, `script`), `shell` keeps the settings of its commands, `python`
 //! evaluates its assertions, `connection` makes a TCP connection of a sender and a receiver, `host` has the
-//! sockets, and `runner` is the clock and compares.
+//! sockets, and `runner` is the clock and compares. It runs a script on a [`stack::Stack`], which the host is; in
+//! `narrows-live` the kernel is another.
 //!
 //! Rules of the comparison:
 //! 1. A packet must leave within the tolerance of its time: 4 ms, or an eighth of the time since the last
@@ -25,8 +26,9 @@ mod lexer;
 mod parse;
 mod python;
 mod runner;
-mod script;
-mod shell;
+pub mod script;
+pub mod shell;
+pub mod stack;
 
 pub use shell::ReadFile;
 
@@ -68,8 +70,22 @@ pub struct Report {
 /// Runs the script `text`. `files` reads the shell scripts that it names (`../common/defaults.sh`) by their
 /// path in the script; if there is none, the settings of the public test suites hold.
 pub fn run(text: &str, files: ReadFile<'_>) -> Report {
+    run_on(text, files, |mtu| Ok(host::Host::new(mtu)))
+}
+
+/// Why no stack here can execute a system call, if none can.
+pub fn unsupported(call: &script::Call) -> Option<String> {
+    host::unsupported(call)
+}
+
+/// Runs the script `text` on the stack that `open` makes for an MTU.
+pub fn run_on<S: stack::Stack>(
+    text: &str,
+    files: ReadFile<'_>,
+    open: impl FnOnce(u16) -> Result<S, script::Problem>,
+) -> Report {
     let (unchecked, result) = match parse::parse(text) {
-        Ok(script) => runner::run(&script, files),
+        Ok(script) => runner::run(&script, files, open),
         Err(problem) => (Vec::new(), Err(problem)),
     };
     match result {

@@ -9,18 +9,17 @@ use std::collections::BTreeMap;
 
 use narrows_cc::Nanos;
 
-use crate::connection::Sent;
-use crate::host::{Host, Outcome, constant, is_kept, unsupported};
 use crate::python::{Block, Failure, Variables};
 use crate::script::{Action, Call, Event, Options, Problem, Script, Segment, Time};
-use crate::shell::{ReadFile, Settings};
+use crate::shell::{self, ReadFile};
+use crate::stack::{Outcome, Sent, Stack, Waited, constant};
 use compare::{difference, seconds, show};
 use settings::Choices;
 
 /// Longest wait for a packet whose time is `*`.
 const PATIENCE: Nanos = Nanos::from_secs(120);
-/// Timers between two events, a guard against an endpoint that never rests.
-const MAX_TIMERS: u32 = 1_000_000;
+/// Steps between two events, a guard against a stack that never rests.
+const MAX_STEPS: u32 = 1_000_000;
 
 /// A system call that blocks.
 struct Blocked {
@@ -31,8 +30,8 @@ struct Blocked {
 }
 
 /// A running script.
-pub(crate) struct Runner<'a> {
-    host: Host,
+pub(crate) struct Runner<'a, S> {
+    stack: S,
     files: ReadFile<'a>,
     choices: Choices,
     now: Nanos,
@@ -50,18 +49,28 @@ pub(crate) struct Runner<'a> {
     causes: Vec<Nanos>,
 }
 
-/// Runs a script. Returns the calls whose results were not compared.
+/// Runs a script on the stack that `open` makes for an MTU. Returns the calls whose results were not compared.
 ///
 /// # Errors
-/// The first event that does not happen as the script says, or that the endpoint does not have.
-pub(crate) fn run(script: &Script, files: ReadFile<'_>) -> (Vec<String>, Result<(), Problem>) {
-    let prepared = prepare(script, files);
-    let (settings, choices, blocks) = match prepared {
+/// The first event that does not happen as the script says, or that the stack does not have.
+pub(crate) fn run<S: Stack>(
+    script: &Script,
+    files: ReadFile<'_>,
+    open: impl FnOnce(u16) -> Result<S, Problem>,
+) -> (Vec<String>, Result<(), Problem>) {
+    let prepared = || {
+        let mut choices = Choices::read(&script.options)?;
+        let mut stack = open(choices.mtu)?;
+        choices.widen(stack.lateness());
+        let blocks = prepare(script, files, &mut stack)?;
+        Ok((choices, stack, blocks))
+    };
+    let (choices, stack, blocks) = match prepared() {
         Ok(prepared) => prepared,
         Err(problem) => return (Vec::new(), Err(problem)),
     };
     let mut runner = Runner {
-        host: Host::new(settings, choices.mtu),
+        stack,
         files,
         choices,
         now: Nanos::ZERO,
@@ -74,31 +83,37 @@ pub(crate) fn run(script: &Script, files: ReadFile<'_>) -> (Vec<String>, Result<
         causes: Vec::new(),
     };
     let result = runner.events(script, &blocks);
-    (runner.host.unchecked, result)
+    (runner.stack.unchecked(), result)
 }
 
-type Prepared = (Settings, Choices, BTreeMap<usize, Block>);
-
-/// Reads settings, and finds what the endpoint does not have before anything runs.
-fn prepare(script: &Script, files: ReadFile<'_>) -> Result<Prepared, Problem> {
-    let choices = Choices::read(&script.options)?;
-    let mut settings = Settings::default();
+/// Applies settings, and finds what the stack does not have before anything else runs.
+fn prepare<S: Stack>(
+    script: &Script,
+    files: ReadFile<'_>,
+    stack: &mut S,
+) -> Result<BTreeMap<usize, Block>, Problem> {
     if let Some((line, text)) = &script.setup {
-        settings.run(*line, text, files)?;
+        for words in shell::commands(*line, text, files)? {
+            stack.command(*line, &words)?;
+        }
     }
     let mut blocks = BTreeMap::new();
     for (at, event) in script.events.iter().enumerate() {
         match &event.action {
             Action::Call { call, .. } => {
-                if let Some(reason) = unsupported(call) {
+                if let Some(reason) = stack.lacks_call(call) {
                     return Err(Problem::unsupported(event.line, reason));
                 }
             }
-            Action::Shell(text) => settings.clone().run(event.line, text, files)?,
+            Action::Shell(text) => {
+                for words in shell::commands(event.line, text, files)? {
+                    stack.check_command(event.line, &words)?;
+                }
+            }
             Action::Code(text) => {
                 let block = Block::parse(text)
                     .map_err(|reason| Problem::unsupported(event.line, format!("code block: {reason}")))?;
-                let unknown = |name: &String| name.starts_with("tcpi_") && !is_kept(name);
+                let unknown = |name: &String| name.starts_with("tcpi_") && !stack.has_field(name);
                 if let Some(name) = block.names().into_iter().find(unknown) {
                     return Err(Problem::unsupported(event.line, format!("TCP_INFO has no {name} here")));
                 }
@@ -107,10 +122,10 @@ fn prepare(script: &Script, files: ReadFile<'_>) -> Result<Prepared, Problem> {
             Action::Inbound(_) | Action::Outbound(_) => {}
         }
     }
-    Ok((settings, choices, blocks))
+    Ok(blocks)
 }
 
-impl Runner<'_> {
+impl<S: Stack> Runner<'_, S> {
     fn events(&mut self, script: &Script, blocks: &BTreeMap<usize, Block>) -> Result<(), Problem> {
         for (at, event) in script.events.iter().enumerate() {
             let (first, last) = self.interval(event);
@@ -142,19 +157,19 @@ impl Runner<'_> {
         }
     }
 
-    /// Runs the endpoint's timers until `time`.
+    /// Lets the stack run until `time`.
     fn advance(&mut self, line: usize, time: Nanos) -> Result<(), Problem> {
-        for _ in 0..MAX_TIMERS {
-            let due = self.host.deadline();
-            if due > time {
-                self.now = self.now.max(time);
-                return Ok(());
+        for _ in 0..MAX_STEPS {
+            match self.stack.wait(self.now, line, time)? {
+                Waited::Passed => {
+                    self.now = self.now.max(time);
+                    return Ok(());
+                }
+                Waited::Happened(at) => self.now = self.now.max(at),
             }
-            self.now = self.now.max(due);
-            self.host.on_timer(self.now);
             self.resume(false)?;
         }
-        Err(Problem::failure(line, format!("the endpoint's timers never rest at {}", seconds(self.now))))
+        Err(Problem::failure(line, format!("the stack's timers never rest at {}", seconds(self.now))))
     }
 
     fn act(&mut self, event: &Event, action: &Action, block: Option<&Block>) -> Result<(), Problem> {
@@ -162,7 +177,7 @@ impl Runner<'_> {
         match action {
             Action::Inbound(segment) => {
                 let segment = self.arriving(segment);
-                self.host.on_packet(self.now, line, &segment)
+                self.stack.on_packet(self.now, line, &segment)
             }
             Action::Call { call, end } => {
                 let relative = matches!(event.time, Time::At { relative: true, .. });
@@ -171,9 +186,8 @@ impl Runner<'_> {
                 self.start_call(line, call, end)
             }
             Action::Shell(text) => {
-                self.host.settings.run(line, text, self.files)?;
-                self.host.apply_settings();
-                Ok(())
+                let commands = shell::commands(line, text, self.files)?;
+                commands.iter().try_for_each(|words| self.stack.command(line, words))
             }
             Action::Code(_) => block.map_or(Ok(()), |block| self.check(line, block)),
             Action::Outbound(_) => Ok(()),
@@ -205,7 +219,7 @@ impl Runner<'_> {
     }
 
     fn start_call(&mut self, line: usize, call: &Call, end: Option<Nanos>) -> Result<(), Problem> {
-        match (self.host.call(self.now, line, call)?, end) {
+        match (self.stack.call(self.now, line, call, end.is_some())?, end) {
             (Outcome::Blocks, Some(end)) => {
                 self.blocked.push(Blocked { line, call: call.clone(), end });
                 Ok(())
@@ -220,7 +234,7 @@ impl Runner<'_> {
         while let Some(blocked) = self.blocked.get(at) {
             let (line, call, end) = (blocked.line, blocked.call.clone(), blocked.end);
             let late = self.now > end + self.choices.tolerance;
-            let outcome = self.host.call(self.now, line, &call)?;
+            let outcome = self.stack.resume(self.now, line, &call)?;
             if outcome == Outcome::Blocks {
                 if late || last {
                     let reason = format!("{call}: expected to return at {}; seen it block", seconds(end));
@@ -241,8 +255,9 @@ impl Runner<'_> {
     }
 
     fn check(&mut self, line: usize, block: &Block) -> Result<(), Problem> {
-        let Self { host, variables, now, .. } = self;
-        let look_up = |name: &str| constant(name).or_else(|| host.info(*now, name));
+        self.stack.observe(line)?;
+        let Self { stack, variables, now, .. } = self;
+        let look_up = |name: &str| constant(name).or_else(|| stack.info(*now, name));
         block.run(variables, &look_up).map_err(|failure| match failure {
             Failure::Asserted(reason) => Problem::failure(line, reason),
             Failure::Broken(reason) => Problem::failure(line, format!("code block: {reason}")),
@@ -258,9 +273,12 @@ impl Runner<'_> {
         first: Nanos,
         last: Nanos,
     ) -> Result<(), Problem> {
-        let tolerance =
-            if event.time == Time::Any { Nanos::ZERO } else { self.choices.around(first - self.last) };
-        let (earliest, latest) = (first - tolerance, last.saturating_add(tolerance));
+        let wait = first - self.last;
+        let (tolerance, after) = match event.time {
+            Time::Any => (Nanos::ZERO, Nanos::ZERO),
+            Time::At { .. } => (self.choices.around(wait), self.choices.after(wait)),
+        };
+        let (earliest, latest) = (first - tolerance, last.saturating_add(after));
         let when = match event.time {
             Time::Any => "at any time".to_owned(),
             _ if first == last => format!("at {}", seconds(first)),
@@ -276,11 +294,11 @@ impl Runner<'_> {
         };
         let mut packets = vec![seen.clone()];
         while !self.choices.strict_segments && shall_grow(expected, &seen.segment) {
-            let Some(more) = self.host.sent.front().cloned() else { break };
+            let Some(more) = self.following(event.line, latest)? else { break };
             if !continues(&seen.segment, &more.segment) {
                 break;
             }
-            self.host.sent.pop_front();
+            self.stack.sent().pop_front();
             seen = joined(seen, &more);
             packets.push(more);
         }
@@ -292,7 +310,7 @@ impl Runner<'_> {
             return fail(format!("{} ({what})", list()));
         }
         if packets.iter().any(|sent| sent.at < earliest || sent.at > latest) {
-            return fail(format!("{} (time; tolerance {})", list(), seconds(tolerance)));
+            return fail(format!("{} (time; tolerance {})", list(), seconds(after)));
         }
         if let Some(reason) = self.compare_stamp(expected, &seen) {
             return fail(format!("{} ({reason})", list()));
@@ -307,17 +325,27 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// The packet behind the one compared. Where the clock is not exact, it may come a little later.
+    fn following(&mut self, line: usize, latest: Nanos) -> Result<Option<Sent>, Problem> {
+        if self.stack.lateness().is_some() && self.stack.sent().is_empty() {
+            self.stack.wait(self.now, line, latest)?;
+        }
+        Ok(self.stack.sent().front().cloned())
+    }
+
     /// The next packet sent, if one leaves by `latest`.
     fn next_sent(&mut self, line: usize, latest: Nanos) -> Result<Option<Sent>, Problem> {
         loop {
-            if let Some(sent) = self.host.sent.pop_front() {
+            if let Some(sent) = self.stack.sent().pop_front() {
                 return Ok(Some(sent));
             }
-            let due = self.host.deadline();
-            if due > latest {
-                return Ok(None);
+            match self.stack.wait(self.now, line, latest)? {
+                Waited::Passed => return Ok(None),
+                Waited::Happened(at) => self.now = self.now.max(at),
             }
-            self.advance(line, due)?;
+            self.resume(false)?;
+            // All that leaves with it.
+            self.advance(line, self.now)?;
         }
     }
 
@@ -344,7 +372,8 @@ impl Runner<'_> {
         let line = script.events.last().map_or(0, |event| event.line);
         let end = self.now;
         if let Some(until) = self.blocked.iter().map(|blocked| blocked.end).max() {
-            self.advance(line, until)?;
+            let late = self.stack.lateness().unwrap_or(Nanos::ZERO);
+            self.advance(line, until + late)?;
         }
         self.resume(true)?;
         let data = |event: &Event| matches!(&event.action, Action::Outbound(segment) if segment.len > 0);
@@ -352,8 +381,10 @@ impl Runner<'_> {
             // The script looks at the state only.
             return Ok(());
         }
-        let caused = |sent: &&Sent| self.causes.contains(&sent.at);
-        match self.host.sent.front().filter(|sent| sent.at < end && !caused(sent)) {
+        let late = self.stack.lateness().unwrap_or(Nanos::ZERO);
+        let causes = std::mem::take(&mut self.causes);
+        let caused = |sent: &&Sent| causes.iter().any(|&at| at <= sent.at && sent.at <= at + late);
+        match self.stack.sent().front().filter(|sent| sent.at < end && !caused(sent)) {
             Some(sent) => {
                 let before = self.history.iter().rev().find(|(at, _)| *at <= sent.at);
                 let line = before.map_or(line, |&(_, line)| line);

@@ -6,76 +6,99 @@ use narrows_packet::Ecn;
 
 /// Why a script cannot be run, or did not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) line: usize,
-    pub(crate) reason: String,
+pub struct Problem {
+    /// Line of the script, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
     /// The script asks for something that the endpoint does not have; otherwise it failed.
-    pub(crate) skips: bool,
+    pub skips: bool,
 }
 
 impl Problem {
     /// The text is no script.
-    pub(crate) fn syntax(line: usize, reason: impl Into<String>) -> Self {
+    pub fn syntax(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: format!("syntax: {}", reason.into()), skips: false }
     }
 
     /// The endpoint did something else than the script expects.
-    pub(crate) fn failure(line: usize, reason: impl Into<String>) -> Self {
+    pub fn failure(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: reason.into(), skips: false }
     }
 
     /// The script needs what the endpoint does not have.
-    pub(crate) fn unsupported(line: usize, reason: impl Into<String>) -> Self {
+    pub fn unsupported(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: reason.into(), skips: true }
     }
 }
 
 /// A script: options, shell commands before the first event, and events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Script {
+pub struct Script {
     /// `--name=value` lines.
-    pub(crate) options: Vec<Setting>,
+    pub options: Vec<Setting>,
     /// Shell text at the head, with its line.
-    pub(crate) setup: Option<(usize, String)>,
-    pub(crate) events: Vec<Event>,
+    pub setup: Option<(usize, String)>,
+    /// Events in order.
+    pub events: Vec<Event>,
     /// Shell text after the last event: it restores settings and is not run.
-    pub(crate) cleanup: Option<(usize, String)>,
+    pub cleanup: Option<(usize, String)>,
 }
 
 /// An option line.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
-    pub(crate) line: usize,
-    pub(crate) name: String,
-    pub(crate) value: String,
+pub struct Setting {
+    /// Its line.
+    pub line: usize,
+    /// Name without dashes.
+    pub name: String,
+    /// Text behind `=`.
+    pub value: String,
 }
 
 /// Something that happens, or is expected to happen.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
-    pub(crate) line: usize,
-    pub(crate) time: Time,
-    pub(crate) action: Action,
+pub struct Event {
+    /// Its line.
+    pub line: usize,
+    /// When.
+    pub time: Time,
+    /// What.
+    pub action: Action,
 }
 
 /// Time of an event, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Time {
+pub enum Time {
     /// `*`.
     Any,
     /// `0.5`, `+.1`, `.1~.2`, `+.1~+.2`: from `first` to `last`, after the previous event if `relative`.
-    At { first: u64, last: u64, relative: bool, range: bool },
+    At {
+        /// Earliest time.
+        first: u64,
+        /// Latest time.
+        last: u64,
+        /// Counted from the previous event.
+        relative: bool,
+        /// The script gives both ends.
+        range: bool,
+    },
 }
 
 /// What an event does.
 #[derive(Clone, Debug)]
-pub(crate) enum Action {
+pub enum Action {
     /// A packet arrives.
     Inbound(Segment),
     /// A packet leaves.
     Outbound(Segment),
     /// A system call; one that blocks returns at `end`, relative like the event.
-    Call { call: Call, end: Option<u64> },
+    Call {
+        /// The call.
+        call: Call,
+        /// When it returns.
+        end: Option<u64>,
+    },
     /// A shell command.
     Shell(String),
     /// A block of assertions.
@@ -84,14 +107,21 @@ pub(crate) enum Action {
 
 /// TCP header flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TcpFlags {
-    pub(crate) syn: bool,
-    pub(crate) fin: bool,
-    pub(crate) rst: bool,
-    pub(crate) psh: bool,
-    pub(crate) ack: bool,
-    pub(crate) ece: bool,
-    pub(crate) cwr: bool,
+pub struct TcpFlags {
+    /// SYN.
+    pub syn: bool,
+    /// FIN.
+    pub fin: bool,
+    /// RST.
+    pub rst: bool,
+    /// PSH.
+    pub psh: bool,
+    /// ACK.
+    pub ack: bool,
+    /// ECE.
+    pub ece: bool,
+    /// CWR.
+    pub cwr: bool,
 }
 
 impl fmt::Display for TcpFlags {
@@ -112,13 +142,17 @@ impl fmt::Display for TcpFlags {
 
 /// TCP options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub(crate) mss: Option<u16>,
-    pub(crate) sack_ok: bool,
-    pub(crate) window_scale: Option<u8>,
+pub struct Options {
+    /// Maximum segment size.
+    pub mss: Option<u16>,
+    /// SACK permitted.
+    pub sack_ok: bool,
+    /// Shift of the window field.
+    pub window_scale: Option<u8>,
     /// Value and echo.
-    pub(crate) timestamps: Option<(u32, u32)>,
-    pub(crate) sack: Vec<(u64, u64)>,
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks.
+    pub sack: Vec<(u64, u64)>,
 }
 
 impl fmt::Display for Options {
@@ -138,19 +172,21 @@ impl fmt::Display for Options {
 
 /// A TCP segment, in the numbers of the script: both initial sequence numbers are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) flags: TcpFlags,
-    pub(crate) seq: u64,
+pub struct Segment {
+    /// Flags.
+    pub flags: TcpFlags,
+    /// Sequence number.
+    pub seq: u64,
     /// Payload bytes.
-    pub(crate) len: u64,
+    pub len: u64,
     /// Zero without the acknowledgement flag.
-    pub(crate) ack: u64,
+    pub ack: u64,
     /// The window field, not scaled; `None`: not compared.
-    pub(crate) window: Option<u32>,
+    pub window: Option<u32>,
     /// `None`: not compared.
-    pub(crate) ecn: Option<Ecn>,
+    pub ecn: Option<Ecn>,
     /// `None` for `<...>`: not compared.
-    pub(crate) options: Option<Options>,
+    pub options: Option<Options>,
 }
 
 impl fmt::Display for Segment {
@@ -181,13 +217,59 @@ impl fmt::Display for Segment {
 
 /// A system call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Call {
-    pub(crate) name: String,
-    pub(crate) args: Vec<Value>,
+pub struct Call {
+    /// Its name.
+    pub name: String,
+    /// Its arguments.
+    pub args: Vec<Value>,
     /// Its result; `None` for `?`.
-    pub(crate) result: Option<i64>,
+    pub result: Option<i64>,
     /// The error that it reports, such as `EPIPE`.
-    pub(crate) errno: Option<String>,
+    pub errno: Option<String>,
+}
+
+impl Call {
+    /// Bytes that the call moves, and its flags.
+    pub fn sizes(&self) -> (u64, Vec<String>) {
+        let args = &self.args;
+        let size = |value: &Value| value.int().and_then(|len| u64::try_from(len).ok());
+        let vectors = |value: &Value| -> u64 {
+            let each = value.items().iter().filter_map(|item| match item {
+                Value::Struct(fields) => fields.last().and_then(|(_, len)| len.int()),
+                _ => None,
+            });
+            each.filter_map(|len| u64::try_from(len).ok()).sum()
+        };
+        let bytes = match self.name.as_str() {
+            "writev" | "readv" => args.get(1).map_or(0, vectors),
+            "sendmsg" | "recvmsg" => {
+                args.get(1).and_then(|message| message.field("msg_iov")).map_or(0, vectors)
+            }
+            "sendfile" => args.get(3).and_then(size).unwrap_or(0),
+            _ => args.get(2).and_then(size).unwrap_or(0),
+        };
+        let flags = match self.name.as_str() {
+            "send" | "sendto" | "recv" | "recvfrom" => args.get(3),
+            "sendmsg" | "recvmsg" => args.get(2),
+            _ => None,
+        };
+        let flags = match flags {
+            Some(Value::Words(words)) => words.clone(),
+            Some(Value::Int(value)) => vec![value.to_string()],
+            _ => Vec::new(),
+        };
+        (bytes, flags)
+    }
+
+    /// The ancillary data that a script expects.
+    pub fn ancillary(&self) -> &[Value] {
+        self.args.iter().find_map(|arg| arg.field("msg_control")).map_or(&[], Value::items)
+    }
+
+    /// A field of the data of the ancillary message that has it.
+    pub fn ancillary_field(&self, field: &str) -> Option<&Value> {
+        self.ancillary().iter().find_map(|message| message.field("cmsg_data")?.field(field))
+    }
 }
 
 impl fmt::Display for Call {
@@ -198,7 +280,7 @@ impl fmt::Display for Call {
 
 /// An argument of a system call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// `...`.
     Ellipsis,
     /// A number.
@@ -215,7 +297,7 @@ pub(crate) enum Value {
 
 impl Value {
     /// The number, if it is one.
-    pub(crate) fn int(&self) -> Option<i64> {
+    pub fn int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
             _ => None,
@@ -223,12 +305,12 @@ impl Value {
     }
 
     /// Whether it contains this constant.
-    pub(crate) fn has(&self, word: &str) -> bool {
+    pub fn has(&self, word: &str) -> bool {
         matches!(self, Self::Words(words) if words.iter().any(|own| own == word))
     }
 
     /// The constant, if it is a single one.
-    pub(crate) fn word(&self) -> Option<&str> {
+    pub fn word(&self) -> Option<&str> {
         match self {
             Self::Words(words) if words.len() == 1 => Some(&words[0]),
             _ => None,
@@ -236,7 +318,7 @@ impl Value {
     }
 
     /// The items of a list.
-    pub(crate) fn items(&self) -> &[Self] {
+    pub fn items(&self) -> &[Self] {
         match self {
             Self::List(items) => items,
             _ => &[],
@@ -244,7 +326,7 @@ impl Value {
     }
 
     /// A field of a structure.
-    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
+    pub fn field(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Struct(fields) => fields.iter().find(|(own, _)| own == name).map(|(_, value)| value),
             _ => None,

@@ -103,45 +103,16 @@ const HARMLESS: &[&str] = &[
 ];
 
 impl Settings {
-    /// Runs the commands in `text`, which begins on `line`.
+    /// Runs a command, given as its words.
     ///
     /// # Errors
     /// A command or setting that changes behaviour in a way the endpoint does not have.
-    pub(crate) fn run(&mut self, line: usize, text: &str, files: ReadFile<'_>) -> Result<(), Problem> {
-        self.commands(line, text, files, 0)
-    }
-
-    fn commands(&mut self, line: usize, text: &str, files: ReadFile<'_>, depth: u32) -> Result<(), Problem> {
-        let joined = text.replace("\\\n", " ");
-        for row in joined.lines() {
-            for command in row.split([';', '|']).flat_map(|part| part.split("&&")) {
-                self.command(line, &words(command), files, depth)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn command(
-        &mut self,
-        line: usize,
-        words: &[String],
-        files: ReadFile<'_>,
-        depth: u32,
-    ) -> Result<(), Problem> {
+    pub(crate) fn command(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
         let Some(first) = words.first() else { return Ok(()) };
-        let name = first.rsplit('/').next().unwrap_or(first);
-        match name {
-            "defaults.sh" | "defaults" => {
-                let text = files(first).unwrap_or_else(|| DEFAULTS.to_owned());
-                if depth >= MAX_DEPTH {
-                    return Err(Problem::failure(line, format!("{first} calls itself")));
-                }
-                self.commands(line, &text, files, depth + 1)
-            }
+        match program(first) {
             "sysctl" | "set_sysctls.py" => {
-                for assignment in words[1..].iter().filter(|word| word.contains('=')) {
-                    let (key, value) = assignment.split_once('=').unwrap_or((assignment, ""));
-                    let key = key.rsplit(['.', '/']).next().unwrap_or(key);
+                for (key, value) in assignments(words) {
+                    let key = key.rsplit('.').next().unwrap_or(&key);
                     self.sysctl(line, key, value)?;
                 }
                 Ok(())
@@ -156,7 +127,7 @@ impl Settings {
                 self.ignored.push(words.join(" "));
                 Ok(())
             }
-            _ if name.starts_with("sysctl_restore") => Ok(()),
+            name if name.starts_with("sysctl_restore") => Ok(()),
             _ if first.starts_with('#') => Ok(()),
             _ => Err(Problem::unsupported(line, format!("shell command '{}'", words.join(" ")))),
         }
@@ -259,8 +230,56 @@ impl Settings {
     }
 }
 
+/// The commands in `text`, which begins on `line`, as words. A script of defaults stands for its commands.
+///
+/// # Errors
+/// A script that calls itself.
+pub(crate) fn commands(line: usize, text: &str, files: ReadFile<'_>) -> Result<Vec<Vec<String>>, Problem> {
+    let mut all = Vec::new();
+    collect(line, text, files, 0, &mut all)?;
+    Ok(all)
+}
+
+fn collect(
+    line: usize,
+    text: &str,
+    files: ReadFile<'_>,
+    depth: u32,
+    all: &mut Vec<Vec<String>>,
+) -> Result<(), Problem> {
+    let joined = text.replace("\\\n", " ");
+    for command in joined.lines().flat_map(|row| row.split([';', '|'])).flat_map(|part| part.split("&&")) {
+        let words = words(command);
+        match words.first() {
+            Some(first) if ["defaults.sh", "defaults"].contains(&program(first)) => {
+                let text = files(first).unwrap_or_else(|| DEFAULTS.to_owned());
+                if depth >= MAX_DEPTH {
+                    return Err(Problem::failure(line, format!("{first} calls itself")));
+                }
+                collect(line, &text, files, depth + 1, all)?;
+            }
+            Some(_) => all.push(words),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// The name of a program, without its folder.
+pub fn program(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// The settings that a `sysctl` command assigns: full names with points, and values.
+pub fn assignments(words: &[String]) -> impl Iterator<Item = (String, &str)> {
+    words.iter().skip(1).filter_map(|word| word.split_once('=')).map(|(key, value)| {
+        let key = key.trim_start_matches("/proc/sys/").replace('/', ".");
+        (key, value)
+    })
+}
+
 /// A whole number, or a product `$((15*1024*1024))`.
-fn number(text: &str) -> Option<u64> {
+pub fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     if let Some(product) = text.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))")) {
         return product.split('*').map(number).try_fold(1, |all: u64, factor| all.checked_mul(factor?));
@@ -301,9 +320,13 @@ fn words(command: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn run(settings: &mut Settings, text: &str, files: ReadFile<'_>) -> Result<(), Problem> {
+        commands(1, text, files)?.iter().try_for_each(|words| settings.command(1, words))
+    }
+
     fn settings(text: &str) -> Result<Settings, Problem> {
         let mut settings = Settings::default();
-        settings.run(1, text, &|_| None).map(|()| settings)
+        run(&mut settings, text, &|_| None).map(|()| settings)
     }
 
     /// sysctls that choose behaviour are kept, whatever program sets them.
@@ -330,7 +353,7 @@ mod tests {
             ("tc qdisc change dev tun0 root pfifo limit 0", true),
             ("tc qdisc delete dev tun0 root", false),
         ] {
-            own.run(1, text, &|_| None).unwrap();
+            run(&mut own, text, &|_| None).unwrap();
             assert_eq!(own.drops, drops, "{text}");
         }
     }
@@ -340,7 +363,7 @@ mod tests {
     fn shell_reads_defaults_beside_the_script() {
         let mut own = Settings::default();
         let text = "#!/bin/bash\nsysctl -q net.ipv4.tcp_rmem=\"4096 1000 $((2*1024))\" > /dev/null 2>&1\n";
-        own.run(1, "../defaults.sh", &|path| (path == "../defaults.sh").then(|| text.to_owned())).unwrap();
+        run(&mut own, "../defaults.sh", &|path| (path == "../defaults.sh").then(|| text.to_owned())).unwrap();
         assert_eq!(own.receive_buffer, (1000, 2048));
     }
 

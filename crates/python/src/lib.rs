@@ -423,17 +423,35 @@ fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult
     rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
-/// Runs a packetdrill script against the TCP endpoint; the JSON has result, line, reason and the calls whose
-/// results were not compared. `directory` holds the shell scripts that it names.
+/// Runs a packetdrill script against the TCP endpoint, or on the kernel if its packets may be off by `lateness_ms` at
+/// least; the JSON has result, line, reason and the calls whose results were not compared. `directory` holds the shell
+/// scripts that it names.
 #[pyfunction]
-#[pyo3(signature = (text, directory=None))]
-fn packetdrill(py: Python<'_>, text: &str, directory: Option<&str>) -> String {
+#[pyo3(signature = (text, directory=None, lateness_ms=None))]
+fn packetdrill(
+    py: Python<'_>,
+    text: &str,
+    directory: Option<&str>,
+    lateness_ms: Option<f64>,
+) -> PyResult<String> {
     let folder = directory.map(Path::new);
     let read = |name: &str| Folder(folder).read(name).ok();
-    let report = py.detach(|| narrows_packetdrill::run(text, &read));
-    json!({"result": report.verdict.name(), "line": report.line, "reason": report.reason,
-           "unchecked": report.unchecked})
-    .to_string()
+    let report = match lateness_ms {
+        None => py.detach(|| narrows_packetdrill::run(text, &read)),
+        #[cfg(target_os = "linux")]
+        Some(lateness) => {
+            let lateness = std::time::Duration::try_from_secs_f64(lateness / 1e3);
+            let lateness = lateness.map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let settings = narrows_live::packetdrill::Settings { lateness };
+            let ran = py.detach(|| narrows_live::packetdrill::run(text, &read, &settings));
+            ran.map_err(|error| kernel::raised(&error))?
+        }
+        #[cfg(not(target_os = "linux"))]
+        Some(_) => return Err(KernelUnable::new_err("--on kernel needs Linux")),
+    };
+    let out = json!({"result": report.verdict.name(), "line": report.line, "reason": report.reason,
+                     "unchecked": report.unchecked});
+    Ok(out.to_string())
 }
 
 /// The default scheme of datagrams.

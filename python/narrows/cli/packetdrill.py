@@ -22,41 +22,80 @@ KNOWN = "known"
 """Result of a script that fails or is skipped as the list of deviations says."""
 
 
+LATENESS_MS = 4.0
+"""How far packets of the kernel may be off, unless a script allows more."""
+
+
 @guarded
 def packetdrill(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH", help="Run these scripts, and those in these folders (*.pkt).")
     ],
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="PLACE",
+            help="Run on the endpoint in virtual time (sim), on this machine's kernel in real time, as root (kernel), "
+            "or on both (sim,kernel).",
+        ),
+    ] = engine.SIM,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=1000, metavar="MS", help="Let packets of the kernel be off by this at least, in milliseconds."
+        ),
+    ] = LATENESS_MS,
     deviations: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Read from this file which scripts are known not to pass (lines `SCRIPT: REASON`): they are `known`, "
-            "or `fail` once they pass.",
+            "or `fail` once they pass. With two places, the first one is judged.",
         ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per script and one with the totals, and nothing else.")
     ] = False,
 ) -> None:
-    """Run packetdrill scripts against the TCP endpoint.
+    """Run packetdrill scripts against the TCP endpoint, or on the kernel.
 
-    A script passes if every packet and every assertion in it is met, and is skipped if it needs what the endpoint does
-    not have. The exit status is 1 if a script fails.
+    A script passes if every packet and every assertion in it is met, and is skipped if it needs what the endpoint, or
+    the kernel here, does not have. The exit status is 1 if a script fails.
     """
+    places = on.split(",")
+    if not places or len(set(places)) != len(places) or not set(places) <= set(engine.BACKENDS):
+        raise UsageError(f"--on: `{on}` runs no scripts; accepted: sim, kernel, or sim,kernel")
     scripts = list(_scripts(paths))
     known = {} if deviations is None else _deviations(deviations, scripts)
-    rows = [_judged(_run(script), known.get(script)) for script in scripts]
-    counts = Counter(row["result"] for row in rows)
+    outcomes = []
+    for script in scripts:
+        outcome = {place: _run(script, None if place == engine.SIM else tolerance) for place in places}
+        outcome[places[0]] = _judged(outcome[places[0]], known.get(script))
+        outcomes.append(outcome)
+    counts = {place: Counter(outcome[place]["result"] for outcome in outcomes) for place in places}
     results = [*RESULTS] if deviations is None else [*RESULTS, KNOWN]
-    totals = {"scripts": len(rows), **{result: counts[result] for result in results}}
+    totals = {place: {result: counts[place][result] for result in results} for place in places}
     if as_json:
-        for row in [*rows, totals]:
+        for row in _rows(scripts, outcomes, totals):
             print(json.dumps(row))
     else:
-        _print(rows, totals)
-    if counts["fail"]:
+        _print(scripts, outcomes, totals)
+    if any(count["fail"] for count in counts.values()):
         raise typer.Exit(FAILURE)
+
+
+Outcome = dict[str, dict[str, Any]]
+"""Results of a script by place."""
+
+
+def _rows(
+    scripts: Sequence[Path], outcomes: Sequence[Outcome], totals: dict[str, dict[str, int]]
+) -> Iterator[dict[str, Any]]:
+    """Flatten the results of one place; those of two are objects by place."""
+    for script, outcome in zip(scripts, outcomes, strict=True):
+        yield {"script": str(script), **(next(iter(outcome.values())) if len(outcome) == 1 else outcome)}
+    yield {"scripts": len(scripts), **(next(iter(totals.values())) if len(totals) == 1 else totals)}
 
 
 def _scripts(paths: Sequence[Path]) -> Iterator[Path]:
@@ -101,26 +140,29 @@ def _judged(row: dict[str, Any], expected: str | None) -> dict[str, Any]:
     return {**row, "result": KNOWN, "reason": f"{expected} ({row['reason']})"}
 
 
-def _run(script: Path) -> dict[str, Any]:
+def _run(script: Path, lateness_ms: float | None) -> dict[str, Any]:
     text = script.read_text(encoding="utf-8", errors="replace")
-    outcome = engine.packetdrill(text, script.parent)
-    return {"script": str(script), **{key: outcome[key] for key in ("result", "line", "reason", "unchecked")}}
+    outcome = engine.packetdrill(text, script.parent, lateness_ms)
+    return {key: outcome[key] for key in ("result", "line", "reason", "unchecked")}
 
 
-def _print(rows: Sequence[dict[str, Any]], totals: dict[str, int]) -> None:
+def _print(scripts: Sequence[Path], outcomes: Sequence[Outcome], totals: dict[str, dict[str, int]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    places = list(totals)
+    several = len(places) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("result", "script", "line", "reason"):
+    for title in (*(places if several else ["result"]), "script", "line", "reason"):
         table.add_column(title, justify="right" if title == "line" else "left", overflow="fold")
-    for row in rows:
-        line = "" if row["line"] is None else str(row["line"])
-        result = Text(row["result"], style=RESULTS.get(row["result"], RESULTS["skip"]))
-        table.add_row(result, Text(row["script"]), line, Text(row["reason"]))
+    for script, outcome in zip(scripts, outcomes, strict=True):
+        results = [Text(row["result"], style=RESULTS.get(row["result"], RESULTS["skip"])) for row in outcome.values()]
+        told = {place: row for place, row in outcome.items() if row["reason"]}
+        lines = [str(row["line"] or "") for row in told.values()]
+        reasons = [f"{place}: {row['reason']}" if several else row["reason"] for place, row in told.items()]
+        table.add_row(*results, Text(str(script)), Text("\n".join(lines)), Text("\n".join(reasons)))
     print_table(table, 120)
-    noun = "script" if totals["scripts"] == 1 else "scripts"
-    print(
-        f"{totals['scripts']} {noun}: "
-        + ", ".join(f"{count} {result}" for result, count in totals.items() if result != "scripts")
-    )
+    noun = "script" if len(scripts) == 1 else "scripts"
+    for place, total in totals.items():
+        where = f" on {place}" if several else ""
+        print(f"{len(scripts)} {noun}{where}: " + ", ".join(f"{count} {result}" for result, count in total.items()))

@@ -20,29 +20,31 @@ const SCHEME: u16 = 4;
 const MODEL: u16 = 16;
 /// Bytes of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
+/// Place of `idiag_wqueue` in it.
+const QUEUED: usize = 60;
 /// `TCP_INFINITE_SSTHRESH`.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// What the kernel reports of one sender.
 #[derive(Clone, Debug)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// Name of the scheme that runs.
-    pub(super) scheme: String,
-    pub(super) info: TcpInfo,
-    pub(super) cwnd: Bytes,
-    pub(super) pacing_rate: Option<Rate>,
+    pub(crate) scheme: String,
+    pub(crate) info: TcpInfo,
+    pub(crate) cwnd: Bytes,
+    pub(crate) pacing_rate: Option<Rate>,
     /// Retransmission timeouts, from Linux 6.7 on.
-    pub(super) timeouts: Option<u64>,
-    pub(super) model: Option<ModelInfo>,
+    pub(crate) timeouts: Option<u64>,
+    pub(crate) model: Option<ModelInfo>,
 }
 
-/// `struct tcp_model_info`.
+/// `struct tcp_bbr_info`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ModelInfo {
-    pub(super) bandwidth: Rate,
-    pub(super) min_rtt: Nanos,
-    pub(super) pacing_gain: f64,
-    pub(super) cwnd_gain: f64,
+pub(crate) struct ModelInfo {
+    pub(crate) bandwidth: Rate,
+    pub(crate) min_rtt: Nanos,
+    pub(crate) pacing_gain: f64,
+    pub(crate) cwnd_gain: f64,
 }
 
 /// The reading of the TCP socket with these addresses in the namespace of `netlink`.
@@ -51,11 +53,17 @@ pub(super) struct ModelInfo {
 ///
 /// # Errors
 /// If there is no such socket, or the kernel refuses to tell.
-pub(super) fn read(
+pub(crate) fn read(
     netlink: &mut Netlink,
     local: SocketAddrV4,
     remote: SocketAddrV4,
 ) -> io::Result<Option<Reading>> {
+    let mut found = None;
+    netlink.get(request(local, remote), |body| found = reading(body))?;
+    Ok(found)
+}
+
+fn request(local: SocketAddrV4, remote: SocketAddrV4) -> Request {
     let wanted = [INFO, INTERNALS, SCHEME].iter().map(|kind| 1 << (kind - 1)).sum::<u8>();
     let mut fixed = vec![IPV4, TCP, wanted, 0];
     fixed.extend_from_slice(&u32::MAX.to_ne_bytes()); // in any state
@@ -67,9 +75,29 @@ pub(super) fn read(
     }
     fixed.extend_from_slice(&[0; 4]); // on any interface
     fixed.extend_from_slice(&[0xff; 8]); // with any cookie
+    Request::new(SOCK_DIAG_BY_FAMILY, 0, &fixed)
+}
+
+/// `struct tcp_info` of the socket with these addresses, and the bytes that its send queue holds; `None` if there is
+/// no such socket.
+///
+/// # Errors
+/// If the kernel refuses to tell.
+pub(crate) fn read_info(
+    netlink: &mut Netlink,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+) -> io::Result<Option<(Vec<u8>, u32)>> {
     let mut found = None;
-    netlink.get(Request::new(SOCK_DIAG_BY_FAMILY, 0, &fixed), |body| found = reading(body))?;
-    Ok(found)
+    let told = netlink.get(request(local, remote), |body| {
+        let queued = Raw(body).word(QUEUED).unwrap_or(0);
+        let info = attributes(body.get(MESSAGE..).unwrap_or_default()).find(|(kind, _)| *kind == INFO);
+        found = info.map(|(_, info)| (info.to_vec(), queued));
+    });
+    match told {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        told => told.map(|()| found),
+    }
 }
 
 fn reading(body: &[u8]) -> Option<Reading> {

@@ -11,13 +11,13 @@
 //!
 //! [`Lateness`]: narrows_scenario::result::Lateness
 
-mod clock;
-mod diagnostics;
+pub(crate) mod clock;
+pub(crate) mod diagnostics;
 mod emulator;
 mod hosts;
 mod lateness;
-mod namespace;
-mod netlink;
+pub(crate) mod namespace;
+pub(crate) mod netlink;
 mod support;
 mod tap;
 #[cfg(test)]
@@ -52,7 +52,7 @@ pub enum KernelError {
 }
 
 impl KernelError {
-    fn step(step: &str, error: io::Error) -> Self {
+    pub(crate) fn step(step: &str, error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::PermissionDenied && !rustix::process::geteuid().is_root() {
             return Self::NotRoot;
         }

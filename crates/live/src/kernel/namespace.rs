@@ -16,7 +16,6 @@ use super::netlink::{CREATE, Netlink, Request};
 
 /// Name of the device, in a namespace of its own.
 const DEVICE: &str = "narrows";
-const MTU: u16 = 1500;
 /// Packets that wait to be read. A burst must not be lost before it is seen.
 const QUEUE: u32 = 100_000;
 const LOOPBACK: i32 = 1;
@@ -35,24 +34,26 @@ const RTN_LOCAL: u8 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_METRICS: u16 = 8;
-const RTAX_INITCWND: u16 = 11;
+pub(crate) const RTAX_INITCWND: u16 = 11;
 
 /// Settings of a host.
 #[derive(Clone, Debug)]
-pub(super) struct HostConfig {
+pub(crate) struct HostConfig {
+    /// Largest packet.
+    pub(crate) mtu: u16,
     /// Its addresses.
-    pub(super) addresses: Vec<Ipv4Addr>,
+    pub(crate) addresses: Vec<Ipv4Addr>,
     /// Initial window in segments.
-    pub(super) initial_window: u32,
+    pub(crate) initial_window: u32,
     /// Network settings by name below `net`, with `/`.
-    pub(super) sysctls: BTreeMap<&'static str, String>,
+    pub(crate) sysctls: BTreeMap<&'static str, String>,
 }
 
 /// Moves the calling thread into a new host and returns the way out of it.
 ///
 /// # Errors
 /// If the kernel refuses a step; the error names it.
-pub(super) fn enter(config: &HostConfig) -> Result<SyncDevice, KernelError> {
+pub(crate) fn enter(config: &HostConfig) -> Result<SyncDevice, KernelError> {
     // Only the flag FILES could make another handle invalid.
     #[allow(deprecated)]
     rustix::thread::unshare(UnshareFlags::NEWNET)
@@ -60,7 +61,7 @@ pub(super) fn enter(config: &HostConfig) -> Result<SyncDevice, KernelError> {
     for (name, value) in &config.sysctls {
         set(name, value).map_err(|error| KernelError::step(&format!("set {}", dotted(name)), error))?;
     }
-    let opened = DeviceBuilder::new().name(DEVICE).mtu(MTU).build_sync();
+    let opened = DeviceBuilder::new().name(DEVICE).mtu(config.mtu).build_sync();
     let device = opened.map_err(|error| KernelError::step("create a TUN device", error))?;
     let prepared = prepare(&device, config);
     prepared.map_err(|error| KernelError::step("configure a TUN device", error))?;
@@ -81,13 +82,20 @@ fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
             .attribute(RTA_OIF, &LOOPBACK.to_ne_bytes());
         netlink.change(request)?;
     }
-    let mut window = vec![8, 0];
-    window.extend_from_slice(&RTAX_INITCWND.to_ne_bytes());
-    window.extend_from_slice(&config.initial_window.to_ne_bytes());
-    let request = Request::new(NEW_ROUTE, CREATE, &route(RT_TABLE_MAIN, RT_SCOPE_LINK, RTN_UNICAST, 0))
+    netlink.change(way_out(index, CREATE, &[(RTAX_INITCWND, config.initial_window)]))
+}
+
+/// The request for the default route through device `index`, with metrics `RTAX_*`.
+pub(crate) fn way_out(index: i32, flags: u16, metrics: &[(u16, u32)]) -> Request {
+    let mut list = Vec::new();
+    for (kind, value) in metrics {
+        list.extend_from_slice(&8_u16.to_ne_bytes());
+        list.extend_from_slice(&kind.to_ne_bytes());
+        list.extend_from_slice(&value.to_ne_bytes());
+    }
+    Request::new(NEW_ROUTE, flags, &route(RT_TABLE_MAIN, RT_SCOPE_LINK, RTN_UNICAST, 0))
         .attribute(RTA_OIF, &index.to_ne_bytes())
-        .attribute(RTA_METRICS, &window);
-    netlink.change(request)
+        .attribute(RTA_METRICS, &list)
 }
 
 /// `struct ifinfomsg` that sets an interface up.
@@ -105,10 +113,11 @@ fn route(table: u8, scope: u8, kind: u8, bits: u8) -> [u8; 12] {
 }
 
 /// The name of a setting as sysctl writes it.
-pub(super) fn dotted(name: &str) -> String {
+pub(crate) fn dotted(name: &str) -> String {
     format!("net.{}", name.replace('/', "."))
 }
 
-fn set(name: &str, value: &str) -> io::Result<()> {
+/// Writes a setting below `net` of the calling thread's namespace.
+pub(crate) fn set(name: &str, value: &str) -> io::Result<()> {
     std::fs::write(Path::new("/proc/sys/net").join(name), value)
 }

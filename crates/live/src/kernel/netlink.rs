@@ -8,7 +8,9 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 const ACK: u16 = 4;
 const REQUEST: u16 = 1;
 /// `NLM_F_CREATE | NLM_F_EXCL`.
-pub(super) const CREATE: u16 = 0x600;
+pub(crate) const CREATE: u16 = 0x600;
+/// `NLM_F_CREATE | NLM_F_REPLACE`.
+pub(crate) const REPLACE: u16 = 0x500;
 const ERROR: u16 = 2;
 const HEADER: usize = 16;
 /// Larger than any answer.
@@ -16,13 +18,13 @@ const BUFFER: usize = 1 << 16;
 
 /// A request under construction.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     bytes: Vec<u8>,
 }
 
 impl Request {
     /// A request of this message type with a fixed part.
-    pub(super) fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
+    pub(crate) fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         bytes[6..8].copy_from_slice(&(flags | REQUEST).to_ne_bytes());
@@ -31,7 +33,7 @@ impl Request {
     }
 
     /// Adds an attribute.
-    pub(super) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+    pub(crate) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
         let length = (value.len() + 4) as u16;
         self.bytes.extend_from_slice(&length.to_ne_bytes());
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -42,7 +44,7 @@ impl Request {
 }
 
 /// Attributes of a message: kind and value.
-pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let [a, b, c, d, ..] = *bytes else { return None };
         let length = usize::from(u16::from_ne_bytes([a, b]));
@@ -54,7 +56,7 @@ pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 
 /// A netlink socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
-pub(super) struct Netlink {
+pub(crate) struct Netlink {
     socket: OwnedFd,
     buffer: Vec<u8>,
     sequence: u32,
@@ -62,12 +64,12 @@ pub(super) struct Netlink {
 
 impl Netlink {
     /// Opens a socket for routes and interfaces.
-    pub(super) fn route() -> io::Result<Self> {
+    pub(crate) fn route() -> io::Result<Self> {
         Self::open(None) // NETLINK_ROUTE is 0
     }
 
     /// Opens a socket for diagnostics of sockets.
-    pub(super) fn diagnostics() -> io::Result<Self> {
+    pub(crate) fn diagnostics() -> io::Result<Self> {
         Self::open(Some(netlink::SOCK_DIAG))
     }
 
@@ -89,13 +91,13 @@ impl Netlink {
     }
 
     /// Sends a request and waits until the kernel confirms it.
-    pub(super) fn change(&mut self, request: Request) -> io::Result<()> {
+    pub(crate) fn change(&mut self, request: Request) -> io::Result<()> {
         self.send(request, ACK)?;
         self.receive(|_, _| {})
     }
 
     /// Sends a request for one object and passes the answer to `take`, without its header.
-    pub(super) fn get(&mut self, request: Request, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    pub(crate) fn get(&mut self, request: Request, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         self.send(request, ACK)?;
         self.receive(|_, body| take(body))
     }

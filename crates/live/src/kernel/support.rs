@@ -115,7 +115,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
             plan.flows.iter().map(|flow| Ipv4Addr::from(address(flow))).collect();
         addresses.sort_unstable();
         addresses.dedup();
-        HostConfig { addresses, initial_window: tcp.initial_window, sysctls: sysctls.clone() }
+        HostConfig { mtu: 1500, addresses, initial_window: tcp.initial_window, sysctls: sysctls.clone() }
     };
     let (senders, receivers) = (host(|flow| flow.tuple.source), host(|flow| flow.tuple.destination));
     if let Some(both) = senders.addresses.iter().find(|own| receivers.addresses.contains(own)) {

@@ -49,7 +49,7 @@ const REQUESTS: &[&str] = &["SIOCINQ", "FIONREAD", "SIOCOUTQ", "TIOCOUTQ", "SIOC
 /// Why the host cannot execute a call, if it cannot.
 pub(crate) fn unsupported(call: &Call) -> Option<String> {
     let word = |at: usize| call.args.get(at).and_then(Value::word).unwrap_or("");
-    let (_, flags) = sizes(call);
+    let (_, flags) = call.sizes();
     if let Some(error) = call.errno.as_deref().filter(|error| INTERFACE_ERRORS.contains(error)) {
         return Some(format!("the error {error} of {}(), which never reaches TCP", call.name));
     }
@@ -72,7 +72,7 @@ pub(crate) fn unsupported(call: &Call) -> Option<String> {
                 let kind = message.field("cmsg_type").and_then(Value::word).unwrap_or("");
                 messages::KINDS.contains(&kind)
             };
-            let unknown = messages::ancillary(call).iter().find(|message| !known(message));
+            let unknown = call.ancillary().iter().find(|message| !known(message));
             unknown.map(|_| "ancillary data of recvmsg() of another kind".to_owned())
         }
         name => (!CALLS.contains(&name)).then(|| format!("system call {name}()")),
@@ -82,11 +82,8 @@ pub(crate) fn unsupported(call: &Call) -> Option<String> {
 type Result = std::result::Result<Outcome, Problem>;
 
 impl Host {
-    /// Executes a system call.
-    ///
-    /// # Errors
-    /// The call needs what the endpoint does not have.
-    pub(crate) fn call(&mut self, now: Nanos, line: usize, call: &Call) -> Result {
+    /// Executes a system call; one that blocked is executed again.
+    pub(super) fn attempt(&mut self, now: Nanos, line: usize, call: &Call) -> Result {
         let outcome = self.execute(now, line, call);
         self.collect(now);
         outcome
@@ -189,7 +186,7 @@ impl Host {
     /// Writes what the send buffer takes if its size was set. Otherwise as many bytes as the script says: how a kernel
     /// tunes a buffer depends on its memory.
     fn write(&mut self, now: Nanos, file: i64, call: &Call) -> Outcome {
-        let (bytes, flags) = sizes(call);
+        let (bytes, flags) = call.sizes();
         let has = |flag: &str| flags.iter().any(|own| own == flag);
         let own = self.descriptor(file);
         let blocking = !own.options.nonblocking && !has("MSG_DONTWAIT");
@@ -228,7 +225,7 @@ impl Host {
     }
 
     fn read(&mut self, line: usize, file: i64, call: &Call) -> Result {
-        let (bytes, flags) = sizes(call);
+        let (bytes, flags) = call.sizes();
         if flags.iter().any(|flag| flag == "MSG_ERRQUEUE") {
             return self.read_stamp(line, call);
         }
@@ -316,37 +313,4 @@ impl Host {
             _ => Ok(()),
         }
     }
-}
-
-fn size(value: &Value) -> Option<u64> {
-    value.int().and_then(|len| u64::try_from(len).ok())
-}
-
-/// Bytes that a call moves, and its flags.
-fn sizes(call: &Call) -> (u64, Vec<String>) {
-    let args = &call.args;
-    let vectors = |value: &Value| -> u64 {
-        let each = value.items().iter().filter_map(|item| match item {
-            Value::Struct(fields) => fields.last().and_then(|(_, len)| len.int()),
-            _ => None,
-        });
-        each.filter_map(|len| u64::try_from(len).ok()).sum()
-    };
-    let bytes = match call.name.as_str() {
-        "writev" | "readv" => args.get(1).map_or(0, vectors),
-        "sendmsg" | "recvmsg" => args.get(1).and_then(|message| message.field("msg_iov")).map_or(0, vectors),
-        "sendfile" => args.get(3).and_then(size).unwrap_or(0),
-        _ => args.get(2).and_then(size).unwrap_or(0),
-    };
-    let flags = match call.name.as_str() {
-        "send" | "sendto" | "recv" | "recvfrom" => args.get(3),
-        "sendmsg" | "recvmsg" => args.get(2),
-        _ => None,
-    };
-    let flags = match flags {
-        Some(Value::Words(words)) => words.clone(),
-        Some(Value::Int(value)) => vec![value.to_string()],
-        _ => Vec::new(),
-    };
-    (bytes, flags)
 }

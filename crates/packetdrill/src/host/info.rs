@@ -1,25 +1,12 @@
-//! Names of `TCP_INFO` and its constants in code blocks.
+//! Names of `TCP_INFO` in code blocks.
 
 use narrows_cc::Nanos;
 use narrows_tcp::CaState;
 
 use super::Host;
 
-/// Constants of code blocks.
-const CONSTANTS: &[(&str, f64)] = &[
-    ("TCP_CA_Open", 0.0),
-    ("TCP_CA_Disorder", 1.0),
-    ("TCP_CA_CWR", 2.0),
-    ("TCP_CA_Recovery", 3.0),
-    ("TCP_CA_Loss", 4.0),
-];
 /// Linux `TCP_INFINITE_SSTHRESH`.
 const INFINITE_SSTHRESH: f64 = 0x7fff_ffff as f64;
-
-/// The value of a constant.
-pub(crate) fn constant(name: &str) -> Option<f64> {
-    CONSTANTS.iter().find(|(own, _)| *own == name).map(|&(_, value)| value)
-}
 
 /// Fields of `TCP_INFO` that the host has.
 const FIELDS: &[&str] = &[
@@ -50,7 +37,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Whether the host has this field of `TCP_INFO`.
-pub(crate) fn is_kept(name: &str) -> bool {
+pub(super) fn is_kept(name: &str) -> bool {
     name.strip_prefix("tcpi_").is_some_and(|field| FIELDS.contains(&field))
 }
 
@@ -61,7 +48,7 @@ fn micros(time: Nanos) -> f64 {
 impl Host {
     /// A field of `TCP_INFO`, by its name in Linux; `None` if it is not kept here or there is no connection.
     /// Times are in microseconds, those of `tcpi_last_…` in milliseconds.
-    pub(crate) fn info(&self, now: Nanos, name: &str) -> Option<f64> {
+    pub(super) fn field(&self, now: Nanos, name: &str) -> Option<f64> {
         let connection = self.connection.as_ref()?;
         let info = connection.info();
         Some(match name.strip_prefix("tcpi_")? {

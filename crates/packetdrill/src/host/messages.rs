@@ -10,21 +10,11 @@ pub(super) const KINDS: &[&str] = &["TCP_CM_INQ", "SCM_TIMESTAMPING", "CMSG_TYPE
 /// How far a timestamp may be from the script's.
 const TOLERANCE: Nanos = Nanos::from_millis(4);
 
-/// The ancillary data that a script expects.
-pub(super) fn ancillary(call: &Call) -> &[Value] {
-    call.args.iter().find_map(|arg| arg.field("msg_control")).map_or(&[], Value::items)
-}
-
-/// A field of the data of the message that has it.
-fn expected<'a>(call: &'a Call, field: &str) -> Option<&'a Value> {
-    ancillary(call).iter().find_map(|message| message.field("cmsg_data")?.field(field))
-}
-
 impl Host {
     /// Compares the count of bytes that wait. Linux counts a FIN as one, so that the application reads on.
     pub(super) fn compare_readable(&self, line: usize, call: &Call) -> Result<(), Problem> {
         let kind = |message: &&Value| message.field("cmsg_type").and_then(Value::word) == Some("TCP_CM_INQ");
-        let (Some(message), Some(connection)) = (ancillary(call).iter().find(kind), &self.connection) else {
+        let (Some(message), Some(connection)) = (call.ancillary().iter().find(kind), &self.connection) else {
             return Ok(());
         };
         let end = connection.readable == 0 && connection.peer_finished;
@@ -37,13 +27,14 @@ impl Host {
         let Some(stamp) = self.connection.as_mut().and_then(super::Connection::take_stamp) else {
             return Ok(Outcome::Done(Err("EAGAIN")));
         };
-        if let Some(kind) = expected(call, "ee_info").and_then(Value::word)
+        if let Some(kind) = call.ancillary_field("ee_info").and_then(Value::word)
             && kind != stamp.kind
         {
             return Err(Problem::failure(line, format!("ee_info: expected {kind}; seen {}", stamp.kind)));
         }
-        self.compare(line, "ee_data", stamp.key as i64, expected(call, "ee_data"))?;
-        let number = |field| expected(call, field).and_then(Value::int).and_then(|n| u64::try_from(n).ok());
+        self.compare(line, "ee_data", stamp.key as i64, call.ancillary_field("ee_data"))?;
+        let number =
+            |field| call.ancillary_field(field).and_then(Value::int).and_then(|n| u64::try_from(n).ok());
         if let (Some(seconds), Some(nanos)) = (number("scm_sec"), number("scm_nsec")) {
             let wanted = Nanos::from_secs(seconds) + Nanos::from_nanos(nanos);
             if (wanted - stamp.at).max(stamp.at - wanted) > TOLERANCE {

@@ -16,6 +16,8 @@ pub(super) struct Choices {
     pub(super) tick: Nanos,
     /// Packets are compared one by one, not joined.
     pub(super) strict_segments: bool,
+    /// How much later packets may leave that wait for a timer.
+    ticks: Nanos,
 }
 
 impl Default for Choices {
@@ -26,6 +28,7 @@ impl Default for Choices {
             mtu: 1500,
             tick: Nanos::ZERO,
             strict_segments: false,
+            ticks: Nanos::ZERO,
         }
     }
 }
@@ -62,6 +65,22 @@ impl Choices {
             }
         }
         Ok(own)
+    }
+
+    /// Allows what a clock that is not exact needs: at least `lateness`, the usual share of each wait, and two ticks.
+    /// Timers of Linux count ticks of up to 4 ms, and fire late by up to an eighth of a long wait.
+    pub(super) fn widen(&mut self, lateness: Option<Nanos>) {
+        if let Some(lateness) = lateness {
+            self.tolerance = self.tolerance.max(lateness);
+            self.share = self.share.max(Self::default().share);
+            self.ticks = Nanos::from_millis(8);
+        }
+    }
+
+    /// How much later than at a time that is `wait` after the last event a packet may leave.
+    pub(super) fn after(&self, wait: Nanos) -> Nanos {
+        let timer = if wait > self.tolerance { wait.mul_f64(self.share) + self.ticks } else { Nanos::ZERO };
+        self.around(wait).max(timer)
     }
 
     /// How far a packet may be from a time that is `wait` after the last event.

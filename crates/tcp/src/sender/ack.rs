@@ -193,7 +193,7 @@ impl Sender {
         self.handshake.peer_timestamp = packet.tcp().ts_val;
         let begun = self.window.driver.begin_ack(self.in_network());
         let advanced = packet.tcp().ack > self.stream.una;
-        let window_changed = self.update_right_edge(packet);
+        let window_changed = self.update_right_edge(now, packet);
 
         let echo = self.config.timestamps.then_some(packet.tcp().ts_ecr);
         let mut progress = Progress::new(begun, now, echo, self.rtt.min_rtt_or_zero());
@@ -292,7 +292,7 @@ impl Sender {
     }
 
     #[inline]
-    fn update_right_edge(&mut self, packet: &Packet) -> bool {
+    fn update_right_edge(&mut self, now: Nanos, packet: &Packet) -> bool {
         if packet.tcp().ack < self.stream.una {
             return false;
         }
@@ -301,6 +301,9 @@ impl Sender {
             self.timers.probes = 0;
             if self.stream.admits(1) {
                 self.timers.end_persist();
+            } else if self.config.timers == TimerRules::Linux {
+                // `tcp_ack_probe` counts from the answer.
+                self.timers.rto_at = now + self.rtt.rto();
             }
         }
         changed

@@ -1,0 +1,294 @@
+//! System calls of a script on sockets of the kernel.
+
+use std::net::SocketAddrV4;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use narrows_packetdrill::script::{Call, Problem, Value};
+use narrows_packetdrill::stack::Outcome;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto};
+
+use super::options;
+use super::stack::Kernel;
+use super::wire::{LOCAL, REMOTE};
+
+/// Port that the kernel listens on, and port of the peer that it connects to.
+pub(super) const PORT: u16 = 8080;
+/// A call that the script does not expect to block ends after this time, so that the script can fail.
+const GUARD: Duration = Duration::from_millis(100);
+/// Most bytes that one call moves.
+const MAX_BYTES: u64 = 1 << 28;
+
+/// A descriptor of the script.
+pub(super) type Socket = Arc<OwnedFd>;
+
+/// What a call returned: a value, and the socket that `accept` made.
+type Done = Result<(i64, Option<OwnedFd>), &'static str>;
+
+/// A call that can block.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Accept(SocketFlags),
+    Connect,
+    Send { bytes: usize, flags: SendFlags },
+    Receive { bytes: usize, flags: RecvFlags },
+}
+
+/// A call that runs in a thread of its own.
+#[derive(Debug)]
+pub(super) struct Running {
+    result: Arc<Mutex<Option<Done>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// Its result, if it has returned.
+    pub(super) fn result(&self) -> Option<Done> {
+        self.result.lock().ok()?.take()
+    }
+
+    /// Waits for its end.
+    pub(super) fn join(self) {
+        let _ = self.thread.join();
+    }
+}
+
+/// Why the kernel's sockets cannot execute a call here, if they cannot.
+pub(super) fn lacks(call: &Call) -> Option<String> {
+    let option = call.args.get(2).and_then(Value::word).unwrap_or("");
+    match call.name.as_str() {
+        "open" | "sendfile" => Some(format!("{}() on the kernel", call.name)),
+        "setsockopt" | "getsockopt" if options::is_refused(option) => {
+            Some(format!("socket option {option} on the kernel"))
+        }
+        _ => narrows_packetdrill::unsupported(call),
+    }
+}
+
+impl Kernel {
+    /// Starts a call that the script expects to block in a thread; `None`: it runs at once.
+    pub(super) fn start(&self, line: usize, call: &Call, blocks: bool) -> Result<Option<Running>, Problem> {
+        let Some(operation) = operation(call).filter(|_| blocks) else { return Ok(None) };
+        let socket = self.socket(line, call)?.clone();
+        limit(&socket, None);
+        let result = Arc::new(Mutex::new(None));
+        let (place, returned) = (result.clone(), self.returned.clone());
+        let thread = std::thread::Builder::new().name("packetdrill".to_owned()).spawn(move || {
+            let done = perform(&socket, operation);
+            if let Ok(mut place) = place.lock() {
+                *place = Some(done);
+            }
+            let _ = rustix::io::write(&*returned, &1_u64.to_ne_bytes());
+        });
+        let thread = thread.map_err(|error| Problem::failure(line, format!("a thread: {error}")))?;
+        Ok(Some(Running { result, thread }))
+    }
+
+    /// Executes a call at once.
+    pub(super) fn execute(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
+        if let Some(operation) = operation(call) {
+            if let Operation::Receive { flags, .. } = operation
+                && flags.contains(RecvFlags::ERRQUEUE)
+            {
+                return self.read_stamp(line, call);
+            }
+            let socket = self.socket(line, call)?;
+            limit(socket, Some(GUARD));
+            let done = perform(socket, operation);
+            return self.finish(line, call, done);
+        }
+        let args = &call.args;
+        match call.name.as_str() {
+            "socket" => {
+                let flags = flags_of(args.get(1));
+                let made =
+                    net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, Some(ipproto::TCP));
+                let done = made.map_err(name_of).map(|socket| (0, Some(socket)));
+                if let Ok((_, Some(socket))) = &done {
+                    let _ = sockopt::set_socket_reuseaddr(socket, true);
+                    let scheme = &self.machine.scheme;
+                    sockopt::set_tcp_congestion(socket, scheme).map_err(|error| {
+                        let reason =
+                            format!("congestion control '{scheme}': this kernel refuses it: {error}");
+                        Problem::unsupported(line, reason)
+                    })?;
+                }
+                self.finish(line, call, done)
+            }
+            "bind" => {
+                let address = SocketAddrV4::new(LOCAL, PORT);
+                Ok(done(net::bind(self.socket(line, call)?, &address)))
+            }
+            "listen" => {
+                let backlog = args.get(1).and_then(Value::int).unwrap_or(1) as i32;
+                Ok(done(net::listen(self.socket(line, call)?, backlog)))
+            }
+            "close" => {
+                let number = args.first().and_then(Value::int).unwrap_or(-1);
+                self.sockets.remove(&number);
+                Ok(Outcome::Done(Ok(0)))
+            }
+            "shutdown" => {
+                let has = |word: &str| args.get(1).is_some_and(|how| how.has(word));
+                let how = match () {
+                    () if has("SHUT_RDWR") => Shutdown::Both,
+                    () if has("SHUT_WR") => Shutdown::Write,
+                    () => Shutdown::Read,
+                };
+                Ok(done(net::shutdown(self.socket(line, call)?, how)))
+            }
+            "fcntl" => {
+                if args.get(1).is_some_and(|command| command.has("F_SETFL")) {
+                    let on = args.get(2).is_some_and(|flags| flags.has("O_NONBLOCK"));
+                    return Ok(done(rustix::io::ioctl_fionbio(self.socket(line, call)?, on)));
+                }
+                Ok(Outcome::Done(Ok(call.result.unwrap_or(0))))
+            }
+            "ioctl" => self.ioctl(line, call),
+            "setsockopt" => options::set(self.socket(line, call)?, line, call),
+            "getsockopt" => {
+                let outcome = options::compare(self.socket(line, call)?, line, call)?;
+                if outcome == Outcome::Unchecked {
+                    self.note(call);
+                }
+                Ok(outcome)
+            }
+            "poll" | "epoll_ctl" | "epoll_wait" | "epoll_create" | "epoll_create1" => {
+                self.note(call);
+                Ok(Outcome::Unchecked)
+            }
+            name => Err(Problem::unsupported(line, format!("system call {name}() on the kernel"))),
+        }
+    }
+
+    /// The socket that a call names first.
+    pub(super) fn socket(&self, line: usize, call: &Call) -> Result<&Socket, Problem> {
+        let number = call.args.first().and_then(Value::int).unwrap_or(-1);
+        let known = self.sockets.get(&number);
+        known.ok_or_else(|| Problem::failure(line, format!("{call}: no socket has the number {number}")))
+    }
+
+    /// Notes a call whose result is not compared.
+    fn note(&mut self, call: &Call) {
+        if !self.unchecked.contains(&call.name) {
+            self.unchecked.push(call.name.clone());
+        }
+    }
+
+    /// The outcome of a call that has returned. A new socket gets the number that the script gives it.
+    pub(super) fn finish(&mut self, line: usize, call: &Call, done: Done) -> Result<Outcome, Problem> {
+        let (value, socket) = match done {
+            Ok(done) => done,
+            Err(error) => return Ok(Outcome::Done(Err(error))),
+        };
+        let Some(socket) = socket else { return Ok(Outcome::Done(Ok(value))) };
+        let Some(number) = call.result.filter(|number| *number >= 0) else {
+            return Err(Problem::failure(line, format!("{call}: expected an error; seen a new socket")));
+        };
+        self.sockets.insert(number, Arc::new(socket));
+        Ok(Outcome::Done(Ok(number)))
+    }
+
+    fn ioctl(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
+        let has = |word: &str| call.args.get(1).is_some_and(|request| request.has(word));
+        let seen = if has("SIOCINQ") || has("FIONREAD") {
+            match rustix::io::ioctl_fionread(self.socket(line, call)?) {
+                Ok(bytes) => bytes as i64,
+                Err(error) => return Ok(Outcome::Done(Err(name_of(error)))),
+            }
+        } else {
+            let (queued, unsent) = self.outstanding(line)?;
+            i64::from(if has("SIOCOUTQNSD") { unsent } else { queued })
+        };
+        options::expect(line, "ioctl", seen, call.args.get(2))?;
+        Ok(Outcome::Done(Ok(0)))
+    }
+}
+
+/// The operation of a call that can block.
+fn operation(call: &Call) -> Option<Operation> {
+    let (bytes, words) = call.sizes();
+    let has = |word: &str| words.iter().any(|own| own == word);
+    let bytes = bytes.min(MAX_BYTES) as usize;
+    Some(match call.name.as_str() {
+        "accept" => Operation::Accept(SocketFlags::CLOEXEC),
+        "connect" => Operation::Connect,
+        "write" | "send" | "sendto" | "writev" | "sendmsg" => {
+            let all = [
+                ("MSG_DONTWAIT", SendFlags::DONTWAIT),
+                ("MSG_MORE", SendFlags::MORE),
+                ("MSG_EOR", SendFlags::EOR),
+            ];
+            let flags = all.iter().filter(|(word, _)| has(word)).map(|(_, flag)| *flag);
+            Operation::Send { bytes, flags: flags.fold(SendFlags::NOSIGNAL, |all, flag| all | flag) }
+        }
+        "read" | "recv" | "recvfrom" | "readv" | "recvmsg" => {
+            let all = [
+                ("MSG_DONTWAIT", RecvFlags::DONTWAIT),
+                ("MSG_WAITALL", RecvFlags::WAITALL),
+                ("MSG_PEEK", RecvFlags::PEEK),
+                ("MSG_ERRQUEUE", RecvFlags::ERRQUEUE),
+            ];
+            let flags = all.iter().filter(|(word, _)| has(word)).map(|(_, flag)| *flag);
+            Operation::Receive { bytes, flags: flags.fold(RecvFlags::empty(), |all, flag| all | flag) }
+        }
+        _ => return None,
+    })
+}
+
+fn perform(socket: &OwnedFd, operation: Operation) -> Done {
+    let done = match operation {
+        Operation::Accept(flags) => net::accept_with(socket, flags).map(|socket| (0, Some(socket))),
+        Operation::Connect => {
+            // The address of the script's host. A socket that has one already keeps it.
+            let _ = net::bind(socket, &SocketAddrV4::new(LOCAL, 0));
+            net::connect(socket, &SocketAddrV4::new(REMOTE, PORT)).map(|()| (0, None))
+        }
+        Operation::Send { bytes, flags } => {
+            net::send(socket, &vec![0; bytes], flags).map(|sent| (sent as i64, None))
+        }
+        Operation::Receive { bytes, flags } => {
+            let mut buffer = vec![0; bytes];
+            net::recv(socket, buffer.as_mut_slice(), flags).map(|(_, read)| (read as i64, None))
+        }
+    };
+    done.map_err(name_of)
+}
+
+/// Limits how long calls on a socket block.
+fn limit(socket: &OwnedFd, time: Option<Duration>) {
+    for kind in [Timeout::Send, Timeout::Recv] {
+        let _ = sockopt::set_socket_timeout(socket, kind, time);
+    }
+}
+
+fn flags_of(kind: Option<&Value>) -> SocketFlags {
+    let nonblocking = kind.is_some_and(|kind| kind.has("SOCK_NONBLOCK"));
+    if nonblocking { SocketFlags::CLOEXEC | SocketFlags::NONBLOCK } else { SocketFlags::CLOEXEC }
+}
+
+/// The outcome of a call that returns nothing.
+pub(super) fn done(result: rustix::io::Result<()>) -> Outcome {
+    Outcome::Done(result.map(|()| 0).map_err(name_of))
+}
+
+/// The name of an error, as scripts write it.
+pub(super) fn name_of(error: Errno) -> &'static str {
+    macro_rules! names {
+        ($($name:ident)+) => {
+            match error {
+                $(Errno::$name => concat!("E", stringify!($name)),)+
+                _ => "another error",
+            }
+        };
+    }
+    names! {
+        ADDRINUSE ADDRNOTAVAIL AGAIN ALREADY BADF CONNABORTED CONNREFUSED CONNRESET DESTADDRREQ FAULT
+        HOSTUNREACH INPROGRESS INTR INVAL ISCONN MSGSIZE NETDOWN NETUNREACH NOBUFS NOMEM NOPROTOOPT NOTCONN
+        NOTSOCK OPNOTSUPP PERM PIPE TIMEDOUT
+    }
+}

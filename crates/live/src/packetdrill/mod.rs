@@ -1,0 +1,98 @@
+//! Packetdrill scripts on this machine's TCP: the same runner as in `narrows-packetdrill`, with the kernel as its
+//! stack, in real time.
+//!
+//! A thread moves into a network namespace of its own, whose only way out is a TUN device. Packets of the script are
+//! written to the device, and packets of the kernel are read from it (`wire` maps their numbers). System calls of the
+//! script run on sockets of the kernel (`calls`, `options`), those that block in threads of their own. `machine` applies
+//! the script's settings to the namespace; no shell runs, and nothing outside of the namespace changes.
+//!
+//! Packets that leave may be late by at least [`Settings::lateness`], and by an eighth of the time since the last event:
+//! timers of the kernel tick, and those of long waits fire late.
+
+mod calls;
+mod info;
+mod machine;
+mod options;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::thread;
+use std::time::Duration;
+
+use narrows_cc::Nanos;
+use narrows_packetdrill::{ReadFile, Report};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
+
+use crate::kernel::KernelError;
+
+/// Priority among real-time threads.
+const PRIORITY: u8 = 50;
+
+/// How a script runs on the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How far a packet may be from its time at least.
+    pub lateness: Duration,
+}
+
+impl Default for Settings {
+    /// The tolerance of packetdrill.
+    fn default() -> Self {
+        Self { lateness: Duration::from_millis(4) }
+    }
+}
+
+/// Runs the script `text` on this machine's kernel. `files` reads the shell scripts that it names.
+///
+/// # Errors
+/// If there are no rights to, or if the kernel refuses the namespace or the device.
+pub fn run(text: &str, files: ReadFile<'_>, settings: &Settings) -> Result<Report, KernelError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(KernelError::NotRoot);
+    }
+    // Files are read before, because the reader stays in its thread.
+    let (asked, names) = std::sync::mpsc::channel::<String>();
+    let (reply, texts) = std::sync::mpsc::channel::<Option<String>>();
+    let lateness = Nanos::from_nanos(settings.lateness.as_nanos() as u64);
+    thread::scope(|scope| {
+        let running = scope.spawn(move || {
+            hurry();
+            let read = move |name: &str| {
+                asked.send(name.to_owned()).ok()?;
+                texts.recv().ok().flatten()
+            };
+            let mut failed = None;
+            let report = narrows_packetdrill::run_on(text, &read, |mtu| {
+                stack::Kernel::open(mtu, lateness).map_err(|error| {
+                    let problem = narrows_packetdrill::script::Problem::failure(1, error.to_string());
+                    failed = Some(error);
+                    problem
+                })
+            });
+            failed.map_or(Ok(report), Err)
+        });
+        while let Ok(name) = names.recv() {
+            if reply.send(files(&name)).is_err() {
+                break;
+            }
+        }
+        running.join().unwrap_or_else(|_| {
+            let error = std::io::Error::other("its thread ended early");
+            Err(KernelError::step("run the script", error))
+        })
+    })
+}
+
+/// Makes the thread exact, where allowed.
+fn hurry() {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    if let Ok(priority) = PRIORITY.try_into().map(ThreadPriority::Crossplatform) {
+        let _ = set_thread_priority_and_policy(thread_native_id(), priority, policy);
+    }
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}

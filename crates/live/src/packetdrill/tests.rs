@@ -1,0 +1,79 @@
+//! On this machine's kernel. Without root the tests say so and pass.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use narrows_packetdrill::{Report, Verdict};
+
+use super::{Settings, run};
+use crate::kernel::KernelError;
+
+/// Scripts in real time disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A script on the kernel; `None` without root.
+fn on_kernel(text: &str) -> Option<Report> {
+    let _alone = ALONE.lock();
+    // Tests run beside others.
+    let settings = Settings { lateness: std::time::Duration::from_millis(40) };
+    match run(text, &|_| None, &settings) {
+        Ok(report) => Some(report),
+        Err(KernelError::NotRoot) => {
+            eprintln!("skipped: needs root");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn own(name: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tcp/tests/packetdrill");
+    std::fs::read_to_string(folder.join(name)).expect("a script")
+}
+
+/// Own scripts of the sender, of timers, of a receiver, of SACK and of a blocking write pass on Linux.
+#[test]
+fn own_scripts_pass_on_the_kernel() {
+    for name in [
+        "dsack-undo.pkt",
+        "fast-retransmit-sack.pkt",
+        "local-drop-recovery.pkt",
+        "reordering-seen.pkt",
+        "send-buffer-pieces.pkt",
+        "tlp-one-packet.pkt",
+    ] {
+        let Some(report) = on_kernel(&own(name)) else { return };
+        assert_eq!(report.verdict, Verdict::Pass, "{name}:{:?}: {}", report.line, report.reason);
+    }
+}
+
+/// A connection that the kernel opens, and calls that block until a packet arrives.
+#[test]
+fn kernel_connects_and_blocks() {
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0...0.1 connect(3, ..., ...) = 0
++0 > S 0:0(0) <mss 1460,sackOK,TS val 100 ecr 0,nop,wscale 7>
++.1 < S. 0:0(0) ack 1 win 5792 <mss 1460,sackOK,TS val 700 ecr 100,nop,wscale 7>
++0 > . 1:1(0) ack 1 <nop,nop,TS val 200 ecr 700>
++0...0.1 read(3, ..., 2000) = 1000
++.1 < P. 1:1001(1000) ack 1 win 100 <nop,nop,TS val 800 ecr 200>
++0 > . 1:1(0) ack 1001 <nop,nop,TS val 300 ecr 800>
++0 write(3, ..., 100) = 100
++0 > P. 1:101(100) ack 1001 <nop,nop,TS val 300 ecr 800>";
+    let Some(report) = on_kernel(text) else { return };
+    assert_eq!(report.verdict, Verdict::Pass, "{:?}: {}", report.line, report.reason);
+}
+
+/// A script that expects another packet fails at its line, and one with a command that only a shell has is skipped.
+#[test]
+fn kernel_scripts_fail_and_skip_with_reasons() {
+    let text = own("fast-retransmit-sack.pkt");
+    let begin = "+0 write(4, ..., ";
+    let at = text.find(begin).expect("a write");
+    let wrong = format!("{}+0 > . 7:8(1) ack 1\n", &text[..at]);
+    let Some(report) = on_kernel(&wrong) else { return };
+    assert_eq!(report.verdict, Verdict::Fail);
+    assert!(report.reason.contains("seen nothing until"), "{}", report.reason);
+    let Some(report) = on_kernel(&text.replacen("`sysctl", "`bash", 1)) else { return };
+    assert_eq!(report.verdict, Verdict::Skip, "{}", report.reason);
+}
