@@ -7,8 +7,8 @@ use narrows_cc::{IdleRule, Nanos};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_tcp::TcpConfig;
 
-use super::KernelError;
 use super::namespace::HostConfig;
+use super::{KernelError, Options, shim};
 
 /// Names of the schemes that the kernel offers.
 fn offered() -> Vec<String> {
@@ -44,25 +44,40 @@ pub(super) fn kinds(plan: &Plan) -> Result<(), KernelError> {
     }
 }
 
-/// The kernel's names of the flows' schemes, in order.
+/// The scheme of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// The kernel's own, by its name.
+    Kernel(String),
+    /// Ours, over the shim.
+    Ours,
+}
+
+/// The flows' schemes, in order.
 ///
 /// # Errors
 /// The first flow that the kernel cannot run.
-pub(super) fn schemes(plan: &Plan) -> Result<Vec<String>, KernelError> {
+pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, KernelError> {
     let offered = offered();
-    plan.flows.iter().map(|flow| scheme(flow, &offered)).collect()
+    plan.flows.iter().map(|flow| scheme(flow, &offered, options)).collect()
 }
 
-fn scheme(flow: &FlowPlan, offered: &[String]) -> Result<String, KernelError> {
+fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, KernelError> {
     let info = flow.scheme.info;
-    let names = [info.name].into_iter().chain(info.aliases.iter().copied());
-    let Some(name) = names.into_iter().find(|name| offered.iter().any(|own| own == name)) else {
-        return Err(KernelError::Unsupported(format!(
-            "`{}`: this kernel has no scheme `{}`; accepted: {}",
-            flow.label,
-            info.name,
-            offered.join(", ")
-        )));
+    let mut names = [info.name].into_iter().chain(info.aliases.iter().copied());
+    let own = names.find(|name| offered.iter().any(|own| own == name));
+    let name = match (own, shim::missing()) {
+        (Some(name), _) if !options.shim => name,
+        (_, None) => return Ok(Scheme::Ours),
+        (_, Some(missing)) => {
+            let lack = if own.is_some() { "our own" } else { "this kernel has no" };
+            return Err(KernelError::Unsupported(format!(
+                "`{}`: {lack} scheme `{}`, and {missing}; accepted: {}",
+                flow.label,
+                info.name,
+                offered.join(", ")
+            )));
+        }
     };
     if flow.params.changed().next().is_some() {
         return Err(KernelError::Unsupported(format!(
@@ -70,7 +85,7 @@ fn scheme(flow: &FlowPlan, offered: &[String]) -> Result<String, KernelError> {
             flow.label
         )));
     }
-    Ok(name.to_owned())
+    Ok(Scheme::Kernel(name.to_owned()))
 }
 
 /// The hosts of senders and of receivers.
@@ -99,7 +114,8 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         // Bit 0 of tcp_recovery selects RACK; 3 is TLP.
         ("ipv4/tcp_recovery", flag(tcp.rack)),
         ("ipv4/tcp_early_retrans", if tcp.tlp { "3" } else { "0" }.to_owned()),
-        ("ipv4/tcp_ecn", flag(tcp.ecn)),
+        // 3 offers accurate ECN (AccECN), which reports every mark, from Linux 6.18 on.
+        ("ipv4/tcp_ecn", if tcp.ecn_precise { "3".to_owned() } else { flag(tcp.ecn) }),
         ("ipv4/tcp_slow_start_after_idle", flag(tcp.idle == IdleRule::Linux)),
         ("ipv4/tcp_rmem", format!("4096 {buffer} {buffer}")),
         ("ipv4/tcp_notsent_lowat", (1 << 20).to_string()),

@@ -1,0 +1,1 @@
+//! Tests of the shim's parts without the kernel.
