@@ -68,6 +68,9 @@ impl Sending {
             let socket = socket()?;
             sockopt::set_tcp_congestion(&socket, &client.scheme)?;
             sockopt::set_socket_send_buffer_size_force(&socket, client.buffer.as_u64() as usize)?;
+            // At the end of the run, also a violent one, the socket goes at once: an orphan would keep its namespace
+            // and its scheme.
+            sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
             net::bind(&socket, &client.local)?;
             match net::connect(&socket, &client.remote) {
                 Ok(()) => {}

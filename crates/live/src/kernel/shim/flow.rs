@@ -115,6 +115,11 @@ impl Flow {
         &self.driver
     }
 
+    /// The phase as the scheme knows it.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// The decision in force after the last record.
     pub fn decision(&self) -> Decision {
         let mss = self.settings.mss;

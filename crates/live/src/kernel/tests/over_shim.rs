@@ -1,9 +1,12 @@
 //! Schemes of ours on this machine's kernel. Without root or BPF the tests say so and pass.
 
+use std::path::PathBuf;
+
 use narrows_cc::Nanos;
 use narrows_scenario::result::RunResult;
 
 use super::super::Options;
+use super::super::shim::Tape;
 use super::real::with;
 
 /// A run over the shim; `None` without root.
@@ -30,7 +33,8 @@ fn schemes_of_ours_fill_the_link() {
         let host = result.host.expect("a real host");
         let shim = host.shim.expect("the shim ran");
         eprintln!("{scheme}: {} Mbit/s, {:?} ms, {shim:?}", flow.goodput_mbit_s, flow.rtt_mean_ms);
-        assert!(flow.goodput_mbit_s > 0.8 * 48.27 && flow.goodput_mbit_s < 48.3, "{flow:?}");
+        // Of 50 Mbit/s. The machine may be busy.
+        assert!(flow.throughput_mbit_s > 40.0 && flow.throughput_mbit_s < 50.1, "{flow:?}");
         assert_eq!(host.schemes, [format!("narrows:{scheme}")]);
         // At least every second packet is acknowledged.
         assert!(shim.decisions > 2_000, "{shim:?}");
@@ -58,6 +62,64 @@ fn flows_survive_their_agent() {
         let shim = result.host.and_then(|host| host.shim).expect("the shim ran");
         eprintln!("{scheme}: {} Mbit/s, {shim:?}", result.flows[0].goodput_mbit_s);
         assert!(shim.fallbacks > 100, "{shim:?}");
-        assert!(result.flows[0].goodput_mbit_s > 0.6 * 48.27, "{:?}", result.flows[0]);
+        assert!(result.flows[0].throughput_mbit_s > 30.0, "{:?}", result.flows[0]);
+    }
+}
+
+/// A tape of this kernel replays to the same decisions. With NARROWS_TAPE it stays, as data of other tests.
+#[test]
+fn tapes_of_this_kernel_replay() {
+    let kept = std::env::var_os("NARROWS_TAPE").map(PathBuf::from);
+    let path = kept
+        .clone()
+        .unwrap_or_else(|| std::env::temp_dir().join(format!("narrows-{}.tape", std::process::id())));
+    let text = "duration = '2s'\n[network]\nrate = '10mbit'\nbuffer = '0.5bdp'\nloss = '0.2%'\n\
+                [[flows]]\nscheme = 'cubic'\nrtt = '40ms'\n[[flows]]\nscheme = 'bbr'\nrtt = '40ms'\n";
+    let options = Options { tape: Some(path.clone()), ..Options::default() };
+    if over_shim(text, options).is_none() {
+        return;
+    }
+    let bytes = std::fs::read(&path).expect("the tape was written");
+    if kept.is_none() {
+        std::fs::remove_file(&path).expect("it is ours");
+    }
+    eprintln!("{} bytes", bytes.len());
+    let tape = Tape::read(&bytes).expect("a tape");
+    assert!(tape.entries.len() > 500);
+    tape.replay().expect("equal decisions");
+}
+
+/// Prints the kernel's own schemes beside ours over the shim. Run it alone on a quiet machine:
+/// `cargo test --release -p narrows-live --features bpf cells -- --ignored --nocapture`; NARROWS_CELLS="100 40 1,…"
+/// names other cells (Mbit/s, ms, BDP).
+#[test]
+#[ignore = "minutes; prints, judges nothing"]
+fn cells_side_by_side() {
+    let cells = std::env::var("NARROWS_CELLS").unwrap_or_else(|_| "100 40 1,20 20 2".to_owned());
+    for cell in cells.split(',') {
+        let [rate, rtt, buffer] = cell.split(' ').collect::<Vec<_>>()[..] else { panic!("{cell}") };
+        for scheme in ["cubic", "bbr"] {
+            let text = format!(
+                "duration = '10s'\n[network]\nrate = '{rate}mbit'\nbuffer = '{buffer}bdp'\n\
+                 [[flows]]\nscheme = '{scheme}'\nrtt = '{rtt}ms'\n"
+            );
+            for shim in [false, true] {
+                let Some(result) = with(&text, &Options { shim, ..Options::default() }) else { return };
+                let flow = &result.flows[0];
+                let host = result.host.expect("a real host");
+                let delay = host.shim.map(|own| (own.decision_delay_mean_us, own.decision_delay_p99_us));
+                eprintln!(
+                    "{cell}: {:<14} {:>6.2} Mbit/s, RTT mean {:.2} p95 {:.2} ms, {:.3} % retransmitted, \
+                     decisions late by {delay:.0?} us, {} attempts, load {}",
+                    host.schemes[0],
+                    flow.goodput_mbit_s,
+                    flow.rtt_mean_ms.unwrap_or(0.0),
+                    flow.rtt_p95_ms.unwrap_or(0.0),
+                    flow.retransmit_percent.unwrap_or(0.0),
+                    host.attempts,
+                    host.load,
+                );
+            }
+        }
     }
 }
