@@ -115,7 +115,7 @@ fn cells_side_by_side() {
                     flow.goodput_mbit_s,
                     flow.rtt_mean_ms.unwrap_or(0.0),
                     flow.rtt_p95_ms.unwrap_or(0.0),
-                    flow.retransmit_percent.unwrap_or(0.0),
+                    flow.retransmit_percent,
                     host.attempts,
                     host.load,
                 );
