@@ -1,5 +1,7 @@
 //! With the feature `bpf`: compiles `bpf/*.bpf.c` for the kernel.
 
+#![allow(clippy::disallowed_methods, reason = "a build script reads its environment")]
+
 use std::path::Path;
 use std::process::{Command, exit};
 
