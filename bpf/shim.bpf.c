@@ -317,7 +317,8 @@ static void follow(struct sock *sk, struct state *st, const struct decision *d)
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	__u32 cwnd = d->cwnd, left = d->prr_out + d->allowance;
 
-	if (d->flags & REDUCING) {
+	/* When the reduction ends, cwnd is the scheme's at once. */
+	if ((d->flags & REDUCING) && (st->ca_state == CWR || st->ca_state == RECOVERY)) {
 		/* Unless a newer reduction has reset prr_out. */
 		left = tp->prr_out >= d->prr_out && left > tp->prr_out ? left - tp->prr_out : 0;
 		cwnd = in_flight(tp) + left;

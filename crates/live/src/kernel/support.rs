@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use narrows_cc::{IdleRule, Nanos};
+use narrows_cc::{EcnNeed, IdleRule, Nanos};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_tcp::TcpConfig;
 
@@ -68,7 +68,7 @@ fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Sche
     let own = names.find(|name| offered.iter().any(|own| own == name));
     let name = match (own, shim::missing()) {
         (Some(name), _) if !options.shim => name,
-        (_, None) => return Ok(Scheme::Ours),
+        (_, None) => return ours(flow).map(|()| Scheme::Ours),
         (_, Some(missing)) => {
             let lack = if own.is_some() { "our own" } else { "this kernel has no" };
             return Err(KernelError::Unsupported(format!(
@@ -88,6 +88,18 @@ fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Sche
     Ok(Scheme::Kernel(name.to_owned()))
 }
 
+/// Refuses schemes that need what no receiver on this kernel reports.
+fn ours(flow: &FlowPlan) -> Result<(), KernelError> {
+    if flow.scheme.ecn == EcnNeed::Nothing || !flow.tcp.ecn_precise {
+        return Ok(());
+    }
+    Err(KernelError::Unsupported(format!(
+        "`{}`: `{}` needs every mark, and receivers on this kernel echo marks once per round trip; accepted over the\
+         \x20shim: schemes without ECN, or tcp.ecn_precise = false",
+        flow.label, flow.scheme.info.name
+    )))
+}
+
 /// The hosts of senders and of receivers.
 ///
 /// # Errors
@@ -97,7 +109,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         return Err(KernelError::Unsupported("the scenario has no flows".to_owned()));
     };
     for flow in &plan.flows {
-        settable(&flow.tcp, first.scheme.ecn != narrows_cc::EcnNeed::Nothing)?;
+        settable(&flow.tcp, first.scheme.ecn != EcnNeed::Nothing)?;
         if let Some(key) = difference(&flow.tcp, &first.tcp) {
             return Err(KernelError::Unsupported(format!(
                 "tcp.{key} differs between flows; accepted on the kernel: one value for all flows"
@@ -114,8 +126,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         // Bit 0 of tcp_recovery selects RACK; 3 is TLP.
         ("ipv4/tcp_recovery", flag(tcp.rack)),
         ("ipv4/tcp_early_retrans", if tcp.tlp { "3" } else { "0" }.to_owned()),
-        // 3 offers accurate ECN (AccECN), which reports every mark, from Linux 6.18 on.
-        ("ipv4/tcp_ecn", if tcp.ecn_precise { "3".to_owned() } else { flag(tcp.ecn) }),
+        ("ipv4/tcp_ecn", flag(tcp.ecn)),
         ("ipv4/tcp_slow_start_after_idle", flag(tcp.idle == IdleRule::Linux)),
         ("ipv4/tcp_rmem", format!("4096 {buffer} {buffer}")),
         ("ipv4/tcp_notsent_lowat", (1 << 20).to_string()),

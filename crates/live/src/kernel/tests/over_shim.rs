@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use narrows_cc::Nanos;
+use narrows_cc::{Nanos, schemes};
 use narrows_scenario::result::RunResult;
 
-use super::super::Options;
 use super::super::shim::Tape;
+use super::super::{KernelError, Options, check};
+use super::plan;
 use super::real::with;
 
 /// A run over the shim; `None` without root.
@@ -51,6 +52,43 @@ fn schemes_that_the_kernel_lacks_run() {
     let shim = result.host.and_then(|host| host.shim).expect("the shim ran");
     assert_eq!(shim.flows[0].scheme, "bbr-gc");
     assert!(shim.flows[0].decisions > 1_000, "{shim:?}");
+}
+
+/// Every scheme of the registry runs, except those of DCCP, of explicit-rate networks and those that need every mark.
+#[test]
+fn every_stream_scheme_runs() {
+    let mut text = "duration = '3s'\n[network]\nrate = '100mbit'\nbuffer = '1bdp'\n".to_owned();
+    let mut names = Vec::new();
+    for entry in schemes::ALL {
+        let name = entry.info.name;
+        let flow = format!("[[flows]]\nscheme = '{name}'\nrtt = '20ms'\n");
+        let alone = format!("duration = '3s'\n[network]\nrate = '100mbit'\n{flow}");
+        match check(&plan(&alone), &Options::default()) {
+            Ok(()) => {
+                names.push(name);
+                text.push_str(&flow);
+            }
+            Err(KernelError::NotRoot) => {
+                eprintln!("skipped: needs root and BPF");
+                return;
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                let known = ["DCCP", "needs every mark", "tcp.ect1", "router algorithm"]
+                    .iter()
+                    .any(|part| reason.contains(part));
+                assert!(known, "{name}: {reason}");
+            }
+        }
+    }
+    assert!(names.len() > 25, "{names:?}");
+    let Some(result) = over_shim(&text, Options::default()) else { return };
+    let shim = result.host.and_then(|host| host.shim).expect("the shim ran");
+    assert_eq!(shim.flows.iter().map(|own| own.scheme).collect::<Vec<_>>(), names);
+    for (own, flow) in shim.flows.iter().zip(&result.flows) {
+        assert!(own.decisions > 20 && own.fallbacks == 0, "{own:?} {flow:?}");
+        assert!(flow.bytes_delivered > 30_000, "{flow:?}");
+    }
 }
 
 /// A flow whose agent dies goes on as Reno would.
@@ -118,6 +156,45 @@ fn cells_side_by_side() {
                     flow.retransmit_percent,
                     host.attempts,
                     host.load,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "temporary"]
+fn temporary_odd() {
+    let list = std::env::var("NARROWS_ODD").unwrap();
+    for name in list.split(',') {
+        let text = &std::fs::read_to_string(format!("/tmp/w/odd/{name}.toml")).unwrap();
+        for shim in [false, true] {
+            let made = std::panic::catch_unwind(|| with(text, &Options { shim, ..Options::default() }));
+            let Ok(Some(result)) = made else {
+                eprintln!("{name}: failed");
+                continue;
+            };
+            for flow in &result.flows {
+                eprintln!(
+                    "{name} {shim} {}: {:.2} Mbit/s rtt {:.2} retrans {:.3} timeouts {:?}",
+                    flow.scheme,
+                    flow.goodput_mbit_s,
+                    flow.rtt_mean_ms.unwrap_or(0.0),
+                    flow.retransmit_percent,
+                    flow.timeouts
+                );
+            }
+            if let Some(own) = result.host.unwrap().shim {
+                eprintln!(
+                    "    delay {:.0} {:.0} batch {:.2} {} drops {} fallbacks {} events {} decisions {}",
+                    own.decision_delay_mean_us,
+                    own.decision_delay_p99_us,
+                    own.batch_mean,
+                    own.batch_max,
+                    own.drops,
+                    own.fallbacks,
+                    own.events,
+                    own.decisions
                 );
             }
         }
