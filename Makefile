@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Files that are not added yet count too, as a new scheme does; files that were deleted do not.
 RUST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard -- '*.rs'))
-ENGINE_SOURCES = $(wildcard $(shell git ls-files -co --exclude-standard -- 'crates/*.rs' 'crates/*.toml' 'bpf/*.c' Cargo.toml Cargo.lock pyproject.toml))
+ENGINE_SOURCES = $(wildcard $(shell git ls-files -co --exclude-standard -- 'crates/*.rs' 'crates/*.toml' 'bpf/*.[ch]' Cargo.toml Cargo.lock pyproject.toml))
 
 # Schemes of ours on the kernel's TCP need clang and the headers of libelf and zlib; all else does without.
 HAS_BPF := $(shell command -v clang >/dev/null && $(CC) -E -x c -include gelf.h -include zlib.h /dev/null >/dev/null 2>&1 \

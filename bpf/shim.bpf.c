@@ -3,11 +3,12 @@
  *
  * Every acknowledgement, timeout, change of state and restart after idle time becomes one record in a ring buffer.
  * The process (crates/live/src/kernel/shim) answers with the newest decision per flow in a map: cwnd, pacing rate,
- * ssthresh. It is applied when the next event of the flow ends. A decision names the last record that it accounts
- * for.
+ * ssthresh. It is applied at the next event of the flow, or when the flow next tries to send. A decision names the
+ * last record that it accounts for.
  *
  * - Recovery and timeouts change what is allowed at once. Until a decision accounts for them, a packet leaves only
  *   for a packet delivered (packet conservation).
+ * - After idle time at most the initial window leaves until a decision accounts for it.
  * - In a proportional rate reduction a decision states how much may leave beyond what had left when it was made
  *   (prr_out), so a late decision never releases more than a timely one.
  * - If records stay unanswered for the longer of 200 ms and two smoothed round-trip times, the process is taken for
@@ -16,208 +17,15 @@
  *
  * A flow is identified by its local port: the name of the scheme is unique to one process, which assigns the ports.
  */
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed char __s8;
-typedef short __s16;
-typedef int __s32;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
-typedef _Bool bool;
+#include "kernel.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#define BPF_MAP_TYPE_HASH 1
-#define BPF_MAP_TYPE_RINGBUF 27
+#include "protocol.h"
 
 char _license[] SEC("license") = "GPL";
-
-/* The fields of the kernel's structures that are used here; their places are found when the program is loaded. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct sock_common {
-	__u16 skc_num;
-};
-
-struct sock {
-	struct sock_common __sk_common;
-	__u32 sk_pacing_status;
-	unsigned long sk_pacing_rate;
-	unsigned long sk_max_pacing_rate;
-};
-
-struct inet_sock {
-	struct sock sk;
-};
-
-struct inet_connection_sock {
-	struct inet_sock icsk_inet;
-	__u8 icsk_retransmits;
-	__u64 icsk_ca_priv[13];
-};
-
-struct minmax_sample {
-	__u32 t;
-	__u32 v;
-};
-
-struct minmax {
-	struct minmax_sample s[3];
-};
-
-struct tcp_sock {
-	struct inet_connection_sock inet_conn;
-	__u32 mss_cache;
-	__u32 reordering;
-	__u32 snd_cwnd;
-	__u32 snd_cwnd_cnt;
-	__u32 prior_cwnd;
-	__u32 prr_out;
-	__u32 lost_out;
-	__u32 sacked_out;
-	__u32 retrans_out;
-	__u32 packets_out;
-	__u32 max_packets_out;
-	__u8 is_cwnd_limited : 1;
-	__u32 snd_ssthresh;
-	__u32 snd_una;
-	__u32 snd_nxt;
-	__u32 srtt_us;
-	__u32 rttvar_us;
-	__u32 lost;
-	__u32 delivered;
-	__u32 delivered_ce;
-	__u32 app_limited;
-	__u64 bytes_sent;
-	__u64 bytes_retrans;
-	__u64 tcp_mstamp;
-	__u64 first_tx_mstamp;
-	struct minmax rtt_min;
-};
-
-struct rate_sample {
-	__u64 prior_mstamp;
-	__u32 prior_delivered;
-	__s32 delivered;
-	long interval_us;
-	__u32 snd_interval_us;
-	__u32 rcv_interval_us;
-	long rtt_us;
-	int losses;
-	__u32 acked_sacked;
-	__u32 prior_in_flight;
-	bool is_app_limited;
-	bool is_retrans;
-	bool is_ack_delayed;
-};
-
-#pragma clang attribute pop
-
-enum tcp_ca_event {
-	CA_EVENT_TX_START = 0,
-	CA_EVENT_LOSS = 3,
-};
-
-enum { OPEN = 0, CWR = 2, RECOVERY = 3, LOSS = 4 };
-enum { PACING_NONE = 0, PACING_NEEDED = 1 };
-
-struct tcp_congestion_ops {
-	__u32 (*ssthresh)(struct sock *sk);
-	void (*set_state)(struct sock *sk, __u8 state);
-	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
-	void (*in_ack_event)(struct sock *sk, __u32 flags);
-	__u32 (*min_tso_segs)(struct sock *sk);
-	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
-	__u32 (*undo_cwnd)(struct sock *sk);
-	void (*init)(struct sock *sk);
-	void (*release)(struct sock *sk);
-	char name[16];
-};
-
-/* What happened: see crates/live/src/kernel/shim/record.rs, which reads this structure. */
-enum { INIT = 1, ACK = 2, TIMEOUT = 3, STATE = 4, START = 5, CLOSE = 6 };
-enum {
-	UNDO = 1, /* the last reduction was unnecessary */
-	LOSS_EVENT = 2, /* the timeout calls for a reduction */
-	CWND_LIMITED = 4,
-	APP_LIMITED = 8, /* the sample */
-	RETRANSMITTED = 16, /* the newest packet delivered */
-	ACK_DELAYED = 32,
-	SAMPLED = 64, /* prior_* and the intervals are valid */
-	FALLBACK = 128, /* no decision is followed */
-};
-
-struct record {
-	__u64 sequence; /* per flow, from 1 */
-	__u64 applied; /* the decision in force after the event: the record that it accounts for */
-	__u64 time_ns; /* CLOCK_MONOTONIC */
-	__u64 mstamp_us;
-	__u64 prior_mstamp_us;
-	__u64 first_tx_us;
-	__u64 bytes_sent;
-	__u64 bytes_retrans;
-	__u64 pacing_rate;
-	__u32 port;
-	__u32 kind;
-	__u32 transitions; /* states entered since the last record plus one, four bits each, the last one lowest */
-	__u32 flags;
-	__u32 ack_flags;
-	__u32 acked_sacked;
-	__u32 losses;
-	__u32 prior_delivered;
-	__u32 sample_delivered;
-	__u32 interval_us; /* all ones: no sample */
-	__u32 snd_interval_us;
-	__u32 rcv_interval_us;
-	__u32 rtt_us; /* all ones: none */
-	__u32 prior_in_flight;
-	__u32 delivered;
-	__u32 delivered_ce;
-	__u32 lost;
-	__u32 packets_out;
-	__u32 sacked_out;
-	__u32 lost_out;
-	__u32 retrans_out;
-	__u32 snd_cwnd;
-	__u32 ssthresh;
-	__u32 srtt_us; /* times eight */
-	__u32 rttvar_us;
-	__u32 min_rtt_us;
-	__u32 mss;
-	__u32 snd_una;
-	__u32 snd_nxt;
-	__u32 prr_out;
-	__u32 max_packets_out;
-	__u32 app_limited;
-	__u32 retransmits;
-	__u32 reordering;
-};
-
-enum { REDUCING = 1, PACED = 2 };
-
-struct decision {
-	__u64 answers; /* the last record that it accounts for */
-	__u64 pacing_rate; /* bytes per second */
-	__u32 cwnd; /* packets */
-	__u32 ssthresh; /* packets */
-	__u32 flags;
-	__u32 allowance; /* REDUCING: packets that may leave beyond prr_out */
-	__u32 prr_out;
-	__u32 burst; /* least packets sent at once */
-};
-
-struct counters {
-	__u64 calls;
-	__u64 decisions;
-	__u64 fallbacks;
-	__u64 drops;
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -335,8 +143,19 @@ static void follow(struct sock *sk, struct state *st, const struct decision *d)
 	}
 }
 
+static void note(struct state *st, const struct decision *d, struct counters *c, __u64 now)
+{
+	if (d->answers == st->answered)
+		return;
+	st->answered = d->answers;
+	st->waiting_since = now;
+	if (c)
+		c->decisions++;
+}
+
 /* Applies the newest decision, or what holds without one. */
-static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 port, __u64 now, __u32 acked)
+static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 port, __u64 now, __u32 acked,
+		  __u32 room)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct decision *d = bpf_map_lookup_elem(&decisions, &port);
@@ -344,12 +163,8 @@ static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 p
 
 	if (patience < 200000000)
 		patience = 200000000;
-	if (d && d->answers != st->answered) {
-		st->answered = d->answers;
-		st->waiting_since = now;
-		if (c)
-			c->decisions++;
-	}
+	if (d)
+		note(st, d, c, now);
 	st->fallback = !d || (st->answered < st->sent && now > st->waiting_since + patience);
 	if (st->fallback) {
 		if (c)
@@ -358,7 +173,7 @@ static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 p
 	} else if (d && d->answers >= st->barrier) {
 		follow(sk, st, d);
 	} else {
-		tp->snd_cwnd = atmost(atleast(tp->snd_cwnd, 1), in_flight(tp) + atleast(acked, 1));
+		tp->snd_cwnd = atmost(atleast(tp->snd_cwnd, 1), in_flight(tp) + room);
 	}
 }
 
@@ -369,16 +184,18 @@ static void event(struct sock *sk, __u32 kind, __u32 ack_flags, const struct rat
 	__u32 port = sk->__sk_common.skc_num;
 	struct counters *c = bpf_map_lookup_elem(&counters, &port);
 	__u64 now = bpf_ktime_get_ns();
+	__u32 acked = rs ? rs->acked_sacked : 0;
+	__u32 room = kind == START ? INITIAL_WINDOW : atleast(acked, 1);
 	__u32 flags = st->flags;
 	struct record *r;
 
 	if (st->answered >= st->sent)
 		st->waiting_since = now;
-	if (st->reduced)
+	if (st->reduced || kind == START)
 		st->barrier = st->sent + 1;
 	/* After a timeout the kernel has set cwnd. */
 	if (kind != TIMEOUT && kind != CLOSE)
-		apply(sk, st, c, port, now, rs ? rs->acked_sacked : 0);
+		apply(sk, st, c, port, now, acked, room);
 	st->sent++;
 	st->reduced = 0;
 	st->flags = 0;
@@ -559,7 +376,17 @@ __u32 BPF_PROG(shim_undo_cwnd, struct sock *sk)
 SEC("struct_ops")
 __u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
 {
-	return atleast(state_of(sk)->burst, 1);
+	struct state *st = state_of(sk);
+	__u32 port = sk->__sk_common.skc_num;
+	struct decision *d;
+
+	/* The kernel asks before it sends: a decision that came since the last event counts now. */
+	d = st->started && !st->fallback ? bpf_map_lookup_elem(&decisions, &port) : 0;
+	if (d && d->answers != st->answered && d->answers >= st->barrier) {
+		note(st, d, bpf_map_lookup_elem(&counters, &port), bpf_ktime_get_ns());
+		follow(sk, st, d);
+	}
+	return atleast(st->burst, 1);
 }
 
 SEC(".struct_ops.link")

@@ -11,9 +11,10 @@ fn main() {
         return;
     }
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../bpf/shim.bpf.c");
+    let folder = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let source = folder.join("shim.bpf.c");
     let object = Path::new(&variable("OUT_DIR")).join("shim.bpf.o");
-    println!("cargo::rerun-if-changed={}", source.display());
+    println!("cargo::rerun-if-changed={}", folder.display());
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);

@@ -92,7 +92,7 @@ pub(super) fn run<O: Observer>(
         let (left, right) = (mpsc::channel(), mpsc::channel());
         let (go_left, start_left) = mpsc::channel();
         let (over, receivers) = (&over, &receivers);
-        let clients = clients(plan, &names);
+        let clients = clients(plan, &names, shim.as_ref());
         let readers = readers(plan, &latest, &clients, senders.clone());
         let sending = scope.spawn(move || {
             let (device, netlink) = readers.enter()?;
@@ -170,7 +170,7 @@ fn port(flow: usize) -> u16 {
     PORTS + flow as u16
 }
 
-fn clients(plan: &Plan, schemes: &[String]) -> Vec<Client> {
+fn clients(plan: &Plan, schemes: &[String], shim: Option<&Shim>) -> Vec<Client> {
     let client = |(number, (flow, scheme)): (usize, (&FlowPlan, &String))| {
         let random = Random::stream(plan.seed, "app", number as u64);
         Client {
@@ -181,6 +181,7 @@ fn clients(plan: &Plan, schemes: &[String]) -> Vec<Client> {
             stop: flow.stop,
             app: App::new(flow.app, random, flow.start),
             buffer: flow.tcp.receive_window,
+            handle: shim.and_then(|shim| shim.handle(number)),
         }
     };
     plan.flows.iter().zip(schemes).enumerate().map(client).collect()

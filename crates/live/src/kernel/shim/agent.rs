@@ -12,12 +12,14 @@ use libbpf_rs::RingBufferBuilder;
 use narrows_scenario::Plan;
 use narrows_scenario::result;
 use narrows_units::Histogram;
+use rustix::net::sockopt;
 use rustix::time::{ClockId, clock_gettime};
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
 };
 
+use super::super::hosts::Handle;
 use super::super::{KernelError, Options};
 use super::program::{self, Counters, Program};
 use super::{Flow, Record, TapeEntry, TapeWriter, settings};
@@ -31,6 +33,8 @@ const PRIORITY: u8 = 45;
 #[derive(Debug)]
 pub(in super::super) struct Shim {
     name: String,
+    /// Numbers of its flows, and their sockets.
+    handles: Vec<(usize, Handle)>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<result::Shim, KernelError>>>,
 }
@@ -41,6 +45,7 @@ struct Own {
     label: String,
     port: u16,
     flow: Flow,
+    socket: Handle,
     events: u64,
     /// Its last record has no answer yet.
     waiting: bool,
@@ -78,11 +83,15 @@ impl Shim {
                 label: plan_of_flow.label.clone(),
                 port: ports + *number as u16,
                 flow: Flow::new(settings(plan_of_flow, *number, plan.seed, origin)),
+                socket: Handle::default(),
                 events: 0,
                 waiting: false,
             }
         };
-        let flows: Vec<Own> = flows.iter().map(own).collect();
+        let numbers = flows;
+        let flows: Vec<Own> = numbers.iter().map(own).collect();
+        let handles = numbers.iter().zip(&flows).map(|(number, own)| (*number, Arc::clone(&own.socket)));
+        let handles = handles.collect();
         for own in &flows {
             program::admit(&program, own.port, &own.flow.decision())?;
         }
@@ -103,12 +112,17 @@ impl Shim {
         };
         let thread = thread::Builder::new().name("narrows-shim".to_owned()).spawn(move || agent.run());
         let thread = thread.map_err(|error| KernelError::step("start the agent of the BPF shim", error))?;
-        Ok(Self { name, over, thread: Some(thread) })
+        Ok(Self { name, handles, over, thread: Some(thread) })
     }
 
     /// The kernel's name of the scheme.
     pub(in super::super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The place of a flow's socket, if the flow runs over the shim.
+    pub(in super::super) fn handle(&self, flow: usize) -> Option<Handle> {
+        self.handles.iter().find(|(number, _)| *number == flow).map(|(_, handle)| Arc::clone(handle))
     }
 
     /// Ends the agent and removes the scheme from the kernel.
@@ -178,6 +192,9 @@ impl Agent {
             for own in flows.iter_mut().filter(|own| own.waiting) {
                 own.waiting = false;
                 program::decide(&decisions, own.port, &own.flow.decision())?;
+                if own.flow.lets_more_out() {
+                    push(&own.socket);
+                }
             }
             let now = monotonic();
             for record in batch.drain(..) {
@@ -220,6 +237,16 @@ impl Agent {
             batch_mean: self.batches.mean(),
             batch_max: self.batches.max().unwrap_or(0),
         })
+    }
+}
+
+/// Makes the kernel try to send, for which it reads the decision: sockets send what waits when they are uncorked.
+fn push(socket: &Handle) {
+    if let Ok(socket) = socket.lock()
+        && let Some(socket) = socket.as_ref()
+    {
+        // A socket that has ended has nothing to send.
+        let _ = sockopt::set_tcp_cork(socket, false);
     }
 }
 

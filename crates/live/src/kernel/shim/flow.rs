@@ -137,6 +137,16 @@ impl Flow {
         }
     }
 
+    /// Whether the decision lets out more than the kernel's answer to the last event. Retransmissions wait for
+    /// acknowledgements anyway, and precede new data.
+    pub fn lets_more_out(&self) -> bool {
+        let (record, decision) = (&self.last, self.decision());
+        let in_flight = record.in_flight();
+        let before = record.snd_cwnd.saturating_sub(in_flight);
+        let now = decision.reduction.map_or(decision.cwnd.saturating_sub(in_flight), |own| own.packets);
+        now > before && record.lost_out <= record.retrans_out && record.kind() != Some(Kind::Close)
+    }
+
     /// Processes a record.
     pub fn on_record(&mut self, record: &Record) {
         let Some(kind) = record.kind() else { return };

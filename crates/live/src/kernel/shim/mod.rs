@@ -8,9 +8,9 @@
 //!                  ^                                          │
 //!                  └── cwnd, pacing rate, ssthresh <── map <── decision
 //! ```
-//! A decision takes effect at the connection's next event, so it is late by the time between two acknowledgements, or
-//! by the delay of this process if that is longer. Where lateness would matter the program holds back until a decision
-//! accounts for the event: see the head of `shim.bpf.c`.
+//! A decision takes effect when the connection next tries to send, or at its next event. If it lets out more than the
+//! kernel has let out after the event itself, this process makes the connection try. Where lateness would matter the
+//! program holds back until a decision accounts for the event: see the head of `shim.bpf.c`.
 //!
 //! Nothing is pinned. The program is registered under a name of its own for the time of a run, and the kernel removes
 //! it when the process ends in any way.
@@ -75,6 +75,10 @@ impl Shim {
     }
 
     pub(super) fn name(&self) -> &str {
+        match *self {}
+    }
+
+    pub(super) fn handle(&self, _: usize) -> Option<super::hosts::Handle> {
         match *self {}
     }
 

@@ -127,6 +127,21 @@ fn tapes_of_this_kernel_replay() {
     tape.replay().expect("equal decisions");
 }
 
+/// After idle time a decision comes in time: the window before it does not leave as one burst.
+#[test]
+fn restart_after_idle_loses_nothing() {
+    let app = "app = { kind = 'on-off', on = '500ms', off = '800ms' }";
+    let text = format!(
+        "duration = '4s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'\n\
+         [[flows]]\nscheme = 'cubic'\nrtt = '20ms'\n{app}\n"
+    );
+    let Some(result) = over_shim(&text, Options::default()) else { return };
+    let flow = &result.flows[0];
+    // Warm-up excluded; slow start loses some, a window sent at once would lose a percent.
+    assert!(flow.retransmit_percent < 0.5, "{flow:?}");
+    assert!(flow.bytes_delivered > 3_000_000, "{flow:?}");
+}
+
 /// Prints the kernel's own schemes beside ours over the shim. Run it alone on a quiet machine:
 /// `cargo test --release -p narrows-live --features bpf cells -- --ignored --nocapture`; NARROWS_CELLS="100 40 1,…"
 /// names other cells (Mbit/s, ms, BDP).
@@ -156,45 +171,6 @@ fn cells_side_by_side() {
                     flow.retransmit_percent,
                     host.attempts,
                     host.load,
-                );
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore = "temporary"]
-fn temporary_odd() {
-    let list = std::env::var("NARROWS_ODD").unwrap();
-    for name in list.split(',') {
-        let text = &std::fs::read_to_string(format!("/tmp/w/odd/{name}.toml")).unwrap();
-        for shim in [false, true] {
-            let made = std::panic::catch_unwind(|| with(text, &Options { shim, ..Options::default() }));
-            let Ok(Some(result)) = made else {
-                eprintln!("{name}: failed");
-                continue;
-            };
-            for flow in &result.flows {
-                eprintln!(
-                    "{name} {shim} {}: {:.2} Mbit/s rtt {:.2} retrans {:.3} timeouts {:?}",
-                    flow.scheme,
-                    flow.goodput_mbit_s,
-                    flow.rtt_mean_ms.unwrap_or(0.0),
-                    flow.retransmit_percent,
-                    flow.timeouts
-                );
-            }
-            if let Some(own) = result.host.unwrap().shim {
-                eprintln!(
-                    "    delay {:.0} {:.0} batch {:.2} {} drops {} fallbacks {} events {} decisions {}",
-                    own.decision_delay_mean_us,
-                    own.decision_delay_p99_us,
-                    own.batch_mean,
-                    own.batch_max,
-                    own.drops,
-                    own.fallbacks,
-                    own.events,
-                    own.decisions
                 );
             }
         }
