@@ -10,7 +10,8 @@
  *   for a packet delivered (packet conservation).
  * - After idle time at most the initial window leaves until a decision accounts for it.
  * - In a proportional rate reduction a decision states how much may leave beyond what had left when it was made
- *   (prr_out), so a late decision never releases more than a timely one.
+ *   (prr_out), so a late decision never releases more than a timely one. Below the target a packet also leaves for a
+ *   packet delivered since.
  * - If records stay unanswered for the longer of 200 ms and two smoothed round-trip times, the process is taken for
  *   dead: cwnd grows and halves as Reno's, paced at twice cwnd per round trip. Decisions are followed again when they
  *   return.
@@ -120,7 +121,7 @@ static void reno(struct sock *sk, struct state *st, __u32 acked)
 	pace(sk, window_rate(tp, 200));
 }
 
-static void follow(struct sock *sk, struct state *st, const struct decision *d)
+static void follow(struct sock *sk, struct state *st, const struct decision *d, __u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	__u32 cwnd = d->cwnd, left = d->prr_out + d->allowance;
@@ -129,7 +130,9 @@ static void follow(struct sock *sk, struct state *st, const struct decision *d)
 	if ((d->flags & REDUCING) && (st->ca_state == CWR || st->ca_state == RECOVERY)) {
 		/* Unless a newer reduction has reset prr_out. */
 		left = tp->prr_out >= d->prr_out && left > tp->prr_out ? left - tp->prr_out : 0;
-		cwnd = in_flight(tp) + left;
+		left += in_flight(tp);
+		/* What was delivered since: packet conservation below the target. */
+		cwnd = atleast(atmost(left + acked, cwnd), left);
 	}
 	tp->snd_cwnd = atleast(cwnd, 1);
 	tp->snd_ssthresh = atleast(d->ssthresh, 2);
@@ -171,7 +174,7 @@ static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 p
 			c->fallbacks++;
 		reno(sk, st, acked);
 	} else if (d && d->answers >= st->barrier) {
-		follow(sk, st, d);
+		follow(sk, st, d, acked);
 	} else {
 		tp->snd_cwnd = atmost(atleast(tp->snd_cwnd, 1), in_flight(tp) + room);
 	}
@@ -384,7 +387,7 @@ __u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
 	d = st->started && !st->fallback ? bpf_map_lookup_elem(&decisions, &port) : 0;
 	if (d && d->answers != st->answered && d->answers >= st->barrier) {
 		note(st, d, bpf_map_lookup_elem(&counters, &port), bpf_ktime_get_ns());
-		follow(sk, st, d);
+		follow(sk, st, d, 0);
 	}
 	return atleast(st->burst, 1);
 }

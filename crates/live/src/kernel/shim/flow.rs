@@ -74,8 +74,8 @@ pub struct Flow {
     /// The phase and ssthresh that an undo refers to.
     reduced: (Phase, Bytes),
     prr: Option<Prr>,
-    /// What the reduction allows after the last event.
-    allowance: Bytes,
+    /// Packets that the reduction allows after the last event.
+    allowance: u32,
 }
 
 impl Flow {
@@ -101,7 +101,7 @@ impl Flow {
             phase: Phase::Open,
             reduced: (Phase::Open, Bytes::MAX),
             prr: None,
-            allowance: Bytes::ZERO,
+            allowance: 0,
         }
     }
 
@@ -129,9 +129,7 @@ impl Flow {
             pacing_rate: paced(control.pacing_rate),
             cwnd: packets(control.cwnd, mss).max(1),
             ssthresh: packets(self.driver.ssthresh(), mss).max(2),
-            reduction: self
-                .prr
-                .map(|_| Allowance { packets: packets(self.allowance, mss), out: self.last.prr_out }),
+            reduction: self.prr.map(|_| Allowance { packets: self.allowance, out: self.last.prr_out }),
             // Linux sends at least two segments at once (`tcp_min_tso_segs`).
             burst: packets(control.burst, mss).clamp(1, 2),
         }
@@ -164,7 +162,7 @@ impl Flow {
             _ => {
                 self.report_losses(record, lost);
                 self.on_states(record, Bytes::ZERO);
-                self.reduce(record, Bytes::ZERO, false);
+                self.reduce(record, 0, false);
                 self.on_timeouts(record);
                 self.driver.refresh();
             }
@@ -211,7 +209,7 @@ impl Flow {
         }
         if let Some(prr) = &mut self.prr {
             let out = record.prr_out.saturating_sub(self.last.prr_out);
-            prr.on_sent(self.settings.mss * u64::from(out));
+            prr.on_sent(units(out));
         }
     }
 
@@ -253,7 +251,7 @@ impl Flow {
         self.on_states(record, acked);
         let advanced = u64::from(record.snd_una.wrapping_sub(self.last.snd_una));
         self.acknowledged += advanced;
-        self.reduce(record, acked, advanced > 0 && lost == 0);
+        self.reduce(record, newly, advanced > 0 && lost == 0);
         // The kernel observes the use of cwnd by the same rule: its observation replaces ours.
         let position = SendPosition { acknowledged: u64::MAX, next: 0 };
         let outstanding = self.bytes(record.max_packets_out);
@@ -345,9 +343,12 @@ impl Flow {
         let at_once = cause == CongestionCause::Ecn && self.settings.precise_marks;
         let style = self.driver.scheme().info().recovery;
         let reducing = style == RecoveryStyle::Prr && self.settings.sack && !at_once;
+        // In packets, as the kernel counts what left: a share of a packet is rounded up as in `tcp_cwnd_reduction`.
         self.prr = reducing.then(|| {
-            let mut prr = Prr::begin(self.driver.control().cwnd, size, PrrBound::Rfc9937);
-            prr.on_sent(self.settings.mss * u64::from(record.prr_out));
+            let mss = self.settings.mss;
+            let target = units(packets(self.driver.control().cwnd, mss).max(1));
+            let mut prr = Prr::begin(target, units(packets(size, mss)), PrrBound::Rfc9937);
+            prr.on_sent(units(record.prr_out));
             prr
         });
     }
@@ -376,10 +377,11 @@ impl Flow {
         self.driver.spurious_loss(self.now, self.bytes(record.in_flight()), phase);
     }
 
-    fn reduce(&mut self, record: &Record, acked: Bytes, good: bool) {
-        let (pipe, mss) = (self.bytes(record.in_flight()), self.settings.mss);
+    fn reduce(&mut self, record: &Record, acked: u32, good: bool) {
         if let Some(prr) = &mut self.prr {
-            self.allowance = prr.on_ack(acked, pipe, good, mss).max(mss) - pipe;
+            let one = Bytes::new(1);
+            let cwnd = prr.on_ack(units(acked), units(record.in_flight()), good, one).max(one);
+            self.allowance = packets(cwnd, one).saturating_sub(record.in_flight());
         }
     }
 
@@ -399,6 +401,11 @@ impl Flow {
         let reduced = u32::from(!record.has(flag::LOSS_EVENT) && record.retransmits == 0);
         self.driver.timeout(self.now, flight, record.retransmits + 1 + reduced);
     }
+}
+
+/// An amount in packets.
+fn units(packets: u32) -> Bytes {
+    Bytes::new(packets.into())
 }
 
 fn srtt(record: &Record) -> Option<Nanos> {

@@ -144,16 +144,16 @@ fn restart_after_idle_loses_nothing() {
 
 /// Prints the kernel's own schemes beside ours over the shim. Run it alone on a quiet machine:
 /// `cargo test --release -p narrows-live --features bpf cells -- --ignored --nocapture`; NARROWS_CELLS="100 40 1,…"
-/// names other cells (Mbit/s, ms, BDP).
+/// names other cells (Mbit/s, ms, BDP, % of loss).
 #[test]
 #[ignore = "minutes; prints, judges nothing"]
 fn cells_side_by_side() {
-    let cells = std::env::var("NARROWS_CELLS").unwrap_or_else(|_| "100 40 1,20 20 2".to_owned());
+    let cells = std::env::var("NARROWS_CELLS").unwrap_or_else(|_| "100 40 1 0,20 20 2 0".to_owned());
     for cell in cells.split(',') {
-        let [rate, rtt, buffer] = cell.split(' ').collect::<Vec<_>>()[..] else { panic!("{cell}") };
+        let [rate, rtt, buffer, loss] = cell.split(' ').collect::<Vec<_>>()[..] else { panic!("{cell}") };
         for scheme in ["cubic", "bbr"] {
             let text = format!(
-                "duration = '10s'\n[network]\nrate = '{rate}mbit'\nbuffer = '{buffer}bdp'\n\
+                "duration = '10s'\n[network]\nrate = '{rate}mbit'\nbuffer = '{buffer}bdp'\nloss = '{loss}%'\n\
                  [[flows]]\nscheme = '{scheme}'\nrtt = '{rtt}ms'\n"
             );
             for shim in [false, true] {
