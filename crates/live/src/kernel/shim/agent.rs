@@ -22,7 +22,7 @@ use thread_priority::{
 use super::super::hosts::Handle;
 use super::super::{KernelError, Options};
 use super::program::{self, Counters, Program};
-use super::{Flow, Record, TapeEntry, TapeWriter, settings};
+use super::{Flow, FlowSettings, Record, TapeEntry, TapeWriter};
 
 /// Longest wait between checks for the end.
 const TICK: Duration = Duration::from_millis(20);
@@ -82,7 +82,7 @@ impl Shim {
             Own {
                 label: plan_of_flow.label.clone(),
                 port: ports + *number as u16,
-                flow: Flow::new(settings(plan_of_flow, *number, plan.seed, origin)),
+                flow: Flow::new(FlowSettings::of(plan_of_flow, *number, plan.seed, origin)),
                 socket: Handle::default(),
                 events: 0,
                 waiting: false,

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
-    AckEnd, Bytes, CongestionCause, Driver, Flight, IdleRule, LostPacket, Nanos, Params, Phase, Random,
-    RecoveryStyle, SendPosition, Sent, SentState, Setup,
+    AckEnd, Bytes, CongestionCause, Driver, EcnNeed, Flight, IdleRule, LostPacket, Nanos, Params, Phase,
+    Random, RecoveryStyle, SendPosition, Sent, SentState, Setup,
 };
+use narrows_scenario::FlowPlan;
 use narrows_tcp::{Prr, PrrBound};
 
 use super::record::{Allowance, Decision, Kind, Record, flag, measured, paced, packets};
@@ -46,6 +47,24 @@ pub struct FlowSettings {
     pub idle: IdleRule,
     /// `CLOCK_MONOTONIC` at time zero of the scheme.
     pub origin_ns: u64,
+}
+
+impl FlowSettings {
+    /// The settings of flow `number` of a plan with this seed, as the simulator builds it.
+    pub fn of(flow: &FlowPlan, number: usize, seed: u64, origin_ns: u64) -> Self {
+        Self {
+            scheme: flow.scheme,
+            params: flow.params.clone(),
+            seed,
+            number: number as u64,
+            mss: Bytes::new(flow.tcp.segment.into()),
+            initial_window: flow.tcp.initial_window,
+            sack: flow.tcp.sack,
+            precise_marks: flow.tcp.ecn_precise && flow.scheme.ecn != EcnNeed::Nothing,
+            idle: flow.tcp.idle,
+            origin_ns,
+        }
+    }
 }
 
 /// What was so after an earlier record.

@@ -25,9 +25,6 @@ mod tape;
 #[cfg(test)]
 mod tests;
 
-use narrows_cc::EcnNeed;
-use narrows_scenario::FlowPlan;
-
 #[cfg(feature = "bpf")]
 pub(super) use agent::Shim;
 pub use flow::{Flow, FlowSettings};
@@ -39,23 +36,6 @@ pub(super) fn missing() -> Option<&'static str> {
     (!cfg!(feature = "bpf")).then_some(
         "this build has no BPF shim to run ours on it (apt install clang libelf-dev zlib1g-dev, then `make setup`)",
     )
-}
-
-/// The settings of a flow of a plan, as the simulator builds it.
-#[cfg_attr(not(any(feature = "bpf", test)), allow(dead_code))]
-pub(super) fn settings(flow: &FlowPlan, number: usize, seed: u64, origin_ns: u64) -> FlowSettings {
-    FlowSettings {
-        scheme: flow.scheme,
-        params: flow.params.clone(),
-        seed,
-        number: number as u64,
-        mss: narrows_cc::Bytes::new(flow.tcp.segment.into()),
-        initial_window: flow.tcp.initial_window,
-        sack: flow.tcp.sack,
-        precise_marks: flow.tcp.ecn_precise && flow.scheme.ecn != EcnNeed::Nothing,
-        idle: flow.tcp.idle,
-        origin_ns,
-    }
 }
 
 /// Without BPF: plans that need it were refused.

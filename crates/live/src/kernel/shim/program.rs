@@ -64,9 +64,9 @@ fn reason(printed: &str) -> String {
     };
     let judged = printed.split_once(begin).map(|(_, log)| log.split("-- END").next().unwrap_or(log));
     let last = judged.and_then(|log| {
-        let lines =
+        let mut lines =
             log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("libbpf:"));
-        lines.filter(|line| !is_statistics(line)).last()
+        lines.rfind(|line| !is_statistics(line))
     });
     let line =
         last.or_else(|| printed.lines().find(|line| !line.trim().is_empty())).unwrap_or("no reason given");

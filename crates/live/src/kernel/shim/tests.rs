@@ -242,7 +242,7 @@ fn tape_of_a_kernel_replays() {
     assert_eq!(names, ["cubic", "bbr"]);
     tape.replay().expect("equal decisions");
     let mut applied = [0, 0];
-    for flow in 0..2 {
+    for (flow, applied) in applied.iter_mut().enumerate() {
         let entries: Vec<&TapeEntry> = tape.entries.iter().filter(|entry| entry.flow == flow).collect();
         // Decisions that do not account for the last change of state are not followed.
         let mut barrier = 0;
@@ -263,7 +263,7 @@ fn tape_of_a_kernel_replays() {
             }
             assert_eq!(record.snd_cwnd, decision.cwnd, "{record:?}");
             assert!(decision.pacing_rate.is_none_or(|rate| rate == record.pacing_rate), "{record:?}");
-            applied[flow] += 1;
+            *applied += 1;
         }
     }
     assert!(applied.iter().all(|count| *count > 200), "{applied:?}");
