@@ -13,12 +13,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Files that are not added yet count too, as a new scheme does; files that were deleted do not.
 RUST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard -- '*.rs'))
-ENGINE_SOURCES = $(wildcard $(shell git ls-files -co --exclude-standard -- 'crates/*.rs' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml))
+ENGINE_SOURCES = $(wildcard $(shell git ls-files -co --exclude-standard -- 'crates/*.rs' 'crates/*.toml' 'bpf/*.[ch]' Cargo.toml Cargo.lock pyproject.toml))
+
+# Schemes of ours on the kernel's TCP need clang and the headers of libelf and zlib; all else does without.
+HAS_BPF := $(shell command -v clang >/dev/null && $(CC) -E -x c -include gelf.h -include zlib.h /dev/null >/dev/null 2>&1 \
+    && uname -s | grep -x Linux)
+BPF = $(if $(HAS_BPF),--features narrows-live/bpf)
 
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 
-.PHONY: setup reproduce check test bench bench-parts docs format lint unit laws wasm python
+.PHONY: setup reproduce check test bench bench-parts docs format lint unit laws wasm python FORCE
 
 setup: $(VENV)/.built
 
@@ -27,8 +32,14 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade "maturin>=1.9,<2"
 	touch $@
 
-$(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev >$(VENV)/build.log 2>&1 \
+# Changes when the tools for BPF come or go.
+$(VENV)/.features: $(VENV)/.installed FORCE
+	@echo '$(BPF)' | cmp -s - $@ || echo '$(BPF)' >$@
+
+FORCE:
+
+$(VENV)/.built: $(VENV)/.installed $(VENV)/.features $(ENGINE_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev $(BPF:narrows-live/bpf=bpf) >$(VENV)/build.log 2>&1 \
 	    || { cat $(VENV)/build.log; exit 1; }
 	touch $@
 
@@ -52,14 +63,14 @@ format: setup
 
 lint: setup
 	@rustfmt --edition 2024 --check --quiet $(RUST_FILES)
-	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --quiet --workspace --all-targets $(BPF) -- -D warnings
 	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
 	$(BIN)/ruff format --quiet --check python tests docs studies
 	$(BIN)/ruff check --quiet python tests docs studies
 	$(BIN)/mypy python/narrows
 
 unit:
-	cargo test --quiet --workspace --lib --tests -- --skip law_
+	cargo test --quiet --workspace --lib --tests $(BPF) -- --skip law_
 
 check: lint unit
 	$(BIN)/python -m pytest -q -m "not slow" tests/python

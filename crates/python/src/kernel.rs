@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use narrows_live::kernel::{self, KernelError, Watch};
+use narrows_live::kernel::{self, KernelError, Options, Watch};
 use narrows_pcap::Capture;
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
@@ -40,7 +40,7 @@ pub(crate) fn record(plan: &Plan, outputs: &Outputs<'_>, shared: &Shared) -> PyR
         Ok((recorder, capture.transpose()?))
     };
     let Some((result, (recorder, capture))) =
-        kernel::run(plan, observer, shared).map_err(|error| raised(&error))?
+        kernel::run(plan, &Options::default(), observer, shared).map_err(|error| raised(&error))?
     else {
         return Ok(None);
     };

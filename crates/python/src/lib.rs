@@ -380,7 +380,8 @@ fn run(
 fn check_kernel(py: Python<'_>, planned: &str, directory: Option<&str>) -> PyResult<()> {
     let plan = resolved(py, planned, directory)?.1;
     #[cfg(target_os = "linux")]
-    return narrows_live::kernel::check(&plan).map_err(|error| kernel::raised(&error));
+    return narrows_live::kernel::check(&plan, &narrows_live::kernel::Options::default())
+        .map_err(|error| kernel::raised(&error));
     #[cfg(not(target_os = "linux"))]
     Err(KernelUnable::new_err("--on kernel needs Linux"))
 }

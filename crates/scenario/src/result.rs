@@ -95,6 +95,47 @@ pub struct Host {
     pub attempts: u32,
     /// Whether deliveries were later than the bound even in the last attempt.
     pub disturbed: bool,
+    /// Schemes of ours on the kernel's TCP, if a flow had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shim: Option<Shim>,
+}
+
+/// The BPF shim between the kernel's TCP and schemes of ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shim {
+    /// The flows that ran over it.
+    pub flows: Vec<ShimFlow>,
+    /// Events that the kernel reported or should have reported.
+    pub events: u64,
+    /// Decisions that the kernel applied; an event may find a newer one than the next.
+    pub decisions: u64,
+    /// Events lost for lack of room in the ring buffer.
+    pub drops: u64,
+    /// Events at which the kernel behaved as Reno because no decision came.
+    pub fallbacks: u64,
+    /// From an event to the decision that answers it.
+    pub decision_delay_mean_us: f64,
+    /// 99th percentile.
+    pub decision_delay_p99_us: f64,
+    /// Events answered at once.
+    pub batch_mean: f64,
+    /// The most.
+    pub batch_max: u64,
+}
+
+/// One flow over the shim.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShimFlow {
+    /// Its label.
+    pub flow: String,
+    /// The scheme that decided.
+    pub scheme: &'static str,
+    /// Events.
+    pub events: u64,
+    /// Decisions applied.
+    pub decisions: u64,
+    /// Events without one.
+    pub fallbacks: u64,
 }
 
 /// Delays of deliveries beyond their times.

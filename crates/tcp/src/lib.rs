@@ -19,5 +19,6 @@ mod stats;
 pub use config::{ConnectionConfig, MAX_TSO, PrrBound, ReductionFrom, Scheduler, TcpConfig, TimerRules};
 pub use receiver::{Arrival, Receiver};
 pub use sender::info::{CaState, TcpInfo};
+pub use sender::prr::Prr;
 pub use sender::{AckOutcome, Sender};
 pub use stats::{ReceiverStats, SenderStats};

@@ -37,7 +37,7 @@ mod local;
 mod milestones;
 mod pacing;
 mod phases;
-mod prr;
+pub(crate) mod prr;
 mod rack;
 mod rates;
 mod recovery;

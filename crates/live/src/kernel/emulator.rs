@@ -28,8 +28,10 @@ use super::hosts::{self, Client};
 use super::lateness::Late;
 use super::namespace::{self, HostConfig, dotted};
 use super::netlink::Netlink;
+use super::shim::Shim;
+use super::support::Scheme;
 use super::tap::{Latest, ReceiverTap, SenderTap};
-use super::{KernelError, Watch, diagnostics, support};
+use super::{KernelError, Options, Watch, diagnostics, support};
 
 /// Time between the preparation of the hosts and the start.
 const LEAD: Duration = Duration::from_millis(20);
@@ -62,24 +64,35 @@ struct Numbers {
 /// cancelled.
 pub(super) fn run<O: Observer + Send>(
     plan: &Plan,
+    options: &Options,
     observer: O,
     watch: &dyn Watch,
 ) -> Result<Option<(RunResult, O, bool)>, KernelError> {
-    let schemes = support::schemes(plan)?;
+    let schemes = support::schemes(plan, options)?;
     let (senders, receivers) = support::hosts(plan)?;
     if plan.flows.len() > MAX_FLOWS {
         let message = format!("{} flows; accepted on the kernel: at most {MAX_FLOWS}", plan.flows.len());
         return Err(KernelError::Unsupported(message));
     }
+    // The scheme is in the kernel before the first socket, and until the last one is closed.
+    let ours: Vec<usize> = (0..schemes.len()).filter(|number| schemes[*number] == Scheme::Ours).collect();
+    let shim = (!ours.is_empty()).then(|| Shim::start(plan, &ours, PORTS, options)).transpose()?;
+    let names: Vec<String> = schemes
+        .into_iter()
+        .map(|scheme| match scheme {
+            Scheme::Kernel(name) => name,
+            Scheme::Ours => shim.as_ref().map(|shim| shim.name().to_owned()).unwrap_or_default(),
+        })
+        .collect();
     let latest: Vec<Latest> = plan.flows.iter().map(|_| Latest::default()).collect();
     let over = AtomicBool::new(false);
-    thread::scope(|scope| {
+    let ended = thread::scope(|scope| {
         // Whatever ends this function ends the threads of the hosts too.
         let ending = Ending(&over);
         let (left, right) = (mpsc::channel(), mpsc::channel());
         let (go_left, start_left) = mpsc::channel();
         let (over, receivers) = (&over, &receivers);
-        let clients = clients(plan, &schemes);
+        let clients = clients(plan, &names, shim.as_ref());
         let readers = readers(plan, &latest, &clients, senders.clone());
         let sending = scope.spawn(move || {
             let (device, netlink) = readers.enter()?;
@@ -135,7 +148,17 @@ pub(super) fn run<O: Observer + Send>(
         sending.join().map_err(|_| crashed("the senders' host"))??;
         receiving.join().map_err(|_| crashed("the receivers' host"))??;
         ended.map_err(|_| crashed("the emulator"))?
-    })
+    })?;
+    let Some((mut result, observer, disturbed)) = ended else { return Ok(None) };
+    if let (Some(shim), Some(host)) = (shim, &mut result.host) {
+        for (scheme, flow) in host.schemes.iter_mut().zip(&plan.flows) {
+            if scheme == shim.name() {
+                *scheme = format!("narrows:{}", flow.scheme.info.name);
+            }
+        }
+        host.shim = Some(shim.finish()?);
+    }
+    Ok(Some((result, observer, disturbed)))
 }
 
 fn crashed(who: &str) -> KernelError {
@@ -155,7 +178,7 @@ fn port(flow: usize) -> u16 {
     PORTS + flow as u16
 }
 
-fn clients(plan: &Plan, schemes: &[String]) -> Vec<Client> {
+fn clients(plan: &Plan, schemes: &[String], shim: Option<&Shim>) -> Vec<Client> {
     let client = |(number, (flow, scheme)): (usize, (&FlowPlan, &String))| {
         let random = Random::stream(plan.seed, "app", number as u64);
         Client {
@@ -166,6 +189,7 @@ fn clients(plan: &Plan, schemes: &[String]) -> Vec<Client> {
             stop: flow.stop,
             app: App::new(flow.app, random, flow.start),
             buffer: flow.tcp.receive_window,
+            handle: shim.and_then(|shim| shim.handle(number)),
         }
     };
     plan.flows.iter().zip(schemes).enumerate().map(client).collect()
@@ -399,6 +423,7 @@ impl<O: Observer> Done<O> {
             load: load(),
             attempts: 1,
             disturbed: false,
+            shim: None,
         });
         (result, observer)
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -41,7 +42,12 @@ pub(super) struct Client {
     pub(super) stop: Option<Nanos>,
     pub(super) app: App,
     pub(super) buffer: Bytes,
+    /// Gets another handle of the socket when it opens.
+    pub(super) handle: Option<Handle>,
 }
+
+/// Another handle of a socket, once it is open.
+pub(super) type Handle = Arc<Mutex<Option<OwnedFd>>>;
 
 /// A sender's connection in progress.
 #[derive(Debug)]
@@ -68,6 +74,9 @@ impl Sending {
             let socket = socket()?;
             sockopt::set_tcp_congestion(&socket, &client.scheme)?;
             sockopt::set_socket_send_buffer_size_force(&socket, client.buffer.as_u64() as usize)?;
+            // At the end of the run, also a violent one, the socket goes at once: an orphan would keep its namespace
+            // and its scheme.
+            sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
             net::bind(&socket, &client.local)?;
             match net::connect(&socket, &client.remote) {
                 Ok(()) => {}
@@ -81,6 +90,11 @@ impl Sending {
         let socket = opened().map_err(|error| {
             KernelError::step(&format!("open {} with {}", client.local, client.scheme), error)
         })?;
+        if let Some(handle) = &client.handle
+            && let Ok(mut handle) = handle.lock()
+        {
+            *handle = socket.try_clone().ok();
+        }
         self.stage = Stage::Open(socket);
         self.full = true; // until it is connected
         Ok(())

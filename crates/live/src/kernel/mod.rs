@@ -18,16 +18,30 @@ mod hosts;
 mod lateness;
 pub(crate) mod namespace;
 pub(crate) mod netlink;
+pub mod shim;
 mod support;
 mod tap;
 #[cfg(test)]
 mod tests;
 
 use std::io;
+use std::path::PathBuf;
 
+use narrows_cc::Nanos;
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use narrows_sim::Observer;
+
+/// How to run a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Run schemes of ours in place of the kernel's own of the same name; those that the kernel lacks run so anyway.
+    pub shim: bool,
+    /// Record the events of flows with schemes of ours, and the decisions, in this file: see [`shim::Tape`].
+    pub tape: Option<PathBuf>,
+    /// End the agent of the shim at this time of the run, as if it had died. Flows fall back to Reno.
+    pub agent_until: Option<Nanos>,
+}
 
 /// Runs that are disturbed are repeated until this number of attempts.
 pub const ATTEMPTS: u32 = 3;
@@ -72,10 +86,10 @@ pub trait Watch: Sync {
 ///
 /// # Errors
 /// The reason, with what is accepted.
-pub fn check(plan: &Plan) -> Result<(), KernelError> {
+pub fn check(plan: &Plan, options: &Options) -> Result<(), KernelError> {
     support::kinds(plan)?;
     support::hosts(plan)?;
-    support::schemes(plan)?;
+    support::schemes(plan, options)?;
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(KernelError::NotRoot) }
 }
 
@@ -85,13 +99,16 @@ pub fn check(plan: &Plan) -> Result<(), KernelError> {
 /// If the kernel cannot run it, refuses a step, or if there are no rights.
 pub fn run<O: Observer + Send>(
     plan: &Plan,
+    options: &Options,
     mut observer: impl FnMut() -> io::Result<O>,
     watch: &dyn Watch,
 ) -> Result<Option<(RunResult, O)>, KernelError> {
-    check(plan)?;
+    check(plan, options)?;
     for attempt in 1.. {
         let own = observer().map_err(|error| KernelError::step("create the files of the run", error))?;
-        let Some((mut result, own, disturbed)) = emulator::run(plan, own, watch)? else { return Ok(None) };
+        let Some((mut result, own, disturbed)) = emulator::run(plan, options, own, watch)? else {
+            return Ok(None);
+        };
         if !disturbed || attempt == ATTEMPTS {
             if let Some(host) = &mut result.host {
                 host.attempts = attempt;

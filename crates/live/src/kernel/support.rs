@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use narrows_cc::{IdleRule, Nanos};
+use narrows_cc::{EcnNeed, IdleRule, Nanos};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_tcp::TcpConfig;
 
-use super::KernelError;
 use super::namespace::HostConfig;
+use super::{KernelError, Options, shim};
 
 /// Names of the schemes that the kernel offers.
 fn offered() -> Vec<String> {
@@ -44,25 +44,40 @@ pub(super) fn kinds(plan: &Plan) -> Result<(), KernelError> {
     }
 }
 
-/// The kernel's names of the flows' schemes, in order.
+/// The scheme of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// The kernel's own, by its name.
+    Kernel(String),
+    /// Ours, over the shim.
+    Ours,
+}
+
+/// The flows' schemes, in order.
 ///
 /// # Errors
 /// The first flow that the kernel cannot run.
-pub(super) fn schemes(plan: &Plan) -> Result<Vec<String>, KernelError> {
+pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, KernelError> {
     let offered = offered();
-    plan.flows.iter().map(|flow| scheme(flow, &offered)).collect()
+    plan.flows.iter().map(|flow| scheme(flow, &offered, options)).collect()
 }
 
-fn scheme(flow: &FlowPlan, offered: &[String]) -> Result<String, KernelError> {
+fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, KernelError> {
     let info = flow.scheme.info;
-    let names = [info.name].into_iter().chain(info.aliases.iter().copied());
-    let Some(name) = names.into_iter().find(|name| offered.iter().any(|own| own == name)) else {
-        return Err(KernelError::Unsupported(format!(
-            "`{}`: this kernel has no scheme `{}`; accepted: {}",
-            flow.label,
-            info.name,
-            offered.join(", ")
-        )));
+    let mut names = [info.name].into_iter().chain(info.aliases.iter().copied());
+    let own = names.find(|name| offered.iter().any(|own| own == name));
+    let name = match (own, shim::missing()) {
+        (Some(name), _) if !options.shim => name,
+        (_, None) => return ours(flow).map(|()| Scheme::Ours),
+        (_, Some(missing)) => {
+            let lack = if own.is_some() { "our own" } else { "this kernel has no" };
+            return Err(KernelError::Unsupported(format!(
+                "`{}`: {lack} scheme `{}`, and {missing}; accepted: {}",
+                flow.label,
+                info.name,
+                offered.join(", ")
+            )));
+        }
     };
     if flow.params.changed().next().is_some() {
         return Err(KernelError::Unsupported(format!(
@@ -70,7 +85,19 @@ fn scheme(flow: &FlowPlan, offered: &[String]) -> Result<String, KernelError> {
             flow.label
         )));
     }
-    Ok(name.to_owned())
+    Ok(Scheme::Kernel(name.to_owned()))
+}
+
+/// Refuses schemes that need what no receiver on this kernel reports.
+fn ours(flow: &FlowPlan) -> Result<(), KernelError> {
+    if flow.scheme.ecn == EcnNeed::Nothing || !flow.tcp.ecn_precise {
+        return Ok(());
+    }
+    Err(KernelError::Unsupported(format!(
+        "`{}`: `{}` needs every mark, and receivers on this kernel echo marks once per round trip; accepted over the\
+         \x20shim: schemes without ECN, or tcp.ecn_precise = false",
+        flow.label, flow.scheme.info.name
+    )))
 }
 
 /// The hosts of senders and of receivers.
@@ -82,7 +109,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         return Err(KernelError::Unsupported("the scenario has no flows".to_owned()));
     };
     for flow in &plan.flows {
-        settable(&flow.tcp, first.scheme.ecn != narrows_cc::EcnNeed::Nothing)?;
+        settable(&flow.tcp, first.scheme.ecn != EcnNeed::Nothing)?;
         if let Some(key) = difference(&flow.tcp, &first.tcp) {
             return Err(KernelError::Unsupported(format!(
                 "tcp.{key} differs between flows; accepted on the kernel: one value for all flows"

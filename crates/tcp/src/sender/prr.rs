@@ -5,9 +5,9 @@ use narrows_cc::Bytes;
 
 use crate::PrrBound;
 
-/// State of one reduction.
+/// State of one proportional rate reduction (RFC 6937, RFC 9937).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Prr {
+pub struct Prr {
     /// The target window.
     ssthresh: Bytes,
     /// Data outstanding at the start (RecoverFS).
@@ -18,14 +18,15 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    pub(crate) fn begin(ssthresh: Bytes, flight_size: Bytes, bound: PrrBound) -> Self {
+    /// Begins a reduction to `ssthresh` with `flight_size` outstanding.
+    pub fn begin(ssthresh: Bytes, flight_size: Bytes, bound: PrrBound) -> Self {
         Self { ssthresh, flight_size: flight_size.max(Bytes::new(1)), bound, ..Self::default() }
     }
 
     /// Window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. One more
     /// segment may leave below the target if the acknowledgement is `good`, i.e. it advanced SND.UNA and
     /// revealed no new loss.
-    pub(crate) fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) -> Bytes {
+    pub fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) -> Bytes {
         self.delivered += acked;
         let mut allowed = if pipe > self.ssthresh {
             let target = self.delivered.as_u64() as u128 * self.ssthresh.as_u64() as u128;
@@ -48,8 +49,9 @@ impl Prr {
         pipe + allowed
     }
 
+    /// A packet of `bytes` left.
     #[inline]
-    pub(crate) fn on_sent(&mut self, bytes: Bytes) {
+    pub fn on_sent(&mut self, bytes: Bytes) {
         self.out += bytes;
     }
 }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the shim uses of the kernel. */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+#define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_RINGBUF 27
+
+/* The fields of the kernel's structures that are used here; their places are found when the program is loaded. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sock_common {
+	__u16 skc_num;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u32 sk_pacing_status;
+	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	__u8 icsk_retransmits;
+	__u64 icsk_ca_priv[13];
+};
+
+struct minmax_sample {
+	__u32 t;
+	__u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u32 mss_cache;
+	__u32 reordering;
+	__u32 snd_cwnd;
+	__u32 snd_cwnd_cnt;
+	__u32 prior_cwnd;
+	__u32 prr_out;
+	__u32 lost_out;
+	__u32 sacked_out;
+	__u32 retrans_out;
+	__u32 packets_out;
+	__u32 max_packets_out;
+	__u8 is_cwnd_limited : 1;
+	__u32 snd_ssthresh;
+	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 srtt_us;
+	__u32 rttvar_us;
+	__u32 lost;
+	__u32 delivered;
+	__u32 delivered_ce;
+	__u32 app_limited;
+	__u64 bytes_sent;
+	__u64 bytes_retrans;
+	__u64 tcp_mstamp;
+	__u64 first_tx_mstamp;
+	struct minmax rtt_min;
+};
+
+struct rate_sample {
+	__u64 prior_mstamp;
+	__u32 prior_delivered;
+	__s32 delivered;
+	long interval_us;
+	__u32 snd_interval_us;
+	__u32 rcv_interval_us;
+	long rtt_us;
+	int losses;
+	__u32 acked_sacked;
+	__u32 prior_in_flight;
+	bool is_app_limited;
+	bool is_retrans;
+	bool is_ack_delayed;
+};
+
+#pragma clang attribute pop
+
+enum tcp_ca_event {
+	CA_EVENT_TX_START = 0,
+	CA_EVENT_LOSS = 3,
+};
+
+enum { OPEN = 0, CWR = 2, RECOVERY = 3, LOSS = 4 };
+enum { INITIAL_WINDOW = 10 };
+enum { PACING_NONE = 0, PACING_NEEDED = 1 };
+
+struct tcp_congestion_ops {
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*set_state)(struct sock *sk, __u8 state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	__u32 (*min_tso_segs)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+	char name[16];
+};

@@ -1,0 +1,194 @@
+//! Loads the BPF program and registers it as a scheme of the kernel.
+
+use std::ffi::OsStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
+
+use super::super::KernelError;
+use super::record::Decision;
+
+/// `bpf/shim.bpf.c`, compiled.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim.bpf.o"));
+/// Bytes of a scheme's name in the kernel, the terminator included.
+const NAME: usize = 16;
+/// The kernel counts these per flow: calls, decisions applied, fallbacks, records dropped.
+const COUNTERS: usize = 4;
+
+/// What libbpf printed while the program was loaded. Programs are loaded one at a time.
+static PRINTED: Mutex<String> = Mutex::new(String::new());
+static LOADING: Mutex<()> = Mutex::new(());
+/// Programs loaded by this process.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// The program in the kernel; dropping it removes it.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// First: it must go before the maps.
+    _link: Link,
+    object: Object,
+}
+
+/// What the kernel counted for one flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub(super) calls: u64,
+    pub(super) decisions: u64,
+    pub(super) fallbacks: u64,
+    pub(super) drops: u64,
+}
+
+/// A name that no other run has: those of the kernel are global and shorter than 16 bytes.
+fn unique() -> String {
+    let digits = |mut number: u32| {
+        let mut text = Vec::new();
+        loop {
+            text.push(char::from_digit(number % 36, 36).unwrap_or('0'));
+            number /= 36;
+            if number == 0 {
+                return text.into_iter().rev().collect::<String>();
+            }
+        }
+    };
+    let count = COUNT.fetch_add(1, Ordering::Relaxed) % 36u32.pow(2);
+    // At most five digits: Linux has at most 2^22 processes.
+    format!("narrows{}{:0>2}", digits(std::process::id()), digits(count))
+}
+
+/// The sentence in what libbpf printed: the verifier's last line, or else the first line.
+fn reason(printed: &str) -> String {
+    let begin = "-- BEGIN PROG LOAD LOG --";
+    let is_statistics = |line: &str| {
+        ["processed ", "verification time", "stack depth"].iter().any(|head| line.starts_with(head))
+    };
+    let judged = printed.split_once(begin).map(|(_, log)| log.split("-- END").next().unwrap_or(log));
+    let last = judged.and_then(|log| {
+        let mut lines =
+            log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("libbpf:"));
+        lines.rfind(|line| !is_statistics(line))
+    });
+    let line =
+        last.or_else(|| printed.lines().find(|line| !line.trim().is_empty())).unwrap_or("no reason given");
+    line.trim().trim_start_matches("libbpf: ").to_owned()
+}
+
+fn note(_: PrintLevel, text: String) {
+    if let Ok(mut printed) = PRINTED.lock() {
+        printed.push_str(&text);
+    }
+}
+
+fn refused(error: &libbpf_rs::Error) -> KernelError {
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    if !rustix::process::geteuid().is_root() {
+        return KernelError::NotRoot;
+    }
+    let printed = PRINTED.lock().map(|printed| printed.clone()).unwrap_or_default();
+    let reason = if printed.trim().is_empty() { error.to_string() } else { reason(&printed) };
+    let needs = "schemes of ours need Linux 6.10 or later with BTF and BPF struct_ops";
+    KernelError::Unsupported(format!("kernel {kernel} refuses the BPF shim ({reason}); {needs}"))
+}
+
+impl Program {
+    /// Loads the program for this many flows, and registers it. Returns its name too.
+    pub(super) fn load(flows: usize) -> Result<(Self, String), KernelError> {
+        let _one = LOADING.lock();
+        if let Ok(mut printed) = PRINTED.lock() {
+            printed.clear();
+        }
+        let before = set_print(Some((PrintLevel::Warn, note)));
+        let name = unique();
+        let loaded = Self::attach(flows as u32, &name);
+        set_print(before);
+        loaded.map(|program| (program, name)).map_err(|error| refused(&error))
+    }
+
+    fn attach(flows: u32, name: &str) -> libbpf_rs::Result<Self> {
+        // Aligned as ELF wants it.
+        let bytes = OBJECT.to_vec();
+        let mut open: OpenObject = ObjectBuilder::default().name("narrows")?.open_memory(&bytes)?;
+        for mut map in open.maps_mut() {
+            if [OsStr::new("decisions"), OsStr::new("counters")].contains(&map.name()) {
+                map.set_max_entries(flows)?;
+            } else if let Some(ops) = map.initial_value_mut() {
+                let place = ops.windows(NAME).position(|own| own.starts_with(b"narrows\0"));
+                if let Some(own) = place.and_then(|at| ops.get_mut(at..at + name.len())) {
+                    own.copy_from_slice(name.as_bytes());
+                }
+            }
+        }
+        let mut object = open.load()?;
+        let narrows = object.maps_mut().find(|map| map.name() == OsStr::new("narrows"));
+        let link = match narrows {
+            Some(mut map) => map.attach_struct_ops()?,
+            None => return Err(std::io::Error::other("the program has no scheme").into()),
+        };
+        Ok(Self { _link: link, object })
+    }
+
+    /// A map of the program.
+    pub(super) fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, KernelError> {
+        let found = self.object.maps().find(|map| map.name() == OsStr::new(name));
+        let missing = || KernelError::Unsupported(format!("the BPF shim of this build has no map `{name}`"));
+        found.ok_or_else(missing)
+    }
+}
+
+/// Writes the first decision of a flow, and zero counters.
+pub(super) fn admit(program: &Program, port: u16, decision: &Decision) -> Result<(), KernelError> {
+    decide(&program.map("decisions")?, port, decision)?;
+    let zeros = [0; COUNTERS * 8];
+    let counters = program.map("counters")?;
+    counters.update(&key(port), &zeros, MapFlags::ANY).map_err(|error| failed("write a BPF map", &error))
+}
+
+/// Writes a decision.
+pub(super) fn decide(map: &libbpf_rs::Map<'_>, port: u16, decision: &Decision) -> Result<(), KernelError> {
+    map.update(&key(port), &decision.bytes(), MapFlags::ANY)
+        .map_err(|error| failed("write a BPF map", &error))
+}
+
+/// Reads the counters of a flow.
+pub(super) fn counters(program: &Program, port: u16) -> Result<Counters, KernelError> {
+    let bytes = program.map("counters")?.lookup(&key(port), MapFlags::ANY);
+    let bytes = bytes.map_err(|error| failed("read a BPF map", &error))?.unwrap_or_default();
+    let number = |place: usize| {
+        let own = bytes.get(place * 8..).and_then(|own| own.first_chunk());
+        own.map_or(0, |own| u64::from_ne_bytes(*own))
+    };
+    Ok(Counters { calls: number(0), decisions: number(1), fallbacks: number(2), drops: number(3) })
+}
+
+fn key(port: u16) -> [u8; 4] {
+    u32::from(port).to_ne_bytes()
+}
+
+/// A refused step with libbpf's reason.
+pub(super) fn failed(step: &str, error: &libbpf_rs::Error) -> KernelError {
+    KernelError::step(step, std::io::Error::other(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reason is the verifier's last line without its statistics, or libbpf's first.
+    #[test]
+    fn refusal_quotes_the_verifiers_last_line() {
+        let log = "libbpf: prog 'a': BPF program load failed: Permission denied\nlibbpf: prog 'a': -- BEGIN PROG LOAD \
+                   LOG --\n0: (b7) r0 = 1\nR1 type=ctx expected=fp\nprocessed 4 insns\n-- END PROG LOAD LOG --\n";
+        assert_eq!(reason(log), "R1 type=ctx expected=fp");
+        let log =
+            "libbpf: kernel BTF is missing at '/sys/kernel/btf/vmlinux'\nlibbpf: failed to load object\n";
+        assert_eq!(reason(log), "kernel BTF is missing at '/sys/kernel/btf/vmlinux'");
+    }
+
+    /// Names differ within a process and fit the kernel's limit.
+    #[test]
+    fn names_are_unique_and_short() {
+        let names: Vec<String> = (0..100).map(|_| unique()).collect();
+        assert!(names.iter().all(|name| name.len() < NAME), "{names:?}");
+        assert!((1..100).all(|i| names[i] != names[i - 1]), "{names:?}");
+    }
+}

@@ -1,0 +1,289 @@
+//! What the shim reports and what it is answered, as `bpf/shim.bpf.c` lays them out.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+macro_rules! record {
+    ($(#[$doc:meta])* pub struct Record { $($(#[$long_doc:meta])* $long:ident: u64,)+ ; $($(#[$word_doc:meta])* $word:ident: u32,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Record {
+            $($(#[$long_doc])* pub $long: u64,)+
+            $($(#[$word_doc])* pub $word: u32,)+
+        }
+
+        impl Record {
+            /// Fields in order.
+            pub const FIELDS: &[&'static str] = &[$(stringify!($long),)+ $(stringify!($word),)+];
+            /// Bytes that the kernel writes.
+            pub const SIZE: usize = [$(stringify!($long)),+].len() * 8 + [$(stringify!($word)),+].len() * 4;
+
+            /// The record in bytes that the kernel wrote; `None` if they are not as many.
+            pub fn read(bytes: &[u8]) -> Option<Self> {
+                if bytes.len() != Self::SIZE {
+                    return None;
+                }
+                let mut at = 0;
+                $(let $long = u64::from_ne_bytes(*bytes[at..].first_chunk()?); at += 8;)+
+                $(let $word = u32::from_ne_bytes(*bytes[at..].first_chunk()?); at += 4;)+
+                let _ = at;
+                Some(Self { $($long,)+ $($word,)+ })
+            }
+
+            /// The values of [`Record::FIELDS`].
+            pub fn values(&self) -> Vec<u64> {
+                vec![$(self.$long,)+ $(u64::from(self.$word),)+]
+            }
+
+            /// The record with these values; `None` if one does not fit or they are not as many.
+            pub fn of_values(values: &[u64]) -> Option<Self> {
+                let mut values = values.iter().copied();
+                $(let $long = values.next()?;)+
+                $(let $word = u32::try_from(values.next()?).ok()?;)+
+                values.next().is_none().then_some(Self { $($long,)+ $($word,)+ })
+            }
+        }
+    };
+}
+
+record! {
+    /// One event of a flow. Names are those of Linux (`struct tcp_sock`, `struct rate_sample`), amounts are packets
+    /// unless the name says otherwise.
+    pub struct Record {
+        /// Number of the record in its flow, from 1.
+        sequence: u64,
+        /// The decision in force after the event: the record that it accounts for, 0 before the first.
+        applied: u64,
+        /// `CLOCK_MONOTONIC` when the record was made.
+        time_ns: u64,
+        /// The kernel's time of the event (`tcp_mstamp`).
+        mstamp_us: u64,
+        /// The newest delivery before the newest packet delivered was sent.
+        prior_mstamp_us: u64,
+        /// Departure of the newest packet delivered.
+        first_tx_us: u64,
+        /// Payload sent, retransmissions included.
+        bytes_sent: u64,
+        /// Payload retransmitted.
+        bytes_retrans: u64,
+        /// In force, bytes per second.
+        pacing_rate: u64,
+        ;
+        /// Local port.
+        port: u32,
+        /// A [`Kind`].
+        kind: u32,
+        /// States entered since the record before, plus one, four bits each, the last one lowest.
+        transitions: u32,
+        /// [`flag`]s.
+        flags: u32,
+        /// `flag` of `cong_control`.
+        ack_flags: u32,
+        /// Newly delivered.
+        acked_sacked: u32,
+        /// Newly lost.
+        losses: u32,
+        /// Delivered when the newest packet delivered was sent.
+        prior_delivered: u32,
+        /// Delivered over the interval.
+        sample_delivered: u32,
+        /// The longer of the two below; all ones if there is no sample.
+        interval_us: u32,
+        /// Send phase of the sample.
+        snd_interval_us: u32,
+        /// Acknowledgement phase of the sample.
+        rcv_interval_us: u32,
+        /// RTT of the newest packet delivered; all ones if there is none.
+        rtt_us: u32,
+        /// In flight before the event.
+        prior_in_flight: u32,
+        /// Delivered so far.
+        delivered: u32,
+        /// Delivered with marks so far.
+        delivered_ce: u32,
+        /// Lost so far.
+        lost: u32,
+        /// Sent and not acknowledged.
+        packets_out: u32,
+        /// Reported selectively.
+        sacked_out: u32,
+        /// Lost and not acknowledged.
+        lost_out: u32,
+        /// Retransmissions in flight.
+        retrans_out: u32,
+        /// In force after the event.
+        snd_cwnd: u32,
+        /// In force after the event.
+        ssthresh: u32,
+        /// Eight times the smoothed RTT.
+        srtt_us: u32,
+        /// Its variation as the timeout uses it.
+        rttvar_us: u32,
+        /// Minimum RTT; all ones if there is none.
+        min_rtt_us: u32,
+        /// Bytes of a full segment.
+        mss: u32,
+        /// Acknowledged cumulatively up to this number.
+        snd_una: u32,
+        /// Next number to send.
+        snd_nxt: u32,
+        /// Sent in the reduction.
+        prr_out: u32,
+        /// The most packets outstanding in the window last observed.
+        max_packets_out: u32,
+        /// Delivery count up to which samples are application-limited; 0 if they are not.
+        app_limited: u32,
+        /// Timeouts in a row before this one.
+        retransmits: u32,
+        /// Packets by which the path reorders, from 3.
+        reordering: u32,
+    }
+}
+
+/// Bits of [`Record::flags`].
+pub mod flag {
+    /// The last reduction was unnecessary.
+    pub const UNDO: u32 = 1;
+    /// The timeout calls for a reduction.
+    pub const LOSS_EVENT: u32 = 2;
+    /// cwnd limited the sender in the window last observed.
+    pub const CWND_LIMITED: u32 = 4;
+    /// The sample is application-limited.
+    pub const APP_LIMITED: u32 = 8;
+    /// The newest packet delivered was sent twice.
+    pub const RETRANSMITTED: u32 = 16;
+    /// The receiver may have delayed the acknowledgement.
+    pub const ACK_DELAYED: u32 = 32;
+    /// The fields of the sample are valid.
+    pub const SAMPLED: u32 = 64;
+    /// The shim followed no decision.
+    pub const FALLBACK: u32 = 128;
+    /// Of [`Record::ack_flags`](super::Record::ack_flags): the receiver echoes congestion (`FLAG_ECE`).
+    pub const ECE: u32 = 0x40;
+}
+
+/// Kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The connection is established.
+    Init,
+    /// An acknowledgement was processed.
+    Ack,
+    /// The retransmission timer expired.
+    Timeout,
+    /// The state changed without an acknowledgement.
+    State,
+    /// Sending begins with nothing in flight.
+    Start,
+    /// The socket ends.
+    Close,
+}
+
+impl Record {
+    /// The kind; `None` if it is unknown.
+    pub fn kind(&self) -> Option<Kind> {
+        let kinds = [Kind::Init, Kind::Ack, Kind::Timeout, Kind::State, Kind::Start, Kind::Close];
+        kinds.get((self.kind as usize).checked_sub(1)?).copied()
+    }
+
+    /// Whether a flag is set.
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Packets in flight (`tcp_packets_in_flight`).
+    pub fn in_flight(&self) -> u32 {
+        self.packets_out
+            .wrapping_sub(self.sacked_out.wrapping_add(self.lost_out))
+            .wrapping_add(self.retrans_out)
+    }
+
+    /// The states entered (`TCP_CA_*`), in order.
+    pub fn states(&self) -> impl Iterator<Item = u32> {
+        let word = self.transitions;
+        (0..8).rev().filter_map(move |place| (word >> (4 * place) & 15).checked_sub(1))
+    }
+}
+
+/// An answer to the shim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// The last record that it accounts for.
+    pub answers: u64,
+    /// Payload bytes per second; `None` without pacing.
+    pub pacing_rate: Option<u64>,
+    /// Packets.
+    pub cwnd: u32,
+    /// Packets.
+    pub ssthresh: u32,
+    /// In a proportional rate reduction.
+    pub reduction: Option<Allowance>,
+    /// Least packets sent at once.
+    pub burst: u32,
+}
+
+/// What a reduction lets out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Packets that may leave beyond those below.
+    pub packets: u32,
+    /// Packets sent in the reduction when the decision was made.
+    pub out: u32,
+}
+
+impl Decision {
+    /// Bytes in the map.
+    pub const SIZE: usize = 40;
+
+    /// As the map has it.
+    pub fn bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let flags = u32::from(self.reduction.is_some()) | u32::from(self.pacing_rate.is_some()) << 1;
+        let reduction = self.reduction.unwrap_or_default();
+        let words = [self.cwnd, self.ssthresh, flags, reduction.packets, reduction.out, self.burst];
+        bytes[..8].copy_from_slice(&self.answers.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.pacing_rate.unwrap_or(0).to_ne_bytes());
+        for (place, word) in bytes[16..].chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// All fields as numbers, for tapes.
+    pub fn values(&self) -> Vec<u64> {
+        let optional = |value: Option<u64>| value.map_or(0, |value| value.saturating_add(1));
+        let reduction = self.reduction.map(|own| u64::from(own.packets) << 32 | u64::from(own.out));
+        let words = [self.cwnd, self.ssthresh, self.burst].map(u64::from);
+        vec![self.answers, optional(self.pacing_rate), optional(reduction), words[0], words[1], words[2]]
+    }
+
+    /// The decision with these values.
+    pub fn of_values(values: &[u64]) -> Option<Self> {
+        let &[answers, rate, reduction, cwnd, ssthresh, burst] = values else { return None };
+        let word = |value: u64| u32::try_from(value).ok();
+        Some(Self {
+            answers,
+            pacing_rate: rate.checked_sub(1),
+            reduction: reduction
+                .checked_sub(1)
+                .map(|own| Allowance { packets: (own >> 32) as u32, out: own as u32 }),
+            cwnd: word(cwnd)?,
+            ssthresh: word(ssthresh)?,
+            burst: word(burst)?,
+        })
+    }
+}
+
+/// A time in microseconds, unless it is all ones.
+pub(super) fn measured(micros: u32) -> Option<Nanos> {
+    (micros != u32::MAX).then(|| Nanos::from_micros(micros.into()))
+}
+
+/// Whole packets in an amount of data.
+pub(super) fn packets(bytes: Bytes, mss: Bytes) -> u32 {
+    u32::try_from(bytes.as_u64() / mss.as_u64()).unwrap_or(u32::MAX).min(u32::MAX >> 1)
+}
+
+/// As the map has it; rates that Linux cannot represent do not pace.
+pub(super) fn paced(rate: Option<Rate>) -> Option<u64> {
+    rate.map(Rate::as_bytes_per_sec).filter(|rate| *rate < u64::MAX)
+}
