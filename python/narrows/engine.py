@@ -175,18 +175,27 @@ def fingerprint(planned: Planned) -> str:
     """Return a fingerprint of the sources that a run depends on: the simulator, and the schemes of its flows.
 
     Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs on
-    the kernel depend on its version instead of the schemes.
+    the kernel depend on its version, and on the schemes that it lacks.
     """
-    if planned.on == KERNEL:
-        parts = [_sources()["core"], KERNEL, platform.release()]
-        return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
     names = {flow["scheme"].partition(":")[0].strip() for flow in json.loads(planned.text)["scenario"]["flows"]}
+    place = []
+    if planned.on == KERNEL:
+        place = [KERNEL, platform.release()]
+        names -= kernel_schemes()
     order, rows, sources = scheme_order(), schemes(), _sources()
     try:
         parts = sorted(sources["schemes"][rows[order[name]].name] for name in names)
     except KeyError:  # a scheme from outside the registry
         return build()
-    return hashlib.sha256(" ".join([sources["core"], *parts]).encode()).hexdigest()[:16]
+    return hashlib.sha256(" ".join([sources["core"], *place, *parts]).encode()).hexdigest()[:16]
+
+
+def kernel_schemes() -> set[str]:
+    """Return the names of the schemes that this kernel offers; none without Linux."""
+    try:
+        return set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split())
+    except OSError:
+        return set()
 
 
 @functools.cache

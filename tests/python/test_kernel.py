@@ -69,14 +69,21 @@ def test_worlds_share_a_folder(tmp_path, monkeypatch):
     assert len(ids) == 2 and ids[1] == f"{ids[0]}-kernel"
 
 
-def test_kernel_runs_follow_the_kernel_release(monkeypatch):
-    """A saved run on the kernel is stale under another kernel, and its schemes do not matter."""
+def test_kernel_runs_follow_the_kernel(monkeypatch):
+    """A saved run on the kernel is stale under another kernel, and after changes of schemes that the kernel lacks."""
     monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
-    text = '[[flows]]\nscheme = "bbr"\n'
-    (item,) = engine.plan(text, "text", None, on=engine.KERNEL)
-    before = engine.fingerprint(item)
+    monkeypatch.setattr(engine, "kernel_schemes", lambda: {"bbr"})
+    text = '[[flows]]\nscheme = "{}"\n'
+    own, ours = (engine.plan(text.format(name), "text", None, on=engine.KERNEL)[0] for name in ("bbr", "cubic"))
+    before = [engine.fingerprint(item) for item in (own, ours)]
+    assert before[0] != engine.fingerprint(engine.plan(text.format("bbr"), "text", None)[0])
+    sources = engine._sources()
+    changed = {**sources, "schemes": {name: "new" for name in sources["schemes"]}}
+    monkeypatch.setattr(engine, "_sources", lambda: changed)
+    after = [engine.fingerprint(item) for item in (own, ours)]
+    assert (after[0] == before[0], after[1] == before[1]) == (True, False)
     monkeypatch.setattr("platform.release", lambda: "0.0.1")
-    assert engine.fingerprint(item) != before != engine.fingerprint(engine.plan(text, "text", None)[0])
+    assert engine.fingerprint(own) != before[0]
 
 
 PAPER = """
