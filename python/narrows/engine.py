@@ -24,11 +24,14 @@ from narrows._engine import (
     ScenarioError,
     datagram_scheme,
 )
+from narrows.places import BACKENDS, KERNEL, SIM, kernel_id, kernel_schemes
 
 __all__ = [
     "BACKENDS",
     "CAPTURE_ENDS",
+    "KERNEL",
     "RUN_FIELDS",
+    "SIM",
     "Cancelled",
     "Capture",
     "Handle",
@@ -42,6 +45,8 @@ __all__ = [
     "build",
     "datagram_scheme",
     "explain",
+    "kernel_id",
+    "kernel_schemes",
     "plan",
     "profiles",
     "radio_trace",
@@ -51,10 +56,6 @@ __all__ = [
     "schemes",
     "version",
 ]
-
-SIM, KERNEL = "sim", "kernel"
-BACKENDS = (SIM, KERNEL)
-"""Where runs can be executed: the simulator, or the TCP stack of this machine's kernel."""
 
 # The engine's own spellings, each written once.
 ROUTER = "router"
@@ -190,14 +191,6 @@ def fingerprint(planned: Planned) -> str:
     return hashlib.sha256(" ".join([sources["core"], *place, *parts]).encode()).hexdigest()[:16]
 
 
-def kernel_schemes() -> set[str]:
-    """Return the names of the schemes that this kernel offers; none without Linux."""
-    try:
-        return set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split())
-    except OSError:
-        return set()
-
-
 @functools.cache
 def build() -> str:
     """Return a fingerprint of the engine's file."""
@@ -318,11 +311,6 @@ def on_kernel(runs: Sequence[Planned]) -> list[Planned]:
     if not found and reason is not None:
         raise reason
     return found
-
-
-def kernel_id(simulated: str) -> str:
-    """Return the id of a run on the kernel."""
-    return f"{simulated}-{KERNEL}"
 
 
 def explain(

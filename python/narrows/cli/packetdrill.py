@@ -43,7 +43,7 @@ def packetdrill(
     tolerance: Annotated[
         float,
         typer.Option(
-            min=0.1, max=1000, metavar="MS", help="Let packets of the kernel be off by this at least, in milliseconds."
+            min=0.1, max=1000, metavar="MS", help="Set the tolerance for times on the kernel, in milliseconds."
         ),
     ] = LATENESS_MS,
     deviations: Annotated[
