@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import fake_engine
 from narrows import engine
 
 from conftest import BUILT_ENV, call, json_rows, narrows_in  # isort: skip
@@ -77,7 +78,7 @@ def test_kernel_runs_follow_the_kernel(monkeypatch):
     own, ours = (engine.plan(text.format(name), "text", None, on=engine.KERNEL)[0] for name in ("bbr", "cubic"))
     before = [engine.fingerprint(item) for item in (own, ours)]
     assert before[0] != engine.fingerprint(engine.plan(text.format("bbr"), "text", None)[0])
-    sources = engine._sources()
+    sources = json.loads(fake_engine.sources())
     changed = {**sources, "schemes": dict.fromkeys(sources["schemes"], "new")}
     monkeypatch.setattr(engine, "_sources", lambda: changed)
     after = [engine.fingerprint(item) for item in (own, ours)]
