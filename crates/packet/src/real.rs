@@ -1,5 +1,6 @@
 //! Packets of real hosts: IPv4 and TCP headers as bytes.
 
+use self::kinds::{END, NOP, SACK, TIMESTAMPS};
 use crate::{Ecn, Flags, Foreign, Packet};
 
 /// Bytes of an IP header without options.
@@ -10,11 +11,23 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 const ECE: u8 = 64;
 const CWR: u8 = 128;
-/// Option kinds.
-const END: u8 = 0;
-const NOP: u8 = 1;
-const SACK: u8 = 5;
-const TIMESTAMPS: u8 = 8;
+/// Kinds of TCP options (RFC 9293, RFC 7323, RFC 2018).
+pub mod kinds {
+    /// End of the list.
+    pub const END: u8 = 0;
+    /// No operation.
+    pub const NOP: u8 = 1;
+    /// Maximum segment size.
+    pub const MSS: u8 = 2;
+    /// Window scale.
+    pub const WINDOW_SCALE: u8 = 3;
+    /// SACK permitted.
+    pub const SACK_PERMITTED: u8 = 4;
+    /// SACK blocks.
+    pub const SACK: u8 = 5;
+    /// Timestamps.
+    pub const TIMESTAMPS: u8 = 8;
+}
 
 /// Headers of a TCP segment over IPv4.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 use narrows_dccp::udp;
 use narrows_dccp::wire::{Addresses, seal};
+use narrows_packet::real::kinds::{MSS, NOP, SACK, SACK_PERMITTED, TIMESTAMPS, WINDOW_SCALE};
 use narrows_packet::{Flags, Kind, Packet};
 
 use crate::hosts::{End, Flow};
@@ -22,12 +23,6 @@ const DCCP: u8 = 33;
 const DONT_FRAGMENT: u8 = 0x40;
 
 /// Option kinds (RFC 9293, RFC 7323, RFC 2018, RFC 6994).
-const NOP: u8 = 1;
-const MSS: u8 = 2;
-const WINDOW_SCALE: u8 = 3;
-const SACK_PERMITTED: u8 = 4;
-const SACK: u8 = 5;
-const TIMESTAMPS: u8 = 8;
 const EXPERIMENT: u8 = 253;
 /// Our experiment identifier, 'NW'.
 const EXPERIMENT_ID: [u8; 2] = *b"NW";

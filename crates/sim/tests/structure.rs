@@ -148,7 +148,7 @@ fn scheme_names_outside_their_crate_are_refused() {
         // Profiles state parameter defaults of other worlds.
         "scenario/src/profile.rs",
         // Hosts start with the scheme that every kernel has.
-        "live/src/kernel/support.rs",
+        "live/src/kernel/namespace.rs",
         // Packet scripts count on the scheme of Linux's defaults.
         "live/src/packetdrill/",
     ];

@@ -112,7 +112,7 @@ impl Pending {
     const WINDOW_PROBE: Self = Self(16);
     /// A control message to routers.
     const MESSAGE: Self = Self(32);
-    /// Not a transmission: the queue of this host drops what leaves.
+    /// The local queue drops packets: attempts to send are counted as failed.
     const CONGESTED: Self = Self(64);
 
     fn add(&mut self, item: Self) {

@@ -36,6 +36,16 @@ const RTA_OIF: u16 = 4;
 const RTA_METRICS: u16 = 8;
 pub(crate) const RTAX_INITCWND: u16 = 11;
 
+/// Settings of every host, whose defaults differ between machines.
+pub(crate) const COMMON: [(&str, &str); 5] = [
+    // Every kernel has it; a flow's own is set on its socket.
+    ("ipv4/tcp_congestion_control", "reno"),
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    ("ipv6/conf/all/disable_ipv6", "1"),
+    ("ipv6/conf/default/disable_ipv6", "1"),
+];
+
 /// Settings of a host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostConfig {

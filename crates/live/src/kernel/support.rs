@@ -7,7 +7,7 @@ use narrows_cc::{EcnNeed, IdleRule, Nanos};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_tcp::TcpConfig;
 
-use super::namespace::HostConfig;
+use super::namespace::{self, HostConfig};
 use super::{KernelError, Options, shim};
 
 /// Names of the schemes that the kernel offers.
@@ -109,7 +109,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         return Err(KernelError::Unsupported("the scenario has no flows".to_owned()));
     };
     for flow in &plan.flows {
-        settable(&flow.tcp, first.scheme.ecn != EcnNeed::Nothing)?;
+        settable(&flow.tcp, flow.scheme.ecn != EcnNeed::Nothing)?;
         if let Some(key) = difference(&flow.tcp, &first.tcp) {
             return Err(KernelError::Unsupported(format!(
                 "tcp.{key} differs between flows; accepted on the kernel: one value for all flows"
@@ -119,24 +119,19 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
     let tcp = &first.tcp;
     let flag = |on: bool| u8::from(on).to_string();
     let buffer = tcp.receive_window.as_u64();
-    let sysctls = BTreeMap::from([
+    let mut sysctls = BTreeMap::from([
         ("ipv4/tcp_no_metrics_save", flag(true)),
         ("ipv4/tcp_sack", flag(tcp.sack)),
         ("ipv4/tcp_timestamps", flag(tcp.timestamps)),
-        // Bit 0 of tcp_recovery selects RACK; 3 is TLP.
+        // tcp_recovery = 1 selects RACK, tcp_early_retrans = 3 tail-loss probes.
         ("ipv4/tcp_recovery", flag(tcp.rack)),
         ("ipv4/tcp_early_retrans", if tcp.tlp { "3" } else { "0" }.to_owned()),
         ("ipv4/tcp_ecn", flag(tcp.ecn)),
         ("ipv4/tcp_slow_start_after_idle", flag(tcp.idle == IdleRule::Linux)),
         ("ipv4/tcp_rmem", format!("4096 {buffer} {buffer}")),
         ("ipv4/tcp_notsent_lowat", (1 << 20).to_string()),
-        ("ipv4/conf/all/rp_filter", flag(false)),
-        ("ipv4/conf/default/rp_filter", flag(false)),
-        // The kernel's default differs between machines, and its state would be set up before ours.
-        ("ipv4/tcp_congestion_control", "reno".to_owned()),
-        ("ipv6/conf/all/disable_ipv6", flag(true)),
-        ("ipv6/conf/default/disable_ipv6", flag(true)),
     ]);
+    sysctls.extend(namespace::COMMON.map(|(name, value)| (name, value.to_owned())));
     let host = |address: fn(&FlowPlan) -> u32| {
         let mut addresses: Vec<Ipv4Addr> =
             plan.flows.iter().map(|flow| Ipv4Addr::from(address(flow))).collect();

@@ -67,15 +67,14 @@ impl Kernel {
     pub(super) fn open(mtu: u16, lateness: Nanos) -> Result<Self, KernelError> {
         let settings = [
             // Defaults that differ between machines.
-            ("ipv4/tcp_congestion_control", "reno"),
             ("ipv4/tcp_rmem", "4096 131072 6291456"),
             ("ipv4/tcp_wmem", "4096 16384 4194304"),
-            ("ipv4/conf/all/rp_filter", "0"),
-            ("ipv4/conf/default/rp_filter", "0"),
-            ("ipv6/conf/all/disable_ipv6", "1"),
-            ("ipv6/conf/default/disable_ipv6", "1"),
         ];
-        let sysctls = settings.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
+        let sysctls = settings
+            .into_iter()
+            .chain(namespace::COMMON)
+            .map(|(name, value)| (name, value.to_owned()))
+            .collect();
         let config = HostConfig { mtu, addresses: vec![LOCAL], initial_window: INITIAL_WINDOW, sysctls };
         let device = namespace::enter(&config)?;
         let failed = |error: io::Error| KernelError::step("prepare the script's namespace", error);

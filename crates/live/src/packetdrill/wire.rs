@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use narrows_packet::real;
+use narrows_packet::real::kinds::{MSS, NOP, SACK, SACK_PERMITTED, TIMESTAMPS, WINDOW_SCALE};
 use narrows_packetdrill::script::{Options, Segment, TcpFlags};
 
 /// Address of the kernel.
@@ -16,13 +17,6 @@ const IP_HEADER: usize = 20;
 const TCP_HEADER: usize = 20;
 const TCP: u8 = 6;
 const TTL: u8 = 64;
-/// Option kinds.
-const NOP: u8 = 1;
-const MSS: u8 = 2;
-const WINDOW_SCALE: u8 = 3;
-const SACK_PERMITTED: u8 = 4;
-const SACK: u8 = 5;
-const TIMESTAMPS: u8 = 8;
 /// Bits of the flags, in the order of [`flags`].
 const FIN: u8 = 1;
 const SYN: u8 = 2;

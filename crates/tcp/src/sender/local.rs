@@ -47,7 +47,7 @@ impl Sender {
         (self.timers.persist || waits).then_some(u32::from(self.timers.probes))
     }
 
-    /// Attempts to send; the host's queue drops what leaves.
+    /// Attempts to send while the local queue drops every packet.
     #[cold]
     pub(super) fn attempt(&mut self, now: Nanos) {
         if self.pending.take(Pending::SYN) {
