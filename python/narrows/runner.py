@@ -66,7 +66,7 @@ class Runner:
 
     Attributes:
         out: The folder of results; `None` writes nothing.
-        jobs: Simultaneous runs; all cores by default.
+        jobs: Simultaneous runs; all cores by default, but one for runs in real time, which disturb each other.
         listener: Receives the progress.
         execute: Executes one run.
         reuse: Take finished runs from `out` instead of executing them again.
@@ -97,9 +97,8 @@ class Runner:
         todo = [i for i, result in enumerate(results) if result is None]
         if len(todo) < total:
             self.listener.reused(total - len(todo), total)
-        workers = max(1, min(self.jobs or os.cpu_count() or 1, len(todo)))
-        if any(item.on != engine.SIM for item in planned):
-            workers = 1  # runs in real time would disturb each other
+        cores = 1 if any(item.on != engine.SIM for item in planned) else os.cpu_count() or 1
+        workers = max(1, min(self.jobs or cores, len(todo)))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="narrows")
         stop = threading.Event()
         coming = iter(todo)

@@ -51,9 +51,9 @@ def fidelity(
 ) -> None:
     """Compare the simulator with this machine's kernel, cell by cell; needs root on Linux.
 
-    The kernel's runs take real time, one at a time, on a machine without other work. Each is saved when it ends: after
-    an interruption, the same command continues. It also keeps them when the simulator changes, and repeats only those
-    of the simulator; without DIR/runs it repeats all.
+    The kernel's runs take real time, on a machine without other work, one at a time unless --jobs says otherwise. Each
+    is saved when it ends: after an interruption, the same command continues. It also keeps them when the simulator
+    changes, and repeats only those of the simulator; without DIR/runs it repeats all.
     """
     from narrows.fidelity import comparison, drawing, tables, work
     from narrows.fidelity import grid as grids

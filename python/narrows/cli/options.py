@@ -37,7 +37,8 @@ On = Annotated[
         rich_help_panel=RUNS,
     ),
 ]
-Jobs = Annotated[int | None, whole("--jobs", 1, help="Limit simultaneous runs; all cores by default.", panel=RUNS)]
+JOBS = "Limit simultaneous runs; all cores by default, but one at a time on the kernel."
+Jobs = Annotated[int | None, whole("--jobs", 1, help=JOBS, panel=RUNS)]
 Loss = Annotated[
     str | None,
     typer.Option(help="Set the random loss at the bottleneck.", metavar="SHARE", rich_help_panel=BOTTLENECK),

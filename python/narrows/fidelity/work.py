@@ -1,4 +1,4 @@
-"""Runs the cells: first all runs of the simulator, then all runs of the kernel, in real time and one at a time."""
+"""Runs the cells: first all runs of the simulator, then all runs of the kernel, in real time."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Work:
         cells: The cells.
         repeats: Runs of the kernel per cell.
         out: The folder of the runs.
-        jobs: Simultaneous runs of the simulator; all cores by default.
+        jobs: Simultaneous runs; all cores by default in the simulator, one on the kernel.
         again: Execute disturbed runs of the kernel again.
         listener: Gives a listener for each world.
         report: Prints a line.
@@ -120,13 +120,13 @@ class Work:
         """
         there = plan(self.cells, self.repeats, engine.KERNEL)  # refused before anything runs
         ours = plan(self.cells, max(self.repeats, grid.SEEDS), engine.SIM)
-        real = KernelRunner(out=self.out, again=self.again)
+        real = KernelRunner(out=self.out, jobs=self.jobs, again=self.again)
         left = [run.cell for run in there if real.saved(run.planned) is None]
         self.report(f"results go to {self.out}")
         noun = "cell" if len(self.cells) == 1 else "cells"
         self.report(
             f"{len(self.cells)} {noun}: {len(ours)} runs of the simulator, then {len(there)} of the kernel in real"
-            f" time; {estimate(left)}"
+            f" time; {estimate(left, self.jobs or 1)}"
         )
         simulated = self._run(Runner(out=self.out, jobs=self.jobs), ours)
         measured = self._run(real, there)
@@ -142,10 +142,10 @@ class Work:
         return results
 
 
-def estimate(left: Sequence[Cell]) -> str:
-    """Return the time that kernel runs take, in words; one entry per run."""
+def estimate(left: Sequence[Cell], at_once: int) -> str:
+    """Return the time that kernel runs take, `at_once` at a time, in words; one entry per run."""
     if not left:
         return "all of the kernel are saved"
-    seconds = grid.wall_s(left)
+    seconds = grid.wall_s(left) / at_once
     time = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
     return f"{len(left)} of the kernel are left, about {time}; disturbed ones are repeated"

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Random};
 use narrows_packet::Flags;
-use narrows_packet::real::{Segment, set_ecn};
+use narrows_packet::real::set_ecn;
 use narrows_scenario::result::{Host, RunResult};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_sim::{Engine, Observer};
@@ -23,6 +23,7 @@ use thread_priority::{
 };
 use tun_rs::SyncDevice;
 
+use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::hosts::{self, Client};
 use super::lateness::Late;
@@ -35,8 +36,6 @@ use super::{KernelError, Options, Watch, diagnostics, support};
 
 /// Time between the preparation of the hosts and the start.
 const LEAD: Duration = Duration::from_millis(20);
-/// Packets read from one device before due packets are delivered.
-const BATCH: usize = 64;
 /// Longest wait, and interval of progress reports.
 const TICK: Duration = Duration::from_millis(20);
 /// Interval between readings of the senders without a trace.
@@ -46,19 +45,6 @@ const PORTS: u16 = 10_000;
 const MAX_FLOWS: usize = 50_000;
 /// Priority of the emulator among real-time threads.
 const PRIORITY: u8 = 50;
-/// Larger than any packet.
-const PACKET: usize = 1 << 16;
-
-/// A flow's numbers, for packets that name it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Numbers {
-    /// Sequence numbers of the SYNs of sender and receiver.
-    origins: [u32; 2],
-    /// Numbers seen last in packets of sender and receiver.
-    near: [u64; 2],
-    /// Next number that the sender has never sent.
-    next: u64,
-}
 
 /// Runs a plan once. Returns the result, the observer, and whether deliveries were too late to trust it; `None` if
 /// cancelled.
@@ -251,11 +237,9 @@ struct Emulator<'a, O> {
     engine: Engine<O>,
     /// The devices of senders and receivers.
     devices: [SyncDevice; 2],
-    flows: Vec<Numbers>,
+    arrivals: Arrivals,
     clock: Clock,
     late: Late,
-    packets: u64,
-    buffer: Vec<u8>,
 }
 
 /// A run that reached its end.
@@ -283,11 +267,9 @@ impl<'a, O: Observer> Emulator<'a, O> {
             plan,
             engine,
             devices,
-            flows: vec![Numbers::default(); plan.flows.len()],
+            arrivals: Arrivals::new(plan.flows.len(), PORTS),
             clock,
             late: Late::new(),
-            packets: 0,
-            buffer: vec![0; PACKET],
         }
     }
 
@@ -317,7 +299,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
                 watch.progress(now.as_secs_f64() / self.plan.duration.as_secs_f64());
                 next_report = now + Nanos::from_nanos(TICK.as_nanos() as u64);
             }
-            let busy = self.take(0)? | self.take(1)?;
+            let busy = self.take()?;
             self.deliver()?;
             if !busy {
                 self.wait()?;
@@ -327,47 +309,22 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(Some(Done {
             engine: self.engine,
             late: self.late,
-            packets: self.packets,
+            packets: self.arrivals.packets,
             cpu: cpu_time().saturating_sub(cpu_before),
             wall: begun.elapsed(),
             real_time,
         }))
     }
 
-    /// Reads packets from a host and offers them to the network. Returns whether more may wait.
-    fn take(&mut self, host: usize) -> Result<bool, KernelError> {
-        for _ in 0..BATCH {
-            let length = match self.devices[host].recv(&mut self.buffer) {
-                Ok(length) => length,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(KernelError::step("read from a TUN device", error)),
-            };
-            let bytes = &self.buffer[..length];
-            let Some(segment) = Segment::read(bytes) else { continue };
-            let reverse = host == 1;
-            let number = if reverse { segment.ports.1 } else { segment.ports.0 }.wrapping_sub(PORTS);
-            let Some(flow) = self.flows.get_mut(usize::from(number)) else { continue };
-            if segment.flags.has(Flags::SYN) {
-                flow.origins[host] = segment.seq;
-                flow.near[host] = 0;
-            }
-            let other = 1 - host;
-            let origins = (flow.origins[host], flow.origins[other]);
-            let mut packet =
-                segment.packet(number.into(), reverse, origins, (flow.near[host], flow.near[other]));
-            let end = packet.foreign().seq + u64::from(packet.payload);
-            flow.near[host] = flow.near[host].max(end);
-            if !reverse && packet.payload > 0 {
-                if end <= flow.next {
-                    packet.flags = packet.flags.with(Flags::RETRANSMISSION);
-                }
-                flow.next = flow.next.max(end);
-            }
-            self.engine.run_until(self.clock.now());
+    /// Reads what the hosts have sent and offers it to the network. Returns whether more may wait.
+    fn take(&mut self) -> Result<bool, KernelError> {
+        let more = self.arrivals.read(&self.devices, self.clock)?;
+        for (at, packet, bytes) in self.arrivals.packets() {
+            // The network does not go back.
+            self.engine.run_until(at.max(self.engine.now()));
             self.engine.inject(packet, bytes);
-            self.packets += 1;
         }
-        Ok(true)
+        Ok(more)
     }
 
     /// Writes the packets that are due to their hosts.

@@ -11,6 +11,7 @@
 //!
 //! [`Lateness`]: narrows_scenario::result::Lateness
 
+mod arrivals;
 pub(crate) mod clock;
 pub(crate) mod diagnostics;
 mod emulator;

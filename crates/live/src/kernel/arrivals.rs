@@ -1,0 +1,206 @@
+//! Packets that hosts have sent, with the times at which they did.
+//!
+//! A packet waits in its device until the emulator reads it. On a machine that takes the processor away for
+//! milliseconds, the link would idle meanwhile and find a burst afterwards; such bursts stay in the queue of a paced
+//! flow. The time at which the packet was sent is in its TCP timestamp, to the millisecond (RFC 7323; Linux counts
+//! milliseconds), so a packet that was read late enters the network at that time.
+
+use std::ops::Range;
+
+use narrows_cc::Nanos;
+use narrows_packet::real::{Segment, unfold};
+use narrows_packet::{Flags, Packet};
+use tun_rs::SyncDevice;
+
+use super::KernelError;
+use super::clock::Clock;
+
+/// Packets read from one device at once.
+const BATCH: usize = 64;
+/// Larger than any packet: the devices take 1500 bytes.
+const PACKET: usize = 2048;
+/// One count of a host's timestamps.
+const TICK: Nanos = Nanos::from_millis(1);
+
+/// When a host sent its packets, according to their timestamps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Departures {
+    /// The timestamp that began at or after time zero of the run, and the latest time at which it can have begun:
+    /// the earliest reading of any packet, less its own count.
+    first: Option<(u32, Nanos)>,
+    /// The count of the newest packet since `first`.
+    newest: u64,
+}
+
+impl Departures {
+    /// The latest time at which a packet with this timestamp can have been sent, if it was read at `now`. A timestamp
+    /// that counts faster than time is not Linux's: then it is `now`.
+    pub(super) fn sent(&mut self, timestamp: Option<u32>, now: Nanos) -> Nanos {
+        let Some(timestamp) = timestamp else { return now };
+        let (first, zero) = *self.first.get_or_insert((timestamp, now));
+        let count = unfold(timestamp, first, self.newest);
+        if count > now.as_nanos() / TICK.as_nanos() + 1 {
+            return now;
+        }
+        self.newest = self.newest.max(count);
+        let since = Nanos::from_nanos(TICK.as_nanos() * count);
+        let zero = zero.min(now - since);
+        self.first = Some((first, zero));
+        now.min(zero + since + TICK)
+    }
+}
+
+/// What the emulator knows of a flow's ends, those of the sender first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    /// Sequence numbers of the SYNs.
+    origins: [u32; 2],
+    /// Sequence numbers seen last.
+    near: [u64; 2],
+    departures: [Departures; 2],
+    /// Next number that the sender has never sent.
+    next: u64,
+}
+
+impl Ends {
+    /// The packet that stands for a segment from the sender (0) or the receiver (1), and the time at which it left.
+    fn packet(&mut self, flow: u32, host: usize, segment: &Segment<'_>, now: Nanos) -> (Nanos, Packet) {
+        let (other, reverse) = (1 - host, host == 1);
+        if segment.flags.has(Flags::SYN) {
+            self.origins[host] = segment.seq;
+            self.near[host] = 0;
+        }
+        let origins = (self.origins[host], self.origins[other]);
+        let mut packet = segment.packet(flow, reverse, origins, (self.near[host], self.near[other]));
+        let end = packet.foreign().seq + u64::from(packet.payload);
+        self.near[host] = self.near[host].max(end);
+        if !reverse && packet.payload > 0 {
+            if end <= self.next {
+                packet.flags = packet.flags.with(Flags::RETRANSMISSION);
+            }
+            self.next = self.next.max(end);
+        }
+        let timestamp = segment.timestamps().map(|(value, _)| value);
+        (self.departures[host].sent(timestamp, now), packet)
+    }
+}
+
+/// A packet that was read.
+#[derive(Debug)]
+struct Arrival {
+    at: Nanos,
+    packet: Packet,
+    bytes: Range<usize>,
+}
+
+/// Reads the packets of both hosts.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    ends: Vec<Ends>,
+    /// Source port of the first flow's sender; those of other flows follow.
+    ports: u16,
+    read: Vec<Arrival>,
+    buffer: Vec<u8>,
+    /// The newest departure from each host: the packets of one host keep their order.
+    newest: [Nanos; 2],
+    /// Packets read so far.
+    pub(super) packets: u64,
+}
+
+impl Arrivals {
+    pub(super) fn new(flows: usize, ports: u16) -> Self {
+        Self {
+            ends: vec![Ends::default(); flows],
+            ports,
+            read: Vec::with_capacity(2 * BATCH),
+            buffer: vec![0; 2 * BATCH * PACKET],
+            newest: [Nanos::ZERO; 2],
+            packets: 0,
+        }
+    }
+
+    /// Reads what waits in the devices of senders and receivers. Returns whether more may wait.
+    pub(super) fn read(&mut self, devices: &[SyncDevice; 2], clock: Clock) -> Result<bool, KernelError> {
+        let mut more = false;
+        let mut place = 0;
+        self.read.clear();
+        for (host, device) in devices.iter().enumerate() {
+            for number in 1..=BATCH {
+                match device.recv(&mut self.buffer[place..place + PACKET]) {
+                    Ok(length) => {
+                        self.keep(host, place..place + length, clock.now());
+                        place += PACKET;
+                        more |= number == BATCH;
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(KernelError::step("read from a TUN device", error)),
+                }
+            }
+        }
+        // Places in the buffer break ties, so that each host's packets keep their order.
+        self.read.sort_unstable_by_key(|arrival| (arrival.at, arrival.bytes.start));
+        Ok(more)
+    }
+
+    fn keep(&mut self, host: usize, bytes: Range<usize>, now: Nanos) {
+        let Some(segment) = Segment::read(&self.buffer[bytes.clone()]) else { return };
+        let port = if host == 0 { segment.ports.0 } else { segment.ports.1 };
+        let flow = port.wrapping_sub(self.ports);
+        let Some(ends) = self.ends.get_mut(usize::from(flow)) else { return };
+        let (at, packet) = ends.packet(flow.into(), host, &segment, now);
+        self.newest[host] = self.newest[host].max(at);
+        self.packets += 1;
+        self.read.push(Arrival { at: self.newest[host], packet, bytes });
+    }
+
+    /// The packets that were read, in the order of their departures.
+    pub(super) fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])> {
+        self.read.iter().map(|arrival| (arrival.at, arrival.packet, &self.buffer[arrival.bytes.clone()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(time: u64) -> Nanos {
+        Nanos::from_micros(time)
+    }
+
+    /// A packet read in time enters the network when it was read, one read late at the end of its millisecond.
+    #[test]
+    fn late_readings_do_not_move_departures() {
+        let mut departures = Departures::default();
+        let start = u32::MAX - 5; // the count wraps
+        for count in 0..20_u32 {
+            let now = us(10_000 + 1000 * u64::from(count) + 300);
+            assert_eq!(departures.sent(Some(start.wrapping_add(count)), now), now);
+        }
+        // Sent in the milliseconds that begin 20, 23 and 26 after the first, all read 30 after it.
+        for count in [20_u32, 23, 26] {
+            let found = departures.sent(Some(start.wrapping_add(count)), us(40_300));
+            assert_eq!(found, us(10_000 + 1000 * u64::from(count) + 300 + 1000));
+        }
+    }
+
+    /// A late first reading is corrected by the next one.
+    #[test]
+    fn a_late_first_reading_is_corrected() {
+        let mut departures = Departures::default();
+        assert_eq!(departures.sent(Some(7), us(9_000)), us(9_000));
+        assert_eq!(departures.sent(Some(8), us(9_000)), us(9_000));
+        assert_eq!(departures.sent(Some(20), us(14_000)), us(14_000)); // the first was sent at 1 ms
+        assert_eq!(departures.sent(Some(21), us(19_000)), us(16_000));
+    }
+
+    /// Without timestamps, or with those of another clock, a packet left when it was read.
+    #[test]
+    fn other_clocks_are_not_believed() {
+        let mut departures = Departures::default();
+        assert_eq!(departures.sent(None, us(500)), us(500));
+        assert_eq!(departures.sent(Some(1000), us(600)), us(600));
+        assert_eq!(departures.sent(Some(999), us(700)), us(700)); // earlier than the first
+        assert_eq!(departures.sent(Some(2_000_000), us(800)), us(800));
+        assert_eq!(departures.sent(Some(1001), us(1_700)), us(1_700));
+    }
+}
