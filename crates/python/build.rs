@@ -1,7 +1,7 @@
 //! Fingerprints of the sources that a run depends on, as `sources.json` in the output folder.
 //!
 //! `core` covers everything that every run uses: the crates of the simulator without the files of schemes, the
-//! locked dependencies and the compiler. `schemes` has one fingerprint per scheme: its file, its folder, and the
+//! locked dependencies and the compiler. `emulator` covers what joins the network to real hosts. `schemes` has one fingerprint per scheme: its file, its folder, and the
 //! files of the schemes that it uses. So a change of one scheme leaves the runs of others valid.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its environment")]
@@ -14,7 +14,9 @@ use std::{env, fs, io};
 
 /// Crates whose code decides the result of a run.
 const CRATES: &[&str] =
-    &["units", "cc", "net", "routers", "tcp", "dccp", "traffic", "scenario", "sim", "trace"];
+    &["units", "cc", "packet", "net", "routers", "tcp", "dccp", "traffic", "scenario", "sim", "trace"];
+/// What joins the network to real hosts.
+const EMULATOR: &[&str] = &["live/src", "packet/src", "../bpf"];
 
 fn main() -> io::Result<()> {
     let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
@@ -31,6 +33,14 @@ fn main() -> io::Result<()> {
         read(&crates.join(name), &mut files)?;
     }
 
+    let mut emulator = BTreeMap::new();
+    for name in EMULATOR {
+        println!("cargo:rerun-if-changed={}", crates.join(name).display());
+        read(&crates.join(name), &mut emulator)?;
+    }
+    let emulator: Vec<_> =
+        emulator.iter().map(|(path, text)| (path.strip_prefix(&crates).unwrap_or(path), text)).collect();
+
     let registry = files.get(&folder.join("mod.rs")).cloned().unwrap_or_default();
     let types = types(&registry);
     let (mut core, mut own) = (Vec::new(), BTreeMap::<&str, String>::new());
@@ -45,7 +55,11 @@ fn main() -> io::Result<()> {
         }
     }
     let compiler = env::var("RUSTC").map(|rustc| version(&rustc)).unwrap_or_default();
-    let mut out = format!("{{\"core\": \"{:016x}\", \"schemes\": {{", hash(&(&core, compiler)));
+    let mut out = format!(
+        "{{\"core\": \"{:016x}\", \"emulator\": \"{:016x}\", \"schemes\": {{",
+        hash(&(&core, compiler)),
+        hash(&emulator)
+    );
     for (place, module) in own.keys().enumerate() {
         let texts: Vec<_> = closure(module, &own, &types).into_iter().map(|name| &own[name]).collect();
         let comma = if place > 0 { ", " } else { "" };

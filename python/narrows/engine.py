@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
 import hashlib
@@ -24,13 +23,14 @@ from narrows._engine import (
     ScenarioError,
     datagram_scheme,
 )
-from narrows.places import BACKENDS, KERNEL, SIM, kernel_id, kernel_schemes
+from narrows.places import BACKENDS, KERNEL, SHIM, SIM, kernel_schemes, run_id
 
 __all__ = [
     "BACKENDS",
     "CAPTURE_ENDS",
     "KERNEL",
     "RUN_FIELDS",
+    "SHIM",
     "SIM",
     "Cancelled",
     "Capture",
@@ -43,15 +43,17 @@ __all__ = [
     "ScenarioError",
     "Scheme",
     "build",
+    "check_place",
     "datagram_scheme",
+    "emulator",
     "explain",
-    "kernel_id",
     "kernel_schemes",
     "plan",
     "profiles",
     "radio_trace",
     "routers",
     "run",
+    "run_id",
     "scheme_order",
     "schemes",
     "version",
@@ -176,12 +178,13 @@ def fingerprint(planned: Planned) -> str:
     """Return a fingerprint of the sources that a run depends on: the simulator, and the schemes of its flows.
 
     Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs on
-    the kernel depend on its version, and on the schemes that it lacks.
+    the kernel depend on its version, and on those of our schemes that run there.
     """
     names = {flow["scheme"].partition(":")[0].strip() for flow in json.loads(planned.text)["scenario"]["flows"]}
     place = []
+    if planned.on != SIM:
+        place = [planned.on, platform.release(), emulator()]
     if planned.on == KERNEL:
-        place = [KERNEL, platform.release()]
         names -= kernel_schemes()
     order, rows, sources = scheme_order(), schemes(), _sources()
     try:
@@ -189,6 +192,11 @@ def fingerprint(planned: Planned) -> str:
     except KeyError:  # a scheme from outside the registry
         return build()
     return hashlib.sha256(" ".join([sources["core"], *place, *parts]).encode()).hexdigest()[:16]
+
+
+def emulator() -> str:
+    """Return a fingerprint of the sources that join the network to real hosts."""
+    return str(_sources()["emulator"])
 
 
 @functools.cache
@@ -276,11 +284,11 @@ def plan(
     planned = []
     for row in rows:
         parsed = json.loads(row)
-        if on == KERNEL:
-            _engine.check_kernel(row, None if directory is None else str(directory))
+        if on != SIM:
+            check_place(row, directory, on)
         planned.append(
             Planned(
-                parsed["id"] if on == SIM else kernel_id(parsed["id"]),
+                run_id(parsed["id"], on),
                 int(parsed["seed"]),
                 as_point(parsed["point"]),
                 int(parsed["flows"]),
@@ -294,23 +302,13 @@ def plan(
     return planned
 
 
-def on_kernel(runs: Sequence[Planned]) -> list[Planned]:
-    """Return those of simulated runs that the kernel can execute, as runs there.
+def check_place(planned_json: str, directory: Path | None, on: str) -> None:
+    """Refuse a run, in the engine's own description, that this machine's kernel cannot execute.
 
     Raises:
-        KernelUnable: It can execute none of them; the reason is that of the first one.
+        KernelUnable: The reason, with what is accepted.
     """
-    found, reason = [], None
-    for run in runs:
-        try:
-            _engine.check_kernel(run.text, None if run.directory is None else str(run.directory))
-        except KernelUnable as error:
-            reason = reason or error
-        else:
-            found.append(dataclasses.replace(run, id=kernel_id(run.id), on=KERNEL))
-    if not found and reason is not None:
-        raise reason
-    return found
+    _engine.check_kernel(planned_json, None if directory is None else str(directory), on)
 
 
 def explain(
@@ -348,8 +346,6 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None, capture: C
     directory = None if planned.directory is None else str(planned.directory)
     folder = None if traces is None else str(traces)
     packets = None if capture is None else (str(capture.file), capture.ends, capture.snap)
-    if planned.on == SIM:
-        return ordered(json.loads(_engine.run(planned.text, directory, folder, handle, packets)))
     text = _engine.run(planned.text, directory, folder, handle, packets, planned.on)
     return ordered(json.loads(text) | {"id": planned.id})
 

@@ -1,16 +1,22 @@
-"""Where runs are executed: the simulator, or the TCP stack of this machine's kernel."""
+"""Where runs are executed: the simulator, or the TCP stack of this machine's kernel.
+
+| place | schemes |
+|---|---|
+| `sim` | ours, in the simulator |
+| `kernel` | the kernel's own, and ours that it lacks |
+| `shim` | ours, on the kernel's TCP |
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-SIM, KERNEL = "sim", "kernel"
-BACKENDS = (SIM, KERNEL)
+SIM, KERNEL, SHIM = BACKENDS = ("sim", "kernel", "shim")
 
 
-def kernel_id(simulated: str) -> str:
-    """Return the id of a run on the kernel."""
-    return f"{simulated}-{KERNEL}"
+def run_id(simulated: str, on: str) -> str:
+    """Return the id of a run in a place, given that of the simulated run."""
+    return simulated if on == SIM else f"{simulated}-{on}"
 
 
 def kernel_schemes() -> set[str]:

@@ -40,6 +40,25 @@ def worlds(figure: Figure, chosen: Sequence[WorldName] = WORLDS) -> list[WorldNa
     return [world for world in chosen if world != "paper" or figure.world.name]
 
 
+def on_kernel(runs: Sequence[engine.Planned]) -> list[engine.Planned]:
+    """Return those of simulated runs that the kernel can execute, as runs there.
+
+    Raises:
+        KernelUnable: It can execute none of them; the reason is that of the first one.
+    """
+    found, reason = [], None
+    for run in runs:
+        try:
+            engine.check_place(run.text, run.directory, engine.KERNEL)
+        except engine.KernelUnable as error:
+            reason = reason or error
+        else:
+            found.append(dataclasses.replace(run, id=engine.run_id(run.id, engine.KERNEL), on=engine.KERNEL))
+    if not found and reason is not None:
+        raise reason
+    return found
+
+
 @dataclass(frozen=True)
 class Plan:
     """The runs of a figure in one world."""
@@ -62,7 +81,7 @@ def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int 
     scenario = figure.scenario.replaced(overrides(figure, world, mode, seeds))
     runs = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, figure.trace is not None)
     if world == KERNEL:
-        return Plan(paper, figure, world, tuple(engine.on_kernel(runs)), tuple(runs))
+        return Plan(paper, figure, world, tuple(on_kernel(runs)), tuple(runs))
     return Plan(paper, figure, world, tuple(runs))
 
 
@@ -98,7 +117,7 @@ class Executor:
             results, figure = of(item.runs), item.figure
             if item.world == KERNEL:
                 there = {run.id for run in item.runs}
-                same = of([run for run in item.simulated if engine.kernel_id(run.id) in there])
+                same = of([run for run in item.simulated if engine.run_id(run.id, engine.KERNEL) in there])
                 figure = judgeable(figure, of(item.simulated), same)
             done.append(Reproduced(item.paper, item.figure, results, check(figure, results), world=item.world))
         return done

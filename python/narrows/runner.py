@@ -158,7 +158,10 @@ class Runner:
                 work.replace(final)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        saved = engine.json_line(result | {"build": engine.fingerprint(planned)})
+        marks = {"build": engine.fingerprint(planned)}
+        if planned.on != engine.SIM:
+            marks["emulator"] = engine.emulator()
+        saved = engine.json_line(result | marks)
         write_atomic(self.out / "runs" / f"{planned.id}.json", saved + "\n")
         return result
 
@@ -171,6 +174,7 @@ class Runner:
         result = read_run(self.out / "runs" / f"{planned.id}.json")
         if result is None or result.get("id") != planned.id:
             return None
+        result.pop("emulator", None)
         if result["version"] != engine.version() or result.pop("build", None) != engine.fingerprint(planned):
             return None
         return result

@@ -158,7 +158,7 @@ def schemes():
 
 
 def sources():
-    return json.dumps({"core": "fake", "schemes": {name: name for name in SCHEMES}})
+    return json.dumps({"core": "fake", "emulator": "fake", "schemes": {name: name for name in SCHEMES}})
 
 
 def schema():
@@ -306,7 +306,7 @@ def radio_trace(text, source):
     return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
 
 
-def check_kernel(planned_json, directory):
+def check_kernel(planned_json, directory, on="kernel"):
     offered = os.environ.get("FAKE_ENGINE_KERNEL", "")  # the schemes it has; 1 for all
     schemes = {flow["scheme"] for flow in json.loads(planned_json)["scenario"]["flows"]}
     if not offered:

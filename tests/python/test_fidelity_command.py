@@ -203,13 +203,16 @@ def test_killed_command_keeps_finished_kernel_runs(kernel, command, tmp_path):
 
 
 def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch):
-    """When the simulator changes, its runs are repeated, and those of the kernel are kept until the kernel changes."""
+    """When the simulator changes, its runs are repeated; those of the kernel only with kernel or emulator."""
     args = ("fidelity", "--cells", TWO, "-o", tmp_path / "out")
     assert call(*args).exit_code == 0
     monkeypatch.setattr(engine, "fingerprint", lambda planned: "another build")
     before = fake_engine.calls["run"]
     assert "all of the kernel are saved" in call(*args).stderr
     assert fake_engine.calls["run"] - before == 2 * grid.SEEDS
+    monkeypatch.setattr(engine, "emulator", lambda: "another")
+    assert "4 of the kernel are left" in call(*args).stderr
+    assert "all of the kernel are saved" in call(*args).stderr
     monkeypatch.setattr(work.platform, "release", lambda: "7.0")
     assert "4 of the kernel are left" in call(*args).stderr
 

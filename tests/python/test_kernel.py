@@ -43,7 +43,7 @@ def devices():
     ("args", "message"),
     [
         (("--on", "kernel"), "the fake kernel runs nothing"),
-        (("--on", "moon"), "--on: `moon` runs nothing; accepted: sim, kernel"),
+        (("--on", "moon"), "--on: `moon` runs nothing; accepted: sim, kernel, shim"),
     ],
 )
 def test_impossible_places_are_refused(args, message):
@@ -62,16 +62,16 @@ def test_cluster_runs_the_simulator_only(tmp_path, monkeypatch):
 
 
 def test_worlds_share_a_folder(tmp_path, monkeypatch):
-    """Runs on the kernel have ids of their own, so both worlds keep their runs in one folder."""
+    """Runs on the kernel have ids of their own, so all places keep their runs in one folder."""
     monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
-    for on in ("sim", "kernel", "kernel"):
+    for on in ("sim", "kernel", "kernel", "shim"):
         assert call("compare", "bbr", "-o", tmp_path, "--on", on).exit_code == 0
     ids = sorted(path.stem for path in (tmp_path / "runs").iterdir())
-    assert len(ids) == 2 and ids[1] == f"{ids[0]}-kernel"
+    assert ids[1:] == [f"{ids[0]}-kernel", f"{ids[0]}-shim"]
 
 
 def test_kernel_runs_follow_the_kernel(monkeypatch):
-    """A saved run on the kernel is stale under another kernel, and after changes of schemes that the kernel lacks."""
+    """A saved run on the kernel is stale under another kernel, another emulator, and other schemes of ours there."""
     monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
     monkeypatch.setattr(engine, "kernel_schemes", lambda: {"bbr"})
     text = '[[flows]]\nscheme = "{}"\n'
@@ -83,6 +83,14 @@ def test_kernel_runs_follow_the_kernel(monkeypatch):
     monkeypatch.setattr(engine, "_sources", lambda: changed)
     after = [engine.fingerprint(item) for item in (own, ours)]
     assert (after[0] == before[0], after[1] == before[1]) == (True, False)
+    over_shim = engine.plan(text.format("bbr"), "text", None, on=engine.SHIM)[0]
+    monkeypatch.setattr(engine, "_sources", lambda: sources)
+    same = engine.fingerprint(over_shim)
+    monkeypatch.setattr(engine, "_sources", lambda: changed)
+    assert engine.fingerprint(over_shim) != same  # on the shim, bbr is ours
+    monkeypatch.setattr(engine, "_sources", lambda: {**sources, "emulator": "new"})
+    assert engine.fingerprint(own) != before[0]
+    monkeypatch.setattr(engine, "_sources", lambda: sources)
     monkeypatch.setattr("platform.release", lambda: "0.0.1")
     assert engine.fingerprint(own) != before[0]
 

@@ -29,8 +29,13 @@ pub(crate) fn raised(error: &KernelError) -> PyErr {
     }
 }
 
+/// The options of a place.
+pub(crate) fn options(on: &str) -> Options {
+    Options { shim: on == "shim", ..Options::default() }
+}
+
 /// Runs a plan on the kernel and writes the files in `outputs`; `None` if cancelled.
-pub(crate) fn record(plan: &Plan, outputs: &Outputs<'_>, shared: &Shared) -> PyResult<Option<RunResult>> {
+pub(crate) fn record(plan: &Plan, options: Options, outputs: &Outputs<'_>, shared: &Shared) -> PyResult<Option<RunResult>> {
     let file = outputs.capture.map(|(file, _)| file);
     let observer = || {
         let recorder = outputs.traces.map(|folder| Recorder::new(&plan.trace, folder)).transpose()?;
@@ -40,7 +45,7 @@ pub(crate) fn record(plan: &Plan, outputs: &Outputs<'_>, shared: &Shared) -> PyR
         Ok((recorder, capture.transpose()?))
     };
     let Some((result, (recorder, capture))) =
-        kernel::run(plan, &Options::default(), observer, shared).map_err(|error| raised(&error))?
+        kernel::run(plan, &options, observer, shared).map_err(|error| raised(&error))?
     else {
         return Ok(None);
     };

@@ -340,7 +340,7 @@ fn resolved(py: Python<'_>, planned: &str, directory: Option<&str>) -> PyResult<
 /// Runs one planned run to its end without the GIL; returns its result as JSON. With `trace_dir`, writes the
 /// trace configured by the scenario's `[trace]` there as Arrow streams. With `capture`, writes packets to this
 /// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. `on`:
-/// where it runs, `sim` or `kernel`.
+/// where it runs: `sim`, `kernel`, or `shim` for schemes of ours on the kernel's TCP.
 #[pyfunction]
 #[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim"))]
 fn run(
@@ -362,7 +362,9 @@ fn run(
     let run = || match on {
         "sim" => record(plan, &outputs, shared.as_deref()),
         #[cfg(target_os = "linux")]
-        "kernel" => kernel::record(&plan, &outputs, shared.as_deref().unwrap_or(&Shared::default())),
+        "kernel" | "shim" => {
+            kernel::record(&plan, kernel::options(on), &outputs, shared.as_deref().unwrap_or(&Shared::default()))
+        }
         _ => Err(PyValueError::new_err(format!("this build runs nothing on `{on}`"))),
     };
     match py.detach(run)? {
@@ -374,16 +376,15 @@ fn run(
     }
 }
 
-/// Refuses a planned run that the kernel cannot execute.
+/// Refuses a planned run that the kernel cannot execute, with its own schemes or with ours (`on` as for `run`).
 #[pyfunction]
-#[pyo3(signature = (planned, directory=None))]
-fn check_kernel(py: Python<'_>, planned: &str, directory: Option<&str>) -> PyResult<()> {
+#[pyo3(signature = (planned, directory, on))]
+fn check_kernel(py: Python<'_>, planned: &str, directory: Option<&str>, on: &str) -> PyResult<()> {
     let plan = resolved(py, planned, directory)?.1;
     #[cfg(target_os = "linux")]
-    return narrows_live::kernel::check(&plan, &narrows_live::kernel::Options::default())
-        .map_err(|error| kernel::raised(&error));
+    return narrows_live::kernel::check(&plan, &kernel::options(on)).map_err(|error| kernel::raised(&error));
     #[cfg(not(target_os = "linux"))]
-    Err(KernelUnable::new_err("--on kernel needs Linux"))
+    Err(KernelUnable::new_err(format!("--on {on} needs Linux")))
 }
 
 /// Benchmark cases, as a JSON list of name, description and scenario text.

@@ -138,16 +138,16 @@ pub struct ShimFlow {
     pub fallbacks: u64,
 }
 
-/// Delays of deliveries beyond their times.
+/// Delays of deliveries beyond their times, and of readings.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Lateness {
-    /// Mean.
+    /// Mean of deliveries.
     pub mean_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of deliveries.
     pub p99_us: f64,
-    /// Longest.
+    /// Longest of deliveries and readings.
     pub longest_ms: f64,
-    /// Deliveries more than 5 ms late.
+    /// Deliveries and readings more than 5 ms late.
     pub stalls: u64,
 }
 

@@ -32,7 +32,8 @@ On = Annotated[
     str,
     typer.Option(
         "--on",
-        help="Run on the simulator (sim) or on this machine's kernel (kernel): real time, one run at a time, as root.",
+        help="Run in the simulator (sim), or in real time, as root, on this machine's TCP: with the kernel's own"
+        " schemes where it has them (kernel), or with ours (shim).",
         metavar="PLACE",
         rich_help_panel=RUNS,
     ),

@@ -64,7 +64,7 @@ def packetdrill(
     the kernel here, does not have. The exit status is 1 if a script fails.
     """
     places = on.split(",")
-    if not places or len(set(places)) != len(places) or not set(places) <= set(engine.BACKENDS):
+    if not places or len(set(places)) != len(places) or not set(places) <= {engine.SIM, engine.KERNEL}:
         raise UsageError(f"--on: `{on}` runs no scripts; accepted: sim, kernel, or sim,kernel")
     scripts = list(_scripts(paths))
     known = {} if deviations is None else _deviations(deviations, scripts)

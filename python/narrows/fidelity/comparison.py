@@ -37,8 +37,8 @@ ROUNDING = 1e-9
 CRITERION = (
     f"A single flow agrees if its goodput is within {GOODPUT_PERCENT:g} % and its mean RTT within {RTT_PERCENT:g} % of "
     f"the kernel's; a pair if the first flow's share is within {SHARE_POINTS:g} points, or within the kernel's own "
-    f"spread (greatest minus least of its runs) if that is larger; a crowd if goodput and mean RTT agree as above and "
-    f"Jain's index is within {JAIN:g}, or the kernel's own spread. Compared are means over runs."
+    f"spread (greatest minus least of its undisturbed runs) if that is larger; a crowd if goodput and mean RTT agree "
+    f"as above and Jain's index is within {JAIN:g}, or the kernel's own spread. Compared are means over runs."
 )
 """The criterion, in words."""
 
@@ -88,15 +88,24 @@ Row = dict[str, Any]
 def world(results: Sequence[Mapping[str, Any]]) -> Row:
     """Return mean, half-width of the 95 % interval, least and greatest of every value, and the flows' own means.
 
-    A value that one of the runs lacks is `None`.
+    A value that one of the runs lacks is `None`. Least and greatest are of undisturbed runs, and `None` without any:
+    a disturbed run would widen the bound by which it is judged.
     """
+    calm = [not (result.get("host") or {}).get("disturbed") for result in results]
     row: Row = {}
     for name, value in VALUES.items():
         values = [found for found in map(value, results) if found is not None]
         row[name] = None
         if len(values) == len(results):
             mean = interval(values)
-            row[name] = {"mean": mean.mean, "half": mean.half, "n": mean.n, "min": min(values), "max": max(values)}
+            ends = [value for value, own in zip(values, calm, strict=True) if own]
+            row[name] = {
+                "mean": mean.mean,
+                "half": mean.half,
+                "n": mean.n,
+                "min": min(ends, default=None),
+                "max": max(ends, default=None),
+            }
     if len(results[0]["flows"]) == PAIRED:
         row["flows"] = [{name: _flow_mean(results, flow, name) for name in (GOODPUT, RTT)} for flow in range(PAIRED)]
     return row
@@ -118,8 +127,9 @@ def deviation(name: str, kernel: Mapping[str, Any] | None, sim: Mapping[str, Any
 
 def bound(name: str, kernel: Mapping[str, Any] | None) -> float:
     """Return the largest deviation that agrees."""
-    own = kernel["max"] - kernel["min"] if kernel is not None and name in SPREADING else 0.0
-    return float(max(BOUNDS[name], own))
+    if kernel is None or name not in SPREADING or kernel["max"] is None:
+        return BOUNDS[name]
+    return float(max(BOUNDS[name], kernel["max"] - kernel["min"]))
 
 
 def judged(kind: str, kernel: Mapping[str, Any], sim: Mapping[str, Any]) -> list[Row]:

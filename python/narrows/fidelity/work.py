@@ -66,7 +66,7 @@ def plan(cells: Sequence[Cell], repeats: int, on: str) -> list[Run]:
 
 @dataclass
 class KernelRunner(Runner):
-    """A runner that keeps the kernel's runs when the simulator changes: they depend on the kernel.
+    """A runner that keeps the kernel's runs when the simulator changes: they depend on kernel and emulator.
 
     Attributes:
         again: Execute runs again that were disturbed.
@@ -83,6 +83,8 @@ class KernelRunner(Runner):
             return None
         host = result.get("host") or {}
         if host.get("kernel") != platform.release() or (self.again and host.get("disturbed")):
+            return None
+        if result.pop("emulator", None) != engine.emulator():
             return None
         return result
 

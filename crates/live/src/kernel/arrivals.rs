@@ -14,6 +14,7 @@ use tun_rs::SyncDevice;
 
 use super::KernelError;
 use super::clock::Clock;
+use super::lateness::Late;
 
 /// Packets read from one device at once.
 const BATCH: usize = 64;
@@ -119,35 +120,44 @@ impl Arrivals {
         }
     }
 
-    /// Reads what waits in the devices of senders and receivers. Returns whether more may wait.
-    pub(super) fn read(&mut self, devices: &[SyncDevice; 2], clock: Clock) -> Result<bool, KernelError> {
-        let mut more = false;
+    /// Reads what waits in the devices of senders and receivers, as far as they are `ready`. Those that have no more
+    /// are not afterwards.
+    pub(super) fn read(
+        &mut self,
+        devices: &[SyncDevice; 2],
+        ready: &mut [bool; 2],
+        clock: Clock,
+        late: &mut Late,
+    ) -> Result<(), KernelError> {
         let mut place = 0;
         self.read.clear();
-        for (host, device) in devices.iter().enumerate() {
-            for number in 1..=BATCH {
+        for (host, (device, ready)) in devices.iter().zip(ready).enumerate() {
+            for _ in 0..BATCH {
+                if !*ready {
+                    break;
+                }
                 match device.recv(&mut self.buffer[place..place + PACKET]) {
                     Ok(length) => {
-                        self.keep(host, place..place + length, clock.now());
+                        self.keep(host, place..place + length, clock.now(), late);
                         place += PACKET;
-                        more |= number == BATCH;
                     }
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => *ready = false,
                     Err(error) => return Err(KernelError::step("read from a TUN device", error)),
                 }
             }
         }
         // Places in the buffer break ties, so that each host's packets keep their order.
         self.read.sort_unstable_by_key(|arrival| (arrival.at, arrival.bytes.start));
-        Ok(more)
+        Ok(())
     }
 
-    fn keep(&mut self, host: usize, bytes: Range<usize>, now: Nanos) {
+    fn keep(&mut self, host: usize, bytes: Range<usize>, now: Nanos, late: &mut Late) {
         let Some(segment) = Segment::read(&self.buffer[bytes.clone()]) else { return };
         let port = if host == 0 { segment.ports.0 } else { segment.ports.1 };
         let flow = port.wrapping_sub(self.ports);
         let Some(ends) = self.ends.get_mut(usize::from(flow)) else { return };
         let (at, packet) = ends.packet(flow.into(), host, &segment, now);
+        late.read(at, now);
         self.newest[host] = self.newest[host].max(at);
         self.packets += 1;
         self.read.push(Arrival { at: self.newest[host], packet, bytes });

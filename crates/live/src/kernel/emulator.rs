@@ -56,8 +56,9 @@ pub(super) fn run<O: Observer + Send>(
 ) -> Result<Option<(RunResult, O, bool)>, KernelError> {
     let schemes = support::schemes(plan, options)?;
     let (senders, receivers) = support::hosts(plan)?;
-    if plan.flows.len() > MAX_FLOWS {
-        let message = format!("{} flows; accepted on the kernel: at most {MAX_FLOWS}", plan.flows.len());
+    let most = MAX_FLOWS.min(hosts::sockets() / 2);
+    if plan.flows.len() > most {
+        let message = format!("{} flows; accepted on the kernel: at most {most}", plan.flows.len());
         return Err(KernelError::Unsupported(message));
     }
     // The scheme is in the kernel before the first socket, and until the last one is closed.
@@ -89,6 +90,8 @@ pub(super) fn run<O: Observer + Send>(
             thread::scope(|inner| {
                 let reading = inner.spawn(move || readers.read(netlink, clock, over));
                 let sent = hosts::send(clients, clock, over);
+                // Senders end before the run only if one fails; then the readings end too.
+                over.store(true, Ordering::Relaxed);
                 reading.join().map_err(|_| crashed("the readings"))?;
                 sent
             })
@@ -103,11 +106,11 @@ pub(super) fn run<O: Observer + Send>(
             if right.0.send(device).is_err() {
                 return Ok(());
             }
-            hosts::receive(&listeners, window, over)
+            hosts::receive(&listeners, over)
         });
         let devices = left.1.recv().ok().zip(right.1.recv().ok());
         let Some((left, right)) = devices else {
-            drop(ending);
+            drop((ending, go_left)); // the senders' host may wait for the start
             sending.join().map_err(|_| crashed("the senders' host"))??;
             receiving.join().map_err(|_| crashed("the receivers' host"))??;
             return Err(crashed("a host"));
@@ -203,6 +206,8 @@ impl Readers {
     }
 
     fn read(&self, mut netlink: Netlink, clock: Clock, over: &AtomicBool) {
+        // Readings precede the samples that show them.
+        let early = Nanos::from_millis(1).min(self.interval / 4);
         let mut next = Nanos::ZERO;
         loop {
             let last = over.load(Ordering::Relaxed);
@@ -217,16 +222,16 @@ impl Readers {
             if last {
                 return;
             }
-            while next <= clock.now() {
+            while next <= clock.now() + early {
                 next += self.interval;
             }
-            // Readings precede the samples that show them.
-            let early = Nanos::from_millis(1).min(self.interval / 4);
-            let wait = clock.until(next - early);
-            if wait > TICK {
-                next -= self.interval;
+            loop {
+                let wait = clock.until(next - early);
+                if wait.is_zero() || over.load(Ordering::Relaxed) {
+                    break;
+                }
+                thread::sleep(wait.min(TICK));
             }
-            thread::sleep(wait.min(TICK));
         }
     }
 }
@@ -237,6 +242,8 @@ struct Emulator<'a, O> {
     engine: Engine<O>,
     /// The devices of senders and receivers.
     devices: [SyncDevice; 2],
+    /// Whether packets may wait in them.
+    ready: [bool; 2],
     arrivals: Arrivals,
     clock: Clock,
     late: Late,
@@ -267,6 +274,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             plan,
             engine,
             devices,
+            ready: [true; 2],
             arrivals: Arrivals::new(plan.flows.len(), PORTS),
             clock,
             late: Late::new(),
@@ -299,11 +307,9 @@ impl<'a, O: Observer> Emulator<'a, O> {
                 watch.progress(now.as_secs_f64() / self.plan.duration.as_secs_f64());
                 next_report = now + Nanos::from_nanos(TICK.as_nanos() as u64);
             }
-            let busy = self.take()?;
+            self.take()?;
             self.deliver()?;
-            if !busy {
-                self.wait()?;
-            }
+            self.wait()?;
         }
         self.engine.run_until(self.plan.duration);
         Ok(Some(Done {
@@ -316,15 +322,15 @@ impl<'a, O: Observer> Emulator<'a, O> {
         }))
     }
 
-    /// Reads what the hosts have sent and offers it to the network. Returns whether more may wait.
-    fn take(&mut self) -> Result<bool, KernelError> {
-        let more = self.arrivals.read(&self.devices, self.clock)?;
+    /// Reads what the hosts have sent and offers it to the network.
+    fn take(&mut self) -> Result<(), KernelError> {
+        self.arrivals.read(&self.devices, &mut self.ready, self.clock, &mut self.late)?;
         for (at, packet, bytes) in self.arrivals.packets() {
             // The network does not go back.
             self.engine.run_until(at.max(self.engine.now()));
             self.engine.inject(packet, bytes);
         }
-        Ok(more)
+        Ok(())
     }
 
     /// Writes the packets that are due to their hosts.
@@ -344,16 +350,20 @@ impl<'a, O: Observer> Emulator<'a, O> {
         failed.map_or(Ok(()), |error| Err(KernelError::step("write to a TUN device", error)))
     }
 
-    /// Sleeps until the next event or packet.
+    /// Sleeps until the next event or packet. Without time left it only asks for packets.
     fn wait(&mut self) -> Result<(), KernelError> {
-        let wait = self.clock.until(self.engine.next_event().min(self.plan.duration)).min(TICK);
-        if wait.is_zero() {
+        if self.ready.contains(&true) {
             return Ok(());
         }
+        let wait = self.clock.until(self.engine.next_event().min(self.plan.duration)).min(TICK);
         let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
-        let mut ready = self.devices.each_ref().map(|device| PollFd::new(device, PollFlags::IN));
-        match poll(&mut ready, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        let mut asked = self.devices.each_ref().map(|device| PollFd::new(device, PollFlags::IN));
+        match poll(&mut asked, Some(&timeout)) {
+            Ok(_) => {
+                self.ready = asked.each_ref().map(|device| !device.revents().is_empty());
+                Ok(())
+            }
+            Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(KernelError::step("wait for packets", error.into())),
         }
     }

@@ -4,15 +4,16 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_traffic::App;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::KernelError;
 use super::clock::Clock;
@@ -21,11 +22,6 @@ use super::clock::Clock;
 const CHUNK: usize = 256 << 10;
 /// Events per wait.
 const EVENTS: usize = 64;
-/// Time between two rounds of reading, so that the receiver does not wake for every packet. The kernel acknowledges
-/// data whether it has been read or not, as long as there is room.
-const REST: Duration = Duration::from_millis(1);
-/// Windows from this size on have room for the data of this time.
-const LARGE: Bytes = Bytes::new(4 << 20);
 /// Longest wait between checks for the end of the run.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -80,7 +76,7 @@ impl Sending {
             net::bind(&socket, &client.local)?;
             match net::connect(&socket, &client.remote) {
                 Ok(()) => {}
-                Err(error) if error == rustix::io::Errno::INPROGRESS => {}
+                Err(error) if error == Errno::INPROGRESS => {}
                 Err(error) => return Err(error.into()),
             }
             let flags = epoll::EventFlags::OUT | epoll::EventFlags::ET;
@@ -112,7 +108,7 @@ impl Sending {
             let chunk = &zeros[..zeros.len().min(ready as usize)];
             match net::send(socket, chunk, SendFlags::NOSIGNAL) {
                 Ok(count) => self.written += count as u64,
-                Err(rustix::io::Errno::AGAIN) => self.full = true,
+                Err(Errno::AGAIN) => self.full = true,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -135,6 +131,15 @@ impl Sending {
             Stage::Shut(_) => Nanos::MAX,
         }
     }
+}
+
+/// Sockets that this process may open: all but some of the descriptors of its hard limit, which becomes its limit.
+pub(super) fn sockets() -> usize {
+    const OTHERS: u64 = 256;
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
+    let most = setrlimit(Resource::Nofile, raised).map_or(limits.current, |()| limits.maximum);
+    most.map_or(usize::MAX, |most| most.saturating_sub(OTHERS) as usize)
 }
 
 fn socket() -> io::Result<OwnedFd> {
@@ -160,7 +165,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
         events.clear();
         let ready = epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timespec(wait)));
         match ready {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(failed(error.into())),
         }
         for event in &events {
@@ -201,10 +206,12 @@ pub(super) fn listen(ports: &[u16], window: Bytes) -> Result<Vec<OwnedFd>, Kerne
     listeners.map_err(|error| KernelError::step("listen", error))
 }
 
-/// Reads from all flows until `over`, and discards what it reads. Call it in the receivers' host. `window` is that
-/// of the listeners.
-pub(super) fn receive(listeners: &[OwnedFd], window: Bytes, over: &AtomicBool) -> Result<(), KernelError> {
-    let failed = |error: rustix::io::Errno| KernelError::step("receive", error.into());
+/// Reads from all flows until `over`, and discards what it reads. Call it in the receivers' host.
+///
+/// It reads as soon as there is something: Linux acknowledges every second segment only if the window may advance,
+/// that is if the application has read what came before (`__tcp_ack_snd_check`).
+pub(super) fn receive(listeners: &[OwnedFd], over: &AtomicBool) -> Result<(), KernelError> {
+    let failed = |error: Errno| KernelError::step("receive", error.into());
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
     let listening = listeners.len() as u64;
     for (number, listener) in (0..).zip(listeners) {
@@ -214,22 +221,24 @@ pub(super) fn receive(listeners: &[OwnedFd], window: Bytes, over: &AtomicBool) -
     let mut open: Vec<Option<OwnedFd>> = Vec::new();
     let mut buffer = vec![0; CHUNK];
     let mut events = Vec::with_capacity(EVENTS);
-    let rest = if window < LARGE { Duration::ZERO } else { REST };
     while !over.load(Ordering::Relaxed) {
-        thread::sleep(rest);
         events.clear();
         match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timespec(TICK))) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(failed(error)),
         }
         for event in &events {
             let number = event.data.u64();
             if number < listening {
                 let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-                if let Ok(socket) = net::accept_with(&listeners[number as usize], flags) {
-                    let data = epoll::EventData::new_u64(listening + open.len() as u64);
-                    epoll::add(&poll, &socket, data, epoll::EventFlags::IN).map_err(failed)?;
-                    open.push(Some(socket));
+                match net::accept_with(&listeners[number as usize], flags) {
+                    Ok(socket) => {
+                        let data = epoll::EventData::new_u64(listening + open.len() as u64);
+                        epoll::add(&poll, &socket, data, epoll::EventFlags::IN).map_err(failed)?;
+                        open.push(Some(socket));
+                    }
+                    Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+                    Err(error) => return Err(KernelError::step("accept a connection", error.into())),
                 }
                 continue;
             }
@@ -238,10 +247,14 @@ pub(super) fn receive(listeners: &[OwnedFd], window: Bytes, over: &AtomicBool) -
             // Linux discards the data of TCP if the length is all that is wanted.
             match net::recv(&*socket, buffer.as_mut_slice(), RecvFlags::TRUNC) {
                 Ok((0, _)) => *place = None,
-                Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(_) => *place = None, // the sender's host reports what went wrong
             }
         }
+    }
+    // The way out is gone: a FIN would be repeated for minutes, and keep the namespace.
+    for socket in open.iter().flatten() {
+        sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(failed)?;
     }
     Ok(())
 }

@@ -6,8 +6,8 @@
 //! traces and metrics are those of `narrows-sim`: its engine runs along with the wall clock, and a real host stands
 //! where its own endpoints would.
 //!
-//! A packet enters the network at the time at which the emulator reads it, and moves through it at exact times; only
-//! its delivery may be late ([`Lateness`]).
+//! A packet enters the network when its host sent it, as its timestamp tells to the millisecond if the emulator read it
+//! late ([`arrivals`]), and moves through it at exact times; only its delivery may be late ([`Lateness`]).
 //!
 //! [`Lateness`]: narrows_scenario::result::Lateness
 

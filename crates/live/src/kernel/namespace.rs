@@ -68,7 +68,11 @@ pub(crate) fn enter(config: &HostConfig) -> Result<SyncDevice, KernelError> {
     #[allow(deprecated)]
     rustix::thread::unshare(UnshareFlags::NEWNET)
         .map_err(|error| KernelError::step("create a network namespace", error.into()))?;
+    let has_ipv6 = Path::new("/proc/sys/net/ipv6").exists();
     for (name, value) in &config.sysctls {
+        if name.starts_with("ipv6/") && !has_ipv6 {
+            continue;
+        }
         set(name, value).map_err(|error| KernelError::step(&format!("set {}", dotted(name)), error))?;
     }
     let opened = DeviceBuilder::new().name(DEVICE).mtu(config.mtu).build_sync();

@@ -44,6 +44,9 @@ pub(super) fn kinds(plan: &Plan) -> Result<(), KernelError> {
     }
 }
 
+/// Bytes of IP and TCP headers without options.
+const PLAIN_HEADER: u16 = 40;
+
 /// The scheme of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
@@ -63,12 +66,13 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Ker
 }
 
 fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, KernelError> {
+    marks(flow)?;
     let info = flow.scheme.info;
     let mut names = [info.name].into_iter().chain(info.aliases.iter().copied());
     let own = names.find(|name| offered.iter().any(|own| own == name));
     let name = match (own, shim::missing()) {
         (Some(name), _) if !options.shim => name,
-        (_, None) => return ours(flow).map(|()| Scheme::Ours),
+        (_, None) => return Ok(Scheme::Ours),
         (_, Some(missing)) => {
             let lack = if own.is_some() { "our own" } else { "this kernel has no" };
             return Err(KernelError::Unsupported(format!(
@@ -88,14 +92,14 @@ fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Sche
     Ok(Scheme::Kernel(name.to_owned()))
 }
 
-/// Refuses schemes that need what no receiver on this kernel reports.
-fn ours(flow: &FlowPlan) -> Result<(), KernelError> {
+/// Refuses schemes that need what receivers on this kernel do not report.
+fn marks(flow: &FlowPlan) -> Result<(), KernelError> {
     if flow.scheme.ecn == EcnNeed::Nothing || !flow.tcp.ecn_precise {
         return Ok(());
     }
     Err(KernelError::Unsupported(format!(
-        "`{}`: `{}` needs every mark, and receivers on this kernel echo marks once per round trip; accepted over the\
-         \x20shim: schemes without ECN, or tcp.ecn_precise = false",
+        "`{}`: `{}` needs every mark, and receivers on this kernel echo marks once per round trip; accepted on the\
+         \x20kernel: schemes without ECN, or tcp.ecn_precise = false",
         flow.label, flow.scheme.info.name
     )))
 }
@@ -151,8 +155,20 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
 /// Refuses settings that no sysctl of a namespace expresses.
 fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), KernelError> {
     let linux = TcpConfig::default();
+    // Linux fills packets of 1500 bytes.
+    let header = if tcp.timestamps { linux.header } else { PLAIN_HEADER };
+    let segment = linux.segment + linux.header - header;
+    if (tcp.segment, tcp.header) != (segment, header) {
+        return Err(KernelError::Unsupported(format!(
+            "{} bytes of payload and {} of headers are not what Linux sends; accepted on the kernel with\
+             \x20tcp.timestamps = {}: tcp.segment_bytes = {segment}, tcp.header_bytes = {header}",
+            tcp.segment, tcp.header, tcp.timestamps
+        )));
+    }
     // What the kernel lets us choose.
     let chosen = TcpConfig {
+        segment,
+        header,
         sack: tcp.sack,
         timestamps: tcp.timestamps,
         rack: tcp.rack,

@@ -197,7 +197,8 @@ impl ForeignSender for SenderTap {
     }
 
     fn inflight(&self) -> Bytes {
-        Bytes::new((self.next - self.una).saturating_sub(self.sacked.total()))
+        // The acknowledgement of a FIN is one beyond the data.
+        Bytes::new(self.next.saturating_sub(self.una).saturating_sub(self.sacked.total()))
     }
 
     fn window(&self) -> Option<Bytes> {

@@ -68,6 +68,16 @@ fn files_end_and_stopped_flows_stop() {
     assert!(result.flows[1].bytes_delivered < 3_000_000, "{:?}", result.flows[1]);
 }
 
+/// A file that ends within the start fills no link: the acknowledgement of its FIN leaves nothing in flight.
+#[test]
+fn short_files_leave_nothing_in_flight() {
+    let text = "duration = '1s'\n[network]\nrate = '100mbit'\nbuffer = '1bdp'\n\
+                [[flows]]\nscheme = 'cubic'\nrtt = '40ms'\nsize = '10kB'\n";
+    let Some(result) = on_kernel(text) else { return };
+    let flow = &result.flows[0];
+    assert_eq!((flow.bytes_delivered, flow.fill_time_ms), (10_000, None), "{flow:?}");
+}
+
 /// What the kernel cannot do is refused before anything is created, with what is accepted.
 #[test]
 fn impossible_scenarios_are_refused() {
