@@ -230,7 +230,7 @@ def test_again_repeats_disturbed_kernel_runs_only(kernel, tmp_path, monkeypatch)
     assert fake_engine.calls["run"] == before
     done = call(*args, "--again")
     assert fake_engine.calls["run"] - before == 2
-    assert "disturbed" not in done.stdout
+    assert "disturbed:" not in done.stdout
 
 
 @pytest.mark.parametrize(
