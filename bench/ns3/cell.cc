@@ -1,5 +1,5 @@
-// A cell of `narrows fidelity` in ns-3: TCP flows over one bottleneck, with ns-3's own TCP. Prints one JSON object with the
-// values of each flow after the warm-up, and Jain's index of their goodputs.
+// A cell of `narrows fidelity` in ns-3: TCP flows over one bottleneck, with ns-3's own TCP. Prints one JSON object with
+// the values of each flow after the warm-up, and Jain's index of their goodputs.
 //
 // The network is that of the cell's scenario: the rate counts IP bytes, random loss comes after the queue, the jitter
 // keeps the order, and acknowledgements return over a link of the same rate.
@@ -9,8 +9,10 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "hosts.h"
+#include "ns3/version.h"
 #include "tap.h"
 
 using namespace ns3;
@@ -150,7 +152,7 @@ int main(int argc, char* argv[]) {
     Simulator::Run();
 
     double sum = 0, squares = 0;
-    std::printf("{\"flows\": [");
+    std::printf("{\"ns3\": \"%u.%u\", \"flows\": [", Version::Major(), Version::Minor());
     for (uint32_t i = 0; i < flows; ++i) {
         const double bits = 8.0 * static_cast<double>(receivedBytes(hosts, i) - before[i]);
         const double goodput = bits / 1e6 / (settings.seconds - settings.warmupSeconds);
@@ -163,8 +165,8 @@ int main(int argc, char* argv[]) {
         } else {
             std::printf("\"rtt_mean_ms\": %.6f, \"rtt_p95_ms\": %.6f, ", tap.meanMs(), tap.p95Ms());
         }
-        std::printf("\"packets_sent\": %llu, \"retransmit_percent\": %.6f}", static_cast<unsigned long long>(tap.packets),
-                    tap.retransmitPercent());
+        std::printf("\"packets_sent\": %llu, \"retransmit_percent\": %.6f}",
+                    static_cast<unsigned long long>(tap.packets), tap.retransmitPercent());
     }
     std::printf("], \"jain\": %.6f}\n", squares > 0 ? sum * sum / (flows * squares) : 1.0);
     Simulator::Destroy();

@@ -39,8 +39,8 @@ inline void setTcpDefaults() {
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(64 << 20));
 }
 
-/// Connects hosts to two routers that `middle` connects, with a sink on every right host. `delays` are the one-way delays
-/// of the right hosts' access links, one per pair of hosts.
+/// Connects hosts to two routers that `middle` connects, with a sink on every right host. `delays` are the one-way
+/// delays of the right hosts' access links, one per pair of hosts.
 inline Hosts connectHosts(const ns3::NodeContainer& routers, const ns3::NetDeviceContainer& middle, uint64_t accessBitS,
                           const std::vector<ns3::Time>& delays) {
     using namespace ns3;

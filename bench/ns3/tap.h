@@ -1,6 +1,6 @@
-// A tap on the sender of a flow: counts data packets and measures RTTs to the nanosecond. ns-3's own trace of the RTT has
-// the smoothed one, from timestamps in ms. A sample is of the packet sent last among those that an acknowledgement
-// delivers, or else of the first one, and of no packet sent twice: as the tap on the kernel's TCP takes it.
+// A tap on the sender of a flow: counts data packets and measures RTTs to the nanosecond. ns-3's own trace has the
+// smoothed RTT, from timestamps in ms. A sample is of the packet sent last among those that an acknowledgement delivers,
+// or else of the first one, and of no packet sent twice: as the tap on the kernel's TCP takes it.
 
 #pragma once
 
