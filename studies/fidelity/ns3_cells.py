@@ -141,6 +141,7 @@ def main() -> None:
     source = fingerprint()
     runs = finished(RUNS, source)
     left = [(cell, seed) for cell in wanted for seed in seeds(cell) if (cell.name, seed) not in runs]
+    left.sort(key=lambda run: run[0].rate_mbit_s * run[0].duration_s)  # the shortest first
     print(f"{len(left)} runs are left; finished ones go to {RUNS}", flush=True)
     everything = grid.cells(grid.FULL)
     with ThreadPoolExecutor(given.jobs) as pool, RUNS.open("a", encoding="utf-8") as file:
