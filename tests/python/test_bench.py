@@ -187,7 +187,7 @@ def test_unknown_case_rejected():
 @pytest.fixture
 def ns3(tmp_path, monkeypatch):
     """Replace the dumbbell for ns-3 by a shell script."""
-    monkeypatch.setattr(ns3_runs, "build", lambda: tmp_path / "dumbbell")
+    monkeypatch.setattr(ns3_runs, "build", lambda source: tmp_path / "dumbbell")
 
     def script(body):
         path = tmp_path / "dumbbell"

@@ -303,7 +303,7 @@ def test_documents_show_the_stored_cells(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     import fidelity_page
 
-    for name in ("CELLS", "CAUSES"):
+    for name in ("CELLS", "CAUSES", "NS3"):
         monkeypatch.setattr(fidelity_page, name, tmp_path / getattr(fidelity_page, name).name)
     assert fidelity_page.region() == fidelity_page.NONE
     rows = [row("bbr 100mbit 40ms 1bdp", [result((100.0, 40.0))], [result((90.0, 40.0))])]

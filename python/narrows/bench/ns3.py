@@ -1,4 +1,4 @@
-"""Runs the benchmark's dumbbells in ns-3, if it is installed."""
+"""Builds the programs for ns-3, and runs the benchmark's dumbbells in it, if it is installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     A compared row gains `ns3`: the packets per second of ns-3, and how many times faster narrows is.
     """
     try:
-        program = build()
+        program = build(SOURCE)
     except OSError as error:
         yield f"no comparison with ns-3: {error}"
         return
@@ -53,27 +53,28 @@ def compare(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             )
 
 
-def build() -> Path:
-    """Build the dumbbell for ns-3 if its source is newer, and return the program.
+def build(source: Path) -> Path:
+    """Build a program for ns-3 if its source or a header beside it is newer, and return the program.
 
     Raises:
         OSError: It cannot be built.
     """
-    if not SOURCE.is_file():
+    if not source.is_file():
         raise OSError("bench/ns3 exists in the source tree only")
     if not HEADERS.is_dir():
         raise OSError("its development files are not installed (Debian: libns3-dev)")
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         raise OSError("there is no C++ compiler")
-    program = ROOT / "target" / "ns3" / "dumbbell"
-    if not program.is_file() or program.stat().st_mtime < SOURCE.stat().st_mtime:
+    program = ROOT / "target" / "ns3" / source.stem
+    newest = max(path.stat().st_mtime for path in (source, *source.parent.glob("*.h")))
+    if not program.is_file() or program.stat().st_mtime < newest:
         program.parent.mkdir(parents=True, exist_ok=True)
         libraries = [f"-lns3-{module}" for module in MODULES]
-        command = [compiler, "-O2", "-std=c++17", str(SOURCE), "-o", str(program), *libraries]
+        command = [compiler, "-O2", "-std=c++17", str(source), "-o", str(program), *libraries]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise OSError(f"{SOURCE} does not build: {done.stderr.strip()[-300:]}")
+            raise OSError(f"{source} does not build: {done.stderr.strip()[-300:]}")
     return program
 
 

@@ -1,6 +1,7 @@
-"""The comparison as Markdown, from `cells.jsonl` and a file with the cause of each miss.
+"""The comparison as Markdown, from `cells.jsonl`, a file with the cause of each miss, and optionally ns-3's values.
 
-The causes are TOML: the name of a cell in quotes, and the sentence that a trace supports.
+The causes are TOML: the name of a cell in quotes, and the sentence that a trace supports. The values of ns-3 are those
+that `studies/fidelity/ns3_cells.py` writes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from narrows.fidelity import tables
-from narrows.fidelity.comparison import CRITERION, FAIRNESS, RELATIVE, SHARE, WORDS, Row, disturbed
+from narrows.fidelity.comparison import CRITERION, FAIRNESS, RELATIVE, SHARE, WORDS, Row, disturbed, judged
 from narrows.fidelity.grid import ALONE, CROWD, KINDS, PAIR
 from narrows.stats import MAX_DECIMALS, number
 
 Causes = Mapping[str, str]
+Ns3 = Mapping[str, Row]
+"""ns-3's values by name of cell, in the shape of a world."""
 UNKNOWN = "not yet explained"
 HEADS = {
     "goodput_mbit_s": "goodput, Mbit/s",
@@ -27,6 +30,7 @@ HEADS = {
     "retransmit_percent": "retransmitted, %",
     "fill_time_ms": "BDP filled, ms",
 }
+WORLDS = {"kernel": "Linux", "sim": "ours", "ns3": "ns-3"}
 TITLES = {ALONE: "Single flows", PAIR: "Pairs", CROWD: "Crowds"}
 
 
@@ -59,23 +63,52 @@ def read_causes(path: Path, rows: Iterable[Row]) -> Causes:
     return causes
 
 
-def markdown(rows: Sequence[Row], totals: Row, causes: Causes) -> str:
+def read_ns3(path: Path) -> Ns3:
+    """Return the values of ns-3; none if there is no such file.
+
+    Raises:
+        ValueError: A line is no cell.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        return {row["cell"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: a line is no cell; accepted: the file that ns3_cells.py wrote") from None
+
+
+def markdown(rows: Sequence[Row], totals: Row, causes: Causes, ns3: Ns3 | None = None) -> str:
     """Return the whole comparison: counts, conditions, misses with their causes, and a table per kind of cells."""
-    parts = [_counts(rows, totals, causes), f"{CRITERION}\n\n{tables.conditions(totals)}"]
+    ns3 = {row["cell"]: ns3[row["cell"]] for row in rows if row["cell"] in ns3} if ns3 else {}
+    parts = [_counts(rows, totals, causes, ns3), f"{CRITERION}\n\n{tables.conditions(totals)}"]
     if missed := [row for row in rows if not row["agrees"]]:
         parts += ["### Misses", _misses(missed, causes)]
     for kind in KINDS:
         if of_kind := [row for row in rows if row["kind"] == kind]:
-            parts += [f"### {TITLES[kind]}", _cells(kind, of_kind)]
+            parts += [f"### {TITLES[kind]}", _cells(kind, of_kind, ns3)]
     return "\n\n".join(parts) + "\n"
 
 
-def _counts(rows: Sequence[Row], totals: Row, causes: Causes) -> str:
+def _counts(rows: Sequence[Row], totals: Row, causes: Causes, ns3: Ns3) -> str:
     lines = [f"* {line}" for line in tables.summary(totals)]
     missed = [row["cell"] for row in rows if not row["agrees"]]
     if missed:
         lines.append(f"* {sum(name in causes for name in missed)} of {len(missed)} misses have a cause.")
+    if ns3:
+        lines.append(f"* {_agreement(rows, ns3)}")
     return "\n".join(lines)
+
+
+def _agreement(rows: Iterable[Row], ns3: Ns3) -> str:
+    """Return a sentence: how many of its cells ns-3 agrees with Linux in."""
+    known = [row for row in rows if row["cell"] in ns3]
+    counts = []
+    for kind in KINDS:
+        if of_kind := [row for row in known if row["kind"] == kind]:
+            agree = sum(all(one["agrees"] for one in judged(kind, row["kernel"], ns3[row["cell"]])) for row in of_kind)
+            counts.append(f"{agree} of {len(of_kind)} {tables.TITLES[kind]}")
+    versions = ", ".join(sorted({found["ns3"] for found in ns3.values()}))
+    return f"ns-3 {versions} agrees with Linux by the same criterion in {', '.join(counts)}."
 
 
 def _misses(rows: Iterable[Row], causes: Causes) -> str:
@@ -99,16 +132,18 @@ def _missed(criterion: Mapping[str, Any]) -> str:
     return f"{WORDS[name]} {_signed(found)}{unit} (bound {number(criterion['bound'], 2)})"
 
 
-def _cells(kind: str, rows: Iterable[Row]) -> str:
-    """Return the table of a kind of cells: two columns per value, the kernel's and ours."""
+def _cells(kind: str, rows: Iterable[Row], ns3: Ns3) -> str:
+    """Return the table of a kind of cells: per value the kernel's and ours, and ns-3's of values that deviate."""
     names = [name for _, name in tables.COLUMNS[kind]]
     apart = [name for name in WORDS if name in names]
-    heads = ["cell", *(f"{HEADS[name]}, {world}" for name in names for world in ("Linux", "ours"))]
+    worlds = {name: [*tables.WORLDS, *(["ns3"] if ns3 and name in apart else [])] for name in names}
+    heads = ["cell", *(f"{HEADS[name]}, {WORLDS[world]}" for name in names for world in worlds[name])]
     heads += [*(f"{WORDS[name]}, {'%' if name in RELATIVE else 'difference'}" for name in apart), "agrees"]
     body = []
     for row in rows:
         missed = {one["value"] for one in row["criteria"] if not one["agrees"]}
-        values = [_mean(row[world][name]) for name in names for world in tables.WORLDS]
+        found = {**row, "ns3": ns3.get(row["cell"], dict.fromkeys(apart))}
+        values = [_mean(found[world][name]) for name in names for world in worlds[name]]
         deviations = [_deviation(row["deviations"][name], name in missed) for name in apart]
         verdict = "yes" if row["agrees"] else "**no**"
         body.append([row["cell"] + " ~" * bool(disturbed(row)), *values, *deviations, verdict])
