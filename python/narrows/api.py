@@ -52,7 +52,7 @@ def run(
         trace: Record samples every 10 ms, or at the given interval ("1ms").
         out: The folder for the results; finished runs in it are reused.
         jobs: Simultaneous runs; all cores by default.
-        on: "sim", or "kernel" for the TCP stack of this machine, in real time, as root.
+        on: "sim"; or "kernel", in real time, as root, on this machine's TCP stack; or "shim", there with our schemes.
 
     Raises:
         ScenarioError: The scenario is invalid; the message names line, key and accepted values.
