@@ -35,7 +35,12 @@ pub(crate) fn options(on: &str) -> Options {
 }
 
 /// Runs a plan on the kernel and writes the files in `outputs`; `None` if cancelled.
-pub(crate) fn record(plan: &Plan, options: Options, outputs: &Outputs<'_>, shared: &Shared) -> PyResult<Option<RunResult>> {
+pub(crate) fn record(
+    plan: &Plan,
+    options: Options,
+    outputs: &Outputs<'_>,
+    shared: &Shared,
+) -> PyResult<Option<RunResult>> {
     let file = outputs.capture.map(|(file, _)| file);
     let observer = || {
         let recorder = outputs.traces.map(|folder| Recorder::new(&plan.trace, folder)).transpose()?;

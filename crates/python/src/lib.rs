@@ -362,9 +362,12 @@ fn run(
     let run = || match on {
         "sim" => record(plan, &outputs, shared.as_deref()),
         #[cfg(target_os = "linux")]
-        "kernel" | "shim" => {
-            kernel::record(&plan, kernel::options(on), &outputs, shared.as_deref().unwrap_or(&Shared::default()))
-        }
+        "kernel" | "shim" => kernel::record(
+            &plan,
+            kernel::options(on),
+            &outputs,
+            shared.as_deref().unwrap_or(&Shared::default()),
+        ),
         _ => Err(PyValueError::new_err(format!("this build runs nothing on `{on}`"))),
     };
     match py.detach(run)? {
