@@ -179,14 +179,15 @@ def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.
     return engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on)
 
 
-def check_backend(on: str, flag: str = "on") -> None:
+def check_backend(on: str, flag: str = "on", accepted: Sequence[str] = engine.BACKENDS) -> None:
     """Check where runs are to be executed.
 
     Raises:
-        UsageError: There is no such place.
+        UsageError: There is no such place, or these runs cannot be executed there.
     """
-    if on not in engine.BACKENDS:
-        raise UsageError(f"{flag}: `{on}` runs nothing; accepted: {', '.join(engine.BACKENDS)}")
+    if on not in accepted:
+        what = "none of this" if on in engine.BACKENDS else "nothing"
+        raise UsageError(f"{flag}: `{on}` runs {what}; accepted: {', '.join(accepted)}")
 
 
 def diagnostics(planned: Sequence[engine.Planned]) -> list[str]:

@@ -91,7 +91,12 @@ def values(cell: Cell, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     completed = [{**run, "flows": [{**flow, "fill_time_ms": None} for flow in run["flows"]]} for run in runs]
     found = comparison.world(completed)
     names = [name for name in comparison.VALUES if name != "fill_time_ms"]
-    return {"cell": cell.name, "ns3": runs[0]["ns3"], **{name: _rounded(found[name]) for name in names}}
+    return {
+        "cell": cell.name,
+        "ns3": runs[0]["ns3"],
+        "source": runs[0]["source"],
+        **{name: _rounded(found[name]) for name in names},
+    }
 
 
 def _rounded(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -119,10 +124,20 @@ def finished(path: Path, source: str) -> Finished:
     return found
 
 
-def lines(cells: Iterable[Cell], runs: Finished) -> str:
-    """Return the content of `ns3.jsonl`."""
-    complete = [cell for cell in cells if all((cell.name, seed) in runs for seed in seeds(cell))]
-    rows = [values(cell, [runs[cell.name, seed] for seed in seeds(cell)]) for cell in complete]
+def stored(path: Path, source: str) -> dict[str, Mapping[str, Any]]:
+    """Return the values of cells that this program has measured, here or elsewhere."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return {row["cell"]: row for row in rows if row["source"] == source}
+
+
+def lines(cells: Iterable[Cell], runs: Finished, before: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the content of `ns3.jsonl`: cells without all runs keep the values that they had."""
+    rows = []
+    for cell in cells:
+        if all((cell.name, seed) in runs for seed in seeds(cell)):
+            rows.append(values(cell, [runs[cell.name, seed] for seed in seeds(cell)]))
+        elif cell.name in before:
+            rows.append(before[cell.name])
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
@@ -139,8 +154,13 @@ def main() -> None:
     except (OSError, UsageError) as error:
         sys.exit(f"ns3_cells.py: {error}")
     source = fingerprint()
-    runs = finished(RUNS, source)
-    left = [(cell, seed) for cell in wanted for seed in seeds(cell) if (cell.name, seed) not in runs]
+    runs, before = finished(RUNS, source), stored(VALUES, source)
+    left = [
+        (cell, seed)
+        for cell in wanted
+        for seed in seeds(cell)
+        if cell.name not in before and (cell.name, seed) not in runs
+    ]
     left.sort(key=lambda run: run[0].rate_mbit_s * run[0].duration_s)  # the shortest first
     print(f"{len(left)} runs are left; finished ones go to {RUNS}", flush=True)
     everything = grid.cells(grid.FULL)
@@ -153,8 +173,8 @@ def main() -> None:
             file.flush()
             runs[cell.name, seed] = run
             print(f"{cell.name}, seed {seed}: {comparison.goodput(run):.2f} Mbit/s", flush=True)
-            write_atomic(VALUES, lines(everything, runs))
-    write_atomic(VALUES, lines(everything, runs))
+            write_atomic(VALUES, lines(everything, runs, before))
+    write_atomic(VALUES, lines(everything, runs, before))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def result(*flows, jain=0.9):
     rows = [{"goodput_mbit_s": goodput, "rtt_mean_ms": rtt, **rest} for goodput, rtt in flows]
     names = ("kernel", "real_time", "load", "attempts", "disturbed", "lateness")
     host = dict.fromkeys(names, 0) | {"lateness": {"mean_us": 20.0, "p99_us": 90.0, "longest_ms": 6.0}, "kernel": "6"}
-    return {"id": "x", "seed": 1, "ns3": "3.37", "jain": jain, "flows": rows, "host": host}
+    return {"id": "x", "seed": 1, "ns3": "3.37", "source": "new", "jain": jain, "flows": rows, "host": host}
 
 
 def row(name, *flows):
@@ -68,7 +68,7 @@ def test_random_loss_has_more_seeds():
 
 def test_stored_runs_of_another_program_are_ignored(tmp_path):
     """Runs of other sources and a line cut off by an interruption count as not finished."""
-    runs = [{"cell": ALONE, "seed": 1, "source": source, **result((95.0, 43.0))} for source in ("new", "old")]
+    runs = [{"cell": ALONE, "seed": 1, **result((95.0, 43.0)), "source": source} for source in ("new", "old")]
     path = tmp_path / "runs.jsonl"
     path.write_text("\n".join(map(json.dumps, runs)) + '\n{"cell": "bb')
     assert ns3_cells.finished(path, "new") == {(ALONE, 1): runs[0]}
@@ -83,10 +83,20 @@ def test_lines_follow_the_grid_and_await_all_seeds():
         (cells[1].name, 1): result((80.0, 60.0)),
         (ALONE, 1): result((95.0, 43.0)),
     }
-    first, second = map(json.loads, ns3_cells.lines(cells, runs).splitlines())
+    first, second = map(json.loads, ns3_cells.lines(cells, runs, {}).splitlines())
     assert (first["cell"], second["cell"]) == (ALONE, PAIR)
     assert (second["ns3"], second["share_percent"]["mean"], second["rtt_mean_ms"]["mean"]) == ("3.37", 80.0, 65.0)
     assert (first["share_percent"], first["goodput_mbit_s"]["half"]) == (None, None)
+
+
+def test_lines_keep_values_measured_elsewhere(tmp_path):
+    """Values of cells without runs here stay, if they are of the same program."""
+    path, pair = tmp_path / "ns3.jsonl", {(PAIR, 1): result((80.0, 60.0), (20.0, 70.0))}
+    cells = [named(ALONE), named(PAIR)]
+    path.write_text(ns3_cells.lines(cells, {(ALONE, 1): result((95.0, 43.0))}, {}))
+    text = ns3_cells.lines(cells, pair, ns3_cells.stored(path, "new"))
+    assert [json.loads(line)["cell"] for line in text.splitlines()] == [ALONE, PAIR]
+    assert ns3_cells.stored(path, "newer") == ns3_cells.stored(tmp_path / "none", "new") == {}
 
 
 def test_page_counts_agreement_of_ns3():
@@ -123,7 +133,7 @@ def test_page_reads_stored_values_of_ns3(tmp_path):
     """A missing file is no values; a line that is no cell is an error."""
     path = tmp_path / "ns3.jsonl"
     assert page.read_ns3(path) == {}
-    path.write_text(ns3_cells.lines([named(ALONE)], {(ALONE, 1): result((95.0, 43.0))}))
+    path.write_text(ns3_cells.lines([named(ALONE)], {(ALONE, 1): result((95.0, 43.0))}, {}))
     assert page.read_ns3(path)[ALONE]["goodput_mbit_s"]["mean"] == 95.0
     path.write_text("[]\n")
     with pytest.raises(ValueError, match="a line is no cell; accepted"):

@@ -1,5 +1,6 @@
 """`--on kernel`: what the option accepts, and runs on this machine's kernel where there is root."""
 
+import contextlib
 import json
 import os
 import signal
@@ -33,10 +34,12 @@ def on_kernel(folder, *args):
 
 
 def devices():
-    """Return the names of network devices and of network namespaces of this machine."""
-    named = Path("/run/netns")
-    names = sorted(path.name for path in named.iterdir()) if named.is_dir() else []
-    return sorted(path.name for path in Path("/sys/class/net").iterdir()), names
+    """Return the names of network devices, the namespaces of all threads, and the schemes of the kernel."""
+    spaces = set()
+    for link in Path("/proc").glob("[0-9]*/task/*/ns/net"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            spaces.add(link.readlink())
+    return sorted(path.name for path in Path("/sys/class/net").iterdir()), spaces, engine.kernel_schemes()
 
 
 @pytest.mark.parametrize(
@@ -183,13 +186,16 @@ def test_kernel_traces_plot_like_simulated_ones(tmp_path):
 
 
 def test_stopped_runs_leave_nothing_behind(tmp_path):
-    """Ctrl-C ends a run at once, SIGKILL leaves no device and no namespace, and the next run works."""
+    """Ctrl-C ends a run at once, SIGKILL leaves no device, namespace or scheme, and the next run works."""
     needs_root()
     before = devices()
     narrows_in(tmp_path, "schemes")  # skips the test if nothing is built
     long = ("compare", "cubic", "--duration", "60s")
     stopped, killed = on_kernel(tmp_path, *long), on_kernel(tmp_path, *long)
-    time.sleep(3)
+    deadline = time.monotonic() + 30
+    while len(devices()[1]) < len(before[1]) + 4:  # two hosts of each
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
     killed.kill()
     begun = time.monotonic()
     stopped.send_signal(signal.SIGINT)

@@ -67,7 +67,7 @@ impl<'a> Segment<'a> {
         let first = *bytes.first()?;
         let ip = usize::from(first & 15) * 4;
         let whole = usize::from(be16(bytes, 2)?);
-        if first >> 4 != 4 || ip < IP_HEADER || whole > bytes.len() || bytes[9] != TCP_PROTOCOL {
+        if first >> 4 != 4 || ip < IP_HEADER || whole > bytes.len() || *bytes.get(9)? != TCP_PROTOCOL {
             return None;
         }
         let tcp = bytes.get(ip..whole)?;
@@ -210,6 +210,7 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Segment::read(&bytes[..length]).is_none(), "{length} bytes");
         }
+        assert!(Segment::read(&[0x45, 0, 0, 4]).is_none()); // a length less than a header's
         let mut datagram = bytes.clone();
         datagram[9] = 17;
         assert!(Segment::read(&datagram).is_none());

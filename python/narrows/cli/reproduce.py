@@ -67,6 +67,7 @@ def reproduce(
     """
     from narrows import ablation, engine, printed, reproduced
     from narrows import reproduce as work
+    from narrows.api import check_backend
     from narrows.papers import KERNEL, WORLDS, load_all, locate
 
     if quick and full:
@@ -74,8 +75,7 @@ def reproduce(
     worlds = [name for name in WORLDS if world in (None, name)]
     if not worlds:
         raise UsageError(f"--world: there is no world {world!r}; accepted: {', '.join(WORLDS)}")
-    if on not in (engine.SIM, engine.KERNEL):
-        raise UsageError(f"--on: `{on}` runs no papers; accepted: {engine.SIM}, {engine.KERNEL}")
+    check_backend(on, "--on", (engine.SIM, engine.KERNEL))
     if on == engine.KERNEL:
         if world == "paper":
             raise UsageError("--on, --world: the kernel runs today's world; accepted: without --world paper")

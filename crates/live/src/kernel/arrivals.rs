@@ -25,9 +25,9 @@ const TICK: Nanos = Nanos::from_millis(1);
 
 /// When a host sent its packets, according to their timestamps.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Departures {
-    /// The timestamp that began at or after time zero of the run, and the latest time at which it can have begun:
-    /// the earliest reading of any packet, less its own count.
+struct Departures {
+    /// The timestamp of the first packet, and the latest time at which its millisecond can have begun: the least time of
+    /// reading of a packet, less the milliseconds since the first.
     first: Option<(u32, Nanos)>,
     /// The count of the newest packet since `first`.
     newest: u64,
@@ -35,8 +35,8 @@ pub(super) struct Departures {
 
 impl Departures {
     /// The latest time at which a packet with this timestamp can have been sent, if it was read at `now`. A timestamp
-    /// that counts faster than time is not Linux's: then it is `now`.
-    pub(super) fn sent(&mut self, timestamp: Option<u32>, now: Nanos) -> Nanos {
+    /// that counts faster than time is not Linux's: then it is `now`. `ahead`: the timestamp may be later than the packet.
+    fn sent(&mut self, timestamp: Option<u32>, ahead: bool, now: Nanos) -> Nanos {
         let Some(timestamp) = timestamp else { return now };
         let (first, zero) = *self.first.get_or_insert((timestamp, now));
         let count = unfold(timestamp, first, self.newest);
@@ -45,7 +45,7 @@ impl Departures {
         }
         self.newest = self.newest.max(count);
         let since = Nanos::from_nanos(TICK.as_nanos() * count);
-        let zero = zero.min(now - since);
+        let zero = if ahead { zero } else { zero.min(now - since) };
         self.first = Some((first, zero));
         now.min(zero + since + TICK)
     }
@@ -82,7 +82,9 @@ impl Ends {
             self.next = self.next.max(end);
         }
         let timestamp = segment.timestamps().map(|(value, _)| value);
-        (self.departures[host].sent(timestamp, now), packet)
+        // Linux stamps with the time that pacing allows (`tcp_wstamp_ns`), which only new data waits for.
+        let ahead = !reverse && (packet.payload == 0 || packet.flags.has(Flags::RETRANSMISSION));
+        (self.departures[host].sent(timestamp, ahead, now), packet)
     }
 }
 
@@ -184,11 +186,11 @@ mod tests {
         let start = u32::MAX - 5; // the count wraps
         for count in 0..20_u32 {
             let now = us(10_000 + 1000 * u64::from(count) + 300);
-            assert_eq!(departures.sent(Some(start.wrapping_add(count)), now), now);
+            assert_eq!(departures.sent(Some(start.wrapping_add(count)), false, now), now);
         }
         // Sent in the milliseconds that begin 20, 23 and 26 after the first, all read 30 after it.
         for count in [20_u32, 23, 26] {
-            let found = departures.sent(Some(start.wrapping_add(count)), us(40_300));
+            let found = departures.sent(Some(start.wrapping_add(count)), false, us(40_300));
             assert_eq!(found, us(10_000 + 1000 * u64::from(count) + 300 + 1000));
         }
     }
@@ -197,20 +199,29 @@ mod tests {
     #[test]
     fn a_late_first_reading_is_corrected() {
         let mut departures = Departures::default();
-        assert_eq!(departures.sent(Some(7), us(9_000)), us(9_000));
-        assert_eq!(departures.sent(Some(8), us(9_000)), us(9_000));
-        assert_eq!(departures.sent(Some(20), us(14_000)), us(14_000)); // the first was sent at 1 ms
-        assert_eq!(departures.sent(Some(21), us(19_000)), us(16_000));
+        assert_eq!(departures.sent(Some(7), false, us(9_000)), us(9_000));
+        assert_eq!(departures.sent(Some(8), false, us(9_000)), us(9_000));
+        assert_eq!(departures.sent(Some(20), false, us(14_000)), us(14_000)); // the first was sent at 1 ms
+        assert_eq!(departures.sent(Some(21), false, us(19_000)), us(16_000));
     }
 
     /// Without timestamps, or with those of another clock, a packet left when it was read.
     #[test]
     fn other_clocks_are_not_believed() {
         let mut departures = Departures::default();
-        assert_eq!(departures.sent(None, us(500)), us(500));
-        assert_eq!(departures.sent(Some(1000), us(600)), us(600));
-        assert_eq!(departures.sent(Some(999), us(700)), us(700)); // earlier than the first
-        assert_eq!(departures.sent(Some(2_000_000), us(800)), us(800));
-        assert_eq!(departures.sent(Some(1001), us(1_700)), us(1_700));
+        assert_eq!(departures.sent(None, false, us(500)), us(500));
+        assert_eq!(departures.sent(Some(1000), false, us(600)), us(600));
+        assert_eq!(departures.sent(Some(999), false, us(700)), us(700)); // earlier than the first
+        assert_eq!(departures.sent(Some(2_000_000), false, us(800)), us(800));
+        assert_eq!(departures.sent(Some(1001), false, us(1_700)), us(1_700));
+    }
+
+    /// A stamp ahead of its packet moves no later packet.
+    #[test]
+    fn stamps_ahead_of_time_do_not_count() {
+        let mut departures = Departures::default();
+        assert_eq!(departures.sent(Some(7), false, us(9_500)), us(9_500));
+        assert_eq!(departures.sent(Some(9), true, us(10_600)), us(10_600));
+        assert_eq!(departures.sent(Some(9), false, us(12_400)), us(12_400));
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn run<O: Observer + Send>(
 ) -> Result<Option<(RunResult, O, bool)>, KernelError> {
     let schemes = support::schemes(plan, options)?;
     let (senders, receivers) = support::hosts(plan)?;
-    let most = MAX_FLOWS.min(hosts::sockets() / 2);
+    let most = MAX_FLOWS.min(hosts::raise_socket_limit() / 2);
     if plan.flows.len() > most {
         let message = format!("{} flows; accepted on the kernel: at most {most}", plan.flows.len());
         return Err(KernelError::Unsupported(message));

@@ -133,8 +133,8 @@ impl Sending {
     }
 }
 
-/// Sockets that this process may open: all but some of the descriptors of its hard limit, which becomes its limit.
-pub(super) fn sockets() -> usize {
+/// Raises the limit of open files to the hard one. Returns how many sockets it allows beside some other files.
+pub(super) fn raise_socket_limit() -> usize {
     const OTHERS: u64 = 256;
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };

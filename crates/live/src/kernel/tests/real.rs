@@ -48,7 +48,8 @@ fn kernel_fills_the_link() {
     let flow = &result.flows[0];
     // 1448 of 1500 bytes are payload. The machine may be busy.
     assert!(flow.goodput_mbit_s > 0.8 * 48.27 && flow.goodput_mbit_s < 48.3, "{flow:?}");
-    assert!(flow.rtt_min_ms.is_some_and(|rtt| rtt > 20.0), "{flow:?}");
+    // Beside the path it has the transmission of a packet, and what even a busy machine reaches once.
+    assert!(flow.rtt_min_ms.is_some_and(|rtt| (20.24..20.8).contains(&rtt)), "{flow:?}");
     let host = result.host.expect("a real host");
     assert_eq!((host.on, host.schemes), ("kernel", vec!["cubic".to_owned()]));
     assert!(result.counters.is_none() && result.event_hash.is_none());
