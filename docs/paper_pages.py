@@ -4,6 +4,7 @@
 |---|---|
 | `papers/<paper>` through `narrows.papers` | title, notes, figures, claims with their printed values, causes |
 | `docs/papers/measured.jsonl`, written by `docs/results.py` | our value and the verdict of every claim |
+| `docs/papers/kernel.jsonl`, lines of `narrows reproduce … --on kernel --json` | the same on the kernel's TCP |
 | `papers/<paper>/findings.md` | the readings and findings that no claim holds |
 """
 
@@ -23,9 +24,12 @@ from blocks import ROOT
 PAPERS = ROOT / "papers"
 FOLDER = ROOT / "docs" / "papers"
 MEASURED = FOLDER / "measured.jsonl"
+KERNEL = FOLDER / "kernel.jsonl"
 NOTICE = "<!-- Written by docs/generate.py from papers/{0}, its findings.md and docs/papers/measured.jsonl. -->"
 VERDICTS = ("holds", "inconclusive", "holds in direction", "does not hold")
 WORLDS = {"paper": "as the paper ran it", "today": "today"}
+ON_KERNEL = "kernel"
+"""A third world, of the figures that were run on the kernel."""
 COLUMNS = "| {} | world | claims | " + " | ".join(VERDICTS) + " | beside |"
 RULE = "|---|---|" + "---:|" * (len(VERDICTS) + 2)
 WIDTH = 120
@@ -39,8 +43,11 @@ Outcomes = Mapping[Key, Mapping[str, Any]]
 
 def measured() -> dict[Key, Mapping[str, Any]]:
     """The stored outcomes, by claim."""
-    lines = MEASURED.read_text(encoding="utf-8").splitlines()
-    return {(row["paper"], row["figure"], row["claim"], row["world"]): row for row in map(json.loads, lines)}
+    rows = [json.loads(line) for line in MEASURED.read_text(encoding="utf-8").splitlines()]
+    if KERNEL.is_file():
+        lines = map(json.loads, KERNEL.read_text(encoding="utf-8").splitlines())
+        rows += [row for row in lines if row["world"] == ON_KERNEL]
+    return {(row["paper"], row["figure"], row["claim"], row["world"]): row for row in rows}
 
 
 def pages() -> dict[Path, str]:
@@ -171,13 +178,17 @@ def figure_section(paper: str, figure: Any, outcomes: Outcomes) -> Iterator[str]
     scenario = Path(figure.scenario.source)
     target = os.path.relpath(scenario.resolve(), FOLDER)
     yield from (f"Scenario: [{scenario.name}]({target}). Command: `narrows reproduce {paper} {figure.id}`.", "")
-    heads = ("claim", "source", "paper", "as the paper ran it", "verdict", "today", "verdict", "cause", "our bound")
+    real = any((paper, figure.id, claim.id, ON_KERNEL) in outcomes for claim in figure.claims)
+    worlds = {**WORLDS, ON_KERNEL: "on the kernel"} if real else WORLDS
+    verdicts = [head for words in worlds.values() for head in (words, "verdict")]
+    heads = ("claim", "source", "paper", *verdicts, "cause", "our bound")
     yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
     causes: list[str] = []
     for claim in figure.claims:
-        found = [outcomes.get((paper, figure.id, claim.id, world)) for world in WORLDS]
+        found = [outcomes.get((paper, figure.id, claim.id, world)) for world in worlds]
         note = ""
-        if claim.cause and any(outcome is not None and outcome["verdict"] != "holds" for outcome in found):
+        simulated = found[: len(WORLDS)]
+        if claim.cause and any(outcome is not None and outcome["verdict"] != "holds" for outcome in simulated):
             cause = " ".join(claim.cause.split())
             if cause not in causes:
                 causes.append(cause)

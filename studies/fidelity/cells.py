@@ -17,6 +17,7 @@ FOLDER = Path(__file__).resolve().parent
 DATA = FOLDER / "kernel-cells.jsonl"
 MORE = FOLDER / "more-cells.jsonl"
 REPEATS = FOLDER / "kernel-repeats.jsonl"
+VIRTUAL = FOLDER / "virtual-cells.jsonl"
 VARIANTS: dict[str, dict[str, str]] = {
     "exact": {},
     "late": {"network.jitter": "50us"},  # its mean is the mean lateness of the emulator, 20 to 25 us
@@ -131,14 +132,23 @@ def read(path: Path = DATA, first: int = 1) -> list[Cell]:
 
 
 def simulate(
-    cell: Cell, changes: Mapping[str, Any], seeds: int, out: Path | None = None, jobs: int | None = None
+    cell: Cell,
+    changes: Mapping[str, Any],
+    seeds: int,
+    out: Path | None = None,
+    jobs: int | None = None,
+    *,
+    first: int = 1,
+    on: str = "sim",
 ) -> list[Sample]:
-    """Run a cell with seeds 1, 2, … and return a sample per run; finished runs in `out` are reused.
+    """Run a cell with `seeds` seeds from `first` on, and return a sample per run; finished runs in `out` are reused.
 
     `changes` are keys of the scenario with their values; a list sweeps, and gives the samples of all its points in
     order.
     """
-    results = narrows.run(cell.scenario(), seed=1, repeat=seeds, set=dict(changes), trace="100ms", out=out, jobs=jobs)
+    results = narrows.run(
+        cell.scenario(), seed=first, repeat=seeds, set=dict(changes), trace="100ms", out=out, jobs=jobs, on=on
+    )
     traced = results.samples.filter(pl.col("kind") == "flow").sort("time_s")
     rtt = traced.filter(pl.col("series") == "rtt_ms")
     series = (

@@ -126,6 +126,15 @@ def test_pair_agrees_within_points_or_kernel_spread(shares, ours, agrees):
     assert found["misses"] == [] if agrees else ["share"]
 
 
+def test_random_loss_compares_runs_of_the_same_seeds():
+    """Under random loss a seed has the same luck in both worlds; other cells use all runs of the simulator."""
+    ours = [result((10.0, 40.0), seed=1), result((10.2, 40.0), seed=2), result((20.0, 40.0), seed=3)]
+    theirs = [result((10.0, 40.0), seed=1), result((10.0, 40.0), seed=2)]
+    lossy = row("cubic 100mbit 40ms 1bdp 0.1%", theirs, ours)
+    assert (lossy["sim"]["goodput_mbit_s"]["n"], lossy["agrees"]) == (2, True)
+    assert row("cubic 100mbit 40ms 1bdp", theirs, ours)["sim"]["goodput_mbit_s"]["n"] == 3
+
+
 def test_crowd_is_judged_by_jains_index():
     """A crowd agrees if goodput, mean RTT and Jain's index do."""
     name = "24 cubic 100mbit 40ms 1bdp"
