@@ -114,7 +114,7 @@ impl Path {
             acked_cumulative: Some(MSS * 2),
             lost,
             rtt: Some(rtt),
-            rate: self.sampler.sample(sampled, Some(self.min_rtt)),
+            rate: self.sampler.sample(sampled.as_ref(), Some(self.min_rtt)),
             inflight_before: before,
             inflight: self.inflight(),
             ce: Bytes::ZERO,

@@ -161,7 +161,13 @@ impl Driver {
     /// calls if no such call follows.
     #[inline]
     pub fn refresh(&mut self) {
-        self.control = self.scheme.control();
+        self.scheme.store_control(&mut self.control);
+        self.apply_limit();
+    }
+
+    /// Bounds the scheme's control by the transport's limit.
+    #[inline]
+    fn apply_limit(&mut self) {
         match self.limit {
             Limit::None => {}
             Limit::Paced(most) => {
@@ -226,8 +232,8 @@ impl Driver {
     #[inline]
     pub fn sent(&mut self, event: &Sent) {
         self.order.outside_ack();
-        self.scheme.on_sent(event);
-        self.refresh();
+        self.scheme.sent(event, &mut self.control);
+        self.apply_limit();
     }
 
     /// Tracks how much of cwnd is used: `outstanding` data is not acknowledged cumulatively, lost or not; `limited`:
@@ -373,7 +379,7 @@ impl Driver {
     #[inline]
     pub fn finish_ack(&mut self, ack: &AckProgress, end: &AckEnd) -> AckResult {
         self.order.finish_ack();
-        let rate = self.sampler.sample(ack.newest, end.min_rtt);
+        let rate = self.sampler.sample(ack.newest.as_ref(), end.min_rtt);
         let delivered = self.sampler.delivered();
         let round_start = ack.delivered_at_send.is_some_and(|at_send| self.rounds.on_ack(at_send, delivered));
         // Without SACK this counts a packet when its duplicate acknowledgement arrives.
@@ -382,7 +388,7 @@ impl Driver {
             None => (acked, ack.inflight_before),
             Some(counted) => (counted, end.inflight + counted),
         };
-        self.scheme.on_ack(&Ack {
+        let event = Ack {
             now: end.now,
             acked: counted,
             acked_cumulative: end.acked_cumulative,
@@ -400,8 +406,9 @@ impl Driver {
             round: self.rounds.count(),
             srtt: end.srtt,
             min_rtt: end.min_rtt,
-        });
-        self.refresh();
+        };
+        self.scheme.acknowledged(&event, &mut self.control);
+        self.apply_limit();
         AckResult { acked, sampled: rate.is_some(), round_start }
     }
 

@@ -143,7 +143,7 @@ impl RateSampler {
     /// was delivered, or if the interval is shorter than the connection's `min_rtt`: such an acknowledgement
     /// is compressed or spurious.
     #[inline]
-    pub fn sample(&mut self, newest: Option<SentState>, min_rtt: Option<Nanos>) -> Option<RateSample> {
+    pub fn sample(&mut self, newest: Option<&SentState>, min_rtt: Option<Nanos>) -> Option<RateSample> {
         if self.app_limited_until < self.delivered {
             self.app_limited_until = Bytes::ZERO;
         }
@@ -222,7 +222,7 @@ mod tests {
             for state in self.sent.drain(..n) {
                 self.sampler.on_delivered(now, PACKET, &state, &mut newest);
             }
-            self.sampler.sample(newest, Some(min_rtt))
+            self.sampler.sample(newest.as_ref(), Some(min_rtt))
         }
     }
 

@@ -178,11 +178,11 @@ impl SenderEndpoint {
         }
     }
 
-    /// Prefetches the memory to which the endpoint points.
+    /// Prefetches what `packet` accesses besides; see [`Sender::prefetch_records`].
     #[inline]
-    pub fn prefetch_records(&self) {
+    pub fn prefetch_records(&self, packet: &Packet) {
         if let Self::Stream(end) = self {
-            end.prefetch_records();
+            end.prefetch_records(packet);
         }
     }
 
@@ -398,6 +398,14 @@ impl ReceiverEndpoint {
     pub fn prefetch(&self) {
         if let Self::Stream(end) = self {
             end.prefetch();
+        }
+    }
+
+    /// Prefetches what `packet` accesses besides; see [`Receiver::prefetch_ranges`].
+    #[inline]
+    pub fn prefetch_ranges(&self, packet: &Packet) {
+        if let Self::Stream(end) = self {
+            end.prefetch_ranges(packet);
         }
     }
 }

@@ -61,7 +61,9 @@ pub struct Engine<O = ()> {
     /// Packets that reached real hosts.
     delivered: Vec<(Nanos, Packet)>,
     steps: Vec<Step>,
+    /// Pairs of routes, and the number of each flow's pair: thousands of flows share a few pairs.
     routes: Vec<Routes>,
+    routes_of_flow: Vec<u32>,
     /// Alternate paths of flows, in the order of path numbers from 1.
     alternates: Vec<Routes>,
     sources: Sources,
@@ -115,7 +117,7 @@ impl<O: Observer> Engine<O> {
                 Event::SenderTimer(flow) => self.on_sender_timer(flow),
                 Event::ReceiverTimer(flow) => {
                     self.receivers[flow as usize].on_timer(at);
-                    self.acknowledge(flow);
+                    self.acknowledge(flow, Nanos::MAX);
                 }
                 Event::Clock => self.on_clock(),
                 Event::Control => self.on_control(),
@@ -177,13 +179,12 @@ impl<O: Observer> Engine<O> {
         line.prefetch(FARTHEST);
         if let Some(packet) = line.peek(FARTHER) {
             let flow = packet.flow as usize;
-            prefetch(&self.routes[flow], 1);
+            prefetch(&self.routes_of_flow[flow], 1);
             if packet.flags.has(Flags::REVERSE) {
                 prefetch(&self.senders[flow], 1);
                 self.queue.prefetch(self.sources.sender(packet.flow));
             } else {
                 prefetch(&self.receivers[flow], 1);
-                self.queue.prefetch(self.sources.receiver(packet.flow));
             }
         }
         if let Some(packet) = line.peek(FAR) {
@@ -195,11 +196,14 @@ impl<O: Observer> Engine<O> {
                 self.receivers[flow].prefetch();
             }
         }
-        if let Some(packet) = line.peek(NEAR)
-            && packet.flags.has(Flags::REVERSE)
-        {
-            self.senders[packet.flow as usize].prefetch_records();
-            self.metrics.prefetch_counts(packet.flow as usize);
+        if let Some(packet) = line.peek(NEAR) {
+            let flow = packet.flow as usize;
+            if packet.flags.has(Flags::REVERSE) {
+                self.senders[flow].prefetch_records(packet);
+                self.metrics.prefetch_counts(flow);
+            } else {
+                self.receivers[flow].prefetch_ranges(packet);
+            }
         }
     }
 
@@ -236,8 +240,10 @@ impl<O: Observer> Engine<O> {
             }
         } else {
             self.observer.packet(self.now, PacketEvent::Deliver, None, packet);
-            self.receivers[flow as usize].on_packet(self.now, packet, &mut self.arena);
-            self.acknowledge(flow);
+            let receiver = &mut self.receivers[flow as usize];
+            let deadline = receiver.deadline();
+            receiver.on_packet(self.now, packet, &mut self.arena);
+            self.acknowledge(flow, deadline);
         }
     }
 
@@ -280,9 +286,9 @@ impl<O: Observer> Engine<O> {
         self.queue.schedule(self.sources.sender(flow), sender.deadline());
     }
 
-    /// Sends all packets that a receiver may send now and sets its timer.
+    /// Sends all packets that a receiver may send now and sets its timer, which was set to `before`.
     #[inline]
-    fn acknowledge(&mut self, flow: u32) {
+    fn acknowledge(&mut self, flow: u32, before: Nanos) {
         while let Some(mut packet) = self.receivers[flow as usize].poll_transmit(self.now, &mut self.arena) {
             if let Some(connection) = self.connections.of(flow) {
                 self.connections.all[connection].receiver.complete(&mut packet);
@@ -291,7 +297,9 @@ impl<O: Observer> Engine<O> {
             self.offer(self.step_of(&packet), &packet);
         }
         let deadline = self.receivers[flow as usize].deadline();
-        self.queue.schedule(self.sources.receiver(flow), deadline);
+        if deadline != before {
+            self.queue.schedule(self.sources.receiver(flow), deadline);
+        }
     }
 
     /// The clock of the run: end of warm-up, bins, samples, application stops.

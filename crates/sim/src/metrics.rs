@@ -20,17 +20,20 @@ use crate::clock::bin_length;
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::fairness::{Fairness, jain};
 
-/// Measurements of one flow beyond the counters of its endpoints.
-// Two cache lines, accessed by every acknowledgement.
+/// Round-trip times of one flow.
+// A cache line, accessed by every acknowledgement.
 #[derive(Debug)]
 #[repr(align(64))]
 struct FlowMetrics {
-    /// Bandwidth-delay product of its path.
-    bdp: Bytes,
-    /// Time at which inflight first reached the bandwidth-delay product; `MAX` until then.
-    filled_at: Nanos,
-    last_rtt: Nanos,
     rtt: Histogram,
+    last_rtt: Nanos,
+}
+
+/// Where its path stands.
+#[derive(Debug)]
+struct PathMetrics {
+    /// Bandwidth-delay product of the path; `MAX` once inflight has reached it.
+    unfilled: Bytes,
     /// Data packets dropped by the network.
     drops: u64,
 }
@@ -38,6 +41,8 @@ struct FlowMetrics {
 /// Measurement interval of a flow, and state accessed only at its ends and at the end of a bin.
 #[derive(Debug)]
 struct Span {
+    /// Time at which inflight first reached the bandwidth-delay product; `MAX` until then.
+    filled_at: Nanos,
     /// Start: the end of the warm-up, or the flow's start if it is later or the flow ended in the warm-up.
     from: Nanos,
     /// Time at which the application stops.
@@ -65,6 +70,7 @@ impl Span {
 #[derive(Debug)]
 pub struct Metrics {
     flows: Vec<FlowMetrics>,
+    paths: Vec<PathMetrics>,
     spans: Vec<Span>,
     fairness: Fairness,
     bin: Nanos,
@@ -87,18 +93,10 @@ fn capacity(link: &LinkPlan) -> f64 {
 impl Metrics {
     /// Starts the measurement.
     pub fn new(plan: &Plan) -> Self {
-        let flows = plan
-            .flows
-            .iter()
-            .map(|flow| FlowMetrics {
-                bdp: bottleneck_bdp(flow, &plan.links),
-                filled_at: Nanos::MAX,
-                last_rtt: Nanos::ZERO,
-                rtt: Histogram::new(),
-                drops: 0,
-            })
-            .collect();
+        let flow = |_| FlowMetrics { rtt: Histogram::new(), last_rtt: Nanos::ZERO };
+        let path = |flow: &FlowPlan| PathMetrics { unfilled: bottleneck_bdp(flow, &plan.links), drops: 0 };
         let span = |flow: &FlowPlan| Span {
+            filled_at: Nanos::MAX,
             from: flow.start,
             stop: flow.stop.unwrap_or(Nanos::MAX),
             received_at_stop: None,
@@ -110,7 +108,8 @@ impl Metrics {
         };
         let bin = bin_length(plan.duration);
         Self {
-            flows,
+            flows: plan.flows.iter().map(flow).collect(),
+            paths: plan.flows.iter().map(path).collect(),
             spans: plan.flows.iter().map(span).collect(),
             fairness: Fairness::new(plan.flows.iter().map(|flow| flow.start).zip(parties(plan)), bin),
             bin,
@@ -120,7 +119,8 @@ impl Metrics {
     /// Prefetches the memory that the next sample of a flow accesses.
     #[inline]
     pub fn prefetch(&self, flow: usize) {
-        prefetch(&self.flows[flow], size_of::<FlowMetrics>() / 64);
+        prefetch(&self.flows[flow], 1);
+        prefetch(&self.paths[flow], 1);
     }
 
     /// Prefetches the count that the next sample of a flow changes, if it resembles the last.
@@ -141,21 +141,22 @@ impl Metrics {
     /// Updates the fill time after a sender has sent all it may.
     #[inline]
     pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &SenderEndpoint) {
-        let metrics = &mut self.flows[flow as usize];
-        if metrics.filled_at == Nanos::MAX && sender.inflight() >= metrics.bdp {
-            metrics.filled_at = now;
+        let path = &mut self.paths[flow as usize];
+        if sender.inflight() >= path.unfilled {
+            path.unfilled = Bytes::MAX;
+            self.spans[flow as usize].filled_at = now;
         }
     }
 
     /// Data packets of a flow dropped by the network.
     pub fn drops(&self, flow: usize) -> u64 {
-        self.flows[flow].drops
+        self.paths[flow].drops
     }
 
     /// Records a packet dropped by the network.
     pub fn on_drop(&mut self, packet: &Packet) {
         if !packet.flags.has(Flags::REVERSE) && packet.payload > 0 {
-            self.flows[packet.flow as usize].drops += 1;
+            self.paths[packet.flow as usize].drops += 1;
         }
     }
 
@@ -168,7 +169,8 @@ impl Metrics {
     /// start.
     pub fn on_warm(&mut self, now: Nanos, senders: &[SenderEndpoint], receivers: &mut [ReceiverEndpoint]) {
         let ends = senders.iter().zip(receivers);
-        for ((flow, span), (sender, receiver)) in self.flows.iter_mut().zip(&mut self.spans).zip(ends) {
+        let flows = self.flows.iter_mut().zip(&self.paths).zip(&mut self.spans);
+        for (((flow, path), span), (sender, receiver)) in flows.zip(ends) {
             if span.end(sender) <= now {
                 continue;
             }
@@ -176,7 +178,7 @@ impl Metrics {
             span.per_bin = None;
             span.sender = *sender.stats();
             span.receiver = *receiver.stats();
-            span.drops = flow.drops;
+            span.drops = path.drops;
             // Ended flows keep the samples of their whole life.
             if sender.completed_at().is_none() && !sender.is_closed() {
                 flow.rtt.clear();
@@ -287,7 +289,7 @@ impl Metrics {
             goodput_mbit_s: mbit_s(in_order - got_before.bytes_in_order),
             throughput_mbit_s: mbit_s(received - got_before.bytes_received),
             retransmit_percent: percent(sent.retransmits - sent_before.retransmits, packets_sent),
-            loss_percent: percent(metrics.drops - span.drops, packets_sent),
+            loss_percent: percent(self.drops(index) - span.drops, packets_sent),
             rtt_min_ms: rtt(&|h| h.min().unwrap_or(0) as f64),
             rtt_mean_ms: rtt(&Histogram::mean),
             rtt_p50_ms: rtt(&|h| h.quantile(0.5)),
@@ -295,8 +297,8 @@ impl Metrics {
             rtt_p99_ms: rtt(&|h| h.quantile(0.99)),
             fill_time_ms: sender
                 .first_data_at()
-                .filter(|_| metrics.filled_at != Nanos::MAX)
-                .map(|first| (metrics.filled_at - first).as_millis_f64()),
+                .filter(|_| span.filled_at != Nanos::MAX)
+                .map(|first| (span.filled_at - first).as_millis_f64()),
             completion_s: sender.completed_at().map(|at| (at - flow.start).as_secs_f64()),
             rtt_range_ms: rtt(&|h| h.max().zip(h.min()).map_or(0.0, |(max, min)| (max - min) as f64)),
             throughput_range_mbit_s: span.per_bin.map(|(least, greatest)| per_bin(greatest) - per_bin(least)),

@@ -7,8 +7,14 @@
 //!
 //! The first sources are delay lines, to which nearly all events belong. If they are few, their times are in a list that
 //! each [`EventQueue::pop`] searches: this costs less than to move them through a heap of timers.
+//!
+//! With many sources only those whose entry is due soon are in the heap; the others wait in a [`Wheel`].
+
+mod wheel;
 
 use narrows_cc::Nanos;
+
+use wheel::Wheel;
 
 /// Number of an event source.
 pub type SourceId = u32;
@@ -48,22 +54,38 @@ pub struct EventQueue {
     /// Times of the first sources, by number; none if they are many.
     listed: Vec<Nanos>,
     heap: Vec<Entry>,
+    wheel: Wheel,
+    /// What leaves the wheel; empty between calls.
+    leaving: Vec<Entry>,
     slots: Vec<Slot>,
+    /// Time of the last event.
+    now: Nanos,
     /// The top entry was popped and is replaced or removed by the next call.
     hole: bool,
 }
 
 const ARITY: usize = 4;
+/// Prefetch distance in entries that leave the wheel.
+const NEXT: usize = 8;
 /// Most sources in the list.
 const MOST_LISTED: usize = 8;
+/// Sources from which on the wheel is used: a smaller heap is in the caches closest to the core.
+const MANY: usize = 4096;
 
 impl EventQueue {
     /// A queue for sources `0..sources`, all idle. The first `frequent` of them have most events.
     pub fn new(sources: usize, frequent: usize) -> Self {
+        Self::of_size(sources, frequent, sources >= MANY)
+    }
+
+    fn of_size(sources: usize, frequent: usize, many: bool) -> Self {
         let listed = if frequent <= MOST_LISTED { frequent } else { 0 };
         Self {
             listed: vec![Nanos::MAX; listed],
-            heap: Vec::with_capacity(sources + 16),
+            heap: Vec::with_capacity(if many { 0 } else { sources + 16 }),
+            wheel: Wheel::new(many),
+            leaving: Vec::new(),
+            now: Nanos::ZERO,
             slots: vec![Slot { due: Nanos::MAX, entry: Nanos::MAX }; sources],
             hole: false,
         }
@@ -89,7 +111,16 @@ impl EventQueue {
         }
         slot.entry = at;
         let entry = Entry::new(at, source);
-        if self.hole && self.heap[0].source() == source {
+        if self.wheel.add(entry, self.now) {
+            return;
+        }
+        self.insert(entry);
+    }
+
+    /// Adds an entry to the heap.
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
+        if self.hole && self.heap[0].source() == entry.source() {
             self.hole = false;
             self.heap[0] = entry;
             self.sift_down();
@@ -109,33 +140,67 @@ impl EventQueue {
         let listed = self.first_listed();
         loop {
             // A heap entry is never later than the pending time of its source, and listed sources come first at equal times.
-            let top = match (self.heap.first(), listed) {
-                (Some(&top), Some((at, _))) if top.at() < at => top,
-                (Some(&top), None) => top,
-                (_, listed) => {
-                    let (at, source) = listed?;
-                    self.listed[source as usize] = Nanos::MAX;
-                    return Some((at, source));
-                }
+            let (at, top) = match (self.heap.first(), listed) {
+                (Some(&top), Some((at, _))) if top.at() < at => (top.at(), Some(top)),
+                (Some(&top), None) => (top.at(), Some(top)),
+                (_, Some((at, _))) => (at, None),
+                (None, None) => (Nanos::MAX, None),
             };
-            let (at, source) = (top.at(), top.source());
+            if self.wheel.may_precede(at) {
+                self.turn();
+                continue;
+            }
+            let Some(top) = top else {
+                let (at, source) = listed?;
+                self.listed[source as usize] = Nanos::MAX;
+                self.now = at;
+                return Some((at, source));
+            };
+            let source = top.source();
             let slot = &mut self.slots[source as usize];
             if slot.entry != at {
                 self.remove_top();
             } else if slot.due > at {
                 slot.entry = slot.due;
-                if slot.due == Nanos::MAX {
+                let entry = Entry::new(slot.due, source);
+                if slot.due == Nanos::MAX || self.wheel.add(entry, self.now) {
                     self.remove_top();
                 } else {
-                    self.heap[0] = Entry::new(slot.due, source);
+                    self.heap[0] = entry;
                     self.sift_down();
                 }
             } else {
                 *slot = Slot { due: Nanos::MAX, entry: Nanos::MAX };
                 self.hole = true;
+                self.now = at;
                 return Some((at, source));
             }
         }
+    }
+
+    /// Moves the wheel on by a tick: entries of postponed sources return to it, others enter the heap.
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        self.wheel.take_first(&mut leaving);
+        for (i, &entry) in leaving.iter().enumerate() {
+            if let Some(next) = leaving.get(i + NEXT) {
+                self.prefetch(next.source());
+            }
+            let (at, source) = (entry.at(), entry.source());
+            let slot = &mut self.slots[source as usize];
+            if slot.entry != at {
+                continue;
+            }
+            slot.entry = slot.due;
+            let entry = Entry::new(slot.due, source);
+            if slot.due < Nanos::MAX && !self.wheel.add(entry, self.now) {
+                self.insert(entry);
+            }
+        }
+        leaving.clear();
+        self.leaving = leaving;
     }
 
     /// The earliest listed source, of equal ones the first.
@@ -236,13 +301,16 @@ mod tests {
     }
 
     proptest! {
-        /// The queue pops as a model that keeps one time per source in a list.
+        /// The queue pops as a model that keeps one time per source in a list, whether its times are within a tick of the
+        /// wheel or beyond its end.
         #[test]
         fn event_queue_matches_list_model(
             frequent in 0usize..12,
+            many: bool,
+            shift in 0u32..24,
             ops in prop::collection::vec((0u32..12, 0u64..60, any::<bool>()), 1..400),
         ) {
-            let mut queue = EventQueue::new(12, frequent);
+            let mut queue = EventQueue::of_size(12, frequent, many);
             let mut model = [Nanos::MAX; 12];
             let mut now = 0;
             for (source, ahead, pop) in ops {
@@ -255,7 +323,7 @@ mod tests {
                         model[s as usize] = Nanos::MAX;
                     }
                 } else {
-                    let at = if ahead == 59 { Nanos::MAX } else { Nanos::from_nanos(now + ahead) };
+                    let at = if ahead == 59 { Nanos::MAX } else { Nanos::from_nanos(now + (ahead << shift)) };
                     queue.schedule(source, at);
                     model[source as usize] = at;
                 }

@@ -15,12 +15,10 @@ impl Ranges {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }
 
-    /// Prefetches the lowest ranges.
+    /// Prefetches the lowest ranges, or the memory for them.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        if let Some(first) = self.ranges.front() {
-            narrows_units::prefetch(first, 1);
-        }
+        narrows_units::prefetch(self.ranges.as_slices().0, 1);
     }
 
     /// Whether the set is empty.

@@ -241,10 +241,15 @@ impl Sender {
     /// Bytes of the counters that packets and acknowledgements change.
     const HOT_COUNTERS: usize = size_of::<SenderStats>() - offset_of!(SenderStats, data_packets_sent);
 
-    /// Prefetches the heap memory that an acknowledgement accesses.
+    /// Prefetches the heap memory that `packet` accesses and, after losses, the state that others do not.
     #[inline]
-    pub fn prefetch_records(&self) {
+    pub fn prefetch_records(&self, packet: &Packet) {
         self.board.prefetch();
+        if packet.has_sack() || !self.recovery.is_open() {
+            self.board.prefetch_lossy(packet, self.stream.una);
+            prefetch(&self.stats, 1);
+            prefetch(&self.recovery, 2);
+        }
     }
 
     /// Cache lines of the state from recovery on that acknowledgements access: the enum of schemes is larger than most

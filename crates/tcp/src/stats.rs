@@ -42,18 +42,20 @@ pub struct SenderStats {
 }
 
 /// Counters of a receiver.
+// Counters that every packet or acknowledgement changes come first: see `Receiver`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct ReceiverStats {
     /// Data packets with new data.
     pub data_packets: u64,
-    /// Data packets without new data.
-    pub duplicate_packets: u64,
     /// Payload bytes delivered in order.
     pub bytes_in_order: u64,
     /// Bytes received, headers included.
     pub bytes_received: u64,
     /// Acknowledgements sent.
     pub acks_sent: u64,
+    /// Data packets without new data.
+    pub duplicate_packets: u64,
     /// Acknowledgements sent on expiry of the delay.
     pub delayed_acks: u64,
     /// Packets that arrived with a congestion mark.

@@ -65,6 +65,14 @@ macro_rules! registry {
             pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate(),)+ Self::External(s) => s.line_rate() } }
             /// The control now in force.
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control(),)+ Self::External(s) => s.control() } }
+            // Written in place: a returned control would be copied in wider pieces than those that were just stored, for which
+            // the processor waits.
+            /// Stores the control now in force.
+            #[inline] pub(crate) fn store_control(&self, to: &mut Control) { match self { $(Self::$Type(s) => *to = s.control(),)+ Self::External(s) => *to = s.control() } }
+            /// A packet left; stores the control then in force.
+            #[inline] pub(crate) fn sent(&mut self, event: &Sent, to: &mut Control) { match self { $(Self::$Type(s) => { s.on_sent(event); *to = s.control() })+ Self::External(s) => { s.on_sent(event); *to = s.control() } } }
+            /// An acknowledgement was processed; stores the control then in force.
+            #[inline] pub(crate) fn acknowledged(&mut self, event: &Ack, to: &mut Control) { match self { $(Self::$Type(s) => { s.on_ack(event); *to = s.control() })+ Self::External(s) => { s.on_ack(event); *to = s.control() } } }
             /// Named, typed internals for traces.
             pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink),)+ Self::External(s) => s.telemetry(sink) } }
             /// The protocol by which it negotiates a rate with the network, if any.

@@ -17,6 +17,9 @@ struct Accepted {
     lost: bool,
 }
 
+/// Departures that may remain uncounted.
+const UNSETTLED: usize = 32;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     transmitter: Transmitter,
@@ -25,6 +28,8 @@ pub(crate) struct Fifo {
     entries: Ring<Accepted>,
     /// Total size of the entries.
     bytes: u64,
+    /// Number of entries at which departures are counted again; see [`Fifo::offer`].
+    settle_at: usize,
     /// End of the last scheduled transmission.
     free_at: Nanos,
     /// Idle time since the start of the statistics, up to `free_at`.
@@ -40,6 +45,7 @@ impl Fifo {
             limit,
             entries: Ring::new(),
             bytes: 0,
+            settle_at: UNSETTLED,
             free_at: Nanos::ZERO,
             idle: Nanos::ZERO,
             waits_at_reset: 0,
@@ -47,7 +53,6 @@ impl Fifo {
     }
 
     /// Counts departures up to `now`.
-    #[inline]
     pub(crate) fn settle(&mut self, now: Nanos, stats: &mut LinkStats) {
         while let Some(&Accepted { end, size, lost }) = self.entries.front()
             && end <= now
@@ -56,9 +61,13 @@ impl Fifo {
             self.bytes -= u64::from(size);
             stats.left(u64::from(size), lost);
         }
+        self.settle_at = self.entries.len() + UNSETTLED;
     }
 
     /// Departure of a packet that arrives now, and whether it is lost then; `None` if it does not fit.
+    ///
+    /// How many packets departed since the last offer cannot be predicted, so departures are counted many at a time, and
+    /// before a drop: a packet that fits beside packets that have departed also fits without them.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -67,18 +76,18 @@ impl Fifo {
         egress_loss: &mut LossProcess,
         stats: &mut LinkStats,
     ) -> Option<(Nanos, bool)> {
-        self.settle(now, stats);
-        let start = if self.entries.is_empty() {
+        if self.entries.len() >= self.settle_at {
+            self.settle(now, stats);
+        }
+        let start = if self.free_at <= now {
             self.idle += now - self.free_at;
             now
         } else {
-            let fits = match self.limit {
-                Limit::Packets(packets) => self.waiting_packets() < packets,
-                Limit::Bytes(bytes) => self.waiting_bytes() + size <= bytes.as_u64(),
-                Limit::Time(wait) => self.free_at - now <= wait,
-            };
-            if !fits {
-                return None;
+            if !self.fits(now, size) {
+                self.settle(now, stats);
+                if !self.fits(now, size) {
+                    return None;
+                }
             }
             self.free_at
         };
@@ -89,6 +98,16 @@ impl Fifo {
         self.entries.push_back(Accepted { end, size: size as u32, lost });
         stats.waited((start - now).as_nanos());
         Some((end, lost))
+    }
+
+    /// Whether the queue has room; it certainly has if it seems so before [`Fifo::settle`].
+    #[inline]
+    fn fits(&self, now: Nanos, size: u64) -> bool {
+        match self.limit {
+            Limit::Packets(packets) => self.waiting_packets() < packets,
+            Limit::Bytes(bytes) => self.waiting_bytes() + size <= bytes.as_u64(),
+            Limit::Time(wait) => self.free_at - now <= wait,
+        }
     }
 
     /// Packets behind the one in transmission; valid after [`Fifo::settle`].

@@ -185,8 +185,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         self.stats.evicted.pop()
     }
 
-    /// Counts departures up to `now` in the statistics. Every offer does the same; call it before the final
-    /// read of the statistics.
+    /// Counts departures up to `now` in the statistics. Call it before a read of the statistics; offers count
+    /// departures now and then only.
     #[inline]
     pub fn settle(&mut self, now: Nanos) {
         if let Service::Fifo(fifo) = &mut self.service {

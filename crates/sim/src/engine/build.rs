@@ -42,7 +42,8 @@ impl<O: Observer> Engine<O> {
     pub fn observed(plan: Plan, observer: O) -> Self {
         let (mut steps, mut hop_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
         let mut alternates: Vec<Routes> = Vec::new();
-        let routes: Vec<Routes> = plan
+        let mut routes: Vec<Routes> = Vec::new();
+        let routes_of_flow: Vec<u32> = plan
             .flows
             .iter()
             .map(|flow| {
@@ -51,9 +52,17 @@ impl<O: Observer> Engine<O> {
                     reverse: intern(&mut steps, &mut hop_keys, &mut known, &path.reverse),
                     alternates,
                 };
-                let first = interned(&flow.path, alternates.len() as u32);
+                let first = if flow.alternates.is_empty() { NONE } else { alternates.len() as u32 };
+                let own = interned(&flow.path, first);
                 alternates.extend(flow.alternates.iter().map(|path| interned(path, NONE)));
-                first
+                // As for single routes, many flows share a few pairs.
+                let start = routes.len().saturating_sub(64);
+                let known = routes[start..].iter().position(|pair| *pair == own);
+                let number = known.map_or(routes.len(), |at| start + at);
+                if number == routes.len() {
+                    routes.push(own);
+                }
+                number as u32
             })
             .collect();
         let random = |name, index: usize| Random::stream(plan.seed, name, index as u64);
@@ -124,6 +133,7 @@ impl<O: Observer> Engine<O> {
             delivered: Vec::new(),
             steps,
             routes,
+            routes_of_flow,
             alternates,
             sources,
             clock,

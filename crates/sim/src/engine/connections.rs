@@ -153,8 +153,10 @@ impl<O: Observer> Engine<O> {
             self.transmit_from(connection);
         } else {
             self.observer.packet(now, PacketEvent::Deliver, None, packet);
-            own.receiver.on_packet(now, packet, self.receivers[flow as usize].as_mut());
-            self.acknowledge(flow);
+            let receiver = &mut self.receivers[flow as usize];
+            let deadline = receiver.deadline();
+            own.receiver.on_packet(now, packet, receiver.as_mut());
+            self.acknowledge(flow, deadline);
         }
     }
 

@@ -19,11 +19,11 @@ pub(super) struct Step {
 pub(super) type Route = u32;
 
 /// Routes of a flow's data and of its acknowledgements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Routes {
     pub(super) forward: Route,
     pub(super) reverse: Route,
-    /// Index of the flow's first alternate path.
+    /// Index of the flow's first alternate path, or `NONE`.
     pub(super) alternates: u32,
 }
 
@@ -70,7 +70,7 @@ impl<O: Observer> Engine<O> {
     /// Routes of the packet's flow on the packet's path.
     #[inline]
     pub(super) fn routes_of(&self, packet: &Packet) -> Routes {
-        let routes = self.routes[packet.flow as usize];
+        let routes = self.routes[self.routes_of_flow[packet.flow as usize] as usize];
         match packet.path() {
             0 => routes,
             path => self.alternates[routes.alternates as usize + usize::from(path) - 1],

@@ -32,35 +32,37 @@ fn growing_segments(config: &TcpConfig) -> u32 {
 }
 
 /// Policy and state of acknowledgements.
+// What few packets access comes first: see `Receiver`.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct AckTiming {
-    /// Payload after which an acknowledgement is due.
-    ack_bytes: u64,
     ack_delay: Nanos,
-    quick_acks: u32,
-    compression: bool,
-    gro: Nanos,
-    least_rto: Nanos,
-    segment: u16,
-    /// Segments that have yet to arrive until the window has grown.
-    growth: u32,
-    /// Quick acknowledgements left.
-    quick: u32,
-    /// Data arrived since the last acknowledgement.
-    scheduled: bool,
+    /// Acknowledgement number that `uncompressed` belongs to.
+    uncompressed_at: u64,
     /// In-order payload since the last acknowledgement.
     unacked: u64,
+    /// Payload after which an acknowledgement is due.
+    ack_bytes: u64,
     /// [`Nanos::MAX`] before the first data.
     last_data_at: Nanos,
     /// Round-trip time of the handshake, measured from the SYN-ACK; [`Nanos::MAX`] while unknown.
     rtt: Nanos,
+    least_rto: Nanos,
+    gro: Nanos,
     ack_at: Nanos,
     compressed_at: Nanos,
     gro_at: Nanos,
+    /// Segments that have yet to arrive until the window has grown.
+    growth: u32,
+    /// Quick acknowledgements left.
+    quick: u32,
+    quick_acks: u32,
+    segment: u16,
+    /// Data arrived since the last acknowledgement.
+    scheduled: bool,
+    compression: bool,
     compressed: u8,
     uncompressed: u8,
-    /// Acknowledgement number that `uncompressed` belongs to.
-    uncompressed_at: u64,
 }
 
 impl AckTiming {
@@ -88,6 +90,12 @@ impl AckTiming {
             uncompressed: 0,
             uncompressed_at: 0,
         }
+    }
+
+    /// Where the state begins that every packet accesses.
+    #[inline]
+    pub(super) fn first_used(&self) -> &impl Sized {
+        &self.unacked
     }
 
     #[inline]

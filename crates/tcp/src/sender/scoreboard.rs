@@ -6,6 +6,7 @@
 //! fields, and a record is in at most one of them.
 
 use narrows_cc::{Bytes, Nanos, SentState};
+use narrows_packet::Packet;
 
 use crate::{ranges::Ranges, ring::Ring};
 
@@ -22,7 +23,9 @@ pub(crate) enum Place {
 }
 
 /// A sent packet.
+// Aligned so that it never takes three cache lines.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub(crate) struct Record {
     pub(crate) snapshot: SentState,
     pub(crate) seq: u64,
@@ -55,7 +58,8 @@ impl Record {
     }
 }
 
-/// Ends of a doubly linked list with its links in the records. Links beyond the ends are meaningless.
+/// Ends of a doubly linked list with its links in the records. The tail of the flight links to the number after its own,
+/// which is usually the next to leave; other links beyond the ends are meaningless.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     head: u32,
@@ -101,9 +105,22 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Some((_, record)) = self.first() {
-            narrows_units::prefetch(record, 3);
+            narrows_units::prefetch(record, 2);
             self.records.prefetch(self.records.end());
             self.sacked.prefetch();
+        }
+    }
+
+    /// Prefetches the records that loss detection and repair access when `packet` arrives; the first one begins at `una`.
+    #[inline]
+    pub(crate) fn prefetch_lossy(&self, packet: &Packet, una: u64) {
+        for id in [self.flight.head, self.flight.tail, self.lost.head] {
+            self.records.prefetch(id);
+        }
+        for (start, _) in packet.sack_blocks().take(2) {
+            self.records.prefetch(
+                self.records.first().wrapping_add((start.saturating_sub(una) / self.segment) as u32),
+            );
         }
     }
 
@@ -213,24 +230,24 @@ impl Scoreboard {
         if place == Place::Lost { &mut self.lost } else { &mut self.flight }
     }
 
-    /// Inserts `id` into the list of `place` behind `after`, or at its head.
-    fn link(&mut self, place: Place, id: u32, after: Option<u32>) {
-        let list = *self.list(place);
-        let mut changed = List { len: list.len + 1, ..list };
+    /// Inserts `id` into the list of lost records behind `after`, or at its head.
+    fn insert_lost(&mut self, id: u32, after: Option<u32>) {
+        let list = self.lost;
+        self.lost.len += 1;
         match after {
             None if list.len == 0 => {
-                changed.head = id;
-                changed.tail = id;
+                self.lost.head = id;
+                self.lost.tail = id;
             }
             None => {
                 self.records.get_mut(id).next = list.head;
                 self.records.get_mut(list.head).previous = id;
-                changed.head = id;
+                self.lost.head = id;
             }
             Some(after) => {
                 self.records.get_mut(id).previous = after;
                 if after == list.tail {
-                    changed.tail = id;
+                    self.lost.tail = id;
                 } else {
                     let next = self.records.get(after).next;
                     self.records.get_mut(id).next = next;
@@ -239,13 +256,21 @@ impl Scoreboard {
                 self.records.get_mut(after).next = id;
             }
         }
-        *self.list(place) = changed;
     }
 
     #[inline]
     fn append_to_flight(&mut self, id: u32) {
-        let after = (self.flight.len > 0).then_some(self.flight.tail);
-        self.link(Place::Flight, id, after);
+        let List { tail, len, .. } = self.flight;
+        let record = self.records.get_mut(id);
+        record.previous = tail;
+        record.next = id.wrapping_add(1);
+        if len == 0 {
+            self.flight.head = id;
+        } else if id != tail.wrapping_add(1) {
+            self.records.get_mut(tail).next = id;
+        }
+        self.flight.tail = id;
+        self.flight.len += 1;
     }
 
     #[inline]
@@ -262,7 +287,10 @@ impl Scoreboard {
         match (is_head, is_tail) {
             (true, true) => {}
             (true, false) => changed.head = next,
-            (false, true) => changed.tail = previous,
+            (false, true) => {
+                changed.tail = previous;
+                self.records.get_mut(previous).next = previous.wrapping_add(1);
+            }
             (false, false) => {
                 self.records.get_mut(previous).next = next;
                 self.records.get_mut(next).previous = previous;
@@ -298,10 +326,9 @@ impl Scoreboard {
     #[inline]
     fn settle(&mut self, id: u32) {
         self.unlink(id);
-        let record = self.records.get_mut(id);
+        let record = self.records.get(id);
         self.inflight -= record.inflight();
         self.retransmitted -= u32::from(record.retransmissions > 0);
-        record.copies = 0;
     }
 
     /// Removes records acknowledged by `ack`. Calls `deliver` for each not SACKed before.
@@ -309,14 +336,14 @@ impl Scoreboard {
     pub(crate) fn acknowledge(&mut self, ack: u64, mut deliver: impl FnMut(&Record)) {
         while !self.records.is_empty() {
             let id = self.records.first();
-            let record = *self.records.get(id);
+            let record = self.records.get(id);
             if record.end() > ack {
                 break;
             }
             if record.place == Place::Sacked {
                 self.sacked_packets -= 1;
             } else {
-                deliver(&record);
+                deliver(record);
                 self.settle(id);
             }
             self.records.pop();
@@ -334,14 +361,16 @@ impl Scoreboard {
         sacked.insert(start, end, |start, end| {
             let Some(mut id) = self.at(start) else { return };
             while id != self.records.end() {
-                let record = *self.records.get(id);
+                let record = self.records.get(id);
                 if record.end() > end {
                     break;
                 }
                 debug_assert!(record.place != Place::Sacked);
-                deliver(&record);
+                deliver(record);
                 self.settle(id);
-                self.records.get_mut(id).place = Place::Sacked;
+                let record = self.records.get_mut(id);
+                record.copies = 0;
+                record.place = Place::Sacked;
                 self.sacked_packets += 1;
                 news = true;
                 id = id.wrapping_add(1);
@@ -361,7 +390,7 @@ impl Scoreboard {
         record.place = Place::Lost;
         let seq = record.seq;
         let after = self.lost_before(seq);
-        self.link(Place::Lost, id, after);
+        self.insert_lost(id, after);
         self.hint = Some(id);
     }
 

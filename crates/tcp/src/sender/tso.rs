@@ -37,6 +37,9 @@ impl Sender {
             return control.burst.min(self.config.max_burst);
         }
         let mss = self.mss();
+        if self.window.cwnd < 4 * mss.as_u64() && mss <= self.config.max_burst {
+            return mss; // half of cwnd is one segment
+        }
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
         // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered.
         let peer = mss * (self.stream.largest_window() / mss.as_u64() / 2).max(1);

@@ -1,0 +1,66 @@
+//! Far entries of a queue of many timers, in buckets by time.
+//!
+//! Most timers are postponed before they expire. In a bucket that costs no comparison with other timers: only what
+//! expires within the current tick enters the heap.
+
+use narrows_cc::Nanos;
+
+use super::Entry;
+
+/// Length of a tick: 2^20 ns, about 1 ms.
+const SHIFT: u32 = 20;
+/// Ticks ahead. Later entries are in the last bucket, and are inserted again from there.
+const BUCKETS: usize = 256;
+
+/// Entries of the next ticks.
+#[derive(Debug)]
+pub(super) struct Wheel {
+    /// The entries of tick `t` are in bucket `t` modulo [`BUCKETS`], in any order.
+    buckets: Vec<Vec<Entry>>,
+    /// The first tick in the wheel.
+    first: u64,
+    /// Entries in the wheel.
+    len: usize,
+}
+
+impl Wheel {
+    /// A wheel for many timers; one without buckets, which takes no entries, for few.
+    pub(super) fn new(many: bool) -> Self {
+        Self { buckets: vec![Vec::new(); if many { BUCKETS } else { 0 }], first: 0, len: 0 }
+    }
+
+    /// Adds an entry, unless its time is before all ticks of the wheel; returns whether it did. `now`: nothing pending is
+    /// earlier.
+    #[inline]
+    pub(super) fn add(&mut self, entry: Entry, now: Nanos) -> bool {
+        if self.buckets.is_empty() {
+            return false;
+        }
+        if self.len == 0 {
+            self.first = self.first.max(now.as_nanos() >> SHIFT);
+        }
+        let tick = entry.at().as_nanos() >> SHIFT;
+        if tick < self.first {
+            return false;
+        }
+        let tick = tick.min(self.first + (BUCKETS as u64 - 1));
+        self.buckets[tick as usize % BUCKETS].push(entry);
+        self.len += 1;
+        true
+    }
+
+    /// Whether entries at or before `at` may be in the wheel.
+    #[inline]
+    pub(super) fn may_precede(&self, at: Nanos) -> bool {
+        self.len > 0 && self.first <= at.as_nanos() >> SHIFT
+    }
+
+    /// Moves the entries of the first tick, and perhaps later ones, to `to`, which is empty.
+    pub(super) fn take_first(&mut self, to: &mut Vec<Entry>) {
+        debug_assert!(to.is_empty());
+        // The memory of the bucket serves the next one.
+        std::mem::swap(&mut self.buckets[self.first as usize % BUCKETS], to);
+        self.len -= to.len();
+        self.first += 1;
+    }
+}
