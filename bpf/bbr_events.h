@@ -27,6 +27,18 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
+/* The parameters that were set, as text. Only processes read it. */
+struct settings {
+	char text[1024];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct settings);
+} settings SEC(".maps");
+
 static struct counters *counted(void)
 {
 	__u32 first = 0;
@@ -58,7 +70,7 @@ void BPF_PROG(bbr_init, struct sock *sk)
 	__u32 mss = atleast(tp->mss_cache, 1), srtt = tp->srtt_us >> 3;
 	struct bbr *b = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
-	*started(sk) = b != 0;
+	*started(sk) = 1;
 	COUNT(opened);
 	if (!b) {
 		COUNT(errors);
@@ -81,6 +93,8 @@ void BPF_PROG(bbr_init, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(bbr_release, struct sock *sk)
 {
+	if (!*started(sk))
+		return;
 	COUNT(closed);
 	*started(sk) = 0;
 	bpf_sk_storage_delete(&flows, sk);

@@ -15,6 +15,7 @@ typedef __u32 __wsum;
 typedef _Bool bool;
 
 #define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_SK_STORAGE 24
 #define BPF_MAP_TYPE_RINGBUF 27
