@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the shim uses of the kernel. */
+#pragma once
+/* What the programs use of the kernel. native.h replaces it in builds outside the kernel. */
 typedef unsigned char __u8;
 typedef unsigned short __u16;
 typedef unsigned int __u32;
@@ -14,10 +15,17 @@ typedef __u32 __wsum;
 typedef _Bool bool;
 
 #define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_SK_STORAGE 24
 #define BPF_MAP_TYPE_RINGBUF 27
+#define BPF_F_NO_PREALLOC 1
+#define BPF_SK_STORAGE_GET_F_CREATE 1
 
 /* The fields of the kernel's structures that are used here; their places are found when the program is loaded. */
+#ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
 
 struct sock_common {
 	__u16 skc_num;
@@ -36,6 +44,7 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	__u8 icsk_ca_state : 5;
 	__u8 icsk_retransmits;
 	__u64 icsk_ca_priv[13];
 };
@@ -55,6 +64,7 @@ struct tcp_sock {
 	__u32 reordering;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_cnt;
+	__u32 snd_cwnd_clamp;
 	__u32 prior_cwnd;
 	__u32 prr_out;
 	__u32 lost_out;
@@ -95,7 +105,9 @@ struct rate_sample {
 	bool is_ack_delayed;
 };
 
+#ifdef __bpf__
 #pragma clang attribute pop
+#endif
 
 enum tcp_ca_event {
 	CA_EVENT_TX_START = 0,
@@ -104,6 +116,7 @@ enum tcp_ca_event {
 
 enum { OPEN = 0, CWR = 2, RECOVERY = 3, LOSS = 4 };
 enum { INITIAL_WINDOW = 10 };
+enum { NON_RESTRICTED = 1 }; /* tcp_congestion_ops.flags: users without CAP_NET_ADMIN may choose it */
 enum { PACING_NONE = 0, PACING_NEEDED = 1 };
 
 struct tcp_congestion_ops {
@@ -116,5 +129,7 @@ struct tcp_congestion_ops {
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
+	__u32 (*sndbuf_expand)(struct sock *sk);
+	__u32 flags;
 	char name[16];
 };

@@ -185,7 +185,8 @@ def fingerprint(planned: Planned) -> str:
     if planned.on != SIM:
         place = [planned.on, platform.release(), emulator()]
     if planned.on == KERNEL:
-        names -= kernel_schemes()
+        offered = kernel_schemes()
+        names -= {name for name in names if name in offered or name.replace("-", "_") in offered}
     order, rows, sources = scheme_order(), schemes(), _sources()
     try:
         parts = sorted(sources["schemes"][rows[order[name]].name] for name in names)
@@ -405,6 +406,76 @@ def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any
         ValueError: There is no such router algorithm.
     """
     return list(json.loads(_engine.bench_routers(repeats, list(names))))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A scheme that the kernel can run as a program of its own."""
+
+    name: str
+    """In the kernel."""
+    scheme: str
+    """The twin in the registry, with the same algorithm and parameters."""
+    summary: str
+    registered: bool
+    """Whether the kernel offers the name."""
+
+
+def _programs() -> Any:
+    """Return the engine's module if it has programs: on Linux."""
+    if not hasattr(_engine, "load_program"):
+        raise KernelUnable("narrows kernel needs Linux")
+    return _engine
+
+
+def kernel_programs() -> list[Program]:
+    """Return the schemes that the kernel can run as programs.
+
+    Raises:
+        KernelUnable: This is not Linux.
+    """
+    return [Program(**row) for row in json.loads(_programs().kernel_programs())]
+
+
+def load_program(name: str, values: Sequence[tuple[str, str]]) -> str:
+    """Load a program, and register its scheme until it is unloaded or the machine restarts.
+
+    Args:
+        name: In the kernel or in the registry.
+        values: Parameters of the scheme, as text by name.
+
+    Raises:
+        KernelUnable: A parameter is refused, or the program. Nothing stays in the kernel.
+        KernelFailed: The kernel refused a step.
+
+    Returns:
+        Its name in the kernel.
+    """
+    return str(_programs().load_program(name, list(values)))
+
+
+def unload_program(name: str) -> tuple[str, int]:
+    """Unregister a program. Connections that use it keep it until they end.
+
+    Raises:
+        KernelUnable: It is not loaded, or there are no rights.
+        KernelFailed: The kernel refused a step.
+
+    Returns:
+        Its name in the kernel, and how many connections use it.
+    """
+    kernel_name, sockets = _programs().unload_program(name)
+    return str(kernel_name), int(sockets)
+
+
+def program_status(seconds: float) -> list[dict[str, Any]]:
+    """Observe the loaded programs for a time.
+
+    Raises:
+        KernelUnable: There are no rights.
+        KernelFailed: The kernel refused a step.
+    """
+    return list(json.loads(_programs().program_status(seconds)))
 
 
 def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> dict[str, Any]:

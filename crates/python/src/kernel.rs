@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
+use narrows_live::kernel::programs::{self, PROGRAMS, Program};
 use narrows_live::kernel::{self, KernelError, Options, Watch};
 use narrows_pcap::Capture;
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use narrows_trace::Recorder;
 use pyo3::prelude::*;
+use serde_json::json;
 
 use crate::{KernelFailed, KernelUnable, Outputs, Shared, file_error};
 
@@ -61,4 +63,42 @@ pub(crate) fn record(
         recorder.finish().map_err(|error| file_error(None, &error))?;
     }
     Ok(Some(result))
+}
+
+/// The programs of schemes for the kernel, as a JSON list of name, twin in the registry, summary, and whether the
+/// kernel offers the name.
+#[pyfunction]
+pub(crate) fn kernel_programs() -> String {
+    let row = |program: &Program| {
+        json!({"name": program.name, "scheme": program.scheme, "summary": program.summary,
+               "registered": program.is_registered()})
+    };
+    serde_json::Value::from_iter(PROGRAMS.iter().map(row)).to_string()
+}
+
+/// Loads a program with these parameters, and registers its scheme until it is unloaded. Returns its name.
+#[pyfunction]
+pub(crate) fn load_program(
+    py: Python<'_>,
+    name: &str,
+    values: Vec<(String, String)>,
+) -> PyResult<&'static str> {
+    let program = Program::find(name).map_err(|error| raised(&error))?;
+    py.detach(|| program.load(&values)).map_err(|error| raised(&error))?;
+    Ok(program.name)
+}
+
+/// Unregisters a program. Returns its name, and how many connections keep it until they end.
+#[pyfunction]
+pub(crate) fn unload_program(py: Python<'_>, name: &str) -> PyResult<(&'static str, u64)> {
+    let program = Program::find(name).map_err(|error| raised(&error))?;
+    let left = py.detach(|| program.unload()).map_err(|error| raised(&error))?;
+    Ok((program.name, left))
+}
+
+/// What the loaded programs did, observed for this time; a JSON list.
+#[pyfunction]
+pub(crate) fn program_status(py: Python<'_>, seconds: f64) -> PyResult<String> {
+    let rows = py.detach(|| programs::status(seconds)).map_err(|error| raised(&error))?;
+    serde_json::to_string(&rows).map_err(|error| KernelFailed::new_err(error.to_string()))
 }

@@ -477,6 +477,13 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(radio_trace, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(check_kernel, m)?)?;
+    #[cfg(target_os = "linux")]
+    {
+        m.add_function(wrap_pyfunction!(kernel::kernel_programs, m)?)?;
+        m.add_function(wrap_pyfunction!(kernel::load_program, m)?)?;
+        m.add_function(wrap_pyfunction!(kernel::unload_program, m)?)?;
+        m.add_function(wrap_pyfunction!(kernel::program_status, m)?)?;
+    }
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;

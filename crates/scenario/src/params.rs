@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use narrows_cc::{LITERAL, Param, ParamError, ParamKind, Params, schemes};
 
-use crate::diagnostic::{Diagnostic, key_in, unknown};
+use crate::diagnostic::{Diagnostic, Location, key_in, unknown};
 use crate::profile::FlowProfile;
 use crate::schema::value::{ParamValue, Protocol};
 use crate::transport;
@@ -84,6 +84,22 @@ pub(crate) fn scheme(
         set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
     }
     Ok((entry, params))
+}
+
+/// The parameters of a scheme with these values, as texts by name, in place of the defaults.
+///
+/// # Errors
+/// The first value that is refused: the problem and what is accepted.
+pub fn settings(entry: &schemes::Entry, values: &[(String, String)]) -> Result<Params, String> {
+    let mut params = Params::defaults(entry.info.params);
+    for (name, text) in values {
+        set(&mut params, entry.info.name, entry.info.params, name, text, "").map_err(|refused| {
+            let refused = refused.report("", "", |_| Location::Unknown);
+            let accepted = refused.accepted.map(|accepted| format!("; accepted: {accepted}"));
+            refused.message + &accepted.unwrap_or_default()
+        })?;
+    }
+    Ok(params)
 }
 
 /// Turns `literal` on, if it is among the parameters.

@@ -2,7 +2,7 @@
 
 `simulate` runs scenarios, `reproduce` papers, `fidelity` compares with the kernel; `new` starts them; `results` draws
 and reports; `registry` lists schemes and router algorithms; `tools` generates traces and measures the engine;
-`packetdrill` runs packet scripts; `dccp` uses real sockets. `options` holds the options that commands share, `numbers`
+`packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `dccp` uses real sockets. `options` holds the options that commands share, `numbers`
 options of whole numbers, `outcome` messages and exit statuses.
 """
 
@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from narrows import engine
-from narrows.cli import dccp, fidelity, new, packetdrill, registry, reproduce, results, simulate, tools
+from narrows.cli import dccp, fidelity, kernel, new, packetdrill, registry, reproduce, results, simulate, tools
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import INTERRUPTED
 
@@ -54,6 +54,7 @@ for panel, commands in (
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.add_typer(new.app, rich_help_panel="Run experiments")
+app.add_typer(kernel.app, rich_help_panel="Tools")
 app.add_typer(dccp.app, rich_help_panel="Tools")
 
 

@@ -17,8 +17,11 @@ pub(crate) mod diagnostics;
 mod emulator;
 mod hosts;
 mod lateness;
+#[cfg(feature = "bpf")]
+mod libbpf;
 pub(crate) mod namespace;
 pub(crate) mod netlink;
+pub mod programs;
 pub mod shim;
 mod support;
 mod tap;

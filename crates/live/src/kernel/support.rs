@@ -11,7 +11,7 @@ use super::namespace::{self, HostConfig};
 use super::{KernelError, Options, shim};
 
 /// Names of the schemes that the kernel offers.
-fn offered() -> Vec<String> {
+pub(super) fn offered() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
@@ -68,7 +68,9 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Ker
 fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, KernelError> {
     marks(flow)?;
     let info = flow.scheme.info;
-    let mut names = [info.name].into_iter().chain(info.aliases.iter().copied());
+    // A program of ours has the name of its scheme with `_` for `-` (`narrows kernel load`).
+    let program = info.name.replace('-', "_");
+    let mut names = [info.name].into_iter().chain(info.aliases.iter().copied()).chain([program.as_str()]);
     let own = names.find(|name| offered.iter().any(|own| own == name));
     let name = match (own, shim::missing()) {
         (Some(name), _) if !options.shim => name,
@@ -85,7 +87,8 @@ fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Sche
     };
     if flow.params.changed().next().is_some() {
         return Err(KernelError::Unsupported(format!(
-            "`{}`: the kernel's own `{name}` has no parameters; accepted: the scheme without parameters",
+            "`{}`: the kernel's own `{name}` has no parameters; accepted: the scheme without parameters (those of a\
+             \x20program are set by `narrows kernel load`), or --on shim",
             flow.label
         )));
     }

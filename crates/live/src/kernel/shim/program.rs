@@ -1,12 +1,11 @@
 //! Loads the BPF program and registers it as a scheme of the kernel.
 
 use std::ffi::OsStr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
-use super::super::KernelError;
+use super::super::{KernelError, libbpf};
 use super::record::Decision;
 
 /// `bpf/shim.bpf.c`, compiled.
@@ -16,9 +15,6 @@ const NAME: usize = 16;
 /// The kernel counts these per flow: calls, decisions applied, fallbacks, records dropped.
 const COUNTERS: usize = 4;
 
-/// What libbpf printed while the program was loaded. Programs are loaded one at a time.
-static PRINTED: Mutex<String> = Mutex::new(String::new());
-static LOADING: Mutex<()> = Mutex::new(());
 /// Programs loaded by this process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -56,52 +52,12 @@ fn unique() -> String {
     format!("narrows{}{:0>2}", digits(std::process::id()), digits(count))
 }
 
-/// The sentence in what libbpf printed: the verifier's last line, or else the first line.
-fn reason(printed: &str) -> String {
-    let begin = "-- BEGIN PROG LOAD LOG --";
-    let is_statistics = |line: &str| {
-        ["processed ", "verification time", "stack depth"].iter().any(|head| line.starts_with(head))
-    };
-    let judged = printed.split_once(begin).map(|(_, log)| log.split("-- END").next().unwrap_or(log));
-    let last = judged.and_then(|log| {
-        let mut lines =
-            log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("libbpf:"));
-        lines.rfind(|line| !is_statistics(line))
-    });
-    let line =
-        last.or_else(|| printed.lines().find(|line| !line.trim().is_empty())).unwrap_or("no reason given");
-    line.trim().trim_start_matches("libbpf: ").to_owned()
-}
-
-fn note(_: PrintLevel, text: String) {
-    if let Ok(mut printed) = PRINTED.lock() {
-        printed.push_str(&text);
-    }
-}
-
-fn refused(error: &libbpf_rs::Error) -> KernelError {
-    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    if !rustix::process::geteuid().is_root() {
-        return KernelError::NotRoot;
-    }
-    let printed = PRINTED.lock().map(|printed| printed.clone()).unwrap_or_default();
-    let reason = if printed.trim().is_empty() { error.to_string() } else { reason(&printed) };
-    let needs = "schemes of ours need Linux 6.10 or later with BTF and BPF struct_ops";
-    KernelError::Unsupported(format!("kernel {kernel} refuses the BPF shim ({reason}); {needs}"))
-}
-
 impl Program {
     /// Loads the program for this many flows, and registers it. Returns its name too.
     pub(super) fn load(flows: usize) -> Result<(Self, String), KernelError> {
-        let _one = LOADING.lock();
-        if let Ok(mut printed) = PRINTED.lock() {
-            printed.clear();
-        }
-        let before = set_print(Some((PrintLevel::Warn, note)));
         let name = unique();
-        let loaded = Self::attach(flows as u32, &name);
-        set_print(before);
-        loaded.map(|program| (program, name)).map_err(|error| refused(&error))
+        let program = libbpf::loading("the BPF shim", || Self::attach(flows as u32, &name))?;
+        Ok((program, name))
     }
 
     fn attach(flows: u32, name: &str) -> libbpf_rs::Result<Self> {
@@ -172,17 +128,6 @@ pub(super) fn failed(step: &str, error: &libbpf_rs::Error) -> KernelError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The reason is the verifier's last line without its statistics, or libbpf's first.
-    #[test]
-    fn refusal_quotes_the_verifiers_last_line() {
-        let log = "libbpf: prog 'a': BPF program load failed: Permission denied\nlibbpf: prog 'a': -- BEGIN PROG LOAD \
-                   LOG --\n0: (b7) r0 = 1\nR1 type=ctx expected=fp\nprocessed 4 insns\n-- END PROG LOAD LOG --\n";
-        assert_eq!(reason(log), "R1 type=ctx expected=fp");
-        let log =
-            "libbpf: kernel BTF is missing at '/sys/kernel/btf/vmlinux'\nlibbpf: failed to load object\n";
-        assert_eq!(reason(log), "kernel BTF is missing at '/sys/kernel/btf/vmlinux'");
-    }
 
     /// Names differ within a process and fit the kernel's limit.
     #[test]

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+/* BBR-GC: BBR v1 whose probing gains follow RTT / RTT_max by gamma correction.
+ *
+ *   P_up = 1 + a (1 - omega^gamma),   P_down = 1 - b omega^delta,   omega = RTT / RTT_max
+ *
+ * The twin of crates/cc/src/schemes/bbr_gc.rs, whose head explains the scheme, its parameters and its differences from
+ * the paper.
+ */
+#include "program.h"
+
+#include "fixed.h"
+#include "gamma.h"
+
+enum { NEWEST, SMOOTHED, LEAST };
+/* The gain of a probe from 1 BDP of inflight on. */
+enum { KEEP, UP, CRUISE, DRAIN_THERE, PROBE };
+
+/* Set when the program is loaded. crates/live/src/kernel/programs/parameters.rs has the same layout. */
+struct own_params {
+	__u64 rtt_max_window; /* us; 0: the whole connection */
+	__u32 up_gamma;
+	__u32 down_gamma;
+	__u32 up_amplitude;
+	__u32 down_amplitude;
+	__u32 down_at; /* BDPs */
+	__u32 between;
+	__u32 early_down; /* flags */
+	__u32 quanta;
+	__u32 rtt; /* the kind of sample */
+	__u32 spare;
+};
+
+LOADED struct own_params gc SEC(".rodata.own");
+
+struct own {
+	struct max_filter rtt_max; /* by microseconds */
+	__u32 rtt;
+	__u32 gain;
+	__u32 least; /* of the round trip in progress; 0: no sample yet */
+	__u32 last_least; /* of the last one; 0: none */
+};
+
+#include "bbr_core.h"
+
+static void take(struct bbr *b, __u64 now, __u32 rtt)
+{
+	struct own *own = &b->own;
+
+	own->rtt = rtt;
+	if (gc.rtt_max_window && max_get(&own->rtt_max))
+		max_update(&own->rtt_max, gc.rtt_max_window, now, rtt);
+	else if (rtt >= max_get(&own->rtt_max))
+		max_reset(&own->rtt_max, now, rtt);
+}
+
+static void own_init(struct bbr *b, __u64 now, __u32 rtt)
+{
+	b->own.gain = ONE;
+	if (rtt && gc.rtt != LEAST)
+		take(b, now, rtt);
+	b->own.least = rtt;
+}
+
+/* Without quanta and rounding, bytes decide. */
+static bool reaches(const struct bbr *b, __u32 packets, __u32 bdps, __u32 mss)
+{
+	if (gc.quanta)
+		return packets >= inflight_at(b, bdps, mss);
+	return b->min_rtt != NO_RTT &&
+	       (__u64)packets * mss >= times_gain(bytes_over(max_get(&b->bw), b->min_rtt), bdps);
+}
+
+static void set_gain(struct bbr *b, __u8 phase)
+{
+	struct own *own = &b->own;
+	__u64 most = max_get(&own->rtt_max);
+
+	if (phase == PHASE_UP)
+		own->gain = ONE + gc.up_amplitude - gamma_curve(own->rtt, most, gc.up_gamma, gc.up_amplitude);
+	else if (phase == PHASE_DOWN)
+		own->gain = ONE - gamma_curve(own->rtt, most, gc.down_gamma, gc.down_amplitude);
+	else
+		own->gain = ONE;
+}
+
+static void own_observe(struct bbr *b, const struct ack *a)
+{
+	struct own *own = &b->own;
+
+	if (gc.rtt == LEAST) {
+		if (b->round_start) {
+			own->last_least = own->least;
+			own->least = 0;
+		}
+		if (a->rtt != NO_RTT && (!own->least || a->rtt < own->least))
+			own->least = a->rtt;
+		if (own->last_least)
+			take(b, a->now, own->last_least);
+	} else if (gc.rtt == SMOOTHED) {
+		if (a->srtt)
+			take(b, a->now, a->srtt);
+	} else if (a->rtt != NO_RTT) {
+		take(b, a->now, a->rtt);
+	}
+	if (b->mode != PROBE_BW)
+		return;
+	/* Algorithm 1, phase 1, lines 4 and 5: P_up is assigned only below 1 BDP. */
+	if (gc.between == KEEP && b->phase == PHASE_UP && reaches(b, a->in_flight, ONE, a->mss))
+		return;
+	if (gc.between == CRUISE && b->phase == PHASE_UP && reaches(b, a->prior_in_flight, ONE, a->mss))
+		own->gain = ONE;
+	else
+		set_gain(b, b->phase);
+}
+
+static void own_enter_phase(struct bbr *b, __u8 phase)
+{
+	/* No line of algorithm 1 assigns a gain here: a probe begins with that of the six phases. */
+	if (gc.between == KEEP && phase == PHASE_UP)
+		b->own.gain = ONE;
+	else
+		set_gain(b, phase);
+}
+
+static __u32 own_probe_gain(const struct bbr *b, __u8 phase)
+{
+	return b->own.gain;
+}
+
+static bool own_phase_done(const struct bbr *b, const struct ack *a)
+{
+	bool full = lasted_min_rtt(b);
+
+	if (b->policer.in_use || b->phase > PHASE_DOWN)
+		return full;
+	if (b->phase == PHASE_DOWN)
+		return full || !reaches(b, a->prior_in_flight, ONE, a->mss);
+	if (a->lost || reaches(b, a->prior_in_flight, gc.down_at, a->mss))
+		return full || gc.early_down;
+	if (gc.between == PROBE)
+		return 0;
+	if (gc.between == DRAIN_THERE)
+		return (full || gc.early_down) && reaches(b, a->prior_in_flight, ONE, a->mss);
+	return full && reaches(b, a->prior_in_flight, b->own.gain, a->mss);
+}
+
+static bool own_drain_done(const struct bbr *b, const struct ack *a)
+{
+	return standard_drain_done(b, a);
+}
+
+static __u32 own_cwnd_gain(const struct bbr *b)
+{
+	return core.cwnd_gain;
+}
+
+#include "bbr_events.h"
+
+SCHEME("bbr_gc");

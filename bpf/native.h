@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#pragma once
+/* What stands for the kernel in a build outside it: its types, and the helpers of one connection. */
+#include <string.h>
+
+#include "kernel.h"
+
+#define LOADED
+#define SEC(name)
+#define BPF_PROG(name, ...) name(__VA_ARGS__)
+#define BPF_CORE_READ_BITFIELD(s, field) ((s)->field)
+#define __uint(name, value) int (*name)[value]
+#define __type(name, value) value *name
+
+/* The replay sets these. */
+static __u32 native_random;
+static int native_storage[256] __attribute__((aligned(16)));
+
+static __u32 bpf_get_prandom_u32(void)
+{
+	return native_random;
+}
+
+static void *bpf_sk_storage_get(void *map, void *sk, void *value, __u64 flags)
+{
+	return native_storage;
+}
+
+static long bpf_sk_storage_delete(void *map, void *sk)
+{
+	return 0;
+}
+
+static void *bpf_map_lookup_elem(void *map, const void *key)
+{
+	static __u64 counters[16];
+
+	return counters;
+}

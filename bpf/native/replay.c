@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Runs the programs of a scheme on recorded events, outside the kernel: tests compare the outcomes with those of the
+ * Rust twin (crates/live/tests/programs).
+ *
+ *   cc -O2 -DPROGRAM='"../bbr_gc.bpf.c"' -o replay replay.c; replay <events >outcomes
+ *
+ * The input is the parameters of the core and of the scheme, then events. Each event has an outcome. Events carry what
+ * the twin decided: where it differs, the state here follows it, so that one difference does not hide the next.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../program.h"
+#include PROGRAM
+
+enum { START = 1, ACKED = 2, RECOVERING = 3, EXPIRED = 4, UNDONE = 5, RESTARTED = 6 };
+enum { LIMITED = 1, DELAYED = 2, SAMPLED = 4 };
+
+/* crates/live/tests/programs/tape.rs has the same layouts. */
+struct event {
+	__u64 now;
+	__u64 twin_rate;
+	__u64 twin_since;
+	__u32 kind;
+	__u32 mss;
+	__u32 acked;
+	__u32 lost;
+	__u32 prior_in_flight;
+	__u32 in_flight;
+	__u32 delivered;
+	__u32 lost_total;
+	__u32 sample_delivered;
+	__u32 prior_delivered;
+	__u32 interval;
+	__u32 rtt;
+	__u32 srtt; /* times eight */
+	__u32 flags;
+	__u32 ca_state;
+	__u32 random;
+	__u32 twin_cwnd;
+	__u32 twin_mode;
+	__u32 twin_phase;
+	__u32 spare;
+};
+
+struct outcome {
+	__u64 pacing_rate;
+	__u64 bandwidth;
+	__u32 cwnd;
+	__u32 mode;
+	__u32 phase;
+	__u32 gain;
+	__u32 min_rtt;
+	__u32 quantum;
+};
+
+static struct tcp_sock socket_state;
+static struct {
+	__u32 from, until;
+	int set;
+} limited;
+
+static struct bbr *state(void)
+{
+	return (struct bbr *)native_storage;
+}
+
+static void kernel_calls(struct sock *sk, const struct event *e)
+{
+	struct tcp_sock *tp = &socket_state;
+	struct bbr *b = state();
+	struct rate_sample rs = { 0 };
+	__u8 before = b->mode;
+	int limits = limited.set && e->prior_delivered >= limited.from && e->prior_delivered <= limited.until;
+
+	native_random = e->random;
+	tp->tcp_mstamp = e->now;
+	tp->mss_cache = e->mss;
+	tp->packets_out = e->in_flight;
+	tp->lost = e->lost_total;
+	tp->app_limited = 0;
+	if (e->srtt)
+		tp->srtt_us = e->srtt;
+	switch (e->kind) {
+	case START:
+		tp->snd_cwnd = e->acked;
+		tp->rtt_min.s[0].v = e->rtt;
+		tp->inet_conn.icsk_ca_state = OPEN;
+		bbr_init(sk);
+		break;
+	case ACKED:
+		tp->delivered = e->delivered;
+		tp->inet_conn.icsk_ca_state = e->ca_state;
+		rs.delivered = -1;
+		rs.interval_us = -1;
+		if (e->flags & SAMPLED) {
+			rs.delivered = e->sample_delivered;
+			rs.interval_us = e->interval;
+		}
+		rs.prior_delivered = e->prior_delivered;
+		rs.rtt_us = e->rtt == NO_RTT ? -1 : (long)e->rtt;
+		rs.losses = e->lost;
+		rs.acked_sacked = e->acked;
+		rs.prior_in_flight = e->prior_in_flight;
+		rs.is_app_limited = (e->flags & LIMITED) || limits;
+		rs.is_ack_delayed = !!(e->flags & DELAYED);
+		bbr_cong_control(sk, 0, 0, &rs);
+		/* The kernel marks the packets sent from now on. */
+		if (tp->app_limited) {
+			if (before != PROBE_RTT)
+				limited.from = tp->delivered;
+			limited.until = tp->app_limited;
+			limited.set = 1;
+		}
+		break;
+	case RECOVERING:
+		bbr_ssthresh(sk);
+		break;
+	case EXPIRED:
+		/* tcp_enter_loss */
+		if (b->ca_state != RECOVERY)
+			bbr_ssthresh(sk);
+		tp->snd_cwnd = e->in_flight + 1;
+		bbr_set_state(sk, LOSS);
+		break;
+	case UNDONE:
+		bbr_undo_cwnd(sk);
+		break;
+	case RESTARTED:
+		tp->app_limited = (e->flags & LIMITED) || (limited.set && e->delivered <= limited.until);
+		bbr_cwnd_event(sk, CA_EVENT_TX_START);
+		break;
+	}
+}
+
+/* Adopts the twin's decisions. */
+static void follow(const struct event *e)
+{
+	struct bbr *b = state();
+
+	socket_state.snd_cwnd = e->twin_cwnd;
+	if (b->mode == e->twin_mode && (b->mode != PROBE_BW || b->phase == e->twin_phase))
+		return;
+	b->mode = e->twin_mode;
+	if (b->mode == PROBE_BW) {
+		b->phase = e->twin_phase;
+		b->phase_since = e->twin_since;
+		own_enter_phase(b, b->phase);
+	}
+}
+
+int main(void)
+{
+	struct sock *sk = &socket_state.inet_conn.icsk_inet.sk;
+	struct event e;
+
+	if (sizeof(struct bbr) > sizeof(native_storage))
+		return 1;
+	socket_state.snd_cwnd_clamp = ~0U;
+	sk->sk_max_pacing_rate = ~0UL;
+	if (!fread(&core, sizeof(core), 1, stdin))
+		return 1;
+#ifdef OWN
+	if (!fread(&OWN, sizeof(OWN), 1, stdin))
+		return 1;
+#endif
+	while (fread(&e, sizeof(e), 1, stdin)) {
+		struct bbr *b = state();
+		struct outcome o = { 0 };
+
+		kernel_calls(sk, &e);
+		o.pacing_rate = b->pacing_rate;
+		o.bandwidth = max_get(&b->bw);
+		o.cwnd = socket_state.snd_cwnd;
+		o.mode = b->mode;
+		o.phase = b->mode == PROBE_BW ? b->phase : 0;
+		o.gain = pacing_gain(b);
+		o.min_rtt = b->min_rtt;
+		o.quantum = b->quantum;
+		if (!fwrite(&o, sizeof(o), 1, stdout))
+			return 1;
+		follow(&e);
+	}
+	return 0;
+}

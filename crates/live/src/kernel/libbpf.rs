@@ -1,0 +1,73 @@
+//! Loading of programs: one at a time, with what libbpf prints about it.
+
+use std::sync::Mutex;
+
+use libbpf_rs::{PrintLevel, set_print};
+
+use super::KernelError;
+
+/// What libbpf printed while a program was loaded. Programs are loaded one at a time.
+static PRINTED: Mutex<String> = Mutex::new(String::new());
+static LOADING: Mutex<()> = Mutex::new(());
+
+fn note(_: PrintLevel, text: String) {
+    if let Ok(mut printed) = PRINTED.lock() {
+        printed.push_str(&text);
+    }
+}
+
+/// Runs `work`, which loads the program `what`; its error gets the reason of the verifier or of libbpf.
+pub(super) fn loading<T>(what: &str, work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, KernelError> {
+    let _one = LOADING.lock();
+    if let Ok(mut printed) = PRINTED.lock() {
+        printed.clear();
+    }
+    let before = set_print(Some((PrintLevel::Warn, note)));
+    let loaded = work();
+    set_print(before);
+    loaded.map_err(|error| refused(what, &error))
+}
+
+fn refused(what: &str, error: &libbpf_rs::Error) -> KernelError {
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    if !rustix::process::geteuid().is_root() {
+        return KernelError::NotRoot;
+    }
+    let printed = PRINTED.lock().map(|printed| printed.clone()).unwrap_or_default();
+    let reason = if printed.trim().is_empty() { error.to_string() } else { reason(&printed) };
+    let needs = "schemes of ours need Linux 6.10 or later with BTF and BPF struct_ops";
+    KernelError::Unsupported(format!("kernel {kernel} refuses {what} ({reason}); {needs}"))
+}
+
+/// The sentence in what libbpf printed: the verifier's last line, or else the first line.
+fn reason(printed: &str) -> String {
+    let begin = "-- BEGIN PROG LOAD LOG --";
+    let is_statistics = |line: &str| {
+        ["processed ", "verification time", "stack depth"].iter().any(|head| line.starts_with(head))
+    };
+    let judged = printed.split_once(begin).map(|(_, log)| log.split("-- END").next().unwrap_or(log));
+    let last = judged.and_then(|log| {
+        let mut lines =
+            log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("libbpf:"));
+        lines.rfind(|line| !is_statistics(line))
+    });
+    let line =
+        last.or_else(|| printed.lines().find(|line| !line.trim().is_empty())).unwrap_or("no reason given");
+    line.trim().trim_start_matches("libbpf: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reason is the verifier's last line without its statistics, or libbpf's first.
+    #[test]
+    fn refusal_quotes_the_verifiers_last_line() {
+        let log = "libbpf: prog 'a': BPF program load failed: Permission denied\nlibbpf: prog 'a': -- BEGIN PROG LOAD \
+                   LOG --\n0: (b7) r0 = 1\nR1 type=ctx expected=fp\nprocessed 4 insns\n-- END PROG LOAD LOG --\n";
+        assert_eq!(reason(log), "R1 type=ctx expected=fp");
+        let log =
+            "libbpf: kernel BTF is missing at '/sys/kernel/btf/vmlinux'\nlibbpf: failed to load object\n";
+        assert_eq!(reason(log), "kernel BTF is missing at '/sys/kernel/btf/vmlinux'");
+    }
+}

@@ -1,0 +1,135 @@
+//! Parameters of a scheme in the form of its program: `struct core_params` in `bpf/bbr_core.h` and `struct own_params`
+//! in the variant's file. Gains and ratios have 20 fractional bits, times are microseconds.
+
+use narrows_cc::bbr_v1::{PARAMS, Policy};
+use narrows_cc::{LITERAL, Params};
+
+/// The variant of `struct own_params`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Layout {
+    /// None.
+    Core,
+    /// `bpf/bbr_gc.bpf.c`.
+    Gamma,
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn word(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    fn ratio(&mut self, value: f64) -> &mut Self {
+        // Ranges end far below 2^12.
+        self.word((value * f64::from(1 << 20)).round() as u32)
+    }
+
+    fn micros(&mut self, seconds: f64) -> &mut Self {
+        self.0.extend_from_slice(&((seconds * 1e6).round() as u64).to_ne_bytes());
+        self
+    }
+}
+
+/// The parameters of the core, and those of the variant.
+pub(super) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let params = &params.as_printed(match layout {
+        Layout::Core => &[],
+        Layout::Gamma => <narrows_cc::schemes::BbrGc as Printed>::PRINTED,
+    });
+    let core = core(params)?;
+    let own = match layout {
+        Layout::Core => Vec::new(),
+        Layout::Gamma => gamma(params),
+    };
+    Ok((core, own))
+}
+
+/// The values that `literal` sets.
+trait Printed {
+    const PRINTED: &'static [(&'static str, f64)];
+}
+
+impl<P: Policy> Printed for narrows_cc::bbr_v1::BbrCore<P> {
+    const PRINTED: &'static [(&'static str, f64)] = P::PRINTED;
+}
+
+fn core(params: &Params) -> Result<Vec<u8>, String> {
+    let number = |name| params.number_or_default(name, PARAMS);
+    if number("quantum") != 0.0 {
+        return Err("--set: the kernel sizes bursts by the rate; accepted: quantum=0".to_owned());
+    }
+    let mut out = Writer::default();
+    out.micros(number("min_rtt_window")).micros(number("probe_rtt_duration") / 1e3);
+    out.ratio(number("high_gain")).ratio(1.0 / number("high_gain"));
+    for name in ["cwnd_gain", "probe_up", "probe_down"] {
+        out.ratio(number(name));
+    }
+    out.ratio(1.0 - number("pacing_margin") / 100.0);
+    for name in ["bw_window", "lt_bw", "extra_acked"] {
+        out.word(number(name) as u32);
+    }
+    out.word(0);
+    Ok(out.0)
+}
+
+fn gamma(params: &Params) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.micros(params.number("rtt_max_window"));
+    for name in ["up_gamma", "down_gamma", "up_amplitude", "down_amplitude", "down_at"] {
+        out.ratio(params.number(name));
+    }
+    for name in ["between", "early_down", "quanta", "rtt"] {
+        out.word(params.number(name) as u32);
+    }
+    out.word(0);
+    out.0
+}
+
+/// The parameters that differ from their defaults, as `narrows kernel status` shows them.
+#[cfg_attr(not(feature = "bpf"), allow(dead_code))]
+pub(super) fn changed(params: &Params) -> Vec<(String, f64)> {
+    let own = params.changed().filter(|(spec, _)| spec.name != LITERAL.name);
+    own.map(|(spec, value)| (spec.name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_cc::schemes::find;
+
+    use super::*;
+
+    fn words(bytes: &[u8]) -> Vec<u32> {
+        bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes"))).collect()
+    }
+
+    /// Values arrive in the units of the program, and `literal` sets the printed ones.
+    #[test]
+    fn parameters_arrive_in_units_of_the_program() {
+        let entry = find("bbr-gc").unwrap();
+        let mut params = Params::defaults(entry.info.params);
+        let (core, own) = bytes(Layout::Gamma, &params).unwrap();
+        assert_eq!((core.len(), own.len()), (56, 48));
+        let core = words(&core);
+        assert_eq!((core[0], core[2]), (10_000_000, 200_000), "us");
+        assert_eq!(core[4..6], [3_025_142, 363_458], "2.885 and its inverse in 2^-20");
+        assert_eq!(core[9..13], [1_038_090, 10, 1, 1], "0.99 in 2^-20, rounds, flags");
+        let one = 1 << 20;
+        assert_eq!(words(&own)[2..7], [one / 4, 4 * one, one / 2, one / 2, one + one / 4]);
+        for (name, value) in [("literal", 1.0), ("up_gamma", 0.5)] {
+            params.set(name, value).unwrap();
+        }
+        let (core, own) = bytes(Layout::Gamma, &params).unwrap();
+        assert_eq!((words(&core)[9], words(&own)[2]), (one, one / 2), "no margin; what was set stays");
+    }
+
+    /// A fixed send quantum has no form in the program.
+    #[test]
+    fn fixed_quantum_is_refused() {
+        let mut params = Params::defaults(find("bbr-gc").unwrap().info.params);
+        params.set("quantum", 2.0).unwrap();
+        assert!(bytes(Layout::Gamma, &params).unwrap_err().contains("accepted: quantum=0"));
+    }
+}

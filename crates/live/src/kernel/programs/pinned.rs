@@ -1,0 +1,231 @@
+//! Programs in the kernel, held by files in the BPF file system.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use narrows_cc::Params;
+use rustix::mount::MountFlags;
+
+use super::super::{KernelError, libbpf, support};
+use super::{Program, parameters, status};
+
+/// Where the kernel's BPF file system is mounted.
+const BPFFS: &str = "/sys/fs/bpf";
+/// Our folder in it.
+const FOLDER: &str = "/sys/fs/bpf/narrows";
+pub(super) const LINK: &str = "link";
+pub(super) const COUNTERS: &str = "counters";
+pub(super) const SETTINGS: &str = "settings";
+/// `cong_control` has four arguments since this version.
+const OLDEST: (u32, u32) = (6, 10);
+/// Bytes of the text of parameters.
+const TEXT: usize = 1024;
+/// The kernel unregisters a scheme shortly after its link is gone.
+const UNREGISTERED_WITHIN: Duration = Duration::from_secs(2);
+
+/// The folder of a program.
+pub(super) fn folder(program: &Program) -> PathBuf {
+    Path::new(FOLDER).join(program.name)
+}
+
+/// Whether this program was loaded by us and is registered.
+pub(super) fn is_loaded(program: &Program) -> bool {
+    folder(program).join(LINK).exists()
+}
+
+/// Loads, registers and pins. Nothing stays if a step fails.
+pub(super) fn load(program: &Program, params: &Params, own: &(Vec<u8>, Vec<u8>)) -> Result<(), KernelError> {
+    requirements()?;
+    mounted()?;
+    clean();
+    if program.is_registered() {
+        let hint = if is_loaded(program) {
+            format!("it is loaded; accepted: `narrows kernel unload {}` first", program.name)
+        } else {
+            "another program or module has this name".to_owned()
+        };
+        return Err(unable(format!("the kernel has a scheme `{}` already: {hint}", program.name)));
+    }
+    let folder = folder(program);
+    let created = fs::create_dir_all(&folder);
+    created.map_err(|error| KernelError::step(&format!("create {}", folder.display()), error))?;
+    let text: Vec<String> =
+        parameters::changed(params).iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let loaded = libbpf::loading(&format!("`{}`", program.name), || attach(program, own, &text, &folder));
+    if loaded.is_err() {
+        remove(&folder);
+    }
+    loaded
+}
+
+fn attach(
+    program: &Program,
+    (core, own): &(Vec<u8>, Vec<u8>),
+    text: &[String],
+    folder: &Path,
+) -> libbpf_rs::Result<()> {
+    // Aligned as ELF wants it.
+    let bytes = program.object.to_vec();
+    let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
+    for mut map in open.maps_mut() {
+        let value = match map.name().to_str() {
+            Some(".rodata.core") => core,
+            Some(".rodata.own") => own,
+            _ => continue,
+        };
+        map.set_initial_value(value)?;
+    }
+    let mut object = open.load()?;
+    let mut value = text.join(",").into_bytes();
+    value.resize(TEXT, 0);
+    map(&mut object, SETTINGS)?.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)?;
+    for name in [COUNTERS, SETTINGS] {
+        map(&mut object, name)?.pin(folder.join(name))?;
+    }
+    let mut link: Link = map(&mut object, "scheme")?.attach_struct_ops()?;
+    // Last: what has a link is whole.
+    link.pin(folder.join(LINK))
+}
+
+fn map<'obj>(object: &'obj mut Object, name: &str) -> libbpf_rs::Result<libbpf_rs::MapMut<'obj>> {
+    let found = object.maps_mut().find(|map| map.name() == OsStr::new(name));
+    found.ok_or_else(|| io::Error::other(format!("the program has no map `{name}`")).into())
+}
+
+/// Unregisters. Returns the connections that still use it.
+pub(super) fn unload(program: &Program) -> Result<u64, KernelError> {
+    is_root()?;
+    clean();
+    if !is_loaded(program) {
+        let loaded: Vec<&str> =
+            super::PROGRAMS.iter().filter(|program| is_loaded(program)).map(|program| program.name).collect();
+        let accepted = if loaded.is_empty() { "none is".to_owned() } else { loaded.join(", ") };
+        return Err(unable(format!("`{}` is not loaded; loaded: {accepted}", program.name)));
+    }
+    let folder = folder(program);
+    let sockets =
+        open(program, COUNTERS).and_then(|map| status::counters(&map)).map_or(0, |own| own.sockets());
+    let unlinked = fs::remove_file(folder.join(LINK));
+    unlinked.map_err(|error| KernelError::step(&format!("remove {}", folder.join(LINK).display()), error))?;
+    remove(&folder);
+    let end = Instant::now() + UNREGISTERED_WITHIN;
+    while program.is_registered() {
+        if Instant::now() > end {
+            let error = io::Error::other("another process holds its link");
+            return Err(KernelError::step(&format!("unregister `{}`", program.name), error));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(sockets)
+}
+
+/// A pinned map of a loaded program.
+pub(super) fn open(program: &Program, name: &str) -> Result<MapHandle, KernelError> {
+    let path = folder(program).join(name);
+    MapHandle::from_pinned_path(&path).map_err(|error| {
+        KernelError::step(&format!("open {}", path.display()), io::Error::other(error.to_string()))
+    })
+}
+
+/// The parameters that were set when the program was loaded.
+pub(super) fn settings(program: &Program) -> Result<Vec<(String, f64)>, KernelError> {
+    let read = open(program, SETTINGS)?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+    let bytes = read.ok().flatten().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let pairs = text.trim_end_matches('\0').split(',').filter_map(|pair| pair.split_once('='));
+    Ok(pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
+}
+
+/// Removes what commands left that were killed while they loaded or unloaded a program.
+pub(super) fn clean() {
+    let Ok(folders) = fs::read_dir(FOLDER) else { return };
+    for folder in folders.flatten().map(|entry| entry.path()) {
+        if !folder.join(LINK).exists() {
+            remove(&folder);
+        }
+    }
+}
+
+/// Removes the folder of a program without a link, and ours if it was the last one.
+fn remove(folder: &Path) {
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(file.path());
+    }
+    let _ = fs::remove_dir(folder);
+    let _ = fs::remove_dir(FOLDER);
+}
+
+fn unable(message: String) -> KernelError {
+    KernelError::Unsupported(message)
+}
+
+/// Refuses users other than root.
+pub(super) fn is_root() -> Result<(), KernelError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(unable("`narrows kernel` needs root: it loads programs into the kernel (accepted: sudo)".to_owned()))
+}
+
+/// Refuses kernels that lack something, by name.
+fn requirements() -> Result<(), KernelError> {
+    is_root()?;
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    if !is_recent(&release) {
+        let (major, minor) = OLDEST;
+        return Err(unable(format!("kernel {release} is too old; accepted: Linux {major}.{minor} or later")));
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(unable(format!(
+            "kernel {release} has no BTF (/sys/kernel/btf/vmlinux); accepted: kernels with CONFIG_DEBUG_INFO_BTF"
+        )));
+    }
+    if support::offered().is_empty() {
+        return Err(unable("this kernel has no TCP; accepted: kernels with CONFIG_INET".to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether a release (`6.10.3-amd64`) is new enough. What cannot be read is left to the kernel to refuse.
+fn is_recent(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= OLDEST,
+        _ => true,
+    }
+}
+
+/// Mounts the BPF file system if nothing has.
+fn mounted() -> Result<(), KernelError> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let is_there = mounts.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        (words.next(), words.next()) == (Some(BPFFS), Some("bpf"))
+    });
+    if is_there {
+        return Ok(());
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("bpf", BPFFS, "bpf", flags, Some(c"mode=700")).map_err(|error| {
+        unable(format!("there is no BPF file system, and `mount -t bpf bpf {BPFFS}` fails: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Versions compare as numbers, and what is no version passes.
+    #[test]
+    fn releases_compare_as_numbers() {
+        for (release, recent) in
+            [("6.10.0", true), ("6.9.12-arch1", false), ("5.15", false), ("7.0-rc1", true), ("custom", true)]
+        {
+            assert_eq!(is_recent(release), recent, "{release}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What loaded programs did: their own counters, and the run statistics of the kernel.
+
+use std::fs;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::super::KernelError;
+use super::pinned;
+use super::{PROGRAMS, Program, Status};
+
+/// The kernel counts calls and their time while this is 1.
+const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+/// `cong_control`, as the kernel shortens it.
+const ACKNOWLEDGED: &str = "bbr_cong_contro";
+
+/// `struct counters` in `bpf/bbr_events.h`, summed over processors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    opened: u64,
+    closed: u64,
+    acks: u64,
+    timeouts: u64,
+    errors: u64,
+}
+
+impl Counters {
+    /// Connections that use the program now.
+    pub(super) fn sockets(&self) -> u64 {
+        self.opened.saturating_sub(self.closed)
+    }
+}
+
+/// Reads the counters of a program.
+pub(super) fn counters(map: &MapHandle) -> Result<Counters, KernelError> {
+    let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+    let values = values.map_err(|error| failed("read the counters", &error))?.unwrap_or_default();
+    let mut sum = [0u64; 5];
+    for bytes in &values {
+        for (total, own) in sum.iter_mut().zip(bytes.chunks_exact(8)) {
+            *total += own.try_into().map_or(0, u64::from_ne_bytes);
+        }
+    }
+    let [opened, closed, acks, timeouts, errors] = sum;
+    Ok(Counters { opened, closed, acks, timeouts, errors })
+}
+
+/// Calls and their time, of all functions and of `cong_control`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Runs {
+    calls: u64,
+    time_ns: u64,
+    acks: u64,
+    ack_ns: u64,
+}
+
+/// The runs of the programs that use this map.
+fn runs(map: u32) -> Runs {
+    let mut sum = Runs::default();
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    for info in ProgInfoIter::with_query_opts(options).filter(|info| info.map_ids.contains(&map)) {
+        sum.calls += info.run_cnt;
+        sum.time_ns += info.run_time_ns;
+        if info.name == ACKNOWLEDGED {
+            sum.acks += info.run_cnt;
+            sum.ack_ns += info.run_time_ns;
+        }
+    }
+    sum
+}
+
+/// Statistics are counted while this lives.
+struct Counting {
+    restore: bool,
+}
+
+impl Counting {
+    fn begin() -> Result<Self, KernelError> {
+        let before = fs::read_to_string(STATISTICS).unwrap_or_default();
+        let restore = before.trim() == "0";
+        if restore {
+            fs::write(STATISTICS, "1")
+                .map_err(|error| KernelError::step(&format!("write {STATISTICS}"), error))?;
+        }
+        Ok(Self { restore })
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        if self.restore {
+            let _ = fs::write(STATISTICS, "0");
+        }
+    }
+}
+
+/// Observes the loaded programs for this time.
+pub(super) fn read(seconds: f64) -> Result<Vec<Status>, KernelError> {
+    pinned::is_root()?;
+    pinned::clean();
+    let loaded: Vec<&Program> = PROGRAMS.iter().filter(|program| pinned::is_loaded(program)).collect();
+    if loaded.is_empty() {
+        return Ok(Vec::new());
+    }
+    let maps = loaded.iter().map(|program| {
+        let map = pinned::open(program, pinned::COUNTERS)?;
+        let id = map.info().map_err(|error| failed("inspect the counters", &error))?.info.id;
+        Ok((map, id))
+    });
+    let maps: Vec<(MapHandle, u32)> = maps.collect::<Result<_, KernelError>>()?;
+    let counting = Counting::begin()?;
+    let begin = Instant::now();
+    let before: Vec<Runs> = maps.iter().map(|(_, id)| runs(*id)).collect();
+    sleep(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0)));
+    let after: Vec<Runs> = maps.iter().map(|(_, id)| runs(*id)).collect();
+    let observed = begin.elapsed();
+    drop(counting);
+    let rows = loaded.iter().zip(&maps).zip(before.iter().zip(&after));
+    rows.map(|((program, (map, _)), (before, after))| {
+        let counters = counters(map)?;
+        let acks = after.acks - before.acks;
+        Ok(Status {
+            name: program.name.to_owned(),
+            scheme: program.scheme.to_owned(),
+            sockets: counters.sockets(),
+            opened: counters.opened,
+            acks: counters.acks,
+            timeouts: counters.timeouts,
+            errors: counters.errors,
+            calls: after.calls - before.calls,
+            ns_per_ack: (acks > 0).then(|| (after.ack_ns - before.ack_ns) as f64 / acks as f64),
+            cpu_percent: (after.time_ns - before.time_ns) as f64 / observed.as_nanos() as f64 * 100.0,
+            observed_s: observed.as_secs_f64(),
+            parameters: pinned::settings(program)?,
+        })
+    })
+    .collect()
+}
+
+fn failed(step: &str, error: &libbpf_rs::Error) -> KernelError {
+    KernelError::step(step, io::Error::other(error.to_string()))
+}

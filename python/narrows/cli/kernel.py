@@ -1,0 +1,119 @@
+"""`narrows kernel`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from narrows import engine
+from narrows.cli.outcome import FAILURE, fail, guarded, print_table
+from narrows.errors import UsageError
+
+app = typer.Typer(
+    name="kernel",
+    help="Load schemes into this machine's kernel as programs that every connection can use by name.",
+    no_args_is_help=True,
+)
+
+NAME = Annotated[str, typer.Argument(metavar="NAME", help="A program: see `narrows kernel list`.")]
+
+
+@app.command("list")
+@guarded
+def list_programs(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list, and nothing else.")] = False,
+) -> None:
+    """List the schemes that the kernel can run as programs."""
+    from rich.table import Table
+
+    programs = engine.kernel_programs()
+    if as_json:
+        print(json.dumps([program.__dict__ for program in programs]))
+        return
+    table = Table("name", "scheme", "loaded", "", box=None, pad_edge=False, header_style="bold")
+    for program in programs:
+        table.add_row(program.name, program.scheme, "yes" if program.registered else "no", program.summary)
+    print_table(table)
+
+
+@app.command()
+@guarded
+def load(
+    name: NAME,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the scheme (repeatable)."),
+    ] = None,
+) -> None:
+    """Load a scheme as root. It stays until `unload` or a restart; programs choose it by TCP_CONGESTION or sysctl.
+
+    `narrows schemes NAME` lists the parameters. They are fixed for all connections while the program is loaded.
+    """
+    values = []
+    for text in sets or []:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
+        values.append((key.strip(), value.strip()))
+    try:
+        loaded = engine.load_program(name, values)
+    except engine.KernelFailed as error:
+        fail(str(error), FAILURE)
+    print(f"loaded `{loaded}`: sysctl net.ipv4.tcp_congestion_control={loaded}, or TCP_CONGESTION on a socket")
+
+
+@app.command()
+@guarded
+def unload(name: NAME) -> None:
+    """Unload a scheme as root. Connections that use it keep it until they end."""
+    try:
+        unloaded, sockets = engine.unload_program(name)
+    except engine.KernelFailed as error:
+        fail(str(error), FAILURE)
+    left = f"; {sockets} connection{'s' * (sockets != 1)} will keep it to the end" if sockets else ""
+    print(f"unloaded `{unloaded}`{left}")
+
+
+@app.command()
+@guarded
+def status(
+    seconds: Annotated[
+        float, typer.Option(min=0.1, max=3600, metavar="S", help="Observe calls and their duration for this time.")
+    ] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list, and nothing else.")] = False,
+) -> None:
+    """Show what loaded schemes do: connections, acknowledgements, time per acknowledgement, errors.
+
+    The kernel's run statistics are on meanwhile, and their own cost (some 50 ns per call) is part of the time.
+    """
+    try:
+        rows = engine.program_status(seconds)
+    except engine.KernelFailed as error:
+        fail(str(error), FAILURE)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    if not rows:
+        print("no program is loaded")
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("name", "sockets", "opened", "acks", "ns/ack", "cpu %", "timeouts", "errors", "parameters"):
+        table.add_column(title, justify="left" if title in ("name", "parameters") else "right")
+    for row in rows:
+        per_ack = "–" if row["ns_per_ack"] is None else f"{row['ns_per_ack']:.0f}"
+        changed = ", ".join(f"{key}={value:g}" for key, value in row["parameters"]) or "defaults"
+        counts = (str(row[key]) for key in ("sockets", "opened", "acks"))
+        table.add_row(
+            row["name"],
+            *counts,
+            per_ack,
+            f"{row['cpu_percent']:.2f}",
+            str(row["timeouts"]),
+            str(row["errors"]),
+            changed,
+        )
+    print_table(table, 120)
