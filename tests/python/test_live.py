@@ -165,12 +165,12 @@ def test_closed_port_refuses(start: Starter) -> None:
 
 
 def test_silent_peer_times_out(start: Starter) -> None:
-    """A sender gives up on a silent peer after the stated time."""
+    """A sender gives up on a silent peer after the stated time, and not before."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         begin = time.monotonic()
         _, err = done(start("send", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "1500ms"), 1)
-    assert 1.5 <= time.monotonic() - begin < 6
+    assert time.monotonic() - begin >= 1.5
     assert "no answer in 1.5s" in err
 
 
@@ -188,10 +188,8 @@ def test_killed_peer_is_detected_in_time(start: Starter, killed: str) -> None:
     )
     victim, other = (sender, receiver) if killed == "sender" else (receiver, sender)
     victim.kill()
-    begin = time.monotonic()
     report, err = done(other, 1)
-    assert time.monotonic() - begin < 5
-    assert "gone" in err
+    assert "the peer is gone: no packet for 1s" in err
     assert (report["end"], report["datagrams"] > 50) == ("peer gone", True)
 
 
@@ -233,16 +231,15 @@ def test_ctrl_c_status_with_dead_peer(start: Starter) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_stops_unanswered_sender(start: Starter, times: int) -> None:
-    """Ctrl-C, once or twice, stops a sender without an answer."""
+    """Ctrl-C, once or twice, stops a sender without an answer; it does not wait for its timeout of a minute."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         sender = start("send", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "60s")
         assert silent.recv(2048)
-        begin = time.monotonic()
         for _ in range(times):
             sender.send_signal(signal.SIGINT)
-        done(sender, 130)
-    assert time.monotonic() - begin < 3
+        _, err = done(sender, 130)
+    assert "no answer" not in err
 
 
 def test_second_ctrl_c_does_not_wait(start: Starter) -> None:

@@ -249,6 +249,11 @@ impl Driver {
         self.sampler.set_app_limited(inflight);
     }
 
+    /// Whether packets that leave now give application-limited samples.
+    pub fn is_app_limited(&self) -> bool {
+        self.sampler.is_app_limited()
+    }
+
     /// The RTT of the handshake, before any data.
     pub fn handshake(&mut self, now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) {
         self.order.outside_ack();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic::{UnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use narrows_packetdrill::{Report, Verdict, run};
@@ -34,23 +35,28 @@ fn played(text: &str) -> Report {
     run(text, &|_| None)
 }
 
+/// What is wrong with a script, by its name and line; `known`: why it must fail. A panic of the endpoint counts as a
+/// failure of the script in which it happens.
+fn problem(name: &str, known: Option<&String>, play: impl Fn() -> Report + UnwindSafe) -> Option<String> {
+    let Ok(report) = catch_unwind(play) else {
+        return Some(format!("{name}: the endpoint panics (message above)"));
+    };
+    match (report.verdict, known) {
+        (Verdict::Pass, None) | (Verdict::Fail, Some(_)) => None,
+        (Verdict::Pass, Some(reason)) => Some(format!("{name} passes; no longer true: {reason}")),
+        (verdict, _) => {
+            Some(format!("{name}:{}: {}: {}", report.line.unwrap_or(0), verdict.name(), report.reason))
+        }
+    }
+}
+
 /// Scripts pass, and deviations still deviate.
 #[test]
 fn own_scripts_pass_but_for_known_deviations() {
     let (scripts, known) = (scripts(), deviations());
     assert!(scripts.len() >= 14, "{} scripts", scripts.len());
-    let mut wrong = Vec::new();
-    for (name, text) in &scripts {
-        let report = played(text);
-        match (report.verdict, known.get(name)) {
-            (Verdict::Pass, None) | (Verdict::Fail, Some(_)) => {}
-            (Verdict::Pass, Some(reason)) => wrong.push(format!("{name} passes; no longer true: {reason}")),
-            (verdict, _) => {
-                let line = report.line.unwrap_or(0);
-                wrong.push(format!("{name}:{line}: {}: {}", verdict.name(), report.reason));
-            }
-        }
-    }
+    let judge = |(name, text): (&String, &String)| problem(name, known.get(name), || played(text));
+    let mut wrong: Vec<String> = scripts.iter().filter_map(judge).collect();
     let absent = known.keys().filter(|name| !scripts.contains_key(*name));
     wrong.extend(absent.map(|name| format!("deviations.txt names {name}, which is not there")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -74,4 +80,17 @@ fn own_script_with_a_wrong_time_fails() {
     let report = played(&changed);
     assert_eq!(report.verdict, Verdict::Fail);
     assert!(report.reason.contains("seen nothing until"), "{}", report.reason);
+}
+
+/// A failure names script and line, and a panic the script in which it happens.
+#[test]
+fn own_script_that_fails_or_panics_is_named() {
+    let text = &scripts()["rto-backoff.pkt"];
+    let changed = text.replacen("+.25 >", "+.20 >", 1);
+    let line = 1 + changed.lines().position(|line| line.contains("+.20 >")).expect("the changed line");
+    let found = problem("a.pkt", None, || played(&changed)).expect("a failure");
+    assert!(found.starts_with(&format!("a.pkt:{line}: fail: ")), "{found}");
+    let found = problem("b.pkt", None, || panic!("on purpose")).expect("a failure");
+    assert!(found.starts_with("b.pkt: "), "{found}");
+    assert_eq!(problem("c.pkt", None, || played(text)), None);
 }

@@ -273,8 +273,12 @@ pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioEr
     Ok(radio::generate(seed, length_ms, &settings))
 }
 
-/// A stable name of a run.
+/// A stable name of a run. Another version of the engine may give another result, so it names its runs differently.
 fn id(scenario: &Scenario, traces: &Traces) -> String {
+    id_of(env!("CARGO_PKG_VERSION"), scenario, traces)
+}
+
+fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
     let json = match serde_json::to_string(scenario) {
         Ok(json) => json,
         Err(error) => unreachable!("a scenario is plain JSON: {error}"),
@@ -286,7 +290,7 @@ fn id(scenario: &Scenario, traces: &Traces) -> String {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     };
-    eat(env!("CARGO_PKG_VERSION").as_bytes());
+    eat(version.as_bytes());
     eat(&scenario.seed.to_le_bytes());
     eat(json.as_bytes());
     // Generated paths need no hash of their own: the scenario contains their settings.
@@ -302,4 +306,21 @@ fn id(scenario: &Scenario, traces: &Traces) -> String {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     format!("{:016x}", hash ^ (hash >> 31))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The version of the engine is part of a run's id: results of another version are never taken for this one's.
+    #[test]
+    fn run_id_depends_on_engine_version() {
+        let text = "[network]\nrate = \"10mbit\"\n[[flows]]\nscheme = \"bbr\"\nrtt = \"40ms\"\n";
+        let run = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("a scenario").remove(0);
+        let of = |version| id_of(version, &run.scenario, &Traces::default());
+        assert_eq!(run.id, of(env!("CARGO_PKG_VERSION")));
+        for other in ["", "0.0.0", concat!(env!("CARGO_PKG_VERSION"), "1")] {
+            assert_ne!(run.id, of(other), "version `{other}`");
+        }
+    }
 }

@@ -7,8 +7,9 @@
 
 mod law;
 
-use law::{assert_within, dumbbell, flows, run};
-use narrows_sim::RunResult;
+use law::{assert_within, dumbbell, flows, run, spec};
+use narrows_cc::{Nanos, Value};
+use narrows_sim::{Engine, RunResult};
 
 /// Share of flow 1 with RTT `rtt_ms`, against flow 0 with 10 ms.
 fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
@@ -159,5 +160,28 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
         }
         let spread = shares.iter().fold(0.0, |most: f64, share| most.max((share - shares[0]).abs()));
         assert!(spread < 0.05, "the number of CUBIC flows matters: {shares:.3?}");
+    }
+}
+
+/// The samples of an application that writes a tenth of the rate do not grow because there is no more data, not because
+/// the pipe is full. So BBR stays in Startup, over TCP and DCCP, but for the 200 ms of each ProbeRTT; and the
+/// application gets its rate, within a hundredth for what is in flight at either end.
+#[test]
+fn law_bbr_application_at_a_tenth_stays_in_startup() {
+    for scheme in ["bbr", "bbr2", "bbr3", "dccp-bbr"] {
+        let flow = flows(scheme, 40, "app = { kind = \"cbr\", rate = \"10mbit\" }");
+        let text = dumbbell("bbr: a tenth", (12.0, Some(1.0)), ("100mbit", "1bdp"), &flow);
+        let mut engine = Engine::new(spec(&text));
+        for ms in (100..12_000).step_by(10) {
+            engine.run_until(Nanos::from_millis(ms));
+            let mut state = "none";
+            engine.telemetry(0, &mut |name, value| {
+                if let ("state", Value::State(found)) = (name, value) {
+                    state = found;
+                }
+            });
+            assert!(["startup", "probe_rtt"].contains(&state), "{scheme}: {state} after {ms} ms");
+        }
+        assert_within(scheme, engine.finish().flows[0].goodput_mbit_s, 10.0, 0.01);
     }
 }

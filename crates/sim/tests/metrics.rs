@@ -89,6 +89,82 @@ rtt = "40ms"
     }
 }
 
+/// Losses and retransmissions after the warm-up count against the packets sent after it, one in a hundred each. Counted
+/// from the start, the losses would be 2 % or the packets twice as many.
+#[test]
+fn metrics_loss_and_repair_are_those_after_warmup() {
+    let result = run(r#"
+duration = "20s"
+warmup = "10s"
+[network]
+rate = "10mbit"
+buffer = "1000pkt"
+loss = { kind = "periodic", every = 100 }
+[[flows]]
+scheme = "fixed:window=40"
+rtt = "40ms"
+"#);
+    let flow = &result.flows[0];
+    // The window exceeds the 33 packets of the path, so that 833 packets leave per second, 8333 in all; one loss more or
+    // less of 83 may fall into the period.
+    assert!((8_200..8_400).contains(&flow.packets_sent), "{} packets", flow.packets_sent);
+    for (what, percent) in [("lost", flow.loss_percent), ("repaired", flow.retransmit_percent)] {
+        assert!((percent - 1.0).abs() <= 0.02, "{percent} % {what}");
+    }
+}
+
+/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times: none
+/// is longer than the path and the flow's own window take.
+#[test]
+fn metrics_rtt_excludes_queue_in_warmup() {
+    let text = |warmup: &str| {
+        format!(
+            r#"
+duration = "12s"
+warmup = "{warmup}"
+[network]
+rate = "10mbit"
+buffer = "200pkt"
+[[flows]]
+scheme = "fixed:window=20"
+rtt = "40ms"
+[[flows]]
+scheme = "fixed:window=400"
+rtt = "40ms"
+stop = "3s"
+"#
+        )
+    };
+    // 20 packets of 1.2 ms, all queued behind each other, on a path of 40 ms; 200 while the other flow lasts.
+    let own = 40.0 + 20.0 * 1.2;
+    let congested = run(&text("0s")).flows.remove(0);
+    assert!(congested.rtt_p95_ms.expect("samples") > 40.0 + 100.0 * 1.2, "{congested:?}");
+    let flow = run(&text("6s")).flows.remove(0);
+    let (mean, p99) = (flow.rtt_mean_ms.expect("samples"), flow.rtt_p99_ms.expect("samples"));
+    assert!(mean <= own && p99 <= own, "round-trip times of {mean} ms on average, 99 % up to {p99} ms");
+    assert!(flow.rtt_range_ms.expect("samples") <= 20.0 * 1.2, "{flow:?}");
+}
+
+/// The fill time runs from the first data packet, not from the SYN a round trip earlier or the start of the run. A flow
+/// paced at twice the rate of its path of 125 kB fills it in 125 kB / 2.5 MB/s = 50 ms, before the first ACK. A packet
+/// takes 0.6 ms.
+#[test]
+fn metrics_fill_time_runs_from_first_data_packet() {
+    let result = run(r#"
+duration = "3s"
+warmup = "0s"
+[network]
+rate = "10mbit"
+buffer = "1000pkt"
+[[flows]]
+scheme = "fixed:window=500,rate=20"
+rtt = "100ms"
+start = "1s"
+"#);
+    let fill = result.flows[0].fill_time_ms.expect("a fill time");
+    assert!((fill - 50.0).abs() <= 0.6, "{fill} ms");
+}
+
 /// A flow shows the parameters that differ from their defaults, in the syntax of a scheme.
 #[test]
 fn metrics_params_show_changes_in_scheme_syntax() {

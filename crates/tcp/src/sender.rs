@@ -299,6 +299,11 @@ impl Sender {
         self.recovery.phase
     }
 
+    /// Whether packets that leave now give application-limited samples (`app_limited` of Linux `tcp_sock`).
+    pub fn is_app_limited(&self) -> bool {
+        self.window.driver.is_app_limited()
+    }
+
     /// Completion time of the handshake.
     pub fn established_at(&self) -> Option<Nanos> {
         self.milestones.established_at

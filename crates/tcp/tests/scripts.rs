@@ -11,7 +11,7 @@
 //!
 //!     100 < syn-ack                a packet arrives: syn-ack, ack N, data N, fin N, syn, probe
 //!     100 > data 1-10              packets leave: data N again, fin N, syn, ack N, probe
-//!     150 ? phase=recovery         the sender's state: phase, window, inflight (in segments), or a counter
+//!     150 ? phase=recovery         the sender's state: phase, window, inflight (in segments), app_limited, or a counter
 //!     200 stop                     the application stops writing
 //!     900 end                      nothing else happens until here
 //!
@@ -25,6 +25,7 @@ mod common;
 mod script;
 
 use std::fmt::Write as _;
+use std::panic::catch_unwind;
 use std::path::Path;
 
 use narrows_cc::{Bytes, IdleRule, Nanos};
@@ -41,19 +42,36 @@ fn scripts() -> Vec<(String, String)> {
     files.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
 }
 
+/// Names of the scripts that differ, with the differences. A script that panics, or whose endpoint does, is named too.
+fn failures(scripts: &[(String, String)]) -> String {
+    let mut report = String::new();
+    for (name, text) in scripts {
+        let differences =
+            catch_unwind(|| run(text)).unwrap_or_else(|_| String::from("    it panics (message above)"));
+        if !differences.is_empty() {
+            let _ = writeln!(report, "\n{name}\n{differences}");
+        }
+    }
+    report
+}
+
 /// The endpoints reproduce every script packet by packet.
 #[test]
 fn scripts_match_packet_by_packet() {
     let scripts = scripts();
     assert!(scripts.len() >= 20, "scripts are missing: {} found", scripts.len());
-    let mut report = String::new();
-    for (name, text) in scripts {
-        let differences = run(&text);
-        if !differences.is_empty() {
-            let _ = writeln!(report, "\n{name}\n{differences}");
-        }
-    }
+    let report = failures(&scripts);
     assert!(report.is_empty(), "{report}");
+}
+
+/// A failure names its script, also one that is not understood, and the others run all the same.
+#[test]
+fn scripts_that_fail_or_panic_are_named() {
+    let script = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let late = HANDSHAKE.replace("100 > data 1-2", "101 > data 1-2");
+    let report = failures(&[script("broken", "nonsense"), script("good", HANDSHAKE), script("late", &late)]);
+    assert!(report.contains("\nbroken\n") && report.contains("\nlate\n"), "{report}");
+    assert!(!report.contains("good"), "{report}");
 }
 
 /// Every default that follows Linux, taken back, with the script that must notice.

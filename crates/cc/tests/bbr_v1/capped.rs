@@ -130,12 +130,15 @@ fn bbq_cap_is_decided_at_probe_start() {
     assert_eq!(script.phase_of_cycle(), 1);
     // Draining lasts until inflight falls to the BDP, at most one min_rtt of 40 ms.
     let began = script.now;
-    while script.phase_of_cycle() == 1 {
-        let mut ack = script.next_ack(ms(0.5), 1, 0);
-        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-        ack.inflight_before = Bytes::new(800_000);
-        script.cc.on_ack(&ack);
-    }
+    script.repeat_until(
+        |script| script.phase_of_cycle() != 1,
+        |script| {
+            let mut ack = script.next_ack(ms(0.5), 1, 0);
+            ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
+            ack.inflight_before = Bytes::new(800_000);
+            script.cc.on_ack(&ack);
+        },
+    );
     assert_eq!(script.now - began, ms(40.5));
     assert_eq!(script.cc.model().min_rtt(), Some(ms(40.0)));
 }

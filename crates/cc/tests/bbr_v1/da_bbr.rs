@@ -94,9 +94,7 @@ fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
     script.inflight = MSS * 10;
     script.round(10, 0);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
-    while !script.cc.model().in_probe_bw() {
-        script.round(10, 0);
-    }
+    script.return_to_probe_bw(10);
     assert_eq!(script.cc.model().min_rtt(), Some(rtt));
     script.inflight = Bytes::new(700_000);
     script.reach_phase(2);
@@ -145,9 +143,7 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
         "the clock starts at a third"
     );
     // After 200 ms and a round the prior window returns, up to the target of the new phase.
-    while !script.cc.model().in_probe_bw() {
-        script.round(1, 0);
-    }
+    script.return_to_probe_bw(1);
     assert!(script.cc.control().cwnd + MSS * 4 >= window);
 
     let mut script = Script::<Da>::new(1, &[]);
@@ -268,9 +264,7 @@ fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     script.inflight = MSS;
     script.round(1, 0);
     assert!(matches!(script.state(), State::ProbeRtt { .. }), "from Startup");
-    while !script.cc.model().in_probe_bw() {
-        script.round(100, 0);
-    }
+    script.return_to_probe_bw(100);
     script.inflight = Bytes::new(700_000);
     script.reach_phase(2);
     assert_eq!(script.cc.model().min_rtt(), Some(risen));

@@ -195,9 +195,7 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
 fn probe_rtt_repeats_ten_seconds_after_its_end() {
     let mut script = in_probe_rtt();
     script.rtt += Nanos::from_millis(1); // no sample confirms the minimum from here on
-    while !script.cc.model().in_probe_bw() {
-        script.round(4, 0);
-    }
+    script.return_to_probe_bw(4);
     let left = script.now;
     script.now = left + Nanos::from_millis(9_990) - script.rtt;
     script.round(10, 0);
@@ -215,9 +213,7 @@ fn probe_rtt_recovery_keeps_the_prior_window() {
     script.enter_recovery(CongestionCause::Loss, 1, 1);
     assert_eq!(script.cc.model().prior_cwnd(), window);
     script.leave_recovery(1);
-    while !script.cc.model().in_probe_bw() {
-        script.round(4, 0);
-    }
+    script.return_to_probe_bw(4);
     // Plus the data of the last acknowledgement.
     assert_eq!(script.cc.model().cwnd(), window + MSS * 4);
 }

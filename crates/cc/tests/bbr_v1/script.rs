@@ -8,6 +8,9 @@ use narrows_cc::{
 
 use crate::path::{MSS, setup};
 
+/// Most steps that a script waits for a state: a scheme that never reaches it fails.
+pub const PATIENCE: usize = 10_000;
+
 /// A flow fed with acknowledgements, by default one per round trip.
 pub struct Script<P> {
     pub cc: BbrCore<P>,
@@ -120,13 +123,42 @@ impl<P: Policy> Script<P> {
         self.inflight = inflight;
     }
 
-    /// Runs to the start of a phase of PROBE_BW.
-    pub fn reach_phase(&mut self, wanted: u8) {
-        while !matches!(self.state(), State::ProbeBw { phase, .. } if phase == wanted) {
-            let after = self.rtt + Nanos::from_nanos(1);
-            let ack = self.next_ack(after, 100, 0);
-            self.cc.on_ack(&Ack { inflight_before: Bytes::new(1 << 40), ..ack });
+    /// Repeats `step` until `done` holds.
+    ///
+    /// # Panics
+    /// After [`PATIENCE`] steps, with the state then.
+    #[track_caller]
+    pub fn repeat_until(&mut self, done: impl Fn(&Self) -> bool, mut step: impl FnMut(&mut Self)) {
+        for _ in 0..PATIENCE {
+            if done(self) {
+                return;
+            }
+            step(self);
         }
+        panic!("still {:?} after {PATIENCE} steps, at {:?}", self.state(), self.now);
+    }
+
+    /// Runs to the start of a phase of PROBE_BW.
+    #[track_caller]
+    pub fn reach_phase(&mut self, wanted: u8) {
+        let reached =
+            |script: &Self| matches!(script.state(), State::ProbeBw { phase, .. } if phase == wanted);
+        self.repeat_until(reached, |script| {
+            let after = script.rtt + Nanos::from_nanos(1);
+            let ack = script.next_ack(after, 100, 0);
+            script.cc.on_ack(&Ack { inflight_before: Bytes::new(1 << 40), ..ack });
+        });
+    }
+
+    /// Rounds of `acked` segments each until PROBE_BW.
+    #[track_caller]
+    pub fn return_to_probe_bw(&mut self, acked: u64) {
+        self.repeat_until(
+            |script| script.cc.model().in_probe_bw(),
+            |script| {
+                script.round(acked, 0);
+            },
+        );
     }
 
     /// Enters recovery with `lost` segments lost and `acked` acknowledged.

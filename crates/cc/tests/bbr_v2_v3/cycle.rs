@@ -42,11 +42,7 @@ fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
         script.rate = Rate::from_mbit_per_sec(rate);
         script.reach_cruise();
         let began = script.now;
-        let mut n = 0;
-        while script.state() != State::Refill {
-            script.round(10);
-            n += 1;
-        }
+        let n = script.rounds_until(10, |script| script.state() == State::Refill);
         match rounds {
             Some(rounds) => assert_eq!(n, rounds, "{rate} Mbit/s"),
             None => {
@@ -85,14 +81,10 @@ fn probe_down_with_probe_due_becomes_refill() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_drain();
     script.inflight = BDP * 2;
-    while script.state() == State::Drain {
-        script.round(10);
-    }
+    script.rounds_until(10, |script| script.state() != State::Drain);
     assert_eq!(script.state(), State::Down);
     let began = script.now;
-    while script.state() == State::Down {
-        script.round(10);
-    }
+    script.rounds_until(10, |script| script.state() != State::Down);
     assert_eq!(script.state(), State::Refill);
     assert!(script.now - began > Nanos::from_secs(2));
 }
@@ -235,16 +227,12 @@ fn max_bw_filter_advances_one_round_after_the_probe() {
         script.rate = old.mul_f64(0.5);
         for _ in 0..2 {
             // The plateau ends the probe; the next round ends its cycle.
-            while script.state() == State::Up {
-                script.round(500);
-            }
+            script.rounds_until(500, |script| script.state() != State::Up);
             script.app_limited = app_limited;
             script.inflight = segments(100);
             script.round(500);
             script.app_limited = false;
-            while script.state() != State::Up {
-                script.round(500);
-            }
+            script.rounds_until(500, |script| script.state() == State::Up);
         }
         let expected = if advances { old.mul_f64(0.5) } else { old };
         assert_eq!(script.cc.model().max_bw(), expected, "application-limited: {app_limited}");

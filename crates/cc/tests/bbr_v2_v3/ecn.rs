@@ -160,9 +160,12 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     script.cwnd_full = true;
     script.tx_in_flight = Bytes::ZERO;
     script.inflight = Bytes::ZERO;
-    while script.window() < long {
-        script.within(MOMENT, 1);
-    }
+    script.repeat_until(
+        |script| script.window() >= long,
+        |script| {
+            script.within(MOMENT, 1);
+        },
+    );
     let before = script.cc.model().inflight_long().unwrap();
     script.within(MOMENT, 32);
     let grown = (script.cc.model().inflight_long().unwrap() - before).as_u64() / 1_000;

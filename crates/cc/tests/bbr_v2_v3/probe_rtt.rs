@@ -87,9 +87,7 @@ fn probe_rtt_before_full_pipe_returns_to_startup() {
     let mut script = Script::<V3>::new(&[]);
     script.app_limited = true;
     script.rtt = Nanos::from_millis(45);
-    while !in_probe_rtt(&script) {
-        script.round(10);
-    }
+    script.rounds_until(10, in_probe_rtt);
     script.inflight = Bytes::ZERO;
     script.within(MOMENT, 1);
     script.within(Nanos::from_millis(201), 1);

@@ -24,6 +24,9 @@ pub const RTT: Nanos = Nanos::from_millis(40);
 /// A short time within a round trip.
 pub const MOMENT: Nanos = Nanos::from_micros(10);
 
+/// Most steps that a script waits for a state: a scheme that never reaches it fails.
+pub const PATIENCE: usize = 10_000;
+
 pub const fn segments(n: u64) -> Bytes {
     Bytes::new(1_000 * n)
 }
@@ -235,11 +238,32 @@ impl<P: Policy> Script<P> {
         self.refill_from_cruise();
     }
 
+    /// Repeats `step` until `done` holds; returns the number of steps.
+    ///
+    /// # Panics
+    /// After [`PATIENCE`] steps, with the state then.
+    #[track_caller]
+    pub fn repeat_until(&mut self, done: impl Fn(&Self) -> bool, mut step: impl FnMut(&mut Self)) -> usize {
+        for steps in 0..PATIENCE {
+            if done(self) {
+                return steps;
+            }
+            step(self);
+        }
+        panic!("still {:?} after {PATIENCE} steps, at {:?}", self.state(), self.now);
+    }
+
+    /// Rounds of `acked` segments each until `done` holds; returns their number.
+    #[track_caller]
+    pub fn rounds_until(&mut self, acked: u64, done: impl Fn(&Self) -> bool) -> usize {
+        self.repeat_until(done, |script| {
+            script.round(acked);
+        })
+    }
+
     /// Waits in PROBE_CRUISE for its maximum time.
     pub fn refill_from_cruise(&mut self) {
-        while self.state() == State::Cruise {
-            self.round(500);
-        }
+        self.rounds_until(500, |script| script.state() != State::Cruise);
         assert_eq!(self.state(), State::Refill);
     }
 

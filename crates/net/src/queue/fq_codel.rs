@@ -219,6 +219,24 @@ mod tests {
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
+    /// A new flow sends its first quantum before all standing queues, whichever of them has its turn, and not a packet
+    /// more (sections 4.1 and 4.2).
+    #[test]
+    fn new_flow_sends_a_quantum_before_standing_queues() {
+        // After four departures both standing queues have had their first quantum.
+        for departed in 4..16 {
+            let mut fq = fq(1024);
+            fill(&mut fq, 1, 100, 1500);
+            fill(&mut fq, 2, 100, 1500);
+            leave(&mut fq, departed);
+            fill(&mut fq, 3, 40, 100);
+            // Fifteen packets leave 14 of 1514 bytes, so one more may begin.
+            let flows: Vec<u32> = leave(&mut fq, 17).into_iter().map(|(flow, _)| flow).collect();
+            assert_eq!(flows[..16], [3; 16], "after {departed} departures");
+            assert_ne!(flows[16], 3, "after {departed} departures");
+        }
+    }
+
     /// A flow of single packets cannot starve a standing queue.
     #[test]
     fn flow_of_single_packets_cannot_starve_others() {

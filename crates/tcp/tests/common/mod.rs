@@ -172,6 +172,14 @@ impl Pipe {
         self.transmit();
     }
 
+    /// At `at` the application writes `bytes` ([`AppConfig::Written`]).
+    pub fn write(&mut self, at: Nanos, bytes: u64) {
+        self.run_until(at);
+        self.now = at;
+        self.sender.assign(bytes);
+        self.transmit();
+    }
+
     fn transmit(&mut self) {
         let burst = self.log.len() + 10_000;
         let mut before = self.sender.inflight();

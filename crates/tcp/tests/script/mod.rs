@@ -358,6 +358,7 @@ impl Run {
                     ssthresh
                 }
                 "srtt" => sender.srtt().map_or(0.0, Nanos::as_millis_f64).to_string(),
+                "app_limited" => sender.is_app_limited().to_string(),
                 "closed" => sender.is_closed().to_string(),
                 "retransmits" => stats.retransmits.to_string(),
                 "recoveries" => stats.recoveries.to_string(),

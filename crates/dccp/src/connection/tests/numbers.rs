@@ -86,6 +86,50 @@ fn packet_outside_windows_gets_sync_and_changes_nothing() {
     }
 }
 
+/// Windows that the first packets no longer cut short have exactly W numbers, of which floor(W/4) are not above GSR, and
+/// W' numbers up to GSS (section 7.5.1): the first and the last are valid, their neighbours are not. W is no multiple of
+/// four, so that rounding shows.
+#[test]
+fn windows_have_their_width_far_from_the_first_packet() {
+    for widths in [[1_000, 1_001], [1_002, 1_003]] {
+        let (mut client, mut server) = (config(Role::Client, "newreno"), config(Role::Server, "newreno"));
+        (client.sequence_window, server.sequence_window) = (widths[CLIENT], widths[SERVER]);
+        let mut net = Net::new(&client, &server, Link::default(), 1);
+        net.run(ms(100));
+        for _ in 0..1_100 {
+            net.push(CLIENT, &[1; 10]);
+            net.push(SERVER, &[1; 10]);
+            net.run_for(ms(7));
+        }
+        net.run_for(ms(1_000));
+        for to in [CLIENT, SERVER] {
+            let end = &net.ends[to];
+            // W is the peer's feature, W' the own one.
+            let (w, own) = (widths[1 - to] as i64, widths[to] as i64);
+            let (gsr, gss) = (end.gsr, end.gss);
+            assert!(gsr.minus(end.isr.unwrap()) > w && gss.minus(end.iss.unwrap()) > own, "too few packets");
+            let below = w / 4;
+            let (swl, swh) = (gsr.add(1 - below), gsr.add(w - below));
+            let awl = gss.add(1 - own);
+            let good = gsr.add(1);
+            for (seq, ack, valid) in [
+                (swl, gss, true),
+                (swl.add(-1), gss, false),
+                (swh, gss, true),
+                (swh.add(1), gss, false),
+                (good, awl, true),
+                (good, awl.add(-1), false),
+                (good, gss.add(1), false),
+            ] {
+                let mut end = end.clone();
+                end.on_packet(net.now, &packet(Kind::DataAck, seq, ack, &[], &[1; 10]), 0);
+                let found = end.stats.out_of_window == 0;
+                assert_eq!(found, valid, "W {w}, W' {own}: {seq:?} {ack:?}, GSR {gsr:?}, GSS {gss:?}");
+            }
+        }
+    }
+}
+
 /// A Sync beyond SWH is invalid within three round trips of a valid packet, and valid later (section 7.5.3).
 #[test]
 fn sync_beyond_window_is_accepted_only_when_idle() {

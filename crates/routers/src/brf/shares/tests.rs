@@ -105,6 +105,19 @@ fn equation_14_gives_limited_flows_usage_others_rest() {
     near(shares.allocated(), 100.0);
 }
 
+/// Bandwidth that no flow demands is shared out: with all flows limited the shares still sum to the capacity, and each
+/// exceeds its demand by the same amount.
+#[test]
+fn all_flows_limited_share_the_remainder_equally() {
+    let mut shares = shares(100.0);
+    let bases = divide(&mut shares, &[(10.0, 9.0), (20.0, 18.0), (40.0, 36.0)]);
+    // 100 - (10 + 20 + 40) = 30, ten for each.
+    for (base, expected) in bases.into_iter().zip([20.0, 30.0, 50.0]) {
+        near(shares.rate(base), expected);
+    }
+    near(shares.allocated(), 100.0);
+}
+
 /// A limited flow gets no more than the equal share of the others.
 #[test]
 fn limited_flow_gets_at_most_the_equal_share() {
@@ -256,7 +269,9 @@ proptest! {
                     let bases = divide(&mut shares, &measured);
                     flows = bases.iter().zip(&measured).map(|(base, (_, used))| (*base, *used)).collect();
                     let sum: f64 = flows.iter().map(|(base, _)| shares.rate(*base)).sum();
-                    prop_assert!(sum <= capacity * (1.0 + 1e-9), "{sum} of {capacity} after a full allocation");
+                    // Neither more nor less: the remainder is shared out too.
+                    let whole = (sum - capacity).abs() <= 1e-9 * capacity;
+                    prop_assert!(whole, "{sum} of {capacity} after a full allocation");
                     floor = least;
                     unused = flows.iter().map(|(base, used)| (shares.rate(*base) - used).max(0.0)).sum();
                 }
