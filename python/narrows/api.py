@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import warnings
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import engine
 from narrows.errors import UsageError
-from narrows.files import write_atomic
+from narrows.files import locked, write_atomic
 from narrows.runner import Runner
 from narrows.scenario import COMMAND_LINE, Comparison, Scenario, load, override_text, split_values
 
@@ -222,17 +223,17 @@ def execute(
     if trace and folder is None:
         keep = tempfile.TemporaryDirectory(prefix="narrows-")
         folder = Path(keep.name)
-    done = Runner(out=folder, jobs=jobs).run(planned)
-    results = Results([item.point for item in planned], done, folder, keep)
-    if folder is not None:
-        save(results, scenario, folder)
+    with contextlib.nullcontext() if folder is None else locked(folder):
+        done = Runner(out=folder, jobs=jobs).run(planned)
+        results = Results([item.point for item in planned], done, folder, keep)
+        if folder is not None:
+            save(results, scenario, folder)
     return results
 
 
 def save(results: Results, scenario: Scenario, folder: Path) -> None:
     """Write results and their scenario to a folder."""
-    write_atomic(folder / "scenario.toml", scenario.as_text())
-    results.save(folder)
+    results.save(folder, scenario.as_text())
 
 
 def save_learned(file: Path, result: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from narrows import api, engine, runner
 from narrows.cli.numbers import whole
 from narrows.cli.outcome import SCHEME_KEY, print_table, set_keys
 from narrows.errors import UsageError
-from narrows.files import check_writable
+from narrows.files import check_writable, locked
 from narrows.progress import Terminal, print_status
 from narrows.scenario import Scenario, parse_set
 
@@ -184,6 +184,11 @@ class Options:
         if capture is not None:
             execute = runner.capturing(capture)
         work = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute, reuse=capture is None)
+        with contextlib.nullcontext() if self.out is None else locked(self.out):
+            self._run(work, planned, scenario, learn)
+
+    def _run(self, work: runner.Runner, planned: list[engine.Planned], scenario: Scenario, learn: Path | None) -> None:
+        """Execute planned runs, and print or save their results."""
         try:
             with self._held_pipe():
                 done = work.run(planned)
@@ -192,7 +197,7 @@ class Options:
                 print_status(f"the packets so far are in {self.pcap}")
             raise
         finally:
-            listener.close()
+            work.listener.close()
         if learn is not None:
             api.save_learned(learn, done[-1])
         if self.as_json and self.out is None:
