@@ -44,7 +44,7 @@ class ResultFrames:
         self.out = out
         """The folder of the results, if there is one."""
         self._keep = keep
-        self._traces: dict[str, dict[str, Path]] = {}
+        self.checked_traces: dict[str, dict[str, Path]] = {}
         """Trace files that matched their checksums, by run and name."""
         self.complete = True
         """Whether all runs are there, as far as is known; a folder of interrupted work holds the finished ones."""
@@ -179,9 +179,9 @@ class ResultFrames:
         frames = []
         for point, result in zip(self.points, self.raw, strict=True):
             run = str(result.get("id", ""))
-            if run not in self._traces and self.out is not None:
-                self._traces[run] = checksums.traces_of(self.out, run)
-            path = self._traces.get(run, {}).get(f"{name}.parquet")
+            if run not in self.checked_traces and self.out is not None:
+                self.checked_traces[run] = checksums.traces_of(self.out, run)
+            path = self.checked_traces.get(run, {}).get(f"{name}.parquet")
             if path is not None:
                 head = {"id": run, "seed": result["seed"], **point}
                 columns = [pl.lit(value).alias(key) for key, value in head.items()]
