@@ -37,6 +37,7 @@ def run(
     out: str | Path | None = None,
     jobs: int | None = None,
     on: str = engine.SIM,
+    allow_outside: bool = False,
 ) -> Results:
     """Run a scenario: every point of its grid, with every seed.
 
@@ -54,6 +55,7 @@ def run(
         out: The folder for the results; finished runs in it are reused.
         jobs: Simultaneous runs; all cores by default.
         on: "sim"; or "kernel", in real time, as root, on this machine's TCP stack; or "shim", there with our schemes.
+        allow_outside: Whether a scenario file may name files outside its folder; `set` may anyway.
 
     Raises:
         ScenarioError: The scenario is invalid; the message names line, key and accepted values.
@@ -62,6 +64,7 @@ def run(
     """
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
     chosen = load(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
+    chosen = chosen.permitting(None if allow_outside else [value for _, value in overrides])
     return execute(chosen, trace=trace, out=out, jobs=jobs, on=on)
 
 
@@ -177,7 +180,9 @@ def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.
         ScenarioError: The scenario is invalid.
         KernelUnable: The kernel cannot run it.
     """
-    return engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on)
+    return engine.plan(
+        scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on, scenario.outside
+    )
 
 
 def check_backend(on: str, flag: str = "on", accepted: Sequence[str] = engine.BACKENDS) -> None:

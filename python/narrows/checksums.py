@@ -160,7 +160,7 @@ def saved_results(folder: Path) -> list[dict[str, Any]] | None:
         if name in sums:
             check_file(folder / name, sums[name], f" in {SUMS}")
     if RESULTS not in sums:
-        raise DamagedError(table, NONE, old=True)
+        raise DamagedError(folder / SUMS, f"has no checksum of {RESULTS}")
     try:
         lines = contents(table, MOST_BYTES).splitlines()
     except (ValueError, OSError) as error:

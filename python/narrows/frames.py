@@ -15,6 +15,7 @@ from polars import selectors
 from narrows import checksums, engine
 from narrows.errors import DamagedError, UsageError
 from narrows.files import write_atomic
+from narrows.sql import check
 
 TEXT = (
     "version", "scenario", "id", "label", "scheme", "spec", "params", "link", "connection", "event_hash", "run_hash",
@@ -268,8 +269,9 @@ def query(results: ResultFrames, sql: str) -> pl.DataFrame:
     groups are still divided among threads, which changes the last digits: values are rounded to `DIGITS`.
 
     Raises:
-        ValueError: The query is invalid.
+        ValueError: The query is invalid, or no selection from these frames.
     """
+    check(sql)
     frames: dict[str, Any] = dict(results.frames())
     try:
         if "samples" in sql and results.traced:
@@ -278,7 +280,11 @@ def query(results: ResultFrames, sql: str) -> pl.DataFrame:
             frames["samples"] = scan.select(named).collect(engine="in-memory")
         answer = pl.SQLContext(frames=frames).execute(sql, eager=False).collect(engine="in-memory")
     except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error).strip().splitlines()[0]) from None
+        raise ValueError((str(error).strip().splitlines() or [type(error).__name__])[0]) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # polars raises it past Exception, as for a table without columns
+            raise
+        raise ValueError(f"polars cannot run the query: {error}") from None
     answer = answer.cast({selectors.decimal(): pl.Float64})  # polars reads 1.0 in a query as a decimal
     answer = answer.with_columns(pl.col(pl.Float64).round_sig_figs(DIGITS))
     return answer.sort("seed") if "seed" in answer.columns else answer

@@ -57,6 +57,12 @@ Scheme = Annotated[
         rich_help_panel=FLOWS,
     ),
 ]
+AllowOutside = Annotated[
+    bool,
+    typer.Option(
+        "--allow-outside", help="Read files outside the scenario's folder that it names.", rich_help_panel=RUNS
+    ),
+]
 Sets = Annotated[
     list[str] | None,
     typer.Option(
@@ -154,7 +160,13 @@ class Options:
     on: On = engine.SIM
 
     def execute(
-        self, scenario: Scenario, *, scheme: str | None = None, ray: str | None = None, learn: Path | None = None
+        self,
+        scenario: Scenario,
+        *,
+        scheme: str | None = None,
+        ray: str | None = None,
+        learn: Path | None = None,
+        allow_outside: bool = False,
     ) -> None:
         """Apply the options to a scenario, execute its runs, and print or save the results.
 
@@ -163,6 +175,7 @@ class Options:
             scheme: Replaces the scheme of all flows.
             ray: The address of a Ray cluster.
             learn: The file of the router algorithms' learned state: loaded before the run, saved after it.
+            allow_outside: Whether the scenario may name files outside its folder.
         """
         self._check(ray, learn)
         source = Path(scenario.source)
@@ -171,6 +184,7 @@ class Options:
         if learn is not None:
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
+        scenario = scenario.permitting(None if allow_outside else [value for _, value in scenario.overrides])
         if self.explain:
             self._explain(scenario, scheme)
             return
@@ -222,7 +236,9 @@ class Options:
         from narrows.cli import explain
 
         keys = set_keys(self.sets)
-        for point in engine.explain(scenario.text, scenario.source, scenario.directory, scenario.overrides):
+        for point in engine.explain(
+            scenario.text, scenario.source, scenario.directory, scenario.overrides, scenario.outside
+        ):
             named = explain.with_flags(point, keys, scheme is not None, scenario.source)
             if self.as_json:
                 print(engine.json_line(named), flush=True)
