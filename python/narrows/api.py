@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import warnings
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import engine
 from narrows.errors import UsageError
-from narrows.files import write_atomic
+from narrows.files import locked, write_atomic
 from narrows.runner import Runner
 from narrows.scenario import COMMAND_LINE, Comparison, Scenario, load, override_text, split_values
 
@@ -36,6 +37,7 @@ def run(
     out: str | Path | None = None,
     jobs: int | None = None,
     on: str = engine.SIM,
+    allow_outside: bool = False,
 ) -> Results:
     """Run a scenario: every point of its grid, with every seed.
 
@@ -53,6 +55,7 @@ def run(
         out: The folder for the results; finished runs in it are reused.
         jobs: Simultaneous runs; all cores by default.
         on: "sim"; or "kernel", in real time, as root, on this machine's TCP stack; or "shim", there with our schemes.
+        allow_outside: Whether a scenario file may name files outside its folder; `set` may anyway.
 
     Raises:
         ScenarioError: The scenario is invalid; the message names line, key and accepted values.
@@ -61,6 +64,7 @@ def run(
     """
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
     chosen = load(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
+    chosen = chosen.permitting(None if allow_outside else [value for _, value in overrides])
     return execute(chosen, trace=trace, out=out, jobs=jobs, on=on)
 
 
@@ -176,7 +180,9 @@ def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.
         ScenarioError: The scenario is invalid.
         KernelUnable: The kernel cannot run it.
     """
-    return engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on)
+    return engine.plan(
+        scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on, scenario.outside
+    )
 
 
 def check_backend(on: str, flag: str = "on", accepted: Sequence[str] = engine.BACKENDS) -> None:
@@ -222,17 +228,17 @@ def execute(
     if trace and folder is None:
         keep = tempfile.TemporaryDirectory(prefix="narrows-")
         folder = Path(keep.name)
-    done = Runner(out=folder, jobs=jobs).run(planned)
-    results = Results([item.point for item in planned], done, folder, keep)
-    if folder is not None:
-        save(results, scenario, folder)
+    with contextlib.nullcontext() if folder is None else locked(folder):
+        done = Runner(out=folder, jobs=jobs).run(planned)
+        results = Results([item.point for item in planned], done, folder, keep)
+        if folder is not None:
+            save(results, scenario, folder)
     return results
 
 
 def save(results: Results, scenario: Scenario, folder: Path) -> None:
     """Write results and their scenario to a folder."""
-    write_atomic(folder / "scenario.toml", scenario.as_text())
-    results.save(folder)
+    results.save(folder, scenario.as_text())
 
 
 def save_learned(file: Path, result: Mapping[str, Any]) -> None:

@@ -30,9 +30,12 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import UsageError
+from narrows.files import inside, read_text
 from narrows.templates import LONE, Sql, Writer
 
 ENDING = ".claims.toml"
+NAME = re.compile(r"[\w.-]+")
+"""A file of the same folder."""
 TEXT_TABLES = ("names", "query", "causes")
 SHARED = ("figure", "plot", "defaults", "cases", *TEXT_TABLES)
 TABLES = {"claim", *SHARED}
@@ -153,9 +156,13 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         UsageError: It cannot be read.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as {what}: {error}") from None
+        inside(path.parent, path.name, str(path))
+        return tomllib.loads(read_text(path, f"{what}, TOML in UTF-8"))
+    except RecursionError:
+        problem = "it is nested too deeply"
+    except tomllib.TOMLDecodeError as error:
+        problem = str(error)
+    raise UsageError(f"{path}: cannot be read as {what}: {problem}; accepted: TOML")
 
 
 def check_keys(place: Path | str, where: str, data: Table, known: Collection[str], needed: Collection[str]) -> None:
@@ -196,7 +203,7 @@ class _File:
     """Queries and causes that a claim or a plot has used."""
 
     def __post_init__(self) -> None:
-        self.lines = self.path.read_text(encoding="utf-8").splitlines()
+        self.lines = read_text(self.path, "claims, TOML in UTF-8").splitlines()
         own = shared(self.path, self.data)
         self.names = {**self.paper.names, **own.names}
         self.queries = {**self.paper.query, **own.query}
@@ -233,8 +240,9 @@ class _File:
         own = self.own.figure
         check_keys(self.path.with_name("paper.toml"), "figure.", self.paper.figure, RUNS, ())
         runs = dict(self.paper.figure)
-        first = self.path.with_name(f"{str(own.get('scenario', '')).removesuffix('.toml')}{ENDING}")
-        if "scenario" in own and first.is_file():
+        named = str(own.get("scenario", "")).removesuffix(".toml")
+        first = self.path.parent / f"{named}{ENDING}"
+        if NAME.fullmatch(named) and first.is_file():
             other = shared(first, read_toml(first, "claims")).figure
             runs |= {key: value for key, value in other.items() if key in RUNS}
         texts = {key: _folded(value) for key, value in own.items() if isinstance(value, str)}

@@ -15,12 +15,14 @@ from typing import Any
 
 from narrows import plots
 from narrows.errors import UsageError
+from narrows.files import contents
 from narrows.results import Results
 
 FORMS = ("png", "svg", "pdf")
 """The files of a plot."""
 INDEX = "plots.json"
-"""Lists the plots of a folder by the digest of what they were made from."""
+"""Lists the plots of a folder: the digest of what each was made from, and the checksums of its files."""
+MOST_BYTES = 256 << 20
 FEW = 4
 """Plots that are drawn sooner in one process than in several, which take a second to start."""
 
@@ -65,7 +67,7 @@ def draw(
     files: dict[str, bytes] = {}
     todo = []
     for drawing in drawings:
-        before = _read(out, drawing) if kept.get(drawing.stem) == drawing.digest() else None
+        before = _read(out, drawing, kept.get(drawing.stem))
         if before is None:
             todo.append(drawing)
         else:
@@ -74,7 +76,7 @@ def draw(
         print_status(f"drawing {len(todo)} of {len(drawings)} plots")
     for made in _images(todo, jobs):
         files |= made
-    index = {drawing.stem: drawing.digest() for drawing in drawings}
+    index = {drawing.stem: _entry(drawing, files) for drawing in drawings}
     files[INDEX] = (json.dumps(index, indent=1, sort_keys=True) + "\n").encode()
     return files
 
@@ -98,17 +100,24 @@ def _image(drawing: Drawing) -> dict[str, bytes]:
     return {f"{drawing.stem}.{form}": plots.image(figure, form) for form in FORMS}
 
 
-def _read(out: Path, drawing: Drawing) -> dict[str, bytes] | None:
+def _read(out: Path, drawing: Drawing, entry: Any) -> dict[str, bytes] | None:
+    """Return the files of an earlier drawing if they show the same and are undamaged."""
     try:
-        return {f"{drawing.stem}.{form}": (out / f"{drawing.stem}.{form}").read_bytes() for form in FORMS}
-    except OSError:
-        return None
-
-
-def _index(out: Path) -> dict[str, str]:
-    try:
-        index = json.loads((out / INDEX).read_text(encoding="utf-8"))
+        files = {f"{drawing.stem}.{form}": contents(out / f"{drawing.stem}.{form}", MOST_BYTES) for form in FORMS}
     except (OSError, ValueError):
+        return None
+    return files if entry == _entry(drawing, files) else None
+
+
+def _entry(drawing: Drawing, files: Mapping[str, bytes]) -> list[str]:
+    """Return the entry of a plot in the index: the digest of what it shows, then the checksums of its files."""
+    return [drawing.digest(), *(hashlib.sha256(files[f"{drawing.stem}.{form}"]).hexdigest() for form in FORMS)]
+
+
+def _index(out: Path) -> dict[str, Any]:
+    try:
+        index = json.loads(contents(out / INDEX, MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     return index if isinstance(index, dict) else {}
 

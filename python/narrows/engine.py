@@ -121,6 +121,8 @@ class Planned:
     """Diagnostics of the point, attached to the run of its first seed."""
     on: str = SIM
     """Where it runs: one of `BACKENDS`."""
+    outside: tuple[str, ...] | None = None
+    """Names of files that may lie outside that folder; `None` permits all."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,7 @@ def plan(
     overrides: Sequence[tuple[str, str]] = (),
     trace: bool = False,
     on: str = SIM,
+    outside: tuple[str, ...] | None = None,
 ) -> list[Planned]:
     """Return every run of a scenario: all points of its grid, with all seeds.
 
@@ -276,51 +279,52 @@ def plan(
         overrides: Keys and values that replace or extend those of the scenario.
         trace: Keep the traces of the runs; the scenario selects what they record.
         on: Where the runs are executed: one of `BACKENDS`.
+        outside: Names of files that may lie outside the folder; `None` permits all.
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
         KernelUnable: The kernel cannot run it.
     """
-    rows = _engine.plan(text, source, None if directory is None else str(directory), list(overrides))
+    folder = None if directory is None else str(directory)
     planned = []
-    for row in rows:
+    for row in _engine.plan(text, source, folder, list(overrides), outside):
         parsed = json.loads(row)
         if on != SIM:
-            check_place(row, directory, on)
+            check_place(row, directory, on, outside)
+        found = tuple(Diagnostic(**found) for found in parsed.get(WARNINGS, ()))
+        point = as_point(parsed["point"])
         planned.append(
             Planned(
-                run_id(parsed["id"], on),
-                int(parsed["seed"]),
-                as_point(parsed["point"]),
-                int(parsed["flows"]),
-                row,
-                directory,
-                trace,
-                tuple(Diagnostic(**found) for found in parsed.get(WARNINGS, ())),
-                on,
+                run_id(parsed["id"], on), int(parsed["seed"]), point, int(parsed["flows"]), row, directory, trace,
+                found, on, outside,
             )
-        )
+        )  # fmt: skip
     return planned
 
 
-def check_place(planned_json: str, directory: Path | None, on: str) -> None:
+def check_place(planned_json: str, directory: Path | None, on: str, outside: tuple[str, ...] | None = None) -> None:
     """Refuse a run, in the engine's own description, that this machine's kernel cannot execute.
 
     Raises:
         KernelUnable: The reason, with what is accepted.
     """
-    _engine.check_kernel(planned_json, None if directory is None else str(directory), on)
+    _engine.check_kernel(planned_json, None if directory is None else str(directory), on, outside)
 
 
 def explain(
-    text: str, source: str, directory: Path | None, overrides: Sequence[tuple[str, str]] = ()
+    text: str,
+    source: str,
+    directory: Path | None,
+    overrides: Sequence[tuple[str, str]] = (),
+    outside: tuple[str, ...] | None = None,
 ) -> list[dict[str, Any]]:
     """Return every effective option of a scenario and its origin, one object per point. Arguments as for `plan`.
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
     """
-    rows = _engine.explain(text, source, None if directory is None else str(directory), list(overrides))
+    folder = None if directory is None else str(directory)
+    rows = _engine.explain(text, source, folder, list(overrides), outside)
     return [json.loads(row) for row in rows]
 
 
@@ -347,7 +351,7 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None, capture: C
     directory = None if planned.directory is None else str(planned.directory)
     folder = None if traces is None else str(traces)
     packets = None if capture is None else (str(capture.file), capture.ends, capture.snap)
-    text = _engine.run(planned.text, directory, folder, handle, packets, planned.on)
+    text = _engine.run(planned.text, directory, folder, handle, packets, planned.on, planned.outside)
     return ordered(json.loads(text) | {"id": planned.id})
 
 

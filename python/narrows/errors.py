@@ -1,6 +1,8 @@
-"""Errors that the user can correct, and the end of work by a signal."""
+"""Errors that the user can correct, damaged files, and the end of work by a signal."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 
 class UsageError(ValueError):
@@ -18,6 +20,22 @@ class OptionError(UsageError):
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(f"{option}: {problem}")
         self.option, self.problem = option, problem
+
+
+class DamagedError(Exception):
+    """A saved file is not as it was written: cut, changed, under another name, or without a checksum.
+
+    Attributes:
+        path: The file.
+        problem: What is wrong with it.
+        old: Whether it is a whole file of a version that wrote no checksums.
+    """
+
+    REMEDY = "run the command that made these results again: it repeats what is damaged"
+
+    def __init__(self, path: Path, problem: str, *, old: bool = False) -> None:
+        super().__init__(f"{path}: {problem}; {self.REMEDY}")
+        self.path, self.problem, self.old = path, problem, old
 
 
 class Stopped(Exception):  # noqa: N818 (requested by the user)

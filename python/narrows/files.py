@@ -1,42 +1,155 @@
-"""Writes result files atomically, one process per folder at a time."""
+"""Reads and writes files: reads regular files of bounded size, writes atomically, one process per folder at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
+import re
+import secrets
 import shutil
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from narrows import engine
 from narrows.errors import UsageError
+
+TEXT_BYTES = 16 << 20
+"""The largest scenario, claims file or other text."""
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.part")
+"""Names of the temporary files of `write_atomic`."""
+_STREAMS = ("/dev/", "/proc/")
+"""Folders whose links lead to streams of the process: `--pcap /dev/stdout`."""
+_held = threading.local()
+
+
+def contents(path: Path, most_bytes: int, *, stream: bool = False) -> bytes:
+    """Read a regular file.
+
+    Args:
+        path: The file.
+        most_bytes: The largest accepted size.
+        stream: Also accept pipes and devices.
+
+    Raises:
+        ValueError: It is no regular file, or too large. The message has the problem and what is accepted.
+        OSError: It cannot be read.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if stream else os.O_NONBLOCK))
+    with open(file, "rb") as opened:  # noqa: PTH123 (a descriptor)
+        mode = os.fstat(file).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(None, "this is a folder", str(path))
+        if not stat.S_ISREG(mode) and not stream:
+            raise ValueError("is not a regular file; accepted: a file that is no pipe and no device")
+        data = opened.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ValueError(f"is larger than {most_bytes >> 20} MiB; accepted: a smaller file")
+    return data
+
+
+def read_text(path: Path, accepted: str, *, stream: bool = False) -> str:
+    """Read a text file.
+
+    Args:
+        path: The file.
+        accepted: What an error names as accepted, such as "a TOML file in UTF-8".
+        stream: Also accept pipes and devices.
+
+    Raises:
+        UsageError: It cannot be read, is not UTF-8, is no regular file, or too large.
+    """
+    try:
+        data = contents(path, TEXT_BYTES, stream=stream)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: there is no such file; accepted: {accepted}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path}: this is a folder; accepted: {accepted}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; accepted: {accepted}") from None
+    except ValueError as error:
+        raise UsageError(
+            f"{path}: {error}" if "accepted" in str(error) else f"{path}: {error}; accepted: {accepted}"
+        ) from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        byte = data[error.start]
+        raise UsageError(f"{path}:{line}: the byte 0x{byte:02x} is not UTF-8; accepted: {accepted}") from None
+
+
+def inside(folder: Path, name: str, place: str, *, anywhere: bool = False) -> Path:
+    """Return the path of a file that a document names, relative to the folder of that document.
+
+    Args:
+        folder: The folder.
+        name: The name, as the document has it.
+        place: The document and key, for errors.
+        anywhere: Whether the path may leave the folder.
+
+    Raises:
+        UsageError: The path leaves the folder, also by a symbolic link.
+    """
+    path = folder / name
+    try:
+        within = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # a NUL in it, or a loop of links
+        raise UsageError(f"{place}: {name!r} is no path; accepted: a file in {folder}") from None
+    if not within and not anywhere:
+        raise UsageError(f"{place}: {name!r} lies outside {folder}; accepted: a file in it, or --allow-outside")
+    return path
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file atomically: it is complete or absent, even after a power failure."""
+    """Write a file atomically: it is complete or absent, even after a power failure.
+
+    Raises:
+        UsageError: The path is a symbolic link.
+        OSError: The file cannot be written; the error names it.
+    """
+    refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
     try:
-        with temporary.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with named(path):
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            with open(file, "wb") as opened:  # noqa: PTH123 (a descriptor)
+                opened.write(content.encode() if isinstance(content, str) else content)
+                opened.flush()
+                os.fsync(file)
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def read_run(path: Path) -> dict[str, Any] | None:
-    """Read a saved run; `None` if the file is missing or damaged."""
+@contextlib.contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Name a file in errors that name none, such as those of a full disk, or a temporary file beside it."""
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-        return engine.ordered(result)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+        yield
+    except OSError as error:
+        if error.filename is not None and Path(os.fsdecode(error.filename)).parent != path.parent:
+            raise
+        if error.errno is None:
+            text = str(error)
+            raise OSError(text if str(path) in text else f"{path}: {text}") from error
+        raise OSError(error.errno, error.strerror or os.strerror(error.errno), str(path)) from error
+
+
+def refuse_link(path: Path, flag: str = "") -> None:
+    """Reject an output path that is a symbolic link: what it leads to would be overwritten, or the link replaced.
+
+    Raises:
+        UsageError: The path is a symbolic link.
+    """
+    if path.is_symlink() and not str(path.absolute()).startswith(_STREAMS):
+        place = f"{flag}: " if flag else ""
+        raise UsageError(
+            f"{place}{path} is a symbolic link; accepted: a path without one at its end, such as its target"
+        )
 
 
 def check_writable(path: Path, *, folder: bool = True, flag: str = "--out", make: bool = True) -> None:
@@ -49,18 +162,22 @@ def check_writable(path: Path, *, folder: bool = True, flag: str = "--out", make
         make: Whether missing parent folders may be created.
 
     Raises:
-        UsageError: The path is a file instead of a folder or the reverse, or the place is read-only.
+        UsageError: The path is a file instead of a folder or the reverse, a symbolic link, or the place is read-only.
     """
     accepted = "accepted: a new or existing folder" if folder else "accepted: a file in a writable folder"
-    if path.exists() and path.is_dir() != folder:
-        raise UsageError(f"{flag}: {path} is a {'file' if folder else 'folder'}; {accepted}")
-    nearest = path if folder else path.parent
-    while not nearest.exists() and nearest != nearest.parent:
-        nearest = nearest.parent
-    if not nearest.is_dir():
-        raise UsageError(f"{flag}: {nearest} is a file, so {path} cannot be created; {accepted}")
-    if not make and not path.parent.is_dir():
-        raise UsageError(f"{flag}: there is no folder {path.parent}; {accepted}")
+    try:
+        refuse_link(path, flag)
+        if path.exists() and path.is_dir() != folder:
+            raise UsageError(f"{flag}: {path} is a {'file' if folder else 'folder'}; {accepted}")
+        nearest = path if folder else path.parent
+        while not nearest.exists() and nearest != nearest.parent:
+            nearest = nearest.parent
+        if not nearest.is_dir():
+            raise UsageError(f"{flag}: {nearest} is a file, so {path} cannot be created; {accepted}")
+        if not make and not path.parent.is_dir():
+            raise UsageError(f"{flag}: there is no folder {path.parent}; {accepted}")
+    except OSError as error:  # a name that is too long, or a folder that may not be entered
+        raise UsageError(f"{flag}: {path}: {error.strerror}; {accepted}") from None
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise UsageError(f"{flag}: the folder {nearest} is not writable; {accepted}")
 
@@ -80,21 +197,39 @@ def make_folder(path: Path, flag: str = "--out") -> None:
 
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """Lock a folder of results against other processes, and delete partial files of a killed one.
+    """Lock a folder of results against other processes and threads, and delete partial files of a killed one.
+
+    A thread that holds the lock may take it again.
 
     Raises:
-        UsageError: The folder cannot be created.
-        OSError: Another process holds the lock.
+        UsageError: The folder cannot be created, or it or one of its folders is a symbolic link.
+        OSError: Another process or thread holds the lock.
     """
+    held: set[Path] = _held.__dict__.setdefault("folders", set())
+    refuse_link(out, "--out")
     make_folder(out)
-    with (out / ".lock").open("w") as file:
+    home = out.resolve()
+    if home in held:
+        yield
+        return
+    for name in ("runs", "traces", ".lock", "scenario.toml", "results.jsonl", "SHA256SUMS"):
+        refuse_link(out / name)
+    with named(out / ".lock"):
+        lock = os.open(out / ".lock", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OSError(f"{out}: another narrows is writing here; wait for it, or choose another -o") from None
-        for leftover in (*out.glob("runs/.*.json.*"), *out.glob("traces/.*")):
-            if leftover.is_dir():
+        found = {*out.glob(".*.part"), *out.glob("*/.*.part")}
+        partial = {path for path in found if _PARTIAL.fullmatch(path.name)}
+        for leftover in {*partial, *out.glob("runs/.*.json.*"), *out.glob("traces/.*")}:
+            if leftover.is_dir() and not leftover.is_symlink():
                 shutil.rmtree(leftover, ignore_errors=True)
             else:
                 leftover.unlink(missing_ok=True)
+        held.add(home)
         yield
+    finally:
+        held.discard(home)
+        os.close(lock)

@@ -12,9 +12,10 @@ from typing import Any, Self
 import polars as pl
 from polars import selectors
 
-from narrows import engine
-from narrows.errors import UsageError
-from narrows.files import read_run, write_atomic
+from narrows import checksums, engine
+from narrows.errors import DamagedError, UsageError
+from narrows.files import write_atomic
+from narrows.sql import check
 
 TEXT = (
     "version", "scenario", "id", "label", "scheme", "spec", "params", "link", "connection", "event_hash", "run_hash",
@@ -44,6 +45,8 @@ class ResultFrames:
         self.out = out
         """The folder of the results, if there is one."""
         self._keep = keep
+        self.checked_traces: dict[str, dict[str, Path]] = {}
+        """Trace files that matched their checksums, by run and name."""
         self.complete = True
         """Whether all runs are there, as far as is known; a folder of interrupted work holds the finished ones."""
         self.points = [column_names(point) for point in points]
@@ -92,34 +95,45 @@ class ResultFrames:
 
         Raises:
             UsageError: There is no such folder, or it has no results.
+            DamagedError: A file in it is damaged, or has no checksum.
         """
         directory = Path(directory)
         accepted = "accepted: a folder that run, compare or sweep wrote with -o"
         if not directory.is_dir():
             problem = "this is a file" if directory.exists() else "there is no such folder"
             raise UsageError(f"{directory}: {problem}; {accepted}")
-        results: list[dict[str, Any]] = []
-        table = directory / "results.jsonl"
-        if table.is_file():
-            lines = table.read_text(encoding="utf-8").splitlines()
-            results = [engine.ordered(json.loads(line)) for line in lines if line.strip()]
-        elif (directory / "runs").is_dir():
-            found = [read_run(path) for path in sorted((directory / "runs").glob("*.json"))]
-            results = [result for result in found if result is not None]
+        results = checksums.saved_results(directory)
+        whole = results is not None or (directory / "claims.json").is_file()
+        if results is None:
+            results = checksums.saved_runs(directory / "runs")
         if not results:
             raise UsageError(f"{directory}: no results in this folder; {accepted}")
-        loaded = cls([result.get("point", {}) for result in results], results, directory)
-        loaded.complete = any((directory / name).is_file() for name in ("results.jsonl", "claims.json"))
+        try:
+            loaded = cls([result.get("point", {}) for result in results], results, directory)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise DamagedError(directory, f"its results make no tables: {error}") from None
+        loaded.complete = whole
         return loaded
 
-    def save(self, directory: str | Path) -> None:
-        """Write `results.jsonl` and the frames as Parquet files."""
+    def save(self, directory: str | Path, scenario: str | None = None) -> None:
+        """Write `results.jsonl`, the frames as Parquet files, and their checksums.
+
+        Args:
+            directory: The folder.
+            scenario: The text of `scenario.toml`, if it is to be written too.
+
+        Raises:
+            UsageError: A file is a symbolic link.
+            OSError: A file cannot be written.
+        """
         directory = Path(directory)
+        files = {} if scenario is None else {"scenario.toml": scenario.encode()}
+        files[checksums.RESULTS] = "".join(engine.json_line(result) + "\n" for result in self.raw).encode()
         for name, table in self.frames().items():
             buffer = io.BytesIO()
             table.write_parquet(buffer)
-            write_atomic(directory / f"{name}.parquet", buffer.getvalue())
-        write_atomic(directory / "results.jsonl", "".join(engine.json_line(result) + "\n" for result in self.raw))
+            files[f"{name}.parquet"] = buffer.getvalue()
+        checksums.write_all(directory, files)
 
     def save_csv(self, directory: str | Path) -> None:
         """Write the frames as CSV files with a header line; missing values are empty."""
@@ -151,21 +165,29 @@ class ResultFrames:
     @property
     def traced(self) -> bool:
         """Whether the runs have samples."""
-        return any(path.is_file() for path in self._trace_files("samples"))
-
-    def _trace_files(self, name: str) -> list[Path]:
-        if self.out is None:
-            return []
-        return [self.out / "traces" / str(result.get("id", "")) / f"{name}.parquet" for result in self.raw]
+        folder = None if self.out is None else self.out / "traces"
+        return folder is not None and any(
+            (folder / str(result.get("id", "")) / "samples.parquet").is_file() for result in self.raw
+        )
 
     def _scan(self, name: str) -> pl.LazyFrame:
+        """Scan the traces of all runs that have one, after a look at their checksums.
+
+        Raises:
+            UsageError: No run has one.
+            DamagedError: One is damaged.
+        """
         frames = []
-        for path, point, result in zip(self._trace_files(name), self.points, self.raw, strict=False):
-            if path.is_file():
-                head = {"id": result.get("id", ""), "seed": result["seed"], **point}
+        for point, result in zip(self.points, self.raw, strict=True):
+            run = str(result.get("id", ""))
+            if run not in self.checked_traces and self.out is not None:
+                self.checked_traces[run] = checksums.traces_of(self.out, run)
+            path = self.checked_traces.get(run, {}).get(f"{name}.parquet")
+            if path is not None:
+                head = {"id": run, "seed": result["seed"], **point}
                 columns = [pl.lit(value).alias(key) for key, value in head.items()]
-                lazy = pl.scan_parquet(path).with_columns(pl.col(pl.Categorical).cast(pl.String), *columns)
-                frames.append(lazy)
+                scan = pl.scan_parquet(path, glob=False)  # a name may hold a star
+                frames.append(scan.with_columns(pl.col(pl.Categorical).cast(pl.String), *columns))
         if not frames:
             raise UsageError(
                 f"{name}: the runs have no trace; accepted: runs with trace=True, or with --trace and -o DIR"
@@ -247,8 +269,9 @@ def query(results: ResultFrames, sql: str) -> pl.DataFrame:
     groups are still divided among threads, which changes the last digits: values are rounded to `DIGITS`.
 
     Raises:
-        ValueError: The query is invalid.
+        ValueError: The query is invalid, or no selection from these frames.
     """
+    check(sql)
     frames: dict[str, Any] = dict(results.frames())
     try:
         if "samples" in sql and results.traced:
@@ -257,7 +280,11 @@ def query(results: ResultFrames, sql: str) -> pl.DataFrame:
             frames["samples"] = scan.select(named).collect(engine="in-memory")
         answer = pl.SQLContext(frames=frames).execute(sql, eager=False).collect(engine="in-memory")
     except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error).strip().splitlines()[0]) from None
+        raise ValueError((str(error).strip().splitlines() or [type(error).__name__])[0]) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # polars raises it past Exception, as for a table without columns
+            raise
+        raise ValueError(f"polars cannot run the query: {error}") from None
     answer = answer.cast({selectors.decimal(): pl.Float64})  # polars reads 1.0 in a query as a decimal
     answer = answer.with_columns(pl.col(pl.Float64).round_sig_figs(DIGITS))
     return answer.sort("seed") if "seed" in answer.columns else answer

@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from narrows import claims, engine, provenance
 from narrows.errors import UsageError
+from narrows.files import inside
 from narrows.frames import ResultFrames, query
 from narrows.scenario import Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
@@ -144,13 +145,16 @@ def locate(requested: Path | None, paper: str | None) -> tuple[Path, str | None]
     return find(requested), paper
 
 
-def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()) -> list[Paper]:
-    """Load the papers of a folder.
+def load_all(
+    folder: Path, paper: str | None = None, figures: Sequence[str] = (), *, allow_outside: bool = False
+) -> list[Paper]:
+    """Load the papers of a folder. Nothing in them is executed, and they name files of their own folders only.
 
     Args:
         folder: The folder.
         paper: Load this paper only.
         figures: Load these figures only.
+        allow_outside: Whether figures may name files outside the folder of their paper.
 
     Raises:
         UsageError: There is no such paper or figure, or one of its files is invalid.
@@ -180,7 +184,7 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
             raise UsageError(f"FIGURE: the paper {name!r} has no figure {unknown[0]!r}; accepted: {known}")
         world = _world(home / "paper.toml", data.get("world", {}))
         chosen = [
-            _figure(name, figure, path, shared, world)
+            _figure(name, figure, path, shared, world, allow_outside)
             for figure, path in claim_files.items()
             if figure in (figures or claim_files)
         ]
@@ -229,12 +233,17 @@ def _check_types(path: Path, where: str, table: Any) -> None:
             raise UsageError(f"{path}: {where}{key} = {value!r}; accepted: {accepted}")
 
 
-def _figure(paper: str, name: str, path: Path, shared: claims.Shared, world: World) -> tuple[float, Figure]:
+def _figure(
+    paper: str, name: str, path: Path, shared: claims.Shared, world: World, allow_outside: bool
+) -> tuple[float, Figure]:
     sheet = claims.read(path, shared)
     head = sheet.figure
     claims.check_keys(path, "figure.", head, FIGURE_KEYS, {"title"})
     _check_types(path, "figure.", head)
-    scenario = load(path.parent / head.get("scenario", f"{name}.toml"))
+    file = head.get("scenario", f"{name}.toml")
+    scenario = load(inside(path.parent, file, f"{path}: figure.scenario", anywhere=allow_outside), stream=allow_outside)
+    if allow_outside:
+        scenario = scenario.permitting(None)
     judged: list[Claim] = []
     for stated in sheet.claims:
         try:

@@ -49,7 +49,7 @@ def on_kernel(runs: Sequence[engine.Planned]) -> list[engine.Planned]:
     found, reason = [], None
     for run in runs:
         try:
-            engine.check_place(run.text, run.directory, engine.KERNEL)
+            engine.check_place(run.text, run.directory, engine.KERNEL, run.outside)
         except engine.KernelUnable as error:
             reason = reason or error
         else:
@@ -79,7 +79,10 @@ def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int 
         KernelUnable: The kernel can execute none of its runs.
     """
     scenario = figure.scenario.replaced(overrides(figure, world, mode, seeds))
-    runs = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, figure.trace is not None)
+    traced = figure.trace is not None
+    runs = engine.plan(
+        scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, outside=scenario.outside
+    )
     if world == KERNEL:
         return Plan(paper, figure, world, tuple(on_kernel(runs)), tuple(runs))
     return Plan(paper, figure, world, tuple(runs))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from narrows.engine import Planned
+from narrows.errors import DamagedError
 
 PROGRESS_AFTER_S = 2.0
 """A bar appears only after this time."""
@@ -20,8 +22,22 @@ def print_status(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def damage_lines(damages: Sequence[DamagedError]) -> Iterator[str]:
+    """Name damaged files, whose runs are repeated; count those that only lack a checksum."""
+    for damage in damages:
+        if not damage.old:
+            yield f"{damage.path} {damage.problem}: the run is repeated"
+    old = [damage.path for damage in damages if damage.old]
+    if old:
+        more = f" and {len(old) - 1} more" if len(old) > 1 else ""
+        yield f"{old[0]}{more} have no checksum, as of an earlier version: the runs are repeated"
+
+
 class Listener(Protocol):
     """Receives the progress of the runs. All calls come from one thread."""
+
+    def damaged(self, damages: Sequence[DamagedError]) -> None:
+        """Receive the damaged files of saved runs, which are repeated."""
 
     def reused(self, reused: int, total: int) -> None:
         """Receive the number of runs that were already finished."""
@@ -32,9 +48,17 @@ class Listener(Protocol):
     def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
         """Receive the result of the next run in the order of the plan."""
 
+    def close(self) -> None:
+        """Receive the end of the work."""
+
 
 class Silent:
-    """A listener that ignores everything."""
+    """A listener that ignores everything but damage, of which it warns."""
+
+    def damaged(self, damages: Sequence[DamagedError]) -> None:
+        """Warn."""
+        for line in damage_lines(damages):
+            warnings.warn(line, stacklevel=2)
 
     def reused(self, reused: int, total: int) -> None:
         """Do nothing."""
@@ -43,6 +67,9 @@ class Silent:
         """Do nothing."""
 
     def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
         """Do nothing."""
 
 
@@ -66,6 +93,11 @@ class Terminal:
     def bar_visible(self) -> bool:
         """Whether a bar is on the screen."""
         return self._progress is not None
+
+    def damaged(self, damages: Sequence[DamagedError]) -> None:
+        """Name the damaged files."""
+        for line in damage_lines(damages):
+            self._report(f"narrows: warning: {line}")
 
     def reused(self, reused: int, total: int) -> None:
         """Report the number of reused runs."""

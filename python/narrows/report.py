@@ -18,7 +18,7 @@ from rich.table import Table
 
 from narrows import engine, plots, tables
 from narrows.errors import UsageError
-from narrows.files import write_atomic
+from narrows.files import inside, read_text, write_atomic
 from narrows.frames import ResultFrames
 from narrows.papers import ALL_WORLDS, WorldName
 from narrows.pictures import VECTORS, Picture, picture
@@ -149,7 +149,10 @@ def findings(path: Path, papers: Set[str]) -> list[dict[str, str]]:
     if not path.is_file():
         return []
     whole = papers >= {other.parent.name for other in path.parent.glob("*/paper.toml")}
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", "", path.read_text(encoding="utf-8"))  # the page has no other page to link
+    # The page has no other page to link.
+    text = re.sub(
+        r"\[([^\]]*)\]\([^)]*\)", "", read_text(inside(path.parent, path.name, str(path)), "Markdown in UTF-8")
+    )
     found = []
     for item in re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]:
         line = " ".join(item.split())
@@ -175,16 +178,27 @@ def about() -> list[tuple[str, str]]:
     ]
 
 
-def _commit() -> str:
-    """The commit of the sources, where the package runs from them, and `-dirty` if they differ from it."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+def _commit(package: Path = Path(__file__).parent) -> str:
+    """The commit of the sources, where the package runs from them, and `-dirty` if they differ from it.
+
+    The configuration of a repository can name programs that git runs, so git sees only the one whose sources run here:
+    a package that is installed inside another repository is no part of it.
+    """
+    root = package.parents[1]
+    if (
+        not (root / ".git").exists()
+        or not (root / "pyproject.toml").is_file()
+        or package != root / "python" / "narrows"
+    ):
+        return ""
+    git = ["git", f"--git-dir={root / '.git'}", f"--work-tree={root}", "-c", "core.fsmonitor=false"]
     try:
-        # A package that is installed inside another repository is no part of it.
+        # Git answers where the sources are those of the repository, and not only beside one.
         for command in (
-            ["ls-files", "--error-unmatch", Path(__file__).name],
+            ["ls-files", "--error-unmatch", "python/narrows/report.py"],
             ["describe", "--always", "--dirty", "--exclude=*"],
         ):
-            done = subprocess.run([*git, *command], capture_output=True, text=True, timeout=10, check=True)
+            done = subprocess.run([*git, *command], cwd=root, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()
@@ -198,6 +212,7 @@ def results_html(results: ResultFrames, drawn: Sequence[Picture] = ()) -> str:
         drawn: Its plots.
     """
     scenario = results.out / "scenario.toml" if results.out is not None else None
+    shown = read_text(scenario, "a TOML file in UTF-8") if scenario is not None and scenario.is_file() else None
     again = [("make this page again", shlex.join(["narrows", "report", str(results.out)]))] if results.out else []
     names = list(dict.fromkeys(results.runs["scenario"].to_list()))
     return (
@@ -209,7 +224,7 @@ def results_html(results: ResultFrames, drawn: Sequence[Picture] = ()) -> str:
             plots=drawn,
             about=[*about(), *again],
             notes=tables.notes(results),
-            scenario=scenario.read_text(encoding="utf-8") if scenario is not None and scenario.is_file() else None,
+            scenario=shown,
             version=engine.version(),
             runs=len(results),
         )

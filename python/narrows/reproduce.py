@@ -16,7 +16,7 @@ from typing import NamedTuple
 from narrows import ablation, engine, printed, report
 from narrows.drawing import Drawing, draw
 from narrows.errors import UsageError
-from narrows.files import write_atomic
+from narrows.files import locked, write_atomic
 from narrows.papers import KERNEL, WORLDS, Paper, WorldName
 from narrows.plans import QUICK_REPEAT, Executor, Plan, plan, tasks, worlds
 from narrows.progress import Listener
@@ -92,6 +92,22 @@ def reproduce(
         f"{_count(len(tasks(plans)), 'run')} for {_count(claims, 'claim')} of {_count(len(figures), 'figure')}"
     )
     executor = Executor(out, jobs, listener, execute)
+    with locked(out):
+        return _reproduced(plans, executor, mode, seeds, ablate, literal, command, print_status)
+
+
+def _reproduced(
+    plans: Sequence[Plan],
+    executor: Executor,
+    mode: Mode,
+    seeds: int | None,
+    ablate: bool,
+    literal: bool,
+    command: str,
+    print_status: Callable[[str], None],
+) -> Reproduction:
+    """Run planned figures, judge their claims and write the report, in a locked folder."""
+    out = executor.out
     done = executor.run(plans)
     if seeds is None:
         extend(done, plans, executor, mode, print_status)
@@ -103,7 +119,7 @@ def reproduce(
         made, drawn = _files(row, done)
         files |= made
         drawings += drawn
-    files |= draw(drawings, out, jobs, print_status)
+    files |= draw(drawings, out, executor.jobs, print_status)
     outcomes = [data(row, outcome) for row, outcome in rows(done)]
     files["claims.json"] = (json.dumps(outcomes, indent=1, ensure_ascii=False) + "\n").encode()
     if turns is not None:

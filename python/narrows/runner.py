@@ -1,7 +1,8 @@
 """Executes planned runs on all cores and saves every finished run.
 
-A folder of results holds `runs/<id>.json`, each written whole or not at all. After any interruption (Ctrl-C, an
-error, a kill) the same scenario reuses the finished runs and executes the others.
+A folder of results holds `runs/<id>.json`, each written whole or not at all, with a checksum. After any interruption
+(Ctrl-C, an error, a kill) the same scenario reuses the finished runs and executes the others, and those whose files are
+damaged.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows import engine
+from narrows import checksums, engine
 from narrows.engine import Handle, Planned
-from narrows.errors import UsageError
-from narrows.files import locked, read_run, write_atomic
+from narrows.errors import DamagedError, UsageError
+from narrows.files import locked, named, write_atomic
 from narrows.progress import Listener, Silent
 
 POLL_S = 0.1
@@ -77,6 +78,8 @@ class Runner:
     listener: Listener = field(default_factory=Silent)
     execute: Execute = execute_locally
     reuse: bool = True
+    damages: dict[Path, DamagedError] = field(default_factory=dict)
+    """Damaged files that were found among saved runs, and not reported yet."""
 
     def run(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
         """Execute the unfinished runs and return all results in the order of the plan.
@@ -95,6 +98,9 @@ class Runner:
         total = len(planned)
         results: list[dict[str, Any] | None] = [self.saved(item) for item in planned]
         todo = [i for i, result in enumerate(results) if result is None]
+        if self.damages:
+            self.listener.damaged([*self.damages.values()])
+            self.damages.clear()
         if len(todo) < total:
             self.listener.reused(total - len(todo), total)
         cores = 1 if any(item.on != engine.SIM for item in planned) else os.cpu_count() or 1
@@ -142,40 +148,61 @@ class Runner:
     def _run_one(self, planned: Planned, handle: Handle, stop: threading.Event) -> dict[str, Any]:
         if self.out is None:
             return self.execute(planned, None, handle, stop)
+        marks: dict[str, Any] = {"build": engine.fingerprint(planned)}
         if not planned.trace:
             result = self.execute(planned, None, handle, stop)
         else:
             from narrows import traces
 
-            work = self.out / "traces" / f".{planned.id}.{os.getpid()}"
+            final = self.out / "traces" / planned.id
+            work = final.with_name(f".{planned.id}.{os.getpid()}")
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
             try:
-                result = self.execute(planned, work, handle, stop)
-                traces.convert(work)
-                final = self.out / "traces" / planned.id
-                shutil.rmtree(final, ignore_errors=True)
-                work.replace(final)
+                with named(final):
+                    result = self.execute(planned, work, handle, stop)
+                    traces.convert(work)
+                    marks[checksums.TRACES] = checksums.trace_sums(work)
+                    shutil.rmtree(final, ignore_errors=True)
+                    work.replace(final)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        marks = {"build": engine.fingerprint(planned)}
         if planned.on != engine.SIM:
             marks["emulator"] = engine.emulator()
-        saved = engine.json_line(result | marks)
-        write_atomic(self.out / "runs" / f"{planned.id}.json", saved + "\n")
+        write_atomic(self.out / "runs" / f"{planned.id}.json", checksums.with_checksum(result | marks) + "\n")
         return result
 
     def saved(self, planned: Planned) -> dict[str, Any] | None:
-        """Return the saved result of a run if it is complete and its sources are unchanged."""
-        if self.out is None or not self.reuse:
+        """Return the saved result of a run if it is complete and undamaged, and its sources are unchanged."""
+        if not self.reuse:
             return None
-        if planned.trace and not (self.out / "traces" / planned.id / "samples.parquet").is_file():
-            return None
-        result = read_run(self.out / "runs" / f"{planned.id}.json")
-        if result is None or result.get("id") != planned.id:
+        result = self.kept(planned)
+        if result is None:
             return None
         result.pop("emulator", None)
         if result["version"] != engine.version() or result.pop("build", None) != engine.fingerprint(planned):
+            return None
+        return result
+
+    def kept(self, planned: Planned) -> dict[str, Any] | None:
+        """Return the saved result of a run, of whatever version, if it is undamaged; note what is damaged."""
+        if self.out is None:
+            return None
+        path = self.out / "runs" / f"{planned.id}.json"
+        try:
+            result = checksums.read_run(path)
+            if result is None:
+                return None
+            if result.get("id") != planned.id:
+                raise DamagedError(path, f"holds the run {result.get('id')!r}")
+            sums = result.pop(checksums.TRACES, {})
+            if planned.trace:
+                if "samples.parquet" not in sums:  # it ran without a trace
+                    return None
+                for name, expected in sums.items():
+                    checksums.check_file(self.out / "traces" / planned.id / name, expected)
+        except DamagedError as damage:
+            self.damages[damage.path] = damage
             return None
         return result
 
@@ -190,7 +217,7 @@ class Runner:
 def _raise_first(errors: Iterable[BaseException | None]) -> None:
     """Raise the first error that is not a cancellation."""
     for error in errors:
-        if isinstance(error, engine.ScenarioError | engine.KernelUnable | OSError):
+        if isinstance(error, engine.ScenarioError | engine.KernelUnable | UsageError | OSError):
             raise error
         if error is not None and not isinstance(error, engine.Cancelled):
             raise RunError(str(error) or type(error).__name__) from error

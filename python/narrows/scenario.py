@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from narrows.errors import UsageError
+from narrows.files import read_text
 from narrows.toml import inline, to_toml
 
 COMMAND_LINE = "command line"
@@ -45,10 +46,23 @@ class Scenario:
     source: str = COMMAND_LINE
     directory: Path | None = None
     overrides: tuple[tuple[str, str], ...] = ()
+    outside: tuple[str, ...] | None = ()
+    """Names of files that may lie outside the folder; `None` permits all."""
 
     def replaced(self, overrides: Sequence[tuple[str, str]]) -> Scenario:
         """Return the scenario with further overrides."""
-        return Scenario(self.text, self.source, self.directory, (*self.overrides, *overrides))
+        return replace(self, overrides=(*self.overrides, *overrides))
+
+    def permitting(self, values: Iterable[str] | None) -> Scenario:
+        """Return the scenario with files permitted that lie outside its folder.
+
+        Args:
+            values: Values of overrides by the user, which may name files; `None` permits all files.
+        """
+        if values is None:
+            return replace(self, outside=None)
+        names = [part.strip().strip("'\"") for value in values for part in (value, *re.split(r"[,{}=\[\]]", value))]
+        return replace(self, outside=tuple(dict.fromkeys(name for name in names if name)))
 
     def as_text(self) -> str:
         """Return the text to store beside the results; its head comment lists the overrides."""
@@ -58,8 +72,12 @@ class Scenario:
         return f"# Ran with these values in place of the ones below:\n{head}\n{self.text}"
 
 
-def load(source: str | Path | Mapping[str, Any]) -> Scenario:
+def load(source: str | Path | Mapping[str, Any], *, stream: bool = True) -> Scenario:
     """Load a scenario from a path, a dictionary, or TOML text (recognised by a line break or an equals sign).
+
+    Args:
+        source: The scenario.
+        stream: Whether the path may be a pipe or a device, as `/dev/stdin`.
 
     Raises:
         UsageError: The file cannot be read.
@@ -69,19 +87,7 @@ def load(source: str | Path | Mapping[str, Any]) -> Scenario:
     if isinstance(source, str) and ("\n" in source or "=" in source):
         return Scenario(source, "the text")
     path = Path(source)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file; accepted: the path of a TOML file") from None
-    except IsADirectoryError:
-        raise UsageError(f"{path}: this is a folder; accepted: the path of a TOML file") from None
-    except UnicodeDecodeError as error:
-        line = bytes(error.object[: error.start]).count(b"\n") + 1
-        byte = bytes(error.object)[error.start]
-        raise UsageError(f"{path}:{line}: the byte 0x{byte:02x} is not UTF-8; accepted: a TOML file in UTF-8") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; accepted: a readable TOML file in UTF-8") from None
-    return Scenario(text, str(path), path.parent)
+    return Scenario(read_text(path, "a TOML file in UTF-8", stream=stream), str(path), path.parent)
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ def _set(data, key, value):
     data[last] = value
 
 
-def plan(text, source, directory, overrides):
+def plan(text, source, directory, overrides, outside=None):
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -247,7 +247,7 @@ def plan(text, source, directory, overrides):
     return planned
 
 
-def explain(text, source, directory, overrides):
+def explain(text, source, directory, overrides, outside=None):
     """Explain every point with one option per table: stated in the file, by an option, by the profile."""
     rows = {"tcp.ack_every": "[tcp]", "tcp.profile": "[tcp]"}
     points = []
@@ -306,7 +306,7 @@ def radio_trace(text, source):
     return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
 
 
-def check_kernel(planned_json, directory, on="kernel"):
+def check_kernel(planned_json, directory, on="kernel", outside=None):
     offered = os.environ.get("FAKE_ENGINE_KERNEL", "")  # the schemes it has; 1 for all
     schemes = {flow["scheme"] for flow in json.loads(planned_json)["scenario"]["flows"]}
     if not offered:
@@ -315,7 +315,7 @@ def check_kernel(planned_json, directory, on="kernel"):
         raise KernelUnable(f"the fake kernel lacks one of {', '.join(sorted(schemes))}")
 
 
-def run(planned_json, directory, trace_dir, handle, capture, on="sim"):
+def run(planned_json, directory, trace_dir, handle, capture, on="sim", outside=None):
     calls["run"] += 1
     if capture is not None:
         pathlib.Path(capture[0]).write_text(f"{capture[1]} {capture[2]}")

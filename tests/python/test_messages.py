@@ -104,7 +104,7 @@ def test_interrupted_folder_warns(command, tmp_path):
     narrows.compare("bbr", "cubic", out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]})
     done = call(command, tmp_path)
     assert (done.exit_code, "warning" in done.stderr) == (0, False)
-    (tmp_path / "results.jsonl").unlink()
+    (tmp_path / "SHA256SUMS").unlink()  # written last
     done = call(command, tmp_path)
     assert done.exit_code == 0
     assert "holds the 2 finished runs of interrupted work" in done.stderr

@@ -310,7 +310,9 @@ def test_query_over_samples_gives_the_same_bits(tmp_path):
         times = [float(row // 2) for row in range(rows)]
         values = [draw.uniform(0, 1e3) for _ in range(rows)]
         frame = pl.DataFrame({"time_s": times, "series": series, "value": values})
-        frame.write_parquet(tmp_path / "traces" / name / "samples.parquet", row_group_size=10_000)
+        file = tmp_path / "traces" / name / "samples.parquet"
+        frame.write_parquet(file, row_group_size=10_000)
+        results.checked_traces[name] = {file.name: file}  # as if its checksum had been found right
     one = "SELECT id, seed, time_s, value FROM samples WHERE series"
     joined = f"""SELECT a.seed, avg(a.value) AS value FROM ({one} = 'rtt_ms') AS a
         JOIN ({one} = 'state') AS b ON a.id = b.id AND a.time_s = b.time_s WHERE b.value > 500 GROUP BY a.seed"""

@@ -1,6 +1,7 @@
 """Saving, reusing, stopping and resuming runs; their tables."""
 
 import dataclasses
+import fcntl
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import pytest
 
 import fake_engine
 import narrows
-from narrows import engine, files, progress, runner
+from narrows import checksums, engine, files, progress, runner
 from narrows.runner import Runner
 
 TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n[sweep]\n"network.buffer" = ["1bdp", "2bdp", "3bdp"]\n'
@@ -130,8 +131,10 @@ def test_partial_files_are_removed(planned, tmp_path):
 
 def test_folder_accepts_one_process(planned, tmp_path):
     """A second process cannot write to the same folder."""
-    with files.locked(tmp_path), pytest.raises(OSError, match="another narrows"):
-        Runner(out=tmp_path).run(planned)
+    with (tmp_path / ".lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="another narrows"):
+            Runner(out=tmp_path).run(planned)
 
 
 def test_trace_holds_all_batches(tmp_path):
@@ -203,7 +206,7 @@ def test_kill_leaves_whole_runs_only(command, tmp_path):
     process.kill()
     process.communicate(timeout=10)
     for path in (out / "runs").glob("*.json"):
-        assert files.read_run(path) is not None
+        assert checksums.read_run(path) is not None
         assert (out / "traces" / path.stem / "samples.parquet").is_file()
     process = command(*SWEEP, "--trace")
     _, stderr = process.communicate(timeout=20)

@@ -1,5 +1,6 @@
 //! The engine as the Python module `narrows._engine`: conversions and the release of the GIL, nothing else.
 
+mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod live;
@@ -9,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use folder::Folder;
 use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
@@ -16,7 +18,7 @@ use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
 use narrows_pcap::{Capture, Contents, Ends};
 use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
-use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
+use narrows_scenario::{self as scenario, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::engine::Engine;
 use narrows_sim::observer::Observer;
 use narrows_trace::Recorder;
@@ -167,27 +169,19 @@ pub(crate) fn refuse(py: Python<'_>, error: &Refusal) -> PyErr {
     raised
 }
 
-/// Files named in a scenario, relative to its folder or else to the current folder.
-struct Folder<'a>(Option<&'a Path>);
-
-impl Files for Folder<'_> {
-    fn read(&self, name: &str) -> Result<String, FileError> {
-        let path = self.0.map_or_else(|| Path::new(name).to_owned(), |folder| folder.join(name));
-        std::fs::read_to_string(&path).map_err(|error| FileError { place: path.display().to_string(), error })
-    }
-}
-
-/// Checks a scenario and expands its sweep into one JSON object per run.
+/// Checks a scenario and expands its sweep into one JSON object per run. Files lie in `directory`, except those named
+/// in `outside`; without `outside` they may lie anywhere.
 #[pyfunction]
-#[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
+#[pyo3(signature = (text, source, directory=None, overrides=vec![], outside=None))]
 fn plan(
     py: Python<'_>,
     text: &str,
     source: &str,
     directory: Option<&str>,
     overrides: Vec<(String, String)>,
+    outside: Option<Vec<String>>,
 ) -> PyResult<Vec<String>> {
-    let from = Source { name: source, text, files: &Folder(directory.map(Path::new)) };
+    let from = Source { name: source, text, files: &Folder::new(directory, outside.as_deref()) };
     let runs = scenario::expand(&from, &overrides).map_err(|e| refuse(py, &e))?;
     let out = |planned| {
         serde_json::to_string(&Planned::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()))
@@ -197,15 +191,16 @@ fn plan(
 
 /// Explains a scenario: one JSON object per point, with every effective option and its origin.
 #[pyfunction]
-#[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
+#[pyo3(signature = (text, source, directory=None, overrides=vec![], outside=None))]
 fn explain(
     py: Python<'_>,
     text: &str,
     source: &str,
     directory: Option<&str>,
     overrides: Vec<(String, String)>,
+    outside: Option<Vec<String>>,
 ) -> PyResult<Vec<String>> {
-    let from = Source { name: source, text, files: &Folder(directory.map(Path::new)) };
+    let from = Source { name: source, text, files: &Folder::new(directory, outside.as_deref()) };
     let points = scenario::explain(&from, &overrides).map_err(|e| refuse(py, &e))?;
     let out = |point| serde_json::to_string(&point).map_err(|e| PyValueError::new_err(e.to_string()));
     points.into_iter().map(out).collect()
@@ -329,11 +324,10 @@ fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
 }
 
 /// A planned run and its plan.
-fn resolved(py: Python<'_>, planned: &str, directory: Option<&str>) -> PyResult<(Planned, Plan)> {
+fn resolved(py: Python<'_>, planned: &str, files: &Folder<'_>) -> PyResult<(Planned, Plan)> {
     let planned: Planned = serde_json::from_str(planned)
         .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
-    let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)));
-    let plan = plan.map_err(|e| refuse(py, &e))?;
+    let plan = scenario::resolve(&planned.scenario, planned.seed, files).map_err(|e| refuse(py, &e))?;
     Ok((planned, plan))
 }
 
@@ -342,7 +336,8 @@ fn resolved(py: Python<'_>, planned: &str, directory: Option<&str>) -> PyResult<
 /// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. `on`:
 /// where it runs: `sim`, `kernel`, or `shim` for schemes of ours on the kernel's TCP.
 #[pyfunction]
-#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim"))]
+#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim", outside=None))]
+#[allow(clippy::too_many_arguments)] // Python passes them by name
 fn run(
     py: Python<'_>,
     planned: &str,
@@ -351,12 +346,13 @@ fn run(
     handle: Option<&Handle>,
     capture: Option<(String, String, Option<u32>)>,
     on: &str,
+    outside: Option<Vec<String>>,
 ) -> PyResult<String> {
     let capture = match &capture {
         None => None,
         Some((file, ends, snap)) => Some((file.as_str(), contents(ends, *snap)?)),
     };
-    let (planned, plan) = resolved(py, planned, directory)?;
+    let (planned, plan) = resolved(py, planned, &Folder::new(directory, outside.as_deref()))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
     let outputs = Outputs { traces: trace_dir.map(Path::new), capture };
     let run = || match on {
@@ -381,9 +377,15 @@ fn run(
 
 /// Refuses a planned run that the kernel cannot execute, with its own schemes or with ours (`on` as for `run`).
 #[pyfunction]
-#[pyo3(signature = (planned, directory, on))]
-fn check_kernel(py: Python<'_>, planned: &str, directory: Option<&str>, on: &str) -> PyResult<()> {
-    let plan = resolved(py, planned, directory)?.1;
+#[pyo3(signature = (planned, directory, on, outside=None))]
+fn check_kernel(
+    py: Python<'_>,
+    planned: &str,
+    directory: Option<&str>,
+    on: &str,
+    outside: Option<Vec<String>>,
+) -> PyResult<()> {
+    let plan = resolved(py, planned, &Folder::new(directory, outside.as_deref()))?.1;
     #[cfg(target_os = "linux")]
     return narrows_live::kernel::check(&plan, &kernel::options(on)).map_err(|error| kernel::raised(&error));
     #[cfg(not(target_os = "linux"))]
@@ -439,8 +441,8 @@ fn packetdrill(
     directory: Option<&str>,
     lateness_ms: Option<f64>,
 ) -> PyResult<String> {
-    let folder = directory.map(Path::new);
-    let read = |name: &str| Folder(folder).read(name).ok();
+    let files = Folder::new(directory, None);
+    let read = |name: &str| files.read(name).ok();
     let report = match lateness_ms {
         None => py.detach(|| narrows_packetdrill::run(text, &read)),
         #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ from narrows import api, engine, runner
 from narrows.cli.numbers import whole
 from narrows.cli.outcome import SCHEME_KEY, print_table, set_keys
 from narrows.errors import UsageError
-from narrows.files import check_writable
+from narrows.files import check_writable, locked
 from narrows.progress import Terminal, print_status
 from narrows.scenario import Scenario, parse_set
 
@@ -55,6 +55,12 @@ Scheme = Annotated[
         help="Replace the scheme of all flows; several with commas sweep.",
         metavar="NAME[:KEY=VALUE,...]",
         rich_help_panel=FLOWS,
+    ),
+]
+AllowOutside = Annotated[
+    bool,
+    typer.Option(
+        "--allow-outside", help="Read files outside the scenario's folder that it names.", rich_help_panel=RUNS
     ),
 ]
 Sets = Annotated[
@@ -154,7 +160,13 @@ class Options:
     on: On = engine.SIM
 
     def execute(
-        self, scenario: Scenario, *, scheme: str | None = None, ray: str | None = None, learn: Path | None = None
+        self,
+        scenario: Scenario,
+        *,
+        scheme: str | None = None,
+        ray: str | None = None,
+        learn: Path | None = None,
+        allow_outside: bool = False,
     ) -> None:
         """Apply the options to a scenario, execute its runs, and print or save the results.
 
@@ -163,6 +175,7 @@ class Options:
             scheme: Replaces the scheme of all flows.
             ray: The address of a Ray cluster.
             learn: The file of the router algorithms' learned state: loaded before the run, saved after it.
+            allow_outside: Whether the scenario may name files outside its folder.
         """
         self._check(ray, learn)
         source = Path(scenario.source)
@@ -171,6 +184,7 @@ class Options:
         if learn is not None:
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
+        scenario = scenario.permitting(None if allow_outside else [value for _, value in scenario.overrides])
         if self.explain:
             self._explain(scenario, scheme)
             return
@@ -184,6 +198,11 @@ class Options:
         if capture is not None:
             execute = runner.capturing(capture)
         work = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute, reuse=capture is None)
+        with contextlib.nullcontext() if self.out is None else locked(self.out):
+            self._run(work, planned, scenario, learn)
+
+    def _run(self, work: runner.Runner, planned: list[engine.Planned], scenario: Scenario, learn: Path | None) -> None:
+        """Execute planned runs, and print or save their results."""
         try:
             with self._held_pipe():
                 done = work.run(planned)
@@ -192,7 +211,7 @@ class Options:
                 print_status(f"the packets so far are in {self.pcap}")
             raise
         finally:
-            listener.close()
+            work.listener.close()
         if learn is not None:
             api.save_learned(learn, done[-1])
         if self.as_json and self.out is None:
@@ -217,7 +236,9 @@ class Options:
         from narrows.cli import explain
 
         keys = set_keys(self.sets)
-        for point in engine.explain(scenario.text, scenario.source, scenario.directory, scenario.overrides):
+        for point in engine.explain(
+            scenario.text, scenario.source, scenario.directory, scenario.overrides, scenario.outside
+        ):
             named = explain.with_flags(point, keys, scheme is not None, scenario.source)
             if self.as_json:
                 print(engine.json_line(named), flush=True)

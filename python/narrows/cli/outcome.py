@@ -14,7 +14,7 @@ from typing import Any, NoReturn, ParamSpec
 import typer
 
 from narrows import engine, runner
-from narrows.errors import Stopped, UsageError
+from narrows.errors import DamagedError, Stopped, UsageError
 from narrows.progress import print_status
 from narrows.scenario import COMMAND_LINE, flag_of
 
@@ -60,6 +60,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             fail(str(stopped), 128 + stopped.signal)
         except KeyboardInterrupt:
             fail("stopped", INTERRUPTED)
+        except DamagedError as error:
+            fail(str(error), FAILURE)
         except runner.RunError as error:
             fail(f"a run failed: {error}", FAILURE)
         except engine.LiveFailed as error:

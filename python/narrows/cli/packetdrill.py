@@ -13,6 +13,7 @@ import typer
 from narrows import engine
 from narrows.cli.outcome import FAILURE, guarded, print_table
 from narrows.errors import UsageError
+from narrows.files import TEXT_BYTES, contents
 
 SUFFIX = ".pkt"
 ACCEPTED = f"accepted: scripts ({SUFFIX}) and folders with scripts"
@@ -116,7 +117,7 @@ def _scripts(paths: Sequence[Path]) -> Iterator[Path]:
 def _deviations(file: Path, scripts: Sequence[Path]) -> dict[Path, str]:
     """Read which scripts shall not pass, and why. A name is the end of a path: `a.pkt`, `folder/a.pkt`."""
     known: dict[Path, str] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for number, line in enumerate(_read(file).splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         name, colon, reason = (part.strip() for part in line.partition(": "))
@@ -140,8 +141,15 @@ def _judged(row: dict[str, Any], expected: str | None) -> dict[str, Any]:
     return {**row, "result": KNOWN, "reason": f"{expected} ({row['reason']})"}
 
 
+def _read(file: Path) -> str:
+    try:
+        return contents(file, TEXT_BYTES, stream=True).decode(errors="replace")
+    except ValueError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
 def _run(script: Path, lateness_ms: float | None) -> dict[str, Any]:
-    text = script.read_text(encoding="utf-8", errors="replace")
+    text = _read(script)
     outcome = engine.packetdrill(text, script.parent, lateness_ms)
     return {key: outcome[key] for key in ("result", "line", "reason", "unchecked")}
 

@@ -59,6 +59,9 @@ def reproduce(
         "report"
     ),
     papers: Annotated[Path | None, typer.Option(metavar="DIR", help="Read the papers from a folder.")] = None,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Read files outside a paper's folder that its figures name.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per claim, and nothing else.")] = False,
 ) -> None:
     """Run published experiments and judge their claims.
@@ -83,10 +86,11 @@ def reproduce(
     if ablate and world is not None:
         raise UsageError("--ablate, --world: an ablation compares both worlds; accepted: one of these options")
     check_writable(out)
-    chosen = load_all(*locate(papers, paper), figures or ())
+    chosen = load_all(*locate(papers, paper), figures or (), allow_outside=allow_outside)
     listener = Terminal(print_status, sys.stderr.isatty(), None)
     mode: reproduced.Mode = "quick" if quick else "full" if full else "default"
     flags = {"--quick": quick, "--full": full, "--ablate": ablate, "--literal": literal}
+    flags["--allow-outside"] = allow_outside
     options = [("--seeds", seeds), ("--world", world), ("--papers", papers)]
     options.append(("--on", on if on != engine.SIM else None))
     words = [paper, *(figures or ()), *(flag for flag, on in flags.items() if on)]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from narrows.cli.numbers import whole
-from narrows.cli.options import BOTTLENECK, FLOWS, RUNS, Options, Scheme, with_options
+from narrows.cli.options import BOTTLENECK, FLOWS, RUNS, AllowOutside, Options, Scheme, with_options
 from narrows.cli.outcome import guarded
 from narrows.scenario import Comparison, load, marking, override_text, split_values
 
@@ -29,11 +29,12 @@ def run(
             rich_help_panel=RUNS,
         ),
     ] = None,
+    allow_outside: AllowOutside = False,
     *,
     options: Options,
 ) -> None:
     """Run a scenario file."""
-    options.execute(load(Path(file)), scheme=scheme, learn=learn)
+    options.execute(load(Path(file)), scheme=scheme, learn=learn, allow_outside=allow_outside)
 
 
 @guarded
@@ -107,8 +108,9 @@ def sweep(
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster.", rich_help_panel=RUNS)
     ] = None,
+    allow_outside: AllowOutside = False,
     *,
     options: Options,
 ) -> None:
     """Run every point of a grid, defined by the file and by --set key=value,value."""
-    options.execute(load(Path(file)), scheme=scheme, ray=ray)
+    options.execute(load(Path(file)), scheme=scheme, ray=ray, allow_outside=allow_outside)

@@ -19,7 +19,7 @@ from narrows.fidelity import tables
 from narrows.fidelity.comparison import Row, disturbed
 from narrows.fidelity.grid import KINDS
 from narrows.files import write_atomic
-from narrows.plots.style import COLOUR_MAP, Drawing, Size, size_of
+from narrows.plots.style import COLOUR_MAP, DEFAULTS, Drawing, Size, size_of
 
 CELLS, MAP = "cells.jsonl", "agreement"
 ACROSS = 3
@@ -70,7 +70,7 @@ def agreement_map(rows: Sequence[Row], totals: Row) -> Figure:
     across = max(len(line) for line in lines)
     height = FOOT + len(lines) * HEAD + sum(heights) * TILE
     inches = (MARGIN + across * (len(rooms) * TILE + GAP), height)
-    with mpl.rc_context(size_of(None).look):
+    with mpl.rc_context({**DEFAULTS, **size_of(None).look}):
         figure = Drawing(size, inches)
         axes = figure.subplots(len(lines), across, squeeze=False, gridspec_kw={"height_ratios": heights})
         norm = Normalize(0, GREATEST)

@@ -15,7 +15,6 @@ from narrows.engine import Planned
 from narrows.errors import UsageError
 from narrows.fidelity import grid
 from narrows.fidelity.grid import Cell
-from narrows.files import read_run
 from narrows.progress import Listener
 from narrows.runner import Runner
 from narrows.scenario import Scenario
@@ -76,10 +75,8 @@ class KernelRunner(Runner):
 
     def saved(self, planned: Planned) -> dict[str, Any] | None:
         """Return the saved result of a run if it is of this kernel."""
-        if self.out is None:
-            return None
-        result = read_run(self.out / "runs" / f"{planned.id}.json")
-        if result is None or result.get("id") != planned.id:
+        result = self.kept(planned)
+        if result is None:
             return None
         host = result.get("host") or {}
         if host.get("kernel") != platform.release() or (self.again and host.get("disturbed")):

@@ -8,6 +8,10 @@ gives a scheme the same colour in all of them.
 
 from __future__ import annotations
 
+from narrows.plots import settings  # noqa: F401 (before matplotlib)
+
+# isort: split
+
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,7 +32,7 @@ from narrows.plots.delay import throughput_against_delay
 from narrows.plots.heatmap import heatmap
 from narrows.plots.rows import UndrawnError
 from narrows.plots.spread import box, cdf
-from narrows.plots.style import image, size_of
+from narrows.plots.style import DEFAULTS, image, size_of
 from narrows.plots.time import over_time
 
 __all__ = ["KINDS", "UndrawnError", "default_kind", "image", "options_of", "plot", "save"]
@@ -73,7 +77,7 @@ def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figu
         if name not in accepted:
             raise OptionError(name, f"plots of kind {kind!r} lack this option; accepted: {', '.join(accepted)}")
     check_options(options)
-    with mpl.rc_context(size_of(options.get("size")).look):
+    with mpl.rc_context({**DEFAULTS, **size_of(options.get("size")).look}):
         return _explained(KINDS[kind](results, **options), str(options.get("sql", "")))
 
 

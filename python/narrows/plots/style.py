@@ -16,6 +16,10 @@ from matplotlib.figure import Figure
 from narrows import engine
 from narrows.errors import OptionError
 
+_OF_PROGRAMS = ("backend", "backend_fallback", "date.epoch", "interactive", "savefig.directory", "toolbar")
+DEFAULTS: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _OF_PROGRAMS}
+"""matplotlib's own settings. A settings file could start a program, as `text.usetex` does."""
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, distinct with any colour vision; without their yellow, which is invisible on white paper."""
 DARKER = ("#00466E", "#853A00", "#006248", "#7F4B68", "#8F6300", "#357090", "#808080")
@@ -161,7 +165,7 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     if dpi is None:
         dpi = getattr(figure, "resolution", size.dpi)
     look: Any = getattr(figure, "look", size.look)
-    with mpl.rc_context(look):
+    with mpl.rc_context({**DEFAULTS, **look}):
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
     return buffer.getvalue()

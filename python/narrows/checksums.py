@@ -1,0 +1,205 @@
+"""Checksums of saved results. They find damage, not forgery: whoever can write a folder can write its checksums.
+
+A saved run is a line of JSON whose last key is `checksum`: the SHA-256 of the line without that key. Its key `traces`
+has the checksums of the trace files, so a trace belongs to one run. The file `SHA256SUMS` of a folder covers the files
+that the command writes at its end, in the format of `sha256sum -c`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from narrows import engine
+from narrows.errors import DamagedError
+from narrows.files import contents, write_atomic
+from narrows.shapes import check_result
+
+SUMS, RESULTS = "SHA256SUMS", "results.jsonl"
+TRACES = "traces"
+"""The key of a saved run that has the checksums of its trace files, by name."""
+_END = re.compile(rb', "checksum": "sha256:([0-9a-f]{64})"\}\n?\Z')
+_SUM = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+MOST_BYTES = 1 << 30
+"""The largest saved run, and the largest `results.jsonl`."""
+CHANGED = "does not match its checksum"
+NONE = "has no checksum, as of an earlier version"
+
+
+def with_checksum(result: Mapping[str, Any]) -> str:
+    """Format a result as the line of a saved run, without a line break."""
+    line = engine.json_line(result)
+    return f'{line[:-1]}, "checksum": "sha256:{hashlib.sha256(line.encode()).hexdigest()}"}}'
+
+
+def read_run(path: Path) -> dict[str, Any] | None:
+    """Read a saved run; `None` if there is none.
+
+    Raises:
+        DamagedError: The file is damaged, has no checksum, holds no run, or cannot be read.
+    """
+    try:
+        data = contents(path, MOST_BYTES)
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as error:
+        raise DamagedError(path, _problem(error)) from None
+    end = _END.search(data)
+    if end is None:
+        raise _without_checksum(path, data)
+    content = data[: end.start()] + b"}"
+    if hashlib.sha256(content).hexdigest().encode() != end[1]:
+        raise DamagedError(path, CHANGED)
+    return parse(path, content)
+
+
+def parse(path: Path, content: bytes, place: str = "") -> dict[str, Any]:
+    """Parse a result and check its shape.
+
+    Raises:
+        DamagedError: It is no result.
+    """
+    try:
+        result = json.loads(content)
+        check_result(result)
+        return engine.ordered(result)
+    except RecursionError:
+        problem = "is nested too deeply"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"is no result: {error}"
+    raise DamagedError(path, f"{place}{problem}")
+
+
+def _problem(error: ValueError | OSError) -> str:
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return str(error).partition(";")[0]
+
+
+def _without_checksum(path: Path, data: bytes) -> DamagedError:
+    try:
+        whole = isinstance(json.loads(data), dict) and b'"checksum"' not in data
+    except (ValueError, RecursionError):
+        whole = False
+    return DamagedError(path, NONE, old=True) if whole else DamagedError(path, "is cut or changed")
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def trace_sums(folder: Path) -> dict[str, str]:
+    """Return the checksums of the trace files of a run."""
+    return {path.name: digest(path) for path in sorted(folder.glob("*.parquet"))}
+
+
+def check_file(path: Path, expected: str | None, where: str = "") -> None:
+    """Compare a file with its checksum, which stands `where`.
+
+    Raises:
+        DamagedError: It is missing or another one, or there is no checksum.
+    """
+    if expected is None:
+        raise DamagedError(path, NONE, old=True)
+    try:
+        if not path.is_file():
+            raise DamagedError(path, f"is missing, and has a checksum{where}")
+        found = digest(path)
+    except OSError as error:
+        raise DamagedError(path, _problem(error)) from None
+    if found != expected:
+        raise DamagedError(path, CHANGED + where)
+
+
+def traces_of(out: Path, run: str) -> dict[str, Path]:
+    """Return the trace files of a run by name; none if it has no trace.
+
+    Raises:
+        DamagedError: One is damaged or missing, or the run is.
+    """
+    folder = out / TRACES / run
+    saved = out / "runs" / f"{run}.json"
+    result = read_run(saved)
+    if result is None:
+        if folder.is_dir():
+            raise DamagedError(saved, "is missing, so its trace cannot be checked")
+        return {}
+    found = {name: folder / name for name in result.get(TRACES, {})}
+    for name, path in found.items():
+        check_file(path, result[TRACES][name])
+    return found
+
+
+def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of finished work, and their checksums last."""
+    (folder / SUMS).unlink(missing_ok=True)
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    sums = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    write_atomic(folder / SUMS, "".join(sums))
+
+
+def saved_results(folder: Path) -> list[dict[str, Any]] | None:
+    """Read the results of finished work; `None` if it is not finished, or left only its runs.
+
+    Raises:
+        DamagedError: They are damaged, or have no checksum and no runs either.
+    """
+    sums, table = read_sums(folder), folder / RESULTS
+    if sums is None:
+        if table.is_file() and not any((folder / "runs").glob("*.json")):
+            raise DamagedError(table, NONE, old=True)
+        return None
+    for name in (RESULTS, "scenario.toml"):
+        if name in sums:
+            check_file(folder / name, sums[name], f" in {SUMS}")
+    if RESULTS not in sums:
+        raise DamagedError(folder / SUMS, f"has no checksum of {RESULTS}")
+    try:
+        lines = contents(table, MOST_BYTES).splitlines()
+    except (ValueError, OSError) as error:
+        raise DamagedError(table, _problem(error)) from None
+    return [parse(table, line, f"line {at} ") for at, line in enumerate(lines, 1) if line.strip()]
+
+
+def saved_runs(folder: Path) -> list[dict[str, Any]]:
+    """Read all saved runs of a folder, in the order of their names.
+
+    Raises:
+        DamagedError: One is damaged, has no checksum, or has the name of another one.
+    """
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        result = read_run(path)
+        if result is None:
+            continue
+        if result.get("id") != path.stem:
+            raise DamagedError(path, f"holds the run {result.get('id')!r}")
+        result.pop(TRACES, None)
+        found.append(result)
+    return found
+
+
+def read_sums(folder: Path) -> dict[str, str] | None:
+    """Read the checksums of a folder; `None` if there are none.
+
+    Raises:
+        DamagedError: The file is damaged.
+    """
+    path = folder / SUMS
+    try:
+        lines = contents(path, 1 << 20).decode().splitlines()
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError):
+        raise DamagedError(path, "is no list of checksums") from None
+    found = [_SUM.fullmatch(line) for line in lines]
+    if not found or not all(found):
+        raise DamagedError(path, "is no list of checksums")
+    return {match[2]: match[1] for match in found if match is not None}

@@ -1,0 +1,58 @@
+"""Checks the shape of results that were read from files, before frames and figures are made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from narrows import engine
+
+ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]{0,127}")
+"""A run's id, which names its files."""
+_TEXTS = ("version", "scenario", "scheme", "link", "connection", "label", "params", "event_hash", "run_hash")
+_WHOLE = ("seed", "events", "data_packets", "subflows", *engine.CONNECTION_COUNTS)
+_TABLES = {"flows": engine.FLOW_FIELDS, "links": engine.LINK_FIELDS, "connections": engine.CONNECTION_FIELDS}
+_LARGEST = 1 << 63
+
+
+def check_result(result: Any) -> None:
+    """Check the types of a result.
+
+    Raises:
+        ValueError: It has another shape than the results of the engine.
+    """
+    if not isinstance(result, Mapping):
+        raise ValueError("not a table")
+    if not isinstance(result.get("id", ""), str) or ("id" in result and not ID.fullmatch(result["id"])):
+        raise ValueError(f"id is {result['id']!r}")
+    point = result.get("point", {})
+    if not isinstance(point, Mapping) or not all(isinstance(value, str | int | float) for value in point.values()):
+        raise ValueError("point is no table of values")
+    traces = result.get("traces", {})
+    if not isinstance(traces, Mapping) or not all(ID.fullmatch(key) and isinstance(traces[key], str) for key in traces):
+        raise ValueError("traces is no table of checksums")
+    _check_row("", result, engine.RUN_FIELDS)
+    for table, fields in _TABLES.items():
+        rows = result.get(table, [])
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+            raise ValueError(f"{table} is no list of tables")
+        for row in rows:
+            _check_row(f"{table}: ", row, fields)
+
+
+def _check_row(place: str, row: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    for key in fields:
+        if key not in row:
+            raise ValueError(f"{place}{key} is missing")
+    for key, value in row.items():
+        if key in _TEXTS:
+            fits = isinstance(value, str)
+        elif key in _WHOLE:
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        elif key in fields and key not in ("flow", "flows", "links"):
+            fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        else:
+            fits = isinstance(value, str | int | float | list | Mapping | None)
+        if not fits or (isinstance(value, int) and not -_LARGEST <= value < _LARGEST):
+            raise ValueError(f"{place}{key} is {str(value)[:40]!r}")
