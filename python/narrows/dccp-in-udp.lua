@@ -37,10 +37,17 @@ end
 
 local finder = Proto("dccp_in_udp", "DCCP in UDP (RFC 6773)")
 
+-- Errors of Wireshark's dissector must not leave this function. At a malformed packet it raises one, which Wireshark would
+-- report as an error of the script, although it marks the packet already: `pcall` ends it. At a packet that the capture cut
+-- short it leaves without a return to Lua, and after some hundred times no script runs any more (Wireshark 4.0): the bytes
+-- that are there get passed as a packet of their own.
 finder:register_heuristic("udp", function(packet, about, tree)
     if not is_dccp(packet) then
         return false
     end
-    dccp:call(packet, about, tree)
+    if packet:len() < packet:reported_len() then
+        packet = packet:bytes():tvb("DCCP packet, cut by the capture")
+    end
+    pcall(dccp.call, dccp, packet, about, tree)
     return true
 end)

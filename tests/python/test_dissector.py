@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -112,6 +114,67 @@ def test_tshark_heuristic_finds_only_dccp(start: Starter, tmp_path: Path) -> Non
         data[at + 20 + 8 + 6] = 1
     file.write_bytes(data)
     assert not any(row["dccp.type"] for row in decoded(file, *heuristic))
+
+
+LEAST = (20, 28, 16, 24, 24, 24, 24, 28, 24, 24)
+"""Header bytes without options, by type, with long sequence numbers."""
+
+
+def hostile(draw: random.Random) -> bytes:
+    """Draw a DCCP packet: noise, or a header with options whose lengths may be wrong, perhaps cut."""
+    if draw.random() < 0.1:
+        return draw.randbytes(draw.randrange(60))
+    kind = draw.randrange(10)
+    options = b""
+    for _ in range(draw.randrange(8)):
+        option = draw.choice([*range(3), *range(32, 45), *range(192, 196), draw.randrange(256)])
+        value = draw.randbytes(draw.randrange(12)) if option >= 32 else b""
+        length = len(value) + 2 if draw.random() < 0.7 else draw.randrange(256)
+        options += bytes([option, length]) + value if option >= 32 else bytes([option])
+    options += bytes(-len(options) % 4)
+    offset = (LEAST[kind] + len(options)) // 4 if draw.random() < 0.85 else draw.randrange(256)
+    ports = draw.randrange(1 << 16), draw.randrange(1 << 16)
+    head = struct.pack(">HHBBHBB", *ports, offset, draw.randrange(256), 0, kind << 1 | 1, 0)
+    packet = head + draw.randbytes(LEAST[kind] - len(head)) + options + draw.randbytes(draw.randrange(30))
+    return packet[: draw.randrange(len(packet) + 1)] if draw.random() < 0.2 else packet
+
+
+def capture_of(packets: list[bytes], draw: random.Random) -> bytes:
+    """Return a capture of DCCP packets in UDP, on DCCP's port and others. It cuts a third of them short."""
+    records = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)]
+    for number, packet in enumerate(packets):
+        port = 6511 if draw.random() < 0.5 else draw.randrange(20_000, 60_000)
+        length = 8 + len(packet) if draw.random() < 0.95 else draw.randrange(1 << 16)
+        udp = struct.pack(">HHHH", port, draw.randrange(20_000, 60_000), length, 0) + packet
+        ip = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0, 0x7F000001, 0x7F000002)
+        frame = ip + udp
+        kept = frame[: draw.randrange(28, len(frame) + 1)] if draw.random() < 0.3 else frame
+        records.append(struct.pack("<IIII", number, 0, len(kept), len(frame)) + kept)
+    return b"".join(records)
+
+
+@pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
+@pytest.mark.parametrize("passes", [(), ("-2",)])
+def test_dissector_survives_hostile_captures(tmp_path: Path, passes: tuple[str, ...]) -> None:
+    """Damaged, hostile and cut packets cause no error of the script, and do not keep it from later packets."""
+    seed = 15
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    good = struct.pack(">HHBBHBB", 1, 2, 6, 0, 0, 3 << 1 | 1, 0) + bytes(14)
+    packets = [hostile(draw) for _ in range(5_000)]
+    file = tmp_path / "hostile.pcap"
+    file.write_bytes(capture_of(packets, draw))
+    tail = tmp_path / "tail.pcap"
+    tail.write_bytes(file.read_bytes() + capture_of([good] * 200, random.Random(1))[24:])
+    command = [*TSHARK, "-o", "udp.try_heuristic_first:TRUE", *passes, "-r"]
+    shown = subprocess.run([*command, str(file), "-V"], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0
+    assert "Malformed Packet: DCCP" in shown.stdout, "no packet was hostile"
+    for text in (shown.stdout, shown.stderr):
+        assert not [line for line in text.splitlines() if "lua" in line.lower()][:3]
+    fields = ["-T", "fields", "-e", "dccp.type"]
+    rows = subprocess.run([*command, str(tail), *fields], capture_output=True, text=True, check=True).stdout
+    assert rows.splitlines()[len(packets) :].count("3") > 120, "the script no longer finds DCCP"
 
 
 def test_dissector_command_prints_path(start: Starter) -> None:
