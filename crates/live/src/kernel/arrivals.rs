@@ -13,7 +13,6 @@ use narrows_packet::{Flags, Packet};
 use tun_rs::SyncDevice;
 
 use super::KernelError;
-use super::clock::Clock;
 use super::lateness::Late;
 
 /// Packets read from one device at once.
@@ -22,6 +21,8 @@ const BATCH: usize = 64;
 const PACKET: usize = 2048;
 /// One count of a host's timestamps.
 const TICK: Nanos = Nanos::from_millis(1);
+/// Packets of a burst are read within this time of each other.
+const BURST: Nanos = Nanos::from_micros(20);
 
 /// When a host sent its packets, according to their timestamps.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,6 +107,8 @@ pub(super) struct Arrivals {
     buffer: Vec<u8>,
     /// The newest departure from each host: the packets of one host keep their order.
     newest: [Nanos; 2],
+    /// When each device was read last.
+    last: [Nanos; 2],
     /// Packets read so far.
     pub(super) packets: u64,
 }
@@ -118,34 +121,41 @@ impl Arrivals {
             read: Vec::with_capacity(2 * BATCH),
             buffer: vec![0; 2 * BATCH * PACKET],
             newest: [Nanos::ZERO; 2],
+            last: [Nanos::ZERO; 2],
             packets: 0,
         }
     }
 
-    /// Reads what waits in the devices of senders and receivers, as far as they are `ready`. Those that have no more
-    /// are not afterwards.
+    /// Reads what waits in the devices of senders and receivers at `now`, as far as they are `ready`. Those that have no
+    /// more are not afterwards, and neither are those whose packets come one by one: the next wait asks them again.
     pub(super) fn read(
         &mut self,
         devices: &[SyncDevice; 2],
         ready: &mut [bool; 2],
-        clock: Clock,
+        now: Nanos,
         late: &mut Late,
     ) -> Result<(), KernelError> {
         let mut place = 0;
         self.read.clear();
         for (host, (device, ready)) in devices.iter().zip(ready).enumerate() {
-            for _ in 0..BATCH {
-                if !*ready {
-                    break;
-                }
+            // A packet soon after another one is part of a burst. Others rarely have one behind them, and the next wait
+            // tells as much as a read that finds none.
+            let bursts = now - self.last[host] < BURST;
+            let mut count = 0;
+            while *ready && count < BATCH {
                 match device.recv(&mut self.buffer[place..place + PACKET]) {
                     Ok(length) => {
-                        self.keep(host, place..place + length, clock.now(), late);
+                        self.keep(host, place..place + length, now, late);
                         place += PACKET;
+                        count += 1;
+                        *ready = bursts;
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => *ready = false,
                     Err(error) => return Err(KernelError::step("read from a TUN device", error)),
                 }
+            }
+            if count > 0 {
+                self.last[host] = now;
             }
         }
         // Places in the buffer break ties, so that each host's packets keep their order.

@@ -307,8 +307,8 @@ impl<'a, O: Observer> Emulator<'a, O> {
                 watch.progress(now.as_secs_f64() / self.plan.duration.as_secs_f64());
                 next_report = now + Nanos::from_nanos(TICK.as_nanos() as u64);
             }
-            self.take()?;
-            self.deliver()?;
+            self.take(now)?;
+            self.deliver(now)?;
             self.wait()?;
         }
         self.engine.run_until(self.plan.duration);
@@ -322,9 +322,9 @@ impl<'a, O: Observer> Emulator<'a, O> {
         }))
     }
 
-    /// Reads what the hosts have sent and offers it to the network.
-    fn take(&mut self) -> Result<(), KernelError> {
-        self.arrivals.read(&self.devices, &mut self.ready, self.clock, &mut self.late)?;
+    /// Reads what the hosts have sent by `now` and offers it to the network.
+    fn take(&mut self, now: Nanos) -> Result<(), KernelError> {
+        self.arrivals.read(&self.devices, &mut self.ready, now, &mut self.late)?;
         for (at, packet, bytes) in self.arrivals.packets() {
             // The network does not go back.
             self.engine.run_until(at.max(self.engine.now()));
@@ -333,16 +333,17 @@ impl<'a, O: Observer> Emulator<'a, O> {
         Ok(())
     }
 
-    /// Writes the packets that are due to their hosts.
-    fn deliver(&mut self) -> Result<(), KernelError> {
-        let now = self.clock.now();
-        self.engine.run_until(now);
+    /// Writes the packets that are due at `now` to their hosts.
+    fn deliver(&mut self, now: Nanos) -> Result<(), KernelError> {
+        self.engine.run_until(now.max(self.engine.now()));
         let Self { engine, devices, late, clock, .. } = self;
         let mut failed = None;
+        // In virtual time every look at the clock is a system call: the first packet goes without.
+        let mut first = Some(now);
         engine.take_delivered(|due, packet, bytes| {
             set_ecn(bytes, packet.ecn());
             let host = usize::from(!packet.flags.has(Flags::REVERSE));
-            late.record(due, clock.now());
+            late.record(due, first.take().unwrap_or_else(|| clock.now()));
             if let Err(error) = devices[host].send(bytes) {
                 failed.get_or_insert(error);
             }
