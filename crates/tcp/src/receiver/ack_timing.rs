@@ -296,6 +296,21 @@ mod tests {
         assert_eq!(acknowledged(&mut timing, MS * 700, 18), (1..=16).chain([18]).collect::<Vec<_>>());
     }
 
+    /// That RTO is of the handshake: its RTT and twice as much, 200 ms at least.
+    #[test]
+    fn quick_acks_after_idle_depend_on_handshake_rtt() {
+        for (rtt, rto) in [(20, 20 + 200), (200, 200 + 400)] {
+            for (silence, quick) in [(rto, false), (rto + 1, true)] {
+                let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
+                timing.on_handshake_rtt(MS * rtt);
+                // The last one comes at 20 ms and is acknowledged, as the second of a pair.
+                acknowledged(&mut timing, Nanos::ZERO, 20);
+                let first = acknowledged(&mut timing, MS * (20 + silence - 1), 1);
+                assert_eq!(!first.is_empty(), quick, "{silence} ms of silence, RTT {rtt} ms");
+            }
+        }
+    }
+
     /// A duplicate starts quick acknowledgements again. Those of out-of-order data use them up, and are not held
     /// meanwhile.
     #[test]

@@ -86,6 +86,23 @@ mod tests {
         assert_eq!(prr.on_ack(MSS * 2, MSS * 2, true, MSS), MSS * 5);
     }
 
+    /// Above the target, what has left stays the delivered share of the reduction, rounded up (RFC 9937).
+    #[test]
+    fn prr_above_target_sends_share_rounded_up() {
+        let (target, flight) = (7, 10);
+        let mut prr = Prr::begin(Bytes::new(target), Bytes::new(flight), PrrBound::Rfc9937);
+        let mut out = 0;
+        // Pipe stays above the target for all ten deliveries.
+        for delivered in 1..=flight {
+            let (pipe, share) = (Bytes::new(100), (delivered * target).div_ceil(flight));
+            let allowed = prr.on_ack(Bytes::new(1), pipe, true, Bytes::new(1)) - pipe;
+            assert_eq!(allowed, Bytes::new(share - out), "{delivered} delivered, {out} out");
+            prr.on_sent(allowed);
+            out = share;
+        }
+        assert_eq!(out, target);
+    }
+
     /// RFC 9937: below the target at least as much may leave as this acknowledgement delivered.
     #[test]
     fn prr_rfc9937_lets_out_what_was_just_delivered() {

@@ -194,3 +194,53 @@ pub(crate) struct Probe {
     /// TLP.is_retrans: the probe repeated the last packet.
     pub(crate) repeated: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+    const PATH: Path =
+        Path { srtt: Nanos::from_millis(50), min_rtt: Nanos::from_millis(40), recovering: false };
+
+    /// The reordering window in milliseconds, with nothing outstanding.
+    fn window(rack: &Rack) -> f64 {
+        rack.reo_wnd(&Scoreboard::new(MSS as u16), PATH).as_millis_f64()
+    }
+
+    /// Step 4 of RFC 8985 section 6.2: a quarter of the minimum RTT per round trip with a DSACK and one more, at most the
+    /// smoothed RTT.
+    #[test]
+    fn rack_window_widens_per_dsack_round_up_to_srtt() {
+        let mut rack = Rack::new(MSS);
+        assert_eq!(window(&rack), 10.0);
+        // Data up to 100 r is acknowledged in round r, the next 100 bytes are outstanding.
+        for (round, widened) in [20.0, 30.0, 40.0, 50.0, 50.0].into_iter().enumerate() {
+            let una = 100 * round as u64;
+            rack.on_dsack(una, una + 100);
+            assert_eq!(window(&rack), widened, "round {round}");
+            // Another one before the end of the round changes nothing.
+            rack.on_dsack(una + 99, una + 199);
+            assert_eq!(window(&rack), widened, "round {round}");
+        }
+    }
+
+    /// A widened window lasts for 16 recoveries after the last DSACK.
+    #[test]
+    fn rack_widened_window_lasts_16_recoveries() {
+        let mut rack = Rack::new(MSS);
+        rack.on_dsack(0, 100);
+        for dsack_at in [100, 200] {
+            for recoveries in 1..16 {
+                rack.on_recovery_left();
+                assert!(window(&rack) > 10.0, "after {recoveries} recoveries");
+            }
+            if dsack_at == 100 {
+                // A new one before the sixteenth starts the count again.
+                rack.on_dsack(dsack_at, dsack_at + 100);
+            }
+        }
+        rack.on_recovery_left();
+        assert_eq!(window(&rack), 10.0);
+    }
+}

@@ -202,6 +202,12 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(), Nanos::from_secs(120));
+        // The maximum bounds samples too: 100 + 4 x 50 and 100 + 2 x 100 seconds.
+        for config in [TcpConfig::rfc(), TcpConfig::default()] {
+            let mut rtt = RttEstimator::new(&Arc::new(config));
+            rtt.on_sample(Nanos::from_secs(100), 1, 1);
+            assert_eq!(rtt.rto(), Nanos::from_secs(120));
+        }
     }
 
     /// Linux adds at least the minimum RTO to the smoothed RTT.
