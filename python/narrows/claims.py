@@ -157,12 +157,23 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     """
     try:
         inside(path.parent, path.name, str(path))
-        return tomllib.loads(read_text(path, f"{what}, TOML in UTF-8"))
+        return parsed(read_text(path, f"{what}, TOML in UTF-8"))
+    except UsageError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be read as {what}: {error}; accepted: TOML") from None
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        ValueError: It is no TOML, or nested too deeply.
+    """
+    try:
+        return tomllib.loads(text)
     except RecursionError:
-        problem = "it is nested too deeply"
-    except tomllib.TOMLDecodeError as error:
-        problem = str(error)
-    raise UsageError(f"{path}: cannot be read as {what}: {problem}; accepted: TOML")
+        raise ValueError("it is nested too deeply") from None
 
 
 def check_keys(place: Path | str, where: str, data: Table, known: Collection[str], needed: Collection[str]) -> None:

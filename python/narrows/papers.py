@@ -20,8 +20,8 @@ A new folder is a new paper; no code names one. `claims.py` expands tables of cl
 
 from __future__ import annotations
 
+import os.path
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,7 +137,7 @@ def locate(requested: Path | None, paper: str | None) -> tuple[Path, str | None]
     Raises:
         UsageError: No folder holds papers.
     """
-    if requested is None and paper is not None and (Path(paper) / "paper.toml").is_file():
+    if requested is None and paper is not None and os.path.lexists(Path(paper) / "paper.toml"):
         home = Path(paper)
         if home.name in ("", ".."):  # `.` and the like
             home = home.resolve()
@@ -269,7 +269,7 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
     named = provenance.named_in(row["sql"])
     omitted = sorted((named & provenance.reconstructions()) - set(schemes))
     if not named and stated is None:  # the claim is about all schemes of the scenario
-        omitted = sorted(provenance.named_among(_texts(tomllib.loads(scenario.text))) & provenance.reconstructions())
+        omitted = sorted(provenance.named_among(_texts(claims.parsed(scenario.text))) & provenance.reconstructions())
     if omitted:
         raise ValueError(f"{provenance.subject(omitted)}; accepted: a list of schemes with every such name")
     bound = row.get("bound", "")

@@ -214,7 +214,7 @@ def _set(data, key, value):
 def plan(text, source, directory, overrides, outside=None):
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ScenarioError(source, 1, None, str(error), "TOML") from None
     grid = dict(data.pop("sweep", {}))
     cases = grid.pop("cases", [None])
