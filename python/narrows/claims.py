@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows.errors import UsageError
+from narrows.errors import UNSUITABLE, UsageError, unsuitable
 from narrows.files import inside, read_text
 from narrows.templates import LONE, Sql, Writer
 
@@ -115,7 +115,12 @@ def read(path: Path, paper: Shared) -> Sheet:
     """
     data = read_toml(path, "claims")
     check_keys(path, "", data, TABLES, {"figure"})
-    return _File(path, data, paper).sheet()
+    try:
+        return _File(path, data, paper).sheet()
+    except UsageError:
+        raise
+    except UNSUITABLE as error:
+        raise UsageError(f"{path}: {unsuitable(error)}") from None
 
 
 def shared(path: Path, data: Table) -> Shared:
@@ -340,8 +345,8 @@ class _File:
                 raise ValueError(f"it uses no key of the cases; accepted: {', '.join(sorted(self.case_keys))}")
             elif not row.first:
                 return None
-        except ValueError as error:
-            raise UsageError(f"{row.place}: claim {row.name}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{row.place}: claim {row.name}: {unsuitable(error)}") from None
         check_keys(row.place, f"claim {row.name}: ", written, CLAIM_KEYS, NEEDED)
         return written
 
@@ -376,8 +381,8 @@ class _File:
                 return None
             if isinstance(written.get("points"), dict):
                 written["points"] = list(_points(written["points"]))
-        except ValueError as error:
-            raise UsageError(f"{row.place}: plot {row.name}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{row.place}: plot {row.name}: {unsuitable(error)}") from None
         return {key: value for key, value in written.items() if key not in self.case_keys | used}
 
     def _merged(self, row: _Row) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from narrows import claims, engine, provenance
-from narrows.errors import UsageError
+from narrows.errors import UNSUITABLE, UsageError, unsuitable
 from narrows.files import inside
 from narrows.frames import ResultFrames, query
 from narrows.scenario import Scenario, load
@@ -248,8 +248,8 @@ def _figure(
     for stated in sheet.claims:
         try:
             judged.append(_claim(stated.keys, scenario))
-        except ValueError as error:
-            raise UsageError(f"{stated.place}: claim {stated.keys['id']}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{stated.place}: claim {stated.keys['id']}: {unsuitable(error)}") from None
     figure = Figure(
         id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
         scenario=scenario, claims=tuple(judged), plots=sheet.plots, trace=head.get("trace"),
@@ -321,8 +321,8 @@ def check(figure: Figure, results: ResultFrames) -> list[Outcome]:
     for claim in figure.claims:
         try:
             outcomes.append(judge(claim, query(results, claim.sql).to_dicts()))
-        except ValueError as error:
-            raise UsageError(f"{figure.path}: claim {claim.id}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{figure.path}: claim {claim.id}: {unsuitable(error)}") from None
     return outcomes
 
 
