@@ -70,8 +70,9 @@ def radio_trace(
     """
     check_arguments(kind=kind, seed=seed, duration=duration, mean=mean, peak=peak, loss=loss, handovers=handovers)
     check_arguments(delay=delay)
+    period = "60s" if duration is None else duration
     keys = {
-        "kind": kind, "seed": seed, "period": "60s" if duration is None else duration, "mean": mean, "peak": peak, "loss": loss,
+        "kind": kind, "seed": seed, "period": period, "mean": mean, "peak": peak, "loss": loss,
         "handovers": handovers, "delay": delay,
     }  # fmt: skip
     text = json.dumps({key: value for key, value in keys.items() if value is not None})
