@@ -5,6 +5,9 @@
 # make bench      data packets per second of the event loop
 # make bench-parts nanoseconds per acknowledgement, packet and event of the parts
 # make wasm       build the simulator for a browser, where the compiler has that target
+# make audit      licences, sources and advisories of dependencies
+# make sbom       a CycloneDX list of all components in target/sbom.json
+# make lock       pin the Python packages again in requirements.lock
 # make format     format all sources
 # make docs       write the references, the pages of schemes with pictures, and the printed outputs in the documents again
 
@@ -23,7 +26,7 @@ BPF = $(if $(HAS_BPF),--features narrows-live/bpf)
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 
-.PHONY: setup reproduce check test bench bench-parts docs format lint unit laws wasm python FORCE
+.PHONY: audit lock sbom setup reproduce check test bench bench-parts docs format lint unit laws wasm python FORCE
 
 setup: $(VENV)/.built
 
@@ -77,6 +80,27 @@ check: lint unit
 
 laws:
 	cargo test --quiet -p narrows-sim --tests -- law_
+
+# Checks licences, sources and advisories as far as cargo-deny, pip-audit and their data are at hand.
+audit:
+	@command -v cargo-deny >/dev/null && cargo deny check bans licenses sources || echo "skipped: cargo-deny is not installed"
+	@$(BIN)/python -m pip check
+	@$(BIN)/python -c "import pip_audit" 2>/dev/null && $(BIN)/python -m pip_audit -r requirements.lock \
+	    || echo "skipped: pip-audit is not installed, or has no data"
+
+sbom:
+	@mkdir -p target
+	$(PYTHON) tests/sbom.py >target/sbom.json
+
+# Pins the Python packages with hashes: pip-tools in an environment of its own.
+lock:
+	$(PYTHON) -m venv target/lock-venv
+	target/lock-venv/bin/pip install --quiet pip-tools
+	$(PYTHON) -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); \
+	    print(*p['project']['dependencies'], *p['project']['optional-dependencies']['dev'], \
+	    *p['build-system']['requires'], sep='\n')" \
+	    | target/lock-venv/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
+	    --no-emit-index-url --output-file requirements.lock -
 
 wasm:
 	@tests/wasm.sh

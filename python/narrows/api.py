@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import tempfile
 import warnings
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows import engine
+from narrows.arguments import check_arguments, shown
 from narrows.errors import UsageError
 from narrows.files import locked, write_atomic
 from narrows.runner import Runner
@@ -62,6 +64,8 @@ def run(
         UsageError: The scenario cannot be read.
         KernelUnable: The kernel cannot run it.
     """
+    check_arguments(scenario=scenario, seed=seed, repeat=repeat, duration=duration, set=set, trace=trace, out=out)
+    check_arguments(jobs=jobs, on=on, allow_outside=allow_outside)
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
     chosen = load(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
     chosen = chosen.permitting(None if allow_outside else [value for _, value in overrides])
@@ -122,6 +126,9 @@ def compare(
         UsageError: A list of values does not match the number of flows.
         KernelUnable: The kernel cannot run it.
     """
+    check_arguments(schemes=schemes, rate=rate, rtt=rtt, buffer=buffer, start=start, stop=stop, count=count, each=each)
+    check_arguments(queue=queue, loss=loss, ack_every=ack_every, ecn=ecn, seed=seed, repeat=repeat, duration=duration)
+    check_arguments(set=set, trace=trace, out=out, jobs=jobs, on=on)
     comparison = Comparison(
         schemes=schemes, rate=rate, rtt=split_values(rtt, "--rtt"), buffer=buffer,
         start=split_values(start, "--start"), stop=split_values(stop, "--stop"),
@@ -151,10 +158,15 @@ def sweep(scenario: Source, grid: Mapping[str, Sequence[Any]], **options: Any) -
         ScenarioError: The scenario or a value is invalid.
         UsageError: A key has no list of values, or the scenario cannot be read.
     """
+    check_arguments(grid=grid, set=options.get("set"))
+    known = inspect.signature(run).parameters
+    for name in options:
+        if name not in known:
+            raise UsageError(f"{name}: there is no such option; accepted: {', '.join(known)}")
     for key, row in grid.items():
-        if isinstance(row, str) or not row:
-            raise UsageError(f"{key}: {row!r} is not a list of values; accepted: a list such as ['1bdp', '4bdp']")
-    return run(scenario, set={**options.pop("set", {}), **grid}, **options)
+        if not isinstance(row, Sequence) or isinstance(row, str | bytes) or not row:
+            raise UsageError(f"{key}: {shown(row)} is not a list of values; accepted: a list such as ['1bdp', '4bdp']")
+    return run(scenario, set={**(options.pop("set", None) or {}), **grid}, **options)
 
 
 def common_overrides(

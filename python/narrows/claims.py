@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows.errors import UsageError
+from narrows.errors import UNSUITABLE, UsageError, unsuitable
 from narrows.files import inside, read_text
 from narrows.templates import LONE, Sql, Writer
 
@@ -115,7 +115,12 @@ def read(path: Path, paper: Shared) -> Sheet:
     """
     data = read_toml(path, "claims")
     check_keys(path, "", data, TABLES, {"figure"})
-    return _File(path, data, paper).sheet()
+    try:
+        return _File(path, data, paper).sheet()
+    except UsageError:
+        raise
+    except UNSUITABLE as error:
+        raise UsageError(f"{path}: {unsuitable(error)}") from None
 
 
 def shared(path: Path, data: Table) -> Shared:
@@ -157,12 +162,23 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     """
     try:
         inside(path.parent, path.name, str(path))
-        return tomllib.loads(read_text(path, f"{what}, TOML in UTF-8"))
+        return parsed(read_text(path, f"{what}, TOML in UTF-8"))
+    except UsageError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be read as {what}: {error}; accepted: TOML") from None
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        ValueError: It is no TOML, or nested too deeply.
+    """
+    try:
+        return tomllib.loads(text)
     except RecursionError:
-        problem = "it is nested too deeply"
-    except tomllib.TOMLDecodeError as error:
-        problem = str(error)
-    raise UsageError(f"{path}: cannot be read as {what}: {problem}; accepted: TOML")
+        raise ValueError("it is nested too deeply") from None
 
 
 def check_keys(place: Path | str, where: str, data: Table, known: Collection[str], needed: Collection[str]) -> None:
@@ -329,8 +345,8 @@ class _File:
                 raise ValueError(f"it uses no key of the cases; accepted: {', '.join(sorted(self.case_keys))}")
             elif not row.first:
                 return None
-        except ValueError as error:
-            raise UsageError(f"{row.place}: claim {row.name}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{row.place}: claim {row.name}: {unsuitable(error)}") from None
         check_keys(row.place, f"claim {row.name}: ", written, CLAIM_KEYS, NEEDED)
         return written
 
@@ -365,8 +381,8 @@ class _File:
                 return None
             if isinstance(written.get("points"), dict):
                 written["points"] = list(_points(written["points"]))
-        except ValueError as error:
-            raise UsageError(f"{row.place}: plot {row.name}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{row.place}: plot {row.name}: {unsuitable(error)}") from None
         return {key: value for key, value in written.items() if key not in self.case_keys | used}
 
     def _merged(self, row: _Row) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import plots
-from narrows.errors import UsageError
+from narrows.errors import UNSUITABLE, UsageError, unsuitable
 from narrows.files import contents
 from narrows.results import Results
 
@@ -95,8 +95,8 @@ def _image(drawing: Drawing) -> dict[str, bytes]:
     kind = options.pop("kind", "line")
     try:
         figure = plots.plot(drawing.results, kind, **options)
-    except (UsageError, ValueError) as error:
-        raise UsageError(f"{drawing.place}: {error}") from None
+    except UNSUITABLE as error:
+        raise UsageError(f"{drawing.place}: {unsuitable(error)}") from None
     return {f"{drawing.stem}.{form}": plots.image(figure, form) for form in FORMS}
 
 

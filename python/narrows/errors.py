@@ -9,6 +9,19 @@ class UsageError(ValueError):
     """Invalid usage. The message names the place, the problem and the accepted values."""
 
 
+UNSUITABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
+"""What Python raises over values of documents whose types do not fit."""
+
+
+def unsuitable(error: Exception) -> str:
+    """Return the problem with a value in words: the message of a `ValueError`, which names it."""
+    if isinstance(error, ValueError):
+        return str(error)
+    if isinstance(error, KeyError):
+        return f"{error} is missing; accepted: the keys and types of docs/papers.md"
+    return f"a value has an unsuitable type ({error}); accepted: the keys and types of docs/papers.md"
+
+
 class OptionError(UsageError):
     """An invalid value of an option that the command line and Python spell differently.
 

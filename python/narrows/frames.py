@@ -13,6 +13,7 @@ import polars as pl
 from polars import selectors
 
 from narrows import checksums, engine
+from narrows.arguments import check_arguments
 from narrows.errors import DamagedError, UsageError
 from narrows.files import write_atomic
 from narrows.sql import check
@@ -97,6 +98,7 @@ class ResultFrames:
             UsageError: There is no such folder, or it has no results.
             DamagedError: A file in it is damaged, or has no checksum.
         """
+        check_arguments(directory=directory)
         directory = Path(directory)
         accepted = "accepted: a folder that run, compare or sweep wrote with -o"
         if not directory.is_dir():
@@ -126,6 +128,7 @@ class ResultFrames:
             UsageError: A file is a symbolic link.
             OSError: A file cannot be written.
         """
+        check_arguments(directory=directory)
         directory = Path(directory)
         files = {} if scenario is None else {"scenario.toml": scenario.encode()}
         files[checksums.RESULTS] = "".join(engine.json_line(result) + "\n" for result in self.raw).encode()

@@ -20,15 +20,15 @@ A new folder is a new paper; no code names one. `claims.py` expands tables of cl
 
 from __future__ import annotations
 
+import os.path
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from narrows import claims, engine, provenance
-from narrows.errors import UsageError
+from narrows.errors import UNSUITABLE, UsageError, unsuitable
 from narrows.files import inside
 from narrows.frames import ResultFrames, query
 from narrows.scenario import Scenario, load
@@ -137,7 +137,7 @@ def locate(requested: Path | None, paper: str | None) -> tuple[Path, str | None]
     Raises:
         UsageError: No folder holds papers.
     """
-    if requested is None and paper is not None and (Path(paper) / "paper.toml").is_file():
+    if requested is None and paper is not None and os.path.lexists(Path(paper) / "paper.toml"):
         home = Path(paper)
         if home.name in ("", ".."):  # `.` and the like
             home = home.resolve()
@@ -248,8 +248,8 @@ def _figure(
     for stated in sheet.claims:
         try:
             judged.append(_claim(stated.keys, scenario))
-        except ValueError as error:
-            raise UsageError(f"{stated.place}: claim {stated.keys['id']}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{stated.place}: claim {stated.keys['id']}: {unsuitable(error)}") from None
     figure = Figure(
         id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
         scenario=scenario, claims=tuple(judged), plots=sheet.plots, trace=head.get("trace"),
@@ -269,7 +269,7 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
     named = provenance.named_in(row["sql"])
     omitted = sorted((named & provenance.reconstructions()) - set(schemes))
     if not named and stated is None:  # the claim is about all schemes of the scenario
-        omitted = sorted(provenance.named_among(_texts(tomllib.loads(scenario.text))) & provenance.reconstructions())
+        omitted = sorted(provenance.named_among(_texts(claims.parsed(scenario.text))) & provenance.reconstructions())
     if omitted:
         raise ValueError(f"{provenance.subject(omitted)}; accepted: a list of schemes with every such name")
     bound = row.get("bound", "")
@@ -321,8 +321,8 @@ def check(figure: Figure, results: ResultFrames) -> list[Outcome]:
     for claim in figure.claims:
         try:
             outcomes.append(judge(claim, query(results, claim.sql).to_dicts()))
-        except ValueError as error:
-            raise UsageError(f"{figure.path}: claim {claim.id}: {error}") from None
+        except UNSUITABLE as error:
+            raise UsageError(f"{figure.path}: claim {claim.id}: {unsuitable(error)}") from None
     return outcomes
 
 

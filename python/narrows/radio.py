@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from narrows import engine
+from narrows.arguments import check_arguments
 from narrows.files import make_folder, write_atomic
 from narrows.scenario import COMMAND_LINE
 
@@ -67,8 +68,11 @@ def radio_trace(
     Raises:
         ScenarioError: A value is invalid.
     """
+    check_arguments(kind=kind, seed=seed, duration=duration, mean=mean, peak=peak, loss=loss, handovers=handovers)
+    check_arguments(delay=delay)
+    period = "60s" if duration is None else duration
     keys = {
-        "kind": kind, "seed": seed, "period": duration, "mean": mean, "peak": peak, "loss": loss,
+        "kind": kind, "seed": seed, "period": period, "mean": mean, "peak": peak, "loss": loss,
         "handovers": handovers, "delay": delay,
     }  # fmt: skip
     text = json.dumps({key: value for key, value in keys.items() if value is not None})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from narrows.arguments import is_text, shown
 from narrows.errors import UsageError
 from narrows.files import read_text
 from narrows.toml import inline, to_toml
@@ -83,7 +84,10 @@ def load(source: str | Path | Mapping[str, Any], *, stream: bool = True) -> Scen
         UsageError: The file cannot be read.
     """
     if isinstance(source, Mapping):
-        return Scenario(to_toml(source), "the dictionary")
+        try:
+            return Scenario(to_toml(source), "the dictionary")
+        except (RecursionError, TypeError):
+            raise UsageError("the dictionary is nested too deeply, or has keys that are no texts") from None
     if isinstance(source, str) and ("\n" in source or "=" in source):
         return Scenario(source, "the text")
     path = Path(source)
@@ -206,6 +210,8 @@ def override_text(value: Any) -> str:
         return ",".join(override_text(inner) for inner in value)
     if isinstance(value, Mapping):
         return inline(value)
+    if not isinstance(value, int | float) and not is_text(value):
+        raise UsageError(f"{shown(value)} is no value of a scenario; accepted: texts, numbers, flags, lists and tables")
     return str(value)
 
 

@@ -24,6 +24,8 @@ PIECE = re.compile(rf"\{{\{{|\}}\}}|\{{\s*({NAME})\s*(?:\(([^(){{}}]*)\)\s*)?\}}
 LONE = re.compile(rf"\{{\s*({NAME})\s*\}}")
 """A text that is one placeholder: it stands for the value itself, not for its text."""
 BINDING = re.compile(rf"\s*({NAME})\s*=\s*({NAME})\s*")
+MOST_LETTERS, MOST_NESTED = 100_000, 50
+"""The longest text, and the deepest nesting of placeholders."""
 ACCEPTED = "accepted: {NAME}, {QUERY(NAME = OTHER)}, and {{ or }} for a brace"
 
 
@@ -116,6 +118,7 @@ class Writer:
                 inner = (*chain, part.name)
                 part = self._spelled(self._prose(value, inner) if isinstance(value, str) else self.plain(value, inner))
             written.append(part)
+            self._within(sum(map(len, written)), chain)
         return "".join(written)
 
     def plain(self, value: Any, chain: tuple[str, ...] = ()) -> Any:
@@ -127,7 +130,11 @@ class Writer:
         if isinstance(value, str):
             if (lone := LONE.fullmatch(value)) is not None:
                 return self._value(Placeholder(lone[1], {}), chain)
-            return "".join(part if isinstance(part, str) else str(self._value(part, chain)) for part in parts(value))
+            written = []
+            for part in parts(value):
+                written.append(part if isinstance(part, str) else str(self._value(part, chain)))
+                self._within(sum(map(len, written)), chain)
+            return "".join(written)
         if isinstance(value, list):
             return [self.plain(each, chain) for each in value]
         if isinstance(value, dict):
@@ -160,6 +167,7 @@ class Writer:
                 inner = {old: bound.get(new, new) for old, new in part.bound.items()}
                 inside: set[str] = set()
                 written.append(self._sql(query, {**bound, **inner}, (*chain, name), inside).strip())
+                self._within(sum(map(len, written)), chain)
                 if idle := sorted(inner.keys() - inside):
                     known = ", ".join(sorted(inside)) or "none"
                     raise ValueError(f"the query {name!r} has no placeholder {{{idle[0]}}}; accepted: {known}")
@@ -180,6 +188,17 @@ class Writer:
             return None
         self.used |= behind
         return value.text
+
+    def _within(self, length: int, chain: tuple[str, ...]) -> None:
+        """Limit texts whose placeholders double each other.
+
+        Raises:
+            ValueError: The text is too long, or its placeholders are nested too deeply.
+        """
+        if length > MOST_LETTERS or len(chain) > MOST_NESTED:
+            raise ValueError(
+                f"the placeholders stand for too much; accepted: up to {MOST_LETTERS} letters and {MOST_NESTED} levels"
+            )
 
     def _value(self, part: Placeholder, chain: tuple[str, ...] = ()) -> Any:
         """The value that a placeholder stands for, filled itself."""

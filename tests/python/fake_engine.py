@@ -22,8 +22,7 @@ import threading
 import time
 import tomllib
 
-# The engine's spellings, as `narrows.engine` reads them.
-ROUTER = "router"
+ROUTER = "router"  # as `narrows.engine` spells it
 
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
@@ -213,8 +212,15 @@ def _set(data, key, value):
 
 def plan(text, source, directory, overrides, outside=None):
     try:
+        return _plan(text, source, overrides)
+    except (TypeError, KeyError, AttributeError, IndexError, UnicodeError) as error:
+        raise ScenarioError(source, None, None, f"unsuitable: {error}", "a scenario") from None
+
+
+def _plan(text, source, overrides):
+    try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ScenarioError(source, 1, None, str(error), "TOML") from None
     grid = dict(data.pop("sweep", {}))
     cases = grid.pop("cases", [None])

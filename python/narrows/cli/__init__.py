@@ -8,6 +8,7 @@ options that commands share, `numbers` options of whole numbers, `outcome` messa
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ import typer
 from narrows import engine
 from narrows.cli import dccp, fidelity, kernel, new, packetdrill, registry, reproduce, results, simulate, tools
 from narrows.cli.options import spelled_out
-from narrows.cli.outcome import INTERRUPTED
+from narrows.cli.outcome import FAILURE, INTERRUPTED
+from narrows.progress import print_status
 
 app = typer.Typer(
     name="narrows",
@@ -63,10 +65,22 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller closed it: narrows … >&-
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # results may hold letters that the terminal lacks
     try:
         app(args=spelled_out(sys.argv[1:]), prog_name="narrows")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+    except Exception as error:
+        if os.environ.get("NARROWS_DEBUG"):
+            raise
+        print_status(
+            f"narrows: a bug of Narrows: {type(error).__name__}: {error}\n"
+            "  please report it with the command; NARROWS_DEBUG=1 prints where it is"
+        )
+        sys.exit(FAILURE)
 
 
 if __name__ == "__main__":

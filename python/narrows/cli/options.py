@@ -15,8 +15,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from narrows import api, engine, runner
+from narrows.arguments import is_text, shown
 from narrows.cli.numbers import whole
-from narrows.cli.outcome import SCHEME_KEY, print_table, set_keys
+from narrows.cli.outcome import SCHEME_KEY, USAGE_ERROR, fail, print_table, set_keys
 from narrows.errors import UsageError
 from narrows.files import check_writable, locked
 from narrows.progress import Terminal, print_status
@@ -340,7 +341,10 @@ _TIME = re.compile(r"off|-?\d+(\.\d+)?\s*[a-zµ]*")
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Insert the default interval after each `--trace` without one."""
+    """Insert the default interval after each `--trace` without one; refuse what is not UTF-8."""
+    for argument in arguments:
+        if not is_text(argument):
+            fail(f"{shown(argument)} is not UTF-8; accepted: arguments in UTF-8", USAGE_ERROR)
     out: list[str] = []
     for i, argument in enumerate(arguments):
         out.append(argument)

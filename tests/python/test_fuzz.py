@@ -1,0 +1,227 @@
+"""Random command lines and arguments of the library: a message and status 0, 1 or 2, never a traceback or a hang."""
+
+import functools
+import inspect
+import signal
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import typer
+
+import narrows
+from attempts import Tally, generators, many
+from narrows import engine, plots
+from narrows.cli import app
+from narrows.errors import DamagedError, UsageError
+from narrows.runner import RunError
+
+from conftest import call  # isort: skip
+
+SECONDS = 20
+"""Longest time of an attempt, on a busy machine."""
+WORDS = [
+    "", " ", "-", "--", "x", "0", "-1", "1", "2", "1.5", "1e999", "nan", "inf", "99999999999999999999", "0x10", "١",
+    "bbr", "cubic", "bbr:cwnd_gain=2", "bbr:", ":", "broken", "guess", "1s", "10ms", "-5s", "100mbit", "1bdp", "1%",
+    "10ms,20ms", ",", "a=b", "=", "a=", "network.buffer=1bdp,2bdp", "flows.scheme=x", "tcp.nosuch=1", "flows.9.rtt=1s",
+    "a={", "seed=x", "repeat=-1", "rcp", "5g", "time", "share", "line", "heatmap", "cdf", "delay", "flows", "samples",
+    "scheme", "goodput_mbit_s", "network.buffer", "column", "page", "sim", "kernel", "shim", "senders", "both", "quick",
+    "(", "[a-", "*", "..", ".", "/", "/dev/null", "/proc/nosuch", "/nosuch/a", "a" * 300, "a\nb", "\t", "é", "\udcff",
+    "\x00", "🦆", "127.0.0.1:1", "[::1]", "h:99999", "$(id)", "{}", "[[[[", "%s", "{x}",
+]  # fmt: skip
+
+
+class TooLongError(Exception):
+    pass
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Return words that name files of a folder with results, a scenario, a study and unsuitable files."""
+    monkeypatch.chdir(tmp_path)
+    text = 'duration = "1s"\n[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n'
+    (tmp_path / "s.toml").write_text(text)
+    (tmp_path / "bad.toml").write_bytes(b"a = '\xff'\n")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 50_000)
+    (tmp_path / "a.pkt").write_text("// skip\n")
+    (tmp_path / "empty").mkdir()
+    assert call("compare", "bbr", "cubic", "--trace", "-o", "results").exit_code == 0
+    assert call("new", "study", "mine").exit_code == 0
+    Path("link").symlink_to("s.toml")
+    return ["s.toml", "bad.toml", "deep.toml", "a.pkt", "empty", "results", "mine", "link", "new", "o.png", "o.html"]
+
+
+def commands():
+    """Return all commands by name, as typer made them."""
+
+    def walk(group, path):
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from walk(command, (*path, name))
+            else:
+                yield (*path, name), command
+
+    return dict(walk(typer.main.get_command(app), ()))
+
+
+NEEDED = {("reproduce",): ["mine", "--quick"], ("bench",): ["--no-ns3"]}
+"""Words without which a command works for minutes."""
+
+
+def command_line(path, command, words, draw):
+    """Return a random command line: options and arguments that the command has, with values of the words."""
+    line = [*path, *NEEDED.get(path, [])]
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option"]
+    for argument in arguments:
+        for _ in range(draw.choice([1, 1, 1, 0, 2])):
+            if path != ("reproduce",) or argument.name == "figures":
+                line.append(draw.choice(words))
+    for option in draw.sample(options, min(len(options), draw.choice([0, 1, 1, 2, 3]))):
+        if {"--version", "--ns3"} & {*option.opts}:  # a comparison with ns-3 compiles it
+            continue
+        line.append(draw.choice([*option.opts, *option.secondary_opts]))
+        if not getattr(option, "is_flag", False) and draw.random() < 0.9:
+            line.append(draw.choice(words))
+    if draw.random() < 0.05:
+        line.append(draw.choice(["--nosuch", "-z", "--help", "extra"]))
+    return line
+
+
+def limited(what, work):
+    """Run work with a time limit."""
+
+    def end(*_):
+        raise TooLongError(f"{what} took more than {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(SECONDS)
+    try:
+        return work()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.slow
+def test_random_command_lines_end_with_a_message(place, monkeypatch):
+    """Every random command line ends with 0, 1 or 2, a failure with a message, and none with a traceback."""
+    monkeypatch.setattr("socket.getaddrinfo", no_names)
+    tally = Tally("random command lines")
+    known = commands()
+    assert len(known) >= 14
+    for number, draw in generators("commands", many(1000, 20_000)):
+        path = draw.choice(sorted(known))
+        line = command_line(path, known[path], WORDS + place * 4, draw)
+        begin = time.monotonic()
+        try:
+            done = limited(line, lambda line=line: call(*line))
+        except typer.Exit as ended:  # before the command, as in `main`
+            assert ended.exit_code == 2, line
+            tally.add("refused")
+            continue
+        case = (number, line, done.exc_info, done.stderr[-500:])
+        assert done.exception is None or isinstance(done.exception, SystemExit), case
+        assert done.exit_code in (0, 1, 2), case
+        assert done.exit_code == 0 or done.stderr or done.stdout, case
+        assert "Traceback" not in done.output, case
+        assert time.monotonic() - begin < SECONDS, case
+        tally.add({0: "done", 1: "failed with a message", 2: "refused"}[done.exit_code])
+    tally.close()
+
+
+def no_names(host, *args, **options):
+    raise OSError(f"no names are resolved here: {host!r}")
+
+
+VALUES = [
+    None, True, False, 0, 1, -1, 40, 1.5, float("nan"), 10**30, "", "x", "40ms", "1bdp", "bbr", "\udcff", "\x00", b"bbr",
+    [], ["bbr"], ["40ms", "50ms"], [1], [None], (), {}, {"a": 1}, {"network.buffer": ["1bdp"]}, {1: 2}, {"a": object()},
+    {"a": {"b": []}}, object(), int, lambda: 1, {"network.buffer": []}, "a\nb", "/nosuch/file", [["bbr"]], set(), 1j,
+]  # fmt: skip
+FUNCTIONS = {
+    "run": ("[network]\nrate = '1mbit'\n[[flows]]\nscheme = 'bbr'\n",),
+    "compare": ("bbr", "cubic"),
+    "sweep": ("[network]\nrate = '1mbit'\n[[flows]]\nscheme = 'bbr'\n", {"network.buffer": ["1bdp"]}),
+    "radio_trace": (),
+}
+EXPECTED = (UsageError, DamagedError, narrows.ScenarioError, engine.KernelUnable, RunError, OSError)
+
+
+def options_of(function):
+    named = [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    return named or options_of(narrows.run)
+
+
+def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
+    """Every public function takes its arguments or refuses them with a message that names what is accepted."""
+    monkeypatch.chdir(tmp_path)
+    tally = Tally("random arguments of the library")
+    results = narrows.compare("bbr", "cubic", set={"network.buffer": ["1bdp", "2bdp"]})
+    kinds = [*plots.KINDS, "nosuch", None]
+    for number, draw in generators("library", many(600, 20_000)):
+        what = draw.choice([*FUNCTIONS, "plot", "load", "save"])
+        args, options = list(FUNCTIONS.get(what, ())), {}
+        if what in FUNCTIONS:
+            if args and draw.random() < 0.3:
+                args[draw.randrange(len(args))] = draw.choice(VALUES)
+            for name in draw.sample(options_of(getattr(narrows, what)), draw.choice([0, 1, 1, 2])):
+                options[name] = draw.choice(VALUES)
+            function = getattr(narrows, what)
+        elif what == "plot":
+            args = [draw.choice([*kinds[:9], draw.choice(VALUES)])]
+            names = plots.options_of(args[0]) if isinstance(args[0], str) and args[0] in plots.KINDS else ["x"]
+            options = {name: draw.choice([*VALUES, "scheme", "network.buffer"]) for name in draw.sample(names, 1)}
+            function = results.plot
+        else:
+            function = {"load": narrows.Results.load, "save": results.save}[what]
+            args = [draw.choice([each for each in VALUES if what == "load" or not isinstance(each, str)])]
+        case = (number, what, args, options)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                limited(case, functools.partial(function, *args, **options))
+            tally.add("done")
+        except EXPECTED as error:
+            assert str(error), case
+            tally.add("refused")
+        except Exception as error:
+            raise AssertionError(case) from error
+    tally.close()
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda: narrows.compare(["bbr"]), "schemes: (['bbr'],) does not fit; accepted: texts, one per flow"),
+        (lambda: narrows.compare("bbr", rtt=40), "rtt: 40 does not fit; accepted: a text with a unit, such as '40ms'"),
+        (lambda: narrows.run(3), "scenario: 3 does not fit; accepted: a path, a TOML text, or a dictionary"),
+        (lambda: narrows.sweep("x=1", {"a": 3}), "a: 3 is not a list of values; accepted: a list such as"),
+        (lambda: narrows.sweep("x=1", {"a": [3]}, nosuch=1), "nosuch: there is no such option; accepted: scenario, seed"),
+        (lambda: narrows.Results.load(3), "directory: 3 does not fit; accepted: the path of a folder"),
+    ],
+)  # fmt: skip
+def test_wrong_types_name_argument_value_and_accepted(work, message):
+    """A wrong type gives the style of all messages: what, the value, what is accepted."""
+    with pytest.raises(UsageError) as caught:
+        work()
+    assert str(caught.value).startswith(message)
+
+
+def test_last_resort_names_a_bug(monkeypatch, capsys):
+    """An exception that nothing expects ends the command with a message and status 1; `NARROWS_DEBUG` shows it."""
+    from narrows import cli
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr("sys.argv", ["narrows", "schemes"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("narrows: a bug of Narrows: ZeroDivisionError: a bug\n")
+    monkeypatch.setenv("NARROWS_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.main()

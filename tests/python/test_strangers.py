@@ -1,0 +1,328 @@
+"""Folders from strangers: reading one runs no program, sees no other file and gives no traceback."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import polars as pl
+import pytest
+
+import narrows
+from attempts import Tally, generators, many
+from narrows import frames, plots, report, sql
+from narrows.errors import UsageError
+
+from conftest import BOOT, ROOT, call  # isort: skip
+
+TABLE = {"t": pl.DataFrame({"a": [1.0], "s": ["x"]})}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Return the folder of a new study."""
+    folder = tmp_path_factory.mktemp("study") / "mine"
+    assert call("new", "study", folder).exit_code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results():
+    return narrows.run('[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n')
+
+
+# SQL
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM READ_CSV ('{file}')",
+        "SELECT * FROM \"read_csv\"('{file}')",
+        "SELECT * FROM `read_csv`('{file}')",
+        "SELECT * FROM read_csv/**/('{file}')",
+        "SELECT * FROM read_csv--\n('{file}')",
+        "SELECT seed, 1 AS value FROM runs WHERE seed IN (SELECT a FROM read_csv('{file}'))",
+        "WITH x AS (SELECT * FROM read_csv('{file}')) SELECT * FROM x",
+        "SELECT * FROM runs JOIN read_csv('{file}') AS x ON TRUE",
+        "SELECT * FROM runs, read_csv('{file}')",
+        "FROM read_csv('{file}')",
+        "CREATE TABLE x AS SELECT * FROM read_csv('{file}')",
+        "DROP TABLE runs",
+        "SELECT 'it''s' AS a, * FROM read_csv('{file}')",
+        "SELECT E'\\'' AS a FROM read_csv('{file}') --'",
+        "SELECT $$'$$ AS a FROM read_csv('{file}') --'",
+    ],
+)
+def test_query_sees_no_files(query, results, tmp_path):
+    """A query that reads a file is refused, however it is written, by claims and by plots."""
+    file = tmp_path / "data.csv"
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"the query .*; accepted: one SELECT over the tables"):
+        frames.query(results, query.format(file=file))
+    with pytest.raises(UsageError, match="the query"):
+        results.plot("line", sql=query.format(file=file), x="a", y="b")
+
+
+def table_functions():
+    """Return the names of functions that read files, as the library of polars spells them."""
+    library = next(Path(pl.__file__).parents[1].glob("_polars_runtime*/*.so"), None)
+    named = {name for name in dir(pl) if name.startswith(("read_", "scan_"))}
+    if library is not None:
+        found = re.findall(rb"(?:read|scan)_(?:[a-z]+_)?[a-z0-9]+", library.read_bytes())
+        named |= {name.decode() for name in found}
+    return sorted(named)
+
+
+def test_law_no_function_of_polars_reads_files(results, tmp_path):
+    """Every name with which polars reads files is refused, and no accepted function is one of its table functions."""
+    names = table_functions()
+    assert {"read_csv", "read_parquet", "read_ipc", "read_json", "scan_parquet"} <= set(names)
+    for name in names:
+        with pytest.raises(ValueError, match="the query"):
+            sql.check(f"SELECT * FROM {name}('x')")
+    file = tmp_path / "data.csv"
+    file.write_text("a,b\n1,2\n")
+    context = pl.SQLContext(frames=TABLE)
+    assert context.execute(f"SELECT * FROM read_csv('{file}')", eager=True).rows() == [(1, 2)], "polars has changed"
+    for name in sorted(sql.FUNCTIONS):
+        with pytest.raises(pl.exceptions.PolarsError, match="is not a supported table function"):
+            context.execute(f"SELECT * FROM {name}('{file}')", eager=True)
+
+
+def test_law_words_before_parentheses_call_nothing():
+    """No keyword that may stand before a parenthesis is a table function."""
+    context = pl.SQLContext(frames=TABLE)
+    for word in sorted(sql.KEYWORDS):
+        try:
+            context.execute(f"SELECT * FROM {word}('/nosuch')", eager=True)
+        except pl.exceptions.PolarsError as error:
+            assert "No such file" not in str(error), word
+        else:
+            assert word in ("values",), word
+
+
+# Programs
+
+
+def test_matplotlibrc_of_the_folder_starts_nothing(tmp_path):
+    """A settings file of matplotlib in the current folder starts no LaTeX, and an endless one does not block."""
+    marker = tmp_path / "ran"
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("latex", "dvipng", "pdflatex", "xelatex", "dvips", "kpsewhich"):
+        (tools / name).write_text(f"#!/bin/sh\necho {name} >> {marker}\nexit 1\n")
+        (tools / name).chmod(0o755)
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "MPLCONFIGDIR": str(tmp_path / "config")}
+    script = "compare", "bbr", "--set", "network.buffer=1bdp,2bdp", "-o", "out"
+
+    def run(*args):
+        return subprocess.run(
+            [sys.executable, "-c", BOOT, *args], cwd=tmp_path, env=env, capture_output=True, timeout=60
+        )
+
+    assert run(*script).returncode == 0
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\nsvg.fonttype: none\n")
+    done = run("plot", "out", "-o", "p.svg")
+    assert done.returncode == 0, done.stderr
+    assert not marker.exists()
+    (tmp_path / "matplotlibrc").unlink()
+    os.mkfifo(tmp_path / "matplotlibrc")
+    assert run("plot", "out", "-o", "q.svg").returncode == 0
+    assert (tmp_path / "p.svg").read_bytes() == (tmp_path / "q.svg").read_bytes()
+
+
+def test_figures_ignore_settings_of_matplotlib(results):
+    """Figures do not depend on matplotlib's settings, of which one starts LaTeX."""
+    plain = plots.image(results.plot("line", x="scheme"))
+    with mpl.rc_context({"text.usetex": True, "font.size": 30, "axes.facecolor": "red"}):
+        assert plots.image(results.plot("line", x="scheme")) == plain
+
+
+def test_git_sees_only_the_sources_of_the_package(tmp_path):
+    """A package installed inside a stranger's repository does not run the programs of its configuration."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    home, marker = tmp_path / "study", tmp_path / "ran"
+    package = home / ".venv" / "lib" / "narrows"
+    package.mkdir(parents=True)
+    (package / "report.py").write_text("")
+    script = tmp_path / "monitor"
+    script.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    script.chmod(0o755)
+    git = ["git", "-C", str(home), "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    for command in (
+        ["init", "-q"],
+        ["add", "-f", "."],
+        ["commit", "-qm", "x"],
+        ["config", "core.fsmonitor", str(script)],
+    ):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    subprocess.run([*git, "status"], check=True, capture_output=True)
+    assert marker.exists(), "this git obeys core.fsmonitor"
+    marker.unlink()
+    assert report._commit(package) == ""
+    assert not marker.exists()
+
+
+# Paths
+
+
+def test_figures_stay_in_their_folder(study, tmp_path):
+    """A figure's scenario lies in the folder of its paper, also behind links, unless `--allow-outside`."""
+    folder = tmp_path / "mine"
+    shutil.copytree(study, folder)
+    outside = tmp_path / "outside.toml"
+    shutil.move(folder / "fig1.toml", outside)
+    for name in ("../outside.toml", str(outside), "link.toml"):
+        if name == "link.toml":
+            (folder / name).symlink_to(outside)
+        claims = (study / "fig1.claims.toml").read_text()
+        text = re.sub(r"^\[figure\]\n", f'[figure]\nscenario = "{name}"\n', claims, flags=re.MULTILINE)
+        (folder / "fig1.claims.toml").write_text(text)
+        done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
+        assert done.exit_code == 2, name
+        assert f"{name!r} lies outside {folder}; accepted: a file in it, or --allow-outside" in done.stderr
+        assert narrows_loads(folder, allow_outside=True)
+    for name in ("paper.toml", "fig1.claims.toml"):
+        inner = tmp_path / name
+        shutil.move(folder / name, inner)
+        (folder / name).symlink_to(inner)
+        done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
+        assert (done.exit_code, "lies outside" in done.stderr) == (2, True), done.stderr
+        (folder / name).unlink()
+        shutil.move(inner, folder / name)
+
+
+def narrows_loads(folder, **options):
+    from narrows import papers
+
+    return papers.load_all(folder.parent, folder.name, **options)
+
+
+@pytest.mark.parametrize("name", ["paper.toml", "fig1.toml", "fig1.claims.toml"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "large", "not UTF-8", "deep", "folder"])
+def test_unsuitable_files_are_named(kind, name, study, tmp_path):
+    """A pipe, a device, a huge, a deep or a binary file in a study is named, and nothing waits for it."""
+    folder = tmp_path / "mine"
+    shutil.copytree(study, folder)
+    path = folder / name
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "large":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    elif kind == "deep":
+        path.write_text("a = " + "[" * 100_000)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"title = '\xff'\n")
+    done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
+    assert done.exit_code == 2, done.exc_info
+    assert str(path) in done.stderr or "lies outside" in done.stderr, done.stderr
+    assert "accepted: " in done.stderr, done.stderr
+
+
+# Malformed folders
+
+VALUES = [
+    "1", "-1", "1.5", "nan", "true", "''", "'x'", "[]", "[1]", "['x']", "[[]]", "{}", "{ a = 1 }", "1979-05-27", "'{x}'",
+    "'{'", "'\\u0000'", '"\\u0000"', "'../../x'", "9223372036854775808", "[{ }]", "'SELECT'", "inf", "07:32:00",
+    "[" * 500 + "]" * 500,
+]  # fmt: skip
+
+
+def replaced(text, draw):
+    """Give a key of a file another value."""
+    keys = list(re.finditer(r"^([\w.\"-]+) *= *(.+)$", text, re.MULTILINE))
+    found = draw.choice(keys)
+    return text[: found.start(2)] + draw.choice(VALUES) + text[found.end(2) :]
+
+
+def renamed(text, draw):
+    keys = list(re.finditer(r"^([\w-]+) *=", text, re.MULTILINE))
+    found = draw.choice(keys)
+    return (
+        text[: found.start(1)] + draw.choice(["x", "sql", "paper", "id", '""', "rows", "query"]) + text[found.end(1) :]
+    )
+
+
+def added(text, draw):
+    lines = text.splitlines()
+    key = draw.choice(["rows", "header", "query", "alternative", "scenario", "plot", "trace", "quick", "order", "cases",
+                       "names", "world", "schemes", "points", "axes", "kind", "set", "claim", "defaults", "sql"])  # fmt: skip
+    lines.insert(draw.randrange(len(lines) + 1), f"{key} = {draw.choice(VALUES)}")
+    return "\n".join(lines)
+
+
+def headed(text, draw):
+    """Turn a table into a list of tables or the reverse, or add a table."""
+    choices = ["[figure]", "[[figure]]", "[claim]", "[[claim]]", "[query]", "[cases.a]", "[names]", "[world]", "[plot]"]
+    return text + f"\n{draw.choice(choices)}\n{draw.choice(['a', 'id', 'sql', 'x'])} = {draw.choice(VALUES)}\n"
+
+
+def shortened(text, draw):
+    lines = text.splitlines()
+    del lines[draw.randrange(len(lines))]
+    return "\n".join(lines)
+
+
+def torn(text, draw):
+    at = draw.randrange(len(text))
+    return (
+        text[:at]
+        + draw.choice(["\x00", "\ud800", '"', "'", "[", "]", "{", "}", "=", "#", "\\", "'''"])
+        + text[at + 1 :]
+    )
+
+
+def doubling(text, draw):
+    """Let texts double each other, which would fill the memory."""
+    names = "\n".join(f"t{n} = '{{t{n + 1}}}{{t{n + 1}}}'" for n in range(60))
+    return text.replace("[[claim]]", f"[[claim]]\n{names}\nt60 = 'x'", 1).replace('text = "', 'text = "{t0} ', 1)
+
+
+MANGLERS = [replaced, replaced, replaced, renamed, added, added, headed, shortened, torn, doubling]
+
+
+@pytest.mark.slow
+def test_malformed_studies_give_no_traceback(study, tmp_path):
+    """Malformed study folders are refused with a message, or run; no exception of Python, no endless work."""
+    tally = Tally("malformed study folders")
+    texts = {path.name: path.read_text() for path in study.iterdir() if path.is_file()}
+    for number, draw in generators("studies", many(200, 3000)):
+        folder = tmp_path / f"study-{number}"
+        folder.mkdir()
+        name = draw.choice(["paper.toml", "fig1.toml", "fig1.claims.toml", "fig1.claims.toml", "findings.md"])
+        for file, text in texts.items():
+            for _ in range(draw.randrange(1, 4) if file == name else 0):
+                text = draw.choice(MANGLERS)(text, draw) if text and file.endswith("toml") else torn(text or "x", draw)
+            (folder / file).write_bytes(text.encode("utf-8", "surrogatepass"))
+        done = call("reproduce", folder, "--quick", "-o", tmp_path / "report", "--jobs", 1)
+        case = (number, name, (folder / name).read_bytes(), done.exc_info)
+        assert done.exception is None or isinstance(done.exception, SystemExit), case
+        assert done.exit_code in (0, 1, 2), case
+        assert done.exit_code == 0 or done.stderr.splitlines()[-1:] != [], case
+        assert "Traceback" not in done.stderr, case
+        tally.add({0: "ran", 1: "failed with a message", 2: "refused with a message"}[done.exit_code])
+        shutil.rmtree(folder)
+    tally.close()
+
+
+def test_sources_execute_nothing_from_folders():
+    """No source file of the package executes or unpickles what it reads."""
+    forbidden = re.compile(
+        r"\b(exec|eval|compile|__import__)\(|import_module|\bpickle\b|\brunpy\b|shell=True|os\.system"
+    )
+    files = sorted((ROOT / "python" / "narrows").rglob("*.py"))
+    assert len(files) > 60
+    found = [(path.name, line) for path in files for line in path.read_text().splitlines() if forbidden.search(line)]
+    assert [line for _, line in found if "re.compile(" not in line] == []
