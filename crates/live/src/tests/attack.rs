@@ -149,6 +149,15 @@ fn session_unproven_peer_bounds_what_is_sent() {
             assert!(got <= 3 * sent, "{got} bytes for {sent}");
         }
         assert!(got > 0);
+        // The Response to the shortest Request and the Reset at the end of the handshake exceed the limit together.
+        let packet = request(50_001, 5);
+        test.deliver(SECOND * 30, &packet);
+        let mut got = 0;
+        for at in [30, 39, 48] {
+            got += test.answers(SECOND * at).await.iter().map(Vec::len).sum::<usize>();
+        }
+        assert!(got > 0 && got <= 3 * packet.len(), "{got} bytes for {}", packet.len());
+        assert_eq!(test.server.counts(), (0, 0, 0));
         Ok(())
     })
     .expect("no error");
