@@ -108,6 +108,10 @@ class Session:
             print_status(f"listening at {row}")
         elif kind == "progress":
             print_status(progress(row))
+        elif kind == "overview":
+            print_status(overview(row))
+        elif kind == "warning":
+            print_status(f"narrows: warning: {row}")
         elif self.as_json:
             print(engine.json_line(row), flush=True)
         else:
@@ -227,6 +231,13 @@ def progress(row: dict[str, Any]) -> str:
     return f"{peer}{row['duration_s']:.0f} s: {done}{lost}{rtt}{delay}"
 
 
+def overview(row: dict[str, Any]) -> str:
+    """Format the progress of many connections as one line."""
+    waiting = f", {row['half_open']} incomplete handshakes" if row["half_open"] else ""
+    rate = f"{row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s"
+    return f"{row['connections']} connections{waiting}: {rate}"
+
+
 def summary(row: dict[str, Any]) -> str:
     """Format the result of a connection."""
     direction = "to" if row["role"] == "sender" else "from"
@@ -239,10 +250,13 @@ def summary(row: dict[str, Any]) -> str:
     if row["role"] == "sender":
         known = row["lost"] is not None
         lost = f"{row['lost']} lost ({row['loss_percent']:.2f} %)" if known else "individual losses not reported"
+        unreported = f", {row['unreported']} not reported" if row["unreported"] else ""
         lines.append(
-            f"  {lost}, {row['marked']} marked, {row['queue_drops']} dropped by the full queue, "
+            f"  {lost}{unreported}, {row['marked']} marked, {row['queue_drops']} dropped by the full queue, "
             f"{row['timeouts']} timeouts"
         )
+    elif row["duplicates"]:
+        lines.append(f"  {row['duplicates']} duplicates, not counted as datagrams")
     if row["delay"]:
         delay = row["delay"]
         lines.append(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
+import resource
 import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from loopback import (  # isort: skip
-    ACK, DATA, Starter, connected, done, free_port, listening, records, wait_for_data, wait_for_line,
+    ACK, DATA, REQUEST, RESPONSE, Starter, connected, done, free_port, listening, records, wait_for_data, wait_for_line,
 )  # fmt: skip
 
 
@@ -172,6 +175,137 @@ def test_silent_peer_times_out(start: Starter) -> None:
         _, err = done(start("send", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "1500ms"), 1)
     assert time.monotonic() - begin >= 1.5
     assert "no answer in 1.5s" in err
+
+
+def dccp(kind: int, ports: tuple[int, int], seq: int, ack: int | None) -> bytes:
+    """Encode a packet without options, with long sequence numbers."""
+    tail = b"" if ack is None else b"\0\0" + ack.to_bytes(6, "big")
+    tail += bytes(4) if kind in (REQUEST, RESPONSE) else b""
+    head = struct.pack(">HHBBHBB", *ports, (16 + len(tail)) // 4, 0, 0, kind << 1 | 1, 0)
+    return head + seq.to_bytes(6, "big") + tail
+
+
+def test_peer_without_features_holds_sender_no_longer_than_timeout(start: Starter) -> None:
+    """A server that answers every packet but confirms no feature is given up after the timeout."""
+    over = threading.Event()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(0.1)
+
+        def answer() -> None:
+            number = 1000
+            while not over.is_set():
+                try:
+                    packet, peer = server.recvfrom(2048)
+                except TimeoutError:
+                    continue
+                source, destination = struct.unpack_from(">HH", packet)
+                kind = RESPONSE if packet[8] >> 1 & 15 == REQUEST else ACK
+                seq = int.from_bytes(packet[10:16], "big")
+                server.sendto(dccp(kind, (destination, source), number, seq), peer)
+                number += 1
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            begin = time.monotonic()
+            report, err = done(start("send", f"127.0.0.1:{server.getsockname()[1]}", "--timeout", "3s", "--json"), 1)
+            took = time.monotonic() - begin
+        finally:
+            over.set()
+            thread.join()
+    assert took >= 3
+    assert "no progress for 3s" in err
+    assert (report["end"], report["datagrams"]) == ("stalled", 0)
+
+
+def test_unfinished_requests_lock_out_nobody(start: Starter) -> None:
+    """Requests that nobody completes keep no client out."""
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    for host in range(2, 34):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
+            attacker.bind((f"127.0.0.{host}", 0))
+            for number in range(8):
+                attacker.sendto(dccp(REQUEST, (1000 + number, 5001), number, None), ("127.0.0.1", port))
+    sent, _ = done(start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--duration", "300ms", "--json"), 0)
+    received, _ = done(receiver, 0)
+    assert sent["datagrams"] == received["datagrams"] > 0
+
+
+def test_full_disk_ends_capture_only(start: Starter, tmp_path: Path) -> None:
+    """A capture that cannot grow ends and is named; the receiver serves on."""
+    port, file = free_port(), tmp_path / "recv.pcap"
+    receiver = listening(start, "127.0.0.1", port, "--capture", str(file))
+    # A limit of the file's size stands for a full disk.
+    resource.prlimit(receiver.pid, resource.RLIMIT_FSIZE, (30_000, 30_000))
+    for _ in range(2):
+        sent, _ = done(start("send", f"127.0.0.1:{port}", "--rate", "2mbit", "--duration", "500ms", "--json"), 0)
+        assert sent["end"] == "closed"
+    receiver.send_signal(signal.SIGINT)
+    out, err = receiver.communicate(timeout=20)
+    assert receiver.returncode == 130
+    assert len(out.splitlines()) == 2
+    assert err.count(f"warning: {file}: File too large") == 1, err
+
+
+def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
+    """On a network that reorders, duplicates and loses datagrams, received + lost is at most sent."""
+    seed = 15
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    to, over = free_port(), threading.Event()
+    receiver = listening(start, "127.0.0.1", to, "--once")
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as front,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as back,
+    ):
+        front.bind(("127.0.0.1", 0))
+        front.settimeout(0.001)
+        back.connect(("127.0.0.1", to))
+        back.settimeout(0.001)
+
+        def network() -> None:
+            peer, waiting, dropped = None, [], 0
+            while not over.is_set():
+                for way, other in ((front, "in"), (back, "out")):
+                    try:
+                        packet, source = way.recvfrom(4096)
+                    except (TimeoutError, ConnectionRefusedError):
+                        continue
+                    peer = source if other == "in" else peer
+                    now = time.monotonic()
+                    data = other == "in" and packet[8] >> 1 & 15 == DATA
+                    if data and draw.random() < 0.05:
+                        dropped += 1
+                        continue
+                    for _ in range(1 + (data and draw.random() < 0.2)):
+                        late = draw.uniform(0.02, 0.15) if data and draw.random() < 0.2 else 0
+                        waiting.append((now + late, other, packet))
+                due = [item for item in waiting if item[0] <= time.monotonic()]
+                waiting = [item for item in waiting if item not in due]
+                for _, other, packet in sorted(due):
+                    if other == "in":
+                        back.send(packet)
+                    elif peer is not None:
+                        front.sendto(packet, peer)
+            counts.append(dropped)
+
+        counts: list[int] = []
+        thread = threading.Thread(target=network)
+        thread.start()
+        try:
+            where = f"127.0.0.1:{front.getsockname()[1]}"
+            sent, _ = done(start("send", where, "--rate", "2mbit", "--duration", "3s", "--json"), 0)
+            received, _ = done(receiver, 0)
+        finally:
+            over.set()
+            thread.join()
+    assert received["datagrams"] + sent["lost"] <= sent["datagrams"], (sent, received)
+    assert sent["datagrams_acknowledged"] + sent["lost"] + sent["unreported"] == sent["datagrams"]
+    assert received["duplicates"] > 20
+    # The network lost so many; the rest of what is missing was not reported.
+    assert 0 < sent["lost"] <= counts[0] + 5
 
 
 @pytest.mark.parametrize("killed", ["sender", "receiver"])

@@ -46,6 +46,7 @@
 
 mod close;
 mod config;
+mod cookie;
 mod feedback;
 mod half;
 mod handshake;
@@ -72,6 +73,7 @@ use std::collections::VecDeque;
 use narrows_cc::{Bytes, Control, Nanos, Phase, Random, Telemetry, schemes::Entry};
 
 pub use config::{Config, Overflow, Role};
+pub use cookie::{AMPLIFICATION, CookieKeys, Ends, KEY, Returned};
 pub use pending::REPLY_LIMIT;
 pub use state::{Event, PushError, Sent, State, Stats};
 
@@ -101,7 +103,7 @@ pub struct Connection {
     /// OSR: sequence number that opened the connection.
     osr: Seq,
     features: Features,
-    /// Init Cookie options to return in PARTOPEN, as received.
+    /// Init Cookie options: a client returns them in PARTOPEN as received, a server sends its own in the Response.
     cookies: Vec<u8>,
     /// Time of the last valid packet.
     valid_at: Nanos,
@@ -328,6 +330,17 @@ impl Connection {
     /// Data packets in flight: sent, and neither acknowledged, declared lost nor given up.
     pub fn data_packets_in_flight(&self) -> u64 {
         self.half.packets
+    }
+
+    /// Data packets declared lost after a timeout that no report has covered since: they may have arrived.
+    pub fn unreported_losses(&self) -> u64 {
+        self.stats.unreported_losses + self.half.records.unreported_losses()
+    }
+
+    /// Whether the peer's application reads no more data (Application Not Listening), or the end of the
+    /// connection has begun.
+    pub fn takes_no_data(&self) -> bool {
+        self.half.ended
     }
 
     /// Datagrams in the send queue.

@@ -19,7 +19,7 @@ pub mod wire;
 
 pub use ack_vector::{AckVector, Mark};
 pub use ccid::Ccid;
-pub use connection::{Config, Connection, Event, Role, Sent, State};
+pub use connection::{Config, Connection, CookieKeys, Ends, Event, Role, Sent, State};
 pub use data_dropped::DropCode;
 pub use seq::Seq;
 pub use wire::{Header, Kind, Opt, ResetCode, options};

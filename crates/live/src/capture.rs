@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use narrows_dccp::udp;
 use narrows_dccp::wire::Addresses;
+
+use crate::settings::Caller;
 
 /// Magic number of the format with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
@@ -16,6 +18,68 @@ const MAGIC: u32 = 0xa1b2_3c4d;
 const RAW: u32 = 101;
 const UDP: u8 = 17;
 const HOPS: u8 = 64;
+
+/// The capture of a socket, if any. A capture that fails ends; the connections continue.
+#[derive(Default)]
+pub struct Recorder {
+    path: PathBuf,
+    capture: Option<Capture>,
+    failure: Option<io::Error>,
+}
+
+impl Recorder {
+    /// Creates the capture file, if one is wanted.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn new(path: Option<&Path>) -> io::Result<Self> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let capture = Capture::create(path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        Ok(Self::with(path, capture))
+    }
+
+    /// Continues a capture.
+    pub fn with(path: &Path, capture: Capture) -> Self {
+        Self { path: path.to_owned(), capture: Some(capture), failure: None }
+    }
+
+    /// Appends a packet, as [`Capture::write`].
+    pub fn write(&mut self, from: SocketAddr, to: SocketAddr, ecn: u8, dccp: &[u8]) {
+        if let Some(capture) = &mut self.capture
+            && let Err(error) = capture.write(from, to, ecn, dccp)
+        {
+            self.end(error);
+        }
+    }
+
+    /// Flushes the file, so that readers find all packets so far.
+    pub fn flush(&mut self) {
+        if let Some(capture) = &mut self.capture
+            && let Err(error) = capture.flush()
+        {
+            self.end(error);
+        }
+    }
+
+    fn end(&mut self, error: io::Error) {
+        self.failure = Some(error);
+        // What it still buffers cannot be written either.
+        if let Some(capture) = self.capture.take() {
+            let _ = capture.file.into_parts();
+        }
+    }
+
+    /// Reports a failure, once.
+    pub fn warn(&mut self, caller: &dyn Caller) {
+        if let Some(error) = self.failure.take() {
+            caller.warning(&format!(
+                "{}: {error}: the capture ends here, the connections continue",
+                self.path.display()
+            ));
+        }
+    }
+}
 
 /// An open capture file.
 pub struct Capture {
@@ -29,13 +93,22 @@ impl Capture {
     /// # Errors
     /// If the file cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut capture = Self::over(File::create(path)?)?;
+        capture.flush()?;
+        Ok(capture)
+    }
+
+    /// Writes the header to a file.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn over(file: File) -> io::Result<Self> {
+        let mut file = BufWriter::new(file);
         file.write_all(&MAGIC.to_le_bytes())?;
         file.write_all(&[2, 0, 4, 0])?; // version 2.4
         file.write_all(&[0; 8])?;
         file.write_all(&u32::from(u16::MAX).to_le_bytes())?;
         file.write_all(&RAW.to_le_bytes())?;
-        file.flush()?;
         Ok(Self { file, packet: Vec::with_capacity(2_048) })
     }
 

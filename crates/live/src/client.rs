@@ -17,7 +17,7 @@ use crate::{TICK, block_on, is_transient};
 /// Sends until the source, the duration or the caller ends the connection, and returns its report.
 ///
 /// # Errors
-/// If no connection opens, or the peer falls silent.
+/// If no connection opens, or the peer falls silent or makes no progress.
 pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveError> {
     let address = settings.address;
     let any: SocketAddr = match address {
@@ -49,9 +49,11 @@ async fn drive(
 ) -> Result<(), LiveError> {
     let clock = || nanos(start.elapsed());
     loop {
-        session.supervise(clock(), caller, caller.stop());
+        session.show_progress(clock(), caller);
+        session.supervise(clock(), caller.stop());
         session.advance(&clock, port).await?;
-        port.flush_capture()?;
+        port.recorder.flush();
+        port.recorder.warn(caller);
         if session.is_over() {
             return Ok(());
         }
@@ -65,23 +67,17 @@ async fn drive(
 /// Passes received packets to the session.
 fn receive(port: &mut Port, session: &mut Session<'_>, now: Nanos) -> Result<(), LiveError> {
     let addresses = session.addresses();
-    let Port { socket, capture, .. } = &mut *port;
-    let mut failed = Ok(());
+    let Port { socket, recorder, .. } = &mut *port;
     let received = socket.receive(|packet| {
         if packet.from != addresses.remote {
             return; // arrived before the socket was connected to its peer
         }
-        if let Some(capture) = capture
-            && let Err(error) = capture.write(packet.from, addresses.local, packet.ecn, packet.bytes)
-        {
-            failed = Err(error);
-        }
+        recorder.write(packet.from, addresses.local, packet.ecn, packet.bytes);
         // RFC 6773: drop malformed packets without an answer.
         if let Ok((header, body)) = udp::open(packet.bytes) {
             session.on_packet(now, &header, &body, packet.ecn);
         }
     });
-    failed?;
     match received {
         Err(error) if !is_transient(&error) => session.classify(error, port),
         _ => Ok(()),

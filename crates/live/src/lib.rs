@@ -19,6 +19,7 @@
 // This crate runs in wall time.
 #![allow(clippy::disallowed_methods)]
 
+mod admission;
 mod alarm;
 mod capture;
 mod client;
@@ -33,14 +34,16 @@ mod session;
 mod settings;
 mod socket;
 mod source;
+mod table;
 #[cfg(test)]
 mod tests;
+mod timewait;
 
 use std::io;
 use std::time::Duration;
 
 pub use client::send;
-pub use report::{Delay, Report};
+pub use report::{Delay, Overview, Report};
 pub use server::{receive, receive_on};
 pub use settings::{Caller, LiveError, Settings, Stop};
 pub use socket::{Received, Socket};

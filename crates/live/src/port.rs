@@ -8,7 +8,7 @@ use narrows_cc::Nanos;
 use narrows_dccp::{Connection, Sent};
 use rustix::io::Errno;
 
-use crate::capture::Capture;
+use crate::capture::Recorder;
 use crate::socket::Socket;
 
 /// Addresses of the two ends of a packet.
@@ -30,7 +30,7 @@ impl AddressPair {
 /// A socket in use.
 pub struct Port {
     pub socket: Socket,
-    pub capture: Option<Capture>,
+    pub recorder: Recorder,
     /// Packets that leave in one call: their bytes, the size of each, their codepoint.
     batch: Vec<u8>,
     size: usize,
@@ -46,14 +46,9 @@ impl Port {
     /// # Errors
     /// If the file cannot be written.
     pub fn new(socket: Socket, capture: Option<&Path>) -> io::Result<Self> {
-        let with_path = |path: &Path, error: io::Error| {
-            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-        };
-        let capture =
-            capture.map(|path| Capture::create(path).map_err(|error| with_path(path, error))).transpose()?;
         Ok(Self {
             socket,
-            capture,
+            recorder: Recorder::new(capture)?,
             batch: Vec::with_capacity(1 << 16),
             size: 0,
             ecn: 0,
@@ -63,17 +58,15 @@ impl Port {
     }
 
     /// Takes packets of one size and codepoint from a connection, as many as one call sends, and reports each
-    /// to `on_sent`.
-    ///
-    /// # Errors
-    /// If the capture cannot be written.
+    /// to `on_sent` with its size. Packets beyond `room` bytes are dropped.
     pub fn collect(
         &mut self,
         at: Nanos,
         addresses: AddressPair,
         connection: &mut Connection,
-        mut on_sent: impl FnMut(&Sent),
-    ) -> io::Result<usize> {
+        mut room: usize,
+        mut on_sent: impl FnMut(&Sent, usize),
+    ) -> usize {
         let mut count = 0;
         if !self.extra.is_empty() {
             std::mem::swap(&mut self.batch, &mut self.extra);
@@ -87,10 +80,13 @@ impl Port {
             let begin = self.batch.len();
             let Some(sent) = connection.poll_transmit(at, &mut self.batch) else { break };
             let size = self.batch.len() - begin;
-            if let Some(capture) = &mut self.capture {
-                capture.write(addresses.local, addresses.remote, sent.ecn, &self.batch[begin..])?;
+            if size > room {
+                self.batch.truncate(begin);
+                continue;
             }
-            on_sent(&sent);
+            room -= size;
+            self.recorder.write(addresses.local, addresses.remote, sent.ecn, &self.batch[begin..]);
+            on_sent(&sent, size);
             if count == 0 {
                 (self.size, self.ecn) = (size, sent.ecn);
             } else if size > self.size || sent.ecn != self.ecn {
@@ -104,7 +100,7 @@ impl Port {
                 break; // only the last may be shorter
             }
         }
-        Ok(count)
+        count
     }
 
     /// Whether a packet is left for the next call of [`Port::collect`].
@@ -158,23 +154,9 @@ impl Port {
         }
     }
 
-    /// Sends one packet if that is possible at once: for Resets without a connection.
-    ///
-    /// # Errors
-    /// If the capture cannot be written.
-    pub fn answer(&mut self, addresses: AddressPair, packet: &[u8]) -> io::Result<()> {
-        if let Some(capture) = &mut self.capture {
-            capture.write(addresses.local, addresses.remote, 0, packet)?;
-        }
+    /// Sends one packet if that is possible at once: for answers without a connection.
+    pub fn answer(&mut self, addresses: AddressPair, packet: &[u8]) {
+        self.recorder.write(addresses.local, addresses.remote, 0, packet);
         let _ = self.socket.send(addresses.remote, addresses.source(), 0, packet, packet.len());
-        Ok(())
-    }
-
-    /// Flushes the capture, so that readers find all packets so far.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn flush_capture(&mut self) -> io::Result<()> {
-        self.capture.as_mut().map_or(Ok(()), Capture::flush)
     }
 }

@@ -33,6 +33,27 @@ impl Delay {
     }
 }
 
+/// Progress of many connections of a receiver.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Overview {
+    /// Connections that are open.
+    pub connections: usize,
+    /// Handshakes that are incomplete.
+    pub half_open: usize,
+    /// Datagrams received since the last report.
+    pub datagrams: u64,
+    /// Payload bytes of these datagrams.
+    pub bytes: u64,
+    /// Payload rate since the last report.
+    pub throughput_mbit_s: f64,
+}
+
+impl Overview {
+    pub(crate) fn set_interval(&mut self, interval: Nanos) {
+        self.throughput_mbit_s = self.bytes as f64 * 8e-6 / interval.as_secs_f64();
+    }
+}
+
 /// One connection, in progress or at its end.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
@@ -46,7 +67,7 @@ pub struct Report {
     pub ccid: u8,
     /// Seconds since the connection opened.
     pub duration_s: f64,
-    /// End of the connection: `closed`, `peer gone`, `reset`, or `open` if in progress.
+    /// End of the connection: `closed`, `peer gone`, `stalled`, `reset`, or `open` if in progress.
     pub end: &'static str,
     /// Code of the Reset that was received or sent.
     pub reset_code: Option<u8>,
@@ -58,6 +79,8 @@ pub struct Report {
     pub datagrams: u64,
     /// Payload bytes of these datagrams.
     pub bytes: u64,
+    /// At the sender: datagrams acknowledged.
+    pub datagrams_acknowledged: u64,
     /// At the sender: acknowledged payload bytes.
     pub bytes_acknowledged: u64,
     /// Packets of all types sent.
@@ -67,6 +90,12 @@ pub struct Report {
     /// At the sender: lost datagrams without late ones, as the receiver's reports show, if the CCID reports
     /// every packet.
     pub lost: Option<u64>,
+    /// At the sender: datagrams whose fate no report tells. Sent = acknowledged + lost + unreported.
+    pub unreported: u64,
+    /// At the receiver: copies of datagrams, which are not counted otherwise.
+    pub duplicates: u64,
+    /// At the receiver: datagrams older than its history, which counts them neither as received nor as copies.
+    pub too_late: u64,
     /// At the sender: `lost` as a percentage of datagrams sent.
     pub loss_percent: Option<f64>,
     /// Datagrams with ECN marks.
@@ -99,7 +128,10 @@ impl Report {
         } else {
             (stats.data_packets_received, stats.bytes_received)
         };
-        let lost = sender.then(|| stats.lost_packets.saturating_sub(stats.late_packets));
+        let unreported = connection.unreported_losses();
+        let declared = (stats.lost_packets.saturating_sub(stats.late_packets)).saturating_sub(unreported);
+        let lost = sender.then_some(declared);
+        let known = stats.delivered_packets + declared;
         Self {
             role: if sender { "sender" } else { "receiver" },
             remote,
@@ -112,10 +144,14 @@ impl Report {
             datagrams_written: written,
             datagrams,
             bytes,
+            datagrams_acknowledged: stats.delivered_packets,
             bytes_acknowledged: stats.bytes_delivered,
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,
             lost,
+            unreported: if sender { datagrams.saturating_sub(known) } else { 0 },
+            duplicates: stats.duplicates,
+            too_late: stats.too_late,
             loss_percent: lost.map(|lost| 100.0 * lost as f64 / datagrams.max(1) as f64),
             marked: stats.marked_packets,
             queue_drops: if sender { stats.send_drops } else { stats.receive_drops },

@@ -1,24 +1,25 @@
 //! One connection in real time with its source, at either end.
 
+mod supervision;
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use narrows_cc::{Nanos, Random};
-use narrows_dccp::connection::Overflow;
+use narrows_dccp::connection::{AMPLIFICATION, Overflow};
 use narrows_dccp::wire::Body;
-use narrows_dccp::{Config, Connection, Event, Header, Kind, ResetCode, Role, State, udp};
+use narrows_dccp::{Config, Connection, CookieKeys, Event, Header, Kind, ResetCode, Role, State, udp};
 use narrows_traffic::{App, AppConfig};
 use narrows_units::Histogram;
 use rustix::io::Errno;
 
+use crate::admission::entropy;
 use crate::port::{AddressPair, Port};
 use crate::report::Report;
 use crate::settings::{Caller, LiveError, Settings, Stop};
 use crate::source::{Source, queue_for, realtime};
 
-/// Longest wait for ACKs before a sender that sent everything closes.
-const LINGER: Nanos = Nanos::from_secs(1);
 /// Longest time one connection sends before received packets have their turn.
 const MAX_TURN: Nanos = Nanos::from_millis(1);
 /// Clients draw one of these 16384 ports, so packets of an earlier connection match none.
@@ -38,9 +39,15 @@ pub fn largest_datagram(mtu: usize, remote: SocketAddr) -> Option<usize> {
         .filter(|most| *most > 0)
 }
 
-/// An unpredictable number from the system.
-fn entropy() -> io::Result<u64> {
-    getrandom::u64().map_err(io::Error::other)
+/// Settings of the connection at one end.
+pub fn config(settings: &Settings, role: Role) -> Config {
+    let mut config = Config { role, ..settings.config.clone() };
+    let limit = nanos(settings.timeout);
+    (config.request_limit, config.msl) = (limit, limit / 4);
+    if role == Role::Server {
+        config.remote_port = 0;
+    }
+    config
 }
 
 pub fn nanos(duration: Duration) -> Nanos {
@@ -50,8 +57,10 @@ pub fn nanos(duration: Duration) -> Nanos {
 /// Times and results from the connection's events.
 #[derive(Default)]
 struct Observed {
-    /// Time of the last received packet.
+    /// Time of the last valid packet.
     received_at: Nanos,
+    /// Time at which the last packet was declared lost.
+    lost_at: Option<Nanos>,
     connected_at: Option<Nanos>,
     /// Time of the last datagram received or sent.
     data_at: Nanos,
@@ -94,10 +103,20 @@ pub struct Session<'a> {
     observed: Observed,
     /// Time at which the source finished.
     done_at: Option<Nanos>,
-    /// This end requested the close.
-    closing: bool,
+    /// Time at which this end requested the close.
+    closing_at: Option<Nanos>,
     over: bool,
     dismissed: bool,
+    /// The peer answered without progress until the timeout.
+    stalled: bool,
+    /// An Init Cookie opened the connection.
+    by_cookie: bool,
+    /// Datagrams acknowledged so far, and the time since which none has been although some wait.
+    progress: (u64, Nanos),
+    /// Losses declared so far.
+    losses: u64,
+    /// Bytes received and sent before the peer proved its address.
+    unproven: (usize, usize),
     next_progress: Nanos,
 }
 
@@ -108,21 +127,15 @@ impl<'a> Session<'a> {
     /// If the system has no random numbers.
     pub fn new(settings: &'a Settings, role: Role, addresses: AddressPair, now: Nanos) -> io::Result<Self> {
         let sender = role == Role::Client;
-        let mut config = Config { role, ..settings.config.clone() };
-        let limit = nanos(settings.timeout);
-        (config.request_limit, config.msl) = (limit, limit / 4);
+        let mut config = config(settings, role);
         // An attacker off the path must not guess ports and numbers, or could forge a Reset (RFC 4340 section
         // 7.2). The initial number comes from the system itself, so that a visible port reveals nothing about
         // it.
-        let mut random = Random::stream(entropy()?, "dccp", 0);
-        config.first_number = Some(entropy()? & INITIAL_SEQ_MASK);
+        let mut random = Random::stream(u64::from_ne_bytes(entropy()?), "dccp", 0);
+        config.first_number = Some(u64::from_ne_bytes(entropy()?) & INITIAL_SEQ_MASK);
         if sender {
             config.local_port =
                 FIRST_CLIENT_PORT + random.below(u64::from(u16::MAX - FIRST_CLIENT_PORT) + 1) as u16;
-        } else {
-            config.remote_port = 0;
-        }
-        if sender {
             let default_queue = || queue_for(&settings.app, config.datagram, config.queue);
             config.queue = settings.queue.unwrap_or_else(default_queue);
             if matches!(settings.app, AppConfig::Bulk) {
@@ -133,21 +146,50 @@ impl<'a> Session<'a> {
             let random = Random::stream(random.bits(), "app", 0);
             Source::new(App::new(settings.app, random, Nanos::ZERO), config.datagram)
         });
-        Ok(Self {
+        let connection = Connection::new(&config, random, now);
+        Ok(Self::of(settings, sender, connection, source, addresses, now))
+    }
+
+    /// A server whose connection was rebuilt from an Init Cookie.
+    pub fn rebuilt(
+        settings: &'a Settings,
+        connection: Connection,
+        addresses: AddressPair,
+        now: Nanos,
+    ) -> Self {
+        let mut session = Self::of(settings, false, connection, None, addresses, now);
+        session.by_cookie = true;
+        session
+    }
+
+    fn of(
+        settings: &'a Settings,
+        sender: bool,
+        connection: Connection,
+        source: Option<Source>,
+        addresses: AddressPair,
+        now: Nanos,
+    ) -> Self {
+        Self {
             settings,
             sender,
-            connection: Connection::new(&config, random, now),
+            connection,
             source,
             addresses,
             latest: now,
             busy: false,
             observed: Observed { received_at: now, ..Observed::default() },
             done_at: None,
-            closing: false,
+            closing_at: None,
             over: false,
             dismissed: false,
+            stalled: false,
+            by_cookie: false,
+            progress: (0, now),
+            losses: 0,
+            unproven: (0, 0),
             next_progress: Nanos::from_secs(1),
-        })
+        }
     }
 
     /// Addresses of both ends.
@@ -159,14 +201,17 @@ impl<'a> Session<'a> {
     pub async fn give_up(&mut self, now: Nanos, port: &mut Port) {
         let now = now.max(self.latest);
         self.connection.abort(now, ResetCode::Aborted);
-        while matches!(port.collect(now, self.addresses, &mut self.connection, |_| ()), Ok(1..)) {
+        while port.collect(now, self.addresses, &mut self.connection, usize::MAX, |_, _| ()) > 0 {
             let _ = port.flush(self.addresses).await;
         }
     }
 
     /// Next time at which the session needs to run.
     pub fn deadline(&self) -> Nanos {
-        if self.busy { self.latest } else { self.connection.deadline().min(self.source_deadline()) }
+        if self.busy {
+            return self.latest;
+        }
+        self.connection.deadline().min(self.source_deadline()).min(self.silence_deadline())
     }
 
     /// Whether the connection is over; late packets may still get answers.
@@ -174,9 +219,23 @@ impl<'a> Session<'a> {
         self.over
     }
 
-    /// Whether TIMEWAIT has ended too.
-    pub fn is_closed(&self) -> bool {
-        self.over && self.connection.state() == State::Closed
+    /// Time until which the addresses must open no other connection; `None` if they may.
+    pub fn refused_until(&self, now: Nanos) -> Option<Nanos> {
+        let cookie = self.by_cookie.then(|| now.saturating_add(CookieKeys::LIFETIME));
+        let timewait = (self.connection.state() == State::TimeWait).then(|| self.connection.deadline());
+        cookie.max(timewait)
+    }
+
+    /// Datagrams and bytes received.
+    pub fn received(&self) -> (u64, u64) {
+        let stats = self.connection.stats();
+        (stats.data_packets_received, stats.bytes_received)
+    }
+
+    /// Memory in bytes.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.connection.memory() + self.observed.delays.memory()
     }
 
     /// Whether the first packet opened no connection.
@@ -186,10 +245,6 @@ impl<'a> Session<'a> {
 
     pub fn was_connected(&self) -> bool {
         self.observed.connected_at.is_some()
-    }
-
-    pub fn connected_at(&self) -> Option<Nanos> {
-        self.observed.connected_at
     }
 
     /// Resets the connection as too busy and suppresses its report.
@@ -215,44 +270,26 @@ impl<'a> Session<'a> {
         self.done_at.is_none() && self.connection.state().is_open()
     }
 
-    /// Handles everything but packets: progress, duration, stop requests and timeouts.
-    pub fn supervise(&mut self, now: Nanos, caller: &dyn Caller, stop: Stop) {
-        if self.connection.state().is_over() {
-            return;
-        }
+    /// Reports progress once a second.
+    pub fn show_progress(&mut self, now: Nanos, caller: &dyn Caller) {
         let age = self.observed.connected_at.map_or(Nanos::ZERO, |at| now - at);
-        if age >= self.next_progress {
-            self.next_progress += Nanos::from_secs(1);
+        if !self.connection.state().is_over() && age >= self.next_progress {
+            self.next_progress = Nanos::from_secs(age.as_nanos() / 1_000_000_000 + 1);
             caller.progress(&self.report(now));
-        }
-        let over = self
-            .settings
-            .duration
-            .zip(self.observed.connected_at)
-            .is_some_and(|(duration, at)| self.sender && now >= at.saturating_add(nanos(duration)));
-        let written = self.source.as_ref().is_some_and(Source::is_done);
-        if stop == Stop::Abort {
-            self.connection.abort(now, ResetCode::Aborted);
-        } else if stop == Stop::Close {
-            self.done_at.get_or_insert(now);
-            self.close(now);
-        } else if over || written {
-            let done = *self.done_at.get_or_insert(now);
-            if self.connection.inflight().is_zero() || now >= done.saturating_add(LINGER) {
-                self.close(now);
-            }
-        }
-        // DCCP has no timer for a receiver whose sender is silent.
-        let silent = now >= self.observed.received_at.saturating_add(nanos(self.settings.timeout));
-        if !self.sender && self.observed.connected_at.is_some() && silent {
-            self.observed.gone = true;
-            self.connection.abort(now, ResetCode::Aborted);
         }
     }
 
     fn close(&mut self, now: Nanos) {
-        self.closing = true;
+        self.closing_at.get_or_insert(now);
         self.connection.close(now);
+    }
+
+    /// Bytes that may leave now: before the peer has proved its address, a multiple of those received.
+    fn room(&self) -> usize {
+        if self.sender || self.was_connected() {
+            return usize::MAX;
+        }
+        (self.unproven.0 * AMPLIFICATION).saturating_sub(self.unproven.1)
     }
 
     /// Runs due timers, writes and sends. Every action has the time at which it happens, not the time at
@@ -260,7 +297,7 @@ impl<'a> Session<'a> {
     /// round-trip time.
     ///
     /// # Errors
-    /// If the socket or the capture fails.
+    /// If the socket fails.
     pub async fn advance(&mut self, clock: &impl Fn() -> Nanos, port: &mut Port) -> Result<(), LiveError> {
         let begin = self.monotonic(clock());
         if self.connection.deadline() <= begin {
@@ -273,12 +310,14 @@ impl<'a> Session<'a> {
             {
                 source.write(now - begin, &mut self.connection);
             }
-            let observed = &mut self.observed;
-            let count = port.collect(now, self.addresses, &mut self.connection, |sent| {
+            let room = self.room();
+            let (observed, unproven) = (&mut self.observed, &mut self.unproven);
+            let count = port.collect(now, self.addresses, &mut self.connection, room, |sent, size| {
+                unproven.1 = unproven.1.saturating_add(size);
                 if sent.data > 0 {
                     observed.data_at = now;
                 }
-            })?;
+            });
             if let Err(error) = port.flush(self.addresses).await {
                 self.classify(error, port)?;
             }
@@ -337,8 +376,17 @@ impl<'a> Session<'a> {
             return;
         }
         let now = self.monotonic(now);
-        self.observed.received_at = now;
+        self.unproven.0 = self.unproven.0.saturating_add(header.len() + body.options.len() + body.data.len());
+        let before = self.connection.stats().packets_received;
         self.connection.on_decoded(now, header, body, ecn);
+        let stats = self.connection.stats();
+        // Anybody can send packets with the right ports; only valid ones are signs of life.
+        if stats.packets_received > before {
+            self.observed.received_at = now;
+        }
+        if std::mem::replace(&mut self.losses, stats.lost_packets) < stats.lost_packets {
+            self.observed.lost_at = Some(now);
+        }
         // Drain events now, because one receive call may return more datagrams than the connection queues.
         self.observed.read(now, &mut self.connection);
     }
@@ -366,10 +414,13 @@ impl<'a> Session<'a> {
         report.reset_code = self.observed.code;
         report.reset_name = self.observed.code.and_then(ResetCode::from_wire).map(ResetCode::name);
         // The peer answered our Close and had forgotten the connection when the Close was retransmitted.
-        let forgotten = self.closing && code == ResetCode::NoConnection as u8;
-        let closed = (code == ResetCode::Closed as u8 || forgotten) && !self.observed.gone;
+        let forgotten = self.closing_at.is_some() && code == ResetCode::NoConnection as u8;
+        let given_up = self.observed.gone || self.stalled;
+        let closed = (code == ResetCode::Closed as u8 || forgotten) && !given_up;
         report.end = if self.observed.gone {
             "peer gone"
+        } else if self.stalled {
+            "stalled"
         } else if closed {
             "closed"
         } else {
@@ -383,6 +434,9 @@ impl<'a> Session<'a> {
             (false, true) => Err(LiveError::NoAnswer(remote, self.settings.timeout)),
             (false, false) if !stopped => Err(LiveError::Rejected(remote, code)),
             (true, true) => Err(LiveError::PeerGone(remote, self.settings.timeout, Box::new(report))),
+            (true, false) if self.stalled => {
+                Err(LiveError::Stalled(remote, self.settings.timeout, Box::new(report)))
+            }
             (true, false) if !closed && !stopped => Err(LiveError::Reset(remote, code)),
             _ => Ok(report),
         }

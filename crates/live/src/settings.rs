@@ -9,7 +9,7 @@ use narrows_dccp::{Config, ResetCode};
 use narrows_traffic::AppConfig;
 use thiserror::Error;
 
-use crate::report::Report;
+use crate::report::{Overview, Report};
 
 /// Settings of a live run.
 #[derive(Clone, Debug)]
@@ -24,12 +24,13 @@ pub struct Settings {
     pub queue: Option<usize>,
     /// Time after which a sender closes or a receiver ends.
     pub duration: Option<Duration>,
-    /// Longest wait for an answer to a Request and for ACKs of data. A receiver also gives up a sender that
-    /// is silent for this time, for which DCCP has no timer.
+    /// Longest wait for an answer to a Request, for ACKs of data and for the end of a close. A receiver also
+    /// gives up a sender from which no valid packet arrives for this time, for which DCCP has no timer.
     pub timeout: Duration,
     /// A receiver serves one connection, the first that completes its handshake, and ends after it.
     pub once: bool,
-    /// Limit of concurrent connections at a receiver; further Requests get a Reset (Too Busy).
+    /// Limit of concurrent connections at a receiver; further Requests get a Reset (Too Busy). Incomplete
+    /// handshakes do not count.
     pub connections: usize,
     /// Path of the capture file.
     pub capture: Option<PathBuf>,
@@ -56,6 +57,10 @@ pub enum LiveError {
     /// The peer fell silent. The report covers the connection until then.
     #[error("{0}: the peer is gone: no packet for {1:?}")]
     PeerGone(SocketAddr, Duration, Box<Report>),
+    /// The peer sent packets, but acknowledged no data or did not close. The report covers the connection until
+    /// then.
+    #[error("{0}: no progress for {1:?}: the peer neither acknowledges datagrams nor closes the connection")]
+    Stalled(SocketAddr, Duration, Box<Report>),
     /// A datagram with its headers exceeds the path's MTU.
     #[error(
         "{0}: datagrams of {1} bytes with their headers exceed the MTU of the path; accepted: {fit}",
@@ -104,6 +109,10 @@ pub trait Caller {
     fn listening(&self, at: SocketAddr);
     /// Progress of a connection, once a second.
     fn progress(&self, report: &Report);
+    /// Progress of many connections, once a second instead of a report for each.
+    fn overview(&self, _: &Overview) {}
+    /// Something failed that does not end the run.
+    fn warning(&self, _: &str) {}
     /// A connection ended.
     fn ended(&self, report: &Report);
 }

@@ -1,7 +1,12 @@
 //! Tests without waiting: files, numbers, messages, and a server's answers to packets.
 
+mod attack;
+mod endings;
+mod load;
 mod pair;
+mod parts;
 
+use std::cell::RefCell;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,9 +18,9 @@ use narrows_units::Histogram;
 
 use crate::alarm::Alarm;
 use crate::block_on;
-use crate::capture::Capture;
+use crate::capture::{Capture, Recorder};
 use crate::port::{AddressPair, Port};
-use crate::report::{Delay, Report};
+use crate::report::{Delay, Overview, Report};
 use crate::server::Server;
 use crate::session::Session;
 use crate::settings::{Caller, LiveError, Settings, Stop};
@@ -38,9 +43,14 @@ fn settings() -> Settings {
     }
 }
 
+/// What a caller was told.
 #[derive(Default)]
 struct Listener {
-    ends: std::cell::RefCell<Vec<Report>>,
+    ends: RefCell<Vec<Report>>,
+    /// Peers whose progress was reported.
+    progress: RefCell<Vec<String>>,
+    overviews: RefCell<Vec<Overview>>,
+    warnings: RefCell<Vec<String>>,
 }
 
 impl Caller for Listener {
@@ -48,7 +58,15 @@ impl Caller for Listener {
         Stop::No
     }
     fn listening(&self, _: SocketAddr) {}
-    fn progress(&self, _: &Report) {}
+    fn progress(&self, report: &Report) {
+        self.progress.borrow_mut().push(report.remote.clone());
+    }
+    fn overview(&self, overview: &Overview) {
+        self.overviews.borrow_mut().push(overview.clone());
+    }
+    fn warning(&self, text: &str) {
+        self.warnings.borrow_mut().push(text.to_owned());
+    }
     fn ended(&self, report: &Report) {
         self.ends.borrow_mut().push(report.clone());
     }
@@ -69,7 +87,7 @@ impl<'a> TestServer<'a> {
         let clients = StdSocket::bind(any).expect("a free port");
         clients.set_read_timeout(Some(Duration::from_secs(5))).expect("a read timeout");
         let socket = Socket::open(any, None).expect("a free port");
-        let server = Server::new(settings, socket.local());
+        let server = Server::new(settings, socket.local()).expect("random numbers");
         let port = Port::new(socket, None).expect("no capture");
         Self { server, port, clients, listener: Listener::default() }
     }
@@ -89,9 +107,12 @@ impl<'a> TestServer<'a> {
     }
 
     fn deliver(&mut self, now: Nanos, bytes: &[u8]) {
-        let from = self.clients.local_addr().expect("a bound socket");
+        self.deliver_from(now, self.clients.local_addr().expect("a bound socket"), bytes);
+    }
+
+    fn deliver_from(&mut self, now: Nanos, from: SocketAddr, bytes: &[u8]) {
         let received = Received { from, to: self.port.socket.local(), ecn: 0, bytes };
-        self.server.on_packet(now, &received, None).expect("no capture can fail");
+        self.server.on_packet(now, &received, &mut self.port.recorder).expect("random numbers");
     }
 
     async fn answers(&mut self, now: Nanos) -> Vec<Vec<u8>> {
@@ -100,7 +121,7 @@ impl<'a> TestServer<'a> {
         // A marker after all other datagrams: loopback keeps their order.
         let to = self.clients.local_addr().expect("a bound socket");
         let addresses = AddressPair { local: self.port.socket.local(), remote: to };
-        self.port.answer(addresses, b"end").expect("no capture can fail");
+        self.port.answer(addresses, b"end");
         let (mut found, mut buffer) = (Vec::new(), [0; 2048]);
         loop {
             let length = self.clients.recv(&mut buffer).expect("the last datagram arrives");
@@ -267,7 +288,7 @@ fn client_close_with_lost_answer_ends_as_closed() {
             session.advance(&|| SECOND, &mut port).await?;
             for bytes in receive_all(&mut test.port).await {
                 let received = Received { from: addresses.local, to: remote, ecn: 0, bytes: &bytes };
-                test.server.on_packet(SECOND, &received, None)?;
+                test.server.on_packet(SECOND, &received, &mut test.port.recorder)?;
             }
             test.server.advance(&|| SECOND, &test.listener, &mut test.port).await?;
             while answered && !session.was_connected() {
@@ -279,11 +300,11 @@ fn client_close_with_lost_answer_ends_as_closed() {
         assert!(session.was_connected());
         let mut answers = Vec::new();
         for n in 2..4 {
-            session.supervise(SECOND * n, &test.listener, Stop::Close);
+            session.supervise(SECOND * n, Stop::Close);
             session.advance(&|| SECOND * n, &mut port).await?;
             for bytes in receive_all(&mut test.port).await {
                 let received = Received { from: addresses.local, to: remote, ecn: 0, bytes: &bytes };
-                test.server.on_packet(SECOND * n, &received, None)?;
+                test.server.on_packet(SECOND * n, &received, &mut test.port.recorder)?;
             }
             test.server.advance(&|| SECOND * n, &test.listener, &mut test.port).await?;
             // Discard the first answer.
@@ -408,64 +429,4 @@ fn socket_batch_keeps_sizes_and_codepoint() {
         Ok(())
     })
     .expect("no error");
-}
-
-/// A file is cut into datagrams, and a full queue delays the rest.
-#[test]
-fn source_file_is_cut_into_datagrams() {
-    let app = App::new(AppConfig::File(Bytes::new(250)), Random::stream(1, "app", 0), Nanos::ZERO);
-    let mut source = Source::new(app, 100);
-    let config = Config { queue: 2, ..Config::default() };
-    let mut connection = Connection::new(&config, Random::stream(1, "dccp", 0), Nanos::ZERO);
-    source.write(Nanos::ZERO, &mut connection);
-    assert_eq!((source.datagrams, source.is_done()), (2, false), "the queue is full");
-    let config = Config { queue: 9, ..Config::default() };
-    let mut other = Connection::new(&config, Random::stream(1, "dccp", 0), Nanos::ZERO);
-    source.write(Nanos::ZERO, &mut other);
-    assert_eq!((source.datagrams, source.is_done()), (3, true));
-}
-
-/// A report counts from the connection and has no delay without datagrams.
-#[test]
-fn report_without_datagrams_has_no_delay() {
-    let connection = Connection::new(&Config::default(), Random::stream(1, "dccp", 0), Nanos::ZERO);
-    let mut delays = Histogram::default();
-    let report = Report::of(true, "there".into(), &connection, (SECOND, Nanos::ZERO), 7, &delays);
-    assert_eq!((report.role, report.end, report.datagrams_written), ("sender", "open", 7));
-    assert_eq!((report.throughput_mbit_s, report.loss_percent, report.rtt_ms), (0.0, Some(0.0), None));
-    assert!(report.scheme.is_some() && report.delay.is_none());
-    let receiver = Report::of(false, "there".into(), &connection, (SECOND, SECOND), 0, &delays);
-    assert_eq!((receiver.role, receiver.scheme, receiver.lost), ("receiver", None, None));
-    for ms in 1..=100 {
-        delays.record(ms * 1_000_000);
-    }
-    let delay = Delay::of(&delays).expect("delays");
-    assert_eq!((delay.min_ms, delay.mean_ms), (1.0, 50.5));
-    // Quantiles have the resolution of a bucket.
-    for (found, exact) in [(delay.p50_ms, 50.0), (delay.p95_ms, 95.0), (delay.p99_ms, 99.0)] {
-        assert!((found / exact - 1.0_f64).abs() < 0.03, "{found} {exact}");
-    }
-}
-
-/// Errors name the address, the reason and the accepted size.
-#[test]
-fn errors_name_address_reason_and_accepted() {
-    let there: SocketAddr = "192.0.2.1:6511".parse().unwrap();
-    let text = |error: LiveError| error.to_string();
-    assert_eq!(
-        text(LiveError::Rejected(there, ResetCode::TooBusy as u8)),
-        "192.0.2.1:6511: the peer refused the connection: too busy (9): it serves its maximum of connections"
-    );
-    assert_eq!(
-        text(LiveError::Reset(there, ResetCode::Aborted as u8)),
-        "192.0.2.1:6511: the peer reset the connection: aborted (2)"
-    );
-    assert!(text(LiveError::Reset(there, 77)).ends_with(": unknown reason (77)"));
-    let long = "192.0.2.1:6511: datagrams of 1400 bytes with their headers exceed the MTU of the path";
-    assert_eq!(
-        text(LiveError::TooLong(there, 1_400, Some(1_188))),
-        format!("{long}; accepted: at most 1188 bytes")
-    );
-    assert_eq!(text(LiveError::TooLong(there, 1_400, None)), format!("{long}; accepted: shorter datagrams"));
-    assert_eq!(text(LiveError::NoAnswer(there, Duration::from_secs(3))), "192.0.2.1:6511: no answer in 3s");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use narrows_bench::{datagrams, pair};
 use narrows_cc::schemes;
-use narrows_live::{Caller, LiveError, Report, Settings, Stop};
+use narrows_live::{Caller, LiveError, Overview, Report, Settings, Stop};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
@@ -49,6 +49,14 @@ impl Caller for Callback {
 
     fn progress(&self, report: &Report) {
         self.report("progress", report);
+    }
+
+    fn overview(&self, overview: &Overview) {
+        self.report("overview", overview);
+    }
+
+    fn warning(&self, text: &str) {
+        self.report("warning", &text);
     }
 
     fn ended(&self, report: &Report) {
@@ -94,7 +102,7 @@ pub fn bench_datagrams(
 /// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. `text` has the keys of one flow,
 /// as under `[[flows]]` in a scenario: scheme, params, size, app and dccp. `on_event` is called with an event
 /// name and JSON: `listening` with an address, `progress` once a second and `ended` once per connection with
-/// a report.
+/// a report, `overview` once a second instead of the progress of many connections, `warning` with a text.
 #[pyfunction]
 #[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, connections, capture, handle, on_event))]
 pub fn live(

@@ -118,7 +118,7 @@ impl<C: CongestionControl> Flow<C> {
             acked_cumulative: Some(acked),
             lost,
             rtt: Some(rtt),
-            rate: self.sampler.sample(Some(newest.snapshot), Some(self.least_rtt)),
+            rate: self.sampler.sample(Some(&newest.snapshot), Some(self.least_rtt)),
             inflight_before: before,
             round_start,
             round: self.round.count(),

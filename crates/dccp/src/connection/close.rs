@@ -94,6 +94,7 @@ impl Connection {
         self.half.ended = true;
         self.half.timer = Nanos::MAX;
         self.half.queue.clear();
+        self.stats.unreported_losses += self.half.records.unreported_losses();
         self.half.records = super::records::Records::default();
         self.half.pacing_blocked = false;
         self.reception.end();

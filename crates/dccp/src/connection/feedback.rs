@@ -90,7 +90,7 @@ impl Connection {
         half.finish_ack(now, &ack_progress, &progress, lost.0, sample);
         half.drop_settled();
         half.rearm(now, &progress, received, self.config.datagram);
-        self.stats.bytes_delivered = self.half.driver.delivered().as_u64();
+        self.stats.bytes_delivered = (self.half.driver.delivered() + self.half.forgotten_bytes).as_u64();
         self.widen_to_cwnd(now);
         if progress.newest.is_some() {
             self.control_acknowledgements(now);
@@ -168,8 +168,18 @@ impl Half {
         stats: &mut super::Stats,
     ) -> Progress {
         let mut progress = Progress::default();
-        let Self { records, driver, inflight, packets, ccid, phase, episode, .. } = self;
+        let Self { records, driver, inflight, packets, ccid, phase, episode, forgotten_bytes, .. } = self;
         let (first, tfrc_report) = (records.first(), report && *ccid == Ccid::Tfrc);
+        let range = |run: crate::ack_vector::Run| {
+            // Runs that extend before the first packet end there.
+            let high = number_of(acked, ack.minus(run.first))?;
+            Some((high.saturating_sub(run.count - 1), high, run.state))
+        };
+        if let Some((late, bytes)) = records.take_forgotten(runs(ack, options).map_while(range)) {
+            stats.late_packets += late;
+            stats.delivered_packets += late;
+            *forgotten_bytes += bytes;
+        }
         let deliver = |number: u64, record: &Record, marked: bool| {
             if number == acked {
                 progress.has_acked = true;
@@ -205,11 +215,6 @@ impl Half {
             }
             progress.newest = progress.newest.max(Some(number));
             driver.delivered_packet(now, ack_progress, size, &record.snapshot);
-        };
-        let range = |run: crate::ack_vector::Run| {
-            // Runs that extend before the first packet end there.
-            let high = number_of(acked, ack.minus(run.first))?;
-            Some((high.saturating_sub(run.count - 1), high, run.state))
         };
         let mut vector = runs(ack, options).map_while(range).peekable();
         if vector.peek().is_some() {

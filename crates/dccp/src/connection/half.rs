@@ -41,6 +41,8 @@ pub(super) struct Half {
     /// No more data is accepted.
     pub(super) ended: bool,
     pub(super) records: Records,
+    /// Payload that arrived after its records were dropped. The scheme does not learn of it.
+    pub(super) forgotten_bytes: Bytes,
     pub(super) rtt: Rtt,
     /// CCID 2: packet from which the next round-trip sample counts.
     pub(super) sampled_until: u64,
@@ -110,6 +112,7 @@ impl Half {
             backlogged: None,
             ended: false,
             records: Records::default(),
+            forgotten_bytes: Bytes::ZERO,
             rtt: Rtt::new(config.ack_delay),
             sampled_until: 0,
             pacer: Pacer::default(),

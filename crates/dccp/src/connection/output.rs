@@ -121,6 +121,7 @@ impl Connection {
         if kind == Kind::Response {
             // Data in Requests is dropped (section 8.1.3).
             self.reception.write_drops(self.gss.add(1), self.gsr, REPLY_LIMIT - 28, &mut options);
+            options.extend_from_slice(&self.cookies);
         }
         self.note_sent(now, 0);
         // Requests and Responses count as data packets (RFC 4340 section 7.7).

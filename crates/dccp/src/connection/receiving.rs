@@ -93,14 +93,20 @@ impl Reception {
         self.loss = (ccid == Ccid::LossShare).then(|| Box::new(LossRate::new(last)));
     }
 
-    /// Records a valid packet and returns whether it is the first with its number. After `ratio` data packets
+    /// Records a valid packet and returns whether its number is new. After `ratio` data packets
     /// an acknowledgement is due (RFC 4340 section 11.3).
-    pub(super) fn on_packet(&mut self, now: Nanos, packet: &ValidPacket, ratio: u64, srtt: Nanos) -> bool {
+    pub(super) fn on_packet(
+        &mut self,
+        now: Nanos,
+        packet: &ValidPacket,
+        ratio: u64,
+        srtt: Nanos,
+    ) -> Recorded {
         let ValidPacket { seq, mark, payload, .. } = *packet;
         let recorded = self.vector.record(seq, mark);
         // A packet older than the history may be a duplicate and is not delivered.
         if recorded != Recorded::New {
-            return false;
+            return recorded;
         }
         let ahead = self.greatest.map_or(1, |(greatest, _)| seq.minus(greatest));
         if ahead > 0 {
@@ -124,11 +130,14 @@ impl Reception {
         }
         if payload == 0 {
             self.unacknowledged += 1;
-            return true;
+            return recorded;
         }
         self.active = true;
         if self.tfrc.is_some() {
-            return true;
+            // Reports follow the schedule of CCID 3, and after the last data there is none. The sender must learn
+            // that a packet which counts as lost has arrived.
+            self.due |= ahead < 0;
+            return recorded;
         }
         self.unreported += 1;
         if self.ack_at == Nanos::MAX {
@@ -140,7 +149,7 @@ impl Reception {
         }
         // Gaps and packets that fill gaps are acknowledged at once.
         self.due |= self.unreported >= ratio.max(1) || ahead != 1 || marked;
-        true
+        recorded
     }
 
     /// Records that the data of a received packet was dropped.

@@ -42,6 +42,19 @@ impl Record {
     }
 }
 
+/// Most lost packets remembered after their records.
+const MAX_FORGOTTEN: usize = 1 << 14;
+
+/// A lost packet whose record was dropped.
+#[derive(Clone, Copy, Debug)]
+struct Forgotten {
+    number: u64,
+    /// Payload bytes; zero once it arrived.
+    bytes: u32,
+    /// No report covered it: a timeout declared it lost.
+    unreported: bool,
+}
+
 /// Records from the oldest unsettled packet to the newest. Numbers start at 0 and do not wrap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records {
@@ -55,6 +68,10 @@ pub(super) struct Records {
     fresh: Vec<u64>,
     /// Packets below this number are delivered, lost or unanswered.
     lost_until: u64,
+    /// Lost packets below `first`, ascending: the receiver may still report one as received, however late.
+    forgotten: VecDeque<Forgotten>,
+    /// Dropped records of packets declared lost that no report covered.
+    unreported: u64,
 }
 
 impl Records {
@@ -76,7 +93,9 @@ impl Records {
 
     /// Heap memory in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.ring.capacity() * size_of::<Record>() + (self.gaps.capacity() + self.fresh.capacity()) * 8
+        self.ring.capacity() * size_of::<Record>()
+            + (self.gaps.capacity() + self.fresh.capacity()) * 8
+            + self.forgotten.capacity() * size_of::<Forgotten>()
     }
 
     pub(super) fn push(&mut self, record: Record) {
@@ -155,6 +174,40 @@ impl Records {
         *known = greatest;
     }
 
+    /// Takes the packets of a report that arrived after their records were dropped: their number and payload.
+    pub(super) fn take_forgotten(
+        &mut self,
+        ranges: impl Iterator<Item = (u64, u64, State)>,
+    ) -> Option<(u64, Bytes)> {
+        let (oldest, newest) = (self.forgotten.front()?.number, self.forgotten.back()?.number);
+        let mut found: Option<(u64, Bytes)> = None;
+        for (low, high, state) in ranges {
+            if high < oldest {
+                break;
+            }
+            if low > newest || state == State::Missing {
+                continue;
+            }
+            let from = self.forgotten.partition_point(|packet| packet.number < low);
+            for packet in self.forgotten.range_mut(from..).take_while(|packet| packet.number <= high) {
+                if packet.bytes > 0 {
+                    let (packets, bytes) = found.get_or_insert_default();
+                    *packets += 1;
+                    *bytes += Bytes::new(u64::from(std::mem::take(&mut packet.bytes)));
+                    self.unreported -= u64::from(std::mem::take(&mut packet.unreported));
+                }
+            }
+        }
+        found
+    }
+
+    /// Packets declared lost after a timeout that no report has covered.
+    pub(super) fn unreported_losses(&self) -> u64 {
+        let from = (self.known.max(self.first) - self.first) as usize;
+        let lost = |record: &&Record| record.fate == Fate::Lost && record.bytes > 0;
+        self.unreported + self.ring.iter().skip(from).filter(lost).count() as u64
+    }
+
     /// Declares the oldest undeclared packet lost that three later packets have overtaken, and returns it.
     pub(super) fn next_lost(&mut self) -> Option<(u64, Record)> {
         let i = self.gaps.partition_point(|&gap| gap < self.lost_until);
@@ -196,6 +249,14 @@ impl Records {
             };
             if !settled {
                 break;
+            }
+            if record.fate == Fate::Lost && record.bytes > 0 {
+                let unreported = self.first >= self.known;
+                self.unreported += u64::from(unreported);
+                if self.forgotten.len() == MAX_FORGOTTEN {
+                    self.forgotten.pop_front();
+                }
+                self.forgotten.push_back(Forgotten { number: self.first, bytes: record.bytes, unreported });
             }
             self.ring.pop_front();
             self.first += 1;

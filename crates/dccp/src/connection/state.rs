@@ -114,6 +114,8 @@ pub struct Stats {
     pub lost_packets: u64,
     /// Lost packets that were acknowledged later.
     pub late_packets: u64,
+    /// At the end: packets declared lost after a timeout that no report covered; they may have arrived.
+    pub unreported_losses: u64,
     /// Data packets given up after a CCID 3 timeout. CCID 3 receivers report only on data, so the last
     /// packets may never be acknowledged. Packets acknowledged later are subtracted.
     pub unanswered_packets: u64,
@@ -129,6 +131,8 @@ pub struct Stats {
     pub ignored: u64,
     /// Duplicate data packets.
     pub duplicates: u64,
+    /// Data packets older than the history of arrivals: duplicates, or too late. They are not delivered.
+    pub too_late: u64,
     /// Timeouts.
     pub timeouts: u64,
     /// Reductions after losses.

@@ -1,8 +1,10 @@
 //! Two endpoints joined by a network in virtual time.
 
 mod close;
+mod cookies;
 mod data;
 mod drops;
+mod fates;
 mod features;
 mod fuzz;
 mod handshake;

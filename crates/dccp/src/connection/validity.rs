@@ -6,7 +6,7 @@ use super::Connection;
 use super::config::Role;
 use super::receiving::ValidPacket;
 use super::state::State;
-use crate::ack_vector::Mark;
+use crate::ack_vector::{Mark, Recorded};
 use crate::ccid::Ccid;
 use crate::data_dropped::DropCode;
 use crate::feature::{self, Side};
@@ -95,7 +95,8 @@ impl Connection {
         let corrupt = received.checksum.is_some_and(|sum| sum != data_checksum(body.data));
         let arrived =
             ValidPacket { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: received.ndp, corrupt };
-        let fresh = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
+        let recorded = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
+        let fresh = recorded == Recorded::New;
         let refused = self.drop_reason(header.kind, body.data, corrupt).filter(|_| fresh);
         if let Some(code) = refused {
             self.reception.drop_data(numbers.seq, code);
@@ -130,7 +131,9 @@ impl Connection {
         }
         if payload > 0 {
             if !fresh {
-                self.stats.duplicates += 1;
+                let older = recorded == Recorded::Old;
+                self.stats.too_late += u64::from(older);
+                self.stats.duplicates += u64::from(!older);
                 return;
             }
             self.stats.data_packets_received += 1;

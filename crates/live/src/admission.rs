@@ -1,0 +1,177 @@
+//! Answers to packets without a connection: what they may cost, and how many there are.
+//!
+//! * An address gets [`ANSWERS_PER_SECOND`] answers, after a burst of [`ANSWER_BURST`]. Addresses share
+//!   [`BUCKETS`] buckets by a hash under a secret key: the table neither grows nor can be aimed at.
+//! * All addresses together get a Reset per [`REFUSAL_INTERVAL`].
+//! * While [`HALF_OPEN`] handshakes are incomplete, further Requests get an Init Cookie and leave no state.
+
+use std::hash::Hasher as _;
+use std::io;
+use std::net::IpAddr;
+
+use narrows_cc::Nanos;
+use narrows_dccp::connection::KEY;
+use narrows_dccp::udp::Flow;
+use narrows_dccp::{Config, CookieKeys, Ends, Header, Kind, ResetCode, wire::Body};
+use siphasher::sip::SipHasher24;
+
+use crate::port::{AddressPair, Port};
+
+/// Handshakes with state at a time.
+pub const HALF_OPEN: usize = 16;
+
+/// Answers per second and address, or 64-bit prefix of IPv6.
+pub const ANSWERS_PER_SECOND: u64 = 20;
+
+/// Answers at once to an address that was silent.
+pub const ANSWER_BURST: u64 = 40;
+
+/// Buckets that the addresses share.
+pub const BUCKETS: usize = 1 << 12;
+
+/// Least time between two Resets without a connection; each has at most eight bytes more than the packet it
+/// answers.
+pub const REFUSAL_INTERVAL: Nanos = Nanos::from_millis(10);
+
+/// Answers that wait for the end of a receive call.
+const MAX_WAITING: usize = 1 << 10;
+
+/// Bytes from the system's random generator.
+pub fn entropy<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes)
+}
+
+/// Hashes addresses under a secret key.
+#[derive(Clone)]
+pub struct Hasher([u8; KEY]);
+
+impl Hasher {
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(entropy()?))
+    }
+
+    pub fn flow(&self, flow: &Flow) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        write_ip(&mut hasher, flow.remote.ip(), 128);
+        for port in [flow.remote.port(), flow.remote_port, flow.local_port] {
+            hasher.write(&port.to_be_bytes());
+        }
+        hasher.finish()
+    }
+
+    fn prefix(&self, ip: IpAddr) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        let mapped = ip.to_canonical().is_ipv4();
+        write_ip(&mut hasher, ip, if mapped { 128 } else { 64 });
+        hasher.finish()
+    }
+}
+
+fn write_ip(hasher: &mut SipHasher24, ip: IpAddr, bits: usize) {
+    let ip = match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    hasher.write(&ip.octets()[..bits / 8]);
+}
+
+/// Token buckets by address. Each is the time at which it would be full again.
+pub struct Buckets {
+    hasher: Hasher,
+    full_at: Vec<Nanos>,
+}
+
+impl Buckets {
+    pub fn new(hasher: Hasher) -> Self {
+        Self { hasher, full_at: vec![Nanos::ZERO; BUCKETS] }
+    }
+
+    /// Takes a token for an answer to `ip`.
+    pub fn take(&mut self, now: Nanos, ip: IpAddr) -> bool {
+        let interval = Nanos::from_nanos(1_000_000_000 / ANSWERS_PER_SECOND);
+        let bucket = &mut self.full_at[self.hasher.prefix(ip) as usize % BUCKETS];
+        let full_at = (*bucket).max(now) + interval;
+        let allowed = full_at - now <= interval * ANSWER_BURST;
+        if allowed {
+            *bucket = full_at;
+        }
+        allowed
+    }
+}
+
+/// Rate-limited answers to packets without a connection.
+pub struct Answers {
+    pub cookies: CookieKeys,
+    buckets: Buckets,
+    next_refusal: Nanos,
+    waiting: Vec<(AddressPair, Vec<u8>)>,
+}
+
+impl Answers {
+    pub fn new(hasher: Hasher) -> Self {
+        Self {
+            cookies: CookieKeys::default(),
+            buckets: Buckets::new(hasher),
+            next_refusal: Nanos::ZERO,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Whether the address may get an answer, which then counts.
+    pub fn admit(&mut self, now: Nanos, addresses: AddressPair) -> bool {
+        self.buckets.take(now, addresses.remote.ip())
+    }
+
+    /// Answers `header` with a Reset, except a Reset or beyond the limits.
+    pub fn refuse(&mut self, now: Nanos, addresses: AddressPair, header: &Header, code: ResetCode) {
+        if header.kind == Kind::Reset || now < self.next_refusal || !self.admit(now, addresses) {
+            return;
+        }
+        self.next_refusal = now.saturating_add(REFUSAL_INTERVAL);
+        let mut packet = Vec::new();
+        header.refusal(code).encode(&[], &[], &mut packet);
+        self.push(addresses, packet);
+    }
+
+    /// Answers a Request of `length` bytes without keeping state.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn send_cookie(
+        &mut self,
+        config: &Config,
+        now: Nanos,
+        addresses: AddressPair,
+        header: &Header,
+        body: &Body<'_>,
+        length: usize,
+    ) -> io::Result<()> {
+        self.cookies.refresh(now, entropy)?;
+        if let Some(packet) = self.cookies.answer(config, now, ends(addresses), header, body, length) {
+            self.push(addresses, packet);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, addresses: AddressPair, packet: Vec<u8>) {
+        if self.waiting.len() < MAX_WAITING {
+            self.waiting.push((addresses, packet));
+        }
+    }
+
+    /// Sends the answers.
+    pub fn flush(&mut self, port: &mut Port) {
+        for (addresses, packet) in self.waiting.drain(..) {
+            port.answer(addresses, &packet);
+        }
+    }
+}
+
+/// The addresses to which a cookie is bound.
+pub fn ends(addresses: AddressPair) -> Ends {
+    Ends { remote: addresses.remote, local: addresses.local }
+}

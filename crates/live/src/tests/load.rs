@@ -1,0 +1,270 @@
+//! Servers under load on real sockets of the loopback interface, bounded in time.
+//!
+//! `NARROWS_REDTEAM=N` makes each N times as long; `-- --nocapture` shows the table. Absolute speeds depend on
+//! the machine, so speeds are compared within one run.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+use crate::client::send;
+use crate::server::receive_on;
+
+/// One load at a time: each measures speed.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Attempts at a measurement. Other programs on the machine, and the other tests, take processor time from
+/// either half of a comparison; a fault of the server shows in every attempt.
+const ATTEMPTS: usize = 3;
+
+/// How many times as long the loads are.
+fn length() -> u32 {
+    std::env::var("NARROWS_REDTEAM").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+fn print_row(tried: &str, many: impl std::fmt::Display, result: &str) {
+    println!("{tried} | {many} | {result}");
+}
+
+/// Stops when told, and counts what ended.
+#[derive(Default)]
+struct Watch {
+    over: AtomicBool,
+    ended: AtomicU64,
+}
+
+impl Caller for Watch {
+    fn stop(&self) -> Stop {
+        if self.over.load(Ordering::Relaxed) { Stop::Abort } else { Stop::No }
+    }
+    fn listening(&self, _: SocketAddr) {}
+    fn progress(&self, _: &Report) {}
+    fn ended(&self, _: &Report) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Resident memory of this process in bytes.
+#[cfg(target_os = "linux")]
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("proc");
+    let pages: u64 = text.split(' ').nth(1).and_then(|text| text.parse().ok()).expect("a number");
+    pages * 4_096
+}
+
+/// Runs `work` beside a server with these settings, which it stops afterwards.
+fn beside_server<T>(settings: &Settings, work: impl FnOnce(SocketAddr, &Watch) -> T) -> T {
+    let bound = StdSocket::bind("127.0.0.1:0").expect("a free port");
+    let to = bound.local_addr().expect("a bound socket");
+    let watch = Watch::default();
+    thread::scope(|scope| {
+        let server = scope.spawn(|| receive_on(bound, settings, &watch));
+        let done = work(to, &watch);
+        watch.over.store(true, Ordering::Relaxed);
+        server.join().expect("no panic").expect("the server runs until it is stopped");
+        done
+    })
+}
+
+/// Sends as fast as possible for a time: the report, and the time until the connection was open.
+fn transfer(to: SocketAddr, duration: Duration) -> Result<(Report, Duration), LiveError> {
+    let settings = Settings { address: to, duration: Some(duration), ..settings() };
+    let begin = Instant::now();
+    let report = send(&settings, &Watch::default())?;
+    let opened = begin.elapsed().saturating_sub(Duration::from_secs_f64(report.duration_s));
+    Ok((report, opened))
+}
+
+/// Sends Requests that it never completes, `rate` per second, each from another DCCP port, every sixteenth
+/// from another address and UDP port. Returns their number.
+fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
+    let mut random = Random::stream(seed, "flood", 0);
+    let (begin, mut sent, mut socket) = (Instant::now(), 0, None);
+    while !over.load(Ordering::Relaxed) {
+        while sent < begin.elapsed().as_millis() as u64 * rate / 1_000 {
+            if sent % 16 == 0 {
+                let [_, a, b, c] = (random.bits() as u32).to_be_bytes();
+                socket = StdSocket::bind(SocketAddr::new([127, a, b, c.max(2)].into(), 0)).ok();
+            }
+            let mut header = Header::new(Kind::Request);
+            (header.source, header.destination) = (random.bits() as u16, Config::default().local_port);
+            header.seq = random.bits() >> 16;
+            let mut packet = Vec::new();
+            header.encode(&[], &[], &mut packet);
+            if let Some(socket) = &socket {
+                let _ = socket.send_to(&packet, to);
+            }
+            sent += 1;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    sent
+}
+
+/// Under 10 000 unfinished Requests per second a client connects within a second and keeps half of the
+/// throughput that it has alone; memory stays flat.
+#[cfg(target_os = "linux")]
+#[test]
+fn server_under_flood_serves_genuine_client() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = Vec::new();
+    for attempt in 0..ATTEMPTS {
+        let settings = settings();
+        let (share, opened, grown, sent) = beside_server(&settings, |to, _| {
+            let time = Duration::from_millis(1_200);
+            let (alone, _) = transfer(to, time).expect("a connection alone");
+            let over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                let attack = scope.spawn(|| flood(to, 10_000, &over, attempt as u64));
+                thread::sleep(Duration::from_millis(800));
+                let before = resident();
+                let outcome = transfer(to, time * length());
+                thread::sleep(Duration::from_millis(1_000) * length());
+                let grown = resident().saturating_sub(before);
+                over.store(true, Ordering::Relaxed);
+                let sent = attack.join().expect("no panic");
+                let (attacked, opened) = outcome.expect("a connection under attack");
+                (attacked.throughput_mbit_s / alone.throughput_mbit_s, opened, grown, sent)
+            })
+        });
+        assert!(opened < Duration::from_secs(1), "connected after {opened:?}");
+        assert!(grown < 8 << 20, "{grown} bytes more memory");
+        seen.push(share);
+        if share >= 0.5 {
+            let result = format!(
+                "connected after {:.0} ms, {:.2} of the throughput alone, {:.1} MiB more memory",
+                opened.as_secs_f64() * 1e3,
+                share,
+                grown as f64 / f64::from(1 << 20)
+            );
+            print_row("unfinished Requests, 10 000/s", sent, &result);
+            return;
+        }
+    }
+    panic!("shares of the throughput alone: {seen:?}");
+}
+
+/// Opens idle connections, 32 from each address.
+fn open_idle(to: SocketAddr, count: u32) -> Vec<StdSocket> {
+    let mut sockets = Vec::new();
+    for n in 0..count {
+        if n % 32 == 0 {
+            let from = SocketAddr::new([127, 9, (n / 32 / 200) as u8, (n / 32 % 200 + 2) as u8].into(), 0);
+            let socket = StdSocket::bind(from).expect("a loopback address");
+            socket.connect(to).expect("a route");
+            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a read timeout");
+            sockets.push(socket);
+        }
+        let socket = sockets.last().expect("a socket");
+        let config = Config { local_port: 10_000 + n as u16, ..Config::default() };
+        let mut client = Connection::new(&config, Random::stream(1, "idle", u64::from(n)), Nanos::ZERO);
+        let mut buffer = [0; 2_048];
+        for _ in 0..2 {
+            let mut packet = Vec::new();
+            while client.poll_transmit(SECOND, &mut packet).is_some() {
+                socket.send(&std::mem::take(&mut packet)).expect("room");
+            }
+            if client.state().is_open() {
+                break;
+            }
+            while !client.state().is_open() {
+                let length = socket.recv(&mut buffer).expect("an answer");
+                client.on_packet(SECOND, &buffer[..length], 0);
+            }
+        }
+    }
+    sockets
+}
+
+/// Throughput of ten senders together.
+fn ten_senders(to: SocketAddr, time: Duration) -> f64 {
+    thread::scope(|scope| {
+        let senders: Vec<_> = (0..10).map(|_| scope.spawn(|| transfer(to, time))).collect();
+        let sum = |sum: f64, sender: thread::ScopedJoinHandle<'_, Result<(Report, Duration), LiveError>>| {
+            sum + sender.join().expect("no panic").expect("a connection").0.throughput_mbit_s
+        };
+        senders.into_iter().fold(0.0, sum)
+    })
+}
+
+/// Beside 1 000 idle connections, ten busy ones keep four fifths of their throughput.
+#[cfg(target_os = "linux")]
+#[test]
+fn server_idle_connections_keep_throughput() {
+    const IDLE: u32 = 1_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let settings = Settings { connections: 2_000, timeout: Duration::from_secs(120), ..settings() };
+        let (share, each) = beside_server(&settings, |to, _| {
+            let time = Duration::from_millis(1_000) * length();
+            ten_senders(to, Duration::from_millis(200)); // buffers grow
+            let alone = ten_senders(to, time);
+            let before = resident();
+            let idle = open_idle(to, IDLE);
+            let each = resident().saturating_sub(before) / u64::from(IDLE);
+            let beside = ten_senders(to, time);
+            drop(idle);
+            (beside / alone, each)
+        });
+        seen.push(share);
+        if share >= 0.8 {
+            let result = format!("{share:.2} of the throughput without them, {each} bytes each");
+            print_row("idle connections beside 10 busy ones", IDLE, &result);
+            return;
+        }
+    }
+    panic!("shares of the throughput without idle connections: {seen:?}");
+}
+
+/// Hostile datagrams over a real socket end neither the server nor a connection, and leave no memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn server_survives_hostile_datagrams() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let seed = 15;
+    println!("seed {seed}");
+    let settings = settings();
+    let count = 20_000 * u64::from(length());
+    let grown = beside_server(&settings, |to, watch| {
+        let mut random = Random::stream(seed, "hostile", 0);
+        let socket = StdSocket::bind("127.0.0.1:0").expect("a free port");
+        let mut before = 0;
+        for n in 0..count {
+            if n == count / 4 {
+                before = resident();
+            }
+            // Bytes without sense, or a header with random fields, options and data, perhaps cut.
+            let mut packet = Vec::new();
+            let size = random.below(80) as usize;
+            let noise: Vec<u8> = (0..size).map(|_| random.bits() as u8).collect();
+            if random.chance(0.2) {
+                packet = noise;
+            } else {
+                let kind = Kind::from_wire(random.below(10) as u8).expect("a type");
+                let mut header = Header::new(kind);
+                header.source = random.below(64) as u16;
+                header.destination = Config::default().local_port;
+                (header.seq, header.ack) = (random.bits() >> 16, header.ack.map(|_| random.bits() >> 16));
+                header.service = if random.chance(0.9) { 0 } else { random.bits() as u32 };
+                header.encode(&noise[..size / 2], &noise[size / 2..], &mut packet);
+                if random.chance(0.1) {
+                    packet.truncate(random.below(packet.len() as u64) as usize);
+                }
+            }
+            let _ = socket.send_to(&packet, to);
+            if n % 256 == 0 {
+                thread::sleep(Duration::from_millis(2)); // the server's socket has room for so many
+            }
+        }
+        let grown = resident().saturating_sub(before);
+        let (report, _) = transfer(to, Duration::from_millis(200)).expect("a connection afterwards");
+        assert!(report.end == "closed" && report.datagrams > 0, "{report:?}");
+        assert!(!watch.over.load(Ordering::Relaxed));
+        grown
+    });
+    assert!(grown < 8 << 20, "{grown} bytes more memory");
+    print_row("hostile datagrams over a socket", count, "served on, no growth");
+}
