@@ -5,6 +5,7 @@
 # make bench      data packets per second of the event loop
 # make bench-parts nanoseconds per acknowledgement, packet and event of the parts
 # make wasm       build the simulator for a browser, where the compiler has that target
+# make redteam    the hostile tests in their long forms, and the table of what was tried
 # make audit      licences, sources and advisories of dependencies
 # make sbom       a CycloneDX list of all components in target/sbom.json
 # make lock       pin the Python packages again in requirements.lock
@@ -26,7 +27,7 @@ BPF = $(if $(HAS_BPF),--features narrows-live/bpf)
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 
-.PHONY: audit lock sbom setup reproduce check test bench bench-parts docs format lint unit laws wasm python FORCE
+.PHONY: redteam audit lock sbom setup reproduce check test bench bench-parts docs format lint unit laws wasm python FORCE
 
 setup: $(VENV)/.built
 
@@ -80,6 +81,9 @@ check: lint unit
 
 laws:
 	cargo test --quiet -p narrows-sim --tests -- law_
+
+redteam: setup
+	$(BIN)/python tests/redteam.py $(ARGS)
 
 # Checks licences, sources and advisories as far as cargo-deny, pip-audit and their data are at hand.
 audit:

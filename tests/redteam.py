@@ -1,0 +1,80 @@
+"""Runs the hostile tests in their long forms, and prints the table of what was tried.
+
+    make redteam                       about an hour; NARROWS_SEED=N selects another seed of the Python part
+    python tests/redteam.py --short    in the forms of the ordinary tests
+    python tests/redteam.py --docs     writes the table to docs/security.md too
+
+The exit status is 1 if a test fails. A test that is skipped, say for want of root, has no row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "security.md"
+ROW = re.compile(r"^(?:test .* \.\.\. )?([^|]+?) \| ([\d ,]+?) \| ([^|]+)$")
+RUST = (
+    ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "hostile", "--", "--nocapture"),
+    ("cargo", "test", "--quiet", "-p", "narrows-live", "--lib", "tests::load", "--", "--nocapture", "--test-threads=1"),
+)
+LONGER = "10"
+"""The Rust tests send this many times as much."""
+PYTHON = [f"tests/python/test_{name}.py" for name in ("damage", "strangers", "fuzz", "interruptions")]
+
+Row = tuple[str, str, str]
+
+
+def rows(lines: list[str]) -> list[Row]:
+    """Return the rows of an output."""
+    return [match.group(1, 2, 3) for line in lines if (match := ROW.match(line.strip()))]
+
+
+def run(command: list[str] | tuple[str, ...], settings: dict[str, str]) -> tuple[bool, list[str]]:
+    """Run a command; return whether it succeeded, and the lines of its standard output."""
+    print(" ".join(command), file=sys.stderr, flush=True)
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        print(done.stdout, file=sys.stderr)
+    return done.returncode == 0, done.stdout.splitlines()
+
+
+def attempts(short: bool) -> tuple[bool, list[Row]]:
+    """Run all tests; return whether all passed, and the rows."""
+    passed, found = True, []
+    for command in RUST:
+        good, lines = run(command, {} if short else {"NARROWS_REDTEAM": LONGER})
+        passed, found = passed and good, found + rows(lines)
+    with tempfile.NamedTemporaryFile("r", suffix=".table") as table:
+        settings = {"NARROWS_REDTEAM_TABLE": table.name} | ({} if short else {"NARROWS_REDTEAM": "1"})
+        good, _ = run([sys.executable, "-m", "pytest", "-q", *PYTHON], settings)
+        found += rows(table.read().splitlines())
+    return passed and good, found
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--short", action="store_true", help="run the forms of the ordinary tests")
+    parser.add_argument("--docs", action="store_true", help="write the table to docs/security.md too")
+    asked = parser.parse_args()
+    passed, found = attempts(asked.short)
+    lines = ["| tried | how many | result |", "|---|---:|---|", *(f"| {' | '.join(row)} |" for row in found)]
+    print("\n".join(lines))
+    if asked.docs:
+        page = PAGE.read_text(encoding="utf-8")
+        pattern = re.compile(r"(<!-- redteam -->\n).*?(<!-- /redteam -->)", re.DOTALL)
+        page, regions = pattern.subn(lambda match: "\n".join([match[1] + lines[0], *lines[1:], match[2]]), page)
+        assert regions == 1, f"{PAGE}: no region redteam"
+        PAGE.write_text(page, encoding="utf-8")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
