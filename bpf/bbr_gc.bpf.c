@@ -31,6 +31,8 @@ struct own_params {
 };
 
 LOADED struct own_params gc SEC(".rodata.own");
+/* For native/replay.c. */
+#define OWN gc
 
 struct own {
 	struct max_filter rtt_max; /* by microseconds */

@@ -2,8 +2,8 @@
 
 `simulate` runs scenarios, `reproduce` papers, `fidelity` compares with the kernel; `new` starts them; `results` draws
 and reports; `registry` lists schemes and router algorithms; `tools` generates traces and measures the engine;
-`packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `dccp` uses real sockets. `options` holds the options that commands share, `numbers`
-options of whole numbers, `outcome` messages and exit statuses.
+`packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `dccp` uses real sockets. `options` holds the
+options that commands share, `numbers` options of whole numbers, `outcome` messages and exit statuses.
 """
 
 from __future__ import annotations

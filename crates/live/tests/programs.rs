@@ -1,0 +1,142 @@
+//! Programs for the kernel decide as their twins in the registry: the same C, compiled outside the kernel, runs on events
+//! that the twins had in the simulator. Needs no root, only a C compiler.
+//!
+//! Events are rounded to what the kernel counts (packets, microseconds) before either sees them. What may differ then:
+//!
+//! | what | bound | why |
+//! |---|---|---|
+//! | bandwidth, min_rtt | equal | both divide and round down whole numbers |
+//! | pacing gain | 4 · 2⁻²⁰ | a gain has 20 fractional bits; the gain of gamma correction is a difference of two |
+//! | pacing rate | a share of 2⁻¹⁷ and 2 B/s | the product of two such gains, rounded down, of which the least is 0.34 |
+//! | state, cwnd | equal but once in 10 000 events, cwnd then by 4 packets at most | a gain that is less by 2⁻²⁰ may reach a whole packet one event earlier or later; cwnd is rounded to even |
+//!
+//! `NARROWS_PROGRAM_EVENTS=10000000` replays so many events of simulations, `NARROWS_PROGRAM_FUZZ=1000` so many drawn
+//! tapes.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
+
+#[path = "programs/drawn.rs"]
+mod drawn;
+#[path = "programs/replay.rs"]
+mod replay;
+#[path = "programs/tape.rs"]
+mod tape;
+
+use narrows_cc::schemes::{Bbr, BbrGc, Entry};
+use narrows_cc::{CongestionControl, Params};
+use narrows_live::kernel::programs::Program;
+use narrows_scenario::{NoFiles, Source, expand, resolve};
+
+use replay::{Differences, Replay};
+use tape::{Recording, Tape, Twin};
+
+static GC: Entry = Entry::of::<Recording<BbrGc>>();
+static PLAIN: Entry = Entry::of::<Recording<Bbr>>();
+
+/// Networks in which a scheme meets every state: queues shallow and deep, random loss, competition, idle time.
+const NETWORKS: &[&str] = &[
+    "rate = '50mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n",
+    "rate = '20mbit'\nbuffer = '5bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '10ms'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '50ms'\n",
+    "rate = '100mbit'\nbuffer = '0.1bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '40ms'\n[[flows]]\nscheme = 'cubic'\nrtt = '40ms'\n",
+    "rate = '20mbit'\nbuffer = '1bdp'\nloss = '2%'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '80ms'\n",
+    "rate = '1mbit'\nbuffer = '20pkt'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '300ms'\n[[flows]]\nscheme = 'newreno'\nrtt = '100ms'\n",
+    "rate = '30mbit'\nbuffer = '2bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '30ms'\napp = { kind = 'cbr', rate = '5mbit' }\n",
+];
+/// Values of parameters, on which whole paths of the code depend.
+const VALUES: &[&[(&str, f64)]] = &[
+    &[],
+    &[("up_gamma", 0.7), ("down_gamma", 2.3), ("between", 1.0)],
+    &[("between", 2.0), ("rtt", 1.0), ("early_down", 0.0)],
+    &[("between", 3.0), ("rtt", 2.0), ("quanta", 1.0)],
+    &[("between", 4.0), ("rtt_max_window", 3.0), ("down_at", 1.5)],
+    &[("literal", 1.0), ("extra_acked", 0.0), ("lt_bw", 0.0), ("min_rtt_window", 2.0)],
+];
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
+}
+
+fn params(entry: &Entry, values: &[(&str, f64)]) -> Params {
+    let mut params = Params::defaults(entry.info.params);
+    for (name, value) in
+        values.iter().filter(|(name, _)| entry.info.params.iter().any(|own| own.name == *name))
+    {
+        params.set(name, *value).expect("in range");
+    }
+    params
+}
+
+/// The tapes of a scheme in a network.
+fn recorded(entry: &'static Entry, network: &str, values: &[(&str, f64)], seed: u64) -> Vec<Tape> {
+    let text =
+        format!("duration = '25s'\nseed = {seed}\n[network]\n{}", network.replace("SCHEME", entry.info.name));
+    let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect("valid");
+    let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
+    for flow in plan.flows.iter_mut().filter(|flow| flow.scheme.info.name == entry.info.name) {
+        (flow.scheme, flow.params) = (entry, params(entry, values));
+    }
+    tape::clear();
+    narrows_sim::run(plan);
+    tape::take()
+}
+
+fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str, events: u64) {
+    let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
+    let mut all = Differences::default();
+    for round in 0.. {
+        let network = NETWORKS[round % NETWORKS.len()];
+        let values = VALUES[(round + round / NETWORKS.len()) % VALUES.len()];
+        for tape in recorded(entry, network, values, round as u64 + 1) {
+            all.add(replay.compare::<S>(&tape));
+        }
+        if all.events >= events && round + 1 >= NETWORKS.len() {
+            break;
+        }
+    }
+    all.judge(program);
+}
+
+fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) {
+    let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
+    let mut all = Differences::default();
+    for seed in 0..from_environment("NARROWS_PROGRAM_FUZZ", 12) {
+        let values = VALUES[seed as usize % VALUES.len()];
+        all.add(replay.compare::<S>(&drawn::tape(params(entry, values), seed, 5_000)));
+    }
+    all.judge(program);
+}
+
+/// BBR-GC's program decides as its twin did in simulations.
+#[test]
+fn bbr_gc_program_decides_as_its_twin() {
+    simulated::<BbrGc>(&GC, "bbr_gc", from_environment("NARROWS_PROGRAM_EVENTS", 200_000));
+}
+
+/// The core without changes decides as BBR did.
+#[test]
+fn bbr_plain_program_decides_as_bbr() {
+    simulated::<Bbr>(&PLAIN, "bbr_plain", from_environment("NARROWS_PROGRAM_EVENTS", 200_000));
+}
+
+/// BBR-GC's program decides as its twin on events that no network makes.
+#[test]
+fn bbr_gc_program_follows_twin_on_drawn_events() {
+    fuzzed::<BbrGc>(&GC, "bbr_gc");
+}
+
+/// The core decides as BBR on events that no network makes.
+#[test]
+fn bbr_plain_program_follows_bbr_on_drawn_events() {
+    fuzzed::<Bbr>(&PLAIN, "bbr_plain");
+}
+
+/// A program with another parameter is found out: the comparison can fail.
+#[test]
+fn comparison_notices_another_parameter() {
+    let Some(replay) = Replay::compile(Program::find("bbr_gc").unwrap()) else { return };
+    let mut tape = recorded(&GC, NETWORKS[0], &[], 1).remove(0);
+    let right = replay.compare::<BbrGc>(&tape);
+    tape.program_params = Some(params(&GC, &[("up_amplitude", 0.4)]));
+    let wrong = replay.compare::<BbrGc>(&tape);
+    assert!(right.is_within() && !wrong.is_within(), "{right:?} {wrong:?}");
+}

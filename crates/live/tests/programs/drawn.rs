@@ -1,0 +1,117 @@
+//! Events that no network makes: amounts, times and phases are drawn.
+
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, IdleRestart, IdleRule, Lost, Nanos, Params, Phase, Random, RateSample,
+    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout,
+};
+
+use crate::tape::{Event, Tape};
+
+const MSS: Bytes = Bytes::new(1_448);
+
+/// A tape of this many acknowledgements, and other events between them.
+pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
+    let random = Random::stream(seed, "scheme", 0);
+    let setup = Setup { mss: MSS, initial_window: MSS * 10, sack: true, random, params };
+    let mut draw = Random::stream(seed, "events", 0);
+    let first = Nanos::from_micros(1 + draw.below(200_000));
+    let mut now = Nanos::from_millis(300);
+    let mut events = vec![Event::Ack(Ack::of_handshake(now, first, Some(first), Some(first)))];
+    let (mut delivered, mut lost_total, mut phase) = (0, 0, Phase::Open);
+    for _ in 0..acks {
+        now =
+            now.saturating_add(Nanos::from_micros(1 << draw.below(if draw.chance(0.002) { 25 } else { 15 })));
+        let acked = if draw.chance(0.1) { 0 } else { 1 + draw.below(1 << draw.below(7)) };
+        let lost = if draw.chance(0.05) { 1 + draw.below(5) } else { 0 };
+        let inflight = draw.below(1 << draw.below(10));
+        delivered += acked;
+        for _ in 0..lost {
+            lost_total += 1;
+            events.push(Event::Lost(Lost {
+                now,
+                bytes: MSS,
+                packet: 0,
+                sent_at: now,
+                tx_in_flight: MSS,
+                lost_at_send: Bytes::ZERO,
+                delivered_at_send: Bytes::ZERO,
+                app_limited: false,
+                lost_total: MSS * lost_total,
+                inflight: MSS * inflight,
+            }));
+        }
+        let (own, total) = (MSS * inflight, MSS * delivered);
+        if phase == Phase::Open && (lost > 0 || draw.chance(0.01)) {
+            let cause = if lost > 0 { CongestionCause::Loss } else { CongestionCause::Ecn };
+            phase = Phase::Recovery;
+            events.push(Event::Entered(RecoveryEntered {
+                now,
+                cause,
+                flight_size: own,
+                inflight: own,
+                acked: MSS * acked,
+                delivered: total,
+            }));
+        } else if phase != Phase::Open && draw.chance(0.1) {
+            phase = Phase::Open;
+            events.push(Event::Left(RecoveryLeft { now, inflight: own, delivered: total }));
+        }
+        let since = draw.below(1 << draw.below(9)) + acked;
+        let rate = (acked > 0 && draw.chance(0.95)).then(|| {
+            let prior = delivered.saturating_sub(since);
+            let interval = Nanos::from_micros(1 + draw.below(1 << draw.below(19)));
+            let bytes = MSS * (delivered - prior);
+            RateSample {
+                rate: bytes.per(interval),
+                delivered: bytes,
+                interval,
+                prior_delivered: MSS * prior,
+                tx_in_flight: own,
+                lost: Bytes::ZERO,
+                app_limited: draw.chance(0.1),
+            }
+        });
+        let rtt = draw.chance(0.9).then(|| Nanos::from_micros(1 + draw.below(1 << draw.below(20))));
+        events.push(Event::Ack(Ack {
+            acked: MSS * acked,
+            lost: MSS * lost,
+            rtt,
+            rate,
+            inflight_before: own + MSS * acked,
+            inflight: own,
+            delivered: total,
+            phase,
+            ..Ack::of_handshake(now, first, Some(first), Some(first))
+        }));
+        if let Some(event) = other(&mut draw, now, inflight, delivered, &mut phase) {
+            events.push(event);
+        }
+    }
+    Tape { setup, events, program_params: None }
+}
+
+fn other(draw: &mut Random, now: Nanos, inflight: u64, delivered: u64, phase: &mut Phase) -> Option<Event> {
+    let (own, total) = (MSS * inflight, MSS * delivered);
+    match draw.below(300) {
+        0 => {
+            *phase = Phase::Loss;
+            let (flight_size, inflight) = (own, own);
+            Some(Event::Timeout(Timeout { now, flight_size, inflight, delivered: total, consecutive: 1 }))
+        }
+        1 => Some(Event::Spurious(SpuriousLoss {
+            now,
+            inflight: own,
+            delivered: total,
+            phase: Phase::Recovery,
+        })),
+        2 | 3 => Some(Event::Idle(IdleRestart {
+            now,
+            idle: Nanos::from_millis(1),
+            rto: None,
+            delivered: total,
+            app_limited: draw.chance(0.7),
+            rule: IdleRule::Linux,
+        })),
+        _ => None,
+    }
+}

@@ -1,0 +1,322 @@
+//! The events of a scheme in the simulator, and its decisions on them in the kernel's units.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+
+use narrows_cc::bbr_v1::{BbrCore, Policy, State};
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Params, Phase,
+    RateSample, RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout,
+};
+
+/// An event of the contract that BBR heeds.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    Ack(Ack),
+    Lost(Lost),
+    Entered(RecoveryEntered),
+    Left(RecoveryLeft),
+    Timeout(Timeout),
+    Spurious(SpuriousLoss),
+    Idle(IdleRestart),
+}
+
+/// The events of one connection.
+#[derive(Clone, Debug)]
+pub struct Tape {
+    pub setup: Setup,
+    pub events: Vec<Event>,
+    /// Parameters of the program, if they are not the twin's.
+    pub program_params: Option<Params>,
+}
+
+thread_local! {
+    static TAPES: RefCell<Vec<Tape>> = const { RefCell::new(Vec::new()) };
+}
+
+pub fn clear() {
+    TAPES.take();
+}
+
+/// The tapes since [`clear`], without connections that had no events.
+pub fn take() -> Vec<Tape> {
+    TAPES.take().into_iter().filter(|tape| tape.events.len() > 1).collect()
+}
+
+/// A scheme that records its events.
+#[derive(Clone, Debug)]
+pub struct Recording<S> {
+    inner: S,
+    number: usize,
+}
+
+impl<S> Recording<S> {
+    fn note(&self, event: Event) {
+        TAPES.with_borrow_mut(|tapes| tapes[self.number].events.push(event));
+    }
+}
+
+impl<S: CongestionControl> CongestionControl for Recording<S> {
+    const INFO: Info = S::INFO;
+
+    fn new(setup: &Setup) -> Self {
+        let number = TAPES.with_borrow_mut(|tapes| {
+            tapes.push(Tape { setup: setup.clone(), events: Vec::new(), program_params: None });
+            tapes.len() - 1
+        });
+        Self { inner: S::new(setup), number }
+    }
+    fn on_ack(&mut self, event: &Ack) {
+        self.note(Event::Ack(*event));
+        self.inner.on_ack(event);
+    }
+    fn on_lost(&mut self, event: &Lost) {
+        self.note(Event::Lost(*event));
+        self.inner.on_lost(event);
+    }
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        self.note(Event::Entered(*event));
+        self.inner.on_recovery_entered(event);
+    }
+    fn on_recovery_left(&mut self, event: &RecoveryLeft) {
+        self.note(Event::Left(*event));
+        self.inner.on_recovery_left(event);
+    }
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.note(Event::Timeout(*event));
+        self.inner.on_timeout(event);
+    }
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
+        self.note(Event::Spurious(*event));
+        self.inner.on_spurious_loss(event);
+    }
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.note(Event::Idle(*event));
+        self.inner.on_idle_restart(event);
+    }
+    fn control(&self) -> Control {
+        self.inner.control()
+    }
+}
+
+/// What a twin shows beside its control.
+pub trait Twin {
+    /// Its decisions now.
+    fn decisions(&self) -> Decisions;
+}
+
+/// State and control after an event.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decisions {
+    pub mode: u32,
+    pub phase: u32,
+    pub since_us: u64,
+    pub gain: f64,
+    pub bandwidth: u64,
+    pub min_rtt_us: u32,
+    pub rate: u64,
+    pub cwnd: u64,
+}
+
+impl<P: Policy> Twin for BbrCore<P> {
+    fn decisions(&self) -> Decisions {
+        let model = self.model();
+        let (mode, phase, since) = match model.state() {
+            State::Startup => (0, 0, Nanos::ZERO),
+            State::Drain => (1, 0, Nanos::ZERO),
+            State::ProbeBw { phase, since } => (2, phase.into(), since),
+            State::ProbeRtt(_) => (3, 0, Nanos::ZERO),
+        };
+        Decisions {
+            mode,
+            phase,
+            since_us: since.as_nanos() / 1_000,
+            gain: self.policy().pacing_gain(model),
+            bandwidth: model.max_bw().as_bytes_per_sec(),
+            min_rtt_us: model.min_rtt().map_or(u32::MAX, |rtt| (rtt.as_nanos() / 1_000) as u32),
+            rate: model.pacing_rate().as_bytes_per_sec(),
+            cwnd: model.cwnd().as_u64() / model.settings().mss.as_u64(),
+        }
+    }
+}
+
+/// `struct event` of `bpf/native/replay.c` without the twin's decisions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wire {
+    pub now: u64,
+    pub kind: u32,
+    pub acked: u32,
+    pub lost: u32,
+    pub prior_in_flight: u32,
+    pub in_flight: u32,
+    pub delivered: u32,
+    pub lost_total: u32,
+    pub sample_delivered: u32,
+    pub prior_delivered: u32,
+    pub interval: u32,
+    pub rtt: u32,
+    pub srtt: u32,
+    pub flags: u32,
+    pub ca_state: u32,
+}
+
+const START: u32 = 1;
+const ACKED: u32 = 2;
+const RECOVERING: u32 = 3;
+const EXPIRED: u32 = 4;
+const UNDONE: u32 = 5;
+const RESTARTED: u32 = 6;
+const LIMITED: u32 = 1;
+const DELAYED: u32 = 2;
+const SAMPLED: u32 = 4;
+
+/// Rounds events to packets and microseconds, for the twin and for the program.
+#[derive(Debug)]
+pub struct Rounding {
+    mss: u64,
+    initial: u32,
+    now: u64,
+    delivered: u32,
+    lost_total: u32,
+    started: bool,
+    only_marked: bool,
+}
+
+impl Rounding {
+    pub fn new(setup: &Setup) -> Self {
+        let mss = setup.mss.as_u64();
+        let initial = (setup.initial_window.as_u64() / mss) as u32;
+        Self { mss, initial, now: 0, delivered: 0, lost_total: 0, started: false, only_marked: false }
+    }
+
+    fn bytes(&self, packets: u32) -> Bytes {
+        Bytes::new(self.mss * u64::from(packets))
+    }
+
+    fn whole(&self, bytes: Bytes) -> u32 {
+        (bytes.as_u64() / self.mss) as u32
+    }
+
+    fn begun(&self, bytes: Bytes) -> u32 {
+        bytes.as_u64().div_ceil(self.mss) as u32
+    }
+
+    /// Gives the rounded event to the twin, and returns it as the program takes it, if it does.
+    pub fn feed<S: CongestionControl>(&mut self, event: &Event, twin: &mut S) -> Option<Wire> {
+        let time = match event {
+            Event::Ack(e) => e.now,
+            Event::Lost(e) => e.now,
+            Event::Entered(e) => e.now,
+            Event::Left(e) => e.now,
+            Event::Timeout(e) => e.now,
+            Event::Spurious(e) => e.now,
+            Event::Idle(e) => e.now,
+        };
+        self.now = self.now.max(time.as_nanos() / 1_000);
+        let now = Nanos::from_micros(self.now);
+        let wire = Wire { now: self.now, rtt: u32::MAX, delivered: self.delivered, ..Wire::default() };
+        let delivered = self.bytes(self.delivered);
+        let wire = match *event {
+            Event::Ack(ack) => return Some(self.ack(&ack, now, twin)),
+            Event::Lost(e) => {
+                self.lost_total = self.whole(e.lost_total);
+                self.only_marked = false;
+                twin.on_lost(&Lost { now, lost_total: self.bytes(self.lost_total), ..e });
+                return None;
+            }
+            Event::Left(e) => {
+                self.only_marked = false;
+                twin.on_recovery_left(&RecoveryLeft { now, delivered, ..e });
+                return None;
+            }
+            Event::Entered(e) => {
+                self.only_marked = e.cause == CongestionCause::Ecn;
+                twin.on_recovery_entered(&RecoveryEntered { now, delivered, ..e });
+                Wire { kind: RECOVERING, ..wire }
+            }
+            Event::Timeout(e) => {
+                self.only_marked = false;
+                let in_flight = self.begun(e.inflight);
+                twin.on_timeout(&Timeout { now, inflight: self.bytes(in_flight), delivered, ..e });
+                Wire { kind: EXPIRED, in_flight, ..wire }
+            }
+            Event::Spurious(e) => {
+                twin.on_spurious_loss(&SpuriousLoss { now, delivered, ..e });
+                Wire { kind: UNDONE, ..wire }
+            }
+            Event::Idle(e) => {
+                twin.on_idle_restart(&IdleRestart { now, delivered, ..e });
+                Wire { kind: RESTARTED, flags: u32::from(e.app_limited) * LIMITED, ..wire }
+            }
+        };
+        Some(Wire { lost_total: self.lost_total, ..wire })
+    }
+
+    fn ack<S: CongestionControl>(&mut self, ack: &Ack, now: Nanos, twin: &mut S) -> Wire {
+        let delivered = self.whole(ack.delivered);
+        let acked = delivered - self.delivered;
+        self.delivered = delivered;
+        let micros = |time: Nanos| (time.as_nanos() / 1_000).max(1) as u32;
+        let (rtt, srtt) = (ack.rtt.map(micros), ack.srtt.map(micros));
+        let (lost, before, after) =
+            (self.begun(ack.lost), self.begun(ack.inflight_before), self.begun(ack.inflight));
+        let mut wire = Wire {
+            now: self.now,
+            kind: if self.started { ACKED } else { START },
+            acked,
+            lost,
+            prior_in_flight: before,
+            in_flight: after,
+            delivered,
+            lost_total: self.lost_total,
+            rtt: rtt.unwrap_or(u32::MAX),
+            srtt: srtt.unwrap_or(0) * 8,
+            ca_state: match ack.phase {
+                Phase::Open => 0,
+                Phase::Recovery if self.only_marked => 2,
+                Phase::Recovery => 3,
+                Phase::Loss => 4,
+            },
+            ..Wire::default()
+        };
+        let rate = ack.rate.map(|sample| {
+            wire.prior_delivered = self.whole(sample.prior_delivered);
+            wire.sample_delivered = delivered - wire.prior_delivered;
+            wire.interval = micros(sample.interval);
+            wire.flags = SAMPLED | (u32::from(sample.app_limited) * LIMITED);
+            let (bytes, interval) =
+                (self.bytes(wire.sample_delivered), Nanos::from_micros(wire.interval.into()));
+            RateSample {
+                rate: bytes.per(interval),
+                delivered: bytes,
+                interval,
+                prior_delivered: self.bytes(wire.prior_delivered),
+                ..sample
+            }
+        });
+        let own = Ack {
+            now,
+            acked: self.bytes(acked),
+            acked_cumulative: ack.acked_cumulative.map(|_| self.bytes(acked)),
+            lost: self.bytes(lost),
+            rtt: rtt.map(|us| Nanos::from_micros(us.into())),
+            srtt: srtt.map(|us| Nanos::from_micros(us.into())),
+            rate,
+            inflight_before: self.bytes(before),
+            inflight: self.bytes(after),
+            delivered: self.bytes(delivered),
+            ..*ack
+        };
+        // `rs->is_ack_delayed`, by the rule of the core: one packet, not of full size, with no other in flight.
+        let lone = own.rate.is_some_and(|sample| sample.delivered == own.acked);
+        let delayed = lone && acked == 0 && own.phase == Phase::Open && own.ce.is_zero();
+        wire.flags |= u32::from(delayed) * DELAYED;
+        if !self.started {
+            assert!(acked == 0 && own.rate.is_none(), "the first event is the end of the handshake");
+            wire.acked = self.initial;
+            self.started = true;
+        }
+        twin.on_ack(&own);
+        wire
+    }
+}
