@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-/// The shim, and schemes as programs.
-const PROGRAMS: &[&str] = &["shim", "bbr_gc", "bbr_plain"];
+/// The end of a program's file name.
+const SUFFIX: &str = ".bpf.c";
 
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
@@ -21,8 +21,15 @@ fn main() {
     let out = PathBuf::from(variable("OUT_DIR"));
     println!("cargo::rerun-if-changed={}", folder.display());
     println!("cargo::rerun-if-env-changed=CLANG");
-    for name in PROGRAMS {
-        compile(&folder.join(format!("{name}.bpf.c")), &out.join(format!("{name}.bpf.o")));
+    let files = match std::fs::read_dir(&folder) {
+        Ok(files) => files.flatten().map(|entry| entry.path()),
+        Err(error) => fail(&format!("cannot read {}: {error}", folder.display())),
+    };
+    for source in files {
+        let name = source.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(name) = name.strip_suffix(SUFFIX) {
+            compile(&source, &out.join(format!("{name}.bpf.o")));
+        }
     }
 }
 
@@ -57,7 +64,7 @@ fn compile(source: &Path, object: &Path) {
     }
 }
 
-fn fail(message: &str) {
+fn fail(message: &str) -> ! {
     for line in message.lines() {
         println!("cargo::error={line}");
     }
