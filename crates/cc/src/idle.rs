@@ -48,3 +48,42 @@ impl IdleRestart {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Nanos;
+
+    /// cwnd and ssthresh in kB after an idle time, with an RTO of 200 ms, a cwnd of 40 kB and 10 kB at the start.
+    fn after(rule: IdleRule, idle_ms: u64, ssthresh: u64) -> (u64, u64) {
+        let event = IdleRestart {
+            now: Nanos::from_secs(10),
+            idle: Nanos::from_millis(idle_ms),
+            rto: Some(Nanos::from_millis(200)),
+            delivered: Bytes::ZERO,
+            app_limited: true,
+            rule,
+        };
+        let kb = |n: u64| Bytes::new(1_000 * n);
+        let (cwnd, ssthresh) = (event.window(kb(40), kb(10)), event.threshold(kb(40), kb(ssthresh)));
+        (cwnd.as_u64() / 1_000, ssthresh.as_u64() / 1_000)
+    }
+
+    /// Linux halves cwnd for every RTO passed, not below the initial window, and remembers three quarters of it.
+    #[test]
+    fn idle_linux_halves_per_rto_and_keeps_three_quarters() {
+        for (idle_ms, cwnd) in [(201, 20), (400, 20), (401, 10), (60_000, 10)] {
+            assert_eq!(after(IdleRule::Linux, idle_ms, 5), (cwnd, 30), "{idle_ms} ms");
+            assert_eq!(after(IdleRule::Linux, idle_ms, 35), (cwnd, 35), "{idle_ms} ms");
+        }
+        assert_eq!(after(IdleRule::Linux, 200, 5), (40, 5), "not longer than the RTO");
+    }
+
+    /// RFC 5681 takes the initial window after more than one RTO, and leaves ssthresh; without a rule nothing changes.
+    #[test]
+    fn idle_rfc5681_restarts_at_initial_window() {
+        assert_eq!(after(IdleRule::Rfc5681, 200, 5), (40, 5));
+        assert_eq!(after(IdleRule::Rfc5681, 201, 5), (10, 5));
+        assert_eq!(after(IdleRule::Off, 60_000, 5), (40, 5));
+    }
+}
