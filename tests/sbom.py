@@ -1,6 +1,6 @@
 """Writes a CycloneDX list of all components: the crates of Cargo.lock and the packages of requirements.lock.
 
-    python tests/sbom.py > target/sbom.json
+python tests/sbom.py > target/sbom.json
 """
 
 from __future__ import annotations
