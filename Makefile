@@ -104,7 +104,7 @@ lock:
 	    print(*p['project']['dependencies'], *p['project']['optional-dependencies']['dev'], \
 	    *p['build-system']['requires'], sep='\n')" \
 	    | target/lock-venv/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
-	    --no-emit-index-url --output-file requirements.lock -
+	    --no-emit-index-url --no-emit-find-links --output-file requirements.lock -
 
 wasm:
 	@tests/wasm.sh

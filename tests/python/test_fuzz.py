@@ -154,6 +154,7 @@ def options_of(function):
     return named or options_of(narrows.run)
 
 
+@pytest.mark.slow
 def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
     """Every public function takes its arguments or refuses them with a message that names what is accepted."""
     monkeypatch.chdir(tmp_path)

@@ -93,8 +93,9 @@ def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, m
         lambda text: text.replace("0.1.0-fake", "0.0.9"),
         lambda text: text.replace('"build": "', '"build": "other'),
         lambda text: text.replace('"flows"', '"flow"'),
+        lambda text: text.replace('"goodput_mbit_s": 4', '"goodput_mbit_s": 5'),
     ],
-    ids=["cut", "empty", "not a result", "other version", "other build", "field missing"],
+    ids=["cut", "empty", "not a result", "other version", "other build", "field missing", "changed digit"],
 )
 def test_damaged_or_foreign_run_is_repeated(planned, tmp_path, damage):
     """A damaged run, and one of another version or build, is executed again."""

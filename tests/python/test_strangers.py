@@ -78,6 +78,7 @@ def table_functions():
     return sorted(named)
 
 
+@pytest.mark.slow
 def test_law_no_function_of_polars_reads_files(results, tmp_path):
     """Every name with which polars reads files is refused, and no accepted function is one of its table functions."""
     names = table_functions()
@@ -109,6 +110,7 @@ def test_law_words_before_parentheses_call_nothing():
 # Programs
 
 
+@pytest.mark.slow
 def test_matplotlibrc_of_the_folder_starts_nothing(tmp_path):
     """A settings file of matplotlib in the current folder starts no LaTeX, and an endless one does not block."""
     marker = tmp_path / "ran"
@@ -117,7 +119,7 @@ def test_matplotlibrc_of_the_folder_starts_nothing(tmp_path):
     for name in ("latex", "dvipng", "pdflatex", "xelatex", "dvips", "kpsewhich"):
         (tools / name).write_text(f"#!/bin/sh\necho {name} >> {marker}\nexit 1\n")
         (tools / name).chmod(0o755)
-    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "MPLCONFIGDIR": str(tmp_path / "config")}
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     script = "compare", "bbr", "--set", "network.buffer=1bdp,2bdp", "-o", "out"
 
     def run(*args):
