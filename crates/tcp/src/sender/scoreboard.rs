@@ -23,9 +23,7 @@ pub(crate) enum Place {
 }
 
 /// A sent packet.
-// Aligned so that it never takes three cache lines.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
 pub(crate) struct Record {
     pub(crate) snapshot: SentState,
     pub(crate) seq: u64,
@@ -58,8 +56,8 @@ impl Record {
     }
 }
 
-/// Ends of a doubly linked list with its links in the records. The tail of the flight links to the number after its own,
-/// which is usually the next to leave; other links beyond the ends are meaningless.
+/// Ends of a doubly linked list with its links in the records. The tail of the flight links to the next number, usually the
+/// next to leave; other links beyond the ends are meaningless.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     head: u32,
@@ -105,7 +103,7 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Some((_, record)) = self.first() {
-            narrows_units::prefetch(record, 2);
+            narrows_units::prefetch(record, 3);
             self.records.prefetch(self.records.end());
             self.sacked.prefetch();
         }
@@ -118,9 +116,8 @@ impl Scoreboard {
             self.records.prefetch(id);
         }
         for (start, _) in packet.sack_blocks().take(2) {
-            self.records.prefetch(
-                self.records.first().wrapping_add((start.saturating_sub(una) / self.segment) as u32),
-            );
+            let place = start.saturating_sub(una) / self.segment;
+            self.records.prefetch(self.records.first().wrapping_add(place as u32));
         }
     }
 

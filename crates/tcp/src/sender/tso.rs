@@ -41,9 +41,13 @@ impl Sender {
             return mss; // half of cwnd is one segment
         }
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
-        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered.
-        let peer = mss * (self.stream.largest_window() / mss.as_u64() / 2).max(1);
-        let most = control.burst.max(mss).min(half).min(peer);
+        let mut most = control.burst.max(mss).min(half);
+        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered. That is more than half of
+        // the window less a segment, which usually suffices.
+        let window = self.stream.largest_window();
+        if window / 2 < (most + mss).as_u64() {
+            most = most.min(mss * (window / mss.as_u64() / 2).max(1));
+        }
         // The rate would allow more: no burst of TSO is smaller.
         if most <= (mss * LEAST_SEGMENTS).min(self.config.max_burst) {
             return most;
@@ -96,11 +100,12 @@ impl Sender {
         }
         let paced = self.window.driver.control().pacing_rate.is_some();
         let last = if paced { self.pacing.next() } else { self.timers.last_sent_at };
-        if now - last >= DEFERRAL || room >= self.burst().as_u64() {
+        if now - last >= DEFERRAL {
             return false;
         }
         let Some((_, head)) = self.board.first() else { return false };
         let srtt = self.rtt.srtt;
-        (head.snapshot.sent_at + srtt) - now <= DEFERRAL.min(srtt / 2)
+        // The size of the burst comes last, because it costs the most.
+        (head.snapshot.sent_at + srtt) - now <= DEFERRAL.min(srtt / 2) && room < self.burst().as_u64()
     }
 }
