@@ -19,11 +19,11 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
     let mut events = vec![Event::Ack(Ack::of_handshake(now, first, Some(first), Some(first)))];
     let (mut delivered, mut lost_total, mut phase) = (0, 0, Phase::Open);
     for _ in 0..acks {
-        now =
-            now.saturating_add(Nanos::from_micros(1 << draw.below(if draw.chance(0.002) { 25 } else { 15 })));
-        let acked = if draw.chance(0.1) { 0 } else { 1 + draw.below(1 << draw.below(7)) };
+        let bits = if draw.chance(0.002) { 25 } else { 15 };
+        now = now.saturating_add(Nanos::from_micros(1 << draw.below(bits)));
+        let acked = if draw.chance(0.1) { 0 } else { 1 + size(&mut draw, 7) };
         let lost = if draw.chance(0.05) { 1 + draw.below(5) } else { 0 };
-        let inflight = draw.below(1 << draw.below(10));
+        let inflight = size(&mut draw, 10);
         delivered += acked;
         for _ in 0..lost {
             lost_total += 1;
@@ -56,10 +56,10 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
             phase = Phase::Open;
             events.push(Event::Left(RecoveryLeft { now, inflight: own, delivered: total }));
         }
-        let since = draw.below(1 << draw.below(9)) + acked;
+        let since = size(&mut draw, 9) + acked;
         let rate = (acked > 0 && draw.chance(0.95)).then(|| {
             let prior = delivered.saturating_sub(since);
-            let interval = Nanos::from_micros(1 + draw.below(1 << draw.below(19)));
+            let interval = Nanos::from_micros(1 + size(&mut draw, 19));
             let bytes = MSS * (delivered - prior);
             RateSample {
                 rate: bytes.per(interval),
@@ -71,7 +71,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
                 app_limited: draw.chance(0.1),
             }
         });
-        let rtt = draw.chance(0.9).then(|| Nanos::from_micros(1 + draw.below(1 << draw.below(20))));
+        let rtt = draw.chance(0.9).then(|| Nanos::from_micros(1 + size(&mut draw, 20)));
         events.push(Event::Ack(Ack {
             acked: MSS * acked,
             lost: MSS * lost,
@@ -88,6 +88,12 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
         }
     }
     Tape { setup, events, program_params: None }
+}
+
+/// A number of fewer than `bits` bits, all lengths alike.
+fn size(draw: &mut Random, bits: u64) -> u64 {
+    let length = draw.below(bits);
+    draw.below(1 << length)
 }
 
 fn other(draw: &mut Random, now: Nanos, inflight: u64, delivered: u64, phase: &mut Phase) -> Option<Event> {
