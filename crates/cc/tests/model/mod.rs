@@ -373,7 +373,7 @@ impl Model {
             acked_cumulative: Some(acked),
             lost: lost_bytes,
             rtt: sample,
-            rate: self.sampler.sample(sampled, self.min_rtt),
+            rate: self.sampler.sample(sampled.as_ref(), self.min_rtt),
             inflight_before,
             ce: if marked { acked } else { Bytes::ZERO },
             round_start,
