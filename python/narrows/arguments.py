@@ -75,7 +75,7 @@ KINDS: Mapping[str, Check] = {
         lambda value: _path(value) or _table(value),
         "a path, a TOML text, or a dictionary with texts as keys",
     ),
-    "schemes": (lambda value: all(map(is_text, value)), "texts, one per flow, such as 'bbr', 'cubic'"),
+    "schemes": (lambda value: all(map(is_text, value)), "texts, one per flow: names that `narrows schemes` lists"),
     "rate": (is_text, "a text with a unit, such as '100mbit'"),
     "buffer": (is_text, "a text with a unit, such as '1bdp'"),
     "rtt": (_texts, "a text with a unit, such as '40ms', or a list of them"),

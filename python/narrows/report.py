@@ -170,15 +170,15 @@ def about() -> list[tuple[str, str]]:
     with contextlib.suppress(OSError):
         match = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
         model = match[1] if match else model
-    commit = _commit()
+    sources = commit()
     return [
-        ("version", f"narrows {engine.version()}" + (f", commit {commit}" if commit else "")),
+        ("version", f"narrows {engine.version()}" + (f", commit {sources}" if sources else "")),
         ("date", datetime.datetime.now(datetime.UTC).date().isoformat()),
         ("machine", f"{os.cpu_count()} × {model}, {platform.system()} {platform.release()}"),
     ]
 
 
-def _commit(package: Path = Path(__file__).parent) -> str:
+def commit(package: Path = Path(__file__).parent) -> str:
     """The commit of the sources, where the package runs from them, and `-dirty` if they differ from it.
 
     The configuration of a repository can name programs that git runs, so git sees only the one whose sources run here:

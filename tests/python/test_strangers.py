@@ -167,7 +167,7 @@ def test_git_sees_only_the_sources_of_the_package(tmp_path):
     subprocess.run([*git, "status"], check=True, capture_output=True)
     assert marker.exists(), "this git obeys core.fsmonitor"
     marker.unlink()
-    assert report._commit(package) == ""
+    assert report.commit(package) == ""
     assert not marker.exists()
 
 
