@@ -8,7 +8,7 @@
 //! The first sources are delay lines, to which nearly all events belong. If they are few, their times are in a list that
 //! each [`EventQueue::pop`] searches: this costs less than to move them through a heap of timers.
 //!
-//! With many sources only those whose entry is due soon are in the heap; the others wait in a [`Wheel`].
+//! With many sources most entries wait in a [`Wheel`] until they are due.
 
 mod wheel;
 

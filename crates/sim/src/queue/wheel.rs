@@ -1,7 +1,7 @@
-//! Far entries of a queue of many timers, in buckets by time.
+//! Entries of a queue of many timers, in buckets by time.
 //!
-//! Most timers are postponed before they expire. In a bucket that costs no comparison with other timers: only what
-//! expires within the current tick enters the heap.
+//! Most timers are postponed before they expire. In a bucket that costs no comparison with other timers: of the entries
+//! within the wheel's time only those of the current tick enter the heap.
 
 use narrows_cc::Nanos;
 
@@ -9,7 +9,7 @@ use super::Entry;
 
 /// Length of a tick: 2^20 ns, about 1 ms.
 const SHIFT: u32 = 20;
-/// Ticks ahead. Later entries are in the last bucket, and are inserted again from there.
+/// Ticks ahead; about 0.27 s. Later entries stay in the heap: they are few, or wait for their flows to start.
 const BUCKETS: usize = 256;
 
 /// Entries of the next ticks.
@@ -29,8 +29,8 @@ impl Wheel {
         Self { buckets: vec![Vec::new(); if many { BUCKETS } else { 0 }], first: 0, len: 0 }
     }
 
-    /// Adds an entry, unless its time is before all ticks of the wheel; returns whether it did. `now`: nothing pending is
-    /// earlier.
+    /// Adds an entry, unless its time is outside the ticks of the wheel; returns whether it did. `now`: nothing pending
+    /// is earlier.
     #[inline]
     pub(super) fn add(&mut self, entry: Entry, now: Nanos) -> bool {
         if self.buckets.is_empty() {
@@ -40,10 +40,9 @@ impl Wheel {
             self.first = self.first.max(now.as_nanos() >> SHIFT);
         }
         let tick = entry.at().as_nanos() >> SHIFT;
-        if tick < self.first {
+        if !(self.first..self.first + BUCKETS as u64).contains(&tick) {
             return false;
         }
-        let tick = tick.min(self.first + (BUCKETS as u64 - 1));
         self.buckets[tick as usize % BUCKETS].push(entry);
         self.len += 1;
         true
@@ -55,7 +54,7 @@ impl Wheel {
         self.len > 0 && self.first <= at.as_nanos() >> SHIFT
     }
 
-    /// Moves the entries of the first tick, and perhaps later ones, to `to`, which is empty.
+    /// Moves the entries of the first tick to `to`, which is empty.
     pub(super) fn take_first(&mut self, to: &mut Vec<Entry>) {
         debug_assert!(to.is_empty());
         // The memory of the bucket serves the next one.
