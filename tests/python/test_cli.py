@@ -294,7 +294,7 @@ def test_trace_option_keeps_invalid_time():
 VERBS = {
     "Acknowledge", "Compare", "Draw", "Generate", "Give", "Keep", "Limit", "List", "Listen", "Load", "Measure",
     "Negotiate", "Print", "Read", "Receive", "Record", "Replace", "Reproduce", "Run", "Select", "Send", "Serve", "Set",
-    "Show", "Start", "Stop", "Use", "Write",
+    "Show", "Start", "Stop", "Unload", "Use", "Write",
 }  # fmt: skip
 """Verbs with which help texts begin."""
 

@@ -17,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-NAME = Annotated[str, typer.Argument(metavar="NAME", help="A program: see `narrows kernel list`.")]
+NAME = Annotated[str, typer.Argument(metavar="NAME", help="Select a program of `narrows kernel list`.")]
 
 
 @app.command("list")
@@ -80,7 +80,7 @@ def unload(name: NAME) -> None:
 @guarded
 def status(
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=3600, metavar="S", help="Observe calls and their duration for this time.")
+        float, typer.Option(min=0.1, max=3600, metavar="S", help="Measure calls and their duration for this time.")
     ] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list, and nothing else.")] = False,
 ) -> None:
