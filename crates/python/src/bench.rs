@@ -1,0 +1,46 @@
+//! Benchmarks of the event loop, of schemes and of router algorithms.
+
+use narrows_bench::cases::{self, CASES};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::json;
+
+use super::refuse;
+
+/// Benchmark cases, as a JSON list of name, description and scenario text.
+#[pyfunction]
+pub(crate) fn bench_cases() -> String {
+    let cases = CASES.iter();
+    serde_json::Value::from_iter(
+        cases.map(|c| json!({"name": c.name, "description": c.description, "scenario": c.scenario})),
+    )
+    .to_string()
+}
+
+/// Runs one benchmark case `repeats` times; the JSON has medians over the event loop alone.
+#[pyfunction(name = "bench")]
+pub(crate) fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
+    let case = cases::find(name).map_err(PyValueError::new_err)?;
+    let row = py.detach(|| case.measure(repeats).map_err(Box::new));
+    row.map(|row| row.to_string()).map_err(|error| refuse(py, &error))
+}
+
+/// Cost of an acknowledgement to each scheme (all, or those named), as a JSON list: medians over `repeats`
+/// rounds, in each of which every scheme takes a turn, and the median ratio to the first registered scheme,
+/// which always takes part.
+#[pyfunction]
+#[pyo3(signature = (repeats, names=vec![]))]
+pub(crate) fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+    let rows = py.detach(|| narrows_bench::schemes::measure(repeats, &names));
+    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
+}
+
+/// Cost of each router algorithm (all, or those named) to its link by number of flows, as a JSON list:
+/// medians over `repeats` rounds, in each of which every algorithm and a link without one take a turn, and
+/// the median ratio to that link.
+#[pyfunction]
+#[pyo3(signature = (repeats, names=vec![]))]
+pub(crate) fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+    let rows = py.detach(|| narrows_bench::ports::measure(repeats, &names));
+    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
+}
