@@ -453,23 +453,6 @@ def packetdrill(text, directory, lateness_ms=None):
     return json.dumps({"unchecked": [], "result": result, "line": line, "reason": reason})
 
 
-def kernel_programs():
-    """No programs of the kernel: the stand-in loads nothing."""
-    return "[]"
-
-
-def load_program(name, _values):
-    raise KernelUnable(f"there is no program `{name}` for the kernel; accepted: none")
-
-
-def unload_program(name):
-    raise KernelUnable(f"there is no program `{name}` for the kernel; accepted: none")
-
-
-def program_status(_seconds):
-    return "[]"
-
-
 def bench_cases():
     names = ("cubic-10", "bbr-10")
     return json.dumps([{"name": name, "description": f"case {name}", "scenario": BENCH} for name in names])

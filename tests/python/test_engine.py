@@ -239,7 +239,7 @@ def test_sources_of_schemes_follow_what_they_use():
 
 
 def test_stubs_and_stand_in_match_engine():
-    """The stub file and the stand-in have every function and class of the engine."""
+    """The stub file has every function and class of the engine; the stand-in has all that do not need Linux."""
     stub = ast.parse((ROOT / "python" / "narrows" / "_engine.pyi").read_text())
     names = {node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     listed = subprocess.run(
@@ -250,7 +250,8 @@ def test_stubs_and_stand_in_match_engine():
     assert names == real
     stand_in = (Path(__file__).parent / "fake_engine.py").read_text()
     defined = {node.name for node in ast.parse(stand_in).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assert names <= defined
+    programs = {"kernel_programs", "load_program", "unload_program", "program_status"}
+    assert names - programs <= defined
 
 
 TWO = ROOT / "scenarios" / "two-rtts.toml"

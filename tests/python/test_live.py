@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from loopback import (  # isort: skip
-    ACK, DATA, REQUEST, RESPONSE, Starter, connected, done, free_port, listening, records, wait_for_data, wait_for_line,
+    ACK, DATA, DATA_ACK, REQUEST, RESPONSE, Starter, connected, done, free_port, listening, records, wait_for_data,
+    wait_for_line,
 )  # fmt: skip
 
 
@@ -275,7 +276,7 @@ def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
                         continue
                     peer = source if other == "in" else peer
                     now = time.monotonic()
-                    data = other == "in" and packet[8] >> 1 & 15 == DATA
+                    data = other == "in" and packet[8] >> 1 & 15 in (DATA, DATA_ACK)
                     if data and draw.random() < 0.05:
                         dropped += 1
                         continue
@@ -303,9 +304,9 @@ def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
             thread.join()
     assert received["datagrams"] + sent["lost"] <= sent["datagrams"], (sent, received)
     assert sent["datagrams_acknowledged"] + sent["lost"] + sent["unreported"] == sent["datagrams"]
-    assert received["duplicates"] > 0
-    # The network lost so many; the rest of what is missing was not reported.
-    assert 0 < sent["lost"] <= counts[0] + 5
+    assert received["duplicates"] > 20
+    # The network lost so many; those too late to be told from duplicates are not delivered either.
+    assert 0 < sent["lost"] <= counts[0] + received["too_late"] + 5
 
 
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
