@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from loopback import (  # isort: skip
-    ACK, DATA, DATA_ACK, REQUEST, RESPONSE, Starter, connected, done, free_port, listening, records, wait_for_data,
-    wait_for_line,
+    ACK, DATA, DATA_ACK, REQUEST, RESPONSE, Starter, connected, done, free_port, listening, records, wait_for_data, wait_for_line,
 )  # fmt: skip
 
 
@@ -305,8 +304,10 @@ def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
     assert received["datagrams"] + sent["lost"] <= sent["datagrams"], (sent, received)
     assert sent["datagrams_acknowledged"] + sent["lost"] + sent["unreported"] == sent["datagrams"]
     assert received["duplicates"] > 20
-    # The network lost so many; those too late to be told from duplicates are not delivered either.
-    assert 0 < sent["lost"] <= counts[0] + received["too_late"] + 5
+    # Lost is what the network lost, and what came too late for the receiver's history.
+    missing = sent["datagrams"] - received["datagrams"]
+    assert sent["lost"] <= missing <= sent["lost"] + sent["unreported"]
+    assert counts[0] <= missing <= counts[0] + received["too_late"] + 1, "the Close may overtake a datagram"
 
 
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
