@@ -1,4 +1,4 @@
-"""Checksums of saved results. They find damage, not forgery: whoever can write a folder can write its checksums.
+"""Checksums of saved results. They find damage, not forgery: write access to a folder includes its checksums.
 
 A saved run is a line of JSON whose last key is `checksum`: the SHA-256 of the line without that key. Its key `traces`
 has the checksums of the trace files, so a trace belongs to one run. The file `SHA256SUMS` of a folder covers the files

@@ -55,7 +55,7 @@ pub struct EventQueue {
     listed: Vec<Nanos>,
     heap: Vec<Entry>,
     wheel: Wheel,
-    /// What leaves the wheel; empty between calls.
+    /// Entries that leave the wheel during a call; empty between calls.
     leaving: Vec<Entry>,
     slots: Vec<Slot>,
     /// Time of the last event.
