@@ -125,6 +125,19 @@ def test_packetdrill_engine_compares_and_reads_defaults(tmp_path):
     assert other["result"] == "pass", other["reason"]
 
 
+def test_packetdrill_folder_of_too_many_files_is_usage_error(tmp_path, monkeypatch):
+    """A folder that holds more than scripts, such as `/`, is refused before it is read to its end."""
+    monkeypatch.setattr("narrows.cli.packetdrill.MOST_FILES", 3)
+    (tmp_path / "deep").mkdir()
+    for place in ("a.pkt", "deep/b.pkt", "deep/b.txt"):
+        (tmp_path / place).write_text("")
+    result = call("packetdrill", tmp_path)
+    assert result.exit_code == 2
+    assert f"{tmp_path}: more than 3 files and folders" in result.stderr
+    monkeypatch.setattr("narrows.cli.packetdrill.MOST_FILES", 5)
+    assert call("packetdrill", tmp_path).stdout.splitlines()[-1] == "2 scripts: 2 pass, 0 fail, 0 skip"
+
+
 def test_packetdrill_misuse_names_path_and_accepted(tmp_path):
     """A path that does not exist and a folder without scripts are usage errors."""
     for path, problem in ((tmp_path / "none", "no such file or folder"), (tmp_path, "the folder has no scripts")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from narrows.errors import UsageError
 from narrows.files import TEXT_BYTES, contents
 
 SUFFIX = ".pkt"
+MOST_FILES = 20_000
+"""Files and folders looked at below a folder of scripts."""
 ACCEPTED = f"accepted: scripts ({SUFFIX}) and folders with scripts"
 RESULTS = {"pass": "green", "fail": "red", "skip": "yellow"}
 """Results of a script, with the colour of each."""
@@ -105,13 +108,24 @@ def _scripts(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder; {ACCEPTED}")
-        found = sorted(filter(Path.is_file, path.rglob(f"*{SUFFIX}"))) if path.is_dir() else [path]
+        found = sorted(_walk(path)) if path.is_dir() else [path]
         if not found:
             raise UsageError(f"{path}: the folder has no scripts; {ACCEPTED}")
         for script in found:
             if script not in seen:
                 seen.add(script)
                 yield script
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Find the scripts below a folder; refuse one that is no folder of scripts but half a file system."""
+    seen = 0
+    for place, _, files in os.walk(folder):
+        seen += 1 + len(files)
+        if seen > MOST_FILES:
+            raise UsageError(f"{folder}: more than {MOST_FILES} files and folders; accepted: a folder of scripts")
+        found = (Path(place) / file for file in files if file.endswith(SUFFIX))
+        yield from filter(Path.is_file, found)
 
 
 def _deviations(file: Path, scripts: Sequence[Path]) -> dict[Path, str]:
