@@ -19,6 +19,8 @@ pub struct Reno {
     /// The slow-start threshold.
     pub ssthresh: Bytes,
     initial_window: Bytes,
+    /// cwnd and ssthresh are whole segments, as in Linux; otherwise bytes, as in RFC 5681.
+    whole: bool,
     /// Bytes acknowledged towards the next increase in avoidance.
     credit: Bytes,
     /// cwnd and ssthresh before the last reduction, until it is undone.
@@ -26,9 +28,15 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// Starts with the initial window and without ssthresh.
+    /// Starts with the initial window and without ssthresh; counts in whole segments.
     pub fn new(setup: &Setup) -> Self {
+        Self::counting(setup, true)
+    }
+
+    /// The same, counting in `whole` segments or in bytes.
+    pub(crate) fn counting(setup: &Setup, whole: bool) -> Self {
         Self {
+            whole,
             mss: setup.mss,
             cwnd: setup.initial_window.max(setup.mss),
             ssthresh: Bytes::MAX,
@@ -72,9 +80,25 @@ impl Reno {
         }
     }
 
+    /// Rounds `bytes` down to segments if they are whole (Linux `tcp_reno_ssthresh`: `cwnd >> 1`).
+    fn floored(&self, bytes: Bytes) -> Bytes {
+        if self.whole { self.mss * (bytes.as_u64() / self.mss.as_u64()) } else { bytes }
+    }
+
+    /// Rounds `acked` up to segments if they are whole: Linux counts a short packet as one (`tcp_skb_pcount`).
+    #[inline]
+    pub(crate) fn counted(&self, acked: Bytes) -> Bytes {
+        if !self.whole || acked == self.mss {
+            acked
+        } else {
+            self.mss * acked.as_u64().div_ceil(self.mss.as_u64())
+        }
+    }
+
     /// Growth with byte counting.
     #[inline]
     pub fn grow(&mut self, acked: Bytes) {
+        let acked = self.counted(acked);
         let acked = if self.in_slow_start() { self.slow_start(acked) } else { acked };
         if !acked.is_zero() {
             self.avoid(acked);
@@ -84,7 +108,7 @@ impl Reno {
     /// Sets ssthresh to `kept` bytes (RFC 5681 equation 4) and saves the previous state for an undo.
     fn lower_threshold(&mut self, kept: Bytes, least_segments: u64) {
         self.prior = Some((self.cwnd, self.ssthresh));
-        self.ssthresh = kept.max(self.mss * least_segments);
+        self.ssthresh = self.floored(kept).max(self.mss * least_segments);
         self.credit = Bytes::ZERO;
     }
 
@@ -104,7 +128,7 @@ impl Reno {
         if event.consecutive <= 1 {
             self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
         }
-        self.cwnd = event.restart_window(self.mss);
+        self.cwnd = self.floored(event.restart_window(self.mss));
         self.credit = Bytes::ZERO;
     }
 
@@ -133,7 +157,10 @@ impl Reno {
     /// 5681 section 4.1).
     pub fn restart(&mut self, event: &IdleRestart) {
         self.ssthresh = event.threshold(self.cwnd, self.ssthresh);
-        self.cwnd = event.window(self.cwnd, self.initial_window);
+        if self.ssthresh < Bytes::MAX {
+            self.ssthresh = self.floored(self.ssthresh);
+        }
+        self.cwnd = self.floored(event.window(self.cwnd, self.initial_window)).max(self.mss);
     }
 }
 
@@ -148,6 +175,11 @@ pub trait Policy: Clone + core::fmt::Debug {
 
     /// Builds the policy from the parameters.
     fn new(setup: &Setup) -> Self;
+
+    /// Whether cwnd and ssthresh are whole segments; otherwise bytes.
+    fn is_whole(_setup: &Setup) -> bool {
+        true
+    }
 
     /// All subflows of the connection.
     #[inline]
@@ -185,7 +217,7 @@ impl<R: Policy> CongestionControl for RenoScheme<R> {
 
     fn new(setup: &Setup) -> Self {
         Self {
-            reno: Reno::new(setup),
+            reno: Reno::counting(setup, R::is_whole(setup)),
             policy: R::new(setup),
             recovering: false,
             pacing: WindowPacing::new(setup),

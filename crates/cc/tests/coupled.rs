@@ -144,7 +144,8 @@ fn near(found: f64, expected: f64) -> bool {
 /// At equal loss the subflows together take the share that their control law gives.
 #[test]
 fn coupled_at_equal_loss_take_the_share_of_their_law() {
-    for p in [0.002, 0.0005] {
+    // At 0.002 three subflows have windows below 20, where whole segments cost 9 %.
+    for p in [0.001, 0.0005] {
         let one = together("newreno", [p]);
         assert!(near(together("newreno", [p; 2]), 2.0 * one), "uncoupled subflows are two at {p}");
         // Growth of g/w per segment gives sqrt(g) of Reno's window. EWTCP: g = 1/n², and OLIA equals it at

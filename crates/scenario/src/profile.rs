@@ -88,6 +88,7 @@ const LINUX: Profile = Profile {
         set("cubic.growth", "linux", "bictcp_update"),
         set("hystart", "linux", "hystart_update"),
         set("newreno.abc", "true", "tcp_reno_cong_avoid"),
+        set("newreno.units", "segments", "tcp_reno_ssthresh, tcp_slow_start"),
         set("bbr.quantum", "0pkt", "bbr_tso_segs_goal"),
         set("bbr.lt_bw", "on", "bbr_lt_bw_sampling"),
         set("bbr.high_gain", "2.885", "bbr_high_gain"),
@@ -128,6 +129,7 @@ const RFC: Profile = Profile {
         set("cubic.growth", "rfc9438", "RFC 9438"),
         set("hystart", "rfc9406", "RFC 9406"),
         set("newreno.abc", "true", "RFC 3465"),
+        set("newreno.units", "bytes", "RFC 5681 equation 4"),
     ],
     lacks: &[],
 };
@@ -165,6 +167,7 @@ const NS3: Profile = Profile {
         set("cubic.growth", "linux", "TcpCubic::Update"),
         set("hystart", "linux", "TcpCubic::HyStart; see the differences"),
         set("newreno.abc", "off", "TcpNewReno::SlowStart, CongestionAvoidance: count ACKs"),
+        set("newreno.units", "bytes", "TcpNewReno::GetSsThresh"),
         set("quantum", "1pkt", "TcpBbr::SetSendQuantum; variants in ns-3 build on TcpBbr"),
         set("lt_bw", "off", "TcpBbr detects no policers; variants in ns-3 build on TcpBbr"),
         set("bbr.high_gain", "2.89", "TcpBbr::HighGain"),

@@ -80,6 +80,9 @@ fn profile_rfc_sets_the_rules_of_rfcs() {
     assert_eq!(tcp("profile = 'rfc'"), expected);
     let cubic = params("cubic", "profile = 'rfc'");
     assert_eq!((cubic.word("hystart"), cubic.word("growth")), ("rfc9406", "rfc9438"));
+    for (profile, units) in [("linux", "segments"), ("rfc", "bytes"), ("ns3", "bytes")] {
+        assert_eq!(params("newreno", &format!("profile = '{profile}'")).word("units"), units);
+    }
 }
 
 /// The profile `ns3` gives the attributes of ns-3: RFC 6675 without RACK and TLP, its timers and acknowledgements.

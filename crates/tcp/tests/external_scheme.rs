@@ -54,7 +54,8 @@ fn copy_of_newreno_sends_what_the_registered_one_sends() {
     for seed in 0..6 {
         let sack = seed % 2 == 0;
         let config = TcpConfig { sack, rack: sack, tlp: sack, ..TcpConfig::default() };
-        assert_eq!(transfer(&HALVING, &config, seed), transfer(registered, &config, seed), "seed {seed}");
+        let same = transfer(&HALVING, &config, seed) == transfer(registered, &config, seed);
+        assert!(same, "the copy sends other packets, with seed {seed}");
     }
 }
 

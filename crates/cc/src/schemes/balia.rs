@@ -112,11 +112,11 @@ mod tests {
     /// The decrease is half the window on the best path and up to three quarters elsewhere.
     #[test]
     fn balia_decrease_is_half_to_three_quarters_of_window() {
-        // Rates 1 000, 800 and 250: a = 1, 1.25 and 4, the last limited to 1.5.
+        // Rates 1 000, 800 and 250: a = 1, 1.25 and 4, the last limited to 1.5. Windows are whole: 2.5 becomes 2.
         let paths = [path(40, 40, 0), path(32, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
         assert!(near(after_loss::<Balanced>(1, &paths), 12.0));
-        assert!(near(after_loss::<Balanced>(2, &paths), 2.5));
+        assert!(near(after_loss::<Balanced>(2, &paths), 2.0));
         // Three segments less three quarters of them are not a whole one: the floor.
         assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
     }

@@ -17,7 +17,8 @@
 //! W_cubic(t) = C (t - K)^3 + W_max,   K = cbrt((W_max - W_epoch) / C),   W_epoch: W when avoidance began
 //!
 //! slow start (W < ssthresh)     W += n                         (HyStart++: min(n, 8); a quarter when conservative)
-//! avoidance in Linux            W += 1 for every c segments acknowledged,  c = W / (W_cubic(t + R) - W) or 100 W,
+//! avoidance in Linux            C (t - K)^3 cut to whole segments;
+//!                               W += 1 for every c segments acknowledged,  c = W / (W_cubic(t + R) - W) or 100 W,
 //!                               at most W / (W_est - W),  at most 20 while W_max is unknown,  at least 2;
 //!                               W_est += alpha n / W
 //! avoidance in RFC 9438         W_est += alpha n / W           (W_est = W_epoch at the beginning)
@@ -58,8 +59,8 @@
 //! 5. A spurious reduction also restores HyStart++'s state. A run of timeouts lowers ssthresh once (RFC
 //!    5681).
 //! 6. With `growth = rfc9438` cwnd has fractions of a segment.
-//! 7. Linux computes the curve with integers in units of 1/1024 s; here t and K are exact. The number of
-//!    segments per increase is a whole number, as in Linux.
+//! 7. Linux computes the curve with integers in units of 1/1024 s; here t and K are exact. W_max, the
+//!    distance from it, and the number of segments per increase are whole numbers, as in Linux.
 //!
 //! ## Known weaknesses
 //! CUBIC fills a buffer of any size. Random loss counts as congestion. Flows with large windows converge
@@ -146,9 +147,22 @@ impl Curve {
         let d = t - k;
         c * d * d * d + self.w_max
     }
+
+    /// The same as Linux rounds it: the distance from W_max is cut to whole segments before it is subtracted
+    /// or added, so the curve is flat within a segment of W_max on either side (`bictcp_update`: `delta`).
+    #[inline]
+    fn w_cubic_whole(&self, c: f64, k: f64, t: f64) -> f64 {
+        let d = t - k;
+        libm::trunc(c * d * d * d) + self.w_max
+    }
 }
 
 impl Cubic {
+    /// Rounds down to whole segments in Linux; the value may fall short of one by a rounding error.
+    fn floored(&self, segments: f64) -> f64 {
+        if self.linux { libm::floor(segments + 1e-6) } else { segments }
+    }
+
     /// Returns whether HyStart ended slow start.
     fn slow_start(&mut self, event: &Ack) -> bool {
         let curve = &mut self.curve;
@@ -195,7 +209,7 @@ impl Cubic {
         };
         curve.epoch = Some(epoch);
         let t = (event.now - epoch.start + self.min_rtt).as_secs_f64();
-        let target = curve.w_cubic(self.c, epoch.k, t).max(0.0);
+        let target = curve.w_cubic_whole(self.c, epoch.k, t).max(0.0);
         let acked = event.creditable().as_u64().div_ceil(self.mss.as_u64());
         let (grown, friendly) = self.growth.on_ack(&Inputs {
             now: event.now,
@@ -244,17 +258,14 @@ impl Cubic {
     /// before the minimum applies.
     fn reduce(&mut self, flight: Bytes, kept: f64) -> f64 {
         self.prior = Some(self.curve);
+        let w_max = self.floored(self.curve.cwnd * (1.0 + self.beta) / 2.0);
+        let ssthresh = self.floored(flight.as_f64() * self.segments_per_byte * kept);
         let curve = &mut self.curve;
         let shrinking = self.fast_convergence && curve.cwnd < curve.w_max;
-        curve.w_max = if shrinking { curve.cwnd * (1.0 + self.beta) / 2.0 } else { curve.cwnd };
+        curve.w_max = if shrinking { w_max } else { curve.cwnd };
         curve.cwnd_prior = curve.cwnd;
         curve.epoch = None;
         curve.hystart.finish();
-        let mut ssthresh = flight.as_f64() * self.segments_per_byte * kept;
-        if self.linux {
-            // Whole segments; the product may fall short of one by a rounding error.
-            ssthresh = libm::floor(ssthresh + 1e-6);
-        }
         curve.ssthresh = ssthresh.max(2.0);
         ssthresh
     }
@@ -375,7 +386,7 @@ impl CongestionControl for Cubic {
         }
         self.curve.w_max = 0.0;
         self.curve.hystart.on_timeout();
-        self.curve.cwnd = event.restart_window(self.mss).as_f64() * self.segments_per_byte;
+        self.curve.cwnd = self.floored(event.restart_window(self.mss).as_f64() * self.segments_per_byte);
         self.region = "slow_start";
         self.publish();
     }
@@ -399,9 +410,9 @@ impl CongestionControl for Cubic {
         if cwnd < self.cwnd {
             if self.curve.ssthresh.is_finite() {
                 let ssthresh = event.threshold(self.cwnd, self.bytes(self.curve.ssthresh));
-                self.curve.ssthresh = ssthresh.as_f64() * self.segments_per_byte;
+                self.curve.ssthresh = self.floored(ssthresh.as_f64() * self.segments_per_byte);
             }
-            self.curve.cwnd = cwnd.as_f64() * self.segments_per_byte;
+            self.curve.cwnd = self.floored(cwnd.as_f64() * self.segments_per_byte).max(1.0);
             self.curve.epoch = None;
             self.publish();
         }

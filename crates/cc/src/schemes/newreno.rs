@@ -18,6 +18,9 @@
 //! mark, `abe` on                0.8 F instead of F/2
 //! idle for longer than the RTO  W = min(W, initial window)
 //! ```
+//! With `units = segments` (Linux) W, ssthresh, and A are whole segments: F/2 is rounded down, a short packet
+//! counts as a segment. With `units = bytes` (RFC 5681) all are bytes, and a halving keeps fractions of a
+//! segment, which raise cwnd by up to half a segment per loss.
 //! cwnd grows only while it limits the sender, and not during fast recovery. Under random loss with
 //! probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per ACK counted (1 with
 //! `abc`).
@@ -61,6 +64,13 @@ use crate::{Ack, CongestionCause, Info, Param, Phase, Provenance, RecoveryEntere
 /// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).
 const KEPT_ON_MARK_ABE: f64 = 0.8;
 
+/// Units of cwnd and ssthresh.
+const UNITS: Param = Param::choice(
+    "units",
+    &["segments", "bytes"],
+    "cwnd and ssthresh in whole segments (Linux), or in bytes (RFC 5681)",
+);
+
 /// NewReno congestion control.
 pub type NewReno = RenoScheme<Standard>;
 
@@ -81,9 +91,14 @@ impl RenoPolicy for Standard {
         params: &[
             Param::flag("abc", true, "count acknowledged bytes (RFC 3465); off: count ACKs"),
             Param::flag("abe", false, "keep 0.8 instead of half on an ECN mark (RFC 8511)"),
+            UNITS,
             PACED,
         ],
     };
+
+    fn is_whole(setup: &Setup) -> bool {
+        setup.params.word(UNITS.name) == "segments"
+    }
 
     fn new(setup: &Setup) -> Self {
         Self { abc: setup.params.flag("abc"), abe: setup.params.flag("abe") }
@@ -97,7 +112,7 @@ impl RenoPolicy for Standard {
         if self.abc {
             reno.grow(event.creditable());
         } else if reno.in_slow_start() {
-            reno.slow_start(event.creditable().min(reno.mss));
+            reno.slow_start(reno.counted(event.creditable()).min(reno.mss));
         } else {
             reno.avoid(reno.mss);
         }
@@ -115,7 +130,7 @@ impl RenoPolicy for Standard {
 mod tests {
     use super::*;
     use crate::testing::{self, Build, MSS, ack, entered, timeout};
-    use crate::{Bytes, CongestionControl};
+    use crate::{Bytes, CongestionControl, IdleRestart, IdleRule};
 
     fn window(scheme: &NewReno) -> u64 {
         scheme.control().cwnd.as_u64()
@@ -138,7 +153,24 @@ mod tests {
         let mut acks = NewReno::with(&[("abc", 0.0)]);
         acks.on_ack(&ack(2 * MSS));
         acks.on_ack(&ack(300));
-        assert_eq!(window(&acks), 11 * MSS + 300);
+        assert_eq!(window(&acks), 12 * MSS);
+    }
+
+    /// Windows are whole segments, as in Linux: half of an odd window is rounded down, a short packet counts as one.
+    #[test]
+    fn newreno_counts_whole_segments_or_bytes() {
+        for (units, half, grown) in [(0.0, 20 * MSS, 11 * MSS), (1.0, 41 * MSS / 2, 10 * MSS + 300)] {
+            let mut scheme = avoiding(41, &[("units", units)]);
+            scheme.on_recovery_entered(&entered(CongestionCause::Loss, 41 * MSS));
+            assert_eq!((window(&scheme), scheme.reno.ssthresh), (half, Bytes::new(half)));
+            let mut short = NewReno::with(&[("units", units)]);
+            short.on_ack(&ack(300));
+            assert_eq!(window(&short), grown);
+            // Three idle timeouts: an eighth of 41 segments is 5.125, of 90 11.25.
+            let mut idle = avoiding(90, &[("units", units)]);
+            idle.on_idle_restart(&IdleRestart { rule: IdleRule::Linux, ..testing::idle(601, 200) });
+            assert_eq!(window(&idle), if units == 0.0 { 11 * MSS } else { 45 * MSS / 4 });
+        }
     }
 
     /// Congestion avoidance adds one segment per window of bytes, or per window of acknowledgements.

@@ -5,6 +5,9 @@ use std::mem::offset_of;
 use narrows_cc::{Bytes, Nanos, SendPosition};
 use narrows_traffic::App;
 
+/// Data in one buffer of Linux's write queue (`sk_gso_max_size`: 64 KiB less the space for headers).
+const BUFFER_BYTES: u64 = 65_536 - 321;
+
 /// Sequence numbers count bytes. The SYN has 0, and data begins at 1.
 // The application comes last, and in it what is seldom used: see `Sender`.
 #[derive(Clone, Debug)]
@@ -21,6 +24,8 @@ pub(super) struct ByteStream {
     /// Right edge of the receive window.
     pub(super) right_edge: u64,
     largest_window: u64,
+    /// Sequence number behind the buffer that the next segment leaves from.
+    head_end: u64,
     pub(super) fin_sent: bool,
     pub(super) app: App,
 }
@@ -37,6 +42,7 @@ impl ByteStream {
             waiting: 0,
             right_edge: 0,
             largest_window: 0,
+            head_end: 1,
             fin_sent: false,
             app,
         }
@@ -47,6 +53,28 @@ impl ByteStream {
         (self.una, self.nxt) = (1, 1);
         self.largest_window = window;
         self.right_edge = ack + window;
+    }
+
+    /// Data in the largest buffer of Linux's write queue, in segments of `mss` (`tcp_xmit_size_goal`).
+    #[cold]
+    fn next_buffer(&mut self, mss: u64) {
+        let whole =
+            BUFFER_BYTES.min(if self.largest_window > 536 { self.largest_window / 2 } else { BUFFER_BYTES });
+        self.head_end += mss * (whole / mss).max(1);
+    }
+
+    /// Advances SND.NXT by `len` payload bytes of segments of `mss`.
+    #[inline]
+    pub(super) fn sent(&mut self, len: u64, mss: u64) {
+        self.nxt += len;
+        while self.nxt >= self.head_end {
+            self.next_buffer(mss);
+        }
+    }
+
+    /// Whether `room` bytes hold the rest of the buffer that the next segment leaves from, and further data waits behind it.
+    pub(super) fn head_fits(&self, room: u64) -> bool {
+        self.head_end < self.app_end && self.head_end - self.nxt <= room
     }
 
     #[inline]

@@ -215,7 +215,7 @@ impl Sender {
         let bytes = Bytes::new(len);
         let snapshot = self.window.driver.stamp(now, bytes, self.board.inflight());
         self.board.push(self.stream.nxt, len as u16, snapshot);
-        self.stream.nxt += len;
+        self.stream.sent(len, u64::from(self.config.segment));
         if len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
             self.stream.fin_sent = true;

@@ -95,6 +95,11 @@ impl Sender {
         if unsent <= room || room >= window / WINDOW_DIVISOR {
             return false;
         }
+        // Linux sends a whole buffer at once if it will get no more data. `tcp_grow_skb` first fills what is left of the last
+        // buffer from the next one, up to the burst.
+        if self.stream.head_fits(room) {
+            return false;
+        }
         if self.recovery.phase != Phase::Open && !self.recovery.marked {
             return false;
         }

@@ -11,7 +11,7 @@ use narrows_cc::{
 /// Entry of the scheme, as in the registry.
 pub static HALVING: Entry = Entry::of::<Halving>();
 
-/// The window grows by a segment per round trip and is halved on a loss (RFC 5681).
+/// The window grows by a segment per round trip and is halved on a loss (RFC 5681), in whole segments.
 #[derive(Clone, Debug)]
 pub struct Halving {
     mss: Bytes,
@@ -26,8 +26,13 @@ pub struct Halving {
 impl Halving {
     fn lower_ssthresh(&mut self, flight_size: Bytes) {
         self.prior = Some((self.cwnd, self.ssthresh));
-        self.ssthresh = (flight_size / 2).max(self.mss * 2);
+        self.ssthresh = self.whole(flight_size / 2).max(self.mss * 2);
         self.credit = Bytes::ZERO;
+    }
+
+    /// Rounds down to segments.
+    fn whole(&self, bytes: Bytes) -> Bytes {
+        self.mss * (bytes.as_u64() / self.mss.as_u64())
     }
 }
 
@@ -57,7 +62,7 @@ impl CongestionControl for Halving {
         if event.phase == Phase::Recovery || !event.cwnd_limited {
             return;
         }
-        let mut acked = event.creditable();
+        let mut acked = self.whole(event.creditable() + self.mss - Bytes::new(1));
         if self.cwnd < self.ssthresh {
             let growth = acked.min(self.ssthresh - self.cwnd);
             self.cwnd += growth;
@@ -85,7 +90,7 @@ impl CongestionControl for Halving {
         if event.consecutive <= 1 {
             self.lower_ssthresh(event.flight_size);
         }
-        self.cwnd = event.restart_window(self.mss);
+        self.cwnd = self.whole(event.restart_window(self.mss));
         self.credit = Bytes::ZERO;
     }
 
@@ -99,7 +104,7 @@ impl CongestionControl for Halving {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         self.ssthresh = event.threshold(self.cwnd, self.ssthresh);
-        self.cwnd = event.window(self.cwnd, self.initial_window);
+        self.cwnd = self.whole(event.window(self.cwnd, self.initial_window));
     }
 
     fn control(&self) -> Control {

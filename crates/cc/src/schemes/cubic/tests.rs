@@ -213,3 +213,29 @@ fn cubic_first_window_is_initial_window_to_the_byte() {
         assert_eq!(Cubic::new(&setup).control().cwnd, Bytes::new(10 * mss));
     }
 }
+
+/// Linux cuts the distance from W_max to whole segments, and W_max itself.
+#[test]
+fn cubic_linux_distance_from_maximum_is_whole_segments() {
+    // W_max = 100, W_epoch = 70: K = 4.217 s. At 3 s the curve is 0.4 * 1.217^3 = 0.72 below W_max: Linux's target is 100,
+    // not 99. At 6 s it is 2.27 above: 102.
+    let mut scheme = Cubic::with(&[]);
+    scheme.curve.cwnd = 100.0;
+    scheme.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
+    let epoch = scheme.curve.begin_epoch(Nanos::ZERO, 0.4);
+    for (t, target) in [(0.0, 70.0), (1.0, 87.0), (3.0, 100.0), (5.0, 100.0), (6.0, 102.0)] {
+        near(scheme.curve.w_cubic_whole(0.4, epoch.k, t), target);
+    }
+    // The same in the window: at 81 segments and 3 s into the curve, one segment for every 81 / (100 - 81) = 4.
+    scheme.curve.epoch = Some(epoch);
+    scheme.curve.cwnd = 81.0;
+    scheme.growth.reset();
+    scheme.on_ack(&Ack { now: Nanos::from_secs(3), min_rtt: Some(Nanos::ZERO), ..ack(24 * MSS) });
+    near(scheme.curve.cwnd, 87.0);
+
+    // Fast convergence: 77 * 0.85 = 65.45.
+    scheme.curve.cwnd = 77.0;
+    scheme.on_recovery_entered(&entered(CongestionCause::Loss, 77 * MSS));
+    near(scheme.curve.w_max, 65.0);
+    near(scheme.curve.cwnd, 53.0);
+}
