@@ -1,4 +1,5 @@
-# make setup      a virtual environment in .venv with the engine built and `narrows` installed
+# make setup      a virtual environment in .venv with the engine built and `narrows` installed; LOCKED=1 installs the
+#                 versions of requirements.lock
 # make reproduce  re-run the papers; options: ARGS="nodectl tab3 --quick"
 # make check      format, lints, types, fast tests: before every commit
 # make test       everything: check, the laws, the whole Python suite
@@ -34,6 +35,7 @@ setup: $(VENV)/.built
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "maturin>=1.9,<2"
+	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock)
 	touch $@
 
 # Changes when the tools for BPF come or go.

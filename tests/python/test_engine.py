@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -43,6 +44,46 @@ def test_run_json_fixed_fields_hold_numbers():
     assert 0.9 < row["links"][0]["utilization"] <= 1
     assert row["flows"][0]["rtt_min_ms"] >= 40
     assert row["warmup_s"] == 0.5
+
+
+def test_engine_reads_only_bounded_files_of_the_folder(tmp_path):
+    """A trace that leads out of the folder, is no regular file, is endless, too large or no text is refused by name."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    trace = "".join(f"{ms}\n" for ms in range(1, 101))
+    (tmp_path / "outside").write_text(trace)
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / "inside").write_text(trace)
+    (folder / "binary").write_bytes(b"\xff\xfe")
+    os.mkfifo(folder / "pipe")
+    with (folder / "large").open("wb") as file:
+        file.truncate(65 << 20)
+
+    def runs(name, *options, status=2):
+        path = f'capacity_trace = "{name}"'
+        text = f'duration = "1s"\n[network]\n{path}\nbuffer = "50pkt"\n[[flows]]\nrtt = "20ms"\nscheme = "cubic"\n'
+        (folder / "s.toml").write_text(text)
+        return call("run", folder / "s.toml", *options, status=status).stderr
+
+    out = "lies outside the scenario's folder; --allow-outside permits that"
+    refused = {
+        "../outside": out,
+        str(tmp_path / "outside"): out,
+        "link": out,
+        "pipe": "not a regular file",
+        "large": "more than 64 MiB",
+        "binary": "invalid utf-8",
+        "absent": "No such file",
+    }
+    for name, reason in refused.items():
+        message = runs(name)
+        assert reason in message and Path(name).name in message, (name, message)
+        assert "Traceback" not in message
+    for device in ("/dev/zero", "/proc/self/mem"):
+        assert Path(device).name in runs(device, "--allow-outside")
+    for name in ("../outside", "link"):
+        runs(name, "--allow-outside", status=0)
+    runs("inside", status=0)
 
 
 def test_datagrams_and_subflows_reach_parquet(tmp_path):
