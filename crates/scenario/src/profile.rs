@@ -79,7 +79,7 @@ const LINUX: Profile = Profile {
         set("rack_rtt", "last", "tcp_rack_advance"),
         set("tlp", "true", "tcp_early_retrans"),
         set("dsack_delivered", "true", "tcp_dsack_seen"),
-        set("prr", "rfc9937", "tcp_cwnd_reduction"),
+        set("prr", "linux", "tcp_cwnd_reduction"),
         set("reduction_from", "cwnd", "tcp_init_cwnd_reduction, tcp_enter_loss"),
         set("idle_restart", "linux", "tcp_slow_start_after_idle"),
         set("grow_on_sack", "true", "tcp_may_raise_cwnd"),

@@ -380,9 +380,10 @@ impl DatagramReceiver {
         &self.arrivals
     }
 
-    /// Datagrams that arrived, including those dropped in the receive queue.
+    /// Datagrams that arrived, including those dropped in the receive queue and those later than the receiver remembers.
     pub fn arrived(&self) -> u64 {
-        self.end.connection.stats().data_packets_received
+        let stats = self.end.connection.stats();
+        stats.data_packets_received + stats.too_late
     }
 }
 

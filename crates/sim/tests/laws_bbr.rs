@@ -87,7 +87,8 @@ fn several(count: u32, buffer: &str) -> RunResult {
 /// equilibrium a probe of 1.25 just reproduces its flow's estimate, and the sum S is at most 1.25 times the
 /// rate. Windows of twice that hold a queue of 2 S - 1 pipes, between 1 and 1.5 BDP, plus 3 quanta of a few
 /// segments per flow. A smaller buffer overflows all the time, and loss slows no flow down: at most 1 -
-/// 1/1.25 = 20 % is lost. (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in buffers of 0.8
+/// 1/1.25 = 20 % is lost, and up to half a BDP the size of the buffer makes no clear difference (four flows on
+/// Linux 6.18: 10.7 % at 0.25 BDP, 10.3 % at 0.5). (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in buffers of 0.8
 /// BDP.)
 #[test]
 fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
@@ -112,7 +113,7 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
             link.drop_percent
         });
         assert!(drops[..3].iter().all(|&drop| drop > 2.0 && drop < 20.0), "{flows} flows: {drops:.2?}");
-        assert!(drops[0] > drops[1] && drops[1] > drops[2], "{flows} flows: {drops:.2?}");
+        assert!(drops[0].min(drops[1]) > drops[2], "{flows} flows: {drops:.2?}");
         assert!(drops[3..].iter().all(|&drop| drop < 0.1), "{flows} flows: {drops:.2?}");
     }
 }
@@ -143,7 +144,8 @@ fn share_against_cubic(cubics: u32, x: u32) -> f64 {
 ///
 /// and ProbeRTT takes q/c + 0.2 s + l of every 10 s. (Ware et al. omit that the others' data also fills the
 /// pipe when BBR's is gone, and get s = 1/2 + 1/(2 X) + 4/q, the same in the limit of deep buffers.) CUBIC
-/// lets the queue swing below full, where BBR finds a lower min_rtt: the tolerance is 12 %.
+/// lets the queue swing below full, where BBR finds a lower min_rtt: the tolerance is 15 % (Linux 6.18 beside two
+/// CUBIC flows behind 16 BDP: 0.43).
 #[test]
 fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
     let (pipe, l) = (10e6 / 8.0 * 0.04 / 1500.0, 0.04);
@@ -155,7 +157,7 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
         let ware = (0.5 + 0.5 / depth + 4.0 / (depth * pipe)) * (1.0 - probe_rtt / 10.0);
         println!("{x} BDP: shares {shares:.3?}; expected {expected:.3}, by Ware et al. {ware:.3}");
         for share in shares {
-            assert_within(&format!("share behind {x} BDP"), share, expected, 0.12);
+            assert_within(&format!("share behind {x} BDP"), share, expected, 0.15);
             assert!((0.36..0.5).contains(&share), "share outside 0.36 to 0.5: {share}");
         }
         let spread = shares.iter().fold(0.0, |most: f64, share| most.max((share - shares[0]).abs()));

@@ -17,8 +17,11 @@ pub enum TimerRules {
 /// Bound of proportional rate reduction below its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrrBound {
-    /// RFC 9937 and Linux: at least the data that this acknowledgement delivered.
+    /// Linux: as RFC 9937, but above the target what may leave is rounded up to whole segments
+    /// (`tcp_cwnd_reduction` counts packets).
     #[default]
+    Linux,
+    /// RFC 9937: at least the data that this acknowledgement delivered.
     Rfc9937,
     /// RFC 6937: the data delivered less the data sent, unless the acknowledgement shows progress.
     Rfc6937,
@@ -134,7 +137,7 @@ impl Default for TcpConfig {
             sack_compression: true,
             gro: Nanos::ZERO,
             timers: TimerRules::Linux,
-            prr: PrrBound::Rfc9937,
+            prr: PrrBound::Linux,
             reduction_from: ReductionFrom::Cwnd,
             idle: IdleRule::Linux,
             timestamp_rtt: true,
@@ -158,6 +161,7 @@ impl TcpConfig {
             quick_growth: false,
             sack_compression: false,
             timers: TimerRules::Rfc,
+            prr: PrrBound::Rfc9937,
             reduction_from: ReductionFrom::Flight,
             idle: IdleRule::Rfc5681,
             rack_rtt_last: false,

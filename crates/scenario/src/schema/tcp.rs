@@ -72,8 +72,8 @@ table! {
         /// Data that the receiver reports as a duplicate (DSACK) counts as delivered (true where there is sack).
         /// Linux `tcp_dsack_seen`; RFC 9937 counts data delivered for the first time only.
         dsack_delivered: bool,
-        /// Lower bound of proportional rate reduction when the data in flight is below its target (rfc9937). Linux
-        /// `tcp_cwnd_reduction`.
+        /// Units of proportional rate reduction, and its lower bound when the data in flight is below its target
+        /// (linux). Linux `tcp_cwnd_reduction`.
         prr: PrrKind,
         /// Quantity that a reduction starts from (cwnd). Linux `tcp_reno_ssthresh` halves cwnd.
         reduction_from: ReductionFromKind,
@@ -156,8 +156,10 @@ words! {
 }
 
 words! {
-    /// Lower bound of proportional rate reduction.
+    /// Units and lower bound of proportional rate reduction.
     PrrKind => PrrBound {
+        /// As rfc9937, but in whole segments, rounded up.
+        Linux => PrrBound::Linux,
         /// At least the data that this acknowledgement delivered.
         Rfc9937 => PrrBound::Rfc9937,
         /// The data delivered less the data sent in this recovery, unless the acknowledgement shows progress.

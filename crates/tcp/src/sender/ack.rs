@@ -427,11 +427,15 @@ impl Sender {
         if self.recovery.undo.is_active() {
             self.try_undo(now, progress);
         }
+        let mut repairs = false;
         if !self.recovery.is_open() {
             self.on_ack_in_recovery(now, progress, advanced, again);
             self.repair_while_reducing(now, progress.bytes());
+            // Data sent in recovery was lost and repeated in it: `tcp_time_to_recover` counts it still, and so does RFC 6675
+            // section 5, whose IsLost knows nothing of repeated packets.
+            repairs = self.config.sack && self.recovery.is_open() && self.board.has_repairs_in_flight();
         }
-        if self.recovery.is_open() && self.shall_enter_recovery() {
+        if self.recovery.is_open() && (repairs || self.shall_enter_recovery()) {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
         // RFC 3168 section 6.1.2: once per window of data. The receiver repeats the echo until CWR arrives,

@@ -111,7 +111,7 @@ impl Sender {
 
     /// Enough duplicate acknowledgements imply that the first packet is lost if nothing else is known lost.
     fn mark_first_lost(&mut self, now: Nanos) {
-        if self.board.has_lost() {
+        if self.board.has_lost() || (self.config.sack && self.board.has_repairs_in_flight()) {
             return;
         }
         if let Some((id, _)) = self.board.first() {

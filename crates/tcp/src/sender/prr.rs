@@ -30,14 +30,17 @@ impl Prr {
         self.delivered += acked;
         let mut allowed = if pipe > self.ssthresh {
             let target = self.delivered.as_u64() as u128 * self.ssthresh.as_u64() as u128;
-            let target = target.div_ceil(u128::from(self.flight_size.as_u64())) as u64;
+            let mut target = target.div_ceil(u128::from(self.flight_size.as_u64())) as u64;
+            if self.bound == PrrBound::Linux {
+                target = target.div_ceil(mss.as_u64()) * mss.as_u64();
+            }
             Bytes::new(target) - self.out
         } else {
             let conserved = self.delivered - self.out;
             // Linux `tcp_cwnd_reduction` and RFC 9937: max(prr_delivered - prr_out, DeliveredData).
             let limit = match (good, self.bound) {
                 (true, _) => conserved.max(acked) + mss,
-                (false, PrrBound::Rfc9937) => conserved.max(acked),
+                (false, PrrBound::Linux | PrrBound::Rfc9937) => conserved.max(acked),
                 (false, PrrBound::Rfc6937) => conserved,
             };
             limit.min(self.ssthresh - pipe)
@@ -101,6 +104,23 @@ mod tests {
             out = share;
         }
         assert_eq!(out, target);
+    }
+
+    /// Linux counts packets: a share of one lets a whole one out.
+    #[test]
+    fn prr_linux_rounds_share_up_to_segments() {
+        for (bound, out) in [(PrrBound::Linux, [1, 2, 3, 3]), (PrrBound::Rfc9937, [1, 1, 2, 2])] {
+            // Ceil(0.7 k) segments, or 0.7 k of which whole ones leave.
+            let mut prr = Prr::begin(MSS * 7, MSS * 10, bound);
+            let mut left = 0;
+            for expected in out {
+                let pipe = MSS * 50;
+                let allowed = (prr.on_ack(MSS, pipe, true, MSS) - pipe).as_u64() / MSS.as_u64();
+                prr.on_sent(MSS * allowed);
+                left += allowed;
+                assert_eq!(left, expected, "{bound:?}");
+            }
+        }
     }
 
     /// RFC 9937: below the target at least as much may leave as this acknowledgement delivered.

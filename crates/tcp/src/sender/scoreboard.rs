@@ -179,6 +179,12 @@ impl Scoreboard {
         self.retransmitted
     }
 
+    /// Whether a lost record was retransmitted and is not yet acknowledged. Copies of packets not deemed lost do not count.
+    pub(crate) fn has_repairs_in_flight(&self) -> bool {
+        let repaired = |record: &Record| record.retransmissions > 0 && record.copies == 1;
+        self.retransmitted > 0 && self.ids().any(|id| repaired(self.get(id)))
+    }
+
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
         self.lost.len > 0
