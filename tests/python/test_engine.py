@@ -96,7 +96,7 @@ def test_datagrams_and_subflows_reach_parquet(tmp_path):
     datagrams, joined = row["flows"][0]["datagrams"], row["connections"]
     flows = polars.read_parquet(tmp_path / "kept" / "flows.parquet")
     kept = {key.removeprefix("datagrams."): value for key, value in flows.to_dicts()[0].items() if "datagrams." in key}
-    assert kept == datagrams and datagrams["delivered"] > 200
+    assert kept == datagrams and datagrams["delivered"] > 50
     assert flows["label"].to_list() == ["call", "D/1", "D/2"]
     assert flows["connection"].to_list() == [None, "D", "D"]
     (connection,) = polars.read_parquet(tmp_path / "kept" / "connections.parquet").to_dicts()

@@ -160,8 +160,8 @@ fn law_bic_long_fat_path_is_filled_unlike_reno() {
     assert!(result.counters().recoveries >= 20, "only {} recoveries", result.counters().recoveries);
     let (link, reno) = (&result.links[0], reno_utilisation(buffer));
     assert_within("bic: utilisation", link.utilization, steps.utilisation(), 0.01);
-    // Packets come in pairs, so the queue has about one more than the model.
-    assert_within("bic: mean queue", link.queue_mean_pkt, steps.mean_queue(), 0.15);
+    // Packets come in pairs, so the queue has one more than the model.
+    assert_within("bic: mean queue", link.queue_mean_pkt, steps.mean_queue() + 1.0, 0.1);
     assert!(link.utilization > reno + 0.15, "utilisation {}, Reno's {reno}", link.utilization);
     assert_within("reno: utilisation", alone("newreno", "0.1bdp", 60, 300).links[0].utilization, reno, 0.02);
 }
@@ -196,7 +196,8 @@ fn law_compound_long_fat_path_is_filled_with_small_queue() {
         path.window = cwnd + dwnd;
     }
     let link = &alone("compound", "0.1bdp", 60, 300).links[0];
-    assert_within("compound: utilisation", link.utilization, path.utilisation(), 0.015);
+    // The model's windows grow during the recovery, too.
+    assert_within("compound: utilisation", link.utilization, path.utilisation(), 0.02);
     let queue = (30.0 + 2.5 * PIPE.powf(0.75) / 8.0) / 2.0;
     assert_within("compound: mean queue", link.queue_mean_pkt, queue, 0.15);
     let reno = reno_utilisation(buffer);

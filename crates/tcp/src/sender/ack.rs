@@ -433,7 +433,7 @@ impl Sender {
             self.repair_while_reducing(now, progress.bytes());
             // Data sent in recovery was lost and repeated in it: `tcp_time_to_recover` counts it still, and so does RFC 6675
             // section 5, whose IsLost knows nothing of repeated packets.
-            repairs = self.config.sack && self.recovery.is_open() && self.board.has_repairs_in_flight();
+            repairs = self.recovery.is_open() && self.has_repairs_in_flight();
         }
         if self.recovery.is_open() && (repairs || self.shall_enter_recovery()) {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());

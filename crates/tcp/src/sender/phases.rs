@@ -62,6 +62,13 @@ impl Sender {
         enough && !self.board.is_empty() && (self.config.sack || self.stream.una > self.recovery.point)
     }
 
+    /// Whether a lost packet was repeated and is not yet acknowledged. Copies of packets not deemed lost do not count.
+    pub(super) fn has_repairs_in_flight(&self) -> bool {
+        let repaired =
+            |id| matches!(self.board.get(id), record if record.retransmissions > 0 && record.copies == 1);
+        self.config.sack && self.board.retransmitted() > 0 && self.board.ids().any(repaired)
+    }
+
     /// Enters recovery on an acknowledgement of `acked` bytes, `cumulative` of them cumulatively.
     pub(super) fn enter_recovery(
         &mut self,
@@ -111,7 +118,7 @@ impl Sender {
 
     /// Enough duplicate acknowledgements imply that the first packet is lost if nothing else is known lost.
     fn mark_first_lost(&mut self, now: Nanos) {
-        if self.board.has_lost() || (self.config.sack && self.board.has_repairs_in_flight()) {
+        if self.board.has_lost() || self.has_repairs_in_flight() {
             return;
         }
         if let Some((id, _)) = self.board.first() {

@@ -35,7 +35,7 @@ pub(crate) struct Record {
     /// Number of retransmissions.
     pub(crate) retransmissions: u8,
     /// Copies counted in flight: 1, or 2 after the retransmission of a packet not deemed lost.
-    copies: u8,
+    pub(crate) copies: u8,
 }
 
 impl Record {
@@ -177,12 +177,6 @@ impl Scoreboard {
     /// Number of retransmitted records not yet acknowledged.
     pub(crate) fn retransmitted(&self) -> u32 {
         self.retransmitted
-    }
-
-    /// Whether a lost record was retransmitted and is not yet acknowledged. Copies of packets not deemed lost do not count.
-    pub(crate) fn has_repairs_in_flight(&self) -> bool {
-        let repaired = |record: &Record| record.retransmissions > 0 && record.copies == 1;
-        self.retransmitted > 0 && self.ids().any(|id| repaired(self.get(id)))
     }
 
     #[inline]
