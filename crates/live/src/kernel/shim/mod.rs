@@ -33,9 +33,14 @@ pub use tape::{Tape, TapeEntry, TapeError, TapeWriter};
 
 /// Why flows cannot run over the shim at all, if so.
 pub(super) fn missing() -> Option<&'static str> {
-    (!cfg!(feature = "bpf")).then_some(
-        "this build has no BPF shim to run ours on it (apt install clang libelf-dev zlib1g-dev, then `make setup`)",
-    )
+    if !cfg!(feature = "bpf") {
+        return Some(
+            "this build has no BPF shim to run ours on it (apt install clang libelf-dev zlib1g-dev, then `make setup`)",
+        );
+    }
+    // Programs name the kernel's types, which it states here.
+    (!std::path::Path::new("/sys/kernel/btf/vmlinux").exists())
+        .then_some("it has no type information for the BPF shim that runs ours (CONFIG_DEBUG_INFO_BTF)")
 }
 
 /// Without BPF: plans that need it were refused.

@@ -94,10 +94,9 @@ fn impossible_scenarios_are_refused() {
     let flow = |keys: &str, tcp: &str| {
         format!("duration = '1s'\n[network]\nrate = '10mbit'\n{tcp}\n[[flows]]\nrtt = '10ms'\n{keys}\n")
     };
-    let lacks =
-        if shim::missing().is_some() { "no scheme `bbr-gc`, and this build has no BPF shim" } else { "" };
+    let lacks = shim::missing().map_or_else(String::new, |missing| format!("no scheme `bbr-gc`, and {missing}"));
     for (text, part) in [
-        (flow("scheme = 'bbr-gc'", ""), lacks),
+        (flow("scheme = 'bbr-gc'", ""), lacks.as_str()),
         (flow("scheme = 'bbr:cwnd_gain=3'", ""), "has no parameters"),
         (flow("scheme = 'ccid2'", ""), "DCCP"),
         (flow("scheme = 'cubic'", "[tcp]\nprofile = 'rfc'"), "tcp.max_burst"),
