@@ -14,7 +14,7 @@ pub enum TimerRules {
     Rfc,
 }
 
-/// Bound of proportional rate reduction below its target.
+/// Units of proportional rate reduction, and its bound below the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrrBound {
     /// Linux: as RFC 9937, but above the target what may leave is rounded up to whole segments

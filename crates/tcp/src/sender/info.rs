@@ -85,8 +85,6 @@ impl Sender {
         };
         let waiting = count(|record| record.place == Place::Lost);
         let repeated = count(|record| record.place == Place::Flight && record.retransmissions > 0);
-        // A tail-loss probe repeats a packet that is not deemed lost.
-        let probe = u32::from(recovery.probe.is_some_and(|probe| probe.repeated)).min(repeated);
         // The scheme's own threshold, if it shows one: slow start may have ended without a reduction.
         let shaped = self.scheme().info().recovery == RecoveryStyle::Prr;
         let mut ssthresh = if shaped { self.window.driver.ssthresh() } else { Bytes::MAX };
@@ -103,7 +101,7 @@ impl Sender {
             bytes_acked: self.stream.acknowledged_payload(),
             unacked: self.board.len(),
             sacked,
-            lost: waiting + repeated - probe,
+            lost: waiting + count(Record::is_repair),
             retrans: repeated,
             total_retrans: self.stats.retransmits,
             reordering: recovery.rack.reordering(),

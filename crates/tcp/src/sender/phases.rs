@@ -62,11 +62,10 @@ impl Sender {
         enough && !self.board.is_empty() && (self.config.sack || self.stream.una > self.recovery.point)
     }
 
-    /// Whether a lost packet was repeated and is not yet acknowledged. Copies of packets not deemed lost do not count.
+    /// Whether a lost packet was repeated and is not yet acknowledged.
     pub(super) fn has_repairs_in_flight(&self) -> bool {
-        let repaired =
-            |id| matches!(self.board.get(id), record if record.retransmissions > 0 && record.copies == 1);
-        self.config.sack && self.board.retransmitted() > 0 && self.board.ids().any(repaired)
+        let mut ids = self.board.ids();
+        self.config.sack && self.board.retransmitted() > 0 && ids.any(|id| self.board.get(id).is_repair())
     }
 
     /// Enters recovery on an acknowledgement of `acked` bytes, `cumulative` of them cumulatively.

@@ -35,7 +35,7 @@ pub(crate) struct Record {
     /// Number of retransmissions.
     pub(crate) retransmissions: u8,
     /// Copies counted in flight: 1, or 2 after the retransmission of a packet not deemed lost.
-    pub(crate) copies: u8,
+    copies: u8,
 }
 
 impl Record {
@@ -50,7 +50,11 @@ impl Record {
         Bytes::new(u64::from(self.len))
     }
 
-    #[inline]
+    /// Whether it was lost, and repeated. Copies of packets not deemed lost do not count.
+    pub(crate) fn is_repair(&self) -> bool {
+        self.place == Place::Flight && self.retransmissions > 0 && self.copies == 1
+    }
+
     fn inflight(&self) -> u64 {
         u64::from(self.len) * u64::from(self.copies)
     }
@@ -232,10 +236,7 @@ impl Scoreboard {
         let list = self.lost;
         self.lost.len += 1;
         match after {
-            None if list.len == 0 => {
-                self.lost.head = id;
-                self.lost.tail = id;
-            }
+            None if list.len == 0 => (self.lost.head, self.lost.tail) = (id, id),
             None => {
                 self.records.get_mut(id).next = list.head;
                 self.records.get_mut(list.head).previous = id;
@@ -447,8 +448,7 @@ impl Scoreboard {
 
     /// Forgets all SACKs: the receiver has discarded the data (RFC 2018 section 8).
     pub(crate) fn forget_sacks(&mut self) {
-        let ids = self.ids();
-        for id in ids {
+        for id in self.ids() {
             let record = self.records.get_mut(id);
             if record.place == Place::Sacked {
                 record.place = Place::Flight;
