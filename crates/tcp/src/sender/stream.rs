@@ -55,12 +55,15 @@ impl ByteStream {
         self.right_edge = ack + window;
     }
 
-    /// Data in the largest buffer of Linux's write queue, in segments of `mss` (`tcp_xmit_size_goal`).
+    /// Half of the largest window that the peer offered, in whole segments of `mss` (Linux `tcp_bound_to_half_wnd`).
+    pub(super) fn half_window(&self, mss: u64) -> u64 {
+        mss * (self.largest_window / mss / 2).max(1)
+    }
+
+    /// The next buffer of Linux's write queue (`tcp_xmit_size_goal`).
     #[cold]
     fn next_buffer(&mut self, mss: u64) {
-        let whole =
-            BUFFER_BYTES.min(if self.largest_window > 536 { self.largest_window / 2 } else { BUFFER_BYTES });
-        self.head_end += mss * (whole / mss).max(1);
+        self.head_end += (mss * (BUFFER_BYTES / mss).max(1)).min(self.half_window(mss));
     }
 
     /// Advances SND.NXT by `len` payload bytes of segments of `mss`.

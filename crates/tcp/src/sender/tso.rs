@@ -46,7 +46,7 @@ impl Sender {
         // the window less a segment, which usually suffices.
         let window = self.stream.largest_window();
         if window / 2 < (most + mss).as_u64() {
-            most = most.min(mss * (window / mss.as_u64() / 2).max(1));
+            most = most.min(Bytes::new(self.stream.half_window(mss.as_u64())));
         }
         // The rate would allow more: no burst of TSO is smaller.
         if most <= (mss * LEAST_SEGMENTS).min(self.config.max_burst) {
