@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -44,8 +44,8 @@ class Cell:
     goodput: tuple[float, ...]
     smoothed_rtt: tuple[float, ...]
     retransmitted: tuple[int, ...]
-    packets: int
-    drops: int
+    packets: int = 0
+    drops: int = 0
 
     def scenario(self) -> dict[str, Any]:
         """Return the cell as a scenario that states nothing about TCP."""
@@ -124,8 +124,7 @@ def read(path: Path = DATA, first: int = 1) -> list[Cell]:
             goodput=tuple(row["goodput"]),
             smoothed_rtt=tuple(row["srtt_mean_ms"]),
             retransmitted=tuple(row["retrans"]),
-            packets=row["emu"]["packets"],
-            drops=row["emu"]["drops"],
+            **{key: row["emu"][key] for key in ("packets", "drops") if "emu" in row},
         )
         for number, row in enumerate(rows, start=first)
     ]
@@ -185,6 +184,19 @@ def mean(samples: Sequence[Sample]) -> Sample:
     return Sample(
         *(per_flow(name) for name in ("goodput", "smoothed_rtt", "whole_rtt", "mean_rtt", "retransmitted")),
         fmean(sample.random_losses for sample in samples),
+    )
+
+
+def middle(runs: Sequence[Cell]) -> Cell:
+    """Return the mean of the kernel's runs of one setting."""
+
+    def per_flow(values: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+        return tuple(map(fmean, zip(*values, strict=True)))
+
+    return replace(
+        runs[0],
+        goodput=per_flow(run.goodput for run in runs),
+        smoothed_rtt=per_flow(run.smoothed_rtt for run in runs),
     )
 
 

@@ -131,6 +131,44 @@ def kernel_repeats(measured: Sequence[Cell], runs: Runs) -> str:
     return table(["setting", "shares of the first flow, Linux, %", "mean", "ours", "points"], rows)
 
 
+def in_virtual_time(settings: Mapping[tuple[object, ...], Sequence[Cell]], runs: Runs) -> dict[str, str]:
+    """Return the table of Linux's runs in virtual time, whose mean ours in `late` is compared with, and the count."""
+    repeats: dict[tuple[object, ...], list[Cell]] = {}
+    for one in cells.read(cells.VIRTUAL):
+        repeats.setdefault(one.setting(), []).append(one)
+    rows, agreeing = [], []
+    for setting, same in settings.items():
+        there = repeats.get(setting)
+        if not there:
+            continue
+        middle, samples = cells.middle(there), runs[same[0].number]
+        apart = cells.deviation(middle, cells.mean(samples))
+        agreeing += [not apart.misses()] * len(same)
+        pair = len(middle.rtt) > 1
+        shares = [cells.share(one.goodput) for one in there]
+        rows.append(
+            [
+                f"{', '.join(str(cell.number) for cell in same)}. {same[0].title().partition(' ')[2]}",
+                str(len(there)),
+                per_flow(middle.goodput),
+                per_flow(cells.mean(samples).goodput),
+                f"{apart.goodput:+.1f}",
+                span(shares) if pair else "–",
+                span([cells.share(sample.goodput) for sample in samples]) if pair else "–",
+                f"{apart.share:+.2f}" if pair else "–",
+                per_flow(middle.smoothed_rtt),
+                per_flow(apart.rtt, "+.1f"),
+                "**" + ", ".join(apart.misses()) + "**" if apart.misses() else "all hold",
+            ]
+        )
+    heads = [
+        "cells", "runs of Linux", "goodput, Linux", "goodput, ours", "sum, %", "share, Linux, %", "share, ours, %",
+        "points", "RTT, Linux", "RTT, %", "misses",
+    ]  # fmt: skip
+    count = f"{sum(agreeing)} of {len(agreeing)} cells meet all three criteria against Linux in virtual time."
+    return {"virtual-count": count, "virtual": table(heads, rows)}
+
+
 def started(samples: Sequence[Sample]) -> Sample:
     """Return the mean of runs with the smoothed RTT from the start on, the warm-up included."""
     ours = cells.mean(samples)
@@ -315,6 +353,11 @@ def main() -> None:
     more = cells.read(cells.MORE, first=len(measured) + 1)
     further = bench.variant("exact", more, SEEDS)
     shown = {name: bench.variant(name, measured, SEEDS) for name in ("exact", "late")}
+    everything = [*measured, *more]
+    settings: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in everything:
+        settings.setdefault(cell.setting(), []).append(cell)
+    late = shown["late"] | bench.variant("late", more, SEEDS)
     profiles = {name: bench.variant(name, measured, PROFILE_SEEDS) for name in ("rfc", "ns3")}
     lossy = next(cell for cell in measured if cell.schemes == ("newreno",) and cell.loss)
     draw(measured, shown)
@@ -335,6 +378,7 @@ def main() -> None:
             "worth": worth(measured, shown | profiles),
             "repeated": repeated(bench, [cell for cell in measured if cell.number in REPEATED]),
             "shifted": shifted(bench, [cell for cell in measured if cell.number in SHIFTED]),
+            **in_virtual_time(settings, late),
             "loss": random_loss(bench, lossy, shown["exact"][lossy.number]),
         }
     )

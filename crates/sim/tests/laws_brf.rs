@@ -71,7 +71,8 @@ fn brf_and_cubic_share_by_flow_count_in_any_buffer() {
 /// Time until all rates stay within a tenth of their fair share after a flow joined at 10 s, in round-trip
 /// times of 40 ms; and the longest queue.
 fn joins(flows_before: u32, network: &str) -> (f64, u64) {
-    let flow = |extra: &str| flows("brf", 40, extra);
+    // The rate is there at once, and no receive window of Linux's limits it.
+    let flow = |extra: &str| flows("brf", 40, &format!("{extra}\ntcp = {{ receive_autotuning = false }}"));
     let all = flow(&format!("count = {flows_before}")) + &flow("start = \"10s\"");
     let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)));
     let before = 10_000;
@@ -338,7 +339,8 @@ fn brf_queue_drains_after_controller_poll() {
             "controller = {{ poll = \"{poll_ms}ms\", delay = \"{delay_ms}ms\" }}\n\
              router = {{ kind = \"brf\", urgent = false }}"
         );
-        let all = flows("brf", 40, "") + &flows("brf", 40, "start = \"2.1s\"\ncount = 3");
+        let joining = "start = \"2.1s\"\ncount = 3\ntcp = { receive_autotuning = false }";
+        let all = flows("brf", 40, "") + &flows("brf", 40, joining);
         let text = text(6.0, 0.0, &network, &all).replace("1000pkt", "400pkt");
         let mut engine = Engine::new(spec(&text));
         let queue = queue_until(&mut engine, 2.1, 6.0);

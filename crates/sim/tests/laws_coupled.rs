@@ -138,13 +138,14 @@ fn law_olia_balia_match_best_path_and_leave_worse_one() {
 /// In scenario A, two-path users gain nothing; with OLIA and BALIA they take less from others than with LIA.
 #[test]
 fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
+    const SEEDS: u32 = 8;
     // Scenario A of Khalili et al. (CoNEXT 2012): five two-path users behind a server of 20 Mbit/s, and five
     // single-path users. The second path of the former is the only one of the latter, 20 Mbit/s.
     //
     //   s --20-- m --------- p --- d
     //            '--- x --20------'
     //   t ------------'
-    // A few packet times of jitter, so that flows do not stay in phase.
+    // A few packet times of jitter, so that flows do not stay in phase; means of eight seeds.
     let jitter = "jitter = { max = \"1ms\" }";
     let links = [
         link("s", "m", "20mbit", "10ms", jitter),
@@ -156,14 +157,18 @@ fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
     ]
     .concat();
     let others = |scheme: &str, second: &str| {
-        let result = run(&format!(
+        let text = format!(
             "name = \"scenario A\"\nduration = \"150s\"\nwarmup = \"10%\"\n{links}[[flows]]\nscheme = \"{scheme}\"\n\
             label = \"two\"\ncount = 5\nspread = \"1s\"\nsubflows = [{{ route = [\"s\", \"m\", \"p\", \"d\"] }}{second}]\n\
             [[flows]]\nscheme = \"newreno\"\nlabel = \"one\"\nroute = [\"t\", \"x\", \"d\"]\ncount = 5\nspread = \"1s\"\n\
             tcp = {{ segment_bytes = 1428, header_bytes = 72 }}\n"
-        ));
-        assert_within(scheme, goodput(&result), 20.0 * PAYLOAD, 0.02);
-        of_flows(&result, "one")
+        );
+        let one = |seed: u32| {
+            let result = run(&format!("seed = {seed}\n{text}"));
+            assert_within(scheme, goodput(&result), 20.0 * PAYLOAD, 0.02);
+            of_flows(&result, "one")
+        };
+        (1..=SEEDS).map(one).sum::<f64>() / f64::from(SEEDS)
     };
     let alone = others("newreno", "");
     let [uncoupled, lia, olia, balia] =
@@ -173,22 +178,23 @@ fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
     // claims to take much less.
     assert_within("alone", alone, 20.0 * PAYLOAD, 0.02);
     assert!(uncoupled < 0.8 * alone && lia < 0.9 * alone);
-    assert!(alone - olia < 0.75 * (alone - lia) && alone - balia < 0.85 * (alone - lia));
+    assert!(alone - olia < 0.75 * (alone - lia) && alone - balia < 0.75 * (alone - lia));
 }
 
 /// Linked schemes move off a path while a TCP uses it, and return afterwards.
 #[test]
 fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
+    const SEEDS: u32 = 10;
     // Two paths of 10 Mbit/s; a TCP uses the second from 60 s to 120 s. RED equalises losses, because a full
     // drop-tail queue would drop from the faster-growing flow. Uncoupled subflows get half, EWTCP half of the
-    // TCP's window and so a third, linked schemes less, because they have an alternate path. Mean of three
+    // TCP's window and so a third, linked schemes less, because they have an alternate path. Mean of ten
     // seeds.
     let red = "queue = \"red\"\nbuffer = \"100pkt\"\njitter = { max = \"3ms\" }";
     let paths =
         TwoPaths { seconds: 140.0, warmup: "0s", more: [red; 2].map(str::to_owned), ..TwoPaths::default() };
     let shares = |scheme: &str| {
         let mut sums = [0.0; 4];
-        for seed in 1..=3 {
+        for seed in 1..=SEEDS {
             let join = "start = \"60s\"\nstop = \"120s\"\nlabel = \"joins\"";
             let text = paths.text(&(both(scheme, "") + &single("newreno", "b", join)));
             let mut engine = Engine::new(spec(&format!("seed = {seed}\n{text}")));
@@ -202,7 +208,7 @@ fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
             let own = |from: [f64; 2], to: [f64; 2], seconds: f64| (to[0] - from[0]) / seconds;
             let back = own(f, g, 10.0) / own(a, b, 30.0);
             for (sum, part) in sums.iter_mut().zip([share(c, d), share(d, e), back, own(a, b, 30.0)]) {
-                *sum += part / 3.0;
+                *sum += part / f64::from(SEEDS);
             }
         }
         println!(

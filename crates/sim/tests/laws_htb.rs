@@ -21,7 +21,11 @@ fn against_unresponsive(classes: &str, newreno: &str) -> RunResult {
     let senders = [
         flows("cubic", 20, ""),
         flows("newreno", 20, newreno),
-        flows("fixed:window=100000,rate=90", 20, "label = \"deaf\"\nprotocol = \"udp\""),
+        flows(
+            "fixed:window=100000,rate=90",
+            20,
+            "label = \"deaf\"\nprotocol = \"udp\"\ntcp = { receive_autotuning = false }",
+        ),
     ];
     let rest = format!("queue = {classes}\n{}", senders.concat());
     run(&dumbbell("classes", (40.0, Some(10.0)), ("100mbit", "1bdp"), &rest))

@@ -160,6 +160,7 @@ buffer = "1000pkt"
 scheme = "fixed:window=500,rate=20"
 rtt = "100ms"
 start = "1s"
+tcp = { receive_autotuning = false }
 "#);
     let fill = result.flows[0].fill_time_ms.expect("a fill time");
     assert!((fill - 50.0).abs() <= 0.6, "{fill} ms");

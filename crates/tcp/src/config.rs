@@ -50,8 +50,11 @@ pub struct TcpConfig {
     pub ack_every: u32,
     /// Longest delay of an acknowledgement (Linux: 40 ms).
     pub ack_delay: Nanos,
-    /// Receive buffer, the upper limit of the advertised window.
+    /// Largest receive buffer, the upper limit of the advertised window.
     pub receive_window: Bytes,
+    /// The receive buffer follows what the application reads per round trip (Linux `tcp_rcv_space_adjust`), otherwise it
+    /// is as large as `receive_window` from the start.
+    pub receive_autotuning: bool,
     /// Least retransmission timeout (Linux: 200 ms).
     pub min_rto: Nanos,
     /// Retransmission timeout before the first sample (RFC 6298: 1 s).
@@ -81,8 +84,8 @@ pub struct TcpConfig {
     pub tso: bool,
     /// Acknowledgements that a receiver sends without delay at the start and after an idle time (Linux: 16).
     pub quick_acks: u32,
-    /// The receiver acknowledges every packet at first, while its window grows by a quarter of `receive_window`, two
-    /// segments per packet (Linux `tcp_grow_window` with a fixed buffer).
+    /// The receiver acknowledges every packet that lets its window grow, by two segments each (Linux `tcp_grow_window`). A
+    /// window with a fixed buffer grows by a quarter of it at first.
     pub quick_growth: bool,
     /// The receiver holds acknowledgements of out-of-order data for up to 5 % of the RTT, at most 1 ms, after
     /// the first three (Linux `tcp_comp_sack_delay_ns`).
@@ -120,6 +123,7 @@ impl Default for TcpConfig {
             ack_every: 2,
             ack_delay: Nanos::from_millis(40),
             receive_window: Bytes::new(64 << 20),
+            receive_autotuning: true,
             min_rto: Nanos::from_millis(200),
             initial_rto: Nanos::from_secs(1),
             max_rto: Nanos::from_secs(120),
@@ -159,6 +163,7 @@ impl TcpConfig {
             tso: false,
             quick_acks: 0,
             quick_growth: false,
+            receive_autotuning: false,
             sack_compression: false,
             timers: TimerRules::Rfc,
             prr: PrrBound::Rfc9937,

@@ -7,17 +7,19 @@
 //!   (RFC 2883).
 //! * The timestamp echoed is that of the earliest packet the acknowledgement covers, or of the packet that filled the hole
 //!   (RFC 7323 section 4.3).
-//! * The application reads at once. The window is the buffer less the out-of-order data; its right edge never
-//!   moves back (RFC 9293 section 3.8.6).
+//! * The application reads at once. The window (`window`) is the buffer less the out-of-order data, or less as long as
+//!   Linux's tuning has not opened it; its right edge never moves back (RFC 9293 section 3.8.6).
 //! * The responder, if any, handles options and control messages of explicit-rate protocols.
 //! * The reverse direction carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 mod ack_timing;
+mod window;
 
 use ack_timing::AckTiming;
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Ecn, Flags, Kind, MAX_SACK_BLOCKS, Packet, timestamp};
 use narrows_units::prefetch;
+use window::Window;
 
 use crate::{ReceiverStats, TcpConfig, ranges::Ranges, rates::RateResponder};
 
@@ -39,19 +41,19 @@ const BLOCKS_EXPECTED: usize = 2;
 const NO_FIN: u64 = u64::MAX;
 
 /// Receiver of a reliable stream.
-// With thousands of flows the cache lines that a packet accesses decide the speed: they are four, from the unused part of
+// With thousands of flows the cache lines that a packet accesses decide the speed: they are five, from the unused part of
 // `timing` to the first counters.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Receiver {
-    /// Meaningful while `pending_early_ack`.
-    early_ack: Packet,
+    /// Meaningful while `pending_early_ack`. Few connections need it, these often.
+    early_ack: Option<Box<Packet>>,
     /// Stored ranges in order of their last change, newest first.
     recent: [(u64, u64); MAX_SACK_BLOCKS],
     timing: AckTiming,
     next: u64,
     right_edge: u64,
-    buffer: u64,
+    window: Window,
     fin: u64,
     /// Departure of the SYN-ACK, until its round-trip time is measured; otherwise [`Nanos::MAX`].
     syn_ack_at: Nanos,
@@ -83,11 +85,11 @@ pub struct Receiver {
 
 impl Receiver {
     /// Cache lines that most packets access.
-    const USED_LINES: usize = 4;
+    const USED_LINES: usize = 5;
 
     /// A receiver that waits for a SYN.
     pub fn new(flow: u32, config: &TcpConfig) -> Self {
-        let buffer = config.receive_window.as_u64().min(u64::from(u32::MAX));
+        let window = Window::new(config);
         Self {
             next: 0,
             timing: AckTiming::new(config),
@@ -104,12 +106,12 @@ impl Receiver {
             ecn: false,
             ecn_precise: config.ecn_precise,
             echo: false,
-            early_ack: Packet::new(flow),
+            early_ack: None,
             pending_early_ack: false,
             pending_ack: false,
             pending_syn_ack: false,
-            buffer,
-            right_edge: 1 + buffer,
+            window,
+            right_edge: 1 + window.offer(0),
             fin: NO_FIN,
             pending_duplicate: false,
             duplicate: (0, 0),
@@ -123,8 +125,8 @@ impl Receiver {
 
     /// A receiver of a subflow: the multipath connection, whose settings these are, limits the window.
     pub fn of_subflow(flow: u32, connection: &TcpConfig) -> Self {
-        let buffer = u64::from(u32::MAX);
-        Self { buffer, right_edge: 1 + buffer, ..Self::new(flow, connection) }
+        let receiver = Self::new(flow, connection);
+        Self { window: receiver.window.without_limit(), right_edge: u64::MAX, ..receiver }
     }
 
     /// Attaches the receiver side of an explicit-rate protocol.
@@ -216,7 +218,10 @@ impl Receiver {
         if self.syn_ack_at != Nanos::MAX {
             self.measure_handshake(now);
         }
-        self.pending_ack |= self.timing.on_in_order(now, payload) | answer;
+        self.window.sample(now, packet, self.next);
+        let opened = self.window.on_data(payload, 0);
+        self.pending_ack |= self.timing.on_in_order(now, payload, opened) | answer;
+        self.window.on_read(now, self.next, None);
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
     }
 
@@ -230,8 +235,7 @@ impl Receiver {
             // RFC 8257 section 3.2: acknowledge pending data with the old state before the state changes. Linux
             // `dctcp_ece_ack_update` acknowledges the new state at once too.
             if marked != before && self.timing.has_unacked() {
-                self.early_ack = self.acknowledgement(now);
-                self.pending_early_ack = true;
+                self.acknowledge_early(now);
             }
             self.echo = marked;
             return marked != before && self.timing.hurries();
@@ -306,8 +310,12 @@ impl Receiver {
             self.duplicate = (start, end);
             self.pending_duplicate = true;
         }
+        if data {
+            self.window.sample(now, packet, self.next);
+        }
         if arrival.distinct {
-            self.timing.grow(u64::from(packet.payload));
+            let opened = self.window.on_data(u64::from(packet.payload), self.stored.total());
+            self.timing.on_window(opened);
         } else if arrival.duplicate && (end <= self.next || !fits) {
             // A copy of data that waits behind a hole does not count (Linux `tcp_data_queue_ofo`).
             self.timing.on_duplicate();
@@ -316,6 +324,9 @@ impl Receiver {
         let urgent = !fresh || (had_holes && !holes) || packet.flags.has(Flags::FIN);
         let in_order = arrival.in_order.as_u64();
         self.pending_ack |= self.timing.on_other(now, in_order, self.next, urgent, holes);
+        if in_order > 0 {
+            self.window.on_read(now, self.next, self.stored.end());
+        }
         arrival
     }
 
@@ -347,10 +358,19 @@ impl Receiver {
             let mut blocks = self.recent[..usize::from(self.recent_len)].iter().filter(|b| b.1 > self.next);
             let extended = blocks.clone().take(BLOCKS_EXPECTED).any(|b| start <= b.1 && b.0 <= end);
             if !extended && blocks.nth(BLOCKS_EXPECTED - 1).is_some() {
-                self.early_ack = self.acknowledgement(now);
-                self.pending_early_ack = true;
+                self.acknowledge_early(now);
             }
         }
+    }
+
+    /// Takes an acknowledgement of the state before a packet, which leaves before others.
+    fn acknowledge_early(&mut self, now: Nanos) {
+        let packet = self.acknowledgement(now);
+        match &mut self.early_ack {
+            Some(kept) => **kept = packet,
+            None => self.early_ack = Some(Box::new(packet)),
+        }
+        self.pending_early_ack = true;
     }
 
     /// Stores out-of-order data; returns whether any of it is new.
@@ -377,7 +397,7 @@ impl Receiver {
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending_early_ack {
             self.pending_early_ack = false;
-            return Some(self.early_ack);
+            return self.early_ack.as_deref().copied();
         }
         if self.pending_ack {
             self.pending_ack = false;
@@ -411,7 +431,7 @@ impl Receiver {
         packet.header = self.header;
         packet.set_path(self.path);
         packet.flags = Flags::ACK.with(Flags::REVERSE);
-        self.right_edge = self.right_edge.max(self.next + self.buffer.saturating_sub(self.stored.total()));
+        self.right_edge = self.right_edge.max(self.next + self.window.offer(self.stored.total()));
         let tcp = packet.tcp_mut();
         (*tcp.seq, *tcp.ack) = (1, self.next);
         (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.ts_recent);

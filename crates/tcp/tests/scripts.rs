@@ -81,6 +81,7 @@ const DEFAULTS: &[(&str, Flip, &str)] = &[
     ("max_burst", Flip::Config(|c| c.max_burst = Bytes::new(1000)), "tso-bursts"),
     ("quick_acks", Flip::Config(|c| c.quick_acks = 0), "quick-acks"),
     ("quick_growth", Flip::Config(|c| c.quick_growth = false), "window-growth"),
+    ("receive_autotuning", Flip::Config(|c| c.receive_autotuning = false), "autotuning"),
     ("sack_compression", Flip::Config(|c| c.sack_compression = false), "sack-compression"),
     ("gro", Flip::Config(|c| c.gro = Nanos::from_millis(1)), "quick-acks"),
     ("timers of RTO", Flip::Config(|c| c.timers = TimerRules::Rfc), "rto"),

@@ -114,6 +114,8 @@ class Cell:
                 "loss": f"{self.loss_percent:g}%",
                 "jitter": JITTER,
             },
+            # Large buffers from the start, as in the first measurements: the window is never the limit.
+            "tcp": {"receive_autotuning": False},
             "flows": [
                 {"scheme": scheme, "rtt": f"{rtt:g}ms", **many} for scheme, rtt in zip(self.schemes, rtts, strict=True)
             ],

@@ -101,8 +101,9 @@ pub(super) fn run<O: Observer + Send>(
             let mut ports: Vec<u16> = plan.flows.iter().map(|flow| flow.tuple.destination_port).collect();
             ports.sort_unstable();
             ports.dedup();
-            let window = plan.flows[0].tcp.receive_window;
-            let listeners = hosts::listen(&ports, window)?;
+            let tcp = &plan.flows[0].tcp;
+            let buffer = (!tcp.receive_autotuning).then_some(tcp.receive_window);
+            let listeners = hosts::listen(&ports, buffer)?;
             if right.0.send(device).is_err() {
                 return Ok(());
             }

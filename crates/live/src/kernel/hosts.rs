@@ -194,10 +194,12 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
 }
 
 /// Opens the sockets on which receivers wait. Call it in the receivers' host.
-pub(super) fn listen(ports: &[u16], window: Bytes) -> Result<Vec<OwnedFd>, KernelError> {
+pub(super) fn listen(ports: &[u16], buffer: Option<Bytes>) -> Result<Vec<OwnedFd>, KernelError> {
     let open = |port: &u16| -> io::Result<OwnedFd> {
         let listener = socket()?;
-        sockopt::set_socket_recv_buffer_size_force(&listener, window.as_u64() as usize)?;
+        if let Some(size) = buffer {
+            sockopt::set_socket_recv_buffer_size_force(&listener, size.as_u64() as usize)?;
+        }
         net::bind(&listener, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, *port))?;
         net::listen(&listener, 4096)?;
         Ok(listener)

@@ -125,7 +125,10 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
     }
     let tcp = &first.tcp;
     let flag = |on: bool| u8::from(on).to_string();
-    let buffer = tcp.receive_window.as_u64();
+    // A buffer that Linux tunes begins with its default, and 5/8 of the largest one are for payload.
+    let tuned = tcp.receive_autotuning;
+    let largest = tcp.receive_window.as_u64();
+    let (first, largest) = if tuned { (131_072, largest * 8 / 5) } else { (largest, largest) };
     let mut sysctls = BTreeMap::from([
         ("ipv4/tcp_no_metrics_save", flag(true)),
         ("ipv4/tcp_sack", flag(tcp.sack)),
@@ -135,7 +138,8 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         ("ipv4/tcp_early_retrans", if tcp.tlp { "3" } else { "0" }.to_owned()),
         ("ipv4/tcp_ecn", flag(tcp.ecn)),
         ("ipv4/tcp_slow_start_after_idle", flag(tcp.idle == IdleRule::Linux)),
-        ("ipv4/tcp_rmem", format!("4096 {buffer} {buffer}")),
+        ("ipv4/tcp_rmem", format!("4096 {} {largest}", first.min(largest))),
+        ("ipv4/tcp_moderate_rcvbuf", flag(tuned)),
         ("ipv4/tcp_notsent_lowat", (1 << 20).to_string()),
     ]);
     sysctls.extend(namespace::COMMON.map(|(name, value)| (name, value.to_owned())));
@@ -179,6 +183,7 @@ fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), KernelError> {
         ecn: tcp.ecn,
         initial_window: tcp.initial_window,
         receive_window: tcp.receive_window,
+        receive_autotuning: tcp.receive_autotuning,
         idle: if tcp.idle == IdleRule::Off { IdleRule::Off } else { linux.idle },
         // These follow from the others, or from the scheme.
         timestamp_rtt: tcp.timestamp_rtt && tcp.timestamps,
@@ -208,7 +213,8 @@ fn difference(one: &TcpConfig, other: &TcpConfig) -> Option<&'static str> {
     }
     let keys = keys! {
         segment "segment_bytes", header "header_bytes", initial_window "initial_window", ack_every "ack_every",
-        ack_delay "ack_delay", receive_window "receive_window", min_rto "min_rto", initial_rto "initial_rto",
+        ack_delay "ack_delay", receive_window "receive_window",
+        receive_autotuning "receive_autotuning", min_rto "min_rto", initial_rto "initial_rto",
         max_rto "max_rto", sack "sack", rack "rack", tlp "tlp", timestamps "timestamps", ecn "ecn",
         ecn_precise "ecn_precise", ect1 "ect1", max_burst "max_burst", tso "tso", quick_acks "quick_acks",
         quick_growth "quick_growth", sack_compression "sack_compression", gro "gro", timers "timers", prr "prr",

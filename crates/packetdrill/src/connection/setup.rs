@@ -94,6 +94,7 @@ impl Setup {
             receive_window: Bytes::new(self.settings.receive_buffer.0),
             // How far the window grows depends on the memory that packets take, which no script states.
             quick_growth: false,
+            receive_autotuning: false,
             min_rto: self.settings.min_rto.unwrap_or(default.min_rto),
             sack: agreed.sack,
             rack: agreed.sack && self.settings.rack,

@@ -28,8 +28,8 @@ table! {
         /// Acknowledgements that a receiver sends without delay at the start and after an idle time (16). Linux
         /// `TCP_MAX_QUICKACKS`; 0 delays from the first segment on, as RFC 5681 allows.
         quick_acks: u32,
-        /// At first the receiver acknowledges every packet, for as long as its window grows by a quarter of
-        /// `receive_window`, two segments per packet (true). Linux `tcp_grow_window`, with a fixed buffer.
+        /// The receiver acknowledges every packet that lets its window grow, by two segments each (true). Linux
+        /// `tcp_grow_window`. With a fixed buffer these are the first packets, until it has grown by a quarter.
         quick_growth: bool,
         /// After three acknowledgements of out-of-order data the receiver holds further ones for up to 5 % of the
         /// RTT, at most 1 ms (true where there is sack). Linux `tcp_comp_sack_delay_ns`; RFC 5681 acknowledges
@@ -42,8 +42,11 @@ table! {
         segment_bytes: u16,
         /// Header bytes of every packet (52). IPv4, TCP and timestamps; it does not follow `timestamps`.
         header_bytes: u16,
-        /// The receiver's buffer (64MiB).
+        /// The receiver's buffer, the largest window (64MiB).
         receive_window: Size,
+        /// The receiver's buffer follows what the application reads per round trip, from 80 KiB up to `receive_window`
+        /// (true). Linux `tcp_rcv_space_adjust`; without it the whole buffer is there from the start.
+        receive_autotuning: bool,
         /// Rules of the timers: retransmission, tail-loss probe, reordering (linux).
         timers: TimerRulesKind,
         /// Least retransmission timeout (200ms). Linux adds it to the smoothed RTT; with `timers = "rfc"` it bounds

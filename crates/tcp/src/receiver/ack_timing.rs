@@ -19,18 +19,6 @@ const COMPRESSION_MAX: Nanos = Nanos::from_millis(1);
 const COMPRESSION_DIVISOR: u64 = 20;
 /// Largest GRO packet.
 const GRO_MAX: u64 = 65_535;
-/// Linux takes half of a receive buffer for payload until the first packet shows the share in use, 1448 of 2304
-/// bytes or 5/8 (`scaling_ratio`): the window grows by this part.
-const GROWTH_DIVISOR: u64 = 4;
-/// Segments by which an arriving one lets the window grow (Linux `tcp_grow_window`).
-const GROWTH_SEGMENTS: u64 = 2;
-
-/// Segments during whose arrival the window grows.
-fn growing_segments(config: &TcpConfig) -> u32 {
-    let bytes = config.receive_window.as_u64() / GROWTH_DIVISOR;
-    bytes.div_ceil(GROWTH_SEGMENTS * u64::from(config.segment.max(1))).min(u64::from(u32::MAX)) as u32
-}
-
 /// Policy and state of acknowledgements.
 // What few packets access comes first: see `Receiver`.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +40,10 @@ pub(super) struct AckTiming {
     ack_at: Nanos,
     compressed_at: Nanos,
     gro_at: Nanos,
-    /// Segments that have yet to arrive until the window has grown.
-    growth: u32,
     /// Quick acknowledgements left.
     quick: u32,
     quick_acks: u32,
-    segment: u16,
+    quick_growth: bool,
     /// Data arrived since the last acknowledgement.
     scheduled: bool,
     compression: bool,
@@ -76,8 +62,7 @@ impl AckTiming {
             compression: config.sack_compression && config.sack,
             gro: config.gro,
             least_rto: config.min_rto,
-            segment: config.segment,
-            growth: if config.quick_growth { growing_segments(config) } else { 0 },
+            quick_growth: config.quick_growth,
             quick: 0,
             scheduled: false,
             unacked: 0,
@@ -113,15 +98,16 @@ impl AckTiming {
         self.rtt = rtt;
     }
 
-    /// In-order data of `bytes` arrived, with no hole behind it. Returns whether to acknowledge now.
+    /// In-order data of `bytes` arrived, with no hole behind it; `opened`: it let the window grow. Returns whether to
+    /// acknowledge now.
     #[inline]
-    pub(super) fn on_in_order(&mut self, now: Nanos, bytes: u64) -> bool {
+    pub(super) fn on_in_order(&mut self, now: Nanos, bytes: u64, opened: bool) -> bool {
         self.unacked += bytes;
         self.scheduled = true;
         if self.quick_acks > 0 {
             self.update_quick(now);
         }
-        self.grow(bytes);
+        self.on_window(opened);
         if !self.gro.is_zero() {
             if self.gro_at == Nanos::MAX {
                 self.gro_at = now.saturating_add(self.gro);
@@ -156,13 +142,11 @@ impl AckTiming {
         self.last_data_at = now;
     }
 
-    /// New data of `bytes` arrived. Linux `tcp_grow_window`: while the window grows, every packet is acknowledged at
-    /// once, out-of-order data too.
+    /// New data arrived. Linux `tcp_grow_window`: if it let the window grow, it is acknowledged at once, out-of-order data
+    /// too.
     #[inline]
-    pub(super) fn grow(&mut self, bytes: u64) {
-        if self.growth > 0 {
-            let segments = bytes.div_ceil(u64::from(self.segment)).max(1);
-            self.growth = self.growth.saturating_sub(segments as u32);
+    pub(super) fn on_window(&mut self, opened: bool) {
+        if opened && self.quick_growth {
             self.quick |= 1;
         }
     }
@@ -269,7 +253,7 @@ mod tests {
     fn acknowledged(timing: &mut AckTiming, start: Nanos, n: u64) -> Vec<u64> {
         let mut acked = Vec::new();
         for i in 1..=n {
-            if timing.on_in_order(start + MS * i, MSS) {
+            if timing.on_in_order(start + MS * i, MSS, false) {
                 timing.on_ack_sent();
                 acked.push(i);
             }
@@ -280,7 +264,7 @@ mod tests {
     /// The first 16 packets are acknowledged one by one, then every second.
     #[test]
     fn quick_acks_cover_the_first_16_packets() {
-        let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig::default());
         let acked = acknowledged(&mut timing, Nanos::ZERO, 20);
         assert_eq!(acked, (1..=16).chain([18, 20]).collect::<Vec<_>>());
     }
@@ -288,7 +272,7 @@ mod tests {
     /// After an idle time longer than the RTO quick acknowledgements begin again.
     #[test]
     fn quick_acks_begin_again_after_idle() {
-        let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig::default());
         acknowledged(&mut timing, Nanos::ZERO, 20);
         // RTO = 100 + max(200, 200) ms.
         assert_eq!(acknowledged(&mut timing, MS * 310, 3), [2], "290 ms of silence");
@@ -301,7 +285,7 @@ mod tests {
     fn quick_acks_after_idle_depend_on_handshake_rtt() {
         for (rtt, rto) in [(20, 20 + 200), (200, 200 + 400)] {
             for (silence, quick) in [(rto, false), (rto + 1, true)] {
-                let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
+                let mut timing = timing(TcpConfig::default());
                 timing.on_handshake_rtt(MS * rtt);
                 // The last one comes at 20 ms and is acknowledged, as the second of a pair.
                 acknowledged(&mut timing, Nanos::ZERO, 20);
@@ -315,7 +299,7 @@ mod tests {
     /// meanwhile.
     #[test]
     fn quick_acks_follow_a_duplicate_and_count_out_of_order_data() {
-        let mut timing = timing(TcpConfig { quick_growth: false, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig::default());
         acknowledged(&mut timing, Nanos::ZERO, 16);
         assert_eq!(acknowledged(&mut timing, MS * 20, 2), [2]);
         timing.on_duplicate();
@@ -330,35 +314,41 @@ mod tests {
         assert_eq!(held, Some(16 + 3));
     }
 
-    /// While the window grows every packet is acknowledged; then 16 more quick ones are left.
+    /// While the window grows every packet is acknowledged.
     #[test]
     fn quick_acks_last_while_the_window_grows() {
-        let receive_window = narrows_cc::Bytes::new(4 * 2 * MSS * 10);
-        let mut timing = timing(TcpConfig { receive_window, ..TcpConfig::default() });
-        let acked = acknowledged(&mut timing, Nanos::ZERO, 30);
-        assert_eq!(acked, (1..=10 + 16).chain([28, 30]).collect::<Vec<_>>());
+        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        let mut arrive = |opened| {
+            let due = timing.on_in_order(MS, MSS, opened);
+            if due {
+                timing.on_ack_sent();
+            }
+            due
+        };
+        assert_eq!([true, true, true].map(&mut arrive), [true; 3]);
+        assert_eq!([false; 4].map(&mut arrive), [false, true, false, true]);
     }
 
     /// Without quick acknowledgements every second packet is acknowledged from the start.
     #[test]
     fn quick_acks_can_be_off() {
-        let mut timing = timing(TcpConfig { quick_acks: 0, quick_growth: false, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
         assert_eq!(acknowledged(&mut timing, Nanos::ZERO, 6), [2, 4, 6]);
     }
 
     /// More than one segment is acknowledged at once, even if less than two.
     #[test]
     fn more_than_one_segment_is_acknowledged_at_once() {
-        let mut timing = timing(TcpConfig { quick_acks: 0, quick_growth: false, ..TcpConfig::default() });
-        assert!(!timing.on_in_order(MS, MSS));
-        assert!(timing.on_in_order(MS, 1));
+        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
+        assert!(!timing.on_in_order(MS, MSS, false));
+        assert!(timing.on_in_order(MS, 1, false));
     }
 
     /// The first three acknowledgements behind a hole leave at once, later ones after 5 % of the RTT, at most
     /// 1 ms.
     #[test]
     fn sack_compression_begins_with_the_fourth() {
-        let mut timing = timing(TcpConfig { quick_acks: 0, quick_growth: false, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
         for i in 0..5 {
             assert_eq!(timing.on_other(MS, 0, 1000, false, true), i < 3, "packet {i}");
         }
@@ -378,10 +368,9 @@ mod tests {
     #[test]
     fn gro_gives_one_acknowledgement_per_hand_over() {
         let gro = Nanos::from_micros(500);
-        let mut timing =
-            timing(TcpConfig { quick_acks: 0, quick_growth: false, gro, ..TcpConfig::default() });
+        let mut timing = timing(TcpConfig { quick_acks: 0, gro, ..TcpConfig::default() });
         for i in 0..8 {
-            assert!(!timing.on_in_order(MS + Nanos::from_micros(i * 10), MSS));
+            assert!(!timing.on_in_order(MS + Nanos::from_micros(i * 10), MSS, false));
         }
         assert_eq!(timing.deadline(), MS + gro);
         assert_eq!(timing.on_timer(MS + gro), (true, false));
@@ -390,9 +379,8 @@ mod tests {
     /// A GRO packet never exceeds 64 KiB.
     #[test]
     fn gro_hand_over_is_limited_to_64_kib() {
-        let mut timing =
-            timing(TcpConfig { quick_acks: 0, quick_growth: false, gro: MS, ..TcpConfig::default() });
-        let first = (1..).find(|_| timing.on_in_order(MS, MSS));
+        let mut timing = timing(TcpConfig { quick_acks: 0, gro: MS, ..TcpConfig::default() });
+        let first = (1..).find(|_| timing.on_in_order(MS, MSS, false));
         assert_eq!(first, Some(45));
     }
 }

@@ -141,6 +141,7 @@ impl Run {
             "ack_delay" => config.ack_delay = millis(value),
             "min_rto" => config.min_rto = millis(value),
             "receive_window" => config.receive_window = Bytes::new(number(value)),
+            "receive_autotuning" => config.receive_autotuning = value == "true",
             _ => panic!("no setting '{key}'"),
         }
     }

@@ -1,0 +1,302 @@
+//! The window that a receiver offers: fixed, or tuned as by Linux.
+//!
+//! Two rules of Linux 6.18: an arriving packet opens the window by two segments, up to what the buffer allows
+//! (`tcp_grow_window`), and the buffer follows what the application read within a round trip (`tcp_rcv_space_adjust`,
+//! dynamic right-sizing). Buffers count as the payload that they have room for.
+
+use narrows_cc::Nanos;
+use narrows_packet::{Packet, timestamp};
+
+use crate::TcpConfig;
+
+/// Payload that fits into the first buffer: of 131 072 bytes (`tcp_rmem`), 5/8 for packets of 1448 bytes, which take 2304
+/// (`scaling_ratio`).
+const FIRST_BUFFER: u64 = 81_920;
+/// The first window is half of that buffer, in whole segments (`tcp_select_initial_window`).
+const FIRST_WINDOW: u64 = 65_536;
+/// Segments that count as read in the first round trip (`TCP_INIT_CWND`).
+const FIRST_READ: u64 = 10;
+/// Segments by which an arriving packet opens the window.
+const OPENING: u64 = 2;
+/// Least payload of a packet that opens the window.
+const LEAST_PAYLOAD: u64 = 128;
+/// Part of a fixed buffer that the first packets show to be usable: Linux takes half for payload until it sees 5/8.
+const FIXED_OPENING_DIVISOR: u64 = 4;
+/// Round trips below this let the buffer grow in proportion to them (`tcp_rcvbuf_low_rtt`).
+const LOW_RTT_US: u64 = 1_000;
+
+/// Window of a receiver whose application reads at once.
+// A packet accesses all of it, so it takes a cache line at most: times are in µs and numbers modulo 2³², as in Linux.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Start of the measurement of what the application reads.
+    since: u32,
+    from: u32,
+    /// Eight times the smoothed round-trip time; zero before the first sample.
+    rtt8: u32,
+    /// Start of the last sample: the timestamp echo, or without timestamps the time.
+    sampled: u32,
+    /// Without timestamps: the number whose arrival ends a sample.
+    until: u32,
+    /// Upper limit of the window as yet (`rcv_ssthresh`).
+    open: u32,
+    /// Payload that the buffer has room for (`window_clamp`).
+    buffer: u32,
+    largest: u32,
+    /// Largest number of bytes read in a round trip.
+    read: u32,
+    segment: u16,
+    timestamps: bool,
+    /// Whether the buffer follows the application.
+    tuned: bool,
+    /// Whether what is open as yet limits the advertised window.
+    limits: bool,
+    /// Whether data has arrived.
+    started: bool,
+}
+
+impl Window {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        let segment = u64::from(config.segment.max(1));
+        let largest = config.receive_window.as_u64().min(u64::from(u32::MAX));
+        let tuned = config.receive_autotuning;
+        let buffer = if tuned { largest.min(FIRST_BUFFER) } else { largest };
+        let open = if tuned {
+            buffer.min((FIRST_WINDOW - FIRST_WINDOW % segment).max(segment))
+        } else {
+            buffer - buffer / FIXED_OPENING_DIVISOR
+        };
+        Self {
+            since: 0,
+            from: 1,
+            rtt8: 0,
+            sampled: 0,
+            until: 0,
+            open: open as u32,
+            buffer: buffer as u32,
+            largest: largest as u32,
+            read: open.min(FIRST_READ * segment) as u32,
+            segment: config.segment,
+            timestamps: config.timestamps,
+            tuned,
+            limits: tuned,
+            started: false,
+        }
+    }
+
+    /// The window of a subflow, which the multipath connection limits.
+    pub(super) fn without_limit(self) -> Self {
+        Self { limits: false, ..self }
+    }
+
+    /// The window while `stored` bytes wait out of order.
+    #[inline]
+    pub(super) fn offer(&self, stored: u64) -> u64 {
+        let room = u64::from(self.buffer).saturating_sub(stored);
+        if self.limits { room.min(u64::from(self.open)) } else { room }
+    }
+
+    /// New data of `bytes` arrived while `stored` bytes wait out of order. Returns whether the window opened.
+    #[inline]
+    pub(super) fn on_data(&mut self, bytes: u64, stored: u64) -> bool {
+        let room = u64::from(self.buffer).saturating_sub(stored).saturating_sub(u64::from(self.open));
+        if room == 0 || bytes < LEAST_PAYLOAD {
+            return false;
+        }
+        let opening = OPENING * u64::from(self.segment).max(bytes);
+        self.open += room.min(opening) as u32;
+        true
+    }
+
+    /// Samples the round-trip time from `packet`, which carries data; `next` is expected next
+    /// (`tcp_rcv_rtt_measure_ts`, `tcp_rcv_rtt_measure`).
+    #[inline]
+    pub(super) fn sample(&mut self, now: Nanos, packet: &Packet, next: u64) {
+        if !self.tuned {
+            return;
+        }
+        let (now, next) = (timestamp(now), next as u32);
+        if !self.started {
+            (self.started, self.since) = (true, now);
+            (self.sampled, self.until) =
+                (if self.timestamps { 0 } else { now }, next.wrapping_add(self.open));
+        }
+        if self.timestamps {
+            let echo = packet.tcp().ts_ecr;
+            if echo != self.sampled && packet.payload >= self.segment {
+                let sample = now.wrapping_sub(echo);
+                let smoothed = u64::from(self.rtt8 - (self.rtt8 >> 3)) + u64::from(sample);
+                self.take(sample, smoothed);
+            }
+            self.sampled = echo;
+        } else if next.wrapping_sub(self.until) as i32 >= 0 {
+            self.take(now.wrapping_sub(self.sampled).max(1), u64::from(self.rtt8));
+            (self.sampled, self.until) = (now, next.wrapping_add(self.open));
+        }
+    }
+
+    /// Takes a sample if it is the first or the least, otherwise `other`.
+    fn take(&mut self, sample: u32, other: u64) {
+        let eightfold = u64::from(sample) << 3;
+        let first_or_least = self.rtt8 == 0 || eightfold < u64::from(self.rtt8);
+        self.rtt8 = if first_or_least { eightfold } else { other }.min(u64::from(u32::MAX)) as u32;
+    }
+
+    /// The application has read up to `next`; out-of-order data ends at `end`.
+    #[inline]
+    pub(super) fn on_read(&mut self, now: Nanos, next: u64, end: Option<u64>) {
+        let (now, rtt) = (timestamp(now), self.rtt8 >> 3);
+        if !self.tuned || self.rtt8 == 0 || now.wrapping_sub(self.since) < rtt {
+            return;
+        }
+        let read = (next as u32).wrapping_sub(self.from);
+        if read > self.read {
+            self.resize(read, u64::from(rtt), end.map_or(0, |end| end - next));
+        }
+        (self.from, self.since) = (next as u32, now);
+    }
+
+    /// Fits the buffer to `read` bytes per round trip (`tcp_rcvbuf_grow`).
+    fn resize(&mut self, read: u32, rtt_us: u64, waiting: u64) {
+        let before = u64::from(self.read).max(1);
+        self.read = read;
+        // Measurements are a round trip late, so the window allows two; in slow start the rate doubles meanwhile.
+        let window = 2 * u64::from(read);
+        let growth = if rtt_us < LOW_RTT_US {
+            window * rtt_us / LOW_RTT_US
+        } else {
+            (2 * window).saturating_mul(u64::from(read) - before) / before
+        };
+        let wanted = window.saturating_add(growth).saturating_add(waiting).min(u64::from(self.largest));
+        self.buffer = self.buffer.max(wanted as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_cc::Bytes;
+
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+    const SEGMENT: u64 = 1448;
+
+    fn full() -> Packet {
+        let mut packet = Packet::new(0);
+        packet.payload = SEGMENT as u16;
+        packet
+    }
+
+    fn tuned(largest: u64) -> Window {
+        Window::new(&TcpConfig { receive_window: Bytes::new(largest), ..TcpConfig::default() })
+    }
+
+    /// Feeds `segments` at `now` with one echo, sent a round trip of `rtt` before; returns how many opened the window.
+    fn feed(window: &mut Window, now: Nanos, rtt: Nanos, next: &mut u64, segments: u64) -> u64 {
+        let mut packet = full();
+        *packet.tcp_mut().ts_ecr = timestamp(now - rtt);
+        let mut opened = 0;
+        for _ in 0..segments {
+            window.sample(now, &packet, *next);
+            *next += SEGMENT;
+            opened += u64::from(window.on_data(SEGMENT, 0));
+            window.on_read(now, *next, None);
+        }
+        opened
+    }
+
+    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; 81 920 are reached after six packets.
+    #[test]
+    fn first_window_is_linux_s() {
+        let mut window = tuned(64 << 20);
+        assert_eq!(window.offer(0), 65_160);
+        let mut next = 1;
+        assert_eq!(feed(&mut window, MS * 40, MS * 40, &mut next, 10), 6);
+        assert_eq!(window.offer(0), FIRST_BUFFER);
+    }
+
+    /// A rate of ten segments per round trip needs no larger buffer than the first.
+    #[test]
+    fn slow_flows_keep_the_first_buffer() {
+        let (mut window, mut next) = (tuned(64 << 20), 1);
+        for round in 1..100 {
+            feed(&mut window, MS * 40 * round, MS * 40, &mut next, 10);
+        }
+        assert_eq!(window.offer(0), FIRST_BUFFER);
+    }
+
+    /// In slow start the buffer stays ahead of a window that doubles; at a steady rate it stays at twice what is
+    /// read per round trip or more, and packets open the window no longer.
+    #[test]
+    fn buffer_stays_ahead_of_slow_start() {
+        let (mut window, mut next) = (tuned(64 << 20), 1);
+        let mut segments = 10;
+        for round in 1..10 {
+            assert!(window.offer(0) >= segments * SEGMENT, "round {round}");
+            feed(&mut window, MS * 40 * round, MS * 40, &mut next, segments);
+            segments *= 2;
+        }
+        let last = segments / 2;
+        for round in 10..20 {
+            feed(&mut window, MS * 40 * round, MS * 40, &mut next, last);
+        }
+        assert!(window.offer(0) >= 2 * last * SEGMENT, "{}", window.offer(0));
+        assert_eq!(feed(&mut window, MS * 800, MS * 40, &mut next, last), 0);
+    }
+
+    /// What Linux's rule gives: 20 segments read after 10 make 6 times 20, read at 40 ms; in 0.5 ms, 2.5 times.
+    #[test]
+    fn buffer_follows_tcp_rcvbuf_grow() {
+        for (rtt, factor) in [(MS * 40, 6.0), (MS / 2, 2.5)] {
+            let mut window = tuned(64 << 20);
+            window.resize(100 * SEGMENT as u32, 40_000, 0);
+            let before = u64::from(window.buffer);
+            window.resize(200 * SEGMENT as u32, rtt.as_nanos() / 1_000, 0);
+            let expected = (factor * (200 * SEGMENT) as f64) as u64;
+            assert_eq!(u64::from(window.buffer), expected.max(before), "{rtt:?}");
+        }
+        let mut window = tuned(1 << 20);
+        window.resize(1000 * SEGMENT as u32, 40_000, 0);
+        assert_eq!(window.buffer, 1 << 20, "the largest buffer");
+    }
+
+    /// The round-trip time is the least or a moving average of an eighth, one sample per echo.
+    #[test]
+    fn rtt_is_smoothed_upwards() {
+        let (mut window, mut next) = (tuned(64 << 20), 1);
+        feed(&mut window, MS * 100, MS * 40, &mut next, 3);
+        assert_eq!(window.rtt8, 8 * 40_000);
+        feed(&mut window, MS * 200, MS * 80, &mut next, 3);
+        assert_eq!(window.rtt8, 8 * 45_000);
+        feed(&mut window, MS * 300, MS * 20, &mut next, 3);
+        assert_eq!(window.rtt8, 8 * 20_000);
+    }
+
+    /// Without timestamps the round trip is the time that a whole window takes to arrive.
+    #[test]
+    fn rtt_without_timestamps_is_that_of_a_window() {
+        let mut window = Window::new(&TcpConfig { timestamps: false, ..TcpConfig::default() });
+        let packet = full();
+        window.sample(MS * 10, &packet, 1);
+        window.sample(MS * 40, &packet, 65_160);
+        assert_eq!(window.rtt8, 0);
+        window.sample(MS * 50, &packet, 1 + 65_160);
+        assert_eq!(window.rtt8, 8 * 40_000);
+    }
+
+    /// A fixed buffer is offered whole from the start, less what waits; a quarter of it opens packet by packet.
+    #[test]
+    fn fixed_buffers_are_offered_whole() {
+        let config = TcpConfig {
+            receive_autotuning: false,
+            receive_window: Bytes::new(4 * OPENING * SEGMENT * 10),
+            ..TcpConfig::default()
+        };
+        let mut window = Window::new(&config);
+        let whole = config.receive_window.as_u64();
+        assert_eq!((window.offer(0), window.offer(1000)), (whole, whole - 1000));
+        let mut next = 1;
+        assert_eq!(feed(&mut window, MS * 40, MS * 40, &mut next, 30), 10);
+        assert_eq!(window.offer(0), whole);
+    }
+}
