@@ -4,7 +4,7 @@
 |---|---|
 | `papers/<paper>` through `narrows.papers` | title, notes, figures, claims with their printed values, causes |
 | `docs/papers/measured.jsonl`, written by `docs/results.py` | our value and the verdict of every claim |
-| `docs/papers/kernel.jsonl`, lines of `narrows reproduce … --on kernel --json` | the same on the kernel's TCP |
+| `docs/papers/kernel.jsonl`, written by `docs/results.py --kernel` | the same on the kernel's TCP |
 | `papers/<paper>/findings.md` | the readings and findings that no claim holds |
 """
 
@@ -30,6 +30,11 @@ VERDICTS = ("holds", "inconclusive", "holds in direction", "does not hold")
 WORLDS = {"paper": "as the paper ran it", "today": "today"}
 ON_KERNEL = "kernel"
 """A third world, of the figures that were run on the kernel."""
+KERNEL_RUNS = (
+    "On the kernel: `narrows reproduce {0} {1} --on kernel` with Linux 6.18.35 [in virtual"
+    " time](../topics/kernel.md#linux-in-virtual-time) and receive buffers of 64 MiB. It judges the claims about schemes"
+    " that Linux has."
+)
 COLUMNS = "| {} | world | claims | " + " | ".join(VERDICTS) + " | beside |"
 RULE = "|---|---|" + "---:|" * (len(VERDICTS) + 2)
 WIDTH = 120
@@ -180,6 +185,8 @@ def figure_section(paper: str, figure: Any, outcomes: Outcomes) -> Iterator[str]
     yield from (f"Scenario: [{scenario.name}]({target}). Command: `narrows reproduce {paper} {figure.id}`.", "")
     real = any((paper, figure.id, claim.id, ON_KERNEL) in outcomes for claim in figure.claims)
     worlds = {**WORLDS, ON_KERNEL: "on the kernel"} if real else WORLDS
+    if real:
+        yield from (*wrapped(KERNEL_RUNS.format(paper, figure.id)), "")
     verdicts = [head for words in worlds.values() for head in (words, "verdict")]
     heads = ("claim", "source", "paper", *verdicts, "cause", "our bound")
     yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")

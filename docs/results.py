@@ -7,9 +7,12 @@
     narrows bench --dccp --json >> bench.jsonl
     cargo test --release -p narrows-sim --test laws_convergence --test laws_allocation -- --nocapture > laws.txt
     python docs/results.py report bench.jsonl [laws.txt]  # REPORT BENCH [LAWS]
+    narrows reproduce bbr-gc fig5 --on kernel --json > fig5.jsonl     # as root; so for every figure with such verdicts
+    python docs/results.py --kernel fig5.jsonl fig8.jsonl
     make docs
 
-The claims of the report go to `docs/papers/measured.jsonl`, from which `docs/generate.py` writes the pages of papers.
+The claims of the report go to `docs/papers/measured.jsonl`, from which `docs/generate.py` writes the pages of papers; the
+kernel's go to `docs/papers/kernel.jsonl`.
 The rest goes to the regions between `<!-- NAME -->` and `<!-- /NAME -->` of `docs/results.md`. Nothing here measures. A
 region without new lines in the files keeps its content, with a note on standard error; BENCH may be an empty file. A
 report that lacks a claim of `papers/` is refused.
@@ -27,6 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from comparisons import ABLATION, LITERAL
+from paper_pages import KERNEL, ON_KERNEL
 from paper_pages import MEASURED as CLAIMS
 from paper_pages import PAPERS, rounded
 
@@ -156,8 +160,17 @@ def measured(page: str, rows: list[dict[str, Any]]) -> str:
     return page
 
 
+def on_kernel(files: Sequence[str]) -> None:
+    """Store the outcomes of the kernel's runs."""
+    claims = [json.loads(line) for name in files for line in Path(name).read_text().splitlines()]
+    KERNEL.write_text(outcomes([claim for claim in claims if claim["world"] == ON_KERNEL]))
+
+
 def main() -> None:
     """Read the files, write the page and the outcomes of claims."""
+    if sys.argv[1:2] == ["--kernel"] and len(sys.argv) > 2:
+        on_kernel(sys.argv[2:])
+        return
     if len(sys.argv) not in (3, 4):
         raise SystemExit(__doc__)
     claims = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
