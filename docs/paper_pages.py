@@ -31,9 +31,9 @@ WORLDS = {"paper": "as the paper ran it", "today": "today"}
 ON_KERNEL = "kernel"
 """A third world, of the figures that were run on the kernel."""
 KERNEL_RUNS = (
-    "On the kernel: `narrows reproduce {0} {1} --on kernel` with Linux 6.18.35 [in virtual"
-    " time](../topics/kernel.md#linux-in-virtual-time) and receive buffers of 64 MiB. It judges the claims about schemes"
-    " that Linux has."
+    "On the kernel: `narrows reproduce {0} {1} --on kernel` with Linux 6.18.35"
+    " [in virtual time](../topics/kernel.md#linux-in-virtual-time) and receive buffers of 64 MiB."
+    " It judges the claims about schemes that Linux has."
 )
 COLUMNS = "| {} | world | claims | " + " | ".join(VERDICTS) + " | beside |"
 RULE = "|---|---|" + "---:|" * (len(VERDICTS) + 2)

@@ -11,8 +11,8 @@
     python docs/results.py --kernel fig5.jsonl fig8.jsonl
     make docs
 
-The claims of the report go to `docs/papers/measured.jsonl`, from which `docs/generate.py` writes the pages of papers; the
-kernel's go to `docs/papers/kernel.jsonl`.
+The claims of the report go to `docs/papers/measured.jsonl`, from which `docs/generate.py` writes the pages of papers.
+Those of the kernel go to `docs/papers/kernel.jsonl`.
 The rest goes to the regions between `<!-- NAME -->` and `<!-- /NAME -->` of `docs/results.md`. Nothing here measures. A
 region without new lines in the files keeps its content, with a note on standard error; BENCH may be an empty file. A
 report that lacks a claim of `papers/` is refused.
@@ -30,9 +30,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from comparisons import ABLATION, LITERAL
-from paper_pages import KERNEL, ON_KERNEL
+from paper_pages import KERNEL, ON_KERNEL, PAPERS, rounded
 from paper_pages import MEASURED as CLAIMS
-from paper_pages import PAPERS, rounded
 
 from narrows.claims import stated
 
