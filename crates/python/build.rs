@@ -15,8 +15,9 @@ use std::{env, fs, io};
 /// Crates whose code decides the result of a run.
 const CRATES: &[&str] =
     &["units", "cc", "packet", "net", "routers", "tcp", "dccp", "traffic", "scenario", "sim", "trace"];
-/// What joins the network to real hosts.
-const EMULATOR: &[&str] = &["live/src", "packet/src", "../bpf"];
+/// What decides a run on the kernel: the network, its engine and metrics, the applications, and what joins them to hosts.
+const EMULATOR: &[&str] =
+    &["live/src/kernel", "packet/src", "net/src", "traffic/src", "sim/src", "scenario/src", "../bpf"];
 
 fn main() -> io::Result<()> {
     let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");

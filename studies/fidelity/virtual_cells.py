@@ -1,4 +1,4 @@
-"""Runs the settings of `kernel-cells.jsonl` on Linux in virtual time, and keeps the runs in `virtual-cells.jsonl`.
+"""Runs the measured settings on Linux in virtual time, and keeps the runs in `virtual-cells.jsonl`.
 
     studies/kernel/uml/run.sh LINUX python studies/fidelity/virtual_cells.py [CELL...] [--seeds N]
 
@@ -17,10 +17,13 @@ import cells
 
 ABOUT = {
     "about": "Linux TCP in user-mode Linux with virtual time, between the hosts of `narrows run --on kernel`: the"
-    " settings of kernel-cells.jsonl with a random delay of 0 to 50 us per packet, one run per line. `goodput` and"
-    " `srtt_mean_ms` (tcpi_rtt, sampled every 0.1 s) leave out the first tenth; `retrans` and `losses`, the random"
-    " ones, do not."
+    " settings of kernel-cells.jsonl and more-cells.jsonl, 64 MiB of receive buffer, with a random delay of 0 to 50 us"
+    " per packet, one run per line. `goodput` and `srtt_mean_ms` (tcpi_rtt, sampled every 0.1 s) leave out the first"
+    " tenth; `retrans` and `losses`, the random ones, do not."
 }
+
+CHANGES = cells.VARIANTS["late"] | {"tcp.receive_autotuning": False}
+"""Large buffers from the start, as in the measurements."""
 
 
 def stored() -> list[dict[str, Any]]:
@@ -36,7 +39,9 @@ def main() -> None:
     parser.add_argument("cells", nargs="*", type=int, help="numbers of cells; all by default")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each setting (default 3)")
     asked = parser.parse_args()
-    settings = {cell.setting(): cell for cell in cells.read() if cell.number in asked.cells or not asked.cells}
+    measured = cells.read()
+    measured += cells.read(cells.MORE, first=len(measured) + 1)
+    settings = {cell.setting(): cell for cell in measured if cell.number in asked.cells or not asked.cells}
     done = {json.dumps([run[key] for key in ("rate", "queue", "rtt", "cc", "loss", "seed")]) for run in stored()}
     for seed in range(1, asked.seeds + 1):
         for cell in settings.values():
@@ -44,7 +49,7 @@ def main() -> None:
             key = [cell.rate, cell.queue, list(cell.rtt), names, cell.loss, seed]
             if json.dumps(key) in done:
                 continue
-            (run,) = cells.simulate(cell, cells.VARIANTS["late"], 1, first=seed, on="kernel")
+            (run,) = cells.simulate(cell, CHANGES, 1, first=seed, on="kernel")
             row = dict(zip(("rate", "queue", "rtt", "cc", "loss", "seed"), key, strict=True)) | {
                 "duration": cell.duration_s,
                 "kernel": platform.release(),

@@ -31,7 +31,7 @@ PATHS = (
     {"rate": "10mbit", "rtt": "100ms", "buffer": "2bdp"},
     {"rate": "50mbit", "rtt": "40ms", "buffer": "1bdp", "loss": "0.1%"},
 )
-PARTS = ("shim", "emulator")
+PARTS = ("shim", "emulator", "floor")
 SCHEMES = ("cubic", "bbr")
 WORLDS = ("kernel", "shim")
 RUNS = 2
@@ -40,6 +40,7 @@ LENGTHS = {"cubic": "15s", "bbr": "20s"}
 GOODPUT_PERCENT = 3.0
 RTT_PERCENT = 10.0
 LINKS = ({"rate": "100mbit", "rtt": "20ms", "buffer": "1bdp"}, {"rate": "1gbit", "rtt": "20ms", "buffer": "1bdp"})
+LIGHT = "5mbit"
 PAYLOAD = 1448 / 1500
 """The part of a full packet that is payload: the greatest goodput of a link."""
 
@@ -49,14 +50,19 @@ Row = dict[str, Any]
 def run(part: str, scheme: str, path: dict[str, str], seed: int, world: str, duration: str) -> Row:
     """Run one flow, and return what the tables need."""
     print(f"{part}: {scheme}, {', '.join(path.values())}, on {world}", flush=True)
-    done = narrows.compare(scheme, **path, duration=duration, seed=seed, on=world)
+    flow: dict[str, Any] = {"scheme": scheme, "rtt": path["rtt"]}
+    if part == "floor":
+        flow["app"] = {"kind": "cbr", "rate": LIGHT}
+    network = {key: value for key, value in path.items() if key != "rtt"}
+    scenario = {"name": part, "duration": duration, "seed": seed, "network": network, "flows": [flow]}
+    done = narrows.run(scenario, on=world)
     (result,) = done.raw
-    flow, host = result["flows"][0], result["host"]
+    measured, host = result["flows"][0], result["host"]
     shim = host.get("shim") or {}
     names = ("goodput_mbit_s", "rtt_mean_ms", "rtt_min_ms", "retransmit_percent")
     return {
         "part": part, "scheme": scheme, "path": path, "seed": seed, "world": world, "duration": duration,
-        **{name: flow[name] for name in names},
+        **{name: measured[name] for name in names},
         "kernel": host["kernel"], "load": host["load"], "disturbed": host["disturbed"], "lateness": host["lateness"],
         "cpu_us_per_packet": host["cpu_us_per_packet"], "events": shim.get("events"),
         "fallbacks": shim.get("fallbacks"), "decision_delay_mean_us": shim.get("decision_delay_mean_us"),
@@ -81,6 +87,8 @@ def measure(parts: Sequence[str]) -> list[Row]:
         ]
     if "emulator" in parts:
         rows += [run("emulator", scheme, path, 1, "kernel", "15s") for path in LINKS for scheme in SCHEMES]
+    if "floor" in parts:
+        rows += [run("floor", "cubic", path, 1, "kernel", "5s") for path in LINKS]
     DATA.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return rows
 
@@ -128,22 +136,24 @@ def shims(rows: Sequence[Row]) -> str:
 
 
 def emulator(rows: Sequence[Row]) -> str:
-    """Return what the emulator reaches with the kernel's own schemes."""
+    """Return what the emulator reaches with the kernel's own schemes, and with a light flow."""
     lines = []
     for row in rows:
-        if row["part"] != "emulator":
+        if row["part"] not in ("emulator", "floor"):
             continue
         rate = {"100mbit": 100, "1gbit": 1000}[row["path"]["rate"]]
+        light = row["part"] == "floor"
         lines.append([
-            name(row["scheme"], row["path"]),
-            f"{row['goodput_mbit_s']:.2f}", f"{100 * row['goodput_mbit_s'] / (rate * PAYLOAD):.1f}",
+            name(row["scheme"], row["path"]) + (f", writing {LIGHT}" if light else ""),
+            f"{row['goodput_mbit_s']:.2f}",
+            "–" if light else f"{100 * row['goodput_mbit_s'] / (rate * PAYLOAD):.1f}",
             f"{row['rtt_min_ms']:.2f}", f"{row['rtt_mean_ms']:.1f}", f"{row['cpu_us_per_packet']:.1f}",
             f"{row['lateness']['mean_us']:.0f}", f"{row['lateness']['p99_us']:.0f}",
-            f"{row['lateness']['longest_ms']:.1f}", f"{row['load']:.2f}",
+            f"{row['lateness']['longest_ms']:.1f}", f"{row['load']:.2f}", "**yes**" if row["disturbed"] else "no",
         ])  # fmt: skip
     heads = [
         "flow", "goodput, Mbit/s", "% of the achievable", "least RTT, ms", "mean RTT, ms", "CPU, µs per packet",
-        "late, mean µs", "99 %", "longest, ms", "load",
+        "late, mean µs", "99 %", "longest, ms", "load", "disturbed",
     ]  # fmt: skip
     return table(heads, lines)
 

@@ -42,6 +42,7 @@ KNOWN = {
         "initial_window",
         "ecn",
         "receive_window",
+        "receive_autotuning",
     },
     "flows": {"scheme", "rtt", "start", "stop", "count", "spread"},
     "trace": {"samples", "packets"},

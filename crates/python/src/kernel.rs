@@ -26,7 +26,9 @@ impl Watch for Shared {
 /// The error as Python sees it.
 pub(crate) fn raised(error: &KernelError) -> PyErr {
     match error {
-        KernelError::Unsupported(_) | KernelError::NotRoot => KernelUnable::new_err(error.to_string()),
+        KernelError::Unsupported(_) | KernelError::Unavailable(_) | KernelError::NotRoot => {
+            KernelUnable::new_err(error.to_string())
+        }
         KernelError::Step { .. } => KernelFailed::new_err(error.to_string()),
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Reading {
     /// Retransmission timeouts, from Linux 6.7 on.
     pub(crate) timeouts: Option<u64>,
     pub(crate) model: Option<ModelInfo>,
+    /// Whether the connection is open; otherwise the values are its last ones.
+    pub(crate) open: bool,
 }
 
 /// `struct tcp_bbr_info`.
@@ -124,6 +126,7 @@ fn reading(body: &[u8]) -> Option<Reading> {
             .then(|| Rate::from_bytes_per_sec(pacing)),
         timeouts: raw.short(240).map(u64::from),
         model,
+        open: true,
     })
 }
 

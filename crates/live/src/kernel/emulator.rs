@@ -1,6 +1,7 @@
 //! The emulator: the simulator's engine, run along with the wall clock between two hosts.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +39,7 @@ use super::{KernelError, Options, Watch, diagnostics, support};
 const LEAD: Duration = Duration::from_millis(20);
 /// Longest wait, and interval of progress reports.
 const TICK: Duration = Duration::from_millis(20);
-/// Interval between readings of the senders without a trace.
+/// Longest interval between readings of the senders.
 const READINGS: Nanos = Nanos::from_millis(100);
 /// First port of senders. Flow numbers follow.
 const PORTS: u16 = 10_000;
@@ -56,7 +57,9 @@ pub(super) fn run<O: Observer + Send>(
 ) -> Result<Option<(RunResult, O, bool)>, KernelError> {
     let schemes = support::schemes(plan, options)?;
     let (senders, receivers) = support::hosts(plan)?;
-    let most = MAX_FLOWS.min(hosts::raise_socket_limit() / 2);
+    // Descriptors of a flow: at its sender, at its receiver, and for the shim that makes it send.
+    let per_flow = if schemes.contains(&Scheme::Ours) { 3 } else { 2 };
+    let most = MAX_FLOWS.min(hosts::raise_socket_limit() / per_flow);
     if plan.flows.len() > most {
         let message = format!("{} flows; accepted on the kernel: at most {most}", plan.flows.len());
         return Err(KernelError::Unsupported(message));
@@ -92,7 +95,7 @@ pub(super) fn run<O: Observer + Send>(
                 let sent = hosts::send(clients, clock, over);
                 // Senders end before the run only if one fails; then the readings end too.
                 over.store(true, Ordering::Relaxed);
-                reading.join().map_err(|_| crashed("the readings"))?;
+                reading.join().map_err(|_| crashed("the readings"))??;
                 sent
             })
         });
@@ -128,7 +131,7 @@ pub(super) fn run<O: Observer + Send>(
                 let done = emulator.run(watch, &failed)?;
                 Ok::<_, KernelError>(done.map(|done| {
                     let disturbed = done.late.is_disturbed();
-                    let (result, observer) = done.finish(&latest, &senders);
+                    let (result, observer) = done.finish(&latest, &names, &senders);
                     (result, observer, disturbed)
                 }))
             };
@@ -195,7 +198,7 @@ struct Readers {
 
 fn readers(plan: &Plan, latest: &[Latest], clients: &[Client], host: HostConfig) -> Readers {
     let flows = clients.iter().zip(latest).map(|(own, latest)| (own.local, own.remote, latest.clone()));
-    Readers { host, flows: flows.collect(), interval: plan.trace.samples.unwrap_or(READINGS) }
+    Readers { host, flows: flows.collect(), interval: plan.trace.samples.unwrap_or(READINGS).min(READINGS) }
 }
 
 impl Readers {
@@ -206,22 +209,28 @@ impl Readers {
         Ok((device, netlink))
     }
 
-    fn read(&self, mut netlink: Netlink, clock: Clock, over: &AtomicBool) {
+    fn read(&self, mut netlink: Netlink, clock: Clock, over: &AtomicBool) -> Result<(), KernelError> {
         // Readings precede the samples that show them.
         let early = Nanos::from_millis(1).min(self.interval / 4);
         let mut next = Nanos::ZERO;
         loop {
             let last = over.load(Ordering::Relaxed);
             for (local, remote, latest) in &self.flows {
-                // A connection that has not begun or has ended leaves the reading before.
-                if let Ok(Some(reading)) = diagnostics::read(&mut netlink, *local, *remote)
-                    && let Ok(mut latest) = latest.lock()
-                {
-                    *latest = Some(reading);
+                let reading = match diagnostics::read(&mut netlink, *local, *remote) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(KernelError::step("read the state of connections", error));
+                    }
+                    reading => reading.ok().flatten(),
+                };
+                let Ok(mut latest) = latest.lock() else { continue };
+                match (reading, &mut *latest) {
+                    (Some(reading), latest) => *latest = Some(reading),
+                    (None, Some(ended)) => ended.open = false,
+                    (None, None) => {} // it has not begun
                 }
             }
             if last {
-                return;
+                return Ok(());
             }
             while next <= clock.now() + early {
                 next += self.interval;
@@ -373,12 +382,13 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
 impl<O: Observer> Done<O> {
     /// The result, and the observer.
-    fn finish(self, latest: &[Latest], host: &HostConfig) -> (RunResult, O) {
+    fn finish(self, latest: &[Latest], names: &[String], host: &HostConfig) -> (RunResult, O) {
         let (mut result, observer) = self.engine.finish_with_observer();
         result.wall_s = self.wall.as_secs_f64();
-        let schemes = latest.iter().map(|latest| {
+        // A flow between two readings had the scheme that its socket accepted.
+        let schemes = latest.iter().zip(names).map(|(latest, name)| {
             let reading = latest.lock().ok();
-            reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_default()
+            reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_else(|| name.clone())
         });
         result.host = Some(Host {
             on: "kernel",

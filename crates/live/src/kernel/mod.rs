@@ -26,7 +26,7 @@ pub mod shim;
 mod support;
 mod tap;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::path::PathBuf;
@@ -64,6 +64,9 @@ pub enum KernelError {
         /// Its refusal.
         error: io::Error,
     },
+    /// This machine lacks what every run needs.
+    #[error("{0}")]
+    Unavailable(String),
     /// Not the rights to create network namespaces.
     #[error("--on kernel needs root: it creates network namespaces and devices in them")]
     NotRoot,
@@ -94,7 +97,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), KernelError> {
     support::kinds(plan)?;
     support::hosts(plan)?;
     support::schemes(plan, options)?;
-    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(KernelError::NotRoot) }
+    namespace::available()
 }
 
 /// Runs a plan on the kernel; `None` if cancelled. A disturbed run is repeated, with a new observer.

@@ -7,18 +7,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::thread::UnshareFlags;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::KernelError;
-use super::netlink::{CREATE, Netlink, Request};
+use super::netlink::{CREATE, NEW_QDISC, Netlink, REPLACE, Request, TCA_KIND, root_queue};
 
 /// Name of the device, in a namespace of its own.
 const DEVICE: &str = "narrows";
 /// Packets that wait to be read. A burst must not be lost before it is seen.
 const QUEUE: u32 = 100_000;
 const LOOPBACK: i32 = 1;
+/// Queue discipline of the device.
+const QUEUE_KIND: &[u8] = b"pfifo_fast\0";
 
 const NEW_LINK: u16 = 16;
 const NEW_ROUTE: u16 = 24;
@@ -59,15 +62,50 @@ pub(crate) struct HostConfig {
     pub(crate) sysctls: BTreeMap<&'static str, String>,
 }
 
+/// Whether this process can create hosts. The kernel is asked once.
+///
+/// # Errors
+/// If it cannot, with what it lacks.
+pub(crate) fn available() -> Result<(), KernelError> {
+    static LACKS: OnceLock<Option<String>> = OnceLock::new();
+    if !rustix::process::geteuid().is_root() {
+        return Err(KernelError::NotRoot);
+    }
+    // In a thread of its own, with which the namespace ends.
+    let lacks = LACKS.get_or_init(|| {
+        std::thread::spawn(|| try_host().err())
+            .join()
+            .unwrap_or_else(|_| Some("a thread ended early".to_owned()))
+    });
+    lacks.clone().map_or(Ok(()), |lacks| Err(KernelError::Unavailable(lacks)))
+}
+
+/// Creates a namespace and a device in it.
+fn try_host() -> Result<(), String> {
+    unshare().map_err(|error| {
+        format!(
+            "no right to create network namespaces ({error}); accepted on the kernel: root with CAP_SYS_ADMIN and\
+             \x20CAP_NET_ADMIN"
+        )
+    })?;
+    let opened = DeviceBuilder::new().name(DEVICE).build_sync();
+    opened.map(drop).map_err(|error| {
+        format!("no TUN devices ({error}); accepted on the kernel: a /dev/net/tun that this process may open")
+    })
+}
+
+fn unshare() -> io::Result<()> {
+    // Only the flag FILES could make another handle invalid.
+    #[allow(deprecated)]
+    Ok(rustix::thread::unshare(UnshareFlags::NEWNET)?)
+}
+
 /// Moves the calling thread into a new host and returns the way out of it.
 ///
 /// # Errors
 /// If the kernel refuses a step; the error names it.
 pub(crate) fn enter(config: &HostConfig) -> Result<SyncDevice, KernelError> {
-    // Only the flag FILES could make another handle invalid.
-    #[allow(deprecated)]
-    rustix::thread::unshare(UnshareFlags::NEWNET)
-        .map_err(|error| KernelError::step("create a network namespace", error.into()))?;
+    unshare().map_err(|error| KernelError::step("create a network namespace", error))?;
     let has_ipv6 = Path::new("/proc/sys/net/ipv6").exists();
     for (name, value) in &config.sysctls {
         if name.starts_with("ipv6/") && !has_ipv6 {
@@ -85,9 +123,11 @@ pub(crate) fn enter(config: &HostConfig) -> Result<SyncDevice, KernelError> {
 fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
     device.set_tx_queue_len(QUEUE)?;
     device.set_nonblocking(true)?;
-    device.enabled(true)?;
     let index = device.if_index()? as i32;
     let mut netlink = Netlink::route()?;
+    // The machine's default may be fq, which would pace in place of TCP.
+    netlink.change(Request::new(NEW_QDISC, REPLACE, &root_queue(index)).attribute(TCA_KIND, QUEUE_KIND))?;
+    device.enabled(true)?;
     netlink.change(Request::new(NEW_LINK, 0, &link_up(LOOPBACK)))?;
     for address in &config.addresses {
         let route = route(RT_TABLE_LOCAL, RT_SCOPE_HOST, RTN_LOCAL, 32);

@@ -11,6 +11,11 @@ const REQUEST: u16 = 1;
 pub(crate) const CREATE: u16 = 0x600;
 /// `NLM_F_CREATE | NLM_F_REPLACE`.
 pub(crate) const REPLACE: u16 = 0x500;
+pub(crate) const NEW_QDISC: u16 = 36;
+pub(crate) const DELETE_QDISC: u16 = 37;
+pub(crate) const TCA_KIND: u16 = 1;
+pub(crate) const TCA_OPTIONS: u16 = 2;
+const TC_H_ROOT: u32 = u32::MAX;
 const ERROR: u16 = 2;
 const HEADER: usize = 16;
 /// Larger than any answer.
@@ -41,6 +46,14 @@ impl Request {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
         self
     }
+}
+
+/// `struct tcmsg` for the root queue of an interface.
+pub(crate) fn root_queue(index: i32) -> [u8; 20] {
+    let mut out = [0; 20];
+    out[4..8].copy_from_slice(&index.to_ne_bytes());
+    out[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
+    out
 }
 
 /// Attributes of a message: kind and value.

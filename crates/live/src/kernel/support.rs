@@ -62,7 +62,19 @@ pub(super) enum Scheme {
 /// The first flow that the kernel cannot run.
 pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, KernelError> {
     let offered = offered();
-    plan.flows.iter().map(|flow| scheme(flow, &offered, options)).collect()
+    let found: Vec<_> =
+        plan.flows.iter().map(|flow| scheme(flow, &offered, options)).collect::<Result<_, _>>()?;
+    let initial = TcpConfig::default().initial_window;
+    match plan.flows.iter().zip(&found).find(|(flow, found)| {
+        // The program holds a flow back to this until the first decision.
+        **found == Scheme::Ours && flow.tcp.initial_window != initial
+    }) {
+        Some((flow, _)) => Err(KernelError::Unsupported(format!(
+            "tcp.initial_window = {} of `{}`, whose scheme is ours; accepted over the shim: {initial}",
+            flow.tcp.initial_window, flow.label
+        ))),
+        None => Ok(found),
+    }
 }
 
 fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, KernelError> {

@@ -92,8 +92,14 @@ impl SenderTap {
         }
     }
 
-    fn reported<T>(&self, field: impl FnOnce(&Reading) -> Option<T>) -> Option<T> {
+    /// What the kernel reports, or reported before the connection ended.
+    fn ever_reported<T>(&self, field: impl FnOnce(&Reading) -> Option<T>) -> Option<T> {
         field(self.latest.lock().ok()?.as_ref()?)
+    }
+
+    /// What the kernel reports of an open connection.
+    fn reported<T>(&self, field: impl FnOnce(&Reading) -> Option<T>) -> Option<T> {
+        self.ever_reported(|reading| field(reading).filter(|_| reading.open && self.completed_at.is_none()))
     }
 
     /// Removes records up to `ack`.
@@ -193,7 +199,7 @@ impl ForeignSender for SenderTap {
     }
 
     fn timeouts(&self) -> Option<u64> {
-        self.reported(|reading| reading.timeouts)
+        self.ever_reported(|reading| reading.timeouts)
     }
 
     fn inflight(&self) -> Bytes {

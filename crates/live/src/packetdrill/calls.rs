@@ -41,6 +41,8 @@ enum Operation {
 /// A call that runs in a thread of its own.
 #[derive(Debug)]
 pub(super) struct Running {
+    /// The script may have closed it.
+    socket: Socket,
     result: Arc<Mutex<Option<Done>>>,
     thread: JoinHandle<()>,
 }
@@ -51,8 +53,9 @@ impl Running {
         self.result.lock().ok()?.take()
     }
 
-    /// Waits for its end.
-    pub(super) fn join(self) {
+    /// Ends it.
+    pub(super) fn end(self) {
+        options::wake(&self.socket);
         let _ = self.thread.join();
     }
 }
@@ -76,16 +79,16 @@ impl Kernel {
         let socket = self.socket(line, call)?.clone();
         limit(&socket, None);
         let result = Arc::new(Mutex::new(None));
-        let (place, returned) = (result.clone(), self.returned.clone());
+        let (place, returned, own) = (result.clone(), self.returned.clone(), socket.clone());
         let thread = std::thread::Builder::new().name("packetdrill".to_owned()).spawn(move || {
-            let done = perform(&socket, operation);
+            let done = perform(&own, operation);
             if let Ok(mut place) = place.lock() {
                 *place = Some(done);
             }
             let _ = rustix::io::write(&*returned, &1_u64.to_ne_bytes());
         });
         let thread = thread.map_err(|error| Problem::failure(line, format!("a thread: {error}")))?;
-        Ok(Some(Running { result, thread }))
+        Ok(Some(Running { socket, result, thread }))
     }
 
     /// Executes a call at once.

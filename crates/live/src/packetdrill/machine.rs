@@ -7,7 +7,9 @@ use narrows_packetdrill::script::Problem;
 use narrows_packetdrill::shell::{assignments, number, program};
 
 use crate::kernel::namespace::{self, RTAX_INITCWND, way_out};
-use crate::kernel::netlink::{Netlink, REPLACE, Request};
+use crate::kernel::netlink::{
+    DELETE_QDISC, NEW_QDISC, Netlink, REPLACE, Request, TCA_KIND, TCA_OPTIONS, root_queue,
+};
 
 /// Settings below `net.ipv4` that belong to a namespace and that scripts may change.
 const SETTINGS: &[&str] = &[
@@ -94,12 +96,6 @@ const QUEUES: &[&str] = &["pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "noq
 /// The default of Linux; machines have others.
 const DEFAULT_SCHEME: &str = "cubic";
 
-const NEW_QDISC: u16 = 36;
-const DELETE_QDISC: u16 = 37;
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
-const ROOT: u32 = u32::MAX;
-
 /// What a command changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
@@ -156,7 +152,8 @@ impl Machine {
             Change::Queue { kind, limit } => {
                 let mut text = kind.clone().into_bytes();
                 text.push(0);
-                let request = Request::new(NEW_QDISC, REPLACE, &self.queue()).attribute(TCA_KIND, &text);
+                let request =
+                    Request::new(NEW_QDISC, REPLACE, &root_queue(self.device)).attribute(TCA_KIND, &text);
                 // Like tc: without a limit, there are no options.
                 self.netlink.change(match limit {
                     Some(limit) => request.attribute(TCA_OPTIONS, &limit.to_ne_bytes()),
@@ -164,7 +161,7 @@ impl Machine {
                 })
             }
             Change::NoQueue => {
-                match self.netlink.change(Request::new(DELETE_QDISC, 0, &self.queue())) {
+                match self.netlink.change(Request::new(DELETE_QDISC, 0, &root_queue(self.device))) {
                     // There was none but the first.
                     Err(error)
                         if [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput].contains(&error.kind()) =>
@@ -176,14 +173,6 @@ impl Machine {
             }
             Change::Route(metrics) => self.netlink.change(way_out(self.device, REPLACE, metrics)),
         }
-    }
-
-    /// `struct tcmsg` of the root of the device.
-    fn queue(&self) -> [u8; 20] {
-        let mut out = [0; 20];
-        out[4..8].copy_from_slice(&self.device.to_ne_bytes());
-        out[12..16].copy_from_slice(&ROOT.to_ne_bytes());
-        out
     }
 }
 

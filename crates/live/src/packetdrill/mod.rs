@@ -18,6 +18,9 @@ mod stack;
 mod tests;
 mod wire;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
@@ -32,6 +35,8 @@ use crate::kernel::KernelError;
 
 /// Priority among real-time threads.
 const PRIORITY: u8 = 50;
+/// Interval between questions whether to end.
+const WATCH: Duration = Duration::from_millis(50);
 
 /// How a script runs on the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -47,18 +52,24 @@ impl Default for Settings {
     }
 }
 
-/// Runs the script `text` on this machine's kernel. `files` reads the shell scripts that it names.
+/// Runs the script `text` on this machine's kernel. `files` reads the shell scripts that it names. `is_cancelled` is asked
+/// now and then whether to end at once; then the script fails.
 ///
 /// # Errors
 /// If there are no rights to, or if the kernel refuses the namespace or the device.
-pub fn run(text: &str, files: ReadFile<'_>, settings: &Settings) -> Result<Report, KernelError> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(KernelError::NotRoot);
-    }
+pub fn run(
+    text: &str,
+    files: ReadFile<'_>,
+    settings: &Settings,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Report, KernelError> {
+    crate::kernel::namespace::available()?;
     // Files are read before, because the reader stays in its thread.
     let (asked, names) = std::sync::mpsc::channel::<String>();
     let (reply, texts) = std::sync::mpsc::channel::<Option<String>>();
     let lateness = Nanos::from_nanos(settings.lateness.as_nanos() as u64);
+    let stopped = Arc::new(AtomicBool::new(false));
+    let stop = stopped.clone();
     thread::scope(|scope| {
         let running = scope.spawn(move || {
             hurry();
@@ -68,7 +79,7 @@ pub fn run(text: &str, files: ReadFile<'_>, settings: &Settings) -> Result<Repor
             };
             let mut failed = None;
             let report = narrows_packetdrill::run_on(text, &read, |mtu| {
-                stack::Kernel::open(mtu, lateness).map_err(|error| {
+                stack::Kernel::open(mtu, lateness, stopped.clone()).map_err(|error| {
                     let problem = narrows_packetdrill::script::Problem::failure(1, error.to_string());
                     failed = Some(error);
                     problem
@@ -76,9 +87,15 @@ pub fn run(text: &str, files: ReadFile<'_>, settings: &Settings) -> Result<Repor
             });
             failed.map_or(Ok(report), Err)
         });
-        while let Ok(name) = names.recv() {
-            if reply.send(files(&name)).is_err() {
-                break;
+        loop {
+            match names.recv_timeout(WATCH) {
+                Ok(name) => {
+                    if reply.send(files(&name)).is_err() {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => stop.store(is_cancelled(), Ordering::Relaxed),
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         running.join().unwrap_or_else(|_| {

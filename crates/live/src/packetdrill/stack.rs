@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use narrows_cc::Nanos;
@@ -15,9 +16,9 @@ use rustix::fd::OwnedFd;
 use tun_rs::SyncDevice;
 
 use super::calls::{self, Running, Socket};
+use super::info;
 use super::machine::{self, Machine};
 use super::wire::{LOCAL, Mapping, REMOTE};
-use super::{info, options};
 use crate::kernel::clock::Clock;
 use crate::kernel::namespace::{self, HostConfig};
 use crate::kernel::netlink::Netlink;
@@ -53,6 +54,8 @@ pub(super) struct Kernel {
     pub(super) returned: Arc<OwnedFd>,
     sent: VecDeque<Sent>,
     pub(super) unchecked: Vec<String>,
+    /// Whether the script shall end at once.
+    stopped: Arc<AtomicBool>,
     /// `struct tcp_info` of the connection, read last, and the bytes in its send queue.
     info: Vec<u8>,
     queued: u32,
@@ -64,7 +67,7 @@ impl Kernel {
     ///
     /// # Errors
     /// If the kernel refuses a step.
-    pub(super) fn open(mtu: u16, lateness: Nanos) -> Result<Self, KernelError> {
+    pub(super) fn open(mtu: u16, lateness: Nanos, stopped: Arc<AtomicBool>) -> Result<Self, KernelError> {
         let settings = [
             // Defaults that differ between machines.
             ("ipv4/tcp_rmem", "4096 131072 6291456"),
@@ -94,6 +97,7 @@ impl Kernel {
             returned: Arc::new(returned.map_err(|error| failed(error.into()))?),
             sent: VecDeque::new(),
             unchecked: Vec::new(),
+            stopped,
             info: Vec::new(),
             queued: 0,
             buffer: vec![0; PACKET],
@@ -182,6 +186,9 @@ impl Stack for Kernel {
             if rustix::io::read(&*self.returned, &mut count).is_ok() {
                 return Ok(Waited::Happened(clock.now()));
             }
+            if self.stopped.load(Ordering::Relaxed) {
+                return Err(Problem::failure(line, "stopped".to_owned()));
+            }
             let left = clock.until(until);
             if left.is_zero() {
                 return Ok(Waited::Passed);
@@ -252,11 +259,8 @@ impl Stack for Kernel {
 impl Drop for Kernel {
     /// Ends calls that still block, so that their threads end.
     fn drop(&mut self) {
-        for socket in self.sockets.values() {
-            options::wake(socket);
-        }
         for running in std::mem::take(&mut self.running).into_values() {
-            running.join();
+            running.end();
         }
     }
 }

@@ -7,6 +7,7 @@ use narrows_packetdrill::{Report, Verdict};
 
 use super::{Settings, run};
 use crate::kernel::KernelError;
+use crate::kernel::tests::skipped;
 
 /// Scripts in real time disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -16,10 +17,14 @@ fn on_kernel(text: &str) -> Option<Report> {
     let _alone = ALONE.lock();
     // Tests run beside others.
     let settings = Settings { lateness: std::time::Duration::from_millis(40) };
-    match run(text, &|_| None, &settings) {
+    match run(text, &|_| None, &settings, &|| false) {
         Ok(report) => Some(report),
         Err(KernelError::NotRoot) => {
-            eprintln!("skipped: needs root");
+            skipped("root");
+            None
+        }
+        Err(KernelError::Unavailable(lacks)) => {
+            skipped(&format!("network namespaces: {lacks}"));
             None
         }
         Err(error) => panic!("{error}"),
@@ -31,19 +36,57 @@ fn own(name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("a script")
 }
 
-/// Own scripts of the sender, of timers, of a receiver, of SACK and of a blocking write pass on Linux.
+/// Every own script passes on Linux, or names what this kernel lacks.
 #[test]
 fn own_scripts_pass_on_the_kernel() {
-    for name in [
-        "dsack-undo.pkt",
-        "fast-retransmit-sack.pkt",
-        "local-drop-recovery.pkt",
-        "reordering-seen.pkt",
-        "send-buffer-pieces.pkt",
-        "tlp-one-packet.pkt",
-    ] {
-        let Some(report) = on_kernel(&own(name)) else { return };
-        assert_eq!(report.verdict, Verdict::Pass, "{name}:{:?}: {}", report.line, report.reason);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tcp/tests/packetdrill");
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".pkt"))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 36, "{names:?}");
+    let mut skips = 0;
+    for name in names {
+        let Some(report) = on_kernel(&own(&name)) else { return };
+        skips += usize::from(report.verdict == Verdict::Skip);
+        assert_ne!(report.verdict, Verdict::Fail, "{name}:{:?}: {}", report.line, report.reason);
+    }
+    // A kernel without fq runs all but one.
+    assert!(skips <= 1, "{skips} scripts skipped");
+}
+
+/// A script that ends while a call of it blocks ends the call, also if it has closed the socket.
+#[test]
+fn calls_that_still_block_end_with_the_script() {
+    let text = "\
++0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0...5 accept(3, ..., ...) = 4
++.1 close(3) = 0
++.1 < . 1:1(0) ack 1 win 100
++0 > R 1:1(0)";
+    let begun = std::time::Instant::now();
+    if on_kernel(text).is_some() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+    }
+}
+
+/// A script that is cancelled ends at its next wait.
+#[test]
+fn cancelled_scripts_end_at_once() {
+    let text = "+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+60 close(3) = 0\n";
+    let begun = std::time::Instant::now();
+    let settings = Settings { lateness: std::time::Duration::from_millis(40) };
+    match run(text, &|_| None, &settings, &|| true) {
+        Ok(report) => {
+            assert_eq!((report.verdict, report.reason.as_str()), (Verdict::Fail, "stopped"));
+            assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+        }
+        Err(KernelError::NotRoot | KernelError::Unavailable(_)) => skipped("root and network namespaces"),
+        Err(error) => panic!("{error}"),
     }
 }
 

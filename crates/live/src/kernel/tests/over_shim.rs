@@ -5,18 +5,23 @@ use std::path::PathBuf;
 use narrows_cc::{Nanos, schemes};
 use narrows_scenario::result::RunResult;
 
-use super::super::shim::Tape;
+use super::super::shim::{self, Tape};
 use super::super::{KernelError, Options, check};
-use super::plan;
 use super::real::with;
+use super::{plan, skipped};
 
-/// A run over the shim; `None` without root.
-fn over_shim(text: &str, options: Options) -> Option<RunResult> {
-    let result = with(text, &Options { shim: true, ..options });
-    if result.is_none() {
-        eprintln!("skipped: needs root and BPF");
+/// Whether the shim can run. Without BTF a test says so.
+fn has_bpf() -> bool {
+    let missing = shim::missing();
+    if let Some(missing) = missing {
+        skipped(&format!("BPF: {missing}"));
     }
-    result
+    missing.is_none()
+}
+
+/// A run over the shim; `None` without root or BPF.
+fn over_shim(text: &str, options: Options) -> Option<RunResult> {
+    if has_bpf() { with(text, &Options { shim: true, ..options }) } else { None }
 }
 
 fn scenario(scheme: &str) -> String {
@@ -57,6 +62,9 @@ fn schemes_that_the_kernel_lacks_run() {
 /// Every scheme of the registry runs, except those of DCCP, of explicit-rate networks and those that need every mark.
 #[test]
 fn every_stream_scheme_runs() {
+    if !has_bpf() {
+        return;
+    }
     let mut text = "duration = '3s'\n[network]\nrate = '100mbit'\nbuffer = '1bdp'\n".to_owned();
     let mut names = Vec::new();
     for entry in schemes::ALL {
@@ -68,8 +76,8 @@ fn every_stream_scheme_runs() {
                 names.push(name);
                 text.push_str(&flow);
             }
-            Err(KernelError::NotRoot) => {
-                eprintln!("skipped: needs root and BPF");
+            Err(KernelError::NotRoot | KernelError::Unavailable(_)) => {
+                skipped("root, network namespaces and BPF");
                 return;
             }
             Err(error) => {

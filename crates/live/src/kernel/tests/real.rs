@@ -6,7 +6,7 @@ use narrows_scenario::result::RunResult;
 
 use super::super::shim;
 use super::super::{KernelError, Options, Watch, check, run};
-use super::plan;
+use super::{plan, skipped};
 
 struct Calm;
 
@@ -32,7 +32,11 @@ pub(super) fn with(text: &str, options: &Options) -> Option<RunResult> {
     match run(&plan(text), options, || Ok(()), &Calm) {
         Ok(done) => Some(done.expect("not cancelled").0),
         Err(KernelError::NotRoot) => {
-            eprintln!("skipped: needs root");
+            skipped("root");
+            None
+        }
+        Err(KernelError::Unavailable(lacks)) => {
+            skipped(&format!("network namespaces: {lacks}"));
             None
         }
         Err(error) => panic!("{error}"),
@@ -53,15 +57,15 @@ fn kernel_fills_the_link() {
     assert!(result.counters.is_none() && result.event_hash.is_none());
 }
 
-/// A flow that leaves the queue empty has the RTT of the path and of the transmission of a packet: 0.24 ms at 50 Mbit/s.
+/// A flow that leaves the queue empty has the RTT of the path, 20 ms, and of the transmission of a packet, 0.12 ms: within
+/// 0.2 ms once at least, also on a busy machine.
 #[test]
 fn light_flows_have_the_rtt_of_the_path() {
-    let text = "duration = '2s'\n[network]\nrate = '50mbit'\nbuffer = '1bdp'\n\
+    let text = "duration = '2s'\n[network]\nrate = '100mbit'\nbuffer = '1bdp'\n\
                 [[flows]]\nscheme = 'cubic'\nrtt = '20ms'\napp = { kind = 'cbr', rate = '5mbit' }\n";
     let Some(result) = on_kernel(text) else { return };
-    // Even a busy machine reaches it once.
     let flow = &result.flows[0];
-    assert!(flow.rtt_min_ms.is_some_and(|rtt| (20.24..20.8).contains(&rtt)), "{flow:?}");
+    assert!(flow.rtt_min_ms.is_some_and(|rtt| (20.12..20.32).contains(&rtt)), "{flow:?}");
 }
 
 /// A file ends, with all its bytes, and a stopped flow leaves the link to the other one.
@@ -107,7 +111,7 @@ fn impossible_scenarios_are_refused() {
         let refused = check(&plan(&text), &Options::default());
         match refused {
             Err(KernelError::Unsupported(message)) => assert!(message.contains(part), "{message}"),
-            Ok(()) | Err(KernelError::NotRoot) if part.is_empty() => {}
+            Ok(()) | Err(KernelError::NotRoot | KernelError::Unavailable(_)) if part.is_empty() => {}
             other => panic!("{text}: {other:?}"),
         }
     }
