@@ -46,6 +46,15 @@ impl Caller for Watch {
     }
 }
 
+/// Tells the server to stop, also if the work beside it panics.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Resident memory of this process in bytes.
 #[cfg(target_os = "linux")]
 fn resident() -> u64 {
@@ -61,8 +70,9 @@ fn beside_server<T>(settings: &Settings, work: impl FnOnce(SocketAddr, &Watch) -
     let watch = Watch::default();
     thread::scope(|scope| {
         let server = scope.spawn(|| receive_on(bound, settings, &watch));
+        let ending = Ending(&watch.over);
         let done = work(to, &watch);
-        watch.over.store(true, Ordering::Relaxed);
+        drop(ending);
         server.join().expect("no panic").expect("the server runs until it is stopped");
         done
     })
