@@ -51,7 +51,6 @@ SCHEMES = ("fixed", "newreno", "cubic", "bbr", "broken", "guess")
 PAPERS = pathlib.Path(__file__).resolve().parents[2] / "papers"
 
 TIME = re.compile(r"([\d.]+)(ms|s)")
-
 calls = {"run": 0}
 
 

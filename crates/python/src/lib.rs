@@ -41,7 +41,7 @@ create_exception!(
 create_exception!(
     _engine,
     KernelUnable,
-    PyException,
+    PyValueError,
     "The kernel cannot run a scenario; the message says why."
 );
 create_exception!(_engine, KernelFailed, PyException, "A run on the kernel failed; the message says how.");

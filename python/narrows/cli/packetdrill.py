@@ -176,7 +176,9 @@ def _print(scripts: Sequence[Path], outcomes: Sequence[Outcome], totals: dict[st
     several = len(places) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in (*(places if several else ["result"]), "script", "line", "reason"):
-        table.add_column(title, justify="right" if title == "line" else "left", overflow="fold")
+        # A path in pieces cannot be found again.
+        least = max(len(str(script)) for script in scripts) if title == "script" else None
+        table.add_column(title, justify="right" if title == "line" else "left", overflow="fold", min_width=least)
     for script, outcome in zip(scripts, outcomes, strict=True):
         results = [Text(row["result"], style=RESULTS.get(row["result"], RESULTS["skip"])) for row in outcome.values()]
         told = {place: row for place, row in outcome.items() if row["reason"]}

@@ -1,8 +1,13 @@
-//! Time of a run: the monotonic clock since its start.
+//! Time of a run: the monotonic clock since its start, and threads that keep to it.
 
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use narrows_cc::Nanos;
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
 
 /// Time since the start of a run.
 #[derive(Clone, Copy, Debug)]
@@ -27,4 +32,14 @@ impl Clock {
         let at = self.start + Duration::from_nanos(at.as_nanos().min(u64::MAX / 4));
         at.saturating_duration_since(Instant::now())
     }
+}
+
+/// Gives the calling thread a real-time priority and exact timers, where allowed. Returns whether it has the priority.
+pub(crate) fn hurry(priority: u8) -> bool {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    priority
+        .try_into()
+        .map(ThreadPriority::Crossplatform)
+        .is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -18,14 +17,10 @@ use narrows_sim::{Engine, Observer};
 use narrows_traffic::{App, AppConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
-use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
-};
 use tun_rs::SyncDevice;
 
 use super::arrivals::Arrivals;
-use super::clock::Clock;
+use super::clock::{Clock, hurry};
 use super::hosts::{self, Client};
 use super::lateness::Late;
 use super::namespace::{self, HostConfig, dotted};
@@ -46,6 +41,9 @@ const PORTS: u16 = 10_000;
 const MAX_FLOWS: usize = 50_000;
 /// Priority of the emulator among real-time threads.
 const PRIORITY: u8 = 50;
+/// The receivers' priority. Where data waits to be read, Linux neither acknowledges every second segment nor lets the
+/// receive buffer grow: the emulator must not deliver a whole burst first.
+const READING: u8 = PRIORITY + 1;
 
 /// Runs a plan once. Returns the result, the observer, and whether deliveries were too late to trust it; `None` if
 /// cancelled.
@@ -61,7 +59,10 @@ pub(super) fn run<O: Observer + Send>(
     let per_flow = if schemes.contains(&Scheme::Ours) { 3 } else { 2 };
     let most = MAX_FLOWS.min(hosts::raise_socket_limit() / per_flow);
     if plan.flows.len() > most {
-        let message = format!("{} flows; accepted on the kernel: at most {most}", plan.flows.len());
+        let message = format!(
+            "the scenario has {} flows; accepted on the kernel: at most {most}, as far as open files allow (ulimit -Hn)",
+            plan.flows.len()
+        );
         return Err(KernelError::Unsupported(message));
     }
     // The scheme is in the kernel before the first socket, and until the last one is closed.
@@ -110,6 +111,7 @@ pub(super) fn run<O: Observer + Send>(
             if right.0.send(device).is_err() {
                 return Ok(());
             }
+            hurry(READING);
             hosts::receive(&listeners, over)
         });
         let devices = left.1.recv().ok().zip(right.1.recv().ok());
@@ -119,6 +121,8 @@ pub(super) fn run<O: Observer + Send>(
             receiving.join().map_err(|_| crashed("the receivers' host"))??;
             return Err(crashed("a host"));
         };
+        // The devices stay until the hosts have ended: a flow may open to the last.
+        let devices = [left, right];
         let clock = Clock::from(Instant::now() + LEAD);
         if go_left.send(clock).is_err() {
             return Err(crashed("the senders' host"));
@@ -127,7 +131,7 @@ pub(super) fn run<O: Observer + Send>(
         // A thread of its own, because its priority must end with it.
         let ended = thread::scope(|inner| {
             let emulate = || {
-                let emulator = Emulator::new(plan, observer, &latest, [left, right], clock);
+                let emulator = Emulator::new(plan, observer, &latest, &devices, clock);
                 let done = emulator.run(watch, &failed)?;
                 Ok::<_, KernelError>(done.map(|done| {
                     let disturbed = done.late.is_disturbed();
@@ -251,7 +255,7 @@ struct Emulator<'a, O> {
     plan: &'a Plan,
     engine: Engine<O>,
     /// The devices of senders and receivers.
-    devices: [SyncDevice; 2],
+    devices: &'a [SyncDevice; 2],
     /// Whether packets may wait in them.
     ready: [bool; 2],
     arrivals: Arrivals,
@@ -270,7 +274,13 @@ struct Done<O> {
 }
 
 impl<'a, O: Observer> Emulator<'a, O> {
-    fn new(plan: &'a Plan, observer: O, latest: &[Latest], devices: [SyncDevice; 2], clock: Clock) -> Self {
+    fn new(
+        plan: &'a Plan,
+        observer: O,
+        latest: &[Latest],
+        devices: &'a [SyncDevice; 2],
+        clock: Clock,
+    ) -> Self {
         let mut engine = Engine::observed(plan.clone(), observer);
         for (number, (flow, latest)) in plan.flows.iter().zip(latest).enumerate() {
             let size = match flow.app {
@@ -293,12 +303,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     /// Runs to the end; `None` if cancelled. `failed` tells that a host has ended early.
     fn run(mut self, watch: &dyn Watch, failed: &dyn Fn() -> bool) -> Result<Option<Done<O>>, KernelError> {
-        let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-        let priority = PRIORITY.try_into().map(ThreadPriority::Crossplatform);
-        let real_time = priority.is_ok_and(|priority| {
-            set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
-        });
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let real_time = hurry(PRIORITY);
         let cpu_before = cpu_time();
         let begun = Instant::now();
         let mut next_report = Nanos::ZERO;
@@ -334,7 +339,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     /// Reads what the hosts have sent by `now` and offers it to the network.
     fn take(&mut self, now: Nanos) -> Result<(), KernelError> {
-        self.arrivals.read(&self.devices, &mut self.ready, now, &mut self.late)?;
+        self.arrivals.read(self.devices, &mut self.ready, now, &mut self.late)?;
         for (at, packet, bytes) in self.arrivals.packets() {
             // The network does not go back.
             self.engine.run_until(at.max(self.engine.now()));

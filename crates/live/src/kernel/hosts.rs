@@ -50,6 +50,8 @@ pub(super) type Handle = Arc<Mutex<Option<OwnedFd>>>;
 enum Stage {
     Waiting,
     Open(OwnedFd),
+    /// The connection has failed: it was reset, or the peer did not answer for too long.
+    Failed,
     /// All data is written; the socket finishes on its own.
     Shut(#[allow(dead_code)] OwnedFd),
 }
@@ -97,7 +99,7 @@ impl Sending {
     }
 
     /// Writes what the application has, as long as the socket takes it.
-    fn write(&mut self, now: Nanos, zeros: &[u8]) -> io::Result<()> {
+    fn write(&mut self, now: Nanos, zeros: &[u8]) -> Result<(), Errno> {
         let Stage::Open(socket) = &self.stage else { return Ok(()) };
         self.client.app.on_time(now, Bytes::new(self.written));
         while !self.full {
@@ -109,7 +111,7 @@ impl Sending {
             match net::send(socket, chunk, SendFlags::NOSIGNAL) {
                 Ok(count) => self.written += count as u64,
                 Err(Errno::AGAIN) => self.full = true,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         if self.client.app.is_finished() && self.written >= self.client.app.limit().as_u64() {
@@ -128,7 +130,7 @@ impl Sending {
         match &self.stage {
             Stage::Waiting => self.client.start,
             Stage::Open(_) => self.client.app.deadline().min(stop),
-            Stage::Shut(_) => Nanos::MAX,
+            Stage::Shut(_) | Stage::Failed => Nanos::MAX,
         }
     }
 }
@@ -184,9 +186,15 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
                 flow.client.stop = None;
                 flow.client.app.stop(Bytes::new(flow.written));
             }
-            if let Err(error) = flow.write(now, &zeros) {
-                let step = format!("send from {} to {}", flow.client.local, flow.client.remote);
-                return Err(KernelError::step(&step, error));
+            match flow.write(now, &zeros) {
+                Ok(()) => {}
+                Err(Errno::TIMEDOUT | Errno::CONNRESET | Errno::PIPE | Errno::HOSTUNREACH) => {
+                    flow.stage = Stage::Failed;
+                }
+                Err(error) => {
+                    let step = format!("send from {} to {}", flow.client.local, flow.client.remote);
+                    return Err(KernelError::step(&step, error.into()));
+                }
             }
         }
     }

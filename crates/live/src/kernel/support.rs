@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use narrows_cc::{EcnNeed, IdleRule, Nanos};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_tcp::TcpConfig;
+use narrows_traffic::AppConfig;
 
 use super::namespace::{self, HostConfig};
 use super::{KernelError, Options, shim};
@@ -128,6 +129,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         return Err(KernelError::Unsupported("the scenario has no flows".to_owned()));
     };
     for flow in &plan.flows {
+        reachable(flow)?;
         settable(&flow.tcp, flow.scheme.ecn != EcnNeed::Nothing)?;
         if let Some(key) = difference(&flow.tcp, &first.tcp) {
             return Err(KernelError::Unsupported(format!(
@@ -152,7 +154,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         ("ipv4/tcp_slow_start_after_idle", flag(tcp.idle == IdleRule::Linux)),
         ("ipv4/tcp_rmem", format!("4096 {} {largest}", first.min(largest))),
         ("ipv4/tcp_moderate_rcvbuf", flag(tuned)),
-        ("ipv4/tcp_notsent_lowat", (1 << 20).to_string()),
+        ("ipv4/tcp_notsent_lowat", unsent(plan).to_string()),
     ]);
     sysctls.extend(namespace::COMMON.map(|(name, value)| (name, value.to_owned())));
     let host = |address: fn(&FlowPlan) -> u32| {
@@ -169,6 +171,42 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         )));
     }
     Ok((senders, receivers))
+}
+
+/// Refuses addresses that no host can have on a network.
+fn reachable(flow: &FlowPlan) -> Result<(), KernelError> {
+    for (key, address) in [("source", flow.tuple.source), ("destination", flow.tuple.destination)] {
+        let address = Ipv4Addr::from(address);
+        let [first, ..] = address.octets();
+        if first == 0 || address.is_loopback() || address.is_multicast() || address.is_broadcast() {
+            return Err(KernelError::Unsupported(format!(
+                "flows.{key} = {address} of `{}`; accepted on the kernel: an address of a host, such as 10.0.0.1",
+                flow.label
+            )));
+        }
+    }
+    if flow.tuple.destination_port == 0 {
+        return Err(KernelError::Unsupported(format!(
+            "flows.port = 0 of `{}`; accepted on the kernel: 1 to 65535",
+            flow.label
+        )));
+    }
+    Ok(())
+}
+
+/// Bytes that a sender's socket holds beyond those sent. What waits there is still sent when the application pauses or
+/// stops: then it is the data of 10 ms on the slowest link.
+fn unsent(plan: &Plan) -> u64 {
+    const MOST: u64 = 1 << 20;
+    const LEAST: u64 = 16 << 10;
+    let pauses = |flow: &FlowPlan| {
+        flow.stop.is_some_and(|stop| stop < plan.duration) || matches!(flow.app, AppConfig::OnOff { .. })
+    };
+    if !plan.flows.iter().any(pauses) {
+        return MOST;
+    }
+    let rates = plan.links.iter().map(|link| link.config.capacity.mean_rate().as_bytes_per_sec());
+    rates.min().map_or(MOST, |rate| rate / 100).clamp(LEAST, MOST)
 }
 
 /// Refuses settings that no sysctl of a namespace expresses.
@@ -198,7 +236,7 @@ fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), KernelError> {
         receive_autotuning: tcp.receive_autotuning,
         idle: if tcp.idle == IdleRule::Off { IdleRule::Off } else { linux.idle },
         // These follow from the others, or from the scheme.
-        timestamp_rtt: tcp.timestamp_rtt && tcp.timestamps,
+        timestamp_rtt: linux.timestamp_rtt && tcp.timestamps,
         sack_compression: linux.sack_compression && tcp.sack,
         dsack_delivered: linux.dsack_delivered && tcp.sack,
         grow_on_sack: linux.grow_on_sack && tcp.sack,

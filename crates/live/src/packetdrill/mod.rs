@@ -26,12 +26,9 @@ use std::time::Duration;
 
 use narrows_cc::Nanos;
 use narrows_packetdrill::{ReadFile, Report};
-use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
-};
 
 use crate::kernel::KernelError;
+use crate::kernel::clock::hurry;
 
 /// Priority among real-time threads.
 const PRIORITY: u8 = 50;
@@ -72,7 +69,7 @@ pub fn run(
     let stop = stopped.clone();
     thread::scope(|scope| {
         let running = scope.spawn(move || {
-            hurry();
+            hurry(PRIORITY);
             let read = move |name: &str| {
                 asked.send(name.to_owned()).ok()?;
                 texts.recv().ok().flatten()
@@ -103,13 +100,4 @@ pub fn run(
             Err(KernelError::step("run the script", error))
         })
     })
-}
-
-/// Makes the thread exact, where allowed.
-fn hurry() {
-    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    if let Ok(priority) = PRIORITY.try_into().map(ThreadPriority::Crossplatform) {
-        let _ = set_thread_priority_and_policy(thread_native_id(), priority, policy);
-    }
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
