@@ -156,6 +156,24 @@ static __u32 pacing_gain(const struct bbr *b)
 	}
 }
 
+/* BBR v1's gain of a phase of ProbeBW. */
+static __u32 standard_probe_gain(__u8 phase)
+{
+	return phase == PHASE_UP ? core.probe_up : phase == PHASE_DOWN ? core.probe_down : ONE;
+}
+
+static __u32 cwnd_gain(const struct bbr *b)
+{
+	switch (b->mode) {
+	case PROBE_BW:
+		return own_cwnd_gain(b);
+	case PROBE_RTT:
+		return ONE;
+	default:
+		return core.high_gain;
+	}
+}
+
 static bool standard_phase_done(const struct bbr *b, const struct ack *a)
 {
 	bool full = lasted_min_rtt(b);
@@ -405,13 +423,12 @@ static bool recover_or_restore(struct bbr *b, struct tcp_sock *tp, const struct 
 static void set_cwnd(struct bbr *b, struct tcp_sock *tp, const struct ack *a, __u8 state)
 {
 	__u64 extra = 0;
-	__u32 cwnd, goal, gain;
+	__u32 cwnd, goal;
 
 	if (a->acked && !recover_or_restore(b, tp, a, state)) {
 		if (core.extra_acked && b->full_reached)
 			extra = least_of(most_of(b->extra[0], b->extra[1]), bytes_over(bandwidth(b), EXTRA_US));
-		gain = b->mode == PROBE_BW ? own_cwnd_gain(b) : b->mode == PROBE_RTT ? ONE : core.high_gain;
-		goal = target(b, bandwidth(b), gain, extra, a->mss);
+		goal = target(b, bandwidth(b), cwnd_gain(b), extra, a->mss);
 		cwnd = tp->snd_cwnd;
 		if (b->full_reached)
 			cwnd = atmost(cwnd + a->acked, goal);

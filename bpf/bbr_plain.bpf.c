@@ -26,7 +26,7 @@ static void own_enter_phase(struct bbr *b, __u8 phase)
 
 static __u32 own_probe_gain(const struct bbr *b, __u8 phase)
 {
-	return phase == PHASE_UP ? core.probe_up : phase == PHASE_DOWN ? core.probe_down : ONE;
+	return standard_probe_gain(phase);
 }
 
 static bool own_phase_done(const struct bbr *b, const struct ack *a)
