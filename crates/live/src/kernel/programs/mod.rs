@@ -51,6 +51,7 @@ macro_rules! programs {
 }
 programs! {
     "bbr_gc", "bbr-gc", Gamma, "BBR-GC";
+    "bbr_cws", "bbr-cws", Scaling, "BBR-CWS (our reconstruction)";
     "bbr_plain", "bbr", Core, "BBR v1 on the same core, to compare with";
 }
 

@@ -11,6 +11,8 @@ pub(super) enum Layout {
     Core,
     /// `bpf/bbr_gc.bpf.c`.
     Gamma,
+    /// `bpf/bbr_cws.bpf.c`.
+    Scaling,
 }
 
 #[derive(Default)]
@@ -27,6 +29,11 @@ impl Writer {
         self.word((value * f64::from(1 << 20)).round() as u32)
     }
 
+    /// Segments per cubic second or per round trip. Their ranges end below 2^7.
+    fn growth(&mut self, value: f64) -> &mut Self {
+        self.word((value * f64::from(1 << 24)).round() as u32)
+    }
+
     fn micros(&mut self, seconds: f64) -> &mut Self {
         self.0.extend_from_slice(&((seconds * 1e6).round() as u64).to_ne_bytes());
         self
@@ -38,11 +45,13 @@ pub(super) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>
     let params = &params.as_printed(match layout {
         Layout::Core => &[],
         Layout::Gamma => <narrows_cc::schemes::BbrGc as Printed>::PRINTED,
+        Layout::Scaling => <narrows_cc::schemes::BbrCws as Printed>::PRINTED,
     });
     let core = core(params)?;
     let own = match layout {
         Layout::Core => Vec::new(),
         Layout::Gamma => gamma(params),
+        Layout::Scaling => scaling(params),
     };
     Ok((core, own))
 }
@@ -88,6 +97,26 @@ fn gamma(params: &Params) -> Vec<u8> {
     out.0
 }
 
+fn scaling(params: &Params) -> Vec<u8> {
+    let mut out = Writer::default();
+    let cut = params.number("cut");
+    out.ratio(cut).growth(params.number("speed"));
+    // RFC 9438 section 4.3.
+    out.growth(params.number("friendly") * 3.0 * (1.0 - cut) / (1.0 + cut));
+    for name in ["first", "scale_min", "scale_max"] {
+        out.ratio(params.number(name));
+    }
+    // Times are whole microseconds: one exactly at `queue` is not beyond it, and one at `congested` has reached it.
+    let bits = |name| params.number(name) * f64::from(1 << 20);
+    out.word(bits("queue").ceil() as u32).word(bits("congested").floor() as u32);
+    out.ratio(params.number("push"));
+    for name in ["drain_rounds", "converge"] {
+        out.word(params.number(name) as u32);
+    }
+    out.word(0);
+    out.0
+}
+
 /// The parameters that differ from their defaults, as `narrows kernel status` shows them.
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 pub(super) fn changed(params: &Params) -> Vec<(String, f64)> {
@@ -123,6 +152,18 @@ mod tests {
         }
         let (core, own) = bytes(Layout::Gamma, &params).unwrap();
         assert_eq!((words(&core)[9], words(&own)[2]), (one, one / 2), "no margin; what was set stays");
+    }
+
+    /// BBR-CWS's values arrive in the units of its program.
+    #[test]
+    fn scaling_arrives_in_units_of_the_program() {
+        let params = Params::defaults(find("bbr-cws").unwrap().info.params);
+        let (_, own) = bytes(Layout::Scaling, &params).unwrap();
+        let one = 1 << 20;
+        // 0.32 and 3/7 in 2^-24, 0.8 in 2^-20, rounded down.
+        let growth = [5_368_709, 7_190_235];
+        let ratios = [one / 8, one / 4, 8 * one, 2 * one + one / 4, 838_860, one + one / 4];
+        assert_eq!(words(&own), [&[one / 4 * 3], &growth[..], &ratios, &[4, 1, 0]].concat());
     }
 
     /// A fixed send quantum has no form in the program.

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#pragma once
+/* CUBIC's curve in fixed point: segments by the time since a cut.
+ *
+ *   peak + speed (t - K)^3,   K = cbrt((peak - low) / speed)
+ *
+ * Segments have 20 fractional bits and times are 2^-20 s; speed, in segments/s^3, has 24 fractional bits. K is too
+ * low by at most 2^-20 s and 2^-38 of itself, and the time since the cut by 2^-20 s. The curve is then off by what it
+ * grows in so little time, which is most at its ends, 3 (peak - low) / K · 2^-20 s. At 0.32 segments/s^3 that is
+ * below 7e-6 of the curve, and below 0.001 segments where it is below 1000; native/cubic.c measures it for other
+ * speeds. From 2048 s on either side of K the curve is flat: there it is 2.7 billion segments from the peak at 0.32
+ * segments/s^3, and 8 million at the least speed.
+ */
+enum { SPEED_SHIFT = 24 };
+
+#define CURVE_FAR (1ULL << 31)
+
+/* value x factor, the factor with 20 fractional bits: times_gain for products beyond 64 bits. */
+static __u64 scaled(__u64 value, __u64 factor)
+{
+	return (value >> GAIN_SHIFT) * factor + ((value & (ONE - 1)) * factor >> GAIN_SHIFT);
+}
+
+/* Rounded up. */
+static __u64 scaled_up(__u64 value, __u64 factor)
+{
+	return (value >> GAIN_SHIFT) * factor + (((value & (ONE - 1)) * factor + ONE - 1) >> GAIN_SHIFT);
+}
+
+/* Microseconds in units of the curve. */
+static __u64 curve_time(__u64 us)
+{
+	return least_of(us, 1ULL << 40) * (ONE / 64) / (USEC_PER_SEC / 64);
+}
+
+/* K, from peak - low. Not static: the verifier judges its loops once instead of on every path to it. */
+__attribute__((noinline)) __u64 curve_back(__u64 depth, __u64 speed)
+{
+	__u64 whole, ratio, root = 0, next, bit;
+	int up = 0, place;
+
+	if (!depth || !speed)
+		return 0;
+	/* In s^3 with 27 fractional bits: the root has 9. */
+	whole = depth / speed;
+	if (whole >= 1ULL << 31)
+		return 2 * CURVE_FAR;
+	ratio = (whole << 31) + ((depth % speed) << 31) / speed;
+	if (!ratio)
+		return 0;
+	while (ratio < 1ULL << 60 && up < 20) {
+		ratio <<= 3;
+		up++;
+	}
+	/* Bit by bit, as on paper: (2r + 1)^3 - (2r)^3 = 3 · 2r (2r + 1) + 1. Each bit is the sign of a difference
+	 * below 2^63: with a branch the verifier would follow every root that there is.
+	 */
+	for (place = 60; place >= 0; place -= 3) {
+		root *= 2;
+		next = 3 * root * (root + 1) + 1;
+		bit = 1 - (((ratio >> place) - next) >> 63);
+		ratio -= (next << place) * bit;
+		root += bit;
+	}
+	/* 20 more bits from the remainder, by the slope 3 r^2. */
+	root = (root << 20) + (ratio << 20) / (3 * root * root);
+	return root >> (9 + up);
+}
+
+/* speed x time^3. */
+static __u64 curve_growth(__u64 time, __u64 speed)
+{
+	__u64 square, cube;
+
+	time = least_of(time, CURVE_FAR);
+	square = time * time >> GAIN_SHIFT;
+	cube = scaled(square, time);
+	return (cube >> SPEED_SHIFT) * speed + ((cube & ((1 << SPEED_SHIFT) - 1)) * speed >> SPEED_SHIFT);
+}
+
+/* Rounded away from the peak, where the curve is so flat that rounding would reach the peak too early or not leave
+ * it: a cut below the peak, and growth beyond it, count however small they are.
+ */
+static __u64 curve_at(__u64 peak, __u64 back, __u64 time, __u64 speed)
+{
+	if (time < back)
+		return less(peak, curve_growth(back - time, speed) + 1);
+	return peak + curve_growth(time - back, speed) + 1;
+}
