@@ -52,6 +52,8 @@ struct outcome {
 	__u32 gain;
 	__u32 min_rtt;
 	__u32 quantum;
+	__u32 cwnd_gain;
+	__u32 spare;
 };
 
 static struct tcp_sock socket_state;
@@ -177,6 +179,7 @@ int main(void)
 		o.gain = pacing_gain(b);
 		o.min_rtt = b->min_rtt;
 		o.quantum = b->quantum;
+		o.cwnd_gain = cwnd_gain(b);
 		if (!fwrite(&o, sizeof(o), 1, stdout))
 			return 1;
 		follow(&e);

@@ -8,7 +8,8 @@
 //! | bandwidth, min_rtt | equal | both divide and round down whole numbers |
 //! | pacing gain | 4 · 2⁻²⁰ | a gain has 20 fractional bits; the gain of gamma correction is a difference of two |
 //! | pacing rate | a share of 2⁻¹⁷ and 2 B/s | the product of two such gains, rounded down, of which the least is 0.34 |
-//! | state, cwnd | equal but once in 10 000 events, cwnd then by 4 packets at most | a gain that is less by 2⁻²⁰ may reach a whole packet one event earlier or later; cwnd is rounded to even |
+//! | cwnd gain | a share of 2⁻¹⁶ | BBR-CWS's least scale has 18 bits, rounded down; its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`) |
+//! | state, cwnd | equal but once in 10 000 events, cwnd then by 4 packets at most | a gain that is less by 2⁻²⁰ may reach a whole packet one event earlier or later, or with BBR-CWS for a round trip; cwnd is rounded to even |
 //!
 //! On events that no network makes (`drawn.rs`) twins part: these tests are ignored until that is explained.
 //!
@@ -24,7 +25,7 @@ mod replay;
 #[path = "programs/tape.rs"]
 mod tape;
 
-use narrows_cc::schemes::{Bbr, BbrGc, Entry};
+use narrows_cc::schemes::{Bbr, BbrCws, BbrGc, Entry};
 use narrows_cc::{CongestionControl, Params};
 use narrows_live::kernel::programs::Program;
 use narrows_scenario::{NoFiles, Source, expand, resolve};
@@ -33,6 +34,7 @@ use replay::{Differences, Replay};
 use tape::{Recording, Tape, Twin};
 
 static GC: Entry = Entry::of::<Recording<BbrGc>>();
+static CWS: Entry = Entry::of::<Recording<BbrCws>>();
 static PLAIN: Entry = Entry::of::<Recording<Bbr>>();
 
 /// Networks in which a scheme meets every state: queues shallow and deep, random loss, competition, idle time.
@@ -43,14 +45,29 @@ const NETWORKS: &[&str] = &[
     "rate = '20mbit'\nbuffer = '1bdp'\nloss = '2%'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '80ms'\n",
     "rate = '1mbit'\nbuffer = '20pkt'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '300ms'\n[[flows]]\nscheme = 'newreno'\nrtt = '100ms'\n",
     "rate = '30mbit'\nbuffer = '2bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '30ms'\napp = { kind = 'cbr', rate = '5mbit' }\n",
+    "rate = '50mbit'\nbuffer = '4bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n[[flows]]\nscheme = 'cubic'\nrtt = '20ms'\n",
 ];
 /// Values of parameters, on which whole paths of the code depend.
 const VALUES: &[&[(&str, f64)]] = &[
     &[],
-    &[("up_gamma", 0.7), ("down_gamma", 2.3), ("between", 1.0)],
-    &[("between", 2.0), ("rtt", 1.0), ("early_down", 0.0)],
-    &[("between", 3.0), ("rtt", 2.0), ("quanta", 1.0)],
-    &[("between", 4.0), ("rtt_max_window", 3.0), ("down_at", 1.5)],
+    &[
+        ("up_gamma", 0.7),
+        ("down_gamma", 2.3),
+        ("between", 1.0),
+        ("cut", 0.6),
+        ("speed", 3.0),
+        ("converge", 0.0),
+    ],
+    &[("between", 2.0), ("rtt", 1.0), ("early_down", 0.0), ("friendly", 0.0), ("first", 0.0), ("push", 0.0)],
+    &[
+        ("between", 3.0),
+        ("rtt", 2.0),
+        ("quanta", 1.0),
+        ("queue", 1.2),
+        ("congested", 0.3),
+        ("drain_rounds", 1.0),
+    ],
+    &[("between", 4.0), ("rtt_max_window", 3.0), ("down_at", 1.5), ("scale_max", 1.5), ("scale_min", 0.5)],
     &[("literal", 1.0), ("extra_acked", 0.0), ("lt_bw", 0.0), ("min_rtt_window", 2.0)],
 ];
 
@@ -82,8 +99,9 @@ fn recorded(entry: &'static Entry, network: &str, values: &[(&str, f64)], seed: 
     tape::take()
 }
 
-fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str, events: u64) {
-    let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
+fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
+    let replay = Replay::compile(Program::find(program).unwrap())?;
+    let events = from_environment("NARROWS_PROGRAM_EVENTS", 200_000);
     let mut all = Differences::default();
     for round in 0.. {
         let network = NETWORKS[round % NETWORKS.len()];
@@ -96,6 +114,7 @@ fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str, 
         }
     }
     all.judge(program);
+    Some(all)
 }
 
 fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) {
@@ -111,13 +130,22 @@ fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) {
 /// BBR-GC's program decides as its twin did in simulations.
 #[test]
 fn bbr_gc_program_decides_as_its_twin() {
-    simulated::<BbrGc>(&GC, "bbr_gc", from_environment("NARROWS_PROGRAM_EVENTS", 200_000));
+    simulated::<BbrGc>(&GC, "bbr_gc");
+}
+
+/// BBR-CWS's program decides as its twin did in simulations.
+#[test]
+fn bbr_cws_program_decides_as_its_twin() {
+    let Some(all) = simulated::<BbrCws>(&CWS, "bbr_cws") else { return };
+    let (least, most) = all.cwnd_gains.expect("ProbeBW");
+    // BBR's is 2: the bound was cut in some networks, and crowded flows raised it in others.
+    assert!(least < 1.0 && most > 4.0, "{least} {most}");
 }
 
 /// The core without changes decides as BBR did.
 #[test]
 fn bbr_plain_program_decides_as_bbr() {
-    simulated::<Bbr>(&PLAIN, "bbr_plain", from_environment("NARROWS_PROGRAM_EVENTS", 200_000));
+    simulated::<Bbr>(&PLAIN, "bbr_plain");
 }
 
 /// BBR-GC's program decides as its twin on events that no network makes.
@@ -125,6 +153,13 @@ fn bbr_plain_program_decides_as_bbr() {
 #[ignore = "not explained yet: after events that no network makes, states part in 1 to 9 % of events"]
 fn bbr_gc_program_follows_twin_on_drawn_events() {
     fuzzed::<BbrGc>(&GC, "bbr_gc");
+}
+
+/// BBR-CWS's program decides as its twin on events that no network makes.
+#[test]
+#[ignore = "not explained yet: after events that no network makes, states part in 1 to 9 % of events"]
+fn bbr_cws_program_follows_twin_on_drawn_events() {
+    fuzzed::<BbrCws>(&CWS, "bbr_cws");
 }
 
 /// The core decides as BBR on events that no network makes.
@@ -137,10 +172,22 @@ fn bbr_plain_program_follows_bbr_on_drawn_events() {
 /// A program with another parameter is found out: the comparison can fail.
 #[test]
 fn comparison_notices_another_parameter() {
-    let Some(replay) = Replay::compile(Program::find("bbr_gc").unwrap()) else { return };
-    let mut tape = recorded(&GC, NETWORKS[0], &[], 1).remove(0);
-    let right = replay.compare::<BbrGc>(&tape);
-    tape.program_params = Some(params(&GC, &[("up_amplitude", 0.4)]));
-    let wrong = replay.compare::<BbrGc>(&tape);
-    assert!(right.is_within() && !wrong.is_within(), "{right:?} {wrong:?}");
+    notices::<BbrGc>(&GC, "bbr_gc", NETWORKS[0], ("up_amplitude", 0.4));
+    for (name, value) in [("cut", 0.749), ("speed", 0.33), ("friendly", 1.01)] {
+        notices::<BbrCws>(&CWS, "bbr_cws", NETWORKS[2], (name, value));
+    }
+}
+
+fn notices<S: CongestionControl + Twin>(
+    entry: &'static Entry,
+    program: &str,
+    network: &str,
+    value: (&str, f64),
+) {
+    let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
+    let mut tape = recorded(entry, network, &[], 1).remove(0);
+    let right = replay.compare::<S>(&tape);
+    tape.program_params = Some(params(entry, &[value]));
+    let wrong = replay.compare::<S>(&tape);
+    assert!(right.is_within() && !wrong.is_within(), "{value:?}: {right:?} {wrong:?}");
 }

@@ -11,7 +11,7 @@ use narrows_live::kernel::programs::Program;
 use crate::tape::{Decisions, Rounding, Tape, Twin, Wire};
 
 /// Bytes of `struct outcome`.
-const OUTCOME: usize = 40;
+const OUTCOME: usize = 48;
 
 /// A compiled `bpf/native/replay.c`.
 #[derive(Debug)]
@@ -26,14 +26,20 @@ pub struct Differences {
     pub events: u64,
     /// Events after which the states differ.
     states: u64,
-    /// Events after which cwnd differs.
+    /// Times that cwnd differed. One lasts until cwnd is equal again.
     cwnds: u64,
+    /// cwnd differed after the last event.
+    parted: bool,
     /// Largest difference of cwnd in packets.
     cwnd: u64,
     /// Largest difference of the pacing rate as a share, beyond 2 B/s.
     rate: f64,
     /// Largest difference of the pacing gain.
     gain: f64,
+    /// Largest difference of the cwnd gain as a share.
+    cwnd_gain: f64,
+    /// The twin's least and largest cwnd gain in ProbeBW.
+    pub cwnd_gains: Option<(f64, f64)>,
     /// Events after which bandwidth or min_rtt differ.
     models: u64,
 }
@@ -46,7 +52,12 @@ impl Differences {
         self.cwnd = self.cwnd.max(other.cwnd);
         self.rate = self.rate.max(other.rate);
         self.gain = self.gain.max(other.gain);
+        self.cwnd_gain = self.cwnd_gain.max(other.cwnd_gain);
         self.models += other.models;
+        self.cwnd_gains = [self.cwnd_gains, other.cwnd_gains]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
 
     pub fn is_within(&self) -> bool {
@@ -57,6 +68,7 @@ impl Differences {
             && self.cwnd <= 4
             && self.rate <= 1.0 / f64::from(1 << 17)
             && self.gain <= 4.0 / f64::from(1 << 20)
+            && self.cwnd_gain <= 1.0 / f64::from(1 << 16)
     }
 
     pub fn judge(&self, program: &str) {
@@ -154,10 +166,17 @@ fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
         return; // gain, rate and cwnd follow the state
     }
     let cwnd = u64::from(word(16)).abs_diff(twin.cwnd);
-    sum.cwnds += u64::from(cwnd > 0);
+    sum.cwnds += u64::from(cwnd > 0 && !sum.parted);
+    sum.parted = cwnd > 0;
     sum.cwnd = sum.cwnd.max(cwnd);
     let rate = long(0).abs_diff(twin.rate).saturating_sub(2) as f64 / (twin.rate.max(1) as f64);
     sum.rate = sum.rate.max(rate);
     let gain = (f64::from(word(28)) / f64::from(1 << 20) - twin.gain).abs();
     sum.gain = sum.gain.max(gain);
+    let cwnd_gain = (f64::from(word(40)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
+    sum.cwnd_gain = sum.cwnd_gain.max(cwnd_gain);
+    if twin.mode == 2 {
+        let (least, most) = sum.cwnd_gains.unwrap_or((f64::MAX, 0.0));
+        sum.cwnd_gains = Some((least.min(twin.cwnd_gain), most.max(twin.cwnd_gain)));
+    }
 }

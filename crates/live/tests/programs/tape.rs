@@ -116,6 +116,7 @@ pub struct Decisions {
     pub min_rtt_us: u32,
     pub rate: u64,
     pub cwnd: u64,
+    pub cwnd_gain: f64,
 }
 
 impl<P: Policy> Twin for BbrCore<P> {
@@ -136,6 +137,7 @@ impl<P: Policy> Twin for BbrCore<P> {
             min_rtt_us: model.min_rtt().map_or(u32::MAX, |rtt| (rtt.as_nanos() / 1_000) as u32),
             rate: model.pacing_rate().as_bytes_per_sec(),
             cwnd: model.cwnd().as_u64() / model.settings().mss.as_u64(),
+            cwnd_gain: self.policy().cwnd_gain(model),
         }
     }
 }
@@ -301,6 +303,7 @@ impl Rounding {
             lost: self.bytes(lost),
             rtt: rtt.map(|us| Nanos::from_micros(us.into())),
             srtt: srtt.map(|us| Nanos::from_micros(us.into())),
+            min_rtt: ack.min_rtt.map(|rtt| Nanos::from_micros(micros(rtt).into())),
             rate,
             inflight_before: self.bytes(before),
             inflight: self.bytes(after),
