@@ -1,6 +1,8 @@
 //! The kernel backend in virtual time, and on this machine's kernel where it may.
 
 #[cfg(feature = "bpf")]
+mod loaded;
+#[cfg(feature = "bpf")]
 mod over_shim;
 mod real;
 mod virtual_time;

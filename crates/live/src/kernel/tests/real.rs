@@ -1,6 +1,6 @@
 //! On this machine's kernel. Without root the tests say so and pass.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use narrows_scenario::result::RunResult;
 
@@ -18,8 +18,13 @@ impl Watch for Calm {
     }
 }
 
-/// Runs in real time disturb each other.
+/// Runs in real time disturb each other, and a loaded program changes what runs.
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// Keeps other runs out.
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The run on the kernel; `None` without root.
 fn on_kernel(text: &str) -> Option<RunResult> {
@@ -28,7 +33,12 @@ fn on_kernel(text: &str) -> Option<RunResult> {
 
 /// The same with options.
 pub(super) fn with(text: &str, options: &Options) -> Option<RunResult> {
-    let _alone = ALONE.lock();
+    let _alone = alone();
+    next_to_none(text, options)
+}
+
+/// The same, if no other run can begin.
+pub(super) fn next_to_none(text: &str, options: &Options) -> Option<RunResult> {
     match run(&plan(text), options, || Ok(()), &Calm) {
         Ok(done) => Some(done.expect("not cancelled").0),
         Err(KernelError::NotRoot) => {

@@ -1,0 +1,54 @@
+//! Programs of schemes in this machine's kernel. Without root or BPF the tests say so and pass.
+
+use super::super::programs::{PROGRAMS, Program, status};
+use super::super::{Options, shim};
+use super::real::{alone, next_to_none};
+
+/// A program in the kernel, while this lives.
+struct Loaded(&'static Program);
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let _ = self.0.unload();
+    }
+}
+
+/// The verifier accepts every program, a flow over it fills the link, and its counters prove that it ran.
+#[test]
+fn loaded_programs_carry_flows() {
+    if !rustix::process::geteuid().is_root() || shim::missing().is_some() {
+        eprintln!("skipped: needs root and BPF");
+        return;
+    }
+    let _alone = alone();
+    for program in PROGRAMS {
+        if program.is_registered() {
+            eprintln!("skipped: `{}` is in use on this machine", program.name);
+            continue;
+        }
+        program.load(&[("bw_window".to_owned(), "8".to_owned())]).unwrap();
+        let loaded = Loaded(program);
+        // By the name of its scheme the kernel's own BBR would run.
+        if program.scheme != "bbr" {
+            carries_a_flow(program);
+        }
+        drop(loaded);
+        assert!(!program.is_registered(), "`{}` is gone", program.name);
+    }
+}
+
+fn carries_a_flow(program: &Program) {
+    let text = format!(
+        "duration = '3s'\n[network]\nrate = '50mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = '{}'\nrtt = '20ms'\n",
+        program.scheme
+    );
+    let result = next_to_none(&text, &Options::default()).expect("root");
+    let own = status(0.0).unwrap().into_iter().find(|own| own.name == program.name).expect("it is loaded");
+    let flow = &result.flows[0];
+    eprintln!("{}: {} Mbit/s, {:?} ms, {own:?}", program.name, flow.goodput_mbit_s, flow.rtt_mean_ms);
+    assert_eq!(result.host.expect("a real host").schemes, [program.name]);
+    assert_eq!(own.parameters, [("bw_window".to_owned(), 8.0)]);
+    // Of 50 Mbit/s, and at least every second packet is acknowledged. The machine may be busy.
+    assert!(flow.throughput_mbit_s > 40.0 && flow.throughput_mbit_s < 50.1, "{flow:?}");
+    assert!(own.opened >= 1 && own.acks > 2_000 && own.errors == 0, "{own:?}");
+}
