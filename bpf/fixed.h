@@ -49,10 +49,11 @@ static __u64 rate_of(__u64 bytes, __u64 us)
 /* The bytes that a rate carries in a time. */
 static __u64 bytes_over(__u64 rate, __u64 us)
 {
-	/* Beyond a minute a loss of precision does not matter, an overflow would. */
 	if (us < 1 << 26 && rate < 1ULL << 37)
 		return rate * us / USEC_PER_SEC;
-	return rate / 1000 * (least_of(us, 1ULL << 36) / 1000);
+	/* The same in two parts, which together fit 64 bits if the bytes do. */
+	us = least_of(us, 1ULL << 36);
+	return rate / USEC_PER_SEC * us + rate % USEC_PER_SEC * us / USEC_PER_SEC;
 }
 
 /* The maximum of a sliding window in constant space (Kathleen Nichols' algorithm): three samples, each newer than the

@@ -18,6 +18,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
     let mut now = Nanos::from_millis(300);
     let mut events = vec![Event::Ack(Ack::of_handshake(now, first, Some(first), Some(first)))];
     let (mut delivered, mut lost_total, mut phase) = (0, 0, Phase::Open);
+    let mut least = first;
     for _ in 0..acks {
         let bits = if draw.chance(0.002) { 25 } else { 15 };
         now = now.saturating_add(Nanos::from_micros(1 << draw.below(bits)));
@@ -72,6 +73,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
             }
         });
         let rtt = draw.chance(0.9).then(|| Nanos::from_micros(1 + size(&mut draw, 20)));
+        least = rtt.map_or(least, |rtt| least.min(rtt));
         events.push(Event::Ack(Ack {
             acked: MSS * acked,
             lost: MSS * lost,
@@ -81,7 +83,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
             inflight: own,
             delivered: total,
             phase,
-            ..Ack::of_handshake(now, first, Some(first), Some(first))
+            ..Ack::of_handshake(now, first, Some(first), Some(least))
         }));
         if let Some(event) = other(&mut draw, now, inflight, delivered, &mut phase) {
             events.push(event);

@@ -12,6 +12,8 @@ use crate::tape::{Decisions, Rounding, Tape, Twin, Wire};
 
 /// Bytes of `struct outcome`.
 const OUTCOME: usize = 48;
+/// Share by which cwnd gains may differ.
+const SCALED: f64 = 1.0 / 65_536.0;
 
 /// A compiled `bpf/native/replay.c`.
 #[derive(Debug)]
@@ -36,7 +38,9 @@ pub struct Differences {
     rate: f64,
     /// Largest difference of the pacing gain.
     gain: f64,
-    /// Largest difference of the cwnd gain as a share.
+    /// Events after which cwnd gains differ by more than [`SCALED`].
+    scales: u64,
+    /// Largest difference of the cwnd gain below that, as a share.
     cwnd_gain: f64,
     /// The twin's least and largest cwnd gain in ProbeBW.
     pub cwnd_gains: Option<(f64, f64)>,
@@ -52,6 +56,7 @@ impl Differences {
         self.cwnd = self.cwnd.max(other.cwnd);
         self.rate = self.rate.max(other.rate);
         self.gain = self.gain.max(other.gain);
+        self.scales += other.scales;
         self.cwnd_gain = self.cwnd_gain.max(other.cwnd_gain);
         self.models += other.models;
         self.cwnd_gains = [self.cwnd_gains, other.cwnd_gains]
@@ -68,7 +73,7 @@ impl Differences {
             && self.cwnd <= 4
             && self.rate <= 1.0 / f64::from(1 << 17)
             && self.gain <= 4.0 / f64::from(1 << 20)
-            && self.cwnd_gain <= 1.0 / f64::from(1 << 16)
+            && self.scales <= few
     }
 
     pub fn judge(&self, program: &str) {
@@ -165,6 +170,12 @@ fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
         sum.states += 1;
         return; // gain, rate and cwnd follow the state
     }
+    let cwnd_gain = (f64::from(word(40)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
+    if cwnd_gain > SCALED {
+        sum.scales += 1;
+        return; // cwnd follows it
+    }
+    sum.cwnd_gain = sum.cwnd_gain.max(cwnd_gain);
     let cwnd = u64::from(word(16)).abs_diff(twin.cwnd);
     sum.cwnds += u64::from(cwnd > 0 && !sum.parted);
     sum.parted = cwnd > 0;
@@ -173,8 +184,6 @@ fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
     sum.rate = sum.rate.max(rate);
     let gain = (f64::from(word(28)) / f64::from(1 << 20) - twin.gain).abs();
     sum.gain = sum.gain.max(gain);
-    let cwnd_gain = (f64::from(word(40)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
-    sum.cwnd_gain = sum.cwnd_gain.max(cwnd_gain);
     if twin.mode == 2 {
         let (least, most) = sum.cwnd_gains.unwrap_or((f64::MAX, 0.0));
         sum.cwnd_gains = Some((least.min(twin.cwnd_gain), most.max(twin.cwnd_gain)));
