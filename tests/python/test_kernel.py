@@ -1,6 +1,7 @@
 """`--on kernel`: what the option accepts, and runs on this machine's kernel where there is root."""
 
 import contextlib
+import csv
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 import fake_engine
 from narrows import engine
 
-from conftest import BUILT_ENV, call, json_rows, narrows_in  # isort: skip
+from conftest import BUILT_ENV, ROOT, call, json_rows, narrows_in  # isort: skip
 
 BRIEF = ("--rate", "20mbit", "--rtt", "10ms", "--duration", "2s")
 
@@ -145,6 +146,19 @@ def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_ENGINE_KERNEL", "newreno")
     result = call(*args)
     assert (result.exit_code, "the fake kernel lacks one of bbr" in result.stderr) == (2, True), result.output
+
+
+def test_picture_of_both_worlds_shows_this_simulator():
+    """The simulator's half of README's picture is what this version gives: else `studies/kernel/worlds.py sim`."""
+    folder = ROOT / "studies" / "kernel"
+    code = "import json, worlds; print(json.dumps(worlds.measure(['sim'])['goodput_mbit_s'].to_list()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=BUILT_ENV, capture_output=True, text=True, check=True
+    )
+    with (folder / "worlds.csv").open(encoding="utf-8") as file:
+        drawn = [float(row["goodput_mbit_s"]) for row in csv.DictReader(file) if row["world"] == "sim"]
+    assert len(drawn) == 120
+    assert json.loads(done.stdout) == pytest.approx(drawn, abs=0.01)
 
 
 def test_kernel_prints_the_table_of_the_simulator(tmp_path):

@@ -159,7 +159,7 @@ def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def wait_for(condition, seconds=10):
+def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "timed out"
@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
     out = tmp_path / "out"
     wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=10)
+    stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stdout == ""
     kept = len(runs(out))
@@ -193,7 +193,7 @@ def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
     assert "Traceback" not in stderr
     assert not (out / "results.jsonl").exists()
     process = command(*SWEEP)
-    stdout, stderr = process.communicate(timeout=10)
+    stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0
     assert f"reused {kept} of 6 runs" in stderr
     assert len((out / "results.jsonl").read_text().splitlines()) == 6
@@ -205,7 +205,7 @@ def test_kill_leaves_whole_runs_only(command, tmp_path):
     out = tmp_path / "out"
     wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     for path in (out / "runs").glob("*.json"):
         assert checksums.read_run(path) is not None
         assert (out / "traces" / path.stem / "samples.parquet").is_file()
@@ -303,7 +303,7 @@ def test_ray_missing_names_package(command, tmp_path):
     """`--ray` without the package names it."""
     (tmp_path / "s.toml").write_text(TEXT)
     process = command("sweep", "s.toml", "--ray", "auto")
-    _, stderr = process.communicate(timeout=10)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "narrows[ray]" in stderr
 

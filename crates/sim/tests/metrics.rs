@@ -182,3 +182,38 @@ fn metrics_params_show_changes_in_scheme_syntax() {
     );
     assert_eq!(of("scheme = \"cubic\"\nparams = { beta = 0.8 }"), "beta=0.8");
 }
+
+/// A queue in the warm-up leaves no trace in the delays of datagrams either.
+#[test]
+fn metrics_delay_of_datagrams_excludes_queue_in_warmup() {
+    let text = |warmup: &str| {
+        format!(
+            r#"
+duration = "12s"
+warmup = "{warmup}"
+[network]
+rate = "10mbit"
+buffer = "200pkt"
+[[flows]]
+scheme = "ccid2"
+protocol = "dccp"
+rtt = "40ms"
+app = {{ kind = "cbr", rate = "1mbit", write = "1000B" }}
+[[flows]]
+scheme = "fixed:window=400"
+rtt = "40ms"
+stop = "3s"
+"#
+        )
+    };
+    let delay = |warmup| {
+        let result = run(&text(warmup));
+        let found = result.flows[0].datagrams.clone().expect("datagrams");
+        (found.delay_mean_ms.expect("arrivals"), found.delay_p99_ms.expect("arrivals"))
+    };
+    // 20 ms there; up to 200 packets of 1.2 ms wait while the other flow lasts.
+    let congested = delay("0s").1;
+    assert!(congested > 20.0 + 100.0 * 1.2, "{congested} ms");
+    let (mean, p99) = delay("6s");
+    assert!(mean < 22.0 && p99 < 25.0, "{mean} ms on average, 99 % up to {p99} ms");
+}

@@ -309,3 +309,44 @@ fn server_progress_of_many_is_one_line() {
         .expect("no error");
     }
 }
+
+/// A Request that is repeated with valid numbers gets no more answers than its address is allowed.
+#[test]
+fn server_repeated_request_gets_few_answers() {
+    let settings = settings();
+    block_on(async {
+        let mut test = TestServer::new(&settings);
+        let mut answers = 0;
+        for n in 0..200 {
+            test.deliver(SECOND, &request(50_000, n));
+            answers += test.answers(SECOND).await.len() as u64;
+        }
+        assert!((1..=ANSWER_BURST).contains(&answers), "{answers} answers");
+        assert_eq!(test.server.counts(), (1, 0, 0));
+        Ok(())
+    })
+    .expect("no error");
+}
+
+/// Resets without a connection count towards the answers of their address, not only towards those of all.
+#[test]
+fn server_resets_count_towards_the_answers_of_their_address() {
+    let settings = settings();
+    block_on(async {
+        let mut test = TestServer::new(&settings);
+        let (mut header, mut packet) = (Header::new(Kind::Ack), Vec::new());
+        (header.source, header.destination, header.ack) = (50_000, settings.config.local_port, Some(1));
+        header.encode(&[], &[], &mut packet);
+        let mut answers = 0;
+        for n in 0..500 {
+            // Five seconds, as often as all addresses together may get one.
+            let at = SECOND + crate::admission::REFUSAL_INTERVAL * n;
+            test.deliver(at, &packet);
+            answers += test.answers(at).await.len() as u64;
+        }
+        let most = ANSWER_BURST + 5 * ANSWERS_PER_SECOND;
+        assert!((ANSWER_BURST..=most).contains(&answers), "{answers} answers");
+        Ok(())
+    })
+    .expect("no error");
+}

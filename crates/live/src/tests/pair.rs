@@ -254,3 +254,57 @@ fn server_once_serves_first_completed_handshake() {
     })
     .expect("no error");
 }
+
+/// Takes all packets at a socket; waits for the first ones briefly, because there may be none.
+async fn receive_available(port: &mut Port) -> Vec<Vec<u8>> {
+    let (mut alarm, mut found) = (Alarm::new().expect("a timer"), Vec::new());
+    while alarm.wait(&port.socket, Duration::from_millis(2)).await.expect("an open socket") {
+        let _ = port.socket.receive(|packet| found.push(packet.bytes.to_vec()));
+    }
+    found
+}
+
+/// A sender that has sent all waits before its Close for the report of a datagram that counts as lost and may arrive late.
+#[test]
+fn session_waits_for_late_arrivals_before_close() {
+    let ms = Nanos::from_millis;
+    let rate = Rate::from_bits_per_sec(1_120_000); // 1400 bytes in 10 ms
+    let settings = Settings {
+        app: AppConfig::Cbr { rate, write: Bytes::new(1400) },
+        timeout: Duration::from_secs(60),
+        duration: Some(Duration::from_millis(200)),
+        ..settings()
+    };
+    block_on(async {
+        let mut pair = Pair::new(&settings)?;
+        pair.step(SECOND, 1).await?;
+        pair.deliver_answers(SECOND).await;
+        assert!(pair.session.was_connected());
+        let mut closed_at = None;
+        for n in 1..60 {
+            let now = SECOND + ms(10 * n);
+            pair.session.supervise(now, Stop::No);
+            pair.session.advance(&|| now, &mut pair.port).await?;
+            for bytes in receive_available(&mut pair.server.port).await {
+                if n == 16 {
+                    continue; // lost, or late
+                }
+                if udp::open(&bytes).expect("a packet").0.kind == Kind::Close {
+                    closed_at.get_or_insert(now);
+                }
+                let received =
+                    Received { from: pair.addresses.local, to: pair.addresses.remote, ecn: 0, bytes: &bytes };
+                pair.server.server.on_packet(now, &received, &mut pair.server.port.recorder)?;
+            }
+            pair.server.server.advance(&|| now, &pair.server.listener, &mut pair.server.port).await?;
+            for bytes in receive_available(&mut pair.port).await {
+                deliver(&mut pair.session, now, &bytes);
+            }
+        }
+        // The loss is known by 200 ms, when the source ends. 100 ms are for a late arrival, and no round trip takes time.
+        let closed_at = closed_at.expect("a Close");
+        assert!((SECOND + ms(250)..=SECOND + ms(310)).contains(&closed_at), "{closed_at:?}");
+        Ok(())
+    })
+    .expect("no error");
+}

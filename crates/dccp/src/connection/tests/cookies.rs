@@ -227,3 +227,30 @@ proptest! {
         }
     }
 }
+
+/// Every interval has a key of its own, and a fresh cookie opens a connection however long the server has run: beyond 256
+/// intervals too, which one byte names.
+#[test]
+fn cookie_keys_change_every_interval() {
+    let server = config(Role::Server, "newreno");
+    let (mut keys, mut drawn) = (CookieKeys::default(), 0_u64);
+    for interval in 0..300 {
+        let now = CookieKeys::INTERVAL * interval + ms(1);
+        let mut refresh = |now| {
+            keys.refresh(now, || {
+                drawn += 1;
+                let mut key = [0; KEY];
+                key[..8].copy_from_slice(&u64::to_le_bytes(drawn));
+                Ok::<_, ()>(key)
+            })
+        };
+        refresh(now).unwrap();
+        refresh(now + ms(1)).unwrap();
+        assert_eq!(drawn, interval + 1, "one key per interval");
+        let (_, ack) = part_open(&keys, &server, now);
+        assert!(
+            matches!(open(&keys, &server, now, ends(), &ack), Returned::Connection(_)),
+            "interval {interval}"
+        );
+    }
+}

@@ -435,3 +435,34 @@ fn ccid3_window_counter_steps_per_quarter_rtt() {
     // The smoothed round-trip time differs from the current one, and quarters begin with packets.
     assert!((0.7..=1.3).contains(&(counted / expected)), "{counted} steps for {expected}");
 }
+
+/// BBR's bandwidth estimate in Mbit/s.
+fn estimate(end: &Connection) -> f64 {
+    let mut found = 0.0;
+    end.telemetry(&mut |name, value| {
+        if let ("bw_estimate", narrows_cc::Value::Rate(rate)) = (name, value) {
+            found = rate.as_mbit_per_sec();
+        }
+    });
+    found
+}
+
+/// After 5 s of bulk data an application writes a tenth of the rate for eight seconds: its samples are
+/// application-limited, and BBR keeps its estimate.
+#[test]
+fn bbr_estimate_survives_paced_application_at_a_tenth() {
+    for scheme in ["bbr", "dccp-bbr", "bbr3"] {
+        let mut net = bottleneck(scheme);
+        net.run(Nanos::from_secs(5));
+        net.ends[CLIENT].set_backlogged(0);
+        net.run(Nanos::from_secs(6));
+        let before = estimate(&net.ends[CLIENT]);
+        assert!(before > 9.0, "{scheme}: {before} Mbit/s");
+        for _ in 0..800 {
+            net.push(CLIENT, &[1; 1_250]);
+            net.run_for(ms(10));
+        }
+        let after = estimate(&net.ends[CLIENT]);
+        assert!((after / before - 1.0).abs() < 0.05, "{scheme}: {after} Mbit/s after {before}");
+    }
+}
