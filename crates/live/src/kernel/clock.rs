@@ -4,9 +4,10 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use narrows_cc::Nanos;
+use rustix::time::{ClockId, clock_gettime};
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
 };
 
 /// Time since the start of a run.
@@ -42,4 +43,58 @@ pub(crate) fn hurry(priority: u8) -> bool {
         .try_into()
         .map(ThreadPriority::Crossplatform)
         .is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
+}
+
+/// Real-time priority within what the kernel grants. It halts real-time threads that take 95 % of a processor for the rest
+/// of a second (`sched_rt_runtime_us`), 50 ms; a thread that gives up its priority before goes on.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    priority: u8,
+    /// Whether the thread may have the priority, and has it now.
+    pub(crate) granted: bool,
+    has: bool,
+    begun: Instant,
+    used: Duration,
+}
+
+impl Budget {
+    const WINDOW: Duration = Duration::from_millis(200);
+    /// Nine tenths of the window, with room for the time between two looks.
+    const MOST: Duration = Duration::from_millis(180);
+
+    /// Gives the calling thread this priority, where allowed.
+    pub(crate) fn begin(priority: u8) -> Self {
+        let granted = hurry(priority);
+        Self { priority, granted, has: granted, begun: Instant::now(), used: cpu_time() }
+    }
+
+    /// Looks how much the thread has used. Call it every 5 ms.
+    pub(crate) fn look(&mut self) {
+        if !self.granted {
+            return;
+        }
+        if self.begun.elapsed() >= Self::WINDOW {
+            if !self.has {
+                self.has = hurry(self.priority);
+            }
+            (self.begun, self.used) = (Instant::now(), cpu_time());
+        } else if self.has && cpu_time().saturating_sub(self.used) > Self::MOST {
+            self.has = !relax();
+        }
+    }
+}
+
+/// Takes the real-time priority from the calling thread, which keeps the highest weight of the others.
+fn relax() -> bool {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    99_u8
+        .try_into()
+        .map(ThreadPriority::Crossplatform)
+        .is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

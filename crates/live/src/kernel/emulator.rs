@@ -16,11 +16,10 @@ use narrows_scenario::{FlowPlan, Plan};
 use narrows_sim::{Engine, Observer};
 use narrows_traffic::{App, AppConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use tun_rs::SyncDevice;
 
 use super::arrivals::Arrivals;
-use super::clock::{Clock, hurry};
+use super::clock::{Budget, Clock, cpu_time, hurry};
 use super::hosts::{self, Client};
 use super::lateness::Late;
 use super::namespace::{self, HostConfig, dotted};
@@ -34,6 +33,8 @@ use super::{KernelError, Options, Watch, diagnostics, support};
 const LEAD: Duration = Duration::from_millis(20);
 /// Longest wait, and interval of progress reports.
 const TICK: Duration = Duration::from_millis(20);
+/// Interval between looks at the budget of real-time priority.
+const LOOK: Nanos = Nanos::from_millis(5);
 /// Longest interval between readings of the senders.
 const READINGS: Nanos = Nanos::from_millis(100);
 /// First port of senders. Flow numbers follow.
@@ -303,14 +304,18 @@ impl<'a, O: Observer> Emulator<'a, O> {
 
     /// Runs to the end; `None` if cancelled. `failed` tells that a host has ended early.
     fn run(mut self, watch: &dyn Watch, failed: &dyn Fn() -> bool) -> Result<Option<Done<O>>, KernelError> {
-        let real_time = hurry(PRIORITY);
+        let mut budget = Budget::begin(PRIORITY);
         let cpu_before = cpu_time();
         let begun = Instant::now();
-        let mut next_report = Nanos::ZERO;
+        let (mut next_report, mut next_look) = (Nanos::ZERO, Nanos::ZERO);
         loop {
             let now = self.clock.now();
             if now >= self.plan.duration {
                 break;
+            }
+            if now >= next_look {
+                budget.look();
+                next_look = now + LOOK;
             }
             if now >= next_report {
                 if watch.is_cancelled() {
@@ -333,7 +338,7 @@ impl<'a, O: Observer> Emulator<'a, O> {
             packets: self.arrivals.packets,
             cpu: cpu_time().saturating_sub(cpu_before),
             wall: begun.elapsed(),
-            real_time,
+            real_time: budget.granted,
         }))
     }
 
@@ -415,12 +420,6 @@ impl<O: Observer> Done<O> {
 
 fn sysctls(host: &HostConfig) -> BTreeMap<String, String> {
     host.sysctls.iter().map(|(name, value)| (dotted(name), value.clone())).collect()
-}
-
-/// CPU time of this thread.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Load average over one minute.
