@@ -79,9 +79,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("worlds", nargs="*", help="measure these worlds again: kernel (as root), sim")
     worlds = parser.parse_args().worlds
+    measured = measure(worlds).with_columns(pl.col("second").cast(pl.Int64)) if worlds else None
     rows = pl.read_csv(DATA)
-    if worlds:
-        measured = measure(worlds).with_columns(pl.col("second").cast(pl.Int64))
+    if measured is not None:
         rows = pl.concat([rows.filter(~pl.col("world").is_in(worlds)), measured]).sort("world", maintain_order=True)
         rows.write_csv(DATA)
     draw(rows)
