@@ -69,7 +69,15 @@ def pages(tmp_path_factory):
     for name in PAPERS:
         studies.create(home / "papers" / name)
     claims = home / "papers" / "beta" / "fig1.claims.toml"  # one verdict differs between the worlds, with a cause
-    text = claims.read_text().replace("paper = 95", 'bound = "99 % is ours"\npaper = 99').replace("# cause", "cause")
+    text = claims.read_text()
+    # NewReno fills the queue earlier by the rules of ns-3: 28 ms on average, 22 ms today.
+    for before, after in (
+        ("paper = 95", 'scheme = "newreno"\nbound = "25 ms is ours"\npaper = 25'),
+        ("100 * utilization AS value", "queue_delay_mean_ms AS value"),
+        ("# cause", "cause"),
+    ):
+        assert before in text
+        text = text.replace(before, after)
     claims.write_text(text)
     (home / "papers" / "findings.md").write_text(FINDINGS)
     narrows(home, "reproduce", "--papers", "papers", "--quick", "-o", "report")
