@@ -19,15 +19,12 @@
 enum mode { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
 enum { PHASE_UP = 0, PHASE_DOWN = 1, PHASES = 8 };
 enum {
-	MIN_WINDOW = 4,
 	FULL_ROUNDS = 3, /* without growth by a quarter: the pipe is full */
 	SLOT_ROUNDS = 5, /* of aggregation */
 	EPOCH_SHIFT = 20, /* an epoch of aggregation ends after 2^20 packets */
 	EXTRA_US = 100000, /* the cap on extra_acked, at the bandwidth */
 	QUANTA = 3,
 	QUANTUM_BYTES = 65535,
-	SLOW = 150000, /* bytes per second, below which a burst may be one packet: 1.2 Mbit/s */
-	NO_RTT = ~0U,
 };
 
 /* Set when the program is loaded. crates/live/src/kernel/programs/parameters.rs has the same layout. */
@@ -80,20 +77,7 @@ struct bbr {
 	struct own own;
 };
 
-/* An acknowledgement. Amounts are packets, as the kernel counts them. */
-struct ack {
-	__u64 now;
-	__u32 acked;
-	__u32 lost;
-	__u32 prior_in_flight;
-	__u32 in_flight;
-	__u32 mss;
-	__u32 rtt; /* NO_RTT: none */
-	__u32 srtt; /* 0: none */
-	bool sampled;
-	bool limited;
-	bool delayed;
-};
+#include "bbr_flow.h"
 
 /* The hooks of a scheme, called at the points of the Rust policy of the same names. */
 static void own_init(struct bbr *b, __u64 now, __u32 rtt);
@@ -103,11 +87,6 @@ static __u32 own_probe_gain(const struct bbr *b, __u8 phase);
 static bool own_phase_done(const struct bbr *b, const struct ack *a);
 static bool own_drain_done(const struct bbr *b, const struct ack *a);
 static __u32 own_cwnd_gain(const struct bbr *b);
-
-static __u32 in_flight(const struct tcp_sock *tp)
-{
-	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-}
 
 static __u64 bandwidth(const struct bbr *b)
 {
@@ -217,12 +196,7 @@ static void set_rate(struct sock *sk, struct bbr *b, __u64 rate, __u32 mss)
 {
 	__u64 bytes;
 
-	/* At 0 pacing would stop for good. */
-	rate = most_of(rate, 1);
-	b->pacing_rate = rate;
-	/* With cong_control set the kernel does not limit the rate itself. */
-	rate = least_of(rate, sk->sk_max_pacing_rate);
-	sk->sk_pacing_rate = rate;
+	rate = pace(sk, b, rate);
 	bytes = least_of(rate >> 10, QUANTUM_BYTES);
 	b->quantum = atmost(atleast(bytes / mss, rate < SLOW ? 1 : 2), 127);
 }
@@ -276,25 +250,21 @@ static void sample_policer(struct bbr *b, const struct tcp_sock *tp, bool newly_
 }
 
 /* Step 1: rounds, the policer, the bandwidth filter. */
-static void update_bandwidth(struct bbr *b, const struct tcp_sock *tp, const struct rate_sample *rs,
-			     const struct ack *a)
+static void update_bandwidth(struct bbr *b, const struct tcp_sock *tp, const struct ack *a)
 {
-	__u64 rate;
-
 	b->round_start = 0;
 	if (!a->sampled)
 		return;
-	if ((__s32)(rs->prior_delivered - b->next_delivered) >= 0) {
+	if ((__s32)(a->prior_delivered - b->next_delivered) >= 0) {
 		b->next_delivered = tp->delivered;
 		b->round++;
 		b->round_start = 1;
 		b->conserving = 0;
 	}
 	sample_policer(b, tp, a->lost > 0, a->limited);
-	rate = rate_of((__u64)(__u32)rs->delivered * a->mss, rs->interval_us);
 	/* A limited sample is only a lower bound. */
-	if (!a->limited || rate >= max_get(&b->bw))
-		max_update(&b->bw, core.bw_window, b->round, rate);
+	if (!a->limited || a->rate >= max_get(&b->bw))
+		max_update(&b->bw, core.bw_window, b->round, a->rate);
 }
 
 /* Step 2: the excess of acknowledged over expected data. */

@@ -1,81 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The events of the kernel's TCP for a scheme on bbr_core.h: its state, its counters, its programs.
- *
- * The state is in the storage of the socket (SK_STORAGE). The space of the socket for a scheme has only a mark that init
- * has run. If there is no memory for the state, the connection keeps cwnd and its pacing rate, and an error is counted.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct bbr);
-} flows SEC(".maps");
-
-/* crates/live/src/kernel/programs/status.rs has the same layout. */
-struct counters {
-	__u64 opened;
-	__u64 closed;
-	__u64 acks;
-	__u64 timeouts;
-	__u64 errors;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct counters);
-} counters SEC(".maps");
-
-/* The parameters that were set, as text. Only processes read it. */
-struct settings {
-	char text[1024];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct settings);
-} settings SEC(".maps");
-
-static struct counters *counted(void)
-{
-	__u32 first = 0;
-
-	return bpf_map_lookup_elem(&counters, &first);
-}
-
-#define COUNT(field)                           \
-	do {                                   \
-		struct counters *c = counted(); \
-		if (c)                         \
-			c->field++;            \
-	} while (0)
-
-static __u64 *started(struct sock *sk)
-{
-	return ((struct inet_connection_sock *)sk)->icsk_ca_priv;
-}
-
-static struct bbr *flow_of(struct sock *sk)
-{
-	return *started(sk) ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
-}
+/* The events of the kernel's TCP for a scheme on bbr_core.h. */
+#include "bbr_host.h"
 
 SEC("struct_ops")
 void BPF_PROG(bbr_init, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	__u32 mss = atleast(tp->mss_cache, 1), srtt = tp->srtt_us >> 3;
-	struct bbr *b = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct bbr *b = open_flow(sk);
 
-	*started(sk) = 1;
-	COUNT(opened);
-	if (!b) {
-		COUNT(errors);
+	if (!b)
 		return;
-	}
 	__builtin_memset(b, 0, sizeof(*b));
 	b->mode = STARTUP;
 	b->min_rtt = tp->rtt_min.s[0].v;
@@ -91,16 +26,6 @@ void BPF_PROG(bbr_init, struct sock *sk)
 }
 
 SEC("struct_ops")
-void BPF_PROG(bbr_release, struct sock *sk)
-{
-	if (!*started(sk))
-		return;
-	COUNT(closed);
-	*started(sk) = 0;
-	bpf_sk_storage_delete(&flows, sk);
-}
-
-SEC("struct_ops")
 void BPF_PROG(bbr_cong_control, struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -111,20 +36,10 @@ void BPF_PROG(bbr_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 	if (!b)
 		return;
 	COUNT(acks);
-	a.now = tp->tcp_mstamp;
-	a.acked = rs->acked_sacked;
-	a.lost = rs->losses;
-	a.prior_in_flight = rs->prior_in_flight;
-	a.in_flight = in_flight(tp);
-	a.mss = atleast(tp->mss_cache, 1);
-	a.rtt = rs->rtt_us < 0 || rs->rtt_us >= NO_RTT ? NO_RTT : rs->rtt_us;
-	a.srtt = tp->srtt_us >> 3;
-	a.sampled = rs->delivered >= 0 && rs->interval_us > 0;
-	a.limited = a.sampled && rs->is_app_limited;
-	a.delayed = rs->is_ack_delayed;
+	read_ack(&a, tp, rs);
 	if (a.acked)
 		b->delivered_at = a.now;
-	update_bandwidth(b, tp, rs, &a);
+	update_bandwidth(b, tp, &a);
 	update_aggregation(b, tp, &a);
 	own_observe(b, &a);
 	if (b->mode == PROBE_BW && own_phase_done(b, &a))
@@ -194,32 +109,3 @@ __u32 BPF_PROG(bbr_undo_cwnd, struct sock *sk)
 	}
 	return tp->snd_cwnd;
 }
-
-SEC("struct_ops")
-__u32 BPF_PROG(bbr_min_tso_segs, struct sock *sk)
-{
-	return sk->sk_pacing_rate < SLOW ? 1 : 2;
-}
-
-SEC("struct_ops")
-__u32 BPF_PROG(bbr_sndbuf_expand, struct sock *sk)
-{
-	/* BBR may provision 3 cwnd, as recovery needs one more. */
-	return 3;
-}
-
-#define SCHEME(linux_name)                                 \
-	SEC(".struct_ops.link")                            \
-	struct tcp_congestion_ops scheme = {               \
-		.ssthresh = (void *)bbr_ssthresh,     \
-		.set_state = (void *)bbr_set_state,   \
-		.cwnd_event = (void *)bbr_cwnd_event, \
-		.min_tso_segs = (void *)bbr_min_tso_segs, \
-		.cong_control = (void *)bbr_cong_control, \
-		.undo_cwnd = (void *)bbr_undo_cwnd,   \
-		.sndbuf_expand = (void *)bbr_sndbuf_expand, \
-		.init = (void *)bbr_init,             \
-		.release = (void *)bbr_release,       \
-		.flags = NON_RESTRICTED,                   \
-		.name = linux_name,                        \
-	}

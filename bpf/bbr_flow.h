@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#pragma once
+/* What all generations of BBR share beside fixed.h: an acknowledgement, and pacing. A generation has its `struct bbr`,
+ * with the field `pacing_rate`.
+ */
+#include "fixed.h"
+
+enum {
+	MIN_WINDOW = 4,
+	SLOW = 150000, /* bytes per second, below which a burst may be one packet: 1.2 Mbit/s */
+	NO_RTT = ~0U,
+};
+
+/* An acknowledgement. Amounts are packets, as the kernel counts them. */
+struct ack {
+	__u64 now;
+	__u64 rate; /* of the sample; 0: none */
+	__u32 acked;
+	__u32 lost;
+	__u32 prior_in_flight;
+	__u32 in_flight;
+	__u32 mss;
+	__u32 rtt; /* NO_RTT: none */
+	__u32 srtt; /* 0: none */
+	__u32 delivered; /* in all */
+	__u32 prior_delivered; /* when the newest packet delivered had left */
+	__u32 sample_delivered; /* since then */
+	bool sampled;
+	bool limited;
+	bool delayed;
+};
+
+static __u32 in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+static void read_ack(struct ack *a, const struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	a->now = tp->tcp_mstamp;
+	a->acked = rs->acked_sacked;
+	a->lost = rs->losses;
+	a->prior_in_flight = rs->prior_in_flight;
+	a->in_flight = in_flight(tp);
+	a->mss = atleast(tp->mss_cache, 1);
+	a->rtt = rs->rtt_us < 0 || rs->rtt_us >= NO_RTT ? NO_RTT : rs->rtt_us;
+	a->srtt = tp->srtt_us >> 3;
+	a->delivered = tp->delivered;
+	a->prior_delivered = rs->prior_delivered;
+	a->sampled = rs->delivered >= 0 && rs->interval_us > 0;
+	a->sample_delivered = a->sampled ? rs->delivered : 0;
+	a->rate = a->sampled ? rate_of((__u64)a->sample_delivered * a->mss, rs->interval_us) : 0;
+	a->limited = a->sampled && rs->is_app_limited;
+	a->delayed = rs->is_ack_delayed;
+}
+
+/* Paces at this rate, or at the application's limit if that is less. */
+static __u64 pace(struct sock *sk, struct bbr *b, __u64 rate)
+{
+	/* At 0 pacing would stop for good. */
+	rate = most_of(rate, 1);
+	b->pacing_rate = rate;
+	/* With cong_control set the kernel does not limit the rate itself. */
+	rate = least_of(rate, sk->sk_max_pacing_rate);
+	sk->sk_pacing_rate = rate;
+	return rate;
+}

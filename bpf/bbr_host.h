@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#pragma once
+/* What a generation of BBR has in the kernel: its state, its counters, and the programs that do not depend on it.
+ * Included after `struct bbr`.
+ *
+ * The state is in the storage of the socket (SK_STORAGE). The space of the socket for a scheme has only a mark that init
+ * has run. If there is no memory for the state, the connection keeps cwnd and its pacing rate, and an error is counted.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct bbr);
+} flows SEC(".maps");
+
+/* crates/live/src/kernel/programs/status.rs has the same layout. */
+struct counters {
+	__u64 opened;
+	__u64 closed;
+	__u64 acks;
+	__u64 timeouts;
+	__u64 errors;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct counters);
+} counters SEC(".maps");
+
+/* The parameters that were set, as text. Only processes read it. */
+struct settings {
+	char text[1024];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct settings);
+} settings SEC(".maps");
+
+static struct counters *counted(void)
+{
+	__u32 first = 0;
+
+	return bpf_map_lookup_elem(&counters, &first);
+}
+
+#define COUNT(field)                           \
+	do {                                   \
+		struct counters *c = counted(); \
+		if (c)                         \
+			c->field++;            \
+	} while (0)
+
+static __u64 *started(struct sock *sk)
+{
+	return ((struct inet_connection_sock *)sk)->icsk_ca_priv;
+}
+
+static struct bbr *flow_of(struct sock *sk)
+{
+	return *started(sk) ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
+}
+
+/* Space for the state of a connection that begins. 0: there is no memory for it. */
+static struct bbr *open_flow(struct sock *sk)
+{
+	struct bbr *b = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	*started(sk) = 1;
+	COUNT(opened);
+	if (!b)
+		COUNT(errors);
+	return b;
+}
+
+SEC("struct_ops")
+void BPF_PROG(bbr_release, struct sock *sk)
+{
+	if (!*started(sk))
+		return;
+	COUNT(closed);
+	*started(sk) = 0;
+	bpf_sk_storage_delete(&flows, sk);
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(bbr_min_tso_segs, struct sock *sk)
+{
+	return sk->sk_pacing_rate < SLOW ? 1 : 2;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(bbr_sndbuf_expand, struct sock *sk)
+{
+	/* BBR may provision 3 cwnd, as recovery needs one more. */
+	return 3;
+}
+
+#define SCHEME(linux_name)                                 \
+	SEC(".struct_ops.link")                            \
+	struct tcp_congestion_ops scheme = {               \
+		.ssthresh = (void *)bbr_ssthresh,     \
+		.set_state = (void *)bbr_set_state,   \
+		.cwnd_event = (void *)bbr_cwnd_event, \
+		.min_tso_segs = (void *)bbr_min_tso_segs, \
+		.cong_control = (void *)bbr_cong_control, \
+		.undo_cwnd = (void *)bbr_undo_cwnd,   \
+		.sndbuf_expand = (void *)bbr_sndbuf_expand, \
+		.init = (void *)bbr_init,             \
+		.release = (void *)bbr_release,       \
+		.flags = NON_RESTRICTED,                   \
+		.name = linux_name,                        \
+	}
