@@ -1,4 +1,4 @@
-//! Schemes of ours as programs of the kernel (`bpf/bbr_*.bpf.c`), without a part in user space: loaded once, they stay
+//! Schemes of ours as programs of the kernel (`bpf/bbr*.bpf.c`), without a part in user space: loaded once, they stay
 //! until they are unloaded or the machine restarts, and any program uses them by name.
 //!
 //! ```text
@@ -52,6 +52,7 @@ macro_rules! programs {
 programs! {
     "bbr_gc", "bbr-gc", Gamma, "BBR-GC";
     "bbr_cws", "bbr-cws", Scaling, "BBR-CWS (our reconstruction)";
+    "bbr3", "bbr3", V3, "BBR v3 (IETF draft), without a response to marks";
     "bbr_plain", "bbr", Core, "BBR v1 on the same core, to compare with";
 }
 

@@ -1,5 +1,7 @@
 //! Parameters of a scheme in the form of its program: `struct core_params` in `bpf/bbr_core.h` and `struct own_params`
-//! in the variant's file. Gains and ratios have 20 fractional bits, times are microseconds.
+//! in the variant's file, or `struct core_params` in `bpf/bbr3_model.h`. Gains and ratios have 20 fractional bits, times are microseconds.
+
+mod v3;
 
 use narrows_cc::bbr_v1::{PARAMS, Policy};
 use narrows_cc::{LITERAL, Params};
@@ -13,6 +15,8 @@ pub(super) enum Layout {
     Gamma,
     /// `bpf/bbr_cws.bpf.c`.
     Scaling,
+    /// `bpf/bbr3.bpf.c`.
+    V3,
 }
 
 #[derive(Default)]
@@ -43,13 +47,13 @@ impl Writer {
 /// The parameters of the core, and those of the variant.
 pub(super) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>), String> {
     let params = &params.as_printed(match layout {
-        Layout::Core => &[],
+        Layout::Core | Layout::V3 => &[],
         Layout::Gamma => <narrows_cc::schemes::BbrGc as Printed>::PRINTED,
         Layout::Scaling => <narrows_cc::schemes::BbrCws as Printed>::PRINTED,
     });
-    let core = core(params)?;
+    let core = if matches!(layout, Layout::V3) { v3::core(params)? } else { core(params)? };
     let own = match layout {
-        Layout::Core => Vec::new(),
+        Layout::Core | Layout::V3 => Vec::new(),
         Layout::Gamma => gamma(params),
         Layout::Scaling => scaling(params),
     };
@@ -67,9 +71,7 @@ impl<P: Policy> Printed for narrows_cc::bbr_v1::BbrCore<P> {
 
 fn core(params: &Params) -> Result<Vec<u8>, String> {
     let number = |name| params.number_or_default(name, PARAMS);
-    if number("quantum") != 0.0 {
-        return Err("--set: the kernel sizes bursts by the rate; accepted: quantum=0".to_owned());
-    }
+    refuse_quantum(number("quantum"))?;
     let mut out = Writer::default();
     out.micros(number("min_rtt_window")).micros(number("probe_rtt_duration") / 1e3);
     out.ratio(number("high_gain")).ratio(1.0 / number("high_gain"));
@@ -82,6 +84,13 @@ fn core(params: &Params) -> Result<Vec<u8>, String> {
     }
     out.word(0);
     Ok(out.0)
+}
+
+fn refuse_quantum(quantum: f64) -> Result<(), String> {
+    if quantum == 0.0 {
+        return Ok(());
+    }
+    Err("--set: the kernel sizes bursts by the rate; accepted: quantum=0".to_owned())
 }
 
 fn gamma(params: &Params) -> Vec<u8> {
