@@ -12,13 +12,14 @@
 #define __uint(name, value) int (*name)[value]
 #define __type(name, value) value *name
 
-/* The replay sets these. */
-static __u32 native_random;
-static int native_storage[256] __attribute__((aligned(16)));
+/* The replay sets what is drawn, in turn. */
+static __u32 native_random[2];
+static __u32 native_drawn;
+static int native_storage[2048] __attribute__((aligned(16)));
 
 static __u32 bpf_get_prandom_u32(void)
 {
-	return native_random;
+	return native_random[native_drawn++ % 2];
 }
 
 static void *bpf_sk_storage_get(void *map, void *sk, void *value, __u64 flags)

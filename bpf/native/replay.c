@@ -14,13 +14,16 @@
 #include PROGRAM
 
 enum { START = 1, ACKED = 2, RECOVERING = 3, EXPIRED = 4, UNDONE = 5, RESTARTED = 6 };
-enum { LIMITED = 1, DELAYED = 2, SAMPLED = 4 };
+enum { LIMITED = 1, DELAYED = 2, SAMPLED = 4, FULL = 8, SACKED = 256 };
+enum { OPENED = 16, NEEDLESS = 32, LOSING = 64, MARKING = 128 };
 
 /* crates/live/tests/programs/tape.rs has the same layouts. */
 struct event {
 	__u64 now;
 	__u64 twin_rate;
 	__u64 twin_since;
+	__u64 twin_bytes; /* cwnd */
+	__u64 twin_bounds[3];
 	__u32 kind;
 	__u32 mss;
 	__u32 acked;
@@ -36,16 +39,19 @@ struct event {
 	__u32 srtt; /* times eight */
 	__u32 flags;
 	__u32 ca_state;
-	__u32 random;
+	__u32 random[2];
 	__u32 twin_cwnd;
 	__u32 twin_mode;
 	__u32 twin_phase;
+	__u32 twin_signals;
 	__u32 spare;
 };
 
 struct outcome {
 	__u64 pacing_rate;
 	__u64 bandwidth;
+	__u64 bytes; /* cwnd */
+	__u64 bounds[3];
 	__u32 cwnd;
 	__u32 mode;
 	__u32 phase;
@@ -53,7 +59,7 @@ struct outcome {
 	__u32 min_rtt;
 	__u32 quantum;
 	__u32 cwnd_gain;
-	__u32 spare;
+	__u32 signals;
 };
 
 static struct tcp_sock socket_state;
@@ -67,6 +73,25 @@ static struct bbr *state(void)
 	return (struct bbr *)native_storage;
 }
 
+#ifdef V3
+#include "v3.h"
+#else
+#include "v1.h"
+#endif
+
+/* The kernel's states that the event passed through. */
+static void states(struct sock *sk, __u32 flags)
+{
+	if (flags & OPENED)
+		bbr_set_state(sk, OPEN);
+	if (flags & NEEDLESS)
+		bbr_undo_cwnd(sk);
+	if (flags & MARKING)
+		bbr_set_state(sk, CWR);
+	if (flags & LOSING)
+		bbr_set_state(sk, RECOVERY);
+}
+
 static void kernel_calls(struct sock *sk, const struct event *e)
 {
 	struct tcp_sock *tp = &socket_state;
@@ -75,7 +100,9 @@ static void kernel_calls(struct sock *sk, const struct event *e)
 	__u8 before = b->mode;
 	int limits = limited.set && e->prior_delivered >= limited.from && e->prior_delivered <= limited.until;
 
-	native_random = e->random;
+	native_random[0] = e->random[0];
+	native_random[1] = e->random[1];
+	native_drawn = 0;
 	tp->tcp_mstamp = e->now;
 	tp->mss_cache = e->mss;
 	tp->packets_out = e->in_flight;
@@ -85,6 +112,7 @@ static void kernel_calls(struct sock *sk, const struct event *e)
 		tp->srtt_us = e->srtt;
 	switch (e->kind) {
 	case START:
+		tp->rx_opt.sack_ok = !!(e->flags & SACKED);
 		tp->snd_cwnd = e->acked;
 		tp->rtt_min.s[0].v = e->rtt;
 		tp->inet_conn.icsk_ca_state = OPEN;
@@ -93,6 +121,8 @@ static void kernel_calls(struct sock *sk, const struct event *e)
 	case ACKED:
 		tp->delivered = e->delivered;
 		tp->inet_conn.icsk_ca_state = e->ca_state;
+		tp->is_cwnd_limited = !!(e->flags & FULL);
+		states(sk, e->flags);
 		rs.delivered = -1;
 		rs.interval_us = -1;
 		if (e->flags & SAMPLED) {
@@ -120,7 +150,8 @@ static void kernel_calls(struct sock *sk, const struct event *e)
 		break;
 	case EXPIRED:
 		/* tcp_enter_loss */
-		if (b->ca_state != RECOVERY)
+		states(sk, e->flags);
+		if (!is_recovering(b))
 			bbr_ssthresh(sk);
 		tp->snd_cwnd = e->in_flight + 1;
 		bbr_set_state(sk, LOSS);
@@ -132,22 +163,6 @@ static void kernel_calls(struct sock *sk, const struct event *e)
 		tp->app_limited = (e->flags & LIMITED) || (limited.set && e->delivered <= limited.until);
 		bbr_cwnd_event(sk, CA_EVENT_TX_START);
 		break;
-	}
-}
-
-/* Adopts the twin's decisions. */
-static void follow(const struct event *e)
-{
-	struct bbr *b = state();
-
-	socket_state.snd_cwnd = e->twin_cwnd;
-	if (b->mode == e->twin_mode && (b->mode != PROBE_BW || b->phase == e->twin_phase))
-		return;
-	b->mode = e->twin_mode;
-	if (b->mode == PROBE_BW) {
-		b->phase = e->twin_phase;
-		b->phase_since = e->twin_since;
-		own_enter_phase(b, b->phase);
 	}
 }
 
@@ -172,7 +187,6 @@ int main(void)
 
 		kernel_calls(sk, &e);
 		o.pacing_rate = b->pacing_rate;
-		o.bandwidth = max_get(&b->bw);
 		o.cwnd = socket_state.snd_cwnd;
 		o.mode = b->mode;
 		o.phase = b->mode == PROBE_BW ? b->phase : 0;
@@ -180,9 +194,10 @@ int main(void)
 		o.min_rtt = b->min_rtt;
 		o.quantum = b->quantum;
 		o.cwnd_gain = cwnd_gain(b);
+		show(b, &o);
 		if (!fwrite(&o, sizeof(o), 1, stdout))
 			return 1;
-		follow(&e);
+		follow(b, &e);
 	}
 	return 0;
 }

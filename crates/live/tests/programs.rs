@@ -10,6 +10,10 @@
 //! | pacing rate | a share of 2⁻¹⁷ and 2 B/s | the product of two such gains, rounded down, of which the least is 0.34 |
 //! | cwnd gain | a share of 2⁻¹⁶ but once in 10 000 events | BBR-CWS's least scale has 18 bits, rounded down; its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`). An RTT exactly at a threshold has reached it, which floating point may miss: then cwnds part until the next cut |
 //! | state, cwnd | equal but once in 10 000 events, cwnd then by 4 packets at most | a gain that is less by 2⁻²⁰ may reach a whole packet one event earlier or later, or with BBR-CWS for a round trip; cwnd is rounded to even |
+//! | bounds of BBR v3, its cwnd in bytes | 2 bytes | shares (`beta`, `headroom`, `loss_thresh`) have 40 fractional bits, rounded up; floating point may miss a whole product |
+//!
+//! BBR v3 learns of losses and of the kernel's state at the acknowledgement after them, and does not learn which packets
+//! were lost: the twin gets the same events, by the same rule (`deferred.rs`).
 //!
 //! The same holds for events that no network makes (`drawn.rs`).
 //!
@@ -18,14 +22,18 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
 
+#[path = "programs/deferred.rs"]
+mod deferred;
 #[path = "programs/drawn.rs"]
 mod drawn;
 #[path = "programs/replay.rs"]
 mod replay;
 #[path = "programs/tape.rs"]
 mod tape;
+#[path = "programs/v3.rs"]
+mod v3;
 
-use narrows_cc::schemes::{Bbr, BbrCws, BbrGc, Entry};
+use narrows_cc::schemes::{Bbr, Bbr3, BbrCws, BbrGc, Entry};
 use narrows_cc::{CongestionControl, Params};
 use narrows_live::kernel::programs::Program;
 use narrows_scenario::{NoFiles, Source, expand, resolve};
@@ -35,8 +43,11 @@ use tape::{Recording, Tape, Twin};
 
 static GC: Entry = Entry::of::<Recording<BbrGc>>();
 static CWS: Entry = Entry::of::<Recording<BbrCws>>();
+static V3: Entry = Entry::of::<Recording<Bbr3>>();
 static PLAIN: Entry = Entry::of::<Recording<Bbr>>();
 
+/// Startup, Drain, the four phases of BBR v3's ProbeBW, and ProbeRTT, in `Differences::states_seen`.
+const STATES: u32 = 0x1f11;
 /// Networks in which a scheme meets every state: queues shallow and deep, random loss, competition, idle time.
 const NETWORKS: &[&str] = &[
     "rate = '50mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n",
@@ -57,8 +68,23 @@ const VALUES: &[&[(&str, f64)]] = &[
         ("cut", 0.6),
         ("speed", 3.0),
         ("converge", 0.0),
+        ("beta", 0.55),
+        ("headroom", 0.3),
+        ("probe_wait", 0.5),
+        ("drain_rounds", 1.0),
     ],
-    &[("between", 2.0), ("rtt", 1.0), ("early_down", 0.0), ("friendly", 0.0), ("first", 0.0), ("push", 0.0)],
+    &[
+        ("between", 2.0),
+        ("rtt", 1.0),
+        ("early_down", 0.0),
+        ("friendly", 0.0),
+        ("first", 0.0),
+        ("push", 0.0),
+        ("startup_losses", 2.0),
+        ("loss_thresh", 0.7),
+        ("undo", 0.0),
+        ("extra_acked_cap", 20.0),
+    ],
     &[
         ("between", 3.0),
         ("rtt", 2.0),
@@ -66,8 +92,23 @@ const VALUES: &[&[(&str, f64)]] = &[
         ("queue", 1.2),
         ("congested", 0.3),
         ("drain_rounds", 1.0),
+        ("probe_rounds", 20.0),
+        ("probe_rounds_random", 10.0),
+        ("precaution", 0.0),
+        ("startup_losses", 0.0),
     ],
-    &[("between", 4.0), ("rtt_max_window", 3.0), ("down_at", 1.5), ("scale_max", 1.5), ("scale_min", 0.5)],
+    &[
+        ("between", 4.0),
+        ("rtt_max_window", 3.0),
+        ("down_at", 1.5),
+        ("scale_max", 1.5),
+        ("scale_min", 0.5),
+        ("full_bw_growth", 1.1),
+        ("full_bw_rounds", 2.0),
+        ("offload_quanta", 1.7),
+        ("probe_rtt_interval", 2.0),
+        ("extra_acked_window", 3.0),
+    ],
     &[("literal", 1.0), ("extra_acked", 0.0), ("lt_bw", 0.0), ("min_rtt_window", 2.0)],
 ];
 
@@ -117,14 +158,15 @@ fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) 
     Some(all)
 }
 
-fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) {
-    let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
+fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
+    let replay = Replay::compile(Program::find(program).unwrap())?;
     let mut all = Differences::default();
     for seed in 0..from_environment("NARROWS_PROGRAM_FUZZ", 12) {
         let values = VALUES[seed as usize % VALUES.len()];
         all.add(replay.compare::<S>(&drawn::tape(params(entry, values), seed, 5_000)));
     }
     all.judge(program);
+    Some(all)
 }
 
 /// BBR-GC's program decides as its twin did in simulations.
@@ -140,6 +182,22 @@ fn bbr_cws_program_decides_as_its_twin() {
     let (least, most) = all.cwnd_gains.expect("ProbeBW");
     // BBR's is 2: the bound was cut in some networks, and crowded flows raised it in others.
     assert!(least < 1.0 && most > 4.0, "{least} {most}");
+}
+
+/// BBR v3's program decides as its twin did in simulations.
+#[test]
+fn bbr3_program_decides_as_its_twin() {
+    let Some(all) = simulated::<Bbr3>(&V3, "bbr3") else { return };
+    assert_eq!(all.states_seen, STATES, "{all:?}");
+}
+
+/// BBR v3's program decides as its twin on events that no network makes.
+#[test]
+fn bbr3_program_follows_twin_on_drawn_events() {
+    let Some(all) = fuzzed::<Bbr3>(&V3, "bbr3") else { return };
+    // Drain ends at once if little is in flight.
+    assert_eq!(all.states_seen | 0x10, STATES, "{all:?}");
+    assert_eq!(all.signals_seen & 0x3f8, 0x3f8, "each signal, and both states that an undo resumes");
 }
 
 /// The core without changes decides as BBR did.
@@ -169,20 +227,28 @@ fn bbr_plain_program_follows_bbr_on_drawn_events() {
 /// A program with another parameter is found out: the comparison can fail.
 #[test]
 fn comparison_notices_another_parameter() {
-    notices::<BbrGc>(&GC, "bbr_gc", NETWORKS[0], ("up_amplitude", 0.4));
+    notices::<BbrGc>(&GC, "bbr_gc", first(&GC, NETWORKS[0]), ("up_amplitude", 0.4));
     for (name, value) in [("cut", 0.749), ("speed", 0.33), ("friendly", 1.01)] {
-        notices::<BbrCws>(&CWS, "bbr_cws", NETWORKS[2], (name, value));
+        notices::<BbrCws>(&CWS, "bbr_cws", first(&CWS, NETWORKS[2]), (name, value));
     }
+    // In networks the rate of a round is seldom below the share that beta leaves.
+    for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)]
+    {
+        notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(&V3, &[]), 1, 5_000), (name, value));
+    }
+}
+
+fn first(entry: &'static Entry, network: &str) -> Tape {
+    recorded(entry, network, &[], 1).remove(0)
 }
 
 fn notices<S: CongestionControl + Twin>(
     entry: &'static Entry,
     program: &str,
-    network: &str,
+    mut tape: Tape,
     value: (&str, f64),
 ) {
     let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
-    let mut tape = recorded(entry, network, &[], 1).remove(0);
     let right = replay.compare::<S>(&tape);
     tape.program_params = Some(params(entry, &[value]));
     let wrong = replay.compare::<S>(&tape);

@@ -12,7 +12,8 @@ const MSS: Bytes = Bytes::new(1_448);
 /// A tape of this many acknowledgements, and other events between them.
 pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
     let random = Random::stream(seed, "scheme", 0);
-    let setup = Setup { mss: MSS, initial_window: MSS * 10, sack: true, random, params };
+    let setup = Setup { mss: MSS, initial_window: MSS * 10, sack: seed % 4 != 3, random, params };
+    let mut usage = Random::stream(seed, "usage", 0);
     let mut draw = Random::stream(seed, "events", 0);
     let first = Nanos::from_micros(1 + draw.below(200_000));
     let mut now = Nanos::from_millis(300);
@@ -83,6 +84,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
             inflight: own,
             delivered: total,
             phase,
+            cwnd_full: usage.chance(0.5),
             ..Ack::of_handshake(now, first, Some(first), Some(least))
         }));
         if let Some(event) = other(&mut draw, now, inflight, delivered, &mut phase) {

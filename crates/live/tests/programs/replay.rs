@@ -11,7 +11,9 @@ use narrows_live::kernel::programs::Program;
 use crate::tape::{Decisions, Rounding, Tape, Twin, Wire};
 
 /// Bytes of `struct outcome`.
-const OUTCOME: usize = 48;
+const OUTCOME: usize = 80;
+/// Bytes by which bounds may differ, and cwnd where it is kept in bytes.
+const ROUNDED: u64 = 2;
 /// Share by which cwnd gains may differ.
 const SCALED: f64 = 1.0 / 65_536.0;
 
@@ -46,6 +48,11 @@ pub struct Differences {
     pub cwnd_gains: Option<(f64, f64)>,
     /// Events after which bandwidth or min_rtt differ.
     models: u64,
+    /// Largest difference of a bound, in bytes or bytes per second.
+    bound: u64,
+    /// The twin's states (four bits a mode) and signals that were compared.
+    pub states_seen: u32,
+    pub signals_seen: u32,
 }
 
 impl Differences {
@@ -59,6 +66,9 @@ impl Differences {
         self.scales += other.scales;
         self.cwnd_gain = self.cwnd_gain.max(other.cwnd_gain);
         self.models += other.models;
+        self.bound = self.bound.max(other.bound);
+        self.states_seen |= other.states_seen;
+        self.signals_seen |= other.signals_seen;
         self.cwnd_gains = [self.cwnd_gains, other.cwnd_gains]
             .into_iter()
             .flatten()
@@ -74,6 +84,7 @@ impl Differences {
             && self.rate <= 1.0 / f64::from(1 << 17)
             && self.gain <= 4.0 / f64::from(1 << 20)
             && self.scales <= few
+            && self.bound <= ROUNDED
     }
 
     pub fn judge(&self, program: &str) {
@@ -130,11 +141,10 @@ impl Replay {
 }
 
 fn write(out: &mut Vec<u8>, wire: &Wire, twin: &Decisions, mss: u32) {
-    for word in [wire.now, twin.rate, twin.since_us] {
+    let [short, inflight_short, inflight_long] = twin.bounds;
+    for word in [wire.now, twin.rate, twin.since_us, twin.bytes, short, inflight_short, inflight_long] {
         out.extend_from_slice(&word.to_ne_bytes());
     }
-    // What the twin drew when it entered ProbeBW.
-    let drawn = if twin.mode == 2 { (8 - twin.phase) % 8 } else { 0 };
     for word in [
         wire.kind,
         mss,
@@ -151,10 +161,12 @@ fn write(out: &mut Vec<u8>, wire: &Wire, twin: &Decisions, mss: u32) {
         wire.srtt,
         wire.flags,
         wire.ca_state,
-        drawn,
+        twin.drawn[0],
+        twin.drawn[1],
         twin.cwnd as u32,
         twin.mode,
         twin.phase,
+        twin.signals,
         0,
     ] {
         out.extend_from_slice(&word.to_ne_bytes());
@@ -165,24 +177,34 @@ fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
     let long = |place: usize| u64::from_ne_bytes(own[place..place + 8].try_into().expect("eight bytes"));
     let word = |place: usize| u32::from_ne_bytes(own[place..place + 4].try_into().expect("four bytes"));
     sum.events += 1;
-    sum.models += u64::from(long(8) != twin.bandwidth || word(32) != twin.min_rtt_us);
-    if (word(20), word(24)) != (twin.mode, twin.phase) {
+    sum.models += u64::from(long(8) != twin.bandwidth || word(64) != twin.min_rtt_us);
+    let bounds = [long(24), long(32), long(40)];
+    let set = |bounds: [u64; 3]| bounds.map(|bound| bound == u64::MAX);
+    if (word(52), word(56), word(76), set(bounds)) != (twin.mode, twin.phase, twin.signals, set(twin.bounds))
+    {
         sum.states += 1;
         return; // gain, rate and cwnd follow the state
     }
-    let cwnd_gain = (f64::from(word(40)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
+    let apart = bounds.iter().zip(twin.bounds).map(|(own, twin)| own.abs_diff(twin)).max().unwrap_or(0);
+    sum.bound = sum.bound.max(apart);
+    let cwnd_gain = (f64::from(word(72)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
     if cwnd_gain > SCALED {
         sum.scales += 1;
         return; // cwnd follows it
     }
     sum.cwnd_gain = sum.cwnd_gain.max(cwnd_gain);
-    let cwnd = u64::from(word(16)).abs_diff(twin.cwnd);
+    sum.states_seen |= 1 << (4 * twin.mode.min(3) + twin.phase % 4);
+    sum.signals_seen |= twin.signals;
+    let mut cwnd = u64::from(word(48)).abs_diff(twin.cwnd);
+    if twin.bytes > 0 && cwnd <= 1 && long(16).abs_diff(twin.bytes) <= ROUNDED {
+        cwnd = 0;
+    }
     sum.cwnds += u64::from(cwnd > 0 && !sum.parted);
     sum.parted = cwnd > 0;
     sum.cwnd = sum.cwnd.max(cwnd);
     let rate = long(0).abs_diff(twin.rate).saturating_sub(2) as f64 / (twin.rate.max(1) as f64);
     sum.rate = sum.rate.max(rate);
-    let gain = (f64::from(word(28)) / f64::from(1 << 20) - twin.gain).abs();
+    let gain = (f64::from(word(60)) / f64::from(1 << 20) - twin.gain).abs();
     sum.gain = sum.gain.max(gain);
     if twin.mode == 2 {
         let (least, most) = sum.cwnd_gains.unwrap_or((f64::MAX, 0.0));

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 
+use crate::deferred::{self, Deferred};
+
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Params, Phase,
@@ -101,6 +103,9 @@ impl<S: CongestionControl> CongestionControl for Recording<S> {
 
 /// What a twin shows beside its control.
 pub trait Twin {
+    /// The program acts on losses and on changes of the kernel's state at the acknowledgement after them.
+    const DEFERS: bool = false;
+
     /// Its decisions now.
     fn decisions(&self) -> Decisions;
 }
@@ -117,6 +122,12 @@ pub struct Decisions {
     pub rate: u64,
     pub cwnd: u64,
     pub cwnd_gain: f64,
+    /// What it drew if it drew at this event.
+    pub drawn: [u32; 2],
+    /// BBR v3: cwnd in bytes, bounds and signals, as `bpf/native/v3.h` has them.
+    pub bytes: u64,
+    pub bounds: [u64; 3],
+    pub signals: u32,
 }
 
 impl<P: Policy> Twin for BbrCore<P> {
@@ -125,7 +136,7 @@ impl<P: Policy> Twin for BbrCore<P> {
         let (mode, phase, since) = match model.state() {
             State::Startup => (0, 0, Nanos::ZERO),
             State::Drain => (1, 0, Nanos::ZERO),
-            State::ProbeBw { phase, since } => (2, phase.into(), since),
+            State::ProbeBw { phase, since } => (2, u32::from(phase), since),
             State::ProbeRtt(_) => (3, 0, Nanos::ZERO),
         };
         Decisions {
@@ -138,6 +149,8 @@ impl<P: Policy> Twin for BbrCore<P> {
             rate: model.pacing_rate().as_bytes_per_sec(),
             cwnd: model.cwnd().as_u64() / model.settings().mss.as_u64(),
             cwnd_gain: self.policy().cwnd_gain(model),
+            drawn: [if mode == 2 { (8 - phase) % 8 } else { 0 }; 2],
+            ..Decisions::default()
         }
     }
 }
@@ -171,6 +184,8 @@ const RESTARTED: u32 = 6;
 const LIMITED: u32 = 1;
 const DELAYED: u32 = 2;
 const SAMPLED: u32 = 4;
+const FULL: u32 = 8;
+const SACKED: u32 = 256;
 
 /// Rounds events to packets and microseconds, for the twin and for the program.
 #[derive(Debug)]
@@ -182,13 +197,25 @@ pub struct Rounding {
     lost_total: u32,
     started: bool,
     only_marked: bool,
+    sack: bool,
+    deferred: Deferred,
 }
 
 impl Rounding {
     pub fn new(setup: &Setup) -> Self {
         let mss = setup.mss.as_u64();
         let initial = (setup.initial_window.as_u64() / mss) as u32;
-        Self { mss, initial, now: 0, delivered: 0, lost_total: 0, started: false, only_marked: false }
+        Self {
+            mss,
+            initial,
+            now: 0,
+            delivered: 0,
+            lost_total: 0,
+            started: false,
+            only_marked: false,
+            sack: setup.sack,
+            deferred: Deferred::default(),
+        }
     }
 
     fn bytes(&self, packets: u32) -> Bytes {
@@ -204,7 +231,7 @@ impl Rounding {
     }
 
     /// Gives the rounded event to the twin, and returns it as the program takes it, if it does.
-    pub fn feed<S: CongestionControl>(&mut self, event: &Event, twin: &mut S) -> Option<Wire> {
+    pub fn feed<S: CongestionControl + Twin>(&mut self, event: &Event, twin: &mut S) -> Option<Wire> {
         let time = match event {
             Event::Ack(e) => e.now,
             Event::Lost(e) => e.now,
@@ -223,7 +250,14 @@ impl Rounding {
             Event::Lost(e) => {
                 self.lost_total = self.whole(e.lost_total);
                 self.only_marked = false;
+                if S::DEFERS {
+                    return None;
+                }
                 twin.on_lost(&Lost { now, lost_total: self.bytes(self.lost_total), ..e });
+                return None;
+            }
+            Event::Left(_) | Event::Entered(_) | Event::Spurious(_) if S::DEFERS => {
+                self.deferred.states.push(*event);
                 return None;
             }
             Event::Left(e) => {
@@ -239,8 +273,10 @@ impl Rounding {
             Event::Timeout(e) => {
                 self.only_marked = false;
                 let in_flight = self.begun(e.inflight);
+                let (_, flags) = self.catch_up(now, twin);
                 twin.on_timeout(&Timeout { now, inflight: self.bytes(in_flight), delivered, ..e });
-                Wire { kind: EXPIRED, in_flight, ..wire }
+                self.deferred.flights.note(self.delivered, self.lost_total, in_flight, 0);
+                Wire { kind: EXPIRED, in_flight, flags, ..wire }
             }
             Event::Spurious(e) => {
                 twin.on_spurious_loss(&SpuriousLoss { now, delivered, ..e });
@@ -254,13 +290,13 @@ impl Rounding {
         Some(Wire { lost_total: self.lost_total, ..wire })
     }
 
-    fn ack<S: CongestionControl>(&mut self, ack: &Ack, now: Nanos, twin: &mut S) -> Wire {
+    fn ack<S: CongestionControl + Twin>(&mut self, ack: &Ack, now: Nanos, twin: &mut S) -> Wire {
         let delivered = self.whole(ack.delivered);
         let acked = delivered - self.delivered;
         self.delivered = delivered;
         let micros = |time: Nanos| (time.as_nanos() / 1_000).max(1) as u32;
         let (rtt, srtt) = (ack.rtt.map(micros), ack.srtt.map(micros));
-        let (lost, before, after) =
+        let (mut lost, before, after) =
             (self.begun(ack.lost), self.begun(ack.inflight_before), self.begun(ack.inflight));
         let mut wire = Wire {
             now: self.now,
@@ -296,6 +332,20 @@ impl Rounding {
                 ..sample
             }
         });
+        let mut rate = rate;
+        if S::DEFERS {
+            self.deferred.flights.sent(before);
+            if let Some(sample) = &mut rate {
+                let limited = sample.app_limited;
+                self.deferred.newest = self.deferred.flights.newest(wire.prior_delivered, limited);
+                sample.tx_in_flight = self.bytes(self.deferred.newest.in_flight);
+                sample.lost = self.bytes(self.lost_total - self.deferred.newest.lost);
+            }
+            let (newly, flags) = self.catch_up(now, twin);
+            lost = newly;
+            wire.lost = lost;
+            wire.flags |= flags | (u32::from(ack.cwnd_full) * FULL);
+        }
         let own = Ack {
             now,
             acked: self.bytes(acked),
@@ -317,9 +367,56 @@ impl Rounding {
         if !self.started {
             assert!(acked == 0 && own.rate.is_none(), "the first event is the end of the handshake");
             wire.acked = self.initial;
+            wire.flags |= u32::from(self.sack) * SACKED;
             self.started = true;
         }
         twin.on_ack(&own);
+        self.deferred.flights.note(delivered, self.lost_total, after, before);
         wire
+    }
+
+    /// Gives the twin the losses and changes of state that it has not seen yet, in the kernel's order. Returns the
+    /// number of the losses, and the changes as flags of the event.
+    fn catch_up<S: CongestionControl>(&mut self, now: Nanos, twin: &mut S) -> (u32, u32) {
+        let newest = self.deferred.newest;
+        let lost = self.lost_total - self.deferred.lost;
+        for packet in 1..=lost {
+            twin.on_lost(&Lost {
+                now,
+                bytes: self.bytes(1),
+                packet: self.deferred.packet + u64::from(packet),
+                sent_at: now,
+                tx_in_flight: self.bytes(newest.in_flight),
+                lost_at_send: self.bytes(newest.lost),
+                delivered_at_send: self.bytes(newest.delivered),
+                app_limited: newest.app_limited,
+                lost_total: self.bytes(self.deferred.lost + packet),
+                inflight: Bytes::ZERO,
+            });
+        }
+        self.deferred.lost = self.lost_total;
+        // An acknowledgement's losses are one range.
+        self.deferred.packet += u64::from(lost) + 2;
+        let delivered = self.bytes(self.delivered);
+        let mut flags = 0;
+        for event in std::mem::take(&mut self.deferred.states) {
+            match event {
+                Event::Left(e) => {
+                    twin.on_recovery_left(&RecoveryLeft { now, delivered, ..e });
+                    flags = flags & deferred::NEEDLESS | deferred::OPENED;
+                }
+                Event::Entered(e) => {
+                    let marked = e.cause == CongestionCause::Ecn;
+                    twin.on_recovery_entered(&RecoveryEntered { now, delivered, ..e });
+                    flags |= if marked { deferred::MARKING } else { deferred::LOSING };
+                }
+                Event::Spurious(e) => {
+                    twin.on_spurious_loss(&SpuriousLoss { now, delivered, ..e });
+                    flags = deferred::NEEDLESS | deferred::OPENED;
+                }
+                _ => {}
+            }
+        }
+        (lost, flags)
     }
 }

@@ -1,0 +1,72 @@
+//! What a program learns at an acknowledgement: which states the kernel went through, and how packets had left.
+//!
+//! The kernel reports the state of the newest packet delivered only. The rest follows from earlier acknowledgements, by
+//! the rule of `bpf/bbr3_loss.h`.
+
+use std::collections::VecDeque;
+
+use crate::tape::Event;
+
+/// Flags of `bpf/native/replay.c`.
+pub const OPENED: u32 = 16;
+pub const NEEDLESS: u32 = 32;
+pub const LOSING: u32 = 64;
+pub const MARKING: u32 = 128;
+
+/// `FLIGHTS` and `PARTS` of `bpf/bbr3_model.h`.
+const MOST: usize = 256;
+const PARTS: u32 = 128;
+
+/// Events that the program has not seen yet.
+#[derive(Debug, Default)]
+pub struct Deferred {
+    pub states: Vec<Event>,
+    /// Losses that it has seen.
+    pub lost: u32,
+    /// The last lost packet's number.
+    pub packet: u64,
+    pub flights: Flights,
+    pub newest: Sent,
+}
+
+/// The state of a packet when it left, in packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    pub delivered: u32,
+    pub lost: u32,
+    pub in_flight: u32,
+    pub app_limited: bool,
+}
+
+/// The connection at its latest counts of deliveries.
+#[derive(Debug, Default)]
+pub struct Flights(VecDeque<Sent>);
+
+impl Flights {
+    /// So much was in flight before the acknowledgement.
+    pub fn sent(&mut self, in_flight: u32) {
+        if let Some(last) = self.0.back_mut() {
+            last.in_flight = last.in_flight.max(in_flight);
+        }
+    }
+
+    /// The newest packet delivered, which left when `delivered` packets were.
+    pub fn newest(&self, delivered: u32, app_limited: bool) -> Sent {
+        let known = self.0.iter().rev().find(|past| past.delivered <= delivered).or(self.0.front());
+        Sent { delivered, app_limited, ..known.copied().unwrap_or_default() }
+    }
+
+    /// After an event.
+    pub fn note(&mut self, delivered: u32, lost: u32, in_flight: u32, before: u32) {
+        match self.0.back_mut() {
+            Some(last) if delivered - last.delivered < 1 + before / PARTS => {
+                last.lost = lost;
+                last.in_flight = last.in_flight.max(in_flight);
+            }
+            _ => self.0.push_back(Sent { delivered, lost, in_flight, app_limited: false }),
+        }
+        if self.0.len() > MOST {
+            self.0.pop_front();
+        }
+    }
+}
