@@ -33,7 +33,7 @@ Row = tuple[str, str, str]
 
 def rows(lines: list[str]) -> list[Row]:
     """Return the rows of an output."""
-    return [match.group(1, 2, 3) for line in lines if (match := ROW.match(line.strip()))]
+    return [match.group(1, 2, 3) for line in lines if (match := ROW.match(line.strip(" .")))]
 
 
 def run(command: list[str] | tuple[str, ...], settings: dict[str, str]) -> tuple[bool, list[str]]:
