@@ -96,7 +96,7 @@ def test_interrupted_end_leaves_no_checksums(tmp_path, monkeypatch):
 
 
 def test_file_is_replaced_not_rewritten(tmp_path):
-    """An atomic write leaves the file before it as it was for whoever has it open."""
+    """A write creates a new file; another link to the old file still has the old content."""
     path, before = tmp_path / "a", tmp_path / "before"
     files.write_atomic(path, "old")
     os.link(path, before)

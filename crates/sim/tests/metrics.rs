@@ -113,28 +113,31 @@ rtt = "40ms"
     }
 }
 
-/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times: none
-/// is longer than the path and the flow's own window take.
-#[test]
-fn metrics_rtt_excludes_queue_in_warmup() {
-    let text = |warmup: &str| {
-        format!(
-            r#"
+/// A scenario of 12 s in which another flow keeps a queue of up to 200 packets for the first 3 s.
+fn beside_a_full_queue(warmup: &str, own: &str) -> String {
+    format!(
+        r#"
 duration = "12s"
 warmup = "{warmup}"
 [network]
 rate = "10mbit"
 buffer = "200pkt"
 [[flows]]
-scheme = "fixed:window=20"
 rtt = "40ms"
+{own}
 [[flows]]
 scheme = "fixed:window=400"
 rtt = "40ms"
 stop = "3s"
 "#
-        )
-    };
+    )
+}
+
+/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times: none
+/// is longer than the path and the flow's own window take.
+#[test]
+fn metrics_rtt_excludes_queue_in_warmup() {
+    let text = |warmup: &str| beside_a_full_queue(warmup, "scheme = \"fixed:window=20\"");
     // 20 packets of 1.2 ms, all queued behind each other, on a path of 40 ms; 200 while the other flow lasts.
     let own = 40.0 + 20.0 * 1.2;
     let congested = run(&text("0s")).flows.remove(0);
@@ -186,26 +189,8 @@ fn metrics_params_show_changes_in_scheme_syntax() {
 /// A queue in the warm-up leaves no trace in the delays of datagrams either.
 #[test]
 fn metrics_delay_of_datagrams_excludes_queue_in_warmup() {
-    let text = |warmup: &str| {
-        format!(
-            r#"
-duration = "12s"
-warmup = "{warmup}"
-[network]
-rate = "10mbit"
-buffer = "200pkt"
-[[flows]]
-scheme = "ccid2"
-protocol = "dccp"
-rtt = "40ms"
-app = {{ kind = "cbr", rate = "1mbit", write = "1000B" }}
-[[flows]]
-scheme = "fixed:window=400"
-rtt = "40ms"
-stop = "3s"
-"#
-        )
-    };
+    let own = "scheme = \"ccid2\"\nprotocol = \"dccp\"\napp = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
+    let text = |warmup: &str| beside_a_full_queue(warmup, own);
     let delay = |warmup| {
         let result = run(&text(warmup));
         let found = result.flows[0].datagrams.clone().expect("datagrams");

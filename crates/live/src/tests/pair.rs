@@ -48,16 +48,17 @@ impl<'a> Pair<'a> {
     }
 }
 
+/// Settings of a source that writes 1400 bytes every 10 ms.
+fn every_ten_ms() -> Settings {
+    let app = AppConfig::Cbr { rate: Rate::from_bits_per_sec(1_120_000), write: Bytes::new(1400) };
+    Settings { app, timeout: Duration::from_secs(60), ..settings() }
+}
+
 /// The delay of a late timer does not count as round-trip time.
 #[test]
 fn session_late_timer_does_not_count_as_rtt() {
     let ms = Nanos::from_millis;
-    let rate = Rate::from_bits_per_sec(1_120_000); // 1400 bytes in 10 ms
-    let settings = Settings {
-        app: AppConfig::Cbr { rate, write: Bytes::new(1400) },
-        timeout: Duration::from_secs(60),
-        ..settings()
-    };
+    let settings = every_ten_ms();
     block_on(async {
         let mut pair = Pair::new(&settings)?;
         pair.step(SECOND, 1).await?;
@@ -268,13 +269,7 @@ async fn receive_available(port: &mut Port) -> Vec<Vec<u8>> {
 #[test]
 fn session_waits_for_late_arrivals_before_close() {
     let ms = Nanos::from_millis;
-    let rate = Rate::from_bits_per_sec(1_120_000); // 1400 bytes in 10 ms
-    let settings = Settings {
-        app: AppConfig::Cbr { rate, write: Bytes::new(1400) },
-        timeout: Duration::from_secs(60),
-        duration: Some(Duration::from_millis(200)),
-        ..settings()
-    };
+    let settings = Settings { duration: Some(Duration::from_millis(200)), ..every_ten_ms() };
     block_on(async {
         let mut pair = Pair::new(&settings)?;
         pair.step(SECOND, 1).await?;
