@@ -175,3 +175,23 @@ impl Answers {
 pub fn ends(addresses: AddressPair) -> Ends {
     Ends { remote: addresses.remote, local: addresses.local }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers that wait are bounded, however many addresses ask within one receive call.
+    #[test]
+    fn answers_waiting_beyond_limit_are_dropped() {
+        let mut answers = Answers::new(Hasher::new().unwrap());
+        let addresses = |number: usize| AddressPair {
+            remote: format!("[2001:db8:{number:x}::1]:9").parse().unwrap(),
+            local: "[::1]:6511".parse().unwrap(),
+        };
+        for number in 0..2 * MAX_WAITING {
+            answers.push(addresses(number), vec![0; 24]);
+        }
+        assert_eq!(answers.waiting.len(), MAX_WAITING);
+        assert_eq!(answers.waiting[0].0.remote, addresses(0).remote);
+    }
+}
