@@ -14,6 +14,7 @@ _TEXTS = ("version", "scenario", "scheme", "link", "connection", "label", "param
 _WHOLE = ("seed", "events", "data_packets", "subflows", *engine.CONNECTION_COUNTS)
 _TABLES = {"flows": engine.FLOW_FIELDS, "links": engine.LINK_FIELDS, "connections": engine.CONNECTION_FIELDS}
 _LARGEST = 1 << 63
+"""No quantity of a run reaches it, and figures cannot show numbers near the largest float."""
 
 
 def check_result(result: Any) -> None:
@@ -27,8 +28,11 @@ def check_result(result: Any) -> None:
     if not isinstance(result.get("id", ""), str) or ("id" in result and not ID.fullmatch(result["id"])):
         raise ValueError(f"id is {result['id']!r}")
     point = result.get("point", {})
-    if not isinstance(point, Mapping) or not all(isinstance(value, str | int | float) for value in point.values()):
+    if not isinstance(point, Mapping):
         raise ValueError("point is no table of values")
+    for key, value in point.items():
+        if not isinstance(value, str) and not _counts(value):
+            raise ValueError(f"point: {key} is {str(value)[:40]!r}")
     traces = result.get("traces", {})
     if not isinstance(traces, Mapping) or not all(ID.fullmatch(key) and isinstance(traces[key], str) for key in traces):
         raise ValueError("traces is no table of checksums")
@@ -39,6 +43,11 @@ def check_result(result: Any) -> None:
             raise ValueError(f"{table} is no list of tables")
         for row in rows:
             _check_row(f"{table}: ", row, fields)
+
+
+def _counts(value: Any) -> bool:
+    """Return whether a value is a number of a size that runs have."""
+    return isinstance(value, int | float) and -_LARGEST <= value < _LARGEST
 
 
 def _check_row(place: str, row: Mapping[str, Any], fields: tuple[str, ...]) -> None:
@@ -54,5 +63,5 @@ def _check_row(place: str, row: Mapping[str, Any], fields: tuple[str, ...]) -> N
             fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
         else:
             fits = isinstance(value, str | int | float | list | Mapping | None)
-        if not fits or (isinstance(value, int) and not -_LARGEST <= value < _LARGEST):
+        if not fits or (isinstance(value, int | float) and not _counts(value)):
             raise ValueError(f"{place}{key} is {str(value)[:40]!r}")

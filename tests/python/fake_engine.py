@@ -296,7 +296,7 @@ def profiles():
 
 
 def seconds(text):
-    value, unit = TIME.fullmatch(text).groups()
+    value, unit = (TIME.fullmatch(text) or TIME.fullmatch("0s")).groups()
     return float(value) * {"ms": 1e-3, "s": 1.0}[unit]
 
 
