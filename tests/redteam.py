@@ -1,6 +1,6 @@
 """Runs the hostile tests in their long forms, and prints the table of what was tried.
 
-    make redteam                       about an hour; NARROWS_SEED=N selects another seed of the Python part
+    make redteam                       about twenty minutes; NARROWS_SEED=N selects another seed of the Python part
     python tests/redteam.py --short    in the forms of the ordinary tests
     python tests/redteam.py --docs     writes the table to docs/security.md too
 

@@ -12,6 +12,11 @@ ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]{0,127}")
 """A run's id, which names its files."""
 _TEXTS = ("version", "scenario", "scheme", "link", "connection", "label", "params", "event_hash", "run_hash")
 _WHOLE = ("seed", "events", "data_packets", "subflows", *engine.CONNECTION_COUNTS)
+_NUMBERS = re.compile(r"\w+_(s|ms|us|bytes|pkt|percent|sent)")
+"""Values beyond the fixed fields that are numbers: their names end in a unit."""
+_PLANNED = ("duration_s", "rtt_base_ms")
+"""Numbers of the plan, which no backend leaves out."""
+_GROUPS = ("counters", "host")
 _TABLES = {"flows": engine.FLOW_FIELDS, "links": engine.LINK_FIELDS, "connections": engine.CONNECTION_FIELDS}
 _LARGEST = 1 << 63
 """No quantity of a run reaches it, and figures cannot show numbers near the largest float."""
@@ -59,8 +64,11 @@ def _check_row(place: str, row: Mapping[str, Any], fields: tuple[str, ...]) -> N
             fits = isinstance(value, str)
         elif key in _WHOLE:
             fits = isinstance(value, int) and not isinstance(value, bool)
-        elif key in fields and key not in ("flow", "flows", "links"):
-            fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        elif key in _GROUPS:
+            fits = isinstance(value, Mapping | None)
+        elif (key in fields and key not in ("flow", "flows", "links")) or _NUMBERS.fullmatch(key):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            fits = number or (value is None and key not in _PLANNED)
         else:
             fits = isinstance(value, str | int | float | list | Mapping | None)
         if not fits or (isinstance(value, int | float) and not _counts(value)):

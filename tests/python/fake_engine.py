@@ -307,7 +307,7 @@ def radio_trace(text, source):
     ms = int(seconds(keys["period"]) * 1000)
     if ms < 1000:
         raise ScenarioError(source, None, "period", "the path is too short or too long", "a time from 1s")
-    drawn = random.Random(keys["seed"])
+    drawn = random.Random(keys.get("seed", 1))
     capacity = sorted(drawn.randrange(ms) for _ in range(100))
     return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
 

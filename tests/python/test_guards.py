@@ -121,6 +121,8 @@ def test_file_is_replaced_not_rewritten(tmp_path):
         (lambda r: r["flows"][0].pop("scheme"), "flows: scheme is missing"),
         (lambda r: r["links"][0].update(link=3), "links: link is '3'"),
         (lambda r: r.pop("jain"), "jain is missing"),
+        (lambda r: r.update(duration_s=None), "duration_s is 'None'"),
+        (lambda r: r.update(warmup_s=[[]]), "warmup_s is '[[]]'"),
         (lambda r: r["point"].update({"network.buffer": 1e308}), "point: network.buffer is '1e+308'"),
         (lambda r: r["flows"][0].update(rtt_mean_ms=float("nan")), "flows: rtt_mean_ms is 'nan'"),
     ],
