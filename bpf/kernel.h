@@ -110,6 +110,12 @@ struct rate_sample {
 	bool is_ack_delayed;
 };
 
+struct ack_sample {
+	__u32 pkts_acked;
+	__s32 rtt_us;
+	__u32 in_flight;
+};
+
 #ifdef __bpf__
 #pragma clang attribute pop
 #endif
@@ -122,6 +128,7 @@ enum tcp_ca_event {
 enum { OPEN = 0, CWR = 2, RECOVERY = 3, LOSS = 4 };
 enum { INITIAL_WINDOW = 10 };
 enum { NON_RESTRICTED = 1 }; /* tcp_congestion_ops.flags: users without CAP_NET_ADMIN may choose it */
+enum { NO_SSTHRESH = 0x7fffffff };
 enum { PACING_NONE = 0, PACING_NEEDED = 1 };
 
 struct tcp_congestion_ops {
@@ -129,6 +136,7 @@ struct tcp_congestion_ops {
 	void (*set_state)(struct sock *sk, __u8 state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*min_tso_segs)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	__u32 (*undo_cwnd)(struct sock *sk);
@@ -138,3 +146,19 @@ struct tcp_congestion_ops {
 	__u32 flags;
 	char name[16];
 };
+
+/* The kernel's own CUBIC and Reno, as functions for BPF. */
+#ifdef __bpf__
+#define KERNEL_FUNCTION extern
+#define IN_KERNEL __attribute__((section(".ksyms")))
+#else
+#define KERNEL_FUNCTION static
+#define IN_KERNEL
+#endif
+KERNEL_FUNCTION void cubictcp_init(struct sock *sk) IN_KERNEL;
+KERNEL_FUNCTION __u32 cubictcp_recalc_ssthresh(struct sock *sk) IN_KERNEL;
+KERNEL_FUNCTION void cubictcp_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) IN_KERNEL;
+KERNEL_FUNCTION void cubictcp_state(struct sock *sk, __u8 state) IN_KERNEL;
+KERNEL_FUNCTION void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) IN_KERNEL;
+KERNEL_FUNCTION void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) IN_KERNEL;
+KERNEL_FUNCTION __u32 tcp_reno_undo_cwnd(struct sock *sk) IN_KERNEL;

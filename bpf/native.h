@@ -22,9 +22,13 @@ static __u32 bpf_get_prandom_u32(void)
 	return native_random[native_drawn++ % 2];
 }
 
+/* The storage that a process has written, if it has. */
+static void *native_written_map;
+static void *native_written;
+
 static void *bpf_sk_storage_get(void *map, void *sk, void *value, __u64 flags)
 {
-	return native_storage;
+	return map == native_written_map ? native_written : native_storage;
 }
 
 static long bpf_sk_storage_delete(void *map, void *sk)

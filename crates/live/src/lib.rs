@@ -26,6 +26,8 @@ mod client;
 #[cfg(target_os = "linux")]
 pub mod kernel;
 #[cfg(target_os = "linux")]
+pub mod negotiation;
+#[cfg(target_os = "linux")]
 pub mod packetdrill;
 mod port;
 mod report;

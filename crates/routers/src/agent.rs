@@ -38,7 +38,7 @@ impl RouterConfig {
     }
 
     /// Inputs of the algorithm on a link of this capacity.
-    fn setup(&self, capacity: Rate) -> RouterSetup {
+    pub(crate) fn setup(&self, capacity: Rate) -> RouterSetup {
         RouterSetup {
             capacity,
             params: self.params.clone(),

@@ -10,8 +10,8 @@ use narrows_tcp::rates::{RateAgent, RateResponder, RateSetup};
 use narrows_tcp::{Receiver, Sender};
 
 use self::headers::{Echo, HeaderAgent};
-use self::requester::RateRequester;
-use self::responder::Responder;
+pub use self::requester::RateRequester;
+pub use self::responder::Responder;
 use crate::negotiation::Id;
 use crate::protocol::Explicit;
 
@@ -44,7 +44,7 @@ impl Default for NegotiationConfig {
 
 impl NegotiationConfig {
     /// The ID in its messages.
-    fn id(&self) -> Id {
+    pub const fn id(&self) -> Id {
         Id { content: self.content, destination: self.destination, subflow: self.subflow }
     }
 }

@@ -11,7 +11,7 @@
 //! [`protocol::Explicit`].
 //!
 //! Imports between files run one way: headers, frames and `port` at the bottom, then `router`, the
-//! algorithms, `registry` and `agent`. The files below `brf/` and `nodectl/` are parts of the implementation
+//! algorithms, `registry`, `agent` and `node`. The files below `brf/` and `nodectl/` are parts of the implementation
 //! of one type each, so they use its private fields and it calls them.
 
 mod agent;
@@ -21,6 +21,7 @@ pub mod endpoint;
 mod flow_table;
 mod frame;
 mod header;
+pub mod node;
 mod nodectl;
 mod port;
 pub mod protocol;
@@ -36,6 +37,7 @@ pub use endpoint::NegotiationConfig;
 pub use flow_table::FlowTable;
 pub use frame::RouterFrame;
 pub use header::RateHeader;
+pub use node::NodePort;
 pub use nodectl::Nodectl;
 pub use nodectl::message as negotiation;
 pub use port::{Congestion, FiveTuple, Outgoing, Port, Signal, TestPort};

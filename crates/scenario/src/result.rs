@@ -98,6 +98,34 @@ pub struct Host {
     /// Schemes of ours on the kernel's TCP, if a flow had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shim: Option<Shim>,
+    /// Rates that flows negotiated, if some did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub negotiation: Option<Negotiation>,
+}
+
+/// What the flows that negotiate did on the hosts, and the program that follows their rates.
+#[derive(Clone, Debug, Serialize)]
+pub struct Negotiation {
+    /// Number of flows that negotiate.
+    pub flows: u64,
+    /// Messages that requesters sent.
+    pub messages_sent: u64,
+    /// Messages to requesters: answers and adjustments.
+    pub messages_received: u64,
+    /// Messages to requesters that were not for their flow, not readable, or out of bounds.
+    pub messages_refused: u64,
+    /// Requests that responders answered.
+    pub requests_answered: u64,
+    /// Grants that the program followed.
+    pub grants: u64,
+    /// Grants withdrawn: the flow went on with CUBIC.
+    pub withdrawals: u64,
+    /// Grants beyond the bounds of the program.
+    pub grants_ignored: u64,
+    /// Acknowledgements that the program processed.
+    pub acks: u64,
+    /// Those with a granted rate in force.
+    pub acks_granted: u64,
 }
 
 /// The BPF shim between the kernel's TCP and schemes of ours.

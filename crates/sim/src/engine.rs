@@ -58,7 +58,7 @@ pub struct Engine<O = ()> {
     connections: Connections,
     /// Bytes of the datagram packets in the network.
     pub(crate) arena: PayloadArena,
-    /// Packets that reached real hosts.
+    /// Packets and control messages that reached real hosts.
     delivered: Vec<(Nanos, Packet)>,
     steps: Vec<Step>,
     /// Pairs of routes, and the number of each flow's pair: thousands of flows share a few pairs.
@@ -219,8 +219,14 @@ impl<O: Observer> Engine<O> {
     fn deliver(&mut self, packet: &Packet) {
         self.mix(packet.digest());
         self.observer.passage(self.now, Passage::Arrives, packet, &self.arena);
-        if packet.kind() == Kind::Foreign {
-            self.delivered.push((self.now, *packet));
+        match packet.kind() {
+            Kind::Foreign => self.delivered.push((self.now, *packet)),
+            // The hosts' own processes read it.
+            Kind::Message if self.senders[packet.flow as usize].is_foreign() => {
+                self.delivered.push((self.now, *packet));
+                return;
+            }
+            _ => {}
         }
         let flow = packet.flow;
         if let Some(connection) = self.connections.of(flow) {

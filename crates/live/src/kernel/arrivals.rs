@@ -14,6 +14,7 @@ use tun_rs::SyncDevice;
 
 use super::KernelError;
 use super::lateness::Late;
+use super::negotiation;
 
 /// Packets read from one device at once.
 const BATCH: usize = 64;
@@ -164,13 +165,32 @@ impl Arrivals {
     }
 
     fn keep(&mut self, host: usize, bytes: Range<usize>, now: Nanos, late: &mut Late) {
-        let Some(segment) = Segment::read(&self.buffer[bytes.clone()]) else { return };
+        let Some(segment) = Segment::read(&self.buffer[bytes.clone()]) else {
+            self.keep_message(host, bytes, now);
+            return;
+        };
         let port = if host == 0 { segment.ports.0 } else { segment.ports.1 };
         let flow = port.wrapping_sub(self.ports);
         let Some(ends) = self.ends.get_mut(usize::from(flow)) else { return };
         let (at, packet) = ends.packet(flow.into(), host, &segment, now);
         late.read(at, now);
         self.newest[host] = self.newest[host].max(at);
+        self.packets += 1;
+        self.read.push(Arrival { at: self.newest[host], packet, bytes });
+    }
+
+    /// Keeps a datagram with a control message of a flow; it left when it was read.
+    fn keep_message(&mut self, host: usize, bytes: Range<usize>, now: Nanos) {
+        let Some((ports, payload)) = negotiation::read_datagram(&self.buffer[bytes.clone()]) else { return };
+        let port = if host == 0 { ports.0 } else { ports.1 };
+        let flow = port.wrapping_sub(self.ports);
+        if usize::from(flow) >= self.ends.len() {
+            return;
+        }
+        let flags = if host == 0 { Flags::NONE } else { Flags::REVERSE };
+        let payload = bytes.start + payload.start..bytes.start + payload.end;
+        let packet = Packet::control(flow.into(), flags, &self.buffer[payload]);
+        self.newest[host] = self.newest[host].max(now);
         self.packets += 1;
         self.read.push(Arrival { at: self.newest[host], packet, bytes });
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Random};
-use narrows_packet::Flags;
 use narrows_packet::real::set_ecn;
+use narrows_packet::{Flags, Kind};
 use narrows_scenario::result::{Host, RunResult};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_sim::{Engine, Observer};
@@ -23,6 +23,7 @@ use super::clock::{Budget, Clock, cpu_time, hurry};
 use super::hosts::{self, Client};
 use super::lateness::Late;
 use super::namespace::{self, HostConfig, dotted};
+use super::negotiation::{self, Negotiation, Responders};
 use super::netlink::Netlink;
 use super::shim::Shim;
 use super::support::Scheme;
@@ -69,11 +70,13 @@ pub(super) fn run<O: Observer + Send>(
     // The scheme is in the kernel before the first socket, and until the last one is closed.
     let ours: Vec<usize> = (0..schemes.len()).filter(|number| schemes[*number] == Scheme::Ours).collect();
     let shim = (!ours.is_empty()).then(|| Shim::start(plan, &ours, PORTS, options)).transpose()?;
+    let negotiation = Negotiation::start(plan, &schemes)?;
     let names: Vec<String> = schemes
         .into_iter()
         .map(|scheme| match scheme {
             Scheme::Kernel(name) => name,
             Scheme::Ours => shim.as_ref().map(|shim| shim.name().to_owned()).unwrap_or_default(),
+            Scheme::Negotiated => negotiation.as_ref().map(|own| own.name().to_owned()).unwrap_or_default(),
         })
         .collect();
     let latest: Vec<Latest> = plan.flows.iter().map(|_| Latest::default()).collect();
@@ -84,7 +87,8 @@ pub(super) fn run<O: Observer + Send>(
         let (left, right) = (mpsc::channel(), mpsc::channel());
         let (go_left, start_left) = mpsc::channel();
         let (over, receivers) = (&over, &receivers);
-        let clients = clients(plan, &names, shim.as_ref());
+        let clients = clients(plan, &names, shim.as_ref(), negotiation.as_ref());
+        let responding = negotiation.clone();
         let readers = readers(plan, &latest, &clients, senders.clone());
         let sending = scope.spawn(move || {
             let (device, netlink) = readers.enter()?;
@@ -109,11 +113,20 @@ pub(super) fn run<O: Observer + Send>(
             let tcp = &plan.flows[0].tcp;
             let buffer = (!tcp.receive_autotuning).then_some(tcp.receive_window);
             let listeners = hosts::listen(&ports, buffer)?;
+            let responders = responding.map(|run| Responders::open(plan, &run)).transpose()?;
             if right.0.send(device).is_err() {
                 return Ok(());
             }
-            hurry(READING);
-            hosts::receive(&listeners, over)
+            thread::scope(|inner| {
+                // Before the priority, which threads inherit.
+                let answering = responders.map(|own| inner.spawn(move || own.answer(PORTS, over)));
+                hurry(READING);
+                let received = hosts::receive(&listeners, over);
+                if answering.is_some_and(|answering| answering.join().is_err()) {
+                    return Err(crashed("the responders"));
+                }
+                received
+            })
         });
         let devices = left.1.recv().ok().zip(right.1.recv().ok());
         let Some((left, right)) = devices else {
@@ -156,6 +169,14 @@ pub(super) fn run<O: Observer + Send>(
         }
         host.shim = Some(shim.finish()?);
     }
+    if let (Some(negotiation), Some(host)) = (negotiation, &mut result.host) {
+        for (scheme, flow) in host.schemes.iter_mut().zip(&plan.flows) {
+            if negotiation.is_private() && scheme == negotiation.name() {
+                *scheme = format!("narrows:{}", flow.scheme.info.name);
+            }
+        }
+        host.negotiation = Some(negotiation.report()?);
+    }
     Ok(Some((result, observer, disturbed)))
 }
 
@@ -176,18 +197,27 @@ fn port(flow: usize) -> u16 {
     PORTS + flow as u16
 }
 
-fn clients(plan: &Plan, schemes: &[String], shim: Option<&Shim>) -> Vec<Client> {
+fn clients(
+    plan: &Plan,
+    schemes: &[String],
+    shim: Option<&Shim>,
+    negotiation: Option<&Arc<Negotiation>>,
+) -> Vec<Client> {
     let client = |(number, (flow, scheme)): (usize, (&FlowPlan, &String))| {
         let random = Random::stream(plan.seed, "app", number as u64);
+        let local = SocketAddrV4::new(Ipv4Addr::from(flow.tuple.source), port(number));
+        let remote = SocketAddrV4::new(Ipv4Addr::from(flow.tuple.destination), flow.tuple.destination_port);
+        let own = negotiation.filter(|_| negotiation::negotiates(flow));
         Client {
-            local: SocketAddrV4::new(Ipv4Addr::from(flow.tuple.source), port(number)),
-            remote: SocketAddrV4::new(Ipv4Addr::from(flow.tuple.destination), flow.tuple.destination_port),
+            local,
+            remote,
             scheme: scheme.clone(),
             start: flow.start,
             stop: flow.stop,
             app: App::new(flow.app, random, flow.start),
             buffer: flow.tcp.receive_window,
             handle: shim.and_then(|shim| shim.handle(number)),
+            requester: own.map(|own| own.requester(plan, number, (local, remote))),
         }
     };
     plan.flows.iter().zip(schemes).enumerate().map(client).collect()
@@ -348,7 +378,12 @@ impl<'a, O: Observer> Emulator<'a, O> {
         for (at, packet, bytes) in self.arrivals.packets() {
             // The network does not go back.
             self.engine.run_until(at.max(self.engine.now()));
-            self.engine.inject(packet, bytes);
+            match packet.kind() {
+                Kind::Message => {
+                    self.engine.inject_message(packet.flow, packet.flags, packet.message().as_bytes());
+                }
+                _ => self.engine.inject(packet, bytes),
+            }
         }
         Ok(())
     }
@@ -356,15 +391,20 @@ impl<'a, O: Observer> Emulator<'a, O> {
     /// Writes the packets that are due at `now` to their hosts.
     fn deliver(&mut self, now: Nanos) -> Result<(), KernelError> {
         self.engine.run_until(now.max(self.engine.now()));
-        let Self { engine, devices, late, clock, .. } = self;
+        let Self { plan, engine, devices, late, clock, .. } = self;
         let mut failed = None;
         // In virtual time every look at the clock is a system call: the first packet goes without.
         let mut first = Some(now);
         engine.take_delivered(|due, packet, bytes| {
-            set_ecn(bytes, packet.ecn());
             let host = usize::from(!packet.flags.has(Flags::REVERSE));
             late.record(due, first.take().unwrap_or_else(|| clock.now()));
-            if let Err(error) = devices[host].send(bytes) {
+            let sent = if packet.kind() == Kind::Message {
+                devices[host].send(&negotiation::to_host(plan, PORTS, packet))
+            } else {
+                set_ecn(bytes, packet.ecn());
+                devices[host].send(bytes)
+            };
+            if let Err(error) = sent {
                 failed.get_or_insert(error);
             }
         });
@@ -413,6 +453,7 @@ impl<O: Observer> Done<O> {
             attempts: 1,
             disturbed: false,
             shim: None,
+            negotiation: None,
         });
         (result, observer)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use narrows_cc::{Bytes, Nanos};
 use narrows_traffic::App;
 use rustix::event::{Timespec, epoll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
@@ -17,6 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::KernelError;
 use super::clock::Clock;
+use super::negotiation::{self, Requester};
 
 /// Bytes per write and read.
 const CHUNK: usize = 256 << 10;
@@ -40,6 +41,8 @@ pub(super) struct Client {
     pub(super) buffer: Bytes,
     /// Gets another handle of the socket when it opens.
     pub(super) handle: Option<Handle>,
+    /// Negotiates the rate.
+    pub(super) requester: Option<Requester>,
 }
 
 /// Another handle of a socket, once it is open.
@@ -53,7 +56,7 @@ enum Stage {
     /// The connection has failed: it was reset, or the peer did not answer for too long.
     Failed,
     /// All data is written; the socket finishes on its own.
-    Shut(#[allow(dead_code)] OwnedFd),
+    Shut(OwnedFd),
 }
 
 #[derive(Debug)]
@@ -63,11 +66,14 @@ struct Sending {
     written: u64,
     /// The socket's buffer is full.
     full: bool,
+    /// The socket was writable once.
+    connected: bool,
 }
 
 impl Sending {
     fn open(&mut self, poll: &OwnedFd, number: u64) -> Result<(), KernelError> {
         let client = &self.client;
+        let client_address = client.local;
         let opened = || -> io::Result<OwnedFd> {
             let socket = socket()?;
             sockopt::set_tcp_congestion(&socket, &client.scheme)?;
@@ -93,15 +99,39 @@ impl Sending {
         {
             *handle = socket.try_clone().ok();
         }
+        if let Some(requester) = &mut self.client.requester {
+            let opened = requester.open(poll, number);
+            opened.map_err(|error| KernelError::step(&format!("open UDP {client_address}"), error))?;
+        }
         self.stage = Stage::Open(socket);
         self.full = true; // until it is connected
         Ok(())
+    }
+
+    /// Does what the negotiation of its rate requires, if it has one.
+    fn negotiate(&mut self, now: Nanos) -> Result<(), KernelError> {
+        let Some(requester) = &mut self.client.requester else { return Ok(()) };
+        let unwritten = self.client.app.limit().as_u64().saturating_sub(self.written);
+        match &self.stage {
+            Stage::Open(socket) => {
+                requester.step(now, socket.as_fd(), unwritten, (self.connected, false))?;
+                if unwritten > 0 && !self.full && !requester.blocks_data() {
+                    requester.on_write(now, socket.as_fd())?;
+                }
+                Ok(())
+            }
+            Stage::Shut(socket) => requester.step(now, socket.as_fd(), 0, (true, true)),
+            Stage::Waiting | Stage::Failed => Ok(()),
+        }
     }
 
     /// Writes what the application has, as long as the socket takes it.
     fn write(&mut self, now: Nanos, zeros: &[u8]) -> Result<(), Errno> {
         let Stage::Open(socket) = &self.stage else { return Ok(()) };
         self.client.app.on_time(now, Bytes::new(self.written));
+        if self.client.requester.as_ref().is_some_and(Requester::blocks_data) {
+            return Ok(());
+        }
         while !self.full {
             let ready = self.client.app.limit().as_u64().saturating_sub(self.written);
             if ready == 0 {
@@ -127,10 +157,12 @@ impl Sending {
     /// Time of the next step that no event announces.
     fn deadline(&self) -> Nanos {
         let stop = self.client.stop.unwrap_or(Nanos::MAX);
+        let negotiation = self.client.requester.as_ref().map_or(Nanos::MAX, Requester::deadline);
         match &self.stage {
             Stage::Waiting => self.client.start,
-            Stage::Open(_) => self.client.app.deadline().min(stop),
-            Stage::Shut(_) | Stage::Failed => Nanos::MAX,
+            Stage::Open(_) => self.client.app.deadline().min(stop).min(negotiation),
+            Stage::Shut(_) => negotiation,
+            Stage::Failed => Nanos::MAX,
         }
     }
 }
@@ -157,7 +189,8 @@ fn timespec(duration: Duration) -> Timespec {
 pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Result<(), KernelError> {
     let failed = |error: io::Error| KernelError::step("send", error);
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
-    let sending = |client| Sending { client, stage: Stage::Waiting, written: 0, full: false };
+    let sending =
+        |client| Sending { client, stage: Stage::Waiting, written: 0, full: false, connected: false };
     let mut flows: Vec<Sending> = clients.into_iter().map(sending).collect();
     let zeros = vec![0; CHUNK];
     let mut events = Vec::with_capacity(EVENTS);
@@ -171,7 +204,11 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
             Err(error) => return Err(failed(error.into())),
         }
         for event in &events {
-            flows[event.data.u64() as usize].full = false;
+            // The messages of a flow are read below.
+            if negotiation::flow_of_event(event.data.u64()).is_none() {
+                let flow = &mut flows[event.data.u64() as usize];
+                (flow.full, flow.connected) = (false, true);
+            }
         }
         let now = clock.now();
         for (number, flow) in flows.iter_mut().enumerate() {
@@ -186,6 +223,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
                 flow.client.stop = None;
                 flow.client.app.stop(Bytes::new(flow.written));
             }
+            flow.negotiate(now)?;
             match flow.write(now, &zeros) {
                 Ok(()) => {}
                 Err(Errno::TIMEDOUT | Errno::CONNRESET | Errno::PIPE | Errno::HOSTUNREACH) => {

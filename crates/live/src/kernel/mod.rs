@@ -20,6 +20,7 @@ mod lateness;
 #[cfg(feature = "bpf")]
 mod libbpf;
 pub(crate) mod namespace;
+mod negotiation;
 pub(crate) mod netlink;
 pub mod programs;
 pub mod shim;
@@ -94,7 +95,7 @@ pub trait Watch: Sync {
 /// # Errors
 /// The reason, with what is accepted.
 pub fn check(plan: &Plan, options: &Options) -> Result<(), KernelError> {
-    support::kinds(plan)?;
+    support::kinds(plan, options)?;
     support::hosts(plan)?;
     support::schemes(plan, options)?;
     namespace::available()

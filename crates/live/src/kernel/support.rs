@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use narrows_cc::{EcnNeed, IdleRule, Nanos};
-use narrows_scenario::{FlowPlan, Plan};
+use narrows_routers::protocol::Explicit;
+use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 
 use super::namespace::{self, HostConfig};
-use super::{KernelError, Options, shim};
+use super::{KernelError, Options, negotiation, shim};
 
 /// Names of the schemes that the kernel offers.
 pub(super) fn offered() -> Vec<String> {
@@ -22,17 +23,36 @@ pub(super) fn offered() -> Vec<String> {
 ///
 /// # Errors
 /// The first one.
-pub(super) fn kinds(plan: &Plan) -> Result<(), KernelError> {
+pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), KernelError> {
     if let Some(connection) = plan.connections.first() {
         return Err(KernelError::Unsupported(format!(
             "`{}` has several subflows; accepted on the kernel: flows with one path",
             connection.label
         )));
     }
-    if let Some(link) = plan.links.iter().find(|link| link.router.is_some()) {
+    if let Some(flow) = plan.flows.iter().find(|flow| negotiation::negotiates(flow)) {
+        if !flow.alternates.is_empty() {
+            return Err(KernelError::Unsupported(format!(
+                "`{}` has alternate paths; accepted on the kernel: flows with one path",
+                flow.label
+            )));
+        }
+    }
+    let takes_messages = |link: &LinkPlan| {
+        let router = link.router.as_ref().and_then(|router| Explicit::named(router.entry.info.name));
+        router.is_none_or(Explicit::negotiates)
+    };
+    if let Some(link) = plan.links.iter().find(|link| link.router.is_some() && options.shim) {
+        return Err(KernelError::Unsupported(format!(
+            "link `{}` has a router algorithm, which schemes over the shim do not hear; accepted: --on kernel, or \
+             links without one",
+            link.name
+        )));
+    }
+    if let Some(link) = plan.links.iter().find(|link| !takes_messages(link)) {
         return Err(KernelError::Unsupported(format!(
             "link `{}` has a router algorithm, which reads headers that the kernel does not write; accepted on the\
-             \x20kernel: links without one",
+             \x20kernel: algorithms that negotiate by messages, or none",
             link.name
         )));
     }
@@ -47,6 +67,8 @@ pub(super) fn kinds(plan: &Plan) -> Result<(), KernelError> {
 
 /// Bytes of IP and TCP headers without options.
 const PLAIN_HEADER: u16 = 40;
+/// Packets that every IPv4 host takes.
+const LEAST_MTU: u16 = 576;
 
 /// The scheme of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +77,8 @@ pub(super) enum Scheme {
     Kernel(String),
     /// Ours, over the shim.
     Ours,
+    /// Ours, as a program at the rate that the hosts negotiate.
+    Negotiated,
 }
 
 /// The flows' schemes, in order.
@@ -81,6 +105,17 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Ker
 fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, KernelError> {
     marks(flow)?;
     let info = flow.scheme.info;
+    if negotiation::negotiates(flow) && !options.shim {
+        return match shim::missing() {
+            None => Ok(Scheme::Negotiated),
+            Some(missing) => Err(KernelError::Unsupported(format!(
+                "`{}`: `{}` needs its program in the kernel, and {missing}; accepted: {}",
+                flow.label,
+                info.name,
+                offered.join(", ")
+            ))),
+        };
+    }
     // A program of ours has the name of its scheme with `_` for `-` (`narrows kernel load`).
     let program = info.name.replace('-', "_");
     let mut names = [info.name].into_iter().chain(info.aliases.iter().copied()).chain([program.as_str()]);
@@ -162,7 +197,9 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
             plan.flows.iter().map(|flow| Ipv4Addr::from(address(flow))).collect();
         addresses.sort_unstable();
         addresses.dedup();
-        HostConfig { mtu: 1500, addresses, initial_window: tcp.initial_window, sysctls: sysctls.clone() }
+        // Linux fills its packets.
+        let mtu = tcp.segment + tcp.header;
+        HostConfig { mtu, addresses, initial_window: tcp.initial_window, sysctls: sysctls.clone() }
     };
     let (senders, receivers) = (host(|flow| flow.tuple.source), host(|flow| flow.tuple.destination));
     if let Some(both) = senders.addresses.iter().find(|own| receivers.addresses.contains(own)) {
@@ -212,19 +249,19 @@ fn unsent(plan: &Plan) -> u64 {
 /// Refuses settings that no sysctl of a namespace expresses.
 fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), KernelError> {
     let linux = TcpConfig::default();
-    // Linux fills packets of 1500 bytes.
+    // Linux fills the packets of a host's device.
     let header = if tcp.timestamps { linux.header } else { PLAIN_HEADER };
-    let segment = linux.segment + linux.header - header;
-    if (tcp.segment, tcp.header) != (segment, header) {
+    let (least, most) = (LEAST_MTU - header, linux.segment + linux.header - header);
+    if !(least..=most).contains(&tcp.segment) || tcp.header != header {
         return Err(KernelError::Unsupported(format!(
             "{} bytes of payload and {} of headers are not what Linux sends; accepted on the kernel with\
-             \x20tcp.timestamps = {}: tcp.segment_bytes = {segment}, tcp.header_bytes = {header}",
+             \x20tcp.timestamps = {}: tcp.segment_bytes = {least} to {most}, tcp.header_bytes = {header}",
             tcp.segment, tcp.header, tcp.timestamps
         )));
     }
     // What the kernel lets us choose.
     let chosen = TcpConfig {
-        segment,
+        segment: tcp.segment,
         header,
         sack: tcp.sack,
         timestamps: tcp.timestamps,

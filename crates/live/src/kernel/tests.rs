@@ -3,6 +3,8 @@
 #[cfg(feature = "bpf")]
 mod loaded;
 #[cfg(feature = "bpf")]
+mod negotiated;
+#[cfg(feature = "bpf")]
 mod over_shim;
 mod real;
 mod virtual_time;

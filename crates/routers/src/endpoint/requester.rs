@@ -51,7 +51,7 @@ fn timeout(sender: &SenderView) -> Nanos {
 
 /// Agent that negotiates its rate by messages.
 #[derive(Clone, Debug)]
-pub(super) struct RateRequester {
+pub struct RateRequester {
     state: Requester,
     /// Payload fraction of a full packet on the wire. The network counts wire bytes, a scheme payload only.
     share: f64,
@@ -61,7 +61,8 @@ pub(super) struct RateRequester {
 }
 
 impl RateRequester {
-    pub(super) fn new(config: &NegotiationConfig, setup: &RateSetup) -> Self {
+    /// An agent that has sent nothing, for a sender with these constants.
+    pub fn new(config: &NegotiationConfig, setup: &RateSetup) -> Self {
         let share = payload_share(setup, Explicit::Nodectl);
         Self {
             state: Requester::new(config, setup.line, share),

@@ -12,7 +12,7 @@ use crate::negotiation::{Adjustment, Id, Message, Negotiation};
 
 /// Responder side of a negotiation.
 #[derive(Clone, Debug)]
-pub(super) struct Responder {
+pub struct Responder {
     id: Id,
     /// Maximum rate of the receiver.
     limit: Rate,
@@ -20,12 +20,13 @@ pub(super) struct Responder {
 }
 
 impl Responder {
-    pub(super) fn new(config: &NegotiationConfig) -> Self {
+    /// A responder without a pending answer.
+    pub fn new(config: &NegotiationConfig) -> Self {
         Self { id: config.id(), limit: config.receive, answer: None }
     }
 
     /// Handles a control message; returns whether it is for this flow.
-    pub(super) fn on_packet(&mut self, packet: &Packet) -> bool {
+    pub fn on_packet(&mut self, packet: &Packet) -> bool {
         let Ok(message) = Message::decode(packet.message().as_bytes()) else { return false };
         if message.id() != self.id {
             return false;
@@ -45,7 +46,7 @@ impl Responder {
     }
 
     /// The pending answer and its path.
-    pub(super) fn poll(&mut self) -> Option<(ControlMessage, u8)> {
+    pub fn poll(&mut self) -> Option<(ControlMessage, u8)> {
         let (message, path) = self.answer.take()?;
         Some((ControlMessage::new(message.encode().as_bytes()), path))
     }

@@ -47,8 +47,21 @@ impl<O: Observer> Engine<O> {
         self.offer(self.step_of(&packet), &packet);
     }
 
-    /// Calls `write` with each packet that has reached a real host since the last call, oldest first: its time of
-    /// arrival, the packet, and its bytes, in which it may set the ECN field.
+    /// A real host sends a control message of a flow now, as [`Engine::inject`] sends a segment.
+    ///
+    /// # Panics
+    /// If the message is longer than [`ControlMessage::MAX_BYTES`](narrows_packet::ControlMessage::MAX_BYTES).
+    pub fn inject_message(&mut self, flow: u32, flags: Flags, message: &[u8]) {
+        let packet = Packet::control(flow, flags, message);
+        if !flags.has(Flags::REVERSE) {
+            self.observer.packet(self.now, PacketEvent::Send, None, &packet);
+        }
+        self.observer.passage(self.now, Passage::Leaves, &packet, &self.arena);
+        self.offer(self.step_of(&packet), &packet);
+    }
+
+    /// Calls `write` with each packet or control message that has reached a real host since the last call, oldest first: its time of
+    /// arrival, the packet, and its bytes, in which it may set the ECN field. A control message has no bytes beside it.
     pub fn take_delivered(&mut self, mut write: impl FnMut(Nanos, &Packet, &mut [u8])) {
         let mut delivered = std::mem::take(&mut self.delivered);
         for (at, packet) in delivered.drain(..) {

@@ -10,6 +10,7 @@
 //! it until they end. The link is pinned last: a folder without one is what a killed command left, and the next one
 //! removes it.
 
+mod grants;
 mod parameters;
 #[cfg(feature = "bpf")]
 mod pinned;
@@ -19,6 +20,8 @@ mod status;
 use narrows_cc::Params;
 use narrows_cc::schemes::{self, Entry};
 use serde::Serialize;
+
+pub(crate) use grants::{Grant, Grants};
 
 use super::KernelError;
 
@@ -54,6 +57,7 @@ programs! {
     "bbr_cws", "bbr-cws", Scaling, "BBR-CWS (our reconstruction)";
     "bbr3", "bbr3", V3, "BBR v3 (IETF draft), without a response to marks";
     "bbr_plain", "bbr", Core, "BBR v1 on the same core, to compare with";
+    "nodectl", "nodectl", Granted, "Nodectl: at the rate that a process negotiates, or else CUBIC";
 }
 
 /// What a loaded program does.
@@ -98,6 +102,15 @@ impl Program {
                 names.join(", ")
             ))
         })
+    }
+
+    /// The program whose scheme follows rates that a process negotiates.
+    ///
+    /// # Panics
+    /// If there is none, which a test excludes.
+    pub(crate) fn negotiating() -> &'static Self {
+        let follows = |program: &&Self| matches!(program.layout, parameters::Layout::Granted);
+        PROGRAMS.iter().find(follows).unwrap_or_else(|| unreachable!("no program follows rates"))
     }
 
     /// Its twin.

@@ -17,6 +17,8 @@ pub(super) enum Layout {
     Scaling,
     /// `bpf/bbr3.bpf.c`.
     V3,
+    /// `bpf/nodectl.bpf.c`.
+    Granted,
 }
 
 #[derive(Default)]
@@ -47,13 +49,17 @@ impl Writer {
 /// The parameters of the core, and those of the variant.
 pub(super) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>), String> {
     let params = &params.as_printed(match layout {
-        Layout::Core | Layout::V3 => &[],
+        Layout::Core | Layout::V3 | Layout::Granted => &[],
         Layout::Gamma => <narrows_cc::schemes::BbrGc as Printed>::PRINTED,
         Layout::Scaling => <narrows_cc::schemes::BbrCws as Printed>::PRINTED,
     });
-    let core = if matches!(layout, Layout::V3) { v3::core(params)? } else { core(params)? };
+    let core = match layout {
+        Layout::V3 => v3::core(params)?,
+        Layout::Granted => granted(params),
+        Layout::Core | Layout::Gamma | Layout::Scaling => core(params)?,
+    };
     let own = match layout {
-        Layout::Core | Layout::V3 => Vec::new(),
+        Layout::Core | Layout::V3 | Layout::Granted => Vec::new(),
         Layout::Gamma => gamma(params),
         Layout::Scaling => scaling(params),
     };
@@ -126,6 +132,14 @@ fn scaling(params: &Params) -> Vec<u8> {
     out.0
 }
 
+fn granted(params: &Params) -> Vec<u8> {
+    let mut out = Writer::default();
+    let most = narrows_cc::Rate::from_mbit_per_sec(params.number("line_rate"));
+    out.0.extend_from_slice(&most.as_bytes_per_sec().to_ne_bytes());
+    out.ratio(params.number("min_rate")).ratio(params.number("window_gain"));
+    out.0
+}
+
 /// The parameters that differ from their defaults, as `narrows kernel status` shows them.
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 pub(super) fn changed(params: &Params) -> Vec<(String, f64)> {
@@ -173,6 +187,17 @@ mod tests {
         let growth = [5_368_709, 7_190_235];
         let ratios = [one / 8, one / 4, 8 * one, 2 * one + one / 4, 838_860, one + one / 4];
         assert_eq!(words(&own), [&[one / 4 * 3], &growth[..], &ratios, &[4, 1, 0]].concat());
+    }
+
+    /// The bounds of granted rates arrive in the units of the program.
+    #[test]
+    fn granted_bounds_arrive_in_units_of_the_program() {
+        let mut params = Params::defaults(find("nodectl").unwrap().info.params);
+        params.set("line_rate", 80.0).unwrap();
+        let (core, own) = bytes(Layout::Granted, &params).unwrap();
+        assert_eq!(core[..8], 10_000_000_u64.to_ne_bytes(), "bytes per second");
+        assert_eq!(words(&core)[2..], [1 << 20, 2 << 20], "packets per second and gain in 2^-20");
+        assert!(own.is_empty());
     }
 
     /// A fixed send quantum has no form in the program.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
 use narrows_cc::Params;
 use rustix::mount::MountFlags;
 
@@ -20,6 +20,8 @@ const FOLDER: &str = "/sys/fs/bpf/narrows";
 pub(super) const LINK: &str = "link";
 pub(super) const COUNTERS: &str = "counters";
 pub(super) const SETTINGS: &str = "settings";
+/// Rates that processes negotiate, of programs that follow them.
+pub(super) const GRANTS: &str = "grants";
 /// `cong_control` has four arguments since this version.
 const OLDEST: (u32, u32) = (6, 10);
 /// Bytes of the text of parameters.
@@ -71,15 +73,11 @@ fn attach(
     // Aligned as ELF wants it.
     let bytes = program.object.to_vec();
     let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
-    for mut map in open.maps_mut() {
-        let value = match map.name().to_str() {
-            Some(".rodata.core") => core,
-            Some(".rodata.own") => own,
-            _ => continue,
-        };
-        map.set_initial_value(value)?;
-    }
+    set_parameters(&mut open, core, own)?;
     let mut object = open.load()?;
+    if let Ok(mut grants) = map(&mut object, GRANTS) {
+        grants.pin(folder.join(GRANTS))?;
+    }
     let mut value = text.join(",").into_bytes();
     value.resize(TEXT, 0);
     map(&mut object, SETTINGS)?.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)?;
@@ -91,7 +89,20 @@ fn attach(
     link.pin(folder.join(LINK))
 }
 
-fn map<'obj>(object: &'obj mut Object, name: &str) -> libbpf_rs::Result<libbpf_rs::MapMut<'obj>> {
+/// Sets the parameters of a program that is not loaded yet.
+pub(super) fn set_parameters(open: &mut OpenObject, core: &[u8], own: &[u8]) -> libbpf_rs::Result<()> {
+    for mut map in open.maps_mut() {
+        let value = match map.name().to_str() {
+            Some(".rodata.core") => core,
+            Some(".rodata.own") => own,
+            _ => continue,
+        };
+        map.set_initial_value(value)?;
+    }
+    Ok(())
+}
+
+pub(super) fn map<'obj>(object: &'obj mut Object, name: &str) -> libbpf_rs::Result<libbpf_rs::MapMut<'obj>> {
     let found = object.maps_mut().find(|map| map.name() == OsStr::new(name));
     found.ok_or_else(|| io::Error::other(format!("the program has no map `{name}`")).into())
 }
@@ -172,7 +183,7 @@ pub(super) fn is_root() -> Result<(), KernelError> {
 }
 
 /// Refuses kernels that lack something, by name.
-fn requirements() -> Result<(), KernelError> {
+pub(super) fn requirements() -> Result<(), KernelError> {
     is_root()?;
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     if !is_recent(&release) {

@@ -14,8 +14,8 @@ use super::{PROGRAMS, Program, Status};
 
 /// The kernel counts calls and their time while this is 1.
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// `cong_control`, as the kernel shortens it.
-const ACKNOWLEDGED: &str = "bbr_cong_contro";
+/// The end of the name of a `cong_control`, as the kernel shortens it.
+const ACKNOWLEDGED: &str = "_cong_contro";
 
 /// `struct counters` in `bpf/bbr_events.h`, summed over processors.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +64,7 @@ fn runs(map: u32) -> Runs {
     for info in ProgInfoIter::with_query_opts(options).filter(|info| info.map_ids.contains(&map)) {
         sum.calls += info.run_cnt;
         sum.time_ns += info.run_time_ns;
-        if info.name == ACKNOWLEDGED {
+        if info.name.to_string_lossy().ends_with(ACKNOWLEDGED) {
             sum.acks += info.run_cnt;
             sum.ack_ns += info.run_time_ns;
         }

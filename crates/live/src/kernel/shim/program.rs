@@ -36,7 +36,7 @@ pub(super) struct Counters {
 }
 
 /// A name that no other run has: those of the kernel are global and shorter than 16 bytes.
-fn unique() -> String {
+pub(in super::super) fn unique() -> String {
     let digits = |mut number: u32| {
         let mut text = Vec::new();
         loop {
@@ -50,6 +50,17 @@ fn unique() -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed) % 36u32.pow(2);
     // At most five digits: Linux has at most 2^22 processes.
     format!("narrows{}{:0>2}", digits(std::process::id()), digits(count))
+}
+
+/// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another one.
+pub(in super::super) fn rename(ops: &mut [u8], from: &str, to: &str) {
+    let held =
+        |own: &[u8]| own.starts_with(from.as_bytes()) && own[from.len()..].iter().all(|byte| *byte == 0);
+    let place = ops.windows(NAME).position(held);
+    if let Some(own) = place.and_then(|at| ops.get_mut(at..at + NAME)) {
+        own.fill(0);
+        own[..to.len()].copy_from_slice(to.as_bytes());
+    }
 }
 
 impl Program {
@@ -68,10 +79,7 @@ impl Program {
             if [OsStr::new("decisions"), OsStr::new("counters")].contains(&map.name()) {
                 map.set_max_entries(flows)?;
             } else if let Some(ops) = map.initial_value_mut() {
-                let place = ops.windows(NAME).position(|own| own.starts_with(b"narrows\0"));
-                if let Some(own) = place.and_then(|at| ops.get_mut(at..at + name.len())) {
-                    own.copy_from_slice(name.as_bytes());
-                }
+                rename(ops, "narrows", name);
             }
         }
         let mut object = open.load()?;

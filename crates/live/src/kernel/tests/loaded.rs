@@ -40,7 +40,8 @@ fn loaded_programs_carry_flows() {
 /// A parameter whose value may be 8.
 fn changed(program: &Program) -> &'static str {
     let has = |name: &str| program.entry().info.params.iter().any(|own| own.name == name);
-    if has("bw_window") { "bw_window" } else { "extra_acked_window" }
+    let names = ["bw_window", "extra_acked_window", "window_gain"];
+    names.into_iter().find(|name| has(name)).expect("one of them")
 }
 
 fn carries_a_flow(program: &Program) {
