@@ -6,59 +6,14 @@
  * The state is in the storage of the socket (SK_STORAGE). The space of the socket for a scheme has only a mark that init
  * has run. If there is no memory for the state, the connection keeps cwnd and its pacing rate, and an error is counted.
  */
+#include "counted.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct bbr);
 } flows SEC(".maps");
-
-/* crates/live/src/kernel/programs/status.rs has the same layout. */
-struct counters {
-	__u64 opened;
-	__u64 closed;
-	__u64 acks;
-	__u64 timeouts;
-	__u64 errors;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct counters);
-} counters SEC(".maps");
-
-/* The parameters that were set, as text. Only processes read it. */
-struct settings {
-	char text[1024];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct settings);
-} settings SEC(".maps");
-
-static struct counters *counted(void)
-{
-	__u32 first = 0;
-
-	return bpf_map_lookup_elem(&counters, &first);
-}
-
-#define COUNT(field)                           \
-	do {                                   \
-		struct counters *c = counted(); \
-		if (c)                         \
-			c->field++;            \
-	} while (0)
-
-static __u64 *started(struct sock *sk)
-{
-	return ((struct inet_connection_sock *)sk)->icsk_ca_priv;
-}
 
 static struct bbr *flow_of(struct sock *sk)
 {

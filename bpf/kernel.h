@@ -42,8 +42,13 @@ struct inet_sock {
 	struct sock sk;
 };
 
+struct inet_connection_sock_af_ops {
+	__u16 net_header_len;
+};
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	const struct inet_connection_sock_af_ops *icsk_af_ops;
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_retransmits;
 	__u64 icsk_ca_priv[13];
@@ -64,6 +69,7 @@ struct tcp_options_received {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	__u16 tcp_header_len;
 	struct tcp_options_received rx_opt;
 	__u32 mss_cache;
 	__u32 reordering;

@@ -7,6 +7,7 @@
 
 #define LOADED
 #define SEC(name)
+#define barrier_var(value)
 #define BPF_PROG(name, ...) name(__VA_ARGS__)
 #define BPF_CORE_READ_BITFIELD(s, field) ((s)->field)
 #define __uint(name, value) int (*name)[value]

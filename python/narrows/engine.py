@@ -396,6 +396,52 @@ def program_status(seconds: float) -> list[dict[str, Any]]:
     return list(json.loads(_programs().program_status(seconds)))
 
 
+def attach_brf(
+    cgroup: Path | None,
+    adopts: bool,
+    limit_mbit: float | None = None,
+    values: Sequence[tuple[str, str]] = (),
+    dry: bool = False,
+) -> dict[str, Any]:
+    """Write and read BRF's rate in TCP options of this host, until it is detached or the machine restarts.
+
+    Args:
+        cgroup: Whose connections take part; `None` for all.
+        adopts: Every connection that begins there uses the scheme.
+        limit_mbit: Most that receivers ask for, headers included.
+        values: Parameters of the scheme, as text by name.
+        dry: Only check.
+
+    Raises:
+        KernelUnable: A value is refused, or there are no rights. Nothing stays in the kernel.
+        KernelFailed: The kernel refused a step.
+
+    Returns:
+        `cgroup`, `link`, `scheme`, `loads` (the scheme too) and `adopts`.
+    """
+    return dict(json.loads(_programs().attach_brf(cgroup, adopts, limit_mbit, list(values), dry)))
+
+
+def detach_brf(cgroup: Path | None) -> list[str]:
+    """Undo `attach_brf` for a cgroup, or for all with `None`. Return what was removed, as lines.
+
+    Raises:
+        KernelUnable: There is no such attachment, or there are no rights.
+        KernelFailed: The kernel refused a step.
+    """
+    return list(_programs().detach_brf(cgroup))
+
+
+def brf_status() -> dict[str, Any]:
+    """Return the attachments of `attach_brf`, and the counters since the scheme was loaded.
+
+    Raises:
+        KernelUnable: There are no rights.
+        KernelFailed: The kernel refused a step.
+    """
+    return dict(json.loads(_programs().brf_status()))
+
+
 def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> dict[str, Any]:
     """Run a packetdrill script against the TCP endpoint, or on this machine's kernel.
 

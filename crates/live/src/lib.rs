@@ -21,6 +21,8 @@
 
 mod admission;
 mod alarm;
+#[cfg(target_os = "linux")]
+pub mod brf;
 mod capture;
 mod client;
 #[cfg(target_os = "linux")]

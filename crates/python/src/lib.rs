@@ -1,6 +1,8 @@
 //! The engine as the Python module `narrows._engine`: conversions and the release of the GIL, nothing else.
 
 mod bench;
+#[cfg(target_os = "linux")]
+mod brf;
 mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -457,6 +459,9 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add_function(wrap_pyfunction!(kernel::load_program, m)?)?;
         m.add_function(wrap_pyfunction!(kernel::unload_program, m)?)?;
         m.add_function(wrap_pyfunction!(kernel::program_status, m)?)?;
+        m.add_function(wrap_pyfunction!(brf::attach_brf, m)?)?;
+        m.add_function(wrap_pyfunction!(brf::detach_brf, m)?)?;
+        m.add_function(wrap_pyfunction!(brf::brf_status, m)?)?;
     }
     m.add_function(wrap_pyfunction!(bench::bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(bench::run_case, m)?)?;

@@ -270,9 +270,10 @@ impl CongestionControl for Brf {
             self.cubic.on_idle_restart(event);
             return;
         }
-        // Idle time does not count towards the timeout.
-        self.since = Some(event.now);
+        // Idle time does not count towards the timeout, but the rest of the wait does.
+        self.since = self.since.map(|since| since.saturating_add(event.idle).min(event.now));
         if event.idle > self.share_timeout() {
+            self.since = Some(event.now);
             self.cwnd = self.setup.initial_window;
             self.transition(State::Waiting);
         }
@@ -440,6 +441,19 @@ mod tests {
         advised(&mut brf, 40, MB);
         brf.on_timeout(&Timeout { now: Nanos::from_millis(1_200), ..timeout(40_000, 3) });
         assert_eq!((brf.state, brf.control().cwnd), (State::Fallback, Bytes::new(MSS)));
+    }
+
+    /// An application that pauses again and again still falls back when it has sent for the timeout.
+    #[test]
+    fn brf_frequent_pauses_do_not_prevent_fallback() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 40, 40);
+        // 100 ms of idle time every 200 ms: a second of sending is over after two.
+        for now in (240..=2_240).step_by(200) {
+            brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(now), ..idle(100, 200) });
+            acked(&mut brf, now + 40, 40);
+        }
+        assert_eq!((brf.state, brf.fallbacks), (State::Fallback, 1));
     }
 
     /// Idle time of the application does not count towards the fallback timeout.

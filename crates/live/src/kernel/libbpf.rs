@@ -17,7 +17,7 @@ fn note(_: PrintLevel, text: String) {
 }
 
 /// Runs `work`, which loads the program `what`; its error gets the reason of the verifier or of libbpf.
-pub(super) fn loading<T>(what: &str, work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, KernelError> {
+pub(crate) fn loading<T>(what: &str, work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, KernelError> {
     let _one = LOADING.lock();
     if let Ok(mut printed) = PRINTED.lock() {
         printed.clear();

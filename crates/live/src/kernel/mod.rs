@@ -18,7 +18,7 @@ mod emulator;
 mod hosts;
 mod lateness;
 #[cfg(feature = "bpf")]
-mod libbpf;
+pub(crate) mod libbpf;
 pub(crate) mod namespace;
 mod negotiation;
 pub(crate) mod netlink;

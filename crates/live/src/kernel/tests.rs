@@ -26,6 +26,8 @@ fn schemes_of_ours_need_bpf() {
 }
 
 /// The first run of a scenario.
+pub(crate) use real::alone;
+
 fn plan(text: &str) -> Plan {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("valid");
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves")

@@ -1,4 +1,4 @@
-//! Schemes of ours as programs of the kernel (`bpf/bbr*.bpf.c`), without a part in user space: loaded once, they stay
+//! Schemes of ours as programs of the kernel (`bpf/*.bpf.c`), without a part in user space: loaded once, they stay
 //! until they are unloaded or the machine restarts, and any program uses them by name.
 //!
 //! ```text
@@ -13,9 +13,9 @@
 mod grants;
 mod parameters;
 #[cfg(feature = "bpf")]
-mod pinned;
+pub(crate) mod pinned;
 #[cfg(feature = "bpf")]
-mod status;
+pub(crate) mod status;
 
 use narrows_cc::Params;
 use narrows_cc::schemes::{self, Entry};
@@ -35,7 +35,7 @@ pub struct Program {
     /// One line.
     pub summary: &'static str,
     #[cfg(feature = "bpf")]
-    object: &'static [u8],
+    pub(crate) object: &'static [u8],
     layout: parameters::Layout,
 }
 
@@ -58,7 +58,11 @@ programs! {
     "bbr3", "bbr3", V3, "BBR v3 (IETF draft), without a response to marks";
     "bbr_plain", "bbr", Core, "BBR v1 on the same core, to compare with";
     "nodectl", "nodectl", Granted, "Nodectl: at the rate that a process negotiates, or else CUBIC";
+    "brf", "brf", Advised, "BRF: the rate that switches write into acknowledgements (`narrows brf attach`)";
 }
+
+/// The program that follows the rates in TCP options.
+pub(crate) const ADVISED: &str = "brf";
 
 /// What a loaded program does.
 #[derive(Debug, Serialize)]
@@ -134,13 +138,25 @@ impl Program {
     /// # Errors
     /// If a parameter is refused, or the kernel refuses the program. Nothing stays in the kernel then.
     pub fn load(&self, values: &[(String, String)]) -> Result<(), KernelError> {
-        let params = narrows_scenario::settings(self.entry(), values)
-            .map_err(|message| KernelError::Unsupported(format!("--set: {message}")))?;
+        let params = self.params(values)?;
         let own = self.parameters(&params)?;
         #[cfg(feature = "bpf")]
         return pinned::load(self, &params, &own);
         #[cfg(not(feature = "bpf"))]
         Err(missing(own.0.len()))
+    }
+
+    /// Refuses parameters that it does not have, or values out of range; texts by name.
+    ///
+    /// # Errors
+    /// The first one.
+    pub fn accepts(&self, values: &[(String, String)]) -> Result<(), KernelError> {
+        self.params(values).and_then(|params| self.parameters(&params)).map(|_| ())
+    }
+
+    fn params(&self, values: &[(String, String)]) -> Result<Params, KernelError> {
+        narrows_scenario::settings(self.entry(), values)
+            .map_err(|message| KernelError::Unsupported(format!("--set: {message}")))
     }
 
     /// Unregisters the scheme. Returns the number of connections that use it, until they end.
@@ -172,7 +188,7 @@ pub fn status(seconds: f64) -> Result<Vec<Status>, KernelError> {
 }
 
 #[cfg(not(feature = "bpf"))]
-fn missing(_: usize) -> KernelError {
+pub(crate) fn missing(_: usize) -> KernelError {
     KernelError::Unsupported(
         "this build has no programs for the kernel (apt install clang libelf-dev zlib1g-dev, then `make setup`)"
             .to_owned(),

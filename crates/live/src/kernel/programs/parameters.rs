@@ -1,10 +1,10 @@
 //! Parameters of a scheme in the form of its program: `struct core_params` in `bpf/bbr_core.h` and `struct own_params`
-//! in the variant's file, or `struct core_params` in `bpf/bbr3_model.h`. Gains and ratios have 20 fractional bits, times are microseconds.
+//! in the variant's file, or `struct core_params` in `bpf/bbr3_model.h` and in `bpf/brf.bpf.c`. Gains and ratios have 20 fractional bits, times are microseconds.
 
 mod v3;
 
 use narrows_cc::bbr_v1::{PARAMS, Policy};
-use narrows_cc::{LITERAL, Params};
+use narrows_cc::{LITERAL, Params, Rate};
 
 /// The variant of `struct own_params`.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub(super) enum Layout {
     V3,
     /// `bpf/nodectl.bpf.c`.
     Granted,
+    /// `bpf/brf.bpf.c`.
+    Advised,
 }
 
 #[derive(Default)]
@@ -31,7 +33,7 @@ impl Writer {
     }
 
     fn ratio(&mut self, value: f64) -> &mut Self {
-        // Ranges end far below 2^12.
+        // Ranges end below 2^12.
         self.word((value * f64::from(1 << 20)).round() as u32)
     }
 
@@ -40,26 +42,31 @@ impl Writer {
         self.word((value * f64::from(1 << 24)).round() as u32)
     }
 
-    fn micros(&mut self, seconds: f64) -> &mut Self {
-        self.0.extend_from_slice(&((seconds * 1e6).round() as u64).to_ne_bytes());
+    fn long(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_ne_bytes());
         self
+    }
+
+    fn micros(&mut self, seconds: f64) -> &mut Self {
+        self.long((seconds * 1e6).round() as u64)
     }
 }
 
 /// The parameters of the core, and those of the variant.
 pub(super) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>), String> {
     let params = &params.as_printed(match layout {
-        Layout::Core | Layout::V3 | Layout::Granted => &[],
+        Layout::Core | Layout::V3 | Layout::Granted | Layout::Advised => &[],
         Layout::Gamma => <narrows_cc::schemes::BbrGc as Printed>::PRINTED,
         Layout::Scaling => <narrows_cc::schemes::BbrCws as Printed>::PRINTED,
     });
     let core = match layout {
         Layout::V3 => v3::core(params)?,
         Layout::Granted => granted(params),
+        Layout::Advised => advised(params),
         Layout::Core | Layout::Gamma | Layout::Scaling => core(params)?,
     };
     let own = match layout {
-        Layout::Core | Layout::V3 | Layout::Granted => Vec::new(),
+        Layout::Core | Layout::V3 | Layout::Granted | Layout::Advised => Vec::new(),
         Layout::Gamma => gamma(params),
         Layout::Scaling => scaling(params),
     };
@@ -140,6 +147,17 @@ fn granted(params: &Params) -> Vec<u8> {
     out.0
 }
 
+fn advised(params: &Params) -> Vec<u8> {
+    let mut out = Writer::default();
+    let line_rate = Rate::from_mbit_per_sec(params.number("line_rate"));
+    out.micros(params.number("timeout")).long(line_rate.as_bytes_per_sec());
+    for name in ["window_gain", "timeout_rtts", "min_rate"] {
+        out.ratio(params.number(name));
+    }
+    out.word(0);
+    out.0
+}
+
 /// The parameters that differ from their defaults, as `narrows kernel status` shows them.
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 pub(super) fn changed(params: &Params) -> Vec<(String, f64)> {
@@ -197,6 +215,22 @@ mod tests {
         let (core, own) = bytes(Layout::Granted, &params).unwrap();
         assert_eq!(core[..8], 10_000_000_u64.to_ne_bytes(), "bytes per second");
         assert_eq!(words(&core)[2..], [1 << 20, 2 << 20], "packets per second and gain in 2^-20");
+        assert!(own.is_empty());
+    }
+
+    /// BRF's values arrive in the units of its program.
+    #[test]
+    fn advised_arrives_in_units_of_the_program() {
+        let mut params = Params::defaults(find("brf").unwrap().info.params);
+        params.set("timeout_rtts", 4.5).unwrap();
+        let (core, own) = bytes(Layout::Advised, &params).unwrap();
+        let one = 1 << 20;
+        // 1 s in microseconds, and 100 Gbit/s in bytes per second: 2^32 · 2 + the rest.
+        let line = [(12_500_000_000_u64 & u64::from(u32::MAX)) as u32, (12_500_000_000_u64 >> 32) as u32];
+        assert_eq!(
+            words(&core),
+            [&[1_000_000, 0], &line[..], &[2 * one, 4 * one + one / 2, one, 0]].concat()
+        );
         assert!(own.is_empty());
     }
 

@@ -18,10 +18,14 @@ const BPFFS: &str = "/sys/fs/bpf";
 /// Our folder in it.
 const FOLDER: &str = "/sys/fs/bpf/narrows";
 pub(super) const LINK: &str = "link";
-pub(super) const COUNTERS: &str = "counters";
+pub(crate) const COUNTERS: &str = "counters";
 pub(super) const SETTINGS: &str = "settings";
 /// Rates that processes negotiate, of programs that follow them.
 pub(super) const GRANTS: &str = "grants";
+/// Maps that a program shares with programs loaded later, if it has them.
+pub(crate) const SHARED: [&str; 2] = ["advised", HOST];
+/// Counters of the programs that read and write options.
+pub(crate) const HOST: &str = "host_counters";
 /// `cong_control` has four arguments since this version.
 const OLDEST: (u32, u32) = (6, 10);
 /// Bytes of the text of parameters.
@@ -30,12 +34,12 @@ const TEXT: usize = 1024;
 const UNREGISTERED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The folder of a program.
-pub(super) fn folder(program: &Program) -> PathBuf {
+pub(crate) fn folder(program: &Program) -> PathBuf {
     Path::new(FOLDER).join(program.name)
 }
 
 /// Whether this program was loaded by us and is registered.
-pub(super) fn is_loaded(program: &Program) -> bool {
+pub(crate) fn is_loaded(program: &Program) -> bool {
     folder(program).join(LINK).exists()
 }
 
@@ -84,6 +88,11 @@ fn attach(
     for name in [COUNTERS, SETTINGS] {
         map(&mut object, name)?.pin(folder.join(name))?;
     }
+    for mut map in object.maps_mut() {
+        if let Some(name) = SHARED.into_iter().find(|name| map.name() == OsStr::new(name)) {
+            map.pin(folder.join(name))?;
+        }
+    }
     let mut link: Link = map(&mut object, "scheme")?.attach_struct_ops()?;
     // Last: what has a link is whole.
     link.pin(folder.join(LINK))
@@ -102,7 +111,7 @@ pub(super) fn set_parameters(open: &mut OpenObject, core: &[u8], own: &[u8]) -> 
     Ok(())
 }
 
-pub(super) fn map<'obj>(object: &'obj mut Object, name: &str) -> libbpf_rs::Result<libbpf_rs::MapMut<'obj>> {
+pub(crate) fn map<'obj>(object: &'obj mut Object, name: &str) -> libbpf_rs::Result<libbpf_rs::MapMut<'obj>> {
     let found = object.maps_mut().find(|map| map.name() == OsStr::new(name));
     found.ok_or_else(|| io::Error::other(format!("the program has no map `{name}`")).into())
 }
@@ -135,7 +144,7 @@ pub(super) fn unload(program: &Program) -> Result<u64, KernelError> {
 }
 
 /// A pinned map of a loaded program.
-pub(super) fn open(program: &Program, name: &str) -> Result<MapHandle, KernelError> {
+pub(crate) fn open(program: &Program, name: &str) -> Result<MapHandle, KernelError> {
     let path = folder(program).join(name);
     MapHandle::from_pinned_path(&path).map_err(|error| {
         KernelError::step(&format!("open {}", path.display()), io::Error::other(error.to_string()))
@@ -152,7 +161,7 @@ pub(super) fn settings(program: &Program) -> Result<Vec<(String, f64)>, KernelEr
 }
 
 /// Removes what commands left that were killed while they loaded or unloaded a program.
-pub(super) fn clean() {
+pub(crate) fn clean() {
     let Ok(folders) = fs::read_dir(FOLDER) else { return };
     for folder in folders.flatten().map(|entry| entry.path()) {
         if !folder.join(LINK).exists() {
@@ -175,7 +184,7 @@ fn unable(message: String) -> KernelError {
 }
 
 /// Refuses users other than root.
-pub(super) fn is_root() -> Result<(), KernelError> {
+pub(crate) fn is_root() -> Result<(), KernelError> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -183,7 +192,7 @@ pub(super) fn is_root() -> Result<(), KernelError> {
 }
 
 /// Refuses kernels that lack something, by name.
-pub(super) fn requirements() -> Result<(), KernelError> {
+pub(crate) fn requirements() -> Result<(), KernelError> {
     is_root()?;
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     if !is_recent(&release) {
@@ -211,7 +220,7 @@ fn is_recent(release: &str) -> bool {
 }
 
 /// Mounts the BPF file system if nothing has.
-fn mounted() -> Result<(), KernelError> {
+pub(crate) fn mounted() -> Result<(), KernelError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let is_there = mounts.lines().any(|line| {
         let mut words = line.split(' ').skip(1);

@@ -14,10 +14,10 @@ use super::{PROGRAMS, Program, Status};
 
 /// The kernel counts calls and their time while this is 1.
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// The end of the name of a `cong_control`, as the kernel shortens it.
-const ACKNOWLEDGED: &str = "_cong_contro";
+/// In the names of `cong_control`, which the kernel shortens to 15 characters.
+const ACKNOWLEDGED: &str = "_cong_co";
 
-/// `struct counters` in `bpf/bbr_events.h`, summed over processors.
+/// The beginning of `struct counters` in `bpf/counted.h`, summed over processors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     opened: u64,
@@ -36,16 +36,21 @@ impl Counters {
 
 /// Reads the counters of a program.
 pub(super) fn counters(map: &MapHandle) -> Result<Counters, KernelError> {
+    let [opened, closed, acks, timeouts, errors] = sums(map)?;
+    Ok(Counters { opened, closed, acks, timeouts, errors })
+}
+
+/// The first numbers of the only entry of a map, summed over processors; zero where it has fewer.
+pub(crate) fn sums<const N: usize>(map: &impl MapCore) -> Result<[u64; N], KernelError> {
     let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
     let values = values.map_err(|error| failed("read the counters", &error))?.unwrap_or_default();
-    let mut sum = [0u64; 5];
+    let mut sum = [0u64; N];
     for bytes in &values {
         for (total, own) in sum.iter_mut().zip(bytes.chunks_exact(8)) {
             *total += own.try_into().map_or(0, u64::from_ne_bytes);
         }
     }
-    let [opened, closed, acks, timeouts, errors] = sum;
-    Ok(Counters { opened, closed, acks, timeouts, errors })
+    Ok(sum)
 }
 
 /// Calls and their time, of all functions and of `cong_control`.
@@ -64,7 +69,7 @@ fn runs(map: u32) -> Runs {
     for info in ProgInfoIter::with_query_opts(options).filter(|info| info.map_ids.contains(&map)) {
         sum.calls += info.run_cnt;
         sum.time_ns += info.run_time_ns;
-        if info.name.to_string_lossy().ends_with(ACKNOWLEDGED) {
+        if info.name.to_string_lossy().contains(ACKNOWLEDGED) {
             sum.acks += info.run_cnt;
             sum.ack_ns += info.run_time_ns;
         }
@@ -140,6 +145,6 @@ pub(super) fn read(seconds: f64) -> Result<Vec<Status>, KernelError> {
     .collect()
 }
 
-fn failed(step: &str, error: &libbpf_rs::Error) -> KernelError {
+pub(crate) fn failed(step: &str, error: &libbpf_rs::Error) -> KernelError {
     KernelError::step(step, io::Error::other(error.to_string()))
 }

@@ -34,7 +34,7 @@ pub use record::{Allowance, Decision, Kind, Record, flag};
 pub use tape::{Tape, TapeEntry, TapeError, TapeWriter};
 
 /// Why flows cannot run over the shim at all, if so.
-pub(super) fn missing() -> Option<&'static str> {
+pub(crate) fn missing() -> Option<&'static str> {
     if !cfg!(feature = "bpf") {
         return Some(
             "this build has no BPF shim to run ours on it (apt install clang libelf-dev zlib1g-dev, then `make setup`)",

@@ -22,7 +22,7 @@ impl Watch for Calm {
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Keeps other runs out.
-pub(super) fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#pragma once
+/* Rates of the network for one connection: written by the program that reads TCP options (brf_host.h), followed by the
+ * scheme.
+ */
+struct advice {
+	__u64 rate; /* bytes per second on the wire */
+	__u32 count; /* of the rates read so far */
+	/* Of the newest acknowledgement that was read. */
+	__u32 ts_value;
+	__u32 ts_echo;
+	__u32 stamped; /* it had timestamps */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct advice);
+} advised SEC(".maps");
+
+enum { NO_LIMIT = 65529 }; /* what receivers write: no switch has lowered it */
+
+/* The rate of a 16-bit code: a decimal mantissa, and an exponent in the last digit (crates/routers/src/brf/code.rs). */
+static __u64 decoded(__u32 code)
+{
+	__u64 rate = code / 10;
+	__u32 n;
+
+	for (n = 0; n < 9; n++)
+		rate *= n < code % 10 ? 10 : 1;
+	return rate;
+}
+
+/* The part of a rate that carries payload, in packets with these headers. */
+static __u64 payload_rate(__u64 rate, __u32 mss, __u32 headers)
+{
+	/* Codes end at 6552 · 10^9, segments at 2^16. */
+	return rate * mss / (mss + headers);
+}

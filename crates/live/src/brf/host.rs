@@ -1,0 +1,414 @@
+//! BRF's header on this host, for every process of a cgroup, until it is detached or the machine restarts.
+//!
+//! ```text
+//! connections of the cgroup <── sockops ──> TCP option 253 (ExID 0x4272, 16-bit rate)
+//!                                  │ SK_STORAGE `advised`
+//! scheme `brf` of the kernel  <────┘
+//!
+//! /sys/fs/bpf/narrows/brf/            the scheme and the maps (as after `narrows kernel load brf`)
+//! /sys/fs/bpf/narrows/brf-host/ID/link    an attachment; ID is the cgroup's number
+//! /sys/fs/bpf/narrows/brf-host/loaded/    the scheme was loaded by `attach`: the last `detach` unloads it
+//! ```
+//! The folder `loaded` is made before the scheme is loaded, and an attachment has one file. So whatever a killed command
+//! left is told by what is there, and the next one removes it.
+
+use std::path::{Path, PathBuf};
+
+use narrows_cc::Rate;
+use serde::Serialize;
+
+use crate::kernel::KernelError;
+use crate::kernel::programs::{ADVISED, Program};
+
+/// What `attach` would do, or has done.
+#[derive(Clone, Debug, Serialize)]
+pub struct Attached {
+    /// The cgroup's folder.
+    pub cgroup: PathBuf,
+    /// The pinned link.
+    pub link: PathBuf,
+    /// The scheme in the kernel.
+    pub scheme: String,
+    /// The scheme is loaded for this attachment.
+    pub loads: bool,
+    /// Connections that begin in the cgroup get the scheme.
+    pub adopts: bool,
+}
+
+/// An attachment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Attachment {
+    /// The cgroup's number.
+    pub id: u64,
+    /// The cgroup's folder; `None`: it was removed.
+    pub cgroup: Option<PathBuf>,
+    /// Connections that begin in the cgroup get the scheme.
+    pub adopts: bool,
+}
+
+/// Attachments, and what their programs and the scheme did since the scheme was loaded.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Status {
+    /// The scheme is loaded.
+    pub loaded: bool,
+    /// The attachments.
+    pub attachments: Vec<Attachment>,
+    /// Connections that use the scheme now, and that ever did.
+    pub sockets: u64,
+    /// See `sockets`.
+    pub opened: u64,
+    /// Acknowledgements that the scheme processed.
+    pub acks: u64,
+    /// Rates that it followed.
+    pub advised: u64,
+    /// Rates of zero or above the line rate, which it ignored.
+    pub invalid: u64,
+    /// Times that it became CUBIC for want of rates.
+    pub fallbacks: u64,
+    /// SYNs that offered to obey.
+    pub offered: u64,
+    /// Connections of receivers whose SYN offered to obey.
+    pub accepted: u64,
+    /// SYN-ACKs and acknowledgements with the option.
+    pub written: u64,
+    /// Acknowledgements without room for the option beside SACK blocks.
+    pub crowded: u64,
+    /// Rates that were read.
+    pub read: u64,
+    /// Options read that no switch had lowered.
+    pub unlimited: u64,
+    /// Options of acknowledgements that were overtaken or acknowledge data that was not sent.
+    pub stale: u64,
+    /// Connections that were given the scheme.
+    pub adopted: u64,
+    /// Steps that the kernel refused, and connections without state.
+    pub errors: u64,
+}
+
+fn program() -> Result<&'static Program, KernelError> {
+    Program::find(ADVISED)
+}
+
+/// How to attach.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The cgroup's folder; `None`: the root, that is all processes.
+    pub cgroup: Option<PathBuf>,
+    /// Every connection that begins in the cgroup uses the scheme; otherwise only those that choose it do. Receivers answer
+    /// offers in both cases.
+    pub adopts: bool,
+    /// Most that receivers ask for, headers included; `None`: no limit.
+    pub limit: Option<Rate>,
+    /// Parameters of the scheme, as texts by name.
+    pub values: Vec<(String, String)>,
+    /// Only check.
+    pub dry: bool,
+}
+
+/// Attaches the programs of the host to a cgroup, and loads the scheme unless it is loaded.
+///
+/// # Errors
+/// Without rights, if the cgroup is none or has an attachment, or if the kernel refuses a step. Nothing new stays then.
+pub fn attach(options: &Options) -> Result<Attached, KernelError> {
+    let program = program()?;
+    #[cfg(feature = "bpf")]
+    return linked::attach(program, options);
+    #[cfg(not(feature = "bpf"))]
+    Err(unable(program, options))
+}
+
+/// Detaches from a cgroup (`None`: from all). The scheme is unloaded with the last attachment if `attach` loaded it.
+/// Returns what was removed, as lines.
+///
+/// # Errors
+/// Without rights, or if there is no such attachment.
+pub fn detach(cgroup: Option<&Path>) -> Result<Vec<String>, KernelError> {
+    let program = program()?;
+    #[cfg(feature = "bpf")]
+    return linked::detach(program, cgroup);
+    #[cfg(not(feature = "bpf"))]
+    Err(unable(program, cgroup))
+}
+
+/// What is attached, and its counters.
+///
+/// # Errors
+/// Without rights, or if the kernel refuses a step.
+pub fn status() -> Result<Status, KernelError> {
+    let program = program()?;
+    #[cfg(feature = "bpf")]
+    return linked::status(program);
+    #[cfg(not(feature = "bpf"))]
+    Err(unable(program, ()))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn unable<T>(_: &Program, _: T) -> KernelError {
+    crate::kernel::programs::missing(0)
+}
+
+#[cfg(feature = "bpf")]
+mod linked {
+    use std::fs;
+    use std::io;
+    use std::os::unix::fs::MetadataExt;
+
+    use libbpf_rs::Link;
+    use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter};
+
+    use narrows_routers::RateCode;
+
+    use super::super::NO_LIMIT;
+    use super::super::program::{self, ADOPTS, HostParams};
+    use super::{Attached, Attachment, KernelError, Options, Path, PathBuf, Program, Status};
+    use crate::kernel::libbpf::loading;
+    use crate::kernel::programs::pinned::{self, COUNTERS};
+    use crate::kernel::programs::status::sums;
+
+    const FOLDER: &str = "/sys/fs/bpf/narrows/brf-host";
+    const LINK: &str = "link";
+    const LOADED: &str = "loaded";
+
+    fn unable(message: String) -> KernelError {
+        KernelError::Unsupported(message)
+    }
+
+    /// Where cgroups of version 2 are mounted.
+    fn root() -> Result<PathBuf, KernelError> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let found = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let place = words.next()?;
+            (words.next() == Some("cgroup2")).then(|| PathBuf::from(place))
+        });
+        found.ok_or_else(|| {
+            unable(
+                "cgroups of version 2 are not mounted; accepted: mount -t cgroup2 none /sys/fs/cgroup"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// The folder of a cgroup, and its number.
+    fn cgroup(path: Option<&Path>) -> Result<(PathBuf, u64), KernelError> {
+        let root = root()?;
+        let path = path.map_or_else(|| root.clone(), Path::to_owned);
+        let whole =
+            path.canonicalize().map_err(|error| unable(format!("--cgroup {}: {error}", path.display())))?;
+        let number =
+            fs::metadata(&whole).map_err(|error| unable(format!("--cgroup {}: {error}", path.display())))?;
+        if !whole.starts_with(&root) {
+            return Err(unable(format!(
+                "--cgroup {}: not a cgroup of version 2; accepted: a folder below {}",
+                path.display(),
+                root.display()
+            )));
+        }
+        Ok((whole, number.ino()))
+    }
+
+    fn place(id: u64) -> PathBuf {
+        Path::new(FOLDER).join(id.to_string())
+    }
+
+    /// The numbers of the cgroups with an attachment.
+    fn attachments() -> Vec<u64> {
+        let folders = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+        let mut found: Vec<u64> = folders
+            .filter(|entry| entry.path().join(LINK).exists())
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Removes what killed commands left: folders without a link, and a scheme that was loaded for no attachment. Returns the
+    /// number of connections that keep the scheme.
+    fn clean(program: &Program) -> Result<Option<u64>, KernelError> {
+        for folder in fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if !folder.ends_with(LOADED) && !folder.join(LINK).exists() {
+                let _ = fs::remove_dir(folder);
+            }
+        }
+        let marker = Path::new(FOLDER).join(LOADED);
+        let mut left = None;
+        if attachments().is_empty() && marker.exists() {
+            pinned::clean();
+            if pinned::is_loaded(program) {
+                left = Some(program.unload()?);
+            }
+            let _ = fs::remove_dir(marker);
+        }
+        let _ = fs::remove_dir(FOLDER);
+        if let Some(above) = Path::new(FOLDER).parent() {
+            let _ = fs::remove_dir(above);
+        }
+        Ok(left)
+    }
+
+    pub(super) fn attach(program: &Program, options: &Options) -> Result<Attached, KernelError> {
+        let Options { cgroup: path, adopts, values, dry, .. } = options;
+        pinned::requirements()?;
+        let (folder, id) = cgroup(path.as_deref())?;
+        clean(program)?;
+        pinned::clean();
+        let place = place(id);
+        let loads = !pinned::is_loaded(program);
+        let attached = Attached {
+            cgroup: folder.clone(),
+            link: place.join(LINK),
+            scheme: program.name.to_owned(),
+            loads,
+            adopts: *adopts,
+        };
+        if attached.link.exists() {
+            return Err(unable(format!(
+                "{} has an attachment; accepted: `narrows brf detach` first",
+                folder.display()
+            )));
+        }
+        if !loads && !values.is_empty() {
+            return Err(unable(format!(
+                "--set: `{0}` is loaded with its parameters; accepted: `narrows kernel unload {0}` first",
+                program.name
+            )));
+        }
+        if loads && program.is_registered() {
+            return Err(unable(format!(
+                "the kernel has a scheme `{}` that is not ours; accepted: kernels without it",
+                program.name
+            )));
+        }
+        if *dry {
+            program.accepts(values)?;
+            return Ok(attached);
+        }
+        let done = complete(program, &attached, options);
+        if done.is_err() {
+            let _ = fs::remove_file(&attached.link);
+            let _ = clean(program);
+        }
+        done.map(|()| attached)
+    }
+
+    fn complete(program: &Program, attached: &Attached, options: &Options) -> Result<(), KernelError> {
+        pinned::mounted()?;
+        let made = |path: &Path| {
+            let made = fs::create_dir_all(path);
+            made.map_err(|error| KernelError::step(&format!("create {}", path.display()), error))
+        };
+        if attached.loads {
+            made(&Path::new(FOLDER).join(LOADED))?;
+            program.load(&options.values)?;
+        }
+        if let Some(folder) = attached.link.parent() {
+            made(folder)?;
+        }
+        let step = format!("open {}", attached.cgroup.display());
+        let cgroup = program::folder(&attached.cgroup).map_err(|error| KernelError::step(&step, error))?;
+        let params = HostParams {
+            name: program.name,
+            only_named: false,
+            code: options.limit.map_or(NO_LIMIT, |rate| RateCode::encode(rate).0),
+        };
+        loading(&format!("the programs of the host of `{}`", program.name), || {
+            let mut link = program::attach(program, &cgroup, &params, attached.adopts)?;
+            link.pin(&attached.link)
+        })
+    }
+
+    pub(super) fn detach(program: &Program, path: Option<&Path>) -> Result<Vec<String>, KernelError> {
+        pinned::is_root()?;
+        let found = attachments();
+        let chosen = match path {
+            None => found,
+            Some(path) => {
+                let (folder, id) = cgroup(Some(path))?;
+                if !found.contains(&id) {
+                    return Err(unable(format!(
+                        "{} has no attachment; `narrows brf status` lists them",
+                        folder.display()
+                    )));
+                }
+                vec![id]
+            }
+        };
+        let mut lines = Vec::new();
+        for id in chosen {
+            let attachment = read(id);
+            let link = place(id).join(LINK);
+            fs::remove_file(&link)
+                .map_err(|error| KernelError::step(&format!("remove {}", link.display()), error))?;
+            let name = attachment.ok().and_then(|own| own.cgroup);
+            lines.push(format!("detached from {}", named(name.as_deref(), id)));
+        }
+        if let Some(sockets) = clean(program)? {
+            let left = if sockets > 0 {
+                format!("; {sockets} connections keep it to the end")
+            } else {
+                String::new()
+            };
+            lines.push(format!("unloaded `{}`{left}", program.name));
+        }
+        Ok(lines)
+    }
+
+    fn named(path: Option<&Path>, id: u64) -> String {
+        path.map_or_else(|| format!("cgroup {id}, which was removed"), |path| path.display().to_string())
+    }
+
+    /// The cgroup with this number at or below a folder.
+    fn search(folder: &Path, id: u64) -> Option<PathBuf> {
+        if fs::metadata(folder).ok()?.ino() == id {
+            return Some(folder.to_owned());
+        }
+        let inner = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        inner.filter(|path| path.is_dir()).find_map(|path| search(&path, id))
+    }
+
+    fn read(id: u64) -> Result<Attachment, KernelError> {
+        let path = place(id).join(LINK);
+        let failed = |error: libbpf_rs::Error| {
+            KernelError::step(&format!("inspect {}", path.display()), io::Error::other(error.to_string()))
+        };
+        let info = Link::open(&path).and_then(|link| link.info()).map_err(failed)?;
+        // Zero: the cgroup is gone.
+        let alive = matches!(&info.info, LinkTypeInfo::Cgroup(own) if own.cgroup_id == id);
+        let adopts = ProgInfoIter::default().any(|own| own.id == info.prog_id && own.name == *ADOPTS);
+        let cgroup = if alive { search(&root()?, id) } else { None };
+        Ok(Attachment { id, cgroup, adopts })
+    }
+
+    pub(super) fn status(program: &Program) -> Result<Status, KernelError> {
+        pinned::is_root()?;
+        clean(program)?;
+        pinned::clean();
+        let mut status = Status { loaded: pinned::is_loaded(program), ..Status::default() };
+        if !status.loaded {
+            return Ok(status);
+        }
+        status.attachments = attachments().into_iter().map(read).collect::<Result<_, _>>()?;
+        let own = pinned::open(program, COUNTERS)?;
+        let [opened, closed, acks, _, errors, advised, invalid, fallbacks] = sums(&own)?;
+        let host = pinned::open(program, pinned::HOST)?;
+        let [offered, accepted, written, crowded, read, unlimited, stale, adopted, refused] = sums(&host)?;
+        Ok(Status {
+            sockets: opened.saturating_sub(closed),
+            opened,
+            acks,
+            advised,
+            invalid,
+            fallbacks,
+            offered,
+            accepted,
+            written,
+            crowded,
+            read,
+            unlimited,
+            stale,
+            adopted,
+            errors: errors + refused,
+            ..status
+        })
+    }
+}

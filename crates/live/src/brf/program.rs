@@ -1,0 +1,85 @@
+//! The object with the scheme and the programs of the host (`bpf/brf.bpf.c`), in two uses: the programs of the host
+//! beside a scheme that is loaded, or everything for one run.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, ProgramType};
+
+use crate::kernel::programs::Program;
+use crate::kernel::programs::pinned::{self, SHARED};
+
+/// Programs of the host: the second one also gives new connections our scheme.
+const HOST: &str = "brf_host";
+pub(super) const ADOPTS: &str = "brf_host_adopts";
+const PARAMS: &str = ".rodata.host";
+/// Bytes of a scheme's name in the kernel, the terminator included.
+const NAME: usize = 16;
+
+fn open(program: &Program) -> libbpf_rs::Result<OpenObject> {
+    // Aligned as ELF wants it.
+    let bytes = program.object.to_vec();
+    ObjectBuilder::default().name(program.name)?.open_memory(&bytes)
+}
+
+/// `struct host_params` in `bpf/brf_host.h`.
+pub(super) struct HostParams<'a> {
+    /// Name of the scheme in the kernel.
+    pub(super) name: &'a str,
+    /// Listeners with another scheme do not take part.
+    pub(super) only_named: bool,
+    /// What receivers write.
+    pub(super) code: u16,
+}
+
+impl HostParams<'_> {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.name.as_bytes().to_vec();
+        bytes.resize(NAME, 0);
+        bytes.extend(u32::from(self.only_named).to_ne_bytes());
+        bytes.extend(u32::from(self.code).to_ne_bytes());
+        bytes
+    }
+}
+
+/// Attaches the programs of the host to a cgroup, with the maps of the scheme that is loaded.
+pub(super) fn attach(
+    program: &Program,
+    cgroup: &impl AsFd,
+    params: &HostParams<'_>,
+    adopts: bool,
+) -> libbpf_rs::Result<Link> {
+    let name = if adopts { ADOPTS } else { HOST };
+    let mut object = open(program)?;
+    for mut own in object.progs_mut() {
+        let wanted = own.name() == OsStr::new(name);
+        own.set_autoload(wanted);
+    }
+    let folder = pinned::folder(program);
+    for mut map in object.maps_mut() {
+        let shared = SHARED.into_iter().find(|shared| map.name() == OsStr::new(shared));
+        if let Some(shared) = shared {
+            map.reuse_pinned_map(folder.join(shared))?;
+        } else if map.name() == OsStr::new(PARAMS) {
+            map.set_initial_value(&params.bytes())?;
+        } else if !map.name().to_string_lossy().starts_with('.') {
+            map.set_autocreate(false)?;
+        }
+    }
+    link(&object.load()?, name, cgroup)
+}
+
+fn link(object: &Object, name: &str, cgroup: &impl AsFd) -> libbpf_rs::Result<Link> {
+    let found = object
+        .progs_mut()
+        .find(|own| own.prog_type() == ProgramType::SockOps && own.name() == OsStr::new(name));
+    let program = found.ok_or_else(|| io::Error::other(format!("the object has no program `{name}`")))?;
+    program.attach_cgroup(cgroup.as_fd().as_raw_fd())
+}
+
+/// Opens a folder, as a cgroup is.
+pub(super) fn folder(path: &Path) -> io::Result<std::fs::File> {
+    std::fs::File::open(path)
+}

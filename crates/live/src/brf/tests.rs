@@ -1,0 +1,104 @@
+//! BRF's header on this machine's kernel. Without root or BPF the tests say so and pass.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use narrows_cc::Rate;
+use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, SocketType};
+
+use super::host::{self, Options};
+use crate::kernel::programs::{ADVISED, Program};
+use crate::kernel::shim;
+use crate::kernel::tests::{alone, skipped};
+
+/// An attachment, while this lives.
+struct Attached;
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _ = host::detach(None);
+    }
+}
+
+/// Whether the tests may attach something here.
+fn may_attach() -> bool {
+    if !rustix::process::geteuid().is_root() || shim::missing().is_some() {
+        skipped("root and BPF");
+        return false;
+    }
+    if Program::find(ADVISED).expect("it is listed").is_registered() {
+        skipped("a kernel in which nobody uses the scheme");
+        return false;
+    }
+    true
+}
+
+/// Bytes per second that arrive on a connection over the loopback whose sender uses the scheme.
+fn received(time: Duration) -> f64 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+            sockopt::set_tcp_congestion(&socket, ADVISED).expect("it is registered");
+            net::connect(&socket, &address).expect("it listens");
+            let mut sender = TcpStream::from(socket);
+            while !over.load(Ordering::Relaxed) && sender.write_all(&[0; 1 << 14]).is_ok() {}
+        });
+        let (mut receiver, _) = listener.accept().expect("a sender");
+        let mut buffer = vec![0; 1 << 16];
+        let begin = Instant::now();
+        let mut sum = 0;
+        while begin.elapsed() < time {
+            sum += receiver.read(&mut buffer).expect("data");
+        }
+        over.store(true, Ordering::Relaxed);
+        sum as f64 / begin.elapsed().as_secs_f64()
+    })
+}
+
+/// The receiver's limit travels in the option, and the sender is paced at it; detaching leaves nothing.
+#[test]
+fn host_option_paces_sender_at_limit() {
+    let _alone = alone();
+    if !may_attach() {
+        return;
+    }
+    let limit = Rate::from_mbit_per_sec(40.0);
+    let attached = host::attach(&Options { limit: Some(limit), ..Options::default() }).expect("root");
+    let guard = Attached;
+    assert!(attached.loads && attached.link.exists(), "{attached:?}");
+    let rate = received(Duration::from_secs(1));
+    let status = host::status().expect("root");
+    eprintln!("{rate} B/s: {status:?}");
+    // Of 5 MB/s, less than a thousandth is headers of 64 KiB segments. The machine may be busy.
+    assert!(rate > 2.5e6 && rate < 5.5e6, "{rate}");
+    assert!(status.offered >= 1 && status.accepted >= 1 && status.read > 10, "{status:?}");
+    assert_eq!((status.fallbacks, status.errors, status.invalid), (0, 0, 0), "{status:?}");
+    drop(guard);
+    let after = host::status().expect("root");
+    assert!(!after.loaded && after.attachments.is_empty(), "{after:?}");
+    assert!(!attached.link.exists());
+}
+
+/// Where nobody lowers the rate, the sender becomes CUBIC instead of stalling.
+#[test]
+fn host_without_switch_falls_back() {
+    let _alone = alone();
+    if !may_attach() {
+        return;
+    }
+    let values = vec![("timeout".to_owned(), "0.1".to_owned())];
+    host::attach(&Options { values, ..Options::default() }).expect("root");
+    let _guard = Attached;
+    let rate = received(Duration::from_secs(1));
+    let status = host::status().expect("root");
+    eprintln!("{rate} B/s: {status:?}");
+    assert!(rate > 2e7, "{rate}");
+    assert!(status.read == 0 && status.unlimited > 10 && status.fallbacks >= 1, "{status:?}");
+}

@@ -1,0 +1,46 @@
+//! BRF on this host's connections: conversions.
+
+use std::path::PathBuf;
+
+use narrows_cc::Rate;
+use narrows_live::brf::host::{self, Options};
+use narrows_live::kernel::KernelError;
+use pyo3::prelude::*;
+use serde::Serialize;
+
+use crate::KernelFailed;
+use crate::kernel::raised;
+
+fn json(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| KernelFailed::new_err(error.to_string()))
+}
+
+fn done<T>(result: Result<T, KernelError>) -> PyResult<T> {
+    result.map_err(|error| raised(&error))
+}
+
+/// Attaches to a cgroup (`None`: the root). Returns what was done, or with `dry` would be, as JSON.
+#[pyfunction]
+pub(crate) fn attach_brf(
+    py: Python<'_>,
+    cgroup: Option<PathBuf>,
+    adopts: bool,
+    limit_mbit: Option<f64>,
+    values: Vec<(String, String)>,
+    dry: bool,
+) -> PyResult<String> {
+    let options = Options { cgroup, adopts, limit: limit_mbit.map(Rate::from_mbit_per_sec), values, dry };
+    json(&done(py.detach(|| host::attach(&options)))?)
+}
+
+/// Detaches from a cgroup (`None`: from all). Returns what was removed, as lines.
+#[pyfunction]
+pub(crate) fn detach_brf(py: Python<'_>, cgroup: Option<PathBuf>) -> PyResult<Vec<String>> {
+    done(py.detach(|| host::detach(cgroup.as_deref())))
+}
+
+/// Attachments and counters, as JSON.
+#[pyfunction]
+pub(crate) fn brf_status(py: Python<'_>) -> PyResult<String> {
+    json(&done(py.detach(host::status))?)
+}
