@@ -1,6 +1,6 @@
 //! Connection settings as plain data.
 
-use narrows_cc::{Bytes, IdleRule, Nanos};
+use narrows_cc::{Bytes, IdleRule, Nanos, PrrBound};
 
 /// Rules of the timers: retransmission, tail-loss probe, reordering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,19 +12,6 @@ pub enum TimerRules {
     /// RFC 6298 and RFC 8985: RTO = max(srtt + max(4 rttvar, G), minimum), where G is the longest
     /// acknowledgement delay; a probe of one packet waits for that delay more.
     Rfc,
-}
-
-/// Units of proportional rate reduction, and its bound below the target.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PrrBound {
-    /// Linux: as RFC 9937, but above the target what may leave is rounded up to whole segments
-    /// (`tcp_cwnd_reduction` counts packets).
-    #[default]
-    Linux,
-    /// RFC 9937: at least the data that this acknowledgement delivered.
-    Rfc9937,
-    /// RFC 6937: the data delivered less the data sent, unless the acknowledgement shows progress.
-    Rfc6937,
 }
 
 /// Quantity that a reduction starts from.

@@ -16,9 +16,10 @@ mod ring;
 mod sender;
 mod stats;
 
-pub use config::{ConnectionConfig, MAX_TSO, PrrBound, ReductionFrom, Scheduler, TcpConfig, TimerRules};
+pub use narrows_cc::{Prr, PrrBound};
+
+pub use config::{ConnectionConfig, MAX_TSO, ReductionFrom, Scheduler, TcpConfig, TimerRules};
 pub use receiver::{Arrival, Receiver};
 pub use sender::info::{CaState, TcpInfo};
-pub use sender::prr::Prr;
 pub use sender::{AckOutcome, Sender};
 pub use stats::{ReceiverStats, SenderStats};

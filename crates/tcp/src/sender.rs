@@ -2,7 +2,7 @@
 //!
 //! Stateful parts: `stream` (sequence numbers and the application), `window` (the scheme's driver and the
 //! cwnd in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (outstanding packets),
-//! `recovery` (with `rack`, `sack_loss`, `prr` and `undo`), `ecn`, `handshake`, `milestones`.
+//! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`, `milestones`.
 //!
 //! Event handlers: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` handles
 //! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rates`
@@ -37,7 +37,6 @@ mod local;
 mod milestones;
 mod pacing;
 mod phases;
-pub(crate) mod prr;
 mod rack;
 mod rates;
 mod recovery;

@@ -1,9 +1,6 @@
 //! The cwnd in force: the scheme's or that of proportional rate reduction, plus inflation without SACK.
 
-use narrows_cc::{AnyScheme, Bytes, Driver};
-
-use super::prr::Prr;
-use crate::PrrBound;
+use narrows_cc::{AnyScheme, Bytes, Driver, Prr, PrrBound};
 
 /// Driver of the scheme, and the cwnd derived from it.
 // The driver comes last: see `Sender`.

@@ -1,9 +1,20 @@
 //! Proportional rate reduction (RFC 6937, with the choice of bound and the first retransmission of its
 //! successor RFC 9937).
 
-use narrows_cc::Bytes;
+use crate::Bytes;
 
-use crate::PrrBound;
+/// Units of proportional rate reduction, and its bound below the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrrBound {
+    /// Linux: as RFC 9937, but above the target what may leave is rounded up to whole segments
+    /// (`tcp_cwnd_reduction` counts packets).
+    #[default]
+    Linux,
+    /// RFC 9937: at least the data that this acknowledgement delivered.
+    Rfc9937,
+    /// RFC 6937: the data delivered less the data sent, unless the acknowledgement shows progress.
+    Rfc6937,
+}
 
 /// State of one proportional rate reduction (RFC 6937, RFC 9937).
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,0 +1,378 @@
+//! A scheme on one path: turns the reports of a QUIC stack into the driver's calls.
+//!
+//! The stacks end an acknowledgement before they look for losses on account of it, and say nothing if there are none.
+//! The contract wants losses first. So an acknowledgement that leaves a gap keeps the driver as it was; if losses
+//! follow, the acknowledgement is ended again, with them.
+
+use narrows_cc::{
+    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Flight, IdleRule, LostPacket, Nanos,
+    Phase, Prr, PrrBound, RecoveryStyle, SendPosition, Sent, SentState,
+};
+
+/// Least time without sending after which cwnd is stale, as the least retransmission timeout of Linux.
+const LEAST_IDLE: Nanos = Nanos::from_millis(200);
+
+/// Round-trip times (RFC 6298), with the delay of the peer as TCP sees it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rtt {
+    smoothed: Option<Nanos>,
+    variation: Nanos,
+    min: Option<Nanos>,
+}
+
+impl Rtt {
+    fn update(&mut self, rtt: Nanos) {
+        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
+        let ns = |time: Nanos| time.as_nanos();
+        let Some(smoothed) = self.smoothed else {
+            (self.smoothed, self.variation) = (Some(rtt), Nanos::from_nanos(ns(rtt) / 2));
+            return;
+        };
+        let distance = ns(smoothed).abs_diff(ns(rtt));
+        self.variation = Nanos::from_nanos(ns(self.variation) / 4 * 3 + distance / 4);
+        self.smoothed = Some(Nanos::from_nanos(ns(smoothed) / 8 * 7 + ns(rtt) / 8));
+    }
+
+    fn timeout(&self) -> Option<Nanos> {
+        let smoothed = self.smoothed?;
+        Some(smoothed.saturating_add(Nanos::from_nanos(self.variation.as_nanos().saturating_mul(4))).max(LEAST_IDLE))
+    }
+}
+
+/// An acknowledgement in progress.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    progress: AckProgress,
+    newest: SentState,
+    /// Bytes with a record, and all bytes, that it delivers.
+    acked: Bytes,
+}
+
+/// An acknowledgement that ended, and the driver before its end.
+#[derive(Clone, Debug)]
+struct Ended {
+    driver: Driver,
+    prr: Option<Prr>,
+    progress: AckProgress,
+    end: AckEnd,
+    acked: Bytes,
+}
+
+/// A scheme on one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    driver: Driver,
+    idle: IdleRule,
+    mtu: Bytes,
+    now: Nanos,
+    last_sent: Nanos,
+    inflight: Bytes,
+    rtt: Rtt,
+    phase: Phase,
+    /// Number of the last transmission, and of the newest one delivered.
+    order: u64,
+    newest: u64,
+    /// Number of the last transmission when recovery began, and the time; `None` before the first one.
+    since: u64,
+    entered: Option<Nanos>,
+    /// ssthresh before the phase began, for an undo, and the phase.
+    reduced: (Phase, Bytes),
+    undo: bool,
+    timeouts: u32,
+    prr: Option<Prr>,
+    /// cwnd of the reduction.
+    reduction: Bytes,
+    open: Option<Open>,
+    ended: Option<Ended>,
+    /// The end of the last acknowledgement is taken back: losses are being reported.
+    reopened: Option<(AckProgress, AckEnd, Bytes)>,
+    /// Bytes lost outside acknowledgements, for the next one.
+    lost: Bytes,
+}
+
+impl Flow {
+    pub(crate) fn new(scheme: AnyScheme, idle: IdleRule, mtu: Bytes) -> Self {
+        Self {
+            driver: Driver::new(scheme),
+            idle,
+            mtu,
+            now: Nanos::ZERO,
+            last_sent: Nanos::ZERO,
+            inflight: Bytes::ZERO,
+            rtt: Rtt::default(),
+            phase: Phase::Open,
+            order: 0,
+            newest: 0,
+            since: 0,
+            entered: None,
+            reduced: (Phase::Open, Bytes::MAX),
+            undo: false,
+            timeouts: 0,
+            prr: None,
+            reduction: Bytes::ZERO,
+            open: None,
+            ended: None,
+            reopened: None,
+            lost: Bytes::ZERO,
+        }
+    }
+
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Nanos> {
+        self.rtt.smoothed
+    }
+
+    pub(crate) fn inflight(&self) -> Bytes {
+        self.inflight
+    }
+
+    /// The window in force: that of the scheme, or of the reduction.
+    pub(crate) fn window(&self) -> Bytes {
+        let window = if self.prr.is_some() { self.reduction } else { self.driver.control().cwnd };
+        window.max(self.mtu * 2)
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        self.driver.control()
+    }
+
+    pub(crate) fn set_mtu(&mut self, mtu: Bytes) {
+        self.mtu = mtu;
+    }
+
+    /// Forgets the packets in flight: they took another path.
+    pub(crate) fn forget(&mut self) {
+        self.settle();
+        self.inflight = Bytes::ZERO;
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+    }
+
+    /// A packet leaves. Returns its state.
+    pub(crate) fn send(&mut self, now: Nanos, bytes: Bytes) -> SentState {
+        self.settle();
+        self.tick(now);
+        let now = self.now;
+        if self.inflight.is_zero() && self.order > 0 {
+            let idle = now - self.last_sent;
+            // With an open window and nothing in flight, the application had nothing to send.
+            if self.phase == Phase::Open {
+                self.driver.set_app_limited(Bytes::ZERO);
+            }
+            self.driver.idle_restart(now, idle, self.rtt.timeout(), self.idle);
+        }
+        let sent = self.driver.stamp(now, bytes, self.inflight);
+        self.inflight += bytes;
+        self.order = sent.order;
+        self.last_sent = now;
+        self.driver.sent(&Sent { now, bytes, inflight: self.inflight, retransmission: false });
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(bytes);
+        }
+        self.note_usage(false);
+        sent
+    }
+
+    /// The window keeps the transport from sending.
+    pub(crate) fn blocked(&mut self) {
+        self.settle();
+        self.note_usage(true);
+    }
+
+    fn note_usage(&mut self, limited: bool) {
+        let position = SendPosition { acknowledged: self.newest, next: self.order + 1 };
+        self.driver.note_usage(limited, self.inflight, position);
+    }
+
+    fn open(&mut self) -> &mut Open {
+        let (driver, inflight) = (&mut self.driver, self.inflight);
+        self.open.get_or_insert_with(|| Open {
+            progress: driver.begin_ack(inflight),
+            newest: SentState::default(),
+            acked: Bytes::ZERO,
+        })
+    }
+
+    /// A packet is delivered; without `sent` it is one that the adapter has forgotten.
+    pub(crate) fn deliver(&mut self, now: Nanos, bytes: Bytes, sent: Option<&SentState>) {
+        if self.open.is_none() {
+            self.settle();
+        }
+        self.tick(now);
+        let now = self.now;
+        self.open();
+        let Some(open) = &mut self.open else { return };
+        open.acked += bytes;
+        match sent {
+            Some(sent) => {
+                self.driver.delivered_packet(now, &mut open.progress, bytes, sent);
+                if sent.order > open.newest.order {
+                    open.newest = *sent;
+                }
+            }
+            None => self.driver.delivered_again(now, bytes),
+        }
+        self.inflight -= bytes;
+    }
+
+    /// The acknowledgement is complete, except for losses, which may follow if it leaves a gap. `inflight` is what the
+    /// transport counts; `idle`: it had nothing to send before.
+    pub(crate) fn end_ack(&mut self, now: Nanos, inflight: Option<Bytes>, idle: bool, gap: bool) {
+        self.tick(now);
+        let Some(open) = self.open.take() else { return };
+        let now = self.now;
+        let mut rtt = None;
+        if open.newest.order > 0 {
+            let sample = now - open.newest.sent_at;
+            self.rtt.update(sample);
+            rtt = Some(sample);
+            self.timeouts = 0;
+        }
+        self.inflight = inflight.unwrap_or(self.inflight);
+        self.newest = self.newest.max(open.newest.order);
+        if std::mem::take(&mut self.undo) {
+            self.undo_reduction();
+        }
+        if self.phase != Phase::Open && open.newest.order > self.since {
+            self.leave();
+        }
+        if idle {
+            self.driver.set_app_limited(self.inflight);
+        }
+        let end = AckEnd {
+            now,
+            acked: None,
+            acked_cumulative: None,
+            lost: std::mem::take(&mut self.lost),
+            rtt,
+            inflight: self.inflight,
+            ce: Bytes::ZERO,
+            phase: self.phase,
+            srtt: self.rtt.smoothed,
+            min_rtt: self.rtt.min,
+        };
+        self.ended = None;
+        if gap {
+            let driver = self.driver.clone();
+            self.ended = Some(Ended { driver, prr: self.prr, progress: open.progress, end, acked: open.acked });
+        }
+        self.finish(&open.progress, &end, open.acked);
+    }
+
+    fn finish(&mut self, progress: &AckProgress, end: &AckEnd, acked: Bytes) {
+        if let Some(prr) = &mut self.prr {
+            let good = end.lost.is_zero() && !acked.is_zero();
+            self.reduction = prr.on_ack(acked, self.inflight, good, self.mtu);
+        }
+        self.driver.finish_ack(progress, end);
+    }
+
+    /// A packet is lost; its record was found.
+    pub(crate) fn lose(&mut self, now: Nanos, number: u64, bytes: Bytes, sent: &SentState) {
+        if let Some(ended) = self.ended.take_if(|ended| ended.end.now == now) {
+            self.driver = ended.driver;
+            self.prr = ended.prr;
+            self.reopened = Some((ended.progress, ended.end, ended.acked));
+        } else if self.reopened.is_none() {
+            self.settle();
+        }
+        self.tick(now);
+        self.inflight -= bytes;
+        self.driver.lost(self.now, &LostPacket { bytes, packet: number, sent }, self.inflight);
+        match &mut self.reopened {
+            Some((_, end, _)) => end.lost += bytes,
+            None => self.lost += bytes,
+        }
+    }
+
+    /// Packets were lost or marked, the newest of them sent at `sent`. `persistent`: nothing got through for long.
+    pub(crate) fn congestion(&mut self, now: Nanos, sent: Nanos, cause: CongestionCause, persistent: bool) {
+        self.tick(now);
+        let acked = self.reopened.map_or(Bytes::ZERO, |(_, _, acked)| acked);
+        // RFC 9002 section 7.3.2: a loss of what was sent before recovery began is part of it.
+        if self.entered.is_none_or(|entered| sent > entered) && !persistent {
+            self.enter(cause, acked);
+        }
+        self.settle();
+        if persistent {
+            self.time_out();
+        }
+        self.driver.refresh();
+    }
+
+    /// All losses of the last reduction were none.
+    pub(crate) fn spurious(&mut self) {
+        self.settle();
+        self.undo = true;
+    }
+
+    /// Ends what the transport left open.
+    fn settle(&mut self) {
+        if self.ended.is_some() {
+            self.ended = None;
+        }
+        if let Some((progress, mut end, acked)) = self.reopened.take() {
+            end.inflight = self.inflight;
+            end.phase = self.phase;
+            self.finish(&progress, &end, acked);
+        }
+        if self.open.is_some() {
+            self.end_ack(self.now, None, false, false);
+        }
+    }
+
+    fn enter(&mut self, cause: CongestionCause, acked: Bytes) {
+        let size = self.driver.scheme().control().cwnd.max(self.mtu);
+        if self.phase == Phase::Open {
+            self.reduced = (Phase::Recovery, self.driver.ssthresh());
+        }
+        self.phase = Phase::Recovery;
+        (self.since, self.entered) = (self.order, Some(self.now));
+        self.driver.recovery_entered(self.now, cause, Flight { size, inflight: self.inflight }, acked);
+        self.prr = None;
+        if self.driver.scheme().info().recovery == RecoveryStyle::Prr {
+            self.prr = Some(Prr::begin(self.driver.control().cwnd, size, PrrBound::Rfc9937));
+            // Until the acknowledgement ends: what was delivered may be replaced.
+            self.reduction = self.inflight + self.mtu;
+        }
+    }
+
+    fn leave(&mut self) {
+        self.phase = Phase::Open;
+        self.prr = None;
+        self.driver.recovery_left(self.now, self.inflight);
+    }
+
+    fn undo_reduction(&mut self) {
+        let (phase, ssthresh) = self.reduced;
+        if phase == Phase::Open {
+            return;
+        }
+        self.reduced.0 = Phase::Open;
+        self.phase = Phase::Open;
+        self.prr = None;
+        self.driver.restore_ssthresh(ssthresh);
+        self.driver.spurious_loss(self.now, self.inflight, phase);
+    }
+
+    fn time_out(&mut self) {
+        if self.phase == Phase::Open {
+            self.reduced = (Phase::Loss, self.driver.ssthresh());
+        }
+        self.phase = Phase::Loss;
+        (self.since, self.entered) = (self.order, Some(self.now));
+        self.prr = None;
+        self.timeouts = self.timeouts.saturating_add(1);
+        let size = self.driver.scheme().control().cwnd.max(self.mtu);
+        self.driver.timeout(self.now, Flight { size, inflight: self.inflight }, self.timeouts);
+    }
+}

@@ -1,0 +1,20 @@
+//! noq's own controllers, by name.
+
+use std::sync::Arc;
+
+use noq_proto::congestion::{Bbr3Config, CubicConfig, NewRenoConfig};
+
+use crate::noq::Factory;
+
+/// Names of noq's own controllers.
+pub const OWN: [&str; 3] = ["cubic", "newreno", "bbr3"];
+
+/// noq's own controller of this name, as the stack ships it; `None` if it has none.
+pub fn own(name: &str) -> Option<Factory> {
+    Some(match name {
+        "cubic" => Arc::new(CubicConfig::default()),
+        "newreno" => Arc::new(NewRenoConfig::default()),
+        "bbr3" => Arc::new(Bbr3Config::default()),
+        _ => return None,
+    })
+}

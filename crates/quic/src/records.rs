@@ -1,0 +1,173 @@
+//! Packets in flight, by packet number.
+
+use narrows_cc::{Bytes, Nanos, SentState};
+
+/// Packets that a new connection has room for.
+const FIRST: usize = 64;
+/// Most packets in flight; more are sent without a record.
+const MOST: usize = 1 << 17;
+/// Packets of the handshake whose numbers were used again: each of QUIC's three spaces counts from 0.
+const DISPLACED: usize = 16;
+
+/// A packet in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) number: u64,
+    pub(crate) bytes: Bytes,
+    pub(crate) sent: SentState,
+}
+
+/// A ring indexed by packet number. It grows when packets are sent, and never shrinks.
+#[derive(Clone, Debug)]
+pub(crate) struct Records {
+    ring: Vec<Option<Record>>,
+    displaced: [Option<Record>; DISPLACED],
+    live: usize,
+    /// No packet below is in the ring.
+    lowest: u64,
+    /// All numbers below may have been sent.
+    next: u64,
+}
+
+impl Records {
+    pub(crate) fn new() -> Self {
+        Self { ring: vec![None; FIRST], displaced: [None; DISPLACED], live: 0, lowest: 0, next: 0 }
+    }
+
+    fn place(&self, number: u64) -> usize {
+        number as usize & (self.ring.len() - 1)
+    }
+
+    /// Keeps a packet that leaves. If the ring is full of older ones the oldest are forgotten: they left long ago, and
+    /// the transport may have dropped them without a word (MTU probes, keys discarded after the handshake).
+    pub(crate) fn insert(&mut self, record: Record) {
+        while let Some(older) = self.ring[self.place(record.number)] {
+            if older.number == record.number {
+                self.displace(older);
+                break;
+            }
+            if self.live * 4 <= self.ring.len() || self.ring.len() >= MOST {
+                self.live -= 1;
+                break;
+            }
+            self.grow();
+        }
+        let place = self.place(record.number);
+        self.ring[place] = Some(record);
+        self.live += 1;
+        self.lowest = self.lowest.min(record.number);
+        self.next = self.next.max(record.number.saturating_add(1));
+    }
+
+    /// Makes room in the ring for a packet of another space with the same number.
+    fn displace(&mut self, record: Record) {
+        self.live -= 1;
+        let oldest = self.displaced.iter_mut().min_by_key(|slot| slot.map_or(0, |record| record.sent.order));
+        if let Some(slot) = oldest {
+            *slot = Some(record);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let size = self.ring.len() * 2;
+        let old = std::mem::replace(&mut self.ring, vec![None; size]);
+        for record in old.into_iter().flatten() {
+            let place = self.place(record.number);
+            self.ring[place] = Some(record);
+        }
+    }
+
+    /// Removes a packet; `sent_at`, if known, tells packets of different spaces apart.
+    pub(crate) fn take(&mut self, number: u64, sent_at: Option<Nanos>) -> Option<Record> {
+        let matches = |record: &Record| {
+            record.number == number && sent_at.is_none_or(|at| record.sent.sent_at == at)
+        };
+        let place = self.place(number);
+        if let Some(record) = self.ring[place].filter(matches) {
+            self.ring[place] = None;
+            self.live -= 1;
+            return Some(record);
+        }
+        let slot = self.displaced.iter_mut().find(|slot| slot.as_ref().is_some_and(matches))?;
+        slot.take()
+    }
+
+    /// Whether a packet with a number below is in flight.
+    pub(crate) fn has_below(&mut self, number: u64) -> bool {
+        let end = number.min(self.next);
+        // The ring holds no number twice its length apart.
+        self.lowest = self.lowest.max(end.saturating_sub(self.ring.len() as u64));
+        while self.lowest < end {
+            let lowest = self.lowest;
+            if self.ring[self.place(lowest)].is_some_and(|record| record.number == lowest) {
+                return true;
+            }
+            self.lowest += 1;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: u64, order: u64) -> Record {
+        let sent = SentState { order, sent_at: Nanos::from_millis(order), ..SentState::default() };
+        Record { number, bytes: Bytes::new(1200), sent }
+    }
+
+    /// Packets are found by number, once, in any order, beyond the ring's first size.
+    #[test]
+    fn records_by_number_are_found_once() {
+        let mut records = Records::new();
+        for number in 0..1000 {
+            records.insert(record(number, number + 1));
+        }
+        for number in (0..1000).rev() {
+            assert_eq!(records.take(number, None).map(|found| found.sent.order), Some(number + 1));
+            assert!(records.take(number, None).is_none());
+        }
+        assert_eq!(records.live, 0);
+    }
+
+    /// The same number in two spaces names two packets, which the time of sending tells apart.
+    #[test]
+    fn numbers_of_two_spaces_are_told_apart() {
+        let mut records = Records::new();
+        records.insert(record(0, 1));
+        records.insert(record(0, 2));
+        assert_eq!(records.take(0, Some(Nanos::from_millis(1))).map(|found| found.sent.order), Some(1));
+        assert_eq!(records.take(0, Some(Nanos::from_millis(2))).map(|found| found.sent.order), Some(2));
+        assert!(records.take(0, None).is_none());
+    }
+
+    /// Packets that the transport never mentions again neither make the ring grow nor count as a gap for ever.
+    #[test]
+    fn forgotten_packets_do_not_make_the_ring_grow() {
+        let mut records = Records::new();
+        records.insert(record(3, 1));
+        for number in 4..100_000 {
+            records.insert(record(number, number));
+            assert!(records.take(number, None).is_some());
+        }
+        assert_eq!(records.ring.len(), FIRST);
+        assert!(!records.has_below(100_000));
+    }
+
+    /// A gap is a packet in flight below those delivered.
+    #[test]
+    fn gap_is_seen_until_it_is_filled() {
+        let mut records = Records::new();
+        for number in 10..20 {
+            records.insert(record(number, number));
+        }
+        assert!(!records.has_below(10));
+        records.take(11, None);
+        assert!(records.has_below(11));
+        records.take(10, None);
+        assert!(!records.has_below(11));
+        assert!(records.has_below(13));
+    }
+}

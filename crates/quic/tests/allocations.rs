@@ -1,0 +1,73 @@
+//! Acknowledgements allocate nothing: an allocator counts, around a connection in steady state.
+
+#![allow(unsafe_code)] // a global allocator
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use narrows_cc::schemes;
+use narrows_quic::{Scheme, Stack, noq::Controller, refusal};
+use noq_proto::congestion::Controller as _;
+
+struct Counting;
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The estimator of a real connection, which nothing else can make.
+fn estimator() -> noq_proto::RttEstimator {
+    support::estimator()
+}
+
+mod support;
+
+/// After the first window, neither sending nor acknowledgements nor losses allocate, for any scheme.
+#[test]
+fn steady_state_allocates_nothing() {
+    let rtt = estimator();
+    for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
+        let scheme = Arc::new(Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0));
+        let start = Instant::now();
+        let mut controller = Controller::new(&scheme, start, 1200);
+        let mut counted = 0;
+        for round in 0..400_u64 {
+            let sent = start + Duration::from_millis(20 * round);
+            let acked = sent + Duration::from_millis(20);
+            let before = COUNT.load(Ordering::Relaxed);
+            for place in 0..20 {
+                controller.on_packet_sent(sent, 1200, round * 20 + place);
+            }
+            controller.on_cwnd_limited();
+            let lossy = round % 16 == 15;
+            for place in u64::from(lossy)..20 {
+                controller.on_ack(acked, sent, 1200, round * 20 + place, false, &rtt);
+            }
+            controller.on_end_acks(acked, if lossy { 1200 } else { 0 }, false, Some(round * 20 + 19));
+            if lossy {
+                controller.on_packet_lost(1200, round * 20, acked);
+                controller.on_congestion_event(acked, sent, round % 64 == 63, false, 1200, round * 20);
+            }
+            std::hint::black_box((controller.window(), controller.metrics().pacing_rate));
+            counted = COUNT.load(Ordering::Relaxed) - before;
+            assert!(round < 10 || counted == 0, "{}: round {round} allocates", entry.info.name);
+        }
+        assert_eq!(counted, 0);
+    }
+}

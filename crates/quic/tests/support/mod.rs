@@ -1,0 +1,359 @@
+//! Two endpoints of noq's state machine in virtual time, joined by a link of `narrows-net`.
+
+#![allow(dead_code)] // every test uses a part
+
+mod estimator;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use narrows_cc::{Bytes, Nanos, Random, Rate};
+use narrows_net::config::{Limit, LinkConfig, Loss};
+use narrows_net::{DelayLine, Direction, Ecn, Frame, Link, Offer};
+use narrows_quic::noq::Factory;
+use noq_proto::congestion::NewRenoConfig;
+use noq_proto::crypto::rustls::QuicClientConfig;
+use noq_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    FourTuple, PathId, ServerConfig, StreamId, TransportConfig,
+};
+
+pub use estimator::estimator;
+
+/// UDP payload of a full packet: 1500 bytes with the IP and UDP headers.
+pub const DATAGRAM: u16 = 1472;
+const HEADERS: u64 = 28;
+
+/// A datagram on the wire: a handle to its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    handle: usize,
+    size: u64,
+    ecn: Ecn,
+    from: usize,
+}
+
+impl Frame for Wire {
+    fn size(&self) -> Bytes {
+        Bytes::new(self.size)
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+    fn flow(&self) -> u32 {
+        0
+    }
+    fn direction(&self) -> Direction {
+        if self.from == 0 { Direction::Forward } else { Direction::Reverse }
+    }
+}
+
+struct Host {
+    endpoint: Endpoint,
+    connection: Option<(ConnectionHandle, Connection)>,
+    address: SocketAddr,
+}
+
+/// A network and its two hosts: 0 sends, 1 receives.
+pub struct Pair {
+    start: Instant,
+    pub now: Nanos,
+    hosts: [Host; 2],
+    link: Link<Wire>,
+    delays: [DelayLine<Wire>; 2],
+    buffers: Vec<Vec<u8>>,
+    free: Vec<usize>,
+    stream: Option<StreamId>,
+    /// Bytes that the application may write in all, and has written.
+    pub offered: u64,
+    pub written: u64,
+    /// Bytes that the receiver has read.
+    pub read: u64,
+    pub connected: bool,
+    pub closed: Option<String>,
+    /// Times and sizes of data packets as they leave the sender.
+    pub departures: Vec<(Nanos, u64)>,
+    /// Datagrams of the receiver.
+    pub answers: u64,
+    /// The path marks every datagram of the sender.
+    pub mark: bool,
+}
+
+/// A path: rate and one-way delay of the link, buffer in packets, share of packets lost.
+#[derive(Clone, Copy)]
+pub struct Path {
+    pub mbit: f64,
+    pub delay_ms: u64,
+    pub buffer: u64,
+    pub loss: f64,
+}
+
+fn address(host: u8, port: u16) -> SocketAddr {
+    (Ipv4Addr::new(10, 0, 0, host), port).into()
+}
+
+fn transport(controller: Factory) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config
+        .congestion_controller_factory(controller)
+        .initial_mtu(DATAGRAM)
+        .min_mtu(DATAGRAM)
+        .mtu_discovery_config(None)
+        .max_idle_timeout(None)
+        .receive_window((1_u32 << 29).into())
+        .stream_receive_window((1_u32 << 29).into())
+        .send_window(1 << 24)
+        .initial_rtt(Duration::from_millis(100));
+    Arc::new(config)
+}
+
+impl Pair {
+    pub fn new(controller: Factory, path: Path, seed: u64) -> Self {
+        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let chain = vec![certified.cert.der().clone()];
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+        let mut server = ServerConfig::with_single_cert(chain.clone(), key.into()).expect("a certificate");
+        server.transport_config(transport(Arc::new(NewRenoConfig::default())));
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(chain[0].clone()).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let crypto = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
+        client.transport_config(transport(controller));
+        let endpoint = |number: u8, server: Option<ServerConfig>| {
+            let mut config = EndpointConfig::default();
+            config.rng_seed(Some([number ^ seed as u8; 32]));
+            Endpoint::new(Arc::new(config), server.map(Arc::new), false)
+        };
+        let start = Instant::now();
+        let mut sender = endpoint(1, None);
+        let opened = sender.connect(start, client, address(2, 4433), "localhost").expect("a connection");
+        let hosts = [
+            Host { endpoint: sender, connection: Some(opened), address: address(1, 5000) },
+            Host { endpoint: endpoint(2, Some(server)), connection: None, address: address(2, 4433) },
+        ];
+        let rate = Rate::from_mbit_per_sec(path.mbit);
+        let loss = if path.loss > 0.0 { Loss::Bernoulli(path.loss) } else { Loss::None };
+        let config = LinkConfig { loss, ..LinkConfig::drop_tail(rate, Limit::Packets(path.buffer)) };
+        let delay = Nanos::from_millis(path.delay_ms);
+        let line = |number| DelayLine::new(delay, None, None, Random::stream(seed, "line", number));
+        Self {
+            start,
+            now: Nanos::ZERO,
+            hosts,
+            link: Link::new(&config, Random::stream(seed, "link", 0)),
+            delays: [line(0), line(1)],
+            buffers: Vec::new(),
+            free: Vec::new(),
+            stream: None,
+            offered: 0,
+            written: 0,
+            read: 0,
+            connected: false,
+            closed: None,
+            departures: Vec::new(),
+            answers: 0,
+            mark: false,
+        }
+    }
+
+    fn instant(&self, at: Nanos) -> Instant {
+        self.start + Duration::from_nanos(at.as_nanos())
+    }
+
+    fn nanos(&self, at: Instant) -> Nanos {
+        Nanos::from_nanos(at.saturating_duration_since(self.start).as_nanos() as u64)
+    }
+
+    /// The state of the sender's scheme.
+    pub fn controller(&self) -> Box<narrows_quic::noq::Controller> {
+        let connection = &self.hosts[0].connection.as_ref().expect("the sender has a connection").1;
+        let state = connection.congestion_state(PathId::ZERO).expect("a path");
+        narrows_quic::noq::Controller::inspect(state).expect("a scheme of ours")
+    }
+
+    /// The sender moves to this address.
+    pub fn move_sender(&mut self, host: u8, port: u16) {
+        self.hosts[0].address = address(host, port);
+    }
+
+    /// Runs until `end`.
+    pub fn run_until(&mut self, end: Nanos) {
+        loop {
+            self.drive();
+            let timer =
+                |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
+            let timers = self.hosts.each_ref().map(|host| timer(host).map_or(Nanos::MAX, |at| self.nanos(at)));
+            let next = timers.into_iter().chain([self.delays[0].next(), self.delays[1].next()]).min();
+            let next = next.unwrap_or(Nanos::MAX);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            let now = self.instant(self.now);
+            for host in &mut self.hosts {
+                if let Some((_, connection)) = &mut host.connection
+                    && connection.poll_timeout().is_some_and(|at| at <= now)
+                {
+                    connection.handle_timeout(now);
+                }
+            }
+            for direction in 0..2 {
+                while self.delays[direction].next() <= self.now {
+                    if let Some((_, frame)) = self.delays[direction].pop() {
+                        self.arrive(&frame);
+                    }
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, frame: &Wire) {
+        let (from, to) = (self.hosts[frame.from].address, 1 - frame.from);
+        let data = BytesMut::from(self.buffers[frame.handle].as_slice());
+        self.free.push(frame.handle);
+        let now = self.instant(self.now);
+        let ecn = EcnCodepoint::from_bits(frame.ecn as u8);
+        let host = &mut self.hosts[to];
+        let mut answer = Vec::new();
+        match host.endpoint.handle(now, FourTuple::from_remote(from), ecn, data, &mut answer) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut host.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) if host.connection.is_none() => {
+                host.connection = host.endpoint.accept(incoming, now, &mut answer, None).ok();
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets both hosts do what they can now.
+    fn drive(&mut self) {
+        for number in 0..2 {
+            loop {
+                let mut busy = self.exchange(number);
+                busy |= if number == 0 { self.write() } else { self.read_all() };
+                busy |= self.transmit(number);
+                if !busy {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn exchange(&mut self, number: usize) -> bool {
+        let host = &mut self.hosts[number];
+        let Some((handle, connection)) = &mut host.connection else { return false };
+        let mut busy = false;
+        while let Some(event) = connection.poll_endpoint_events() {
+            busy = true;
+            if let Some(event) = host.endpoint.handle_event(*handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        while let Some(event) = connection.poll() {
+            busy = true;
+            match event {
+                Event::Connected if number == 0 => self.connected = true,
+                Event::ConnectionLost { reason } => self.closed = Some(reason.to_string()),
+                _ => {}
+            }
+        }
+        busy
+    }
+
+    fn write(&mut self) -> bool {
+        const CHUNK: [u8; 16 << 10] = [0; 16 << 10];
+        if !self.connected || self.closed.is_some() {
+            return false;
+        }
+        let Some((_, connection)) = &mut self.hosts[0].connection else { return false };
+        if self.stream.is_none() {
+            self.stream = connection.streams().open(Dir::Uni);
+        }
+        let Some(stream) = self.stream else { return false };
+        let mut busy = false;
+        while self.written < self.offered {
+            let room = CHUNK.len().min((self.offered - self.written) as usize);
+            match connection.send_stream(stream).write(&CHUNK[..room]) {
+                Ok(count) => {
+                    self.written += count as u64;
+                    busy = true;
+                }
+                Err(_) => break,
+            }
+        }
+        busy
+    }
+
+    fn read_all(&mut self) -> bool {
+        let Some((_, connection)) = &mut self.hosts[1].connection else { return false };
+        connection.streams().accept(Dir::Uni);
+        let before = self.read;
+        let Some(stream) = self.stream else { return false };
+        let mut stream = connection.recv_stream(stream);
+        if let Ok(mut chunks) = stream.read(true) {
+            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+                self.read += chunk.bytes.len() as u64;
+            }
+            let _ = chunks.finalize();
+        }
+        self.read > before
+    }
+
+    fn transmit(&mut self, number: usize) -> bool {
+        let now = self.instant(self.now);
+        let mut busy = false;
+        loop {
+            let mut buffer = Vec::with_capacity(16 * usize::from(DATAGRAM));
+            let Some((_, connection)) = &mut self.hosts[number].connection else { return busy };
+            let most = NonZeroUsize::new(16).expect("not zero");
+            let Some(transmit) = connection.poll_transmit(now, most, &mut buffer) else { return busy };
+            busy = true;
+            let ecn = transmit.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
+            let size = transmit.segment_size.unwrap_or(transmit.size).max(1);
+            for datagram in buffer[..transmit.size].chunks(size) {
+                self.offer(number, datagram, ecn);
+            }
+        }
+    }
+
+    fn offer(&mut self, from: usize, datagram: &[u8], ecn: Ecn) {
+        let size = datagram.len() as u64 + HEADERS;
+        let ecn = if self.mark && from == 0 { Ecn::Ce } else { ecn };
+        let handle = self.free.pop().unwrap_or(self.buffers.len());
+        if handle == self.buffers.len() {
+            self.buffers.push(Vec::new());
+        }
+        self.buffers[handle].clear();
+        self.buffers[handle].extend_from_slice(datagram);
+        let frame = Wire { handle, size, ecn, from };
+        if from == 1 {
+            self.answers += 1;
+            self.delays[1].push(self.now, &frame);
+            return;
+        }
+        if size > 1000 {
+            self.departures.push((self.now, size));
+        }
+        match self.link.offer(self.now, &frame) {
+            Offer::Departs { at, lost: false } => {
+                self.delays[0].push(at, &frame);
+            }
+            _ => self.free.push(handle),
+        }
+    }
+}

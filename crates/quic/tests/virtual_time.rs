@@ -1,0 +1,130 @@
+//! Schemes in noq, over a link of the workshop in virtual time.
+
+mod support;
+
+use narrows_cc::{Nanos, schemes};
+use narrows_quic::{Scheme, Stack, controller, noq, refusal};
+use support::{Pair, Path};
+
+fn secs(seconds: u64) -> Nanos {
+    Nanos::from_secs(seconds)
+}
+
+fn fixed_rate(mbit: f64) -> noq::Factory {
+    let scheme = Scheme::find("fixed", Stack::Noq).expect("registered");
+    let scheme = scheme.param("rate", mbit).and_then(|scheme| scheme.param("window", 1e5)).expect("in range");
+    noq::factory(scheme)
+}
+
+/// A rate that a scheme sets is the rate at which packets leave, within 3 %, at four orders of size.
+#[test]
+fn paced_rate_is_kept_within_three_percent() {
+    for mbit in [5.0, 20.0, 60.0, 400.0] {
+        let path = Path { mbit: 1000.0, delay_ms: 10, buffer: 10_000, loss: 0.0 };
+        let mut pair = Pair::new(fixed_rate(mbit), path, 3);
+        pair.offered = u64::MAX;
+        pair.run_until(secs(1));
+        pair.departures.clear();
+        pair.run_until(secs(4));
+        // The rate counts QUIC packets, without the 28 bytes of IP and UDP.
+        let bytes: u64 = pair.departures.iter().map(|(_, size)| size - 28).sum();
+        let measured = bytes as f64 * 8.0 / 3e6;
+        assert!((measured / mbit - 1.0).abs() < 0.03, "{mbit} Mbit/s asked, {measured:.2} sent");
+    }
+}
+
+/// Every accepted scheme fills a clean path: at least three quarters of 20 Mbit/s within 6 s.
+#[test]
+fn accepted_schemes_fill_a_clean_path() {
+    for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
+        let scheme = Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0);
+        // Without feedback it sends as much as it is told to.
+        let scheme = if entry.info.name == "fixed" { scheme.param("window", 60.0).expect("in range") } else { scheme };
+        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
+        let mut pair = Pair::new(noq::factory(scheme), path, 1);
+        pair.offered = u64::MAX;
+        pair.run_until(secs(1));
+        let before = pair.read;
+        pair.run_until(secs(6));
+        let mbit = (pair.read - before) as f64 * 8.0 / 5e6;
+        assert!(mbit > 15.0 && mbit < 20.0, "{}: {mbit:.2} Mbit/s", entry.info.name);
+    }
+}
+
+/// A fifth of all packets lost: every scheme goes on, and the data arrives in order.
+#[test]
+fn fifth_of_packets_lost_stalls_no_scheme() {
+    for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
+        let scheme = Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0);
+        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.2 };
+        let mut pair = Pair::new(noq::factory(scheme), path, 5);
+        pair.offered = u64::MAX;
+        pair.run_until(secs(10));
+        let before = pair.read;
+        pair.run_until(secs(20));
+        assert!(pair.closed.is_none(), "{}: {:?}", entry.info.name, pair.closed);
+        assert!(pair.read > before + 50_000, "{}: {} bytes in 10 s", entry.info.name, pair.read - before);
+    }
+}
+
+/// The same seed gives the same run.
+#[test]
+fn runs_with_one_seed_are_equal() {
+    let run = |seed| {
+        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 30, loss: 0.01 };
+        let scheme = Scheme::find("bbr", Stack::Noq).expect("registered").seed(seed, 0);
+        let mut pair = Pair::new(noq::factory(scheme), path, seed);
+        pair.offered = u64::MAX;
+        pair.run_until(secs(3));
+        (pair.read, pair.departures.len(), pair.answers)
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
+
+/// Ten seconds of silence, then data again: it flows at once, without a burst beyond the window.
+#[test]
+fn idle_connection_resumes() {
+    for name in ["bbr-gc", "bbr3", "cubic", "newreno", "vegas"] {
+        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
+        let mut pair = Pair::new(controller(name).expect("registered"), path, 2);
+        pair.offered = 2_000_000;
+        pair.run_until(secs(5));
+        assert_eq!(pair.read, 2_000_000, "{name}");
+        pair.run_until(secs(15));
+        pair.offered = 4_000_000;
+        pair.run_until(secs(20));
+        assert_eq!(pair.read, 4_000_000, "{name}");
+    }
+}
+
+/// A new address gets a fresh scheme, a new port keeps it; both go on.
+#[test]
+fn moved_connection_goes_on() {
+    for (host, port) in [(1, 5001), (3, 5000)] {
+        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
+        let mut pair = Pair::new(controller("bbr-gc").expect("registered"), path, 2);
+        pair.offered = u64::MAX;
+        pair.run_until(secs(3));
+        let before = pair.read;
+        pair.move_sender(host, port);
+        pair.run_until(secs(8));
+        assert!(pair.closed.is_none(), "{:?}", pair.closed);
+        assert!(pair.read > before + 5_000_000, "{} bytes after the move", pair.read - before);
+    }
+}
+
+/// A receiver that claims marks on every packet slows a scheme down and cannot stall it.
+#[test]
+fn marks_on_every_packet_stall_no_scheme() {
+    for name in ["bbr-gc", "bbr3", "cubic", "newreno"] {
+        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
+        let mut pair = Pair::new(controller(name).expect("registered"), path, 2);
+        pair.offered = u64::MAX;
+        pair.mark = true;
+        pair.run_until(secs(5));
+        let before = pair.read;
+        pair.run_until(secs(10));
+        assert!(pair.read > before + 50_000, "{name}: {} bytes", pair.read - before);
+    }
+}
