@@ -1,6 +1,6 @@
 //! Two endpoints of noq's state machine in virtual time, joined by a link of `narrows-net`.
 
-#![allow(dead_code)] // every test uses a part
+#![allow(dead_code, unused_imports)] // every test uses a part
 
 mod estimator;
 
