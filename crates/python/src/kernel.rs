@@ -4,14 +4,13 @@ use std::sync::atomic::Ordering;
 
 use narrows_live::kernel::programs::{self, PROGRAMS, Program};
 use narrows_live::kernel::{self, KernelError, Options, Watch};
-use narrows_pcap::Capture;
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
-use narrows_trace::Recorder;
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::{KernelFailed, KernelUnable, Outputs, Shared, file_error};
+use crate::outputs::Outputs;
+use crate::{KernelFailed, KernelUnable, Shared};
 
 impl Watch for Shared {
     fn progress(&self, fraction: f64) {
@@ -45,25 +44,13 @@ pub(crate) fn record(
     outputs: &Outputs<'_>,
     shared: &Shared,
 ) -> PyResult<Option<RunResult>> {
-    let file = outputs.capture.map(|(file, _)| file);
-    let observer = || {
-        let recorder = outputs.traces.map(|folder| Recorder::new(&plan.trace, folder)).transpose()?;
-        let capture = outputs
-            .capture
-            .map(|(file, contents)| Capture::create(plan, std::path::Path::new(file), contents));
-        Ok((recorder, capture.transpose()?))
-    };
-    let Some((result, (recorder, capture))) =
-        kernel::run(plan, &options, observer, shared).map_err(|error| raised(&error))?
+    let create = || outputs.create(plan).map_err(|(_, error)| error);
+    let Some((result, files)) =
+        kernel::run(plan, &options, create, shared).map_err(|error| raised(&error))?
     else {
         return Ok(None);
     };
-    if let Some(capture) = capture {
-        capture.finish().map_err(|error| file_error(file, &error))?;
-    }
-    if let Some(recorder) = recorder {
-        recorder.finish().map_err(|error| file_error(None, &error))?;
-    }
+    outputs.close(files, true)?;
     Ok(Some(result))
 }
 

@@ -7,6 +7,7 @@ mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod live;
+mod outputs;
 mod wire;
 
 use std::path::Path;
@@ -17,15 +18,14 @@ use folder::Folder;
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
-use narrows_pcap::{Capture, Contents, Ends};
 use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::engine::Engine;
 use narrows_sim::observer::Observer;
-use narrows_trace::Recorder;
+use outputs::Outputs;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyOSError, PyValueError};
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use serde_json::json;
 use wire::{Planned, Report};
@@ -269,60 +269,15 @@ fn drive<O: Observer>(
     Some(result)
 }
 
-/// Files that a run writes.
-pub(crate) struct Outputs<'a> {
-    /// Folder of the trace.
-    pub(crate) traces: Option<&'a Path>,
-    /// Packet capture: its file and its contents.
-    pub(crate) capture: Option<(&'a str, Contents)>,
-}
-
-/// A file error; one of a capture names the file.
-pub(crate) fn file_error(file: Option<&str>, error: &std::io::Error) -> PyErr {
-    let text = error.to_string();
-    let plain = text.split(" (os error").next().unwrap_or_default().to_owned();
-    match (file, error.raw_os_error()) {
-        (Some(file), Some(code)) => PyOSError::new_err((code, plain, file.to_owned())),
-        (Some(file), None) => PyOSError::new_err(format!("{file}: {text}")),
-        (None, _) => PyOSError::new_err(text),
-    }
-}
-
-/// Like [`drive`]; also writes the files in `outputs`. A capture remains after a cancellation.
+/// Like [`drive`]; also writes the files in `outputs`.
 fn record(plan: Plan, outputs: &Outputs<'_>, shared: Option<&Shared>) -> PyResult<Option<RunResult>> {
-    let file = outputs.capture.map(|(file, _)| file);
-    let (no_trace, no_capture) = (|error| file_error(None, &error), |error| file_error(file, &error));
-    let recorder = outputs.traces.map(|folder| Recorder::new(&plan.trace, folder)).transpose();
-    let capture = outputs.capture.map(|(file, contents)| Capture::create(&plan, Path::new(file), contents));
-    let mut files = (recorder.map_err(no_trace)?, capture.transpose().map_err(no_capture)?);
-    if let (None, None) = files {
+    if !outputs.are_wanted() {
         return Ok(drive(plan, (), shared, |()| false));
     }
-    let failed = |files: &(Option<Recorder>, Option<Capture>)| {
-        let (recorder, capture) = files;
-        recorder.as_ref().is_some_and(Recorder::has_failed)
-            || capture.as_ref().is_some_and(Capture::has_failed)
-    };
-    let result = drive(plan, &mut files, shared, |files| failed(files));
-    let (recorder, capture) = files;
-    if let Some(capture) = capture {
-        capture.finish().map_err(no_capture)?;
-    }
-    if let Some(recorder) = recorder.filter(|recorder| result.is_some() || recorder.has_failed()) {
-        recorder.finish().map_err(no_trace)?;
-    }
+    let mut files = outputs.create(&plan).map_err(|(file, error)| outputs::file_error(file, &error))?;
+    let result = drive(plan, &mut files, shared, |files| outputs::have_failed(files));
+    outputs.close(files, result.is_some())?;
     Ok(result)
-}
-
-/// Contents of a packet capture at `ends` with at most `snap` bytes of a packet.
-fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
-    let ends = match ends {
-        "both" => Ends::Both,
-        "senders" => Ends::Senders,
-        "receivers" => Ends::Receivers,
-        _ => return Err(PyValueError::new_err(format!("no ends `{ends}`"))),
-    };
-    Ok(Contents { ends, snap })
 }
 
 /// A planned run and its plan.
@@ -335,10 +290,11 @@ fn resolved(py: Python<'_>, planned: &str, files: &Folder<'_>) -> PyResult<(Plan
 
 /// Runs one planned run to its end without the GIL; returns its result as JSON. With `trace_dir`, writes the
 /// trace configured by the scenario's `[trace]` there as Arrow streams. With `capture`, writes packets to this
-/// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. `on`:
-/// where it runs: `sim`, `kernel`, or `shim` for schemes of ours on the kernel's TCP.
+/// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. With `qlog`,
+/// writes events there as a JSON text sequence. `on`: where it runs: `sim`, `kernel`, or `shim` for schemes of ours on
+/// the kernel's TCP.
 #[pyfunction]
-#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim", outside=None))]
+#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim", outside=None, qlog=None))]
 #[allow(clippy::too_many_arguments)] // Python passes them by name
 fn run(
     py: Python<'_>,
@@ -349,14 +305,15 @@ fn run(
     capture: Option<(String, String, Option<u32>)>,
     on: &str,
     outside: Option<Vec<String>>,
+    qlog: Option<&str>,
 ) -> PyResult<String> {
     let capture = match &capture {
         None => None,
-        Some((file, ends, snap)) => Some((file.as_str(), contents(ends, *snap)?)),
+        Some((file, ends, snap)) => Some((file.as_str(), outputs::contents(ends, *snap)?)),
     };
     let (planned, plan) = resolved(py, planned, &Folder::new(directory, outside.as_deref()))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
-    let outputs = Outputs { traces: trace_dir.map(Path::new), capture };
+    let outputs = Outputs { traces: trace_dir.map(Path::new), capture, qlog };
     let run = || match on {
         "sim" => record(plan, &outputs, shared.as_deref()),
         #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@
 mod build;
 mod connections;
 mod foreign;
+mod notes;
 mod ports;
 mod routes;
 mod sources;
@@ -147,6 +148,7 @@ impl<O: Observer> Engine<O> {
                 self.open(flow as usize);
             }
             self.senders[flow as usize].on_timer(self.now);
+            self.note_processed(flow);
             self.transmit(flow);
         }
     }
@@ -239,6 +241,7 @@ impl<O: Observer> Engine<O> {
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
+            self.note_processed(flow);
             self.transmit(flow);
             if self.senders[flow as usize].retire() {
                 self.receivers[flow as usize].retire();
@@ -290,6 +293,7 @@ impl<O: Observer> Engine<O> {
         let sender = &self.senders[flow as usize];
         self.metrics.on_transmitted(self.now, flow, sender);
         self.queue.schedule(self.sources.sender(flow), sender.deadline());
+        self.note_transmitted(flow);
     }
 
     /// Sends all packets that a receiver may send now and sets its timer, which was set to `before`.

@@ -1,9 +1,9 @@
 //! Observers of a run. The event loop passes events and samples to an observer, which writes files or draws
 //! charts; the loop itself does no I/O.
 
-use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_cc::{Bytes, Nanos, Phase, Rate, Telemetry};
 use narrows_packet::Packet;
-use narrows_tcp::TcpInfo;
+use narrows_tcp::{CaState, TcpInfo};
 
 use crate::Link;
 use crate::arena::PayloadArena;
@@ -60,6 +60,18 @@ pub trait Observer {
         let _ = (now, passage, packet, arena);
     }
 
+    /// Called when a sender has processed an acknowledgement or a timer, before it sends.
+    #[inline]
+    fn processed(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        let _ = (now, flow, flows);
+    }
+
+    /// Called when a sender has sent all packets that it may send now; for real hosts, after every packet.
+    #[inline]
+    fn transmitted(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        let _ = (now, flow, flows);
+    }
+
     /// Called at each sample time; see [`narrows_scenario::TracePlan::samples`].
     #[inline]
     fn sample(&mut self, state: State<'_>) {
@@ -84,6 +96,16 @@ impl<O: Observer> Observer for &mut O {
     #[inline]
     fn passage(&mut self, now: Nanos, passage: Passage, packet: &Packet, arena: &PayloadArena) {
         (**self).passage(now, passage, packet, arena);
+    }
+
+    #[inline]
+    fn processed(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        (**self).processed(now, flow, flows);
+    }
+
+    #[inline]
+    fn transmitted(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        (**self).transmitted(now, flow, flows);
     }
 
     #[inline]
@@ -113,6 +135,20 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
 
+    #[inline]
+    fn processed(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        if let Some(own) = self {
+            own.processed(now, flow, flows);
+        }
+    }
+
+    #[inline]
+    fn transmitted(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        if let Some(own) = self {
+            own.transmitted(now, flow, flows);
+        }
+    }
+
     fn sample(&mut self, state: State<'_>) {
         if let Some(own) = self {
             own.sample(state);
@@ -138,6 +174,18 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn passage(&mut self, now: Nanos, passage: Passage, packet: &Packet, arena: &PayloadArena) {
         self.0.passage(now, passage, packet, arena);
         self.1.passage(now, passage, packet, arena);
+    }
+
+    #[inline]
+    fn processed(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        self.0.processed(now, flow, flows);
+        self.1.processed(now, flow, flows);
+    }
+
+    #[inline]
+    fn transmitted(&mut self, now: Nanos, flow: u32, flows: Flows<'_>) {
+        self.0.transmitted(now, flow, flows);
+        self.1.transmitted(now, flow, flows);
     }
 
     fn sample(&mut self, state: State<'_>) {
@@ -170,11 +218,8 @@ impl State<'_> {
 
     /// All flows, by number.
     pub fn flows(&self) -> impl ExactSizeIterator<Item = FlowState<'_>> {
-        (0..self.senders.len()).map(|flow| FlowState {
-            sender: &self.senders[flow],
-            receiver: &self.receivers[flow],
-            last_rtt: self.metrics.last_rtt(flow),
-        })
+        let flows = Flows { senders: self.senders, receivers: self.receivers, metrics: self.metrics };
+        (0..self.senders.len()).map(move |flow| flows.get(flow as u32))
     }
 
     /// All links by number, including those without a row in the results. Reading a link may settle its
@@ -182,6 +227,41 @@ impl State<'_> {
     pub fn links(&mut self) -> &mut [Link] {
         self.links
     }
+}
+
+/// The state of all flows at one time. An observer that reads none of it costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Flows<'a> {
+    pub(crate) senders: &'a [SenderEndpoint],
+    pub(crate) receivers: &'a [ReceiverEndpoint],
+    pub(crate) metrics: &'a Metrics,
+}
+
+impl<'a> Flows<'a> {
+    /// A flow, by its number.
+    pub fn get(self, flow: u32) -> FlowState<'a> {
+        let flow = flow as usize;
+        FlowState {
+            sender: &self.senders[flow],
+            receiver: &self.receivers[flow],
+            last_rtt: self.metrics.last_rtt(flow),
+        }
+    }
+}
+
+/// What loss detection and recovery keep of a flow. Values that a transport or host does not show are `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryState {
+    /// Mean deviation of the round-trip time.
+    pub rtt_variation: Option<Nanos>,
+    /// Minimum round-trip time.
+    pub min_rtt: Option<Nanos>,
+    /// Slow-start threshold; `None` also before slow start has ended.
+    pub ssthresh: Option<Bytes>,
+    /// Consecutive expiries of the retransmission timer.
+    pub timeouts: Option<u32>,
+    /// Whether lost packets are being repaired, or the window is being reduced for a mark.
+    pub recovering: Option<bool>,
 }
 
 /// The state of one flow.
@@ -247,6 +327,49 @@ impl FlowState<'_> {
             SenderEndpoint::Stream(sender) => sender.established_at().map(|_| sender.info()),
             SenderEndpoint::Foreign(sender) => sender.info(),
             _ => None,
+        }
+    }
+
+    /// Whether the sender is a real host.
+    pub fn is_foreign(&self) -> bool {
+        self.sender.is_foreign()
+    }
+
+    /// Data packets declared lost so far; a real host does not report them.
+    pub fn lost_packets(&self) -> u64 {
+        self.sender.stats().lost_packets
+    }
+
+    /// First sequence numbers of the packets declared lost and not yet retransmitted, lowest first; none for
+    /// datagrams and real hosts. It visits every outstanding packet.
+    pub fn lost(&self) -> impl Iterator<Item = u64> {
+        let sender = if let SenderEndpoint::Stream(sender) = self.sender { Some(sender) } else { None };
+        sender.into_iter().flat_map(|sender| sender.lost())
+    }
+
+    /// State of loss detection and recovery.
+    pub fn recovery(&self) -> RecoveryState {
+        match self.sender {
+            SenderEndpoint::Stream(sender) => {
+                let (rtt_variation, min_rtt) = sender.rtt_spread();
+                RecoveryState {
+                    rtt_variation,
+                    min_rtt,
+                    ssthresh: sender.ssthresh(),
+                    timeouts: Some(sender.consecutive_timeouts()),
+                    recovering: Some(sender.phase() != Phase::Open),
+                }
+            }
+            SenderEndpoint::Foreign(sender) => {
+                sender.info().map_or_else(RecoveryState::default, |info| RecoveryState {
+                    rtt_variation: info.rttvar,
+                    min_rtt: info.min_rtt,
+                    ssthresh: info.ssthresh,
+                    timeouts: Some(info.timeouts),
+                    recovering: Some(info.ca_state >= CaState::Cwr),
+                })
+            }
+            _ => RecoveryState::default(),
         }
     }
 

@@ -44,6 +44,9 @@ impl<O: Observer> Engine<O> {
             self.observer.packet(self.now, PacketEvent::Send, None, &packet);
         }
         self.observer.passage(self.now, Passage::Leaves, &packet, &self.arena);
+        if !packet.flags.has(Flags::REVERSE) {
+            self.note_transmitted(packet.flow);
+        }
         self.offer(self.step_of(&packet), &packet);
     }
 

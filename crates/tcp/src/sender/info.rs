@@ -68,6 +68,36 @@ pub struct TcpInfo {
 }
 
 impl Sender {
+    /// The slow-start threshold; see [`TcpInfo::ssthresh`].
+    pub fn ssthresh(&self) -> Option<Bytes> {
+        // The scheme's own threshold, if it shows one: slow start may have ended without a reduction.
+        let shaped = self.scheme().info().recovery == RecoveryStyle::Prr;
+        let mut ssthresh = if shaped { self.window.driver.ssthresh() } else { Bytes::MAX };
+        self.scheme().telemetry(&mut |name, value| {
+            if let ("ssthresh", Value::Bytes(bytes)) = (name, value) {
+                ssthresh = bytes;
+            }
+        });
+        (ssthresh != Bytes::MAX).then_some(ssthresh)
+    }
+
+    /// Mean deviation and minimum of the round-trip time; `None` before the first sample.
+    pub fn rtt_spread(&self) -> (Option<Nanos>, Option<Nanos>) {
+        (self.rtt.mean_deviation(), self.rtt.least())
+    }
+
+    /// Consecutive expiries of the retransmission timer.
+    pub fn consecutive_timeouts(&self) -> u32 {
+        self.timers.timeouts
+    }
+
+    /// First sequence numbers of the packets declared lost and not yet retransmitted, lowest first. It visits every
+    /// outstanding packet.
+    pub fn lost(&self) -> impl Iterator<Item = u64> + '_ {
+        let lost = |&id: &u32| self.board.get(id).place == Place::Lost;
+        self.board.ids().filter(lost).map(|id| self.board.get(id).seq)
+    }
+
     /// A snapshot. For tests and tools: it visits every outstanding packet.
     pub fn info(&self) -> TcpInfo {
         let mss = self.mss();
@@ -85,18 +115,10 @@ impl Sender {
         };
         let waiting = count(|record| record.place == Place::Lost);
         let repeated = count(|record| record.place == Place::Flight && record.retransmissions > 0);
-        // The scheme's own threshold, if it shows one: slow start may have ended without a reduction.
-        let shaped = self.scheme().info().recovery == RecoveryStyle::Prr;
-        let mut ssthresh = if shaped { self.window.driver.ssthresh() } else { Bytes::MAX };
-        self.scheme().telemetry(&mut |name, value| {
-            if let ("ssthresh", Value::Bytes(bytes)) = (name, value) {
-                ssthresh = bytes;
-            }
-        });
         TcpInfo {
             ca_state,
             cwnd: self.window.cwnd / mss.as_u64(),
-            ssthresh: (ssthresh != Bytes::MAX).then_some(ssthresh),
+            ssthresh: self.ssthresh(),
             mss,
             bytes_acked: self.stream.acknowledged_payload(),
             unacked: self.board.len(),

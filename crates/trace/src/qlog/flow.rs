@@ -1,0 +1,277 @@
+//! The events of one flow.
+
+use narrows_cc::{Nanos, Value};
+use narrows_dccp::ack_vector::{PacketState, runs};
+use narrows_dccp::{Header, Seq};
+use narrows_packet::real::{Segment, unfold};
+use narrows_packet::{Flags, Kind, Packet};
+use narrows_scenario::FlowPlan;
+use narrows_sim::observer::FlowState;
+
+use super::acks::Outstanding;
+use super::json::{Event, Members, Millis, Ranges};
+
+/// Names of congestion states (RFC 9002 section 7.3), for schemes that report none.
+const SLOW_START: &str = "slow_start";
+const AVOIDANCE: &str = "congestion_avoidance";
+const RECOVERY: &str = "recovery";
+
+/// Values of `quic:recovery_metrics_updated`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Metrics {
+    min_rtt: Option<Nanos>,
+    smoothed_rtt: Option<Nanos>,
+    latest_rtt: Option<Nanos>,
+    rtt_variance: Option<Nanos>,
+    pto_count: Option<u64>,
+    congestion_window: Option<u64>,
+    bytes_in_flight: Option<u64>,
+    ssthresh: Option<u64>,
+    pacing_rate: Option<u64>,
+}
+
+impl Metrics {
+    fn of(state: &FlowState<'_>, recovery: &narrows_sim::observer::RecoveryState) -> Self {
+        let rtt = state.rtt();
+        Self {
+            min_rtt: recovery.min_rtt,
+            smoothed_rtt: rtt.map(|(_, smoothed)| smoothed),
+            latest_rtt: rtt.map(|(latest, _)| latest),
+            rtt_variance: recovery.rtt_variation,
+            pto_count: recovery.timeouts.map(u64::from),
+            congestion_window: state.cwnd().map(|cwnd| cwnd.as_u64()),
+            bytes_in_flight: Some(state.inflight().as_u64()),
+            ssthresh: recovery.ssthresh.map(|bytes| bytes.as_u64()),
+            pacing_rate: state.pacing_rate().map(|rate| (rate.as_mbit_per_sec() * 1e6) as u64),
+        }
+    }
+
+    /// The values that differ from those before.
+    fn changes(&self, before: &Self) -> Members {
+        let mut members = Members::default();
+        for (name, new, old) in [
+            ("min_rtt", self.min_rtt, before.min_rtt),
+            ("smoothed_rtt", self.smoothed_rtt, before.smoothed_rtt),
+            ("latest_rtt", self.latest_rtt, before.latest_rtt),
+            ("rtt_variance", self.rtt_variance, before.rtt_variance),
+        ] {
+            if let Some(new) = new.filter(|_| new != old) {
+                members.add(name, Millis(new));
+            }
+        }
+        for (name, new, old) in [
+            ("pto_count", self.pto_count, before.pto_count),
+            ("congestion_window", self.congestion_window, before.congestion_window),
+            ("bytes_in_flight", self.bytes_in_flight, before.bytes_in_flight),
+            ("ssthresh", self.ssthresh, before.ssthresh),
+            ("pacing_rate", self.pacing_rate, before.pacing_rate),
+        ] {
+            if let Some(new) = new.filter(|_| new != old) {
+                members.add(name, new);
+            }
+        }
+        members
+    }
+}
+
+/// What the file needs to know of one flow.
+#[derive(Debug)]
+pub(super) struct FlowLog {
+    /// Bytes of a full packet.
+    full: u32,
+    sent: u64,
+    received: u64,
+    outstanding: Outstanding,
+    metrics: Metrics,
+    /// Whether the parameters were written: they are those of our own transports.
+    stated: bool,
+    state: Option<&'static str>,
+    lost: u64,
+    /// Losses reported by packet, ahead of the sender's count.
+    reported: u64,
+}
+
+impl FlowLog {
+    pub(super) fn new(plan: &FlowPlan) -> Self {
+        Self {
+            full: u32::from(plan.tcp.segment) + u32::from(plan.tcp.header),
+            sent: 0,
+            received: 0,
+            outstanding: Outstanding::default(),
+            metrics: Metrics::default(),
+            stated: false,
+            state: None,
+            lost: 0,
+            reported: 0,
+        }
+    }
+
+    /// A packet leaves the sender's host.
+    pub(super) fn on_sent(&mut self, event: &mut Event<'_>, packet: &Packet) {
+        let number = self.sent;
+        self.sent += 1;
+        let marks = packet.flags.has(Flags::SYN) || packet.flags.has(Flags::FIN);
+        let start = packet.numbers().0;
+        let length = match packet.kind() {
+            // Every datagram has a number of its own.
+            Kind::Dccp => 1,
+            _ => u64::from(packet.payload) + u64::from(marks),
+        };
+        if length > 0 {
+            let (declares, reported) = (packet.kind() == Kind::Foreign, &mut self.reported);
+            self.outstanding.send(start, start + length, number, |replaced| {
+                if declares {
+                    *reported += 1;
+                    lost(event, replaced);
+                }
+            });
+        }
+        let (size, payload) = (packet.size().as_u64(), packet.payload);
+        let raw = format!("\"raw\":{{\"length\":{size},\"payload_length\":{payload}}}");
+        event.write("quic:packet_sent", format_args!("{{{},{raw}}}", header(number)));
+    }
+
+    /// A packet reaches the sender's host.
+    pub(super) fn on_received(&mut self, event: &mut Event<'_>, packet: &Packet, bytes: &[u8]) {
+        let number = self.received;
+        self.received += 1;
+        self.acknowledge(packet, bytes);
+        let acked = self.outstanding.take_acked();
+        let (size, payload) = (packet.size().as_u64(), packet.payload);
+        let raw = format!("\"raw\":{{\"length\":{size},\"payload_length\":{payload}}}");
+        let header = header(number);
+        if acked.is_empty() {
+            event.write("quic:packet_received", format_args!("{{{header},{raw}}}"));
+        } else {
+            let ranges = Ranges(&acked);
+            event.write(
+                "quic:packet_received",
+                format_args!(
+                    "{{{header},{raw},\"frames\":[{{\"frame_type\":\"ack\",\"acked_ranges\":{ranges}}}]}}"
+                ),
+            );
+        }
+    }
+
+    /// Finds the packets that a packet acknowledges.
+    fn acknowledge(&mut self, packet: &Packet, bytes: &[u8]) {
+        let own = &mut self.outstanding;
+        match packet.kind() {
+            Kind::Tcp => {
+                own.acknowledge(packet.tcp().ack);
+                packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
+            }
+            Kind::Foreign => {
+                // Packets of hosts that are no TCP segments show no acknowledgement.
+                let Some(segment) = Segment::read(bytes) else { return };
+                let ack = packet.foreign().ack;
+                let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);
+                own.acknowledge(ack);
+                segment.sack().for_each(|(start, end)| own.acknowledge_range(wide(start), wide(end)));
+            }
+            Kind::Dccp => {
+                let Ok((header, body)) = Header::decode(bytes) else { return };
+                let Some(ack) = header.ack.filter(|_| header.long) else { return };
+                let mut oldest = None;
+                for run in runs(Seq::new(ack), body.options) {
+                    let (first, last) = (run.first.get(), run.last().get());
+                    if last > first {
+                        return; // the numbers wrap
+                    }
+                    if run.state != PacketState::Missing {
+                        own.acknowledge_range(last, first + 1);
+                    }
+                    oldest = Some(last);
+                }
+                if let Some(oldest) = oldest {
+                    own.forget_before(oldest);
+                }
+            }
+            Kind::Message => {}
+        }
+    }
+
+    /// The sender has processed an acknowledgement or a timer.
+    pub(super) fn on_processed(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
+        let count = state.lost_packets();
+        if count <= self.lost {
+            return;
+        }
+        let mut unknown = count - self.lost;
+        self.lost = count;
+        for seq in state.lost() {
+            if let Some(number) = self.outstanding.lose(seq) {
+                lost(event, number);
+                unknown = unknown.saturating_sub(1);
+            }
+        }
+        let earlier = unknown.min(self.reported);
+        self.reported -= earlier;
+        for _ in earlier..unknown {
+            event.write("quic:packet_lost", "{}");
+        }
+    }
+
+    /// The sender has sent what it may.
+    pub(super) fn on_transmitted(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
+        // A flow without a connection has no cwnd.
+        let Some(cwnd) = state.cwnd().map_or(state.is_foreign().then_some(0), |cwnd| Some(cwnd.as_u64()))
+        else {
+            return;
+        };
+        if cwnd == 0 && !state.is_foreign() {
+            return;
+        }
+        let recovery = state.recovery();
+        if !self.stated && !state.is_foreign() {
+            self.stated = true;
+            // Timers of the simulator are exact.
+            let mut members = Members::default();
+            members.add("timer_granularity", 0);
+            members.add("max_datagram_size", self.full);
+            members.add("initial_congestion_window", cwnd);
+            event.write("quic:recovery_parameters_set", members);
+        }
+        let metrics = Metrics::of(state, &recovery);
+        let changes = metrics.changes(&self.metrics);
+        if !changes.is_empty() {
+            event.write("quic:recovery_metrics_updated", changes);
+            self.metrics = metrics;
+        }
+        let mut name = None;
+        state.telemetry(&mut |item, value| {
+            if let ("state", Value::State(text)) = (item, value) {
+                name = Some(text);
+            }
+        });
+        let below = recovery.ssthresh.is_none_or(|ssthresh| cwnd < ssthresh.as_u64());
+        let phase = |recovering| match (recovering, below) {
+            (true, _) => RECOVERY,
+            (false, true) => SLOW_START,
+            (false, false) => AVOIDANCE,
+        };
+        self.enter(event, name.or_else(|| recovery.recovering.map(phase)));
+    }
+
+    /// Reports a congestion state, if it is a new one.
+    fn enter(&mut self, event: &mut Event<'_>, state: Option<&'static str>) {
+        let Some(new) = state.filter(|_| state != self.state) else { return };
+        match self.state {
+            None => event.write("quic:congestion_state_updated", format_args!("{{\"new\":\"{new}\"}}")),
+            Some(old) => event.write(
+                "quic:congestion_state_updated",
+                format_args!("{{\"old\":\"{old}\",\"new\":\"{new}\"}}"),
+            ),
+        }
+        self.state = Some(new);
+    }
+}
+
+/// The header of a packet. All packets are of one packet number space.
+fn header(number: u64) -> String {
+    format!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{number}}}")
+}
+
+fn lost(event: &mut Event<'_>, number: u64) {
+    event.write("quic:packet_lost", format_args!("{{{}}}", header(number)));
+}
