@@ -106,6 +106,7 @@
 
 mod allocate;
 mod code;
+mod events;
 mod flow;
 mod learned;
 mod members;
@@ -355,89 +356,31 @@ impl Router for Brf {
     }
 
     fn on_open<F: RouterFrame>(&mut self, port: &mut Port<'_>, opening: &F) {
-        let (now, id) = (port.now, opening.flow());
-        if self.is_udp(id) || opening.is_reverse() {
-            return;
-        }
-        let class = if opening.rate_header() == RateHeader::BrfOffer { Class::Brf } else { Class::Other };
-        if let Some(known) = self.table.get(now, id) {
-            if !known.closed {
-                // Repeated or forged SYN: an established flow stays. Assume that the last of several SYNs is
-                // answered.
-                if !known.established {
-                    known.opened = now;
-                }
-                return;
-            }
-            self.forget(port, id);
-        }
-        if self.table.len() == self.size && now - self.swept_at >= HANDSHAKE {
-            self.sweep(port);
-        }
-        if self.table.len() == self.size || self.half_open.iter().sum::<usize>() >= (self.size / 2).max(1) {
-            self.counts.refused += 1;
-            return;
-        }
-        if self.table.insert(now, id, Flow::new(now, class)).is_some() {
-            self.half_open[class as usize] += 1;
+        if !self.is_udp(opening.flow()) && !opening.is_reverse() {
+            self.open_flow(port, opening.flow(), opening.rate_header() == RateHeader::BrfOffer);
         }
     }
 
     fn on_close<F: RouterFrame>(&mut self, port: &mut Port<'_>, fin: &F) {
-        if fin.is_reverse() {
-            return;
-        }
-        if let Some(mut flow) = self.table.remove(fin.flow()) {
-            self.half_open[flow.class as usize] -= usize::from(!flow.established);
-            self.retire(port, fin.flow(), &mut flow);
-            // Retransmissions after the FIN still belong to its queue.
-            (flow.closed, flow.established) = (true, true);
-            self.table.insert(port.now, fin.flow(), flow);
+        if !fin.is_reverse() {
+            self.end_flow(port, fin.flow());
         }
     }
 
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
-        let id = packet.flow();
-        if packet.is_reverse() || packet.is_message() {
+        let (id, size) = (packet.flow(), packet.size().as_u64());
+        let class = if packet.is_reverse() || packet.is_message() {
             // ACKs of flows in the other direction, and messages: small and urgent for other nodes.
             self.write_remote(port.now, packet);
-            self.acks += packet.size().as_u64();
-            port.steer(FIRST_LAYER);
-            return;
-        }
-        let now = port.now;
-        if let Some(flow) = self.table.get(now, id) {
-            if !packet.opens() {
-                if !flow.established {
-                    self.establish(port, id);
-                } else if !flow.active {
-                    self.activate(port, id);
-                }
-            }
-            let Some(flow) = self.table.get(now, id) else { return };
-            let size = packet.size().as_u64();
-            flow.seen = now;
-            if flow.unanswered <= flow.returned {
-                flow.unanswered = now;
-            }
-            flow.sent += size;
-            flow.arrived += size;
-            port.steer(if flow.class == Class::Brf { FIRST_LAYER + flow.layer as u8 } else { OTHERS });
+            self.add_acks(size)
+        } else if let Some(class) = self.add_bytes(port, id, size, packet.opens()) {
+            class
         } else if self.is_udp(id) {
-            let known = self.udp_seen.replace(now).is_some_and(|seen| now - seen < UDP_GONE);
-            if !known {
-                self.divide_classes(port, 0);
-            }
-            port.steer(UDP);
+            self.add_udp(port)
         } else {
-            let again = self.untracked_seen.replace(now).is_some_and(|seen| now - seen < UNTRACKED_GONE);
-            // A single packet may be a late retransmission.
-            if again && !self.untracked {
-                self.untracked = true;
-                self.divide_classes(port, 0);
-            }
-            port.steer(OTHERS);
-        }
+            self.add_untracked(port)
+        };
+        port.steer(class);
     }
 
     fn on_departure<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {

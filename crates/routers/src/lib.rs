@@ -32,7 +32,7 @@ mod telemetry;
 mod xcp;
 
 pub use agent::{PortAgent, RouterConfig, RouterLink, link};
-pub use brf::RateCode;
+pub use brf::{Brf, RateCode};
 pub use endpoint::NegotiationConfig;
 pub use flow_table::FlowTable;
 pub use frame::RouterFrame;

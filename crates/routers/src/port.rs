@@ -98,6 +98,16 @@ impl<'a> Port<'a> {
         Self { now, backlog, class: None, consumed: false, own, classes, outbox }
     }
 
+    /// A port of a node outside the simulator, at an event: its queue has the classes of the algorithm.
+    pub fn on_node(
+        now: Nanos,
+        backlog: Bytes,
+        classes: &'a mut dyn ClassQueue,
+        outbox: &'a mut Vec<Outgoing>,
+    ) -> Self {
+        Self::new(now, backlog, true, classes, outbox)
+    }
+
     /// Steers the arriving packet to a class of the algorithm's own queue.
     pub fn steer(&mut self, class: u8) {
         self.class = self.own.then_some(class);

@@ -2,8 +2,8 @@
 
 use narrows_cc::Nanos;
 
-use super::RateCode;
 use super::shares::Limit;
+use super::{FIRST_LAYER, OTHERS, RateCode};
 
 /// Packet size in bytes, which limits the resolution of measured rates.
 pub(super) const PACKET: f64 = 1500.0;
@@ -121,6 +121,14 @@ impl Flow {
             returned: now,
             announced: Nanos::ZERO,
             remote: None,
+        }
+    }
+
+    /// Class of its packets in the port's queue.
+    pub(super) const fn queue(&self) -> u8 {
+        match self.class {
+            Class::Brf => FIRST_LAYER + self.layer as u8,
+            Class::Other => OTHERS,
         }
     }
 

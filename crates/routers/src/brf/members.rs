@@ -144,10 +144,9 @@ impl Brf {
         }
     }
 
-    /// Marks a flow as established: its sender has answered.
-    pub(super) fn establish(&mut self, port: &mut Port<'_>, id: u32) {
+    /// Marks a flow as established: its sender has answered, `rtt` after its SYN.
+    pub(super) fn establish(&mut self, port: &mut Port<'_>, id: u32, rtt: Nanos) {
         let Some(flow) = self.table.get(port.now, id) else { return };
-        let rtt = port.now - flow.opened;
         flow.established = true;
         flow.rtt = rtt;
         flow.restart(port.now);

@@ -3,7 +3,6 @@
 
 use narrows_cc::{Nanos, Rate};
 
-use super::flow::Class;
 use super::{Brf, RateCode};
 use crate::{Port, RateHeader, RouterFrame};
 
@@ -36,66 +35,14 @@ fn write<F: RouterFrame>(packet: &mut F, rate: Rate) {
 impl Brf {
     /// Handles an ACK: writes its flow's share if due.
     pub(super) fn write_own<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
-        let (now, id) = (port.now, packet.flow());
-        let Some(flow) = self.table.get(now, id) else { return };
-        flow.returned = now;
-        if flow.closed {
-            if packet.closes() {
-                self.forget(port, id);
-            }
-            return;
-        }
-        if flow.class != Class::Brf {
-            return;
-        }
-        if !flow.active {
-            // A silent flow has no share until it sends again; a new one gets it with the SYN-ACK.
-            if !flow.established && packet.opens() {
-                self.offer(port, packet);
-            }
-            return;
-        }
         let carried = match packet.rate_header() {
-            RateHeader::BrfRate { code } => {
-                flow.other_share = Some((RateCode(code).decode().as_bytes_per_sec() as f64, now));
-                true
-            }
-            _ => false,
+            RateHeader::BrfRate { code } => Some(RateCode(code)),
+            _ => None,
         };
-        let share = self.shares.rate(flow.base);
-        // The sender follows a lower share of another switch, which ours would replace.
-        let led = flow.other_share.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
-        let urgent = self.urgent && !led && flow.has_fallen_to(share);
-        if !carried && !urgent && now < flow.write_at {
-            return;
+        let marks = (packet.opens(), packet.closes());
+        if let Some(share) = self.on_ack(port, packet.flow(), marks, carried) {
+            write(packet, share);
         }
-        // A switch that already writes into the ACKs sets the pace. This one takes over after two round trips
-        // without a rate.
-        flow.write_at = now.saturating_add(if carried { flow.rtt * 2 } else { flow.rtt });
-        flow.advise(share);
-        write(packet, self.shares.advice(flow.base));
-        self.counts.written += 1;
-    }
-
-    /// Writes the first share of a flow into its SYN-ACK.
-    fn offer<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
-        let prediction = self.predict(packet.flow());
-        let waiting = self.waiting().saturating_sub(1);
-        if self.reserved < self.credible_half_open() {
-            let (base, predicted) = self.admit(port, prediction, waiting);
-            self.reserved += 1;
-            if let Some(flow) = self.table.get(port.now, packet.flow()) {
-                flow.join(port.now, base, predicted);
-                flow.advise(self.shares.rate(base));
-            }
-            write(packet, self.shares.advice(base));
-        } else {
-            // Too many half-open flows: announce the share now and allocate it when the sender answers.
-            self.divide_classes(port, 0);
-            let initial = self.shares.initial(prediction, waiting);
-            write(packet, Rate::from_bytes_per_sec((initial as u64).max(1)));
-        }
-        self.counts.written += 1;
     }
 
     /// Records a share announced by another switch. That switch is on the flow's path if the flow crosses

@@ -1,0 +1,226 @@
+//! The events of a port as the allocation sees them: flow numbers, bytes and times, without packets. The hook of the
+//! simulator (`brf.rs`) calls them packet by packet. A switch that counts packets elsewhere, such as in the kernel,
+//! calls them with sums.
+
+use std::sync::Arc;
+
+use narrows_cc::{Nanos, Rate};
+
+use super::flow::{Class, Flow};
+use super::{Brf, FIRST_LAYER, HANDSHAKE, OTHERS, RateCode, UDP, UDP_GONE, UNTRACKED_GONE};
+use crate::{FiveTuple, Port};
+
+impl Brf {
+    /// States the 5-tuple of a flow number, for numbers that are used again. Numbers beyond those of the set-up have
+    /// none.
+    pub fn assign(&mut self, flow: u32, tuple: FiveTuple) {
+        if let Some(own) = Arc::make_mut(&mut self.tuples).get_mut(flow as usize) {
+            *own = tuple;
+        }
+    }
+
+    /// A SYN opens a flow, which offers to obey or not. It may be repeated or forged. Returns whether the flow has an
+    /// entry.
+    pub fn open_flow(&mut self, port: &mut Port<'_>, id: u32, obeys: bool) -> bool {
+        let now = port.now;
+        let class = if obeys { Class::Brf } else { Class::Other };
+        if let Some(known) = self.table.get(now, id) {
+            if !known.closed {
+                // Repeated or forged SYN: an established flow stays. Assume that the last of several SYNs is
+                // answered.
+                if !known.established {
+                    known.opened = now;
+                }
+                return true;
+            }
+            self.forget(port, id);
+        }
+        if self.table.len() == self.size && now - self.swept_at >= HANDSHAKE {
+            self.sweep(port);
+        }
+        if self.table.len() == self.size || self.half_open.iter().sum::<usize>() >= (self.size / 2).max(1) {
+            self.counts.refused += 1;
+            return false;
+        }
+        let inserted = self.table.insert(now, id, Flow::new(now, class)).is_some();
+        self.half_open[class as usize] += usize::from(inserted);
+        inserted
+    }
+
+    /// The sender has ended its flow. The entry stays for retransmissions.
+    pub fn end_flow(&mut self, port: &mut Port<'_>, id: u32) {
+        if let Some(mut flow) = self.table.remove(id) {
+            self.half_open[flow.class as usize] -= usize::from(!flow.established);
+            self.retire(port, id, &mut flow);
+            // Retransmissions after the FIN still belong to its queue.
+            (flow.closed, flow.established) = (true, true);
+            self.table.insert(port.now, id, flow);
+        }
+    }
+
+    /// A flow is gone at both ends, or its number is needed.
+    pub fn remove_flow(&mut self, port: &mut Port<'_>, id: u32) {
+        self.forget(port, id);
+    }
+
+    /// Whether a flow has an entry: it is neither ended nor expired.
+    pub fn is_tracked(&mut self, id: u32) -> bool {
+        self.table.peek_mut(id).is_some()
+    }
+
+    /// The sender of a flow has answered, this time after its SYN. Only the first answer counts.
+    pub fn answer(&mut self, port: &mut Port<'_>, id: u32, rtt: Nanos) {
+        if self.table.get(port.now, id).is_some_and(|flow| !flow.established) {
+            self.establish(port, id, rtt);
+        }
+    }
+
+    /// Bytes of a flow arrive for the queue, at most with an opening packet among them. Returns their class; `None`:
+    /// the flow has no entry.
+    pub fn add_bytes(&mut self, port: &mut Port<'_>, id: u32, bytes: u64, opens: bool) -> Option<u8> {
+        let now = port.now;
+        let flow = self.table.get(now, id)?;
+        if !opens {
+            if !flow.established {
+                let rtt = now - flow.opened;
+                self.establish(port, id, rtt);
+            } else if !flow.active {
+                self.activate(port, id);
+            }
+        }
+        let flow = self.table.get(now, id)?;
+        flow.seen = now;
+        if flow.unanswered <= flow.returned {
+            flow.unanswered = now;
+        }
+        flow.sent += bytes;
+        flow.arrived += bytes;
+        Some(flow.queue())
+    }
+
+    /// UDP arrives for the queue. Returns its class.
+    pub fn add_udp(&mut self, port: &mut Port<'_>) -> u8 {
+        let now = port.now;
+        let known = self.udp_seen.replace(now).is_some_and(|seen| now - seen < UDP_GONE);
+        if !known {
+            self.divide_classes(port, 0);
+        }
+        UDP
+    }
+
+    /// Packets of untracked flows arrive for the queue. Returns their class.
+    pub fn add_untracked(&mut self, port: &mut Port<'_>) -> u8 {
+        let now = port.now;
+        let again = self.untracked_seen.replace(now).is_some_and(|seen| now - seen < UNTRACKED_GONE);
+        // A single packet may be a late retransmission.
+        if again && !self.untracked {
+            self.untracked = true;
+            self.divide_classes(port, 0);
+        }
+        OTHERS
+    }
+
+    /// Bytes of ACKs of flows in the other direction arrive for the queue. Returns their class.
+    pub fn add_acks(&mut self, bytes: u64) -> u8 {
+        self.acks += bytes;
+        FIRST_LAYER
+    }
+
+    /// The class of a flow's packets.
+    pub fn class_of(&mut self, id: u32) -> Option<u8> {
+        self.table.peek_mut(id).map(|flow| flow.queue())
+    }
+
+    /// The first share of a flow whose sender has not answered yet, for its SYN-ACK.
+    pub fn offer(&mut self, port: &mut Port<'_>, id: u32) -> Rate {
+        let prediction = self.predict(id);
+        let waiting = self.waiting().saturating_sub(1);
+        if self.reserved < self.credible_half_open() {
+            let (base, predicted) = self.admit(port, prediction, waiting);
+            self.reserved += 1;
+            if let Some(flow) = self.table.get(port.now, id) {
+                flow.join(port.now, base, predicted);
+                flow.advise(self.shares.rate(base));
+            }
+            return self.shares.advice(base);
+        }
+        // Too many half-open flows: announce the share now and allocate it when the sender answers.
+        self.divide_classes(port, 0);
+        let initial = self.shares.initial(prediction, waiting);
+        Rate::from_bytes_per_sec((initial as u64).max(1))
+    }
+
+    /// The share that the next flow without a prediction would get, for a SYN-ACK that comes before its share.
+    pub fn next_offer(&self) -> Rate {
+        let brf = self.shares.count() + 1;
+        let others = self.others + usize::from(self.untracked);
+        let rest = self.capacity - self.acks_rate - self.classes.udp;
+        Rate::from_bytes_per_sec(((rest / (brf + others) as f64) as u64).max(1))
+    }
+
+    /// The share of a flow; `None` while it has none.
+    pub fn share(&mut self, id: u32) -> Option<Rate> {
+        let flow = self.table.peek_mut(id).filter(|flow| flow.active && flow.class == Class::Brf)?;
+        Some(self.shares.advice(flow.base))
+    }
+
+    /// An ACK has carried this share to the sender.
+    pub fn note_written(&mut self, id: u32, share: Rate) {
+        let active = |flow: &&mut Flow| flow.active && flow.class == Class::Brf;
+        if let Some(flow) = self.table.peek_mut(id).filter(active) {
+            flow.advise(share.as_bytes_per_sec() as f64);
+            self.counts.written += 1;
+        }
+    }
+
+    /// An ACK of a flow passed, without a decision about it.
+    pub fn note_returned(&mut self, now: Nanos, id: u32) {
+        if let Some(flow) = self.table.peek_mut(id) {
+            flow.returned = now;
+        }
+    }
+
+    /// An ACK of a flow returns, with the rate that it carries. Returns the share to write into it, if it is due.
+    pub(super) fn on_ack(
+        &mut self,
+        port: &mut Port<'_>,
+        id: u32,
+        (opens, closes): (bool, bool),
+        carried: Option<RateCode>,
+    ) -> Option<Rate> {
+        let now = port.now;
+        let flow = self.table.get(now, id)?;
+        flow.returned = now;
+        if flow.closed {
+            if closes {
+                self.forget(port, id);
+            }
+            return None;
+        }
+        if flow.class != Class::Brf {
+            return None;
+        }
+        if !flow.active {
+            // A silent flow has no share until it sends again; a new one gets it with the SYN-ACK.
+            let offered = !flow.established && opens;
+            self.counts.written += u64::from(offered);
+            return offered.then(|| self.offer(port, id));
+        }
+        if let Some(code) = carried {
+            flow.other_share = Some((code.decode().as_bytes_per_sec() as f64, now));
+        }
+        let share = self.shares.rate(flow.base);
+        // The sender follows a lower share of another switch, which ours would replace.
+        let led = flow.other_share.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
+        let urgent = self.urgent && !led && flow.has_fallen_to(share);
+        if carried.is_none() && !urgent && now < flow.write_at {
+            return None;
+        }
+        // A switch that already writes into the ACKs sets the pace. This one takes over after two round trips
+        // without a rate.
+        flow.write_at = now.saturating_add(if carried.is_some() { flow.rtt * 2 } else { flow.rtt });
+        flow.advise(share);
+        self.counts.written += 1;
+        Some(self.shares.advice(flow.base))
+    }
+}
