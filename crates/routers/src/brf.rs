@@ -211,6 +211,8 @@ pub struct Brf {
     classes: Classes,
     /// The sum of the shares of each layer.
     layers: [f64; Layer::COUNT],
+    /// The minimum of Δt.
+    period_min: Nanos,
     /// Δt, whether an RTT is known, and the time of the next allocation.
     period: Nanos,
     period_known: bool,
@@ -320,6 +322,7 @@ impl Router for Brf {
             untracked: false,
             classes: Classes::divide(capacity, 0, 0, false, 0.0),
             layers: [0.0; Layer::COUNT],
+            period_min: PERIOD_MIN,
             period: PERIOD_UNKNOWN,
             period_known: false,
             allocate_at: Nanos::MAX,

@@ -17,6 +17,8 @@ pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
 const TC_H_ROOT: u32 = u32::MAX;
 const ERROR: u16 = 2;
+/// The end of a list.
+const DONE: u16 = 3;
 const HEADER: usize = 16;
 /// Larger than any answer.
 const BUFFER: usize = 1 << 16;
@@ -109,7 +111,7 @@ impl Netlink {
         self.receive(|_, _| {})
     }
 
-    /// Sends a request for one object and passes the answer to `take`, without its header.
+    /// Sends a request for one object or a list, and passes the answers to `take`, without their headers.
     pub(crate) fn get(&mut self, request: Request, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         self.send(request, ACK)?;
         self.receive(|_, body| take(body))
@@ -131,6 +133,7 @@ impl Netlink {
                             let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                             return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };
                         }
+                        DONE => return Ok(()),
                         kind => each(kind, body),
                     }
                 }

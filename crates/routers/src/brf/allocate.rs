@@ -6,7 +6,7 @@ use narrows_cc::Nanos;
 use super::flow::{Class, Layer};
 use super::returns::ack_timeout;
 use super::state::State;
-use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, PERIOD_MIN, UDP, flow};
+use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, UDP, flow};
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};
 
@@ -67,7 +67,7 @@ impl Brf {
             }
         }
         if self.drain || self.follow {
-            let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
+            let gamma = self.period.mul_f64(self.gamma).max(self.period_min);
             self.shares.drain(Self::backlog(port), gamma.as_secs_f64());
         }
         self.set_classes(port);
@@ -162,7 +162,7 @@ impl Brf {
             longest = longest.max(flow.rtt);
         }
         if !longest.is_zero() {
-            self.period = longest.clamp(PERIOD_MIN, PERIOD_MAX);
+            self.period = longest.clamp(self.period_min, PERIOD_MAX);
         }
     }
 
@@ -205,7 +205,7 @@ impl Brf {
         }
         // Long enough for an ACK to every flow, one per two packets.
         let two_packets = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
-        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(PERIOD_MIN);
+        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(self.period_min);
         match congestion {
             Congestion::Queue { packets } => {
                 let counted = packets as f64 * flow::PACKET;

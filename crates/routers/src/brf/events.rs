@@ -7,10 +7,25 @@ use std::sync::Arc;
 use narrows_cc::{Nanos, Rate};
 
 use super::flow::{Class, Flow};
-use super::{Brf, FIRST_LAYER, HANDSHAKE, OTHERS, RateCode, UDP, UDP_GONE, UNTRACKED_GONE};
+use super::{Brf, FIRST_LAYER, HANDSHAKE, OTHERS, PERIOD_MAX, PERIOD_MIN, RateCode, UDP, UDP_GONE, UNTRACKED_GONE};
 use crate::{FiveTuple, Port};
 
 impl Brf {
+    /// Classes of ACKs of the other direction, of untracked flows, and of UDP.
+    pub const OTHER_CLASSES: [u8; 3] = [FIRST_LAYER, OTHERS, UDP];
+
+    /// Sets the minimum of Δt, for a switch that cannot count and decide every millisecond.
+    #[must_use]
+    pub fn with_period_min(mut self, least: Nanos) -> Self {
+        self.period_min = least.clamp(PERIOD_MIN, PERIOD_MAX);
+        self
+    }
+
+    /// Removes flows that have ended or are silent. An allocation does so too, but there is none without BRF flows.
+    pub fn expire(&mut self, port: &mut Port<'_>) {
+        self.sweep(port);
+    }
+
     /// States the 5-tuple of a flow number, for numbers that are used again. Numbers beyond those of the set-up have
     /// none.
     pub fn assign(&mut self, flow: u32, tuple: FiveTuple) {

@@ -7,7 +7,7 @@ use super::flow::{Class, Flow, Layer};
 use super::shares::Classes;
 use super::state::State;
 use super::{
-    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, UDP, UDP_GONE,
+    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_UNKNOWN, UDP, UDP_GONE,
     UNTRACKED_GONE,
 };
 use crate::{FiveTuple, Port};
@@ -156,10 +156,10 @@ impl Brf {
             if !self.period_known || rtt > self.period {
                 // A longer period keeps the schedule of allocations; the first one starts it now.
                 if !self.period_known && self.allocate_at != Nanos::MAX {
-                    self.allocate_at = port.now.saturating_add(rtt.clamp(PERIOD_MIN, PERIOD_MAX));
+                    self.allocate_at = port.now.saturating_add(rtt.clamp(self.period_min, PERIOD_MAX));
                 }
                 self.period_known = true;
-                self.period = rtt.clamp(PERIOD_MIN, PERIOD_MAX);
+                self.period = rtt.clamp(self.period_min, PERIOD_MAX);
             }
         }
         self.activate(port, id);

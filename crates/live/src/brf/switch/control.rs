@@ -1,0 +1,177 @@
+//! Messages of a controller: JSON in datagrams, over UDP or a UNIX socket.
+//!
+//! | message | meaning | answer |
+//! |---|---|---|
+//! | `{"congestion": "queue", "packets": 120}` | the queue is too long | none |
+//! | `{"congestion": "load"}` | the link is utilised beyond the threshold | none |
+//! | `{"ask": "statistics"}` | the counters of the port | [`Statistics`] |
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use narrows_routers::Congestion;
+use serde::{Deserialize, Serialize};
+
+/// Longest message.
+const LONGEST: usize = 1024;
+/// Messages that are read at once, at most.
+const MOST: usize = 64;
+
+/// The counters of the bottleneck, as a controller needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Seconds of the monotonic clock at which they were read.
+    pub read_s: f64,
+    /// Bytes that left the port.
+    pub sent_bytes: u64,
+    /// Packets of the flows that obey, which wait.
+    pub waiting: u64,
+    /// Packets that may wait in one class.
+    pub room: u64,
+    /// Number of classes with a queue.
+    pub queues: u64,
+    /// Bytes per second of the link.
+    pub capacity_bytes_s: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Message {
+    congestion: Option<String>,
+    packets: Option<u64>,
+    ask: Option<String>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Udp(UdpSocket),
+    Unix(UnixDatagram, PathBuf),
+}
+
+/// The socket on which a switch listens to its controller.
+#[derive(Debug)]
+pub(super) struct ControlSocket {
+    socket: Socket,
+    /// Messages that were not understood.
+    pub(super) refused: u64,
+}
+
+impl ControlSocket {
+    /// Listens at `host:port`, or `unix:PATH`.
+    pub(super) fn bind(address: &str) -> io::Result<Self> {
+        let socket = if let Some(path) = address.strip_prefix("unix:") {
+            // A socket of a killed switch refuses connections; a file of another kind stays.
+            if UnixDatagram::unbound()?.connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+                std::fs::remove_file(path)?;
+            }
+            let socket = UnixDatagram::bind(path)?;
+            socket.set_nonblocking(true)?;
+            Socket::Unix(socket, Path::new(path).to_owned())
+        } else {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(true)?;
+            Socket::Udp(socket)
+        };
+        Ok(Self { socket, refused: 0 })
+    }
+
+    /// Reads what has arrived, answers questions, and returns reports of congestion.
+    pub(super) fn read(&mut self, statistics: impl Fn() -> Statistics) -> Vec<Congestion> {
+        let mut found = Vec::new();
+        let mut buffer = [0; LONGEST];
+        for _ in 0..MOST {
+            let answer = match &self.socket {
+                Socket::Udp(socket) => {
+                    let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
+                    let meant = Meaning::of(&buffer[..length]);
+                    if meant == Some(Meaning::Question) {
+                        let text = serde_json::to_vec(&statistics()).unwrap_or_default();
+                        let _ = socket.send_to(&text, from);
+                    }
+                    meant
+                }
+                Socket::Unix(socket, _) => {
+                    let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
+                    let meant = Meaning::of(&buffer[..length]);
+                    if let (Some(Meaning::Question), Some(path)) = (meant, from.as_pathname()) {
+                        let text = serde_json::to_vec(&statistics()).unwrap_or_default();
+                        let _ = socket.send_to(&text, path);
+                    }
+                    meant
+                }
+            };
+            match answer {
+                Some(Meaning::Report(congestion)) => found.push(congestion),
+                Some(Meaning::Question) => {}
+                None => self.refused += 1,
+            }
+        }
+        found
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        if let Socket::Unix(_, path) = &self.socket {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Report(Congestion),
+    Question,
+}
+
+impl Meaning {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let message: Message = serde_json::from_slice(bytes).ok()?;
+        match (message.congestion.as_deref(), message.packets, message.ask.as_deref()) {
+            (Some("queue"), Some(packets), None) => Some(Self::Report(Congestion::Queue { packets })),
+            (Some("load"), None, None) => Some(Self::Report(Congestion::Load)),
+            (None, None, Some("statistics")) => Some(Self::Question),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports and questions are read; anything else is counted and ignored.
+    #[test]
+    fn messages_are_read_and_garbage_is_counted() {
+        let mut control = ControlSocket::bind("127.0.0.1:0").unwrap();
+        let Socket::Udp(own) = &control.socket else { unreachable!("bound to UDP") };
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.connect(own.local_addr().unwrap()).unwrap();
+        peer.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        for text in [
+            r#"{"congestion": "queue", "packets": 120}"#,
+            r#"{"congestion": "load"}"#,
+            r#"{"ask": "statistics"}"#,
+            r#"{"congestion": "queue"}"#,
+            "garbage",
+        ] {
+            peer.send(text.as_bytes()).unwrap();
+        }
+        let statistics = Statistics {
+            read_s: 1.5,
+            sent_bytes: 7,
+            waiting: 3,
+            room: 100,
+            queues: 5,
+            capacity_bytes_s: 12_500_000,
+        };
+        let found = control.read(|| statistics);
+        assert_eq!(found, [Congestion::Queue { packets: 120 }, Congestion::Load]);
+        assert_eq!(control.refused, 2);
+        let mut answer = [0; 512];
+        let length = peer.recv(&mut answer).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer[..length]).unwrap();
+        assert_eq!((&answer["waiting"], &answer["capacity_bytes_s"]), (&3.into(), &12_500_000.into()));
+    }
+}
