@@ -21,7 +21,7 @@
 enum { ETHERNET = 14, IPV4 = 0x0800, IPV6 = 0x86dd, TCP = 6, UDP = 17, ICMP = 1, ICMP6 = 58 };
 enum { false, true };
 enum { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
-enum { KIND = 253, LENGTH = 6, EXID = 0x4272 };
+enum { KIND = 253, LENGTH = 6, EXID = 0x4272, SACK = 5, THREE_BLOCKS = 26, TWO_BLOCKS = 18 };
 enum { CONTINUE = -1 }; /* TC_ACT_UNSPEC: other filters decide */
 enum { BARE_LIMIT = 16, CLASSES = 8, FIRST_MINOR = 16, ANY = 0, NOEXIST = 1 };
 
@@ -170,8 +170,13 @@ static bool read_tcp(struct __sk_buff *skb, struct packet *p)
 	return true;
 }
 
-/* Offset of the option's rate; 0: it has none. */
-static __u32 find_rate(struct __sk_buff *skb, const struct packet *p)
+/* Places in the options of a header; 0: there is none. */
+struct places {
+	__u32 rate; /* of the option */
+	__u32 sack; /* a SACK option with three blocks */
+};
+
+static void find_options(struct __sk_buff *skb, const struct packet *p, struct places *found)
 {
 	__u32 at = p->tcp + sizeof(struct tcp), end = p->tcp + p->header;
 	__u8 option[4];
@@ -179,19 +184,22 @@ static __u32 find_rate(struct __sk_buff *skb, const struct packet *p)
 	/* An option has a byte at least, so forty steps see all; those of real packets are a handful. */
 	for (int i = 0; i < 40; i++) {
 		if (at >= end || bpf_skb_load_bytes(skb, at, option, 1) || option[0] == 0)
-			return 0;
+			break;
 		if (option[0] == 1) {
 			at++;
 			continue;
 		}
 		if (at + 2 > end || bpf_skb_load_bytes(skb, at, option, 2) || option[1] < 2)
-			return 0;
+			break;
+		if (option[0] == SACK && option[1] == THREE_BLOCKS && at + THREE_BLOCKS <= end)
+			found->sack = at;
 		if (option[0] == KIND && option[1] == LENGTH && at + LENGTH <= end &&
-		    !bpf_skb_load_bytes(skb, at, option, 4) && option[2] == EXID >> 8 && option[3] == (EXID & 255))
-			return at + 4;
+		    !bpf_skb_load_bytes(skb, at, option, 4) && option[2] == EXID >> 8 && option[3] == (EXID & 255)) {
+			found->rate = at + 4;
+			break;
+		}
 		at += option[1];
 	}
-	return 0;
 }
 
 static __u64 decode(__u16 code)
@@ -212,6 +220,7 @@ static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
 {
 	struct flow *known = bpf_map_lookup_elem(&flows, &p->key);
 	struct flow new = { .opened = now, .seen = now };
+	struct places at = {};
 
 	if (known && !(known->flags & (ENDED | GONE))) {
 		/* Repeated or forged: an answered flow stays. The last of several SYNs is taken to be answered. */
@@ -219,7 +228,8 @@ static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
 			known->opened = now;
 		return;
 	}
-	if (find_rate(skb, p))
+	find_options(skb, p, &at);
+	if (at.rate)
 		new.flags = OBEYS;
 	if (bpf_map_update_elem(&flows, &p->key, &new, ANY))
 		COUNT(refused, 1);
@@ -319,10 +329,31 @@ static void write_rate(struct __sk_buff *skb, const struct packet *p, __u32 at, 
 	bpf_skb_store_bytes(skb, at, &wire, sizeof(wire), 0);
 }
 
-/* Whether the option is there. Flows that offered to obey and do not get it back are not served. */
-static bool comes_back(struct flow *flow, const struct packet *p, bool is_there)
+/* Puts the option in the place of the third SACK block: an ACK with timestamps and three blocks has no room for it, and
+ * a flow with losses would get no rates. Linux places the blocks at words.
+ */
+static bool make_room(struct __sk_buff *skb, const struct packet *p, __u32 sack, __u16 code)
 {
-	if (is_there) {
+	__u32 checksum = p->tcp + __builtin_offsetof(struct tcp, checksum), block = sack + TWO_BLOCKS;
+	__u8 option[8] = { 1, 1, KIND, LENGTH, EXID >> 8, EXID & 255, code >> 8, code & 255 }, before[8];
+	__u8 length = TWO_BLOCKS;
+	__s64 difference;
+
+	if ((block - p->tcp) & 3 || bpf_skb_load_bytes(skb, block, before, sizeof(before)))
+		return false;
+	difference = bpf_csum_diff((void *)before, sizeof(before), (void *)option, sizeof(option), 0);
+	if (difference < 0 || bpf_l4_csum_replace(skb, checksum, 0, difference, 0) ||
+	    bpf_l4_csum_replace(skb, checksum, bpf_htons(SACK << 8 | THREE_BLOCKS), bpf_htons(SACK << 8 | TWO_BLOCKS), 2))
+		return false;
+	bpf_skb_store_bytes(skb, block, option, sizeof(option), 0);
+	bpf_skb_store_bytes(skb, sack + 1, &length, 1, 0);
+	return true;
+}
+
+/* Whether the option is there, or room for it. Flows that offered to obey and do not get it back are not served. */
+static bool comes_back(struct flow *flow, const struct packet *p, const struct places *at)
+{
+	if (at->rate || at->sack) {
 		flow->bare = 0;
 		return true;
 	}
@@ -338,15 +369,22 @@ static bool comes_back(struct flow *flow, const struct packet *p, bool is_there)
 static void answer(struct __sk_buff *skb, const struct packet *p, struct flow *flow, const struct control *control,
 		   __u64 now)
 {
-	const struct decision *own;
-	__u64 share, carried;
-	__u32 at = find_rate(skb, p);
+	struct places at = {};
 	bool is_led, is_urgent, is_carried;
-	__u16 code, before;
+	const struct decision *own;
+	__u16 code, before = 0;
+	__u64 share, carried = 0;
 	__be16 wire;
 
-	if (!comes_back(flow, p, at) || bpf_skb_load_bytes(skb, at, &wire, sizeof(wire)))
+	find_options(skb, p, &at);
+	if (!comes_back(flow, p, &at))
 		return;
+	if (at.rate) {
+		if (bpf_skb_load_bytes(skb, at.rate, &wire, sizeof(wire)))
+			return;
+		before = bpf_ntohs(wire);
+		carried = decode(before);
+	}
 	if (!is_alive(control, now)) {
 		COUNT(silent, 1);
 		return;
@@ -360,9 +398,7 @@ static void answer(struct __sk_buff *skb, const struct packet *p, struct flow *f
 	}
 	if (!share)
 		return;
-	before = bpf_ntohs(wire);
-	carried = decode(before);
-	/* A rate of zero is none. */
+	/* A rate of zero is none, and 'no limit' is no switch's. */
 	is_carried = carried && carried < NO_LIMIT;
 	if (is_carried) {
 		flow->other = carried;
@@ -373,15 +409,16 @@ static void answer(struct __sk_buff *skb, const struct packet *p, struct flow *f
 	is_urgent = !is_led && share * 10 < flow->advised * 9;
 	if (!is_carried && !is_urgent && now < flow->write_at)
 		return;
+	if (is_carried && carried <= share)
+		COUNT(kept, 1);
+	else if (at.rate)
+		write_rate(skb, p, at.rate, before, code);
+	else if (!make_room(skb, p, at.sack, code))
+		return;
+	COUNT(written, !is_carried || carried > share);
 	flow->write_at = now + (is_carried ? 2 * flow->rtt : flow->rtt);
 	flow->advised = share;
 	flow->written++;
-	if (is_carried && carried <= share) {
-		COUNT(kept, 1);
-		return;
-	}
-	COUNT(written, 1);
-	write_rate(skb, p, at, before, code);
 }
 
 SEC("tc")
@@ -409,7 +446,8 @@ int brf_ack(struct __sk_buff *skb)
 		flow->flags |= GONE;
 		tell(&p.key);
 	}
-	if (!(p.flags & RST) && (flow->flags & (OBEYS | ENDED | GONE | STRIPPED)) == OBEYS)
+	/* Receivers write the option into ACKs without data. */
+	if (!p.payload && !(p.flags & RST) && (flow->flags & (OBEYS | ENDED | GONE | STRIPPED)) == OBEYS)
 		answer(skb, &p, flow, control, now);
 	return CONTINUE;
 }

@@ -189,14 +189,18 @@ impl Programs {
         found.unwrap_or_else(|| unreachable!("the object has a map `{name}`"))
     }
 
-    /// The loaded program of this name.
-    pub(super) fn program(&self, name: &str) -> libbpf_rs::Program<'_> {
+    /// Passes a loaded program to `work`.
+    pub(super) fn with_program<T>(&self, name: &str, work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
         let found = self.object.progs().find(|program| program.name() == OsStr::new(name));
-        found.unwrap_or_else(|| unreachable!("the object has a program `{name}`"))
+        found.map_or_else(|| unreachable!("the object has a program `{name}`"), |own| work(own.as_fd()))
     }
 
-    pub(super) fn with_program<T>(&self, name: &str, work: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
-        work(self.program(name).as_fd())
+    /// A loaded program that can be run on given packets.
+    #[cfg(test)]
+    pub(super) fn run<'dat>(&mut self, name: &str, input: libbpf_rs::ProgramInput<'dat>) -> u32 {
+        let mut programs = self.object.progs_mut();
+        let found = programs.find(|program| program.name() == OsStr::new(name)).expect("a program");
+        found.test_run(input).expect("runs").return_value
     }
 
     /// All flows of the table.

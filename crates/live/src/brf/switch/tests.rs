@@ -1,0 +1,17 @@
+//! The switch in this machine's kernel. Without root or BPF the tests say so and pass.
+
+mod hosts;
+mod packets;
+mod program;
+mod segment;
+
+use crate::kernel::tests::skipped;
+
+/// Whether this process may attach programs to ports of its own.
+fn may() -> bool {
+    let may = rustix::process::geteuid().is_root() && crate::kernel::namespace::available().is_ok();
+    if !may {
+        skipped("root, BPF and TUN devices");
+    }
+    may
+}
