@@ -7,7 +7,7 @@ pub(super) const FIN: u8 = 1;
 pub(super) const RST: u8 = 4;
 pub(super) const ACK: u8 = 16;
 /// The receiver's 'no limit'.
-pub(super) const NO_LIMIT: u16 = 65_529;
+pub(super) const NO_LIMIT: u16 = super::super::super::NO_LIMIT;
 
 /// A TCP packet.
 #[derive(Clone, Debug)]
