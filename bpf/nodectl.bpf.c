@@ -249,8 +249,8 @@ void BPF_PROG(ctl_set_state, struct sock *sk, __u8 to)
 		if (to == RECOVERY || to == CWR)
 			set_cwnd(tp, atmost(tp->snd_cwnd, atleast(tp->snd_ssthresh, 2)));
 		cubictcp_state(sk, to);
-	} else if (to == LOSS && f->cwnd) {
-		set_cwnd(tp, f->cwnd);
+	} else if (to == LOSS) {
+		set_cwnd(tp, f->cwnd ? f->cwnd : f->initial_cwnd);
 	}
 }
 

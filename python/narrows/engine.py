@@ -442,6 +442,31 @@ def brf_status() -> dict[str, Any]:
     return dict(json.loads(_programs().brf_status()))
 
 
+def negotiate(
+    role: str, settings: Mapping[str, Any], handle: Handle, on_event: Callable[[str, str], None]
+) -> dict[str, Any]:
+    """Run a daemon that negotiates rates until it ends or the handle is cancelled.
+
+    Args:
+        role: "node", "server" or "client".
+        settings: Its settings; rates in Mbit/s on the wire, times in seconds.
+        handle: Cancelled to end it.
+        on_event: Called with "listening" and an address, or "log" and a text.
+
+    Raises:
+        ValueError: A setting is invalid.
+        KernelUnable: This is not Linux.
+        KernelFailed: The kernel refused a step.
+        LiveFailed: A socket cannot be opened, or the server is silent.
+
+    Returns:
+        What it has done.
+    """
+    if not hasattr(_engine, "negotiate"):
+        raise KernelUnable("narrows nodectl needs Linux")
+    return dict(json.loads(_engine.negotiate(role, json.dumps(settings), handle, on_event)))
+
+
 def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> dict[str, Any]:
     """Run a packetdrill script against the TCP endpoint, or on this machine's kernel.
 

@@ -7,6 +7,8 @@ mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod live;
+#[cfg(target_os = "linux")]
+mod negotiation;
 mod outputs;
 mod wire;
 
@@ -419,6 +421,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add_function(wrap_pyfunction!(brf::attach_brf, m)?)?;
         m.add_function(wrap_pyfunction!(brf::detach_brf, m)?)?;
         m.add_function(wrap_pyfunction!(brf::brf_status, m)?)?;
+        m.add_function(wrap_pyfunction!(negotiation::negotiate, m)?)?;
+        m.add_function(wrap_pyfunction!(negotiation::negotiation_port, m)?)?;
     }
     m.add_function(wrap_pyfunction!(bench::bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(bench::run_case, m)?)?;

@@ -41,7 +41,7 @@ pub use datagrams::DatagramPlan;
 pub use diagnostic::{ScenarioError, Warning};
 pub use explain::{Explanation, FlowOptions, LinkOptions, Row};
 pub use files::{FileError, Files, NoFiles};
-pub use params::settings;
+pub use params::{router_settings, settings};
 pub use plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 pub use schema::{
     Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,

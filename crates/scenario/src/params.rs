@@ -91,9 +91,28 @@ pub(crate) fn scheme(
 /// # Errors
 /// The first value that is refused: the problem and what is accepted.
 pub fn settings(entry: &schemes::Entry, values: &[(String, String)]) -> Result<Params, String> {
-    let mut params = Params::defaults(entry.info.params);
+    in_place_of_defaults(entry.info.name, entry.info.params, values)
+}
+
+/// The parameters of a router algorithm, as [`settings`] of a scheme.
+///
+/// # Errors
+/// The first value that is refused: the problem and what is accepted.
+pub fn router_settings(
+    entry: &narrows_routers::RouterEntry,
+    values: &[(String, String)],
+) -> Result<Params, String> {
+    in_place_of_defaults(entry.info.name, entry.info.params, values)
+}
+
+fn in_place_of_defaults(
+    owner: &str,
+    specs: &'static [narrows_cc::Param],
+    values: &[(String, String)],
+) -> Result<Params, String> {
+    let mut params = Params::defaults(specs);
     for (name, text) in values {
-        set(&mut params, entry.info.name, entry.info.params, name, text, "").map_err(|refused| {
+        set(&mut params, owner, specs, name, text, "").map_err(|refused| {
             let refused = refused.report("", "", |_| Location::Unknown);
             let accepted = refused.accepted.map(|accepted| format!("; accepted: {accepted}"));
             refused.message + &accepted.unwrap_or_default()

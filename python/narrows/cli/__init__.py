@@ -3,8 +3,8 @@
 `simulate` runs scenarios, `reproduce` papers, `fidelity` compares with the kernel; `new` starts them; `results` draws
 and reports; `registry` lists schemes and router algorithms; `tools` generates traces and measures the engine;
 `packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `brf` sets up rates from the network; `dccp`
-uses real sockets. `options` holds the
-options that commands share, `numbers` options of whole numbers, `outcome` messages and exit statuses.
+and `nodectl` use real sockets. `options` holds the options that commands share, `numbers` options of whole numbers,
+`outcome` messages and exit statuses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,20 @@ from typing import Annotated
 import typer
 
 from narrows import engine
-from narrows.cli import brf, dccp, fidelity, kernel, new, packetdrill, registry, reproduce, results, simulate, tools
+from narrows.cli import (
+    brf,
+    dccp,
+    fidelity,
+    kernel,
+    new,
+    nodectl,
+    packetdrill,
+    registry,
+    reproduce,
+    results,
+    simulate,
+    tools,
+)
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import FAILURE, INTERRUPTED
 from narrows.progress import print_status
@@ -60,6 +73,7 @@ app.add_typer(new.app, rich_help_panel="Run experiments")
 app.add_typer(kernel.app, rich_help_panel="Tools")
 app.add_typer(brf.app, rich_help_panel="Tools")
 app.add_typer(dccp.app, rich_help_panel="Tools")
+app.add_typer(nodectl.app, rich_help_panel="Tools")
 
 
 def main() -> None:

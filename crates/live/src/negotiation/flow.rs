@@ -112,6 +112,12 @@ impl Flow {
         }
     }
 
+    /// See [`RateRequester::refreshed`].
+    pub(crate) fn refreshed(mut self, refresh: Nanos) -> Self {
+        self.agent = self.agent.refreshed(refresh);
+        self
+    }
+
     /// Whether data must wait for an answer.
     pub(crate) fn blocks_data(&self) -> bool {
         !self.established || self.agent.blocks_data()

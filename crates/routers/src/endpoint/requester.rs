@@ -72,6 +72,14 @@ impl RateRequester {
         }
     }
 
+    /// Repeats requests for the granted rate after `refresh`, for nodes that see no data and would delete the record
+    /// of a silent flow.
+    #[must_use]
+    pub fn refreshed(mut self, refresh: Nanos) -> Self {
+        self.state.set_refresh(refresh);
+        self
+    }
+
     /// Converts an update into advice for the scheme and a limit for the sender.
     fn follow(&mut self, sender: &SenderView, update: Update) -> RateOrders {
         let (limit, advice) = match update {

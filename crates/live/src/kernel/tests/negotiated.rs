@@ -91,5 +91,5 @@ fn dead_node_stalls_no_flow() {
     let own = result.host.and_then(|host| host.negotiation).expect("they negotiate");
     eprintln!("{total} Mbit/s, {own:?}");
     assert!(total > 17.0, "{total} {own:?}");
-    assert!(own.messages_sent > 2 + 2, "requests without an answer: {own:?}");
+    assert!(own.messages_sent >= 4 && own.withdrawals == 2, "a request after the silence: {own:?}");
 }

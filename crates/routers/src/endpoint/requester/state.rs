@@ -90,6 +90,9 @@ pub(super) struct Requester {
     silent_at: Nanos,
     /// Next usage review.
     pub(super) review: Review,
+    /// Requests are repeated after this time, and the time of the next repetition.
+    refresh: Nanos,
+    refresh_at: Nanos,
 }
 
 /// A usage review: start time, bytes sent before, and due time.
@@ -131,11 +134,18 @@ impl Requester {
             announce_at: Nanos::MAX,
             silent_at: Nanos::MAX,
             review: Review { from: Nanos::MAX, sent: 0, at: Nanos::MAX },
+            refresh: Nanos::MAX,
+            refresh_at: Nanos::MAX,
         }
     }
 
+    /// Repeats requests for the granted rate after this time.
+    pub(super) fn set_refresh(&mut self, refresh: Nanos) {
+        self.refresh = refresh;
+    }
+
     pub(super) fn deadline(&self) -> Nanos {
-        self.at.min(self.review.at).min(self.announce_at).min(self.silent_at)
+        self.at.min(self.review.at).min(self.announce_at).min(self.silent_at).min(self.refresh_at)
     }
 
     /// Whether data is blocked.
@@ -235,6 +245,12 @@ impl Requester {
         }
         if now >= self.silent_at {
             self.on_silence();
+        }
+        if now >= self.refresh_at {
+            self.refresh_at = Nanos::MAX;
+            if let (Stage::Settled, Some(granted)) = (self.stage, self.granted) {
+                self.request(self.path, granted);
+            }
         }
         if now < self.at {
             return Update::None;
@@ -419,6 +435,7 @@ impl Requester {
             self.unannounced = None;
             self.announce_at = Nanos::MAX;
         }
+        self.refresh_at = now.saturating_add(self.refresh);
         self.serial = self.serial.wrapping_add(1);
         let micros = (rtt.as_nanos() / 1_000).min(u64::from(LONGEST_RTT_US - SERIAL)) as u32;
         self.token = (micros & !SERIAL) | (self.serial & SERIAL);
@@ -441,6 +458,7 @@ impl Requester {
         self.review.at = Nanos::MAX;
         self.announce_at = Nanos::MAX;
         self.silent_at = Nanos::MAX;
+        self.refresh_at = Nanos::MAX;
         self.termination_due = Some(self.path);
         self.at = now.saturating_add(timeout);
     }

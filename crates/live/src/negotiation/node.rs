@@ -1,0 +1,274 @@
+//! A node: the router algorithm of one port, beside the router that forwards the data.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+
+use narrows_cc::{Nanos, Rate};
+use narrows_packet::ControlMessage;
+use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
+use narrows_routers::{NodePort, node};
+use rustix::event::{PollFd, PollFlags};
+use serde::Serialize;
+
+use super::peers::{Found, Limiter, NextHop, Peer, Peers};
+use super::{Clock, Mbit, NegotiationError, Operator, PORT, wait};
+
+/// Datagrams read at once.
+const BATCH: usize = 64;
+/// Larger than any message.
+const DATAGRAM: usize = 64;
+/// Interval of log lines with totals.
+const SUMMARY: Nanos = Nanos::from_secs(10);
+
+/// Settings of a node.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// Address of its UDP socket.
+    pub listen: SocketAddrV4,
+    /// Capacity of the port, headers included.
+    pub capacity: Rate,
+    /// Next nodes; other destinations are reached directly, at `responders`.
+    pub next: Vec<NextHop>,
+    /// UDP port of responders.
+    pub responders: u16,
+    /// Parameters of the router algorithm, as texts by name.
+    pub params: Vec<(String, String)>,
+    /// Limit of messages from one address, and to it, per second.
+    pub messages_per_s: u32,
+}
+
+impl NodeSettings {
+    /// The settings of a port of this capacity with defaults for all else.
+    pub fn new(listen: SocketAddrV4, capacity: Rate) -> Self {
+        Self {
+            listen,
+            capacity,
+            next: Vec::new(),
+            responders: PORT,
+            params: Vec::new(),
+            messages_per_s: 2000,
+        }
+    }
+}
+
+/// What a node has done.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NodeReport {
+    /// Messages received that were readable, and messages sent.
+    pub received: u64,
+    /// Messages sent: forwarded, answers and adjustments.
+    pub sent: u64,
+    /// Datagrams that were no message.
+    pub unreadable: u64,
+    /// Messages of unknown flows, or of another neighbour's.
+    pub foreign: u64,
+    /// Messages beyond the limit per address.
+    pub limited: u64,
+    /// Requests of new flows without room in the table.
+    pub full: u64,
+    /// Flows whose way back is known.
+    pub flows: u64,
+    /// Internals of the router algorithm.
+    pub port: Vec<(String, f64)>,
+}
+
+struct Node<'a> {
+    settings: &'a NodeSettings,
+    socket: UdpSocket,
+    port: NodePort,
+    peers: Peers,
+    limiter: Limiter,
+    report: NodeReport,
+    operator: &'a dyn Operator,
+}
+
+/// Runs a node until the operator stops it.
+///
+/// # Errors
+/// If a setting is invalid or the socket cannot be opened or fails.
+pub fn run_node(settings: &NodeSettings, operator: &dyn Operator) -> Result<NodeReport, NegotiationError> {
+    let params = narrows_scenario::router_settings(node::negotiating(), &settings.params)
+        .map_err(|message| NegotiationError::Setting(format!("--set: {message}")))?;
+    if settings.capacity.is_zero() {
+        return Err(NegotiationError::Setting(
+            "the capacity is zero; accepted: a rate such as 100mbit".to_owned(),
+        ));
+    }
+    let (limit, idle) =
+        (params.number("flows") as usize, Nanos::from_secs_f64(2.0 * params.number("timeout")));
+    let opened = UdpSocket::bind(settings.listen).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    });
+    let socket = opened.map_err(|error| NegotiationError::Open {
+        what: "the node's UDP socket",
+        address: settings.listen,
+        error,
+    })?;
+    if let Ok(SocketAddr::V4(at)) = socket.local_addr() {
+        operator.listening(at);
+    }
+    operator.log(&format!("the port has {}", Mbit(settings.capacity)));
+    let mut node = Node {
+        settings,
+        socket,
+        port: NodePort::new(settings.capacity, params),
+        peers: Peers::new(limit, idle),
+        limiter: Limiter::new(settings.messages_per_s),
+        report: NodeReport::default(),
+        operator,
+    };
+    node.run()?;
+    Ok(node.finish())
+}
+
+impl Node<'_> {
+    fn run(&mut self) -> Result<(), NegotiationError> {
+        let clock = Clock::start();
+        let mut next_summary = SUMMARY;
+        while !self.operator.is_stopped() {
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            wait(&mut fds, clock.wait(self.port.next_wake()))?;
+            let mut bytes = [0; DATAGRAM];
+            for _ in 0..BATCH {
+                let Ok((length, SocketAddr::V4(from))) = self.socket.recv_from(&mut bytes) else { break };
+                self.on_datagram(clock.now(), from, &bytes[..length]);
+            }
+            let now = clock.now();
+            self.port.wake(now);
+            self.send_adjustments(now);
+            if now >= next_summary {
+                next_summary = now + SUMMARY;
+                self.summarise();
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, now: Nanos, to: SocketAddrV4, message: &ControlMessage) {
+        if !self.limiter.take(now, *to.ip()) {
+            self.report.limited += 1;
+            return;
+        }
+        // A neighbour that is gone is silent; its record ends.
+        if self.socket.send_to(message.as_bytes(), to).is_ok() {
+            self.report.sent += 1;
+        }
+    }
+
+    fn on_datagram(&mut self, now: Nanos, from: SocketAddrV4, bytes: &[u8]) {
+        let Ok(message) = Message::decode(bytes) else {
+            self.report.unreadable += 1;
+            return;
+        };
+        if !self.limiter.take(now, *from.ip()) {
+            self.report.limited += 1;
+            return;
+        }
+        self.report.received += 1;
+        let raw = ControlMessage::new(bytes);
+        match message {
+            Message::Negotiation { kind: Negotiation::Request, max, id, .. } => {
+                let to = self.next_hop(id);
+                let peer = match self.peers.towards_responder(now, id, from, to) {
+                    Found::Known(peer) => peer,
+                    Found::New(peer) => {
+                        self.log(id, &format!("requests {} from {from}; next is {to}", Mbit(max)));
+                        peer
+                    }
+                    Found::Foreign => return self.report.foreign += 1,
+                    Found::Full => return self.report.full += 1,
+                };
+                self.forward(now, peer, raw);
+            }
+            Message::Adjustment { kind: Adjustment::Terminate, id, .. } => {
+                let Some((peer, first)) = self.peers.end(id, from) else {
+                    self.report.foreign += 1;
+                    return;
+                };
+                self.forward(now, peer, raw);
+                if first {
+                    self.log(id, "has ended");
+                }
+            }
+            Message::Negotiation { .. } | Message::Adjustment { .. } => {
+                let id = message.id();
+                let Some(peer) = self.peers.towards_requester(id, from) else {
+                    self.report.foreign += 1;
+                    return;
+                };
+                let passed = self.port.on_answer(now, peer.flow, raw);
+                self.log_answer(id, &passed);
+                self.send(now, peer.previous, &passed);
+            }
+        }
+        self.send_adjustments(now);
+    }
+
+    fn forward(&mut self, now: Nanos, peer: Peer, message: ControlMessage) {
+        if let Some(passed) = self.port.on_request(now, peer.flow, message) {
+            self.send(now, peer.next, &passed);
+        }
+    }
+
+    fn next_hop(&self, id: Id) -> SocketAddrV4 {
+        let destination = Ipv4Addr::from_bits(id.destination);
+        NextHop::find(&self.settings.next, destination)
+            .unwrap_or_else(|| SocketAddrV4::new(destination, self.settings.responders))
+    }
+
+    /// Sends what the port has for requesters.
+    fn send_adjustments(&mut self, now: Nanos) {
+        let mut messages = Vec::new();
+        self.port.take_messages(|flow, message| messages.push((flow, message)));
+        for (flow, message) in messages {
+            if let Some(peer) = self.peers.of_flow(flow) {
+                self.send(now, peer.previous, &message);
+            }
+        }
+    }
+
+    fn log(&self, id: Id, what: &str) {
+        let Id { content, destination, subflow } = id;
+        let destination = Ipv4Addr::from_bits(destination);
+        self.operator.log(&format!("content {content} to {destination}, subflow {subflow}: {what}"));
+    }
+
+    fn log_answer(&self, id: Id, answer: &ControlMessage) {
+        match Message::decode(answer.as_bytes()) {
+            Ok(Message::Negotiation { kind: Negotiation::Success, max, .. }) => {
+                self.log(id, &format!("gets {}", Mbit(max)));
+            }
+            Ok(Message::Negotiation { kind: Negotiation::Failure, max, .. }) => {
+                self.log(id, &format!("is refused; {} are available", Mbit(max)));
+            }
+            _ => {}
+        }
+    }
+
+    fn telemetry(&self) -> Vec<(String, f64)> {
+        let mut found = Vec::new();
+        self.port.telemetry(&mut |name, reading| {
+            found.extend(reading.number().map(|number| (name.to_owned(), number)));
+        });
+        found
+    }
+
+    fn summarise(&self) {
+        let NodeReport { received, sent, unreadable, foreign, limited, .. } = self.report;
+        let all = self.telemetry();
+        let number = |wanted: &str| all.iter().find(|(name, _)| name == wanted).map_or(0.0, |own| own.1);
+        let rate = |name| Mbit(Rate::from_bytes_per_sec(number(name) as u64));
+        self.operator.log(&format!(
+            "{} flows have {}, {} are free; messages: {received} received, {sent} sent, {unreadable} unreadable, \
+             {foreign} foreign, {limited} beyond the limit",
+            number("flows"),
+            rate("given"),
+            rate("free"),
+        ));
+    }
+
+    fn finish(self) -> NodeReport {
+        let port = self.telemetry();
+        NodeReport { flows: self.peers.len() as u64, port, ..self.report }
+    }
+}

@@ -1,0 +1,296 @@
+//! One connection of the server.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use narrows_cc::{Nanos, Rate};
+use narrows_routers::NegotiationConfig;
+use narrows_routers::negotiation::LEASE;
+use narrows_tcp::rates::RateSetup;
+use rustix::event::{PollFd, PollFlags};
+
+use super::{ServerSettings, Transmissions};
+use crate::kernel::diagnostics;
+use crate::kernel::netlink::Netlink;
+use crate::kernel::programs::{Grant, Grants};
+use crate::negotiation::pace::Pacer;
+use crate::negotiation::wire::{self, HELLO, Hello, PIECE};
+use crate::negotiation::{Clock, Counts, Flow, Mbit, NegotiationError, Operator, wait};
+
+/// Longest wait for the hello of a client.
+const GREETING: Duration = Duration::from_secs(5);
+/// Longest wait for the last acknowledgement and the termination.
+const DRAIN: Nanos = Nanos::from_secs(5);
+/// A client that takes no data for this time is gone.
+const SILENCE: Nanos = Nanos::from_secs(30);
+/// Nodes see no data: requests are repeated well before records end.
+const REFRESH: Nanos = Nanos::from_millis(LEASE.as_nanos() / 1_000_000 * 4 / 5);
+/// Pieces written, and datagrams read, at once.
+const BATCH: usize = 16;
+/// Bytes of IPv4 and TCP headers without and with timestamps.
+const HEADERS: [u16; 2] = [40, 52];
+
+pub(super) struct Connection<'a> {
+    stream: &'a TcpStream,
+    messages: UdpSocket,
+    netlink: Netlink,
+    flow: Flow,
+    pacer: Pacer,
+    /// Payload of the whole transmission; 0: no end.
+    size: u64,
+    next: Arc<AtomicU64>,
+    /// The current piece, and how much of it is written.
+    piece: Vec<u8>,
+    place: usize,
+    pub(super) written: u64,
+    /// All is written, since this time.
+    shut_at: Option<Nanos>,
+    last_write: Nanos,
+    /// Data still waits for the first answer.
+    waiting: bool,
+    name: String,
+    /// Payload share of wire bytes.
+    share: f64,
+    clock: Clock,
+    operator: &'a dyn Operator,
+}
+
+/// Payload of a full packet, and the bytes of its headers.
+fn packet_of(
+    netlink: &mut Netlink,
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+) -> io::Result<Option<(u16, u16)>> {
+    const TIMESTAMPS: u8 = 1;
+    let Some((info, _)) = diagnostics::read_info(netlink, local, remote)? else { return Ok(None) };
+    let options = info.get(5).copied().unwrap_or(0);
+    let mss = info.get(16..20).and_then(|own| own.first_chunk()).map_or(0, |own| u32::from_ne_bytes(*own));
+    let header = HEADERS[usize::from(options & TIMESTAMPS)];
+    Ok(u16::try_from(mss).ok().filter(|mss| *mss > 0).map(|mss| (mss, header)))
+}
+
+impl<'a> Connection<'a> {
+    /// Reads the client's wishes and opens the negotiation's socket.
+    pub(super) fn open(
+        settings: &ServerSettings,
+        stream: &'a TcpStream,
+        client: SocketAddrV4,
+        transmissions: &Transmissions,
+        grants: Option<&Arc<Grants>>,
+        operator: &'a dyn Operator,
+    ) -> Result<Self, NegotiationError> {
+        let refused = |reason: &str| NegotiationError::Server(client, reason.to_owned());
+        stream.set_read_timeout(Some(GREETING))?;
+        let mut bytes = [0; HELLO];
+        let mut reading = stream;
+        reading.read_exact(&mut bytes).map_err(|_| refused("the client sent no hello"))?;
+        let hello = Hello::decode(&bytes).map_err(refused)?;
+        stream.set_nonblocking(true)?;
+        let SocketAddr::V4(local) = stream.local_addr()? else {
+            return Err(refused("the connection has no IPv4 address"));
+        };
+        let mut netlink = Netlink::diagnostics()?;
+        let (segment, data_header) =
+            packet_of(&mut netlink, local, client)?.ok_or_else(|| refused("the connection has ended"))?;
+        let id = hello.id(*client.ip());
+        let config = NegotiationConfig {
+            content: id.content,
+            destination: id.destination,
+            subflow: id.subflow,
+            min: hello.min.min(settings.max),
+            max: hello.max.min(settings.max),
+            ..NegotiationConfig::default()
+        };
+        let to = settings.via.unwrap_or_else(|| SocketAddrV4::new(*client.ip(), hello.responder));
+        let messages = UdpSocket::bind((*local.ip(), 0))?;
+        // The kernel drops datagrams from elsewhere.
+        messages.connect(to)?;
+        messages.set_nonblocking(true)?;
+        let name = format!("content {} to {client}, subflow {}", id.content, id.subflow);
+        operator.log(&format!("{name}: requests up to {} at {to}", Mbit(config.max)));
+        let setup = RateSetup { segment, data_header, line: None };
+        Ok(Self {
+            stream,
+            messages,
+            netlink,
+            flow: Flow::new(&config, &setup, (local, client)).refreshed(REFRESH),
+            pacer: Pacer::new(grants),
+            size: hello.size,
+            next: transmissions.join(id.content, id.destination),
+            piece: Vec::new(),
+            place: 0,
+            written: 0,
+            shut_at: None,
+            last_write: Nanos::ZERO,
+            waiting: true,
+            name,
+            share: f64::from(segment) / f64::from(segment + data_header),
+            clock: Clock::start(),
+            operator,
+        })
+    }
+
+    pub(super) fn changes(&self) -> u64 {
+        self.flow.counts.changes
+    }
+
+    /// Sends until all is written and acknowledged, the client is gone, or the operator stops.
+    pub(super) fn run(&mut self) -> Result<(), NegotiationError> {
+        loop {
+            let now = self.clock.now();
+            self.negotiate(now)?;
+            if self.shut_at.is_none() && (self.operator.is_stopped() || !self.is_open()) {
+                self.shut(now);
+            }
+            let full = self.shut_at.is_none() && !self.flow.blocks_data() && self.write(now)?;
+            if self.flow.is_finished() || self.shut_at.is_some_and(|at| now > at + DRAIN) {
+                break;
+            }
+            if full && now > self.last_write + SILENCE {
+                self.shut(now);
+                self.log("the client takes no data: gives up");
+            }
+            let writable = if full { PollFlags::OUT } else { PollFlags::empty() };
+            let mut fds = [
+                PollFd::new(&self.messages, PollFlags::IN),
+                PollFd::new(self.stream, writable | PollFlags::IN),
+            ];
+            // A closed stream is always readable.
+            let fds = if self.shut_at.is_some() { &mut fds[..1] } else { &mut fds[..] };
+            wait(fds, self.clock.wait(self.flow.deadline().min(self.pacer.deadline())))?;
+        }
+        let Counts { sent, received, refused, changes } = self.flow.counts;
+        self.log(&format!(
+            "ended after {} bytes; messages: {sent} sent, {received} received, {refused} refused; {changes} changes",
+            self.written
+        ));
+        Ok(())
+    }
+
+    fn log(&self, text: &str) {
+        self.operator.log(&format!("{}: {text}", self.name));
+    }
+
+    /// Whether the client reads on. It sends nothing after its hello.
+    fn is_open(&self) -> bool {
+        let mut rest = [0; 64];
+        let mut reading = self.stream;
+        match reading.read(&mut rest) {
+            Ok(0) => false,
+            Ok(_) => true,
+            Err(error) => crate::is_transient(&error),
+        }
+    }
+
+    fn shut(&mut self, now: Nanos) {
+        self.shut_at = Some(now);
+        // A client that is gone needs no FIN.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    fn unwritten(&self) -> u64 {
+        match (self.shut_at, self.size) {
+            (Some(_), _) => 0,
+            (None, 0) => u64::MAX / 2,
+            (None, size) => size.saturating_sub(self.next.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Messages, timers, and what follows from them.
+    fn negotiate(&mut self, now: Nanos) -> Result<(), NegotiationError> {
+        let (unwritten, state) = (self.unwritten(), (true, self.shut_at.is_some()));
+        let mut changed = self.flow.step(now, &mut self.netlink, unwritten, state)?;
+        let mut bytes = [0; 64];
+        for _ in 0..BATCH {
+            match self.messages.recv(&mut bytes) {
+                Ok(length) => {
+                    let read = self.flow.on_datagram(now, &mut self.netlink, unwritten, &bytes[..length])?;
+                    changed = read.or(changed);
+                }
+                // Also an unreachable node, which is silent.
+                Err(_) => break,
+            }
+        }
+        if let Some(grant) = changed {
+            self.pacer.set(now, self.stream, grant)?;
+            self.log_grant(grant);
+        }
+        if self.waiting && !self.flow.blocks_data() {
+            self.waiting = false;
+            self.last_write = now;
+            if self.flow.grant().rate.is_none() {
+                self.log("no node takes part: sends as its scheme does without a rate");
+            }
+        }
+        while let Some(message) = self.flow.poll_message(now) {
+            // A lost message is repeated.
+            let _ = self.messages.send(message.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn log_grant(&self, grant: Grant) {
+        match grant.rate {
+            Some(rate) => {
+                let wire = Rate::from_bytes_per_sec((rate.as_bytes_per_sec() as f64 / self.share) as u64);
+                self.log(&format!("may send {} ({} of payload)", Mbit(wire), Mbit(rate)));
+            }
+            None => self.log("the nodes are silent: sends as its scheme does without a rate"),
+        }
+    }
+
+    /// Writes what socket and rate take. Returns whether the socket is full.
+    fn write(&mut self, now: Nanos) -> Result<bool, NegotiationError> {
+        if let Some(grant) = self.flow.on_write(now) {
+            self.pacer.set(now, self.stream, grant)?;
+        }
+        for _ in 0..BATCH {
+            if self.place == self.piece.len() && !self.take_piece() {
+                self.shut(now);
+                return Ok(false);
+            }
+            let allowed = self.pacer.allowance(now);
+            if allowed == 0 {
+                return Ok(false);
+            }
+            let rest = &self.piece[self.place..];
+            let mut writing = self.stream;
+            match writing.write(&rest[..rest.len().min(allowed)]) {
+                Ok(count) => {
+                    self.place += count;
+                    self.written += count as u64;
+                    self.last_write = now;
+                    self.pacer.spend(count);
+                }
+                Err(error) if crate::is_transient(&error) => return Ok(true),
+                // The client is gone.
+                Err(_) => {
+                    self.shut(now);
+                    return Ok(false);
+                }
+            }
+        }
+        // There is more: the next turn goes on at once.
+        Ok(true)
+    }
+
+    /// Takes the next piece of the transmission; returns whether there is one.
+    fn take_piece(&mut self) -> bool {
+        let offset = self.next.fetch_add(PIECE as u64, Ordering::Relaxed);
+        let length = match self.size {
+            0 => PIECE,
+            size => size.saturating_sub(offset).min(PIECE as u64) as usize,
+        };
+        if length == 0 {
+            return false;
+        }
+        self.piece.clear();
+        self.piece.extend_from_slice(&wire::head(offset, length));
+        self.piece.resize(wire::HEAD + length, 0);
+        self.place = 0;
+        true
+    }
+}

@@ -1,0 +1,170 @@
+//! Daemons that negotiate rates: conversions and reports to the caller.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use narrows_cc::Rate;
+use narrows_live::negotiation::{
+    self, ClientSettings, NegotiationError, NextHop, NodeSettings, Operator, PORT, ServerSettings,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::Deserialize;
+
+use crate::kernel::raised;
+use crate::live::LiveFailed;
+use crate::{Handle, Shared};
+
+struct Callback {
+    shared: Arc<Shared>,
+    on_event: Py<PyAny>,
+}
+
+impl Callback {
+    fn report(&self, kind: &str, text: &str) {
+        Python::attach(|py| {
+            if let Err(error) = self.on_event.call1(py, (kind, text)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+impl Operator for Callback {
+    fn is_stopped(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Relaxed) > 0
+    }
+
+    fn listening(&self, at: SocketAddrV4) {
+        self.report("listening", &at.to_string());
+    }
+
+    fn log(&self, text: &str) {
+        self.report("log", text);
+    }
+}
+
+/// Settings of a node, as the command line has them. Rates are in Mbit/s on the wire.
+#[derive(Deserialize)]
+struct Node {
+    listen: SocketAddrV4,
+    rate_mbit_s: f64,
+    next: Vec<(std::net::Ipv4Addr, u8, SocketAddrV4)>,
+    responder_port: u16,
+    params: Vec<(String, String)>,
+    messages_per_s: u32,
+}
+
+#[derive(Deserialize)]
+struct Server {
+    listen: SocketAddrV4,
+    via: Option<SocketAddrV4>,
+    max_mbit_s: f64,
+    connections: usize,
+    program: bool,
+}
+
+#[derive(Deserialize)]
+struct Client {
+    server: SocketAddrV4,
+    local: Option<std::net::Ipv4Addr>,
+    content: u32,
+    subflows: u16,
+    max_mbit_s: f64,
+    min_mbit_s: f64,
+    limit_mbit_s: f64,
+    size: u64,
+    duration_s: Option<f64>,
+    responder_port: u16,
+    timeout_s: f64,
+}
+
+fn rate(mbit: f64) -> Rate {
+    Rate::from_bytes_per_sec((mbit * 125_000.0) as u64)
+}
+
+fn failure(error: NegotiationError) -> PyErr {
+    match error {
+        NegotiationError::Setting(message) => PyValueError::new_err(message),
+        NegotiationError::Kernel(error) => raised(&error),
+        other => LiveFailed::new_err(other.to_string()),
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn seconds(value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The UDP port of responders and nodes, and the TCP port of servers.
+#[pyfunction]
+pub(crate) fn negotiation_port() -> u16 {
+    PORT
+}
+
+/// Runs a daemon until it ends or `handle` is cancelled: `role` is `node`, `server` or `client`, `settings` JSON.
+/// `on_event` is called with `listening` and an address, or `log` and a text. Returns the report as JSON.
+#[pyfunction]
+pub(crate) fn negotiate(
+    py: Python<'_>,
+    role: &str,
+    settings: &str,
+    handle: &Handle,
+    on_event: Py<PyAny>,
+) -> PyResult<String> {
+    let callback = Callback { shared: Arc::clone(&handle.shared), on_event };
+    let json =
+        |report: serde_json::Result<String>| report.map_err(|error| LiveFailed::new_err(error.to_string()));
+    match role {
+        "node" => {
+            let own: Node = read(settings)?;
+            let next = own.next.into_iter();
+            let settings = NodeSettings {
+                listen: own.listen,
+                capacity: rate(own.rate_mbit_s),
+                next: next.map(|(network, bits, address)| NextHop { network, bits, address }).collect(),
+                responders: own.responder_port,
+                params: own.params,
+                messages_per_s: own.messages_per_s,
+            };
+            let report = py.detach(|| negotiation::run_node(&settings, &callback)).map_err(failure)?;
+            json(serde_json::to_string(&report))
+        }
+        "server" => {
+            let own: Server = read(settings)?;
+            let settings = ServerSettings {
+                listen: own.listen,
+                via: own.via,
+                max: rate(own.max_mbit_s),
+                connections: own.connections,
+                program: own.program,
+            };
+            let report = py.detach(|| negotiation::serve(&settings, &callback)).map_err(failure)?;
+            json(serde_json::to_string(&report))
+        }
+        "client" => {
+            let own: Client = read(settings)?;
+            let settings = ClientSettings {
+                server: own.server,
+                local: own.local,
+                content: own.content,
+                subflows: own.subflows,
+                max: rate(own.max_mbit_s),
+                min: rate(own.min_mbit_s),
+                limit: rate(own.limit_mbit_s),
+                size: own.size,
+                duration: own.duration_s.map(seconds).transpose()?,
+                responder: own.responder_port,
+                timeout: seconds(own.timeout_s)?,
+            };
+            let report = py.detach(|| negotiation::request(&settings, &callback)).map_err(failure)?;
+            json(serde_json::to_string(&report))
+        }
+        other => Err(PyValueError::new_err(format!("there is no role `{other}`"))),
+    }
+}
