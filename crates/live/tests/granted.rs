@@ -22,8 +22,8 @@ use std::process::{Command, Stdio};
 
 use narrows_cc::schemes::{Entry, Nodectl};
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Info, Nanos, Params, Phase, Random, Rate, RateAdvice,
-    RecoveryEntered, Setup, SpuriousLoss, Timeout,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Info, Nanos, Params, Phase, Random,
+    Rate, RateAdvice, RecoveryEntered, Setup, SpuriousLoss, Timeout,
 };
 use narrows_live::kernel::programs::{PROGRAMS, Program};
 use narrows_scenario::{NoFiles, Source, expand, resolve};
@@ -158,7 +158,12 @@ struct Compared {
 }
 
 /// Feeds a tape to the twin and to the program, and compares the outcomes.
-fn compare(file: &Path, setup: &Setup, events: &[Event], program_params: &Params) -> Result<Compared, String> {
+fn compare(
+    file: &Path,
+    setup: &Setup,
+    events: &[Event],
+    program_params: &Params,
+) -> Result<Compared, String> {
     let mss = setup.mss.as_u64();
     let mut twin = Nodectl::new(setup);
     let (core, own) = program().parameters(program_params).expect("the program has a form of them");
@@ -294,7 +299,8 @@ fn program_follows_grants_as_its_twin() {
         TAPES.take();
         narrows_sim::run(plan);
         for (setup, events) in TAPES.take() {
-            let own = compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("{network}: {error}"));
+            let own =
+                compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("{network}: {error}"));
             all.events += own.events;
             all.granted += own.granted;
             all.withdrawn += own.withdrawn;
@@ -313,7 +319,8 @@ fn program_follows_its_twin_on_drawn_events() {
     for seed in 0..12 {
         let values = params(VALUES[seed as usize % VALUES.len()]);
         let (setup, events) = drawn(&values, seed);
-        let own = compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let own =
+            compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         all.events += own.events;
         all.granted += own.granted;
         all.withdrawn += own.withdrawn;

@@ -8,7 +8,7 @@ use narrows_cc::{Advice, Limit, Nanos};
 use narrows_packet::{ControlMessage, Flags, Packet};
 use narrows_routers::NegotiationConfig;
 use narrows_routers::endpoint::RateRequester;
-use narrows_routers::negotiation::{Id, Message};
+use narrows_routers::negotiation::{Id, LEASE, Message};
 use narrows_tcp::rates::{RateAgent, RateEvent, RateOrders, RateSetup, SenderView};
 
 use crate::kernel::diagnostics;
@@ -21,6 +21,10 @@ const OPENING: u8 = 2;
 const RECOVERING: u8 = 3;
 /// The retransmission timeout before the first sample.
 const FIRST_RTO: Nanos = Nanos::from_secs(1);
+/// Nodes that see no data delete records after twice this time ([`LEASE`]): requests are repeated well before.
+const REFRESH: Nanos = Nanos::from_nanos(LEASE.as_nanos() / 5 * 4);
+/// Round-trip time of messages between processes that the machine lets wait.
+const PROCESSING: Nanos = Nanos::from_millis(10);
 /// Interval between looks for a backlog, and for the last acknowledgement.
 const LOOK: Nanos = Nanos::from_millis(10);
 
@@ -78,6 +82,7 @@ pub(crate) struct Flow {
     agent: RateRequester,
     id: Id,
     header: u64,
+    least_srtt: Nanos,
     local: SocketAddrV4,
     remote: SocketAddrV4,
     socket: Socket,
@@ -100,6 +105,7 @@ impl Flow {
             agent: RateRequester::new(config, setup),
             id: config.id(),
             header: setup.data_header.into(),
+            least_srtt: Nanos::ZERO,
             local,
             remote,
             socket: Socket::default(),
@@ -112,9 +118,10 @@ impl Flow {
         }
     }
 
-    /// See [`RateRequester::refreshed`].
-    pub(crate) fn refreshed(mut self, refresh: Nanos) -> Self {
-        self.agent = self.agent.refreshed(refresh);
+    /// For nodes that are processes: they see no data ([`RateRequester::refreshed`]), and may take some time.
+    pub(crate) fn between_hosts(mut self) -> Self {
+        self.agent = self.agent.refreshed(REFRESH);
+        self.least_srtt = PROCESSING;
         self
     }
 
@@ -133,9 +140,10 @@ impl Flow {
         self.current
     }
 
-    /// The smoothed round-trip time that the kernel reported last.
-    pub(crate) fn srtt(&self) -> Option<Nanos> {
-        (self.socket.srtt_us > 0).then(|| Nanos::from_micros(self.socket.srtt_us.into()))
+    /// The smoothed round-trip time that the kernel reported last, and at least what answers take.
+    fn srtt(&self) -> Option<Nanos> {
+        let measured = (self.socket.srtt_us > 0).then(|| Nanos::from_micros(self.socket.srtt_us.into()));
+        measured.map(|srtt| srtt.max(self.least_srtt))
     }
 
     /// Time of the next [`Flow::step`] without a message.
@@ -148,8 +156,10 @@ impl Flow {
 
     fn look(&mut self, netlink: &mut Netlink) -> io::Result<()> {
         let told = diagnostics::read_info(netlink, self.local, self.remote)?;
-        // A connection that is gone has nothing in flight.
-        self.socket = told.and_then(|(info, _)| Socket::read(&info)).unwrap_or_default();
+        let Socket { packets, bytes, .. } = self.socket;
+        // A connection that is gone has nothing in flight, but has sent what it has sent.
+        let gone = Socket { packets, bytes, ..Socket::default() };
+        self.socket = told.and_then(|(info, _)| Socket::read(&info)).unwrap_or(gone);
         Ok(())
     }
 

@@ -57,6 +57,15 @@ impl Desk {
         panic!("the daemon does not listen");
     }
 
+    /// Waits for a line with this text.
+    pub(super) fn wait_for(&self, text: &str) {
+        let begun = Instant::now();
+        while !self.has(text) {
+            assert!(begun.elapsed() < START, "no line with `{text}`");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub(super) fn has(&self, text: &str) -> bool {
         self.lines.lock().unwrap().iter().any(|line| line.contains(text))
     }
@@ -202,15 +211,16 @@ fn dead_node_stalls_no_client() {
         scope.spawn(|| serve(&server(Some(passing.address())), &sending));
         let at = sending.address();
         let receiving = &receiving;
-        let waiting = scope.spawn(move || request(&client(at, 7, 47_455, 4.0), receiving));
+        let waiting = scope.spawn(move || request(&client(at, 7, 47_455, 8.0), receiving));
         thread::sleep(Duration::from_millis(1500));
         passing.stop();
         dying.join().unwrap().expect("it ran");
         // Nobody listens at the node's address: requests stay without an answer.
-        let late = request(&client(at, 8, 47_455, 12.0), &Desk::default()).expect("no stall");
+        let late = request(&client(at, 8, 47_455, 6.0), &Desk::default()).expect("no stall");
         assert!(late.bytes > 1_000_000, "{late:?}");
         waiting.join().unwrap().expect("no stall")
     });
     eprintln!("{report:?}");
     assert!(report.goodput_mbit_s > 8.0 && report.seconds > 3.0, "{report:?}");
+    assert!(sending.has("the nodes are silent") && sending.has("no node takes part"));
 }

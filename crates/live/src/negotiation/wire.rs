@@ -53,7 +53,7 @@ impl Hello {
         let short = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
         if &bytes[..6] != MAGIC {
-            return Err("it is no client of `narrows nodectl server`");
+            return Err("it is no client of this server");
         }
         if bytes[6] != VERSION {
             return Err("it speaks another version");

@@ -73,7 +73,7 @@ impl RateRequester {
     }
 
     /// Repeats requests for the granted rate after `refresh`, for nodes that see no data and would delete the record
-    /// of a silent flow.
+    /// of a silent flow. If repetitions stay without an answer, the nodes have failed: the rate is withdrawn.
     #[must_use]
     pub fn refreshed(mut self, refresh: Nanos) -> Self {
         self.state.set_refresh(refresh);

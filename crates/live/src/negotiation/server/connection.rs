@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use narrows_cc::{Nanos, Rate};
 use narrows_routers::NegotiationConfig;
-use narrows_routers::negotiation::LEASE;
 use narrows_tcp::rates::RateSetup;
 use rustix::event::{PollFd, PollFlags};
 
@@ -26,8 +25,6 @@ const GREETING: Duration = Duration::from_secs(5);
 const DRAIN: Nanos = Nanos::from_secs(5);
 /// A client that takes no data for this time is gone.
 const SILENCE: Nanos = Nanos::from_secs(30);
-/// Nodes see no data: requests are repeated well before records end.
-const REFRESH: Nanos = Nanos::from_millis(LEASE.as_nanos() / 1_000_000 * 4 / 5);
 /// Pieces written, and datagrams read, at once.
 const BATCH: usize = 16;
 /// Bytes of IPv4 and TCP headers without and with timestamps.
@@ -116,7 +113,7 @@ impl<'a> Connection<'a> {
             stream,
             messages,
             netlink,
-            flow: Flow::new(&config, &setup, (local, client)).refreshed(REFRESH),
+            flow: Flow::new(&config, &setup, (local, client)).between_hosts(),
             pacer: Pacer::new(grants),
             size: hello.size,
             next: transmissions.join(id.content, id.destination),

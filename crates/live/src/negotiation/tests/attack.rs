@@ -29,7 +29,9 @@ fn hostile_datagrams_change_nothing() {
         scope.spawn(|| serve(&server(Some(passing.address())), &sending));
         let (at, victim) = (sending.address(), passing.address());
         let receiving = &receiving;
-        let waiting = scope.spawn(move || request(&client(at, 9, 47_456, 3.0), receiving));
+        let waiting = scope.spawn(move || request(&client(at, 9, 47_456, 4.0), receiving));
+        // An ID belongs to whoever uses it first.
+        sending.wait_for("may send");
         let hostile = UdpSocket::bind(loopback(99, 0)).unwrap();
         hostile.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         let id = Id { content: 9, destination: loopback(9, 0).ip().to_bits(), subflow: 0 };
@@ -45,7 +47,7 @@ fn hostile_datagrams_change_nothing() {
             },
         ];
         let mut answers = 0;
-        for round in 0..200_u32 {
+        for round in 0..150_u32 {
             for message in &forged {
                 let bytes = message.encode();
                 let _ = hostile.send_to(bytes.as_bytes(), victim);

@@ -139,7 +139,7 @@ impl Requester {
         }
     }
 
-    /// Repeats requests for the granted rate after this time.
+    /// Repeats requests for the granted rate after this time, and falls back if none is answered.
     pub(super) fn set_refresh(&mut self, refresh: Nanos) {
         self.refresh = refresh;
     }
@@ -225,6 +225,10 @@ impl Requester {
 
     fn give_up(&mut self, now: Nanos) -> Update {
         self.ends = self.max;
+        // With repetitions, an answer is due all the time.
+        if self.refresh < Nanos::MAX && self.granted.is_some() && self.requested_path == self.path {
+            return self.fall_back(now);
+        }
         if self.granted.is_some() || self.requested_path > 0 {
             self.refused(now);
             return Update::None;
