@@ -467,6 +467,17 @@ def negotiate(
     return dict(json.loads(_engine.negotiate(role, json.dumps(settings), handle, on_event)))
 
 
+def negotiation_port() -> int:
+    """Return the port of nodes, responders and servers that negotiate rates.
+
+    Raises:
+        KernelUnable: This is not Linux.
+    """
+    if not hasattr(_engine, "negotiation_port"):
+        raise KernelUnable("narrows nodectl needs Linux")
+    return int(_engine.negotiation_port())
+
+
 def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> dict[str, Any]:
     """Run a packetdrill script against the TCP endpoint, or on this machine's kernel.
 

@@ -66,7 +66,9 @@ def next_hop(text: str) -> tuple[str, int, str]:
     try:
         net = ipaddress.IPv4Network(network if equals else "0.0.0.0/0")
     except ValueError as error:
-        raise UsageError(f"--next: {error}; accepted: ADDRESS, or NET/BITS=ADDRESS such as 10.1.0.0/16=10.0.0.2") from None
+        raise UsageError(
+            f"--next: {error}; accepted: ADDRESS, or NET/BITS=ADDRESS such as 10.1.0.0/16=10.0.0.2"
+        ) from None
     return str(net.network_address), net.prefixlen, address(to, "--next")
 
 

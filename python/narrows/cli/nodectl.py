@@ -101,7 +101,9 @@ def request(
     subflows: Annotated[int, whole("--subflows", 1, 16, help="Use N connections, which share one allocation.")] = 1,
     content: Annotated[int, whole("--content", 0, 2**32 - 1, help="Set the content ID.")] = 1,
     max_rate: Annotated[str | None, typer.Option("--max", metavar="RATE", help="Request at most this rate.")] = None,
-    min_rate: Annotated[str | None, typer.Option("--min", metavar="RATE", help="Accept no less than this rate.")] = None,
+    min_rate: Annotated[
+        str | None, typer.Option("--min", metavar="RATE", help="Accept no less than this rate.")
+    ] = None,
     limit: Annotated[str | None, typer.Option(metavar="RATE", help="Grant at most this rate.")] = None,
     bind: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Use this own IPv4 address.")] = None,
     responder_port: ResponderPort = None,

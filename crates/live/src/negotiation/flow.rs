@@ -15,9 +15,10 @@ use crate::kernel::diagnostics;
 use crate::kernel::netlink::Netlink;
 use crate::kernel::programs::Grant;
 
-/// `TCP_ESTABLISHED`, `TCP_SYN_SENT`, and the first state of a recovery.
+/// `TCP_ESTABLISHED`, `TCP_SYN_SENT`, `TCP_LISTEN`, and the first state of a recovery.
 const ESTABLISHED: u8 = 1;
 const OPENING: u8 = 2;
+const LISTENING: u8 = 10;
 const RECOVERING: u8 = 3;
 /// The retransmission timeout before the first sample.
 const FIRST_RTO: Nanos = Nanos::from_secs(1);
@@ -159,7 +160,9 @@ impl Flow {
         let Socket { packets, bytes, .. } = self.socket;
         // A connection that is gone has nothing in flight, but has sent what it has sent.
         let gone = Socket { packets, bytes, ..Socket::default() };
-        self.socket = told.and_then(|(info, _)| Socket::read(&info)).unwrap_or(gone);
+        let found = told.and_then(|(info, _)| Socket::read(&info));
+        // In place of a connection that is gone the kernel finds the socket that listens.
+        self.socket = found.filter(|socket| socket.state != LISTENING).unwrap_or(gone);
         Ok(())
     }
 

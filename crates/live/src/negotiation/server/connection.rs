@@ -213,7 +213,9 @@ impl<'a> Connection<'a> {
         }
         if let Some(grant) = changed {
             self.pacer.set(now, self.stream, grant)?;
-            self.log_grant(grant);
+            if !self.waiting || grant.rate.is_some() {
+                self.log_grant(grant);
+            }
         }
         if self.waiting && !self.flow.blocks_data() {
             self.waiting = false;

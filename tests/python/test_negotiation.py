@@ -1,0 +1,111 @@
+"""`narrows nodectl` in processes of its own, over loopback."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="narrows nodectl needs Linux")
+
+PORT = 47_490
+"""UDP port of the clients of these tests."""
+
+
+class Daemons:
+    """Starts `narrows nodectl` with arguments, and remembers the processes."""
+
+    def __init__(self) -> None:
+        self.started: list[subprocess.Popen[str]] = []
+
+    def __call__(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "narrows", "nodectl", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.started.append(process)
+        return process
+
+    def stop(self) -> None:
+        """Kill the processes that still run."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def start() -> Iterator[Daemons]:
+    """Start daemons that end with the test."""
+    daemons = Daemons()
+    yield daemons
+    daemons.stop()
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    """Return the address at which a daemon listens."""
+    until = time.monotonic() + 60
+    assert process.stderr is not None
+    while time.monotonic() < until:
+        line = process.stderr.readline()
+        assert line, "the daemon ended"
+        if line.startswith("listens at "):
+            return line.removeprefix("listens at ").strip()
+    raise AssertionError("the daemon does not listen")
+
+
+def test_request_receives_at_the_nodes_rate(start: Daemons) -> None:
+    """A file arrives at the rate of the node, and all three report the same negotiation."""
+    node = start("node", "--listen", "127.0.0.1:0", "--rate", "16mbit", "--responder-port", str(PORT), "--json")
+    via = address(node)
+    server = start("server", "--listen", "127.0.0.1:0", "--via", via, "--no-program", "--json")
+    client = start(
+        "request", address(server), "--bind", "127.0.0.21", "--responder-port", str(PORT), "--size", "1MB",
+        "--max", "200mbit", "--subflows", "2", "--json",
+    )  # fmt: skip
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 0, err
+    report = json.loads(out)
+    assert (report["bytes"], report["complete"]) == (1_000_000, True)
+    assert report["goodput_mbit_s"] < 16 * 1.05
+    time.sleep(0.5)  # the termination
+    for daemon in (server, node):
+        daemon.send_signal(signal.SIGINT)
+    served, log = server.communicate(timeout=30)
+    assert (server.returncode, json.loads(served)["served"]) == (0, 2), log
+    assert "may send 8.00 Mbit/s" in log and "paces its own writes" in log
+    passed, log = node.communicate(timeout=30)
+    assert node.returncode == 0, log
+    own = json.loads(passed)
+    assert dict(own["port"])["given"] == 0 and own["unreadable"] == 0
+    assert "gets 8.00 Mbit/s" in log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("node",), "--port, --rate: the node has no rate to allocate"),
+        (("node", "--rate", "fast"), "--rate: 'fast' is not a rate above zero"),
+        (("node", "--port", "nowhere0"), "--port: there is no interface 'nowhere0'"),
+        (("node", "--rate", "1mbit", "--set", "alpha=0"), "--set: "),
+        (("node", "--rate", "1mbit", "--next", "10.0.0.1/8=127.0.0.1"), "--next: "),
+        (("server", "--via", "256.1.1.1"), "--via: '256.1.1.1' is no IPv4 address"),
+        (("request", "127.0.0.1"), "--size, --duration: the transmission has no end"),
+        (("request", "127.0.0.1", "--size", "1MB", "--min", "2mbit", "--max", "1mbit"), "--min, --max: "),
+    ],
+)
+def test_invalid_settings_are_refused(start: Daemons, arguments: tuple[str, ...], message: str) -> None:
+    """An invalid setting ends the command with status 2, and the message names it."""
+    process = start(*arguments)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, message in err) == (2, True), err
+
+
+def test_absent_server_is_a_failure(start: Daemons) -> None:
+    """A server that is not there is no invalid usage."""
+    process = start("request", "127.0.0.1:9", "--size", "1MB", "--responder-port", str(PORT + 1))
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, "127.0.0.1:9" in err) == (1, True), err
