@@ -363,7 +363,8 @@ fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
         let acked = packets(&mut random, 60);
         let event = match if number == 0 { 0 } else { random.below(12) } {
             0..=6 => {
-                let srtt = Nanos::from_micros(1 + random.below(1 << random.below(27)));
+                let most = 1 << random.below(27);
+                let srtt = Nanos::from_micros(1 + random.below(most));
                 Event::Ack(Ack {
                     acked,
                     phase: phases[random.below(3) as usize],
@@ -372,7 +373,8 @@ fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
                 })
             }
             7 | 8 => {
-                let rate = 1 + random.below(1 << (1 + random.below(38)));
+                let most = 1 << (1 + random.below(38));
+                let rate = 1 + random.below(most);
                 Event::Advice(RateAdvice { now, advice: Advice::Rate(Rate::from_bytes_per_sec(rate)) })
             }
             9 => Event::Advice(RateAdvice { now, advice: Advice::Withdrawn }),
