@@ -478,6 +478,51 @@ def negotiation_port() -> int:
     return int(_engine.negotiation_port())
 
 
+def plan_brf_switch(settings: Mapping[str, Any]) -> list[str]:
+    """Return what a BRF switch would attach and create, a line per item; see `run_brf_switch`.
+
+    Raises:
+        KernelUnable: A port does not exist or cannot be used, or a value is refused.
+    """
+    return list(_programs().plan_brf_switch(json.dumps(settings)))
+
+
+def run_brf_switch(settings: Mapping[str, Any], handle: Handle, on_line: Callable[[str], None]) -> None:
+    """Run a BRF switch on ports of this machine until `handle` is cancelled. Nothing stays attached.
+
+    Args:
+        settings: `ports` (pairs of interface and whether it is the bottleneck), `rate_mbit`, `buffer` (packets),
+            `period_ms` and `patience_ms`, `poll_s` (of its own controller, `None` without one), `control` (address for
+            an external one or `None`), `sets` (pairs of parameter and text).
+        handle: Ends it.
+        on_line: Receives the lines of its log, from the thread that runs it.
+
+    Raises:
+        KernelUnable: There are no rights, or a port cannot be used.
+        KernelFailed: The kernel refused a step.
+    """
+    _programs().run_brf_switch(json.dumps(settings), handle, on_line)
+
+
+def brf_switches() -> list[dict[str, Any]]:
+    """Return the switches of this network namespace: `process`, `ports`, `runs`, and the latest `report` if any."""
+    return list(json.loads(_programs().brf_switches()))
+
+
+def clean_brf_switches() -> list[str]:
+    """Remove what killed switches left in this network namespace. Return the names of their ports.
+
+    Raises:
+        KernelUnable: There are no rights.
+    """
+    return list(_programs().clean_brf_switches())
+
+
+def port_judge(utilization: float, queue: float) -> _engine.PortJudge:
+    """Return the decisions of a BRF controller about a port: equation 5 and 6 with these thresholds."""
+    return _programs().PortJudge(utilization, queue)  # type: ignore[no-any-return]
+
+
 def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> dict[str, Any]:
     """Run a packetdrill script against the TCP endpoint, or on this machine's kernel.
 

@@ -1,5 +1,7 @@
 //! BRF on this host's connections: conversions.
 
+pub(crate) mod switch;
+
 use std::path::PathBuf;
 
 use narrows_cc::Rate;

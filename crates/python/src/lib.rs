@@ -423,6 +423,11 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add_function(wrap_pyfunction!(brf::brf_status, m)?)?;
         m.add_function(wrap_pyfunction!(negotiation::negotiate, m)?)?;
         m.add_function(wrap_pyfunction!(negotiation::negotiation_port, m)?)?;
+        m.add_function(wrap_pyfunction!(brf::switch::plan_brf_switch, m)?)?;
+        m.add_function(wrap_pyfunction!(brf::switch::run_brf_switch, m)?)?;
+        m.add_function(wrap_pyfunction!(brf::switch::brf_switches, m)?)?;
+        m.add_function(wrap_pyfunction!(brf::switch::clean_brf_switches, m)?)?;
+        m.add_class::<brf::switch::PortJudge>()?;
     }
     m.add_function(wrap_pyfunction!(bench::bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(bench::run_case, m)?)?;

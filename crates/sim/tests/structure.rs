@@ -155,6 +155,7 @@ fn scheme_names_outside_their_crate_are_refused() {
         "live/src/brf/",
         "live/src/lib.rs",
         "python/src/brf.rs",
+        "python/src/brf/",
         "python/src/lib.rs",
         // Packet scripts count on the scheme of Linux's defaults.
         "live/src/packetdrill/",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from narrows import engine
+from narrows.cli.numbers import whole
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
 from narrows.errors import UsageError
 from narrows.quantities import quantity
 
 app = typer.Typer(
     name="brf",
-    help="Let switches of the network set the rates of this host's connections (BRF).",
+    help="Let switches set the rates of connections (BRF): on hosts `attach`, on the bottleneck `switch`.",
     no_args_is_help=True,
 )
 
@@ -82,9 +83,14 @@ def detach(
         Path | None, typer.Option(metavar="PATH", help="Select the attachment of a cgroup. Default: all.")
     ] = None,
 ) -> None:
-    """Detach BRF from this host as root. Open connections go on without rates, as CUBIC does."""
+    """Detach BRF from this host as root, and remove what killed switches left on its ports.
+
+    Open connections go on without rates, as CUBIC does. A switch that runs is ended with Ctrl-C in its terminal.
+    """
     try:
         lines = engine.detach_brf(cgroup)
+        if cgroup is None:
+            lines += [f"removed what a killed switch left on {port}" for port in engine.clean_brf_switches()]
     except engine.KernelFailed as error:
         fail(str(error), FAILURE)
     for line in lines:
@@ -117,16 +123,20 @@ COUNTERS = {
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object, and nothing else.")] = False,
 ) -> None:
-    """Show where BRF is attached on this host, and what it did since."""
+    """Show where BRF is attached on this host, and what its switches and hosts did since."""
     try:
         found = engine.brf_status()
+        switches = engine.brf_switches()
     except engine.KernelFailed as error:
         fail(str(error), FAILURE)
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(found | {"switches": switches}))
         return
+    for switch in switches:
+        _print_switch(switch)
     if not found["loaded"]:
-        print("nothing is attached")
+        if not switches:
+            print("nothing is attached")
         return
     for own in found["attachments"]:
         place = own["cgroup"] or f"cgroup {own['id']}, which was removed"
@@ -140,3 +150,179 @@ def status(
     for name, meaning in COUNTERS.items():
         table.add_row(name, str(found[name]), meaning)
     print_table(table)
+
+
+def _print_switch(switch: dict[str, Any]) -> None:
+    """Print the latest report of a switch: classes, flows and counters."""
+    from rich.table import Table
+
+    state = "runs" if switch["runs"] else "was killed (`narrows brf detach` removes it)"
+    print(f"switch on {', '.join(switch['ports'])}: process {switch['process']} {state}")
+    report = switch["report"]
+    if report is None:
+        return
+    print(
+        f"{report['rate_mbit_s']:g} Mbit/s, state {report['state']}, period {report['period_ms']:.1f} ms, queue "
+        f"{report['queue_mean_ms']:.3f} ms on average (at most {report['queue_most_ms']:.1f} ms), "
+        f"{report['reductions']} cuts"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("class", "Mbit/s", "packets", "waiting", "dropped"):
+        table.add_column(title, justify="left" if title == "class" else "right")
+    for own in report["classes"]:
+        counts = (str(own[key]) for key in ("sent_packets", "waiting", "drops"))
+        table.add_row(own["name"], f"{own['rate_mbit_s']:.2f}", *counts)
+    print_table(table)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("flow", "share, Mbit/s", "RTT, ms", "MB", "rates"):
+        table.add_column(title, justify="left" if title == "flow" else "right")
+    for flow in report["flows"]:
+        share = "–" if flow["share_mbit_s"] is None else f"{flow['share_mbit_s']:.2f}"
+        table.add_row(
+            flow["flow"], share, f"{flow['rtt_ms']:.2f}", f"{flow['bytes'] / 1e6:.2f}", str(flow["written"])
+        )
+    print_table(table, 100)
+    if report["flows_total"] > len(report["flows"]):
+        print(f"… and {report['flows_total'] - len(report['flows'])} more flows")
+    print(", ".join(f"{name} {count}" for name, count in report["counters"].items()))
+
+
+def _ports(texts: list[str]) -> list[tuple[str, bool]]:
+    """Read `IF` and `IF:bottleneck`. A single port is the bottleneck."""
+    ports = []
+    for text in texts:
+        name, colon, role = text.rpartition(":")
+        if not colon:
+            name, role = text, ""
+        if not name or role not in ("", "bottleneck"):
+            raise UsageError(f"--port {text}: accepted: IF, or IF:bottleneck for the port into the bottleneck")
+        ports.append((name, role == "bottleneck"))
+    if len(ports) == 1:
+        ports = [(ports[0][0], True)]
+    if sum(bottleneck for _, bottleneck in ports) != 1:
+        raise UsageError("--port: accepted: one port as IF:bottleneck, and others where acknowledgements return as IF")
+    return ports
+
+
+def _seconds(text: str, flag: str) -> float:
+    value, unit = quantity(text) or (0.0, "")
+    if unit != "ms" or value <= 0:
+        raise UsageError(f"{flag}: `{text}` is no time; accepted: a time such as 100ms")
+    return value / 1e3
+
+
+def _rate(text: str, flag: str) -> float:
+    value, unit = quantity(text) or (0.0, "")
+    if unit != "Mbit/s" or value <= 0:
+        raise UsageError(f"{flag}: `{text}` is no rate; accepted: a rate such as 100mbit")
+    return value
+
+
+def _line(text: str) -> None:
+    print(text, flush=True)
+
+
+@app.command()
+@guarded
+def switch(
+    port: Annotated[
+        list[str],
+        typer.Option(
+            metavar="IF[:bottleneck]",
+            help="Select a port (repeatable): the one into the bottleneck, and others where acknowledgements return.",
+        ),
+    ],
+    rate: Annotated[str, typer.Option(metavar="RATE", help="Set the capacity of the bottleneck, in IP packets.")],
+    buffer: Annotated[
+        int, whole("--buffer", 1, 1_000_000, metavar="PACKETS", help="Limit the queue of each class.")
+    ] = 1000,
+    period: Annotated[
+        str, typer.Option(metavar="TIME", help="Allocate at most once in this time; else once per longest RTT.")
+    ] = "5ms",
+    patience: Annotated[
+        str, typer.Option(metavar="TIME", help="Write no rates once the last decision is older than this.")
+    ] = "500ms",
+    controller: Annotated[
+        str, typer.Option(metavar="KIND", help="Detect congestion here (self), or wait for `narrows brf controller`.")
+    ] = "self",
+    poll: Annotated[str, typer.Option(metavar="TIME", help="Let the own controller look once in this time.")] = "100ms",
+    control: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Listen for a controller at HOST:PORT (UDP) or unix:PATH."),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the router algorithm (repeatable)."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be attached, and do nothing.")] = False,
+) -> None:
+    """Make ports of this machine a BRF switch as root, until Ctrl-C, which detaches everything.
+
+    Flows that announce themselves get a share of the bottleneck in their acknowledgements; the others share the rest.
+    `narrows routers brf` lists the parameters of `--set`. A killed switch harms no flow; the next `narrows brf switch`
+    or `narrows brf detach` removes it.
+    """
+    values = []
+    for text in sets or []:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
+        values.append((key.strip(), value.strip()))
+    if controller not in ("self", "external"):
+        raise UsageError(f"--controller: `{controller}`; accepted: self, external (with --control)")
+    if controller == "external" and control is None:
+        raise UsageError("--controller external needs --control; accepted: HOST:PORT or unix:PATH")
+    settings = {
+        "ports": _ports(port),
+        "rate_mbit": _rate(rate, "--rate"),
+        "buffer": buffer,
+        "period_ms": _seconds(period, "--period") * 1e3,
+        "patience_ms": _seconds(patience, "--patience") * 1e3,
+        "poll_s": _seconds(poll, "--poll") if controller == "self" else None,
+        "control": control,
+        "sets": values,
+    }
+    try:
+        if dry_run:
+            for line in engine.plan_brf_switch(settings):
+                print(line)
+            return
+        from narrows import segment
+
+        segment.run(settings, _line)
+    except engine.KernelFailed as error:
+        fail(str(error), FAILURE)
+
+
+@app.command("controller")
+@guarded
+def run_controller(
+    port: Annotated[str, typer.Option(metavar="NAME", help="Poll this port of Open vSwitch, the bottleneck.")],
+    control: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Report to the switch that listens at HOST:PORT or unix:PATH.")
+    ],
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Set the capacity of the bottleneck; by default the switch's.")
+    ] = None,
+    poll: Annotated[str, typer.Option(metavar="TIME", help="Poll once in this time.")] = "1s",
+    listen: Annotated[int, whole("--listen", 1, 65_535, metavar="PORT", help="Wait for OpenFlow switches here.")] = 6653,
+    utilization: Annotated[
+        float, typer.Option(min=0.1, max=1.0, help="Call a link busier than this congested (equation 5).")
+    ] = 0.98,
+    queue: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Call a queue fuller than this congested (equation 6).")
+    ] = 0.1,
+) -> None:
+    """Detect congestion from counters of Open vSwitch (OpenFlow 1.3), and report it to a BRF switch, until Ctrl-C.
+
+    It needs os-ken (`pip install 'narrows[sdn]'`) and a bridge with `ovs-vsctl set-controller BRIDGE tcp:HOST:6653`.
+    """
+    from narrows import sdn
+
+    capacity = None if rate is None else int(_rate(rate, "--rate") * 125_000)
+    link = sdn.SwitchLink(control)
+    try:
+        watcher = sdn.Watcher(link, _line, utilization, queue, capacity)
+        sdn.run(watcher, bridge_port=port, listen=listen, poll_s=_seconds(poll, "--poll"), log=_line)
+    finally:
+        link.close()

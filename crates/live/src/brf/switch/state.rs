@@ -74,8 +74,7 @@ impl State {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(step)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| step(error.into()))?;
-        let mut state =
-            Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
+        let mut state = Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
         state.save().map_err(step)?;
         Ok(state)
     }

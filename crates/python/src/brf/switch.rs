@@ -1,0 +1,140 @@
+//! The BRF switch on ports of this machine, and the decisions of its controller: conversions.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_live::brf::switch::{self, PortSettings, Settings, Watch};
+use narrows_live::kernel::KernelError;
+use narrows_net::PortStatistics;
+use narrows_routers::Congestion;
+use narrows_routers::controller::{Config, Controller};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::Deserialize;
+
+use crate::kernel::raised;
+use crate::{Handle, Shared};
+
+/// Settings as Python states them.
+#[derive(Deserialize)]
+struct Stated {
+    ports: Vec<(String, bool)>,
+    rate_mbit: f64,
+    buffer: u32,
+    period_ms: f64,
+    patience_ms: f64,
+    /// Seconds between two looks of its own controller.
+    poll_s: Option<f64>,
+    control: Option<String>,
+    sets: Vec<(String, String)>,
+}
+
+fn settings(text: &str) -> PyResult<Settings> {
+    let stated: Stated =
+        serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let ports = stated.ports.into_iter().map(|(name, bottleneck)| PortSettings { name, bottleneck });
+    let mut settings = Settings::new(ports.collect(), Rate::from_mbit_per_sec(stated.rate_mbit));
+    let ms = |value: f64| Nanos::from_secs_f64(value * 1e-3);
+    settings.buffer = stated.buffer;
+    settings.period_min = ms(stated.period_ms);
+    settings.patience = ms(stated.patience_ms);
+    settings.controller =
+        stated.poll_s.map(|poll| Config { poll: Nanos::from_secs_f64(poll), ..Config::default() });
+    settings.control = stated.control;
+    for (name, value) in &stated.sets {
+        settings.set(name, value).map_err(|error| raised(&error))?;
+    }
+    Ok(settings)
+}
+
+struct Caller {
+    shared: Arc<Shared>,
+    on_line: Py<PyAny>,
+}
+
+impl Watch for Caller {
+    fn log(&self, line: &str) {
+        Python::attach(|py| {
+            if let Err(error) = self.on_line.call1(py, (line,)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Relaxed) > 0
+    }
+}
+
+fn done<T>(result: Result<T, KernelError>) -> PyResult<T> {
+    result.map_err(|error| raised(&error))
+}
+
+/// What a switch with these settings would attach and create, as lines.
+#[pyfunction]
+pub(crate) fn plan_brf_switch(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
+    let settings = settings(text)?;
+    done(py.detach(|| switch::plan(&settings)))
+}
+
+/// Runs a switch until `handle` is cancelled. `on_line` gets the lines of its log.
+#[pyfunction]
+pub(crate) fn run_brf_switch(
+    py: Python<'_>,
+    text: &str,
+    handle: &Handle,
+    on_line: Py<PyAny>,
+) -> PyResult<()> {
+    let settings = settings(text)?;
+    let caller = Caller { shared: Arc::clone(&handle.shared), on_line };
+    done(py.detach(|| switch::run(&settings, &caller)))
+}
+
+/// The switches of this network namespace, as a JSON list.
+#[pyfunction]
+pub(crate) fn brf_switches(py: Python<'_>) -> String {
+    py.detach(switch::status).to_string()
+}
+
+/// Removes what killed switches left in this network namespace. Returns the names of their ports.
+#[pyfunction]
+pub(crate) fn clean_brf_switches(py: Python<'_>) -> PyResult<Vec<String>> {
+    done(py.detach(switch::clean))
+}
+
+/// The decisions of a controller about a port (equations 5 and 6).
+#[pyclass]
+pub(crate) struct PortJudge(Controller);
+
+#[pymethods]
+impl PortJudge {
+    /// A judge with these thresholds of utilisation and fill level.
+    #[new]
+    fn new(utilization: f64, queue: f64) -> Self {
+        Self(Controller::new(Config { utilization, queue, ..Config::default() }, 1))
+    }
+
+    /// Judges counters read at a time in seconds: bytes sent, packets waiting, room for packets, and bytes per second
+    /// of the link. Returns the kind of congestion, and the packets waiting if it is `queue`.
+    fn judge(
+        &mut self,
+        read_s: f64,
+        sent: u64,
+        waiting: u64,
+        room: u64,
+        capacity: u64,
+    ) -> Option<(&'static str, Option<u64>)> {
+        let counters = PortStatistics {
+            sent: Bytes::new(sent),
+            waiting,
+            room,
+            queues: 1,
+            capacity: Rate::from_bytes_per_sec(capacity),
+        };
+        match self.0.on_statistics(0, Nanos::from_secs_f64(read_s), &counters)? {
+            Congestion::Queue { packets } => Some(("queue", Some(packets))),
+            Congestion::Load => Some(("load", None)),
+        }
+    }
+}
