@@ -5,7 +5,7 @@
  * queue. `brf_ack` is on the ingress of ports where ACKs return. It lowers the rate in an ACK to the flow's share, once
  * per round trip. Which share that is, an agent in user space decides (crates/live/src/brf/switch), from the counters
  * here and with the router algorithm of the simulator (crates/routers/src/brf). Without decisions of late nothing is
- * written, so that senders fall back.
+ * written, so that senders fall back, and all flows share a class.
  *
  *   SYN -> entry -> share -> SYN-ACK with the share -> data counted -> share per period -> ACKs -> FIN, RST, silence
  *
@@ -259,6 +259,9 @@ static __u32 count_flow(const struct packet *p, struct flow *flow, const struct 
 	}
 	if (is_news)
 		tell(&p->key);
+	/* Rates of classes no longer follow the numbers of flows: all share one. */
+	if (!is_alive(control, now))
+		return control->others;
 	if (own)
 		return own->class;
 	return (flow->flags & OBEYS) && !(flow->flags & STRIPPED) ? control->acks : control->others;

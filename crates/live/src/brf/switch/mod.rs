@@ -12,7 +12,7 @@
 //! event of a flow.
 //!
 //! The agent dies without harm: programs write no rates once its last decision is older than `patience`, so senders fall
-//! back, and packets are forwarded as before. [`clean`] removes what it left.
+//! back, and all flows share a class. [`clean`] removes what it left.
 
 #[cfg(feature = "bpf")]
 mod agent;
