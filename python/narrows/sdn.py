@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import tempfile
 import time
@@ -247,7 +248,13 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
     watch = manager.instantiate(PortWatch)
     watch.start()
     log(f"controller listens for OpenFlow 1.3 at port {listen}")
-    hub.joinall(services)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        hub.joinall(services)
+    except KeyboardInterrupt:
+        log("stopped")
+        watcher.link.close()
+        os._exit(128 + signal.SIGINT)  # os-ken's threads do not end
 
 
 def _check_free(port: int) -> None:
