@@ -238,7 +238,8 @@ static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
 }
 
 /* Counts a packet of a flow; returns its class. */
-static __u32 count_flow(const struct packet *p, struct flow *flow, const struct control *control, __u32 bytes, __u64 now)
+static __u32 count_flow(const struct packet *p, struct flow *flow, const struct control *control, __u32 bytes,
+			__u64 now)
 {
 	const struct decision *own = bpf_map_lookup_elem(&decisions, &p->key);
 	bool is_news = false;
@@ -346,7 +347,8 @@ static bool make_room(struct __sk_buff *skb, const struct packet *p, __u32 sack,
 		return false;
 	difference = bpf_csum_diff((void *)before, sizeof(before), (void *)option, sizeof(option), 0);
 	if (difference < 0 || bpf_l4_csum_replace(skb, checksum, 0, difference, 0) ||
-	    bpf_l4_csum_replace(skb, checksum, bpf_htons(SACK << 8 | THREE_BLOCKS), bpf_htons(SACK << 8 | TWO_BLOCKS), 2))
+	    bpf_l4_csum_replace(skb, checksum, bpf_htons(SACK << 8 | THREE_BLOCKS), bpf_htons(SACK << 8 | TWO_BLOCKS),
+				sizeof(__be16)))
 		return false;
 	bpf_skb_store_bytes(skb, block, option, sizeof(option), 0);
 	bpf_skb_store_bytes(skb, sack + 1, &length, 1, 0);

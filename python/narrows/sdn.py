@@ -166,7 +166,8 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
         from os_ken.lib import hub
     except ImportError:
         raise UsageError(
-            "narrows brf controller needs os-ken; accepted: pip install 'narrows[sdn]', or a switch with --controller self"
+            "narrows brf controller needs os-ken; accepted: pip install 'narrows[sdn]', "
+            "or a switch with --controller self"
         ) from None
     _check_free(listen)
     hub.patch()
@@ -196,7 +197,7 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
             path.send_msg(parser.OFPFlowMod(datapath=path, priority=0, match=parser.OFPMatch(), instructions=rule))
             path.send_msg(parser.OFPPortDescStatsRequest(path, 0))
 
-        @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])  # type: ignore[untyped-decorator]
+        @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])  # type: ignore
         def on_state(self, event: Any) -> None:
             path = event.datapath
             if event.state == MAIN_DISPATCHER:

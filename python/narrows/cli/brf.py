@@ -245,7 +245,7 @@ def switch(
     controller: Annotated[
         str, typer.Option(metavar="KIND", help="Detect congestion here (self), or wait for `narrows brf controller`.")
     ] = "self",
-    poll: Annotated[str, typer.Option(metavar="TIME", help="Let the own controller look once in this time.")] = "100ms",
+    poll: Annotated[str, typer.Option(metavar="TIME", help="Let the own controller look this often.")] = "100ms",
     control: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Listen for a controller at HOST:PORT (UDP) or unix:PATH."),

@@ -12,11 +12,11 @@ use narrows_net::hook::ClassQueue;
 use narrows_routers::controller::Controller;
 use narrows_routers::{Brf, Congestion, Outgoing, Port, Reading, Router, Signal};
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
 use super::control::{ControlSocket, Statistics};
-use super::flows::{Flows, News};
+use super::flows::Flows;
 use super::maps::{self, Control, Counters, Key, Programs};
+use super::report::{ClassReport, FlowReport, Lateness, QueueMean, Report, line, mbit};
 use super::state::{self, State};
 use super::tc::{self, Side, Tree};
 use super::{Settings, Watch};
@@ -56,14 +56,6 @@ impl ClassQueue for Classes<'_> {
     }
 }
 
-/// Time since a decision was due, when it was made.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lateness {
-    count: u64,
-    sum: f64,
-    most: f64,
-}
-
 struct Agent<'a> {
     settings: &'a Settings,
     watch: &'a dyn Watch,
@@ -87,56 +79,6 @@ struct Agent<'a> {
     seen: Counters,
     late: Lateness,
     queue: QueueMean,
-}
-
-/// The mean backlog over the readings, weighted by time.
-#[derive(Clone, Copy, Debug, Default)]
-struct QueueMean {
-    at: Nanos,
-    seconds: f64,
-    byte_seconds: f64,
-    most: u64,
-}
-
-/// What `status` shows.
-#[derive(Debug, Serialize)]
-struct Report {
-    time_s: f64,
-    rate_mbit_s: f64,
-    state: &'static str,
-    period_ms: f64,
-    allocations: u64,
-    reductions: u64,
-    late_mean_ms: f64,
-    late_most_ms: f64,
-    queue_mean_ms: f64,
-    queue_most_ms: f64,
-    control_refused: u64,
-    counters: Counters,
-    classes: Vec<ClassReport>,
-    flows: Vec<FlowReport>,
-    flows_total: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct ClassReport {
-    name: String,
-    rate_mbit_s: f64,
-    sent_packets: u64,
-    sent_bytes: u64,
-    waiting: u64,
-    backlog_bytes: u64,
-    drops: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct FlowReport {
-    flow: String,
-    obeys: bool,
-    share_mbit_s: Option<f64>,
-    rtt_ms: f64,
-    bytes: u64,
-    written: u32,
 }
 
 /// Runs a switch until the caller ends it.
@@ -294,10 +236,7 @@ impl Agent<'_> {
         let at = now();
         // One allocation with the counters of now, however many were missed.
         if self.brf.next_wake() <= at {
-            let late = (at - due).as_secs_f64();
-            self.late.count += 1;
-            self.late.sum += late;
-            self.late.most = self.late.most.max(late);
+            self.late.add((at - due).as_secs_f64());
             self.with_router(at, |brf, port, _, _| brf.on_wake(port));
         } else if self.brf.next_wake() == Nanos::MAX && at - self.expired_at >= EXPIRE {
             self.expired_at = at;
@@ -312,11 +251,7 @@ impl Agent<'_> {
         self.read_at = at;
         self.tree.read(&mut self.netlink)?;
         let backlog = self.tree.backlog();
-        let elapsed = (at - self.queue.at).as_secs_f64();
-        self.queue.at = at;
-        self.queue.seconds += elapsed;
-        self.queue.byte_seconds += backlog as f64 * elapsed;
-        self.queue.most = self.queue.most.max(backlog);
+        self.queue.add(at, backlog);
         let all = self.programs.flows()?;
         let counters = self.programs.counters()?;
         let before = std::mem::replace(&mut self.seen, counters);
@@ -482,24 +417,5 @@ impl Agent<'_> {
             flows,
             flows_total: self.flows.known.len(),
         })
-    }
-}
-
-fn mbit(rate: Rate) -> f64 {
-    rate.as_bytes_per_sec() as f64 * 8e-6
-}
-
-fn line(news: &News) -> String {
-    match news {
-        News::In { name, obeys: true, share } => {
-            let share =
-                share.map_or_else(String::new, |share| format!(", first share {:.2} Mbit/s", mbit(share)));
-            format!("flow in: {name} obeys{share}")
-        }
-        News::In { name, .. } => format!("flow in: {name} (other)"),
-        News::Stripped { name } => format!("option lost: {name} gets no rates and counts as other"),
-        News::Out { name, bytes, seconds } => {
-            format!("flow out: {name}, {:.3} MB in {seconds:.3} s", *bytes as f64 * 1e-6)
-        }
     }
 }

@@ -6,13 +6,13 @@
 //!                                └───────────────────────┘  ingress: brf_ack (rate into ACKs)
 //!                                        maps: flows ──> agent (routers::Brf) ──> decisions, classes
 //! ```
-//! Programs in the kernel count the packets of flows and write rates (`bpf/brf_switch.bpf.c`). The agent here reads the
-//! counters, feeds the router algorithm of the simulator, and writes its decisions back: the share of each flow, the
-//! class of its packets, and the rates of the classes. It decides at each allocation of the router (every Δt) and at each
-//! event of a flow.
+//! Programs in the kernel count the packets of flows and write rates (`bpf/brf_switch.bpf.c`). The agent here reads
+//! the counters, feeds the router algorithm of the simulator, and writes its decisions back: the share of each flow,
+//! the class of its packets, and the rates of the classes. It decides at each allocation of the router (every Δt) and
+//! at each event of a flow.
 //!
-//! The agent dies without harm: programs write no rates once its last decision is older than `patience`, so senders fall
-//! back, and all flows share a class. [`clean`] removes what it left.
+//! The agent dies without harm: programs write no rates once its last decision is older than `patience`, so senders
+//! fall back, and all flows share a class. [`clean`] removes what it left.
 
 #[cfg(feature = "bpf")]
 mod agent;
@@ -21,6 +21,8 @@ mod control;
 mod flows;
 #[cfg(feature = "bpf")]
 mod maps;
+#[cfg(feature = "bpf")]
+mod report;
 mod settings;
 mod state;
 mod tc;

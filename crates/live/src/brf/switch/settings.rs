@@ -41,8 +41,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A switch with the defaults of real ports: Δt of 5 ms at least, a patience of 500 ms, a controller of its own that
-    /// looks ten times per second, and queues drained at every allocation.
+    /// A switch with the defaults of real ports: Δt of 5 ms at least, a patience of 500 ms, a controller of its own
+    /// that looks ten times per second, and queues drained at every allocation.
     pub fn new(ports: Vec<PortSettings>, rate: Rate) -> Self {
         let mut params = Params::defaults(Brf::INFO.params);
         // Senders on real hosts pace less exactly than simulated ones.

@@ -1,4 +1,4 @@
-//! What the switch creates in the kernel's traffic control: filters on ports, and the classes of the bottleneck's queue.
+//! What the switch creates in the kernel's traffic control: filters on ports, and the classes of the bottleneck.
 
 use std::io;
 

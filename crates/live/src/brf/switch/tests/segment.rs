@@ -1,5 +1,5 @@
-//! A segment: senders, a switch on a bridge of 100 Mbit/s, receivers. Times are of the wall; bounds are generous, as the
-//! machine may be busy.
+//! A segment: senders, a switch on a bridge of 100 Mbit/s, receivers. Times are of the wall; bounds are generous, as
+//! the machine may be busy.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,8 +35,8 @@ fn is_clean() -> bool {
     root.is_none_or(|(_, handle)| handle == 0) && !hooks.contains("clsact") && !hooks.contains("htb")
 }
 
-/// Two flows share equally, and a third gets its share within a few round trips. Nothing is dropped, no checksum is wrong,
-/// and the queue stays short.
+/// Two flows share equally, and a third gets its share within a few round trips. Nothing is dropped, no checksum is
+/// wrong, and the queue stays short.
 #[test]
 fn third_flow_gets_its_share_soon() {
     if !may() {
@@ -56,8 +56,8 @@ fn third_flow_gets_its_share_soon() {
         let rates: Vec<u64> = hosts.flows.iter().map(|flow| flow.rate).collect();
         let after = (1500..3000).find(|ms| fair(*ms)).map(|ms| ms - 1500);
         eprintln!(
-            "halves {halves:?}, thirds {thirds:?} at rates {rates:?}, fair after {after:?} ms of RTT 40 ms, queue {} ms (at most {}), late {} \
-             ms (at most {})",
+            "halves {halves:?}, thirds {thirds:?} at rates {rates:?}, fair after {after:?} ms of RTT 40 ms, \
+             queue {} ms (at most {}), late {} ms (at most {})",
             report["queue_mean_ms"], report["queue_most_ms"], report["late_mean_ms"], report["late_most_ms"]
         );
         assert!(halves.iter().all(|rate| near(*rate, LINK / 2.0, 0.15)), "{halves:?} {:#?}", switch.lines());
@@ -129,8 +129,8 @@ fn stripped_and_forged_options_do_no_harm() {
         hosts.run(2500);
         let rates: Vec<f64> = hosts.flows.iter().map(|flow| flow.throughput(1000, 2500)).collect();
         eprintln!("rates by carried code {carried:?}: {rates:?}");
-        // Receivers that forge 1 or 6553 bytes per second get what they wrote; all others get more than a tenth of an equal
-        // share, and nobody floods.
+        // Receivers that forge 1 or 6553 bytes per second get what they wrote; all others get more than a tenth of an
+        // equal share, and nobody floods.
         for (rate, carried) in rates.iter().zip(carried) {
             assert!(
                 [Some(10), Some(65_530)].contains(&carried) || *rate > LINK / 60.0,
@@ -212,7 +212,10 @@ fn killed_switch_stalls_no_flow() {
         let before: f64 = hosts.flows.iter().map(|flow| flow.throughput(500, 1000)).sum();
         let after: Vec<f64> = hosts.flows.iter().map(|flow| flow.throughput(1700, 2500)).collect();
         eprintln!("before {before}, after {after:?}");
-        assert!(near(before, LINK, 0.15) && after[2] > 150_000.0 && after.iter().all(|rate| *rate > 100_000.0), "{before} {after:?}");
+        assert!(
+            near(before, LINK, 0.15) && after[2] > 150_000.0 && after.iter().all(|rate| *rate > 100_000.0),
+            "{before} {after:?}"
+        );
         let late =
             |flow: &super::hosts::Flow| flow.rates.iter().filter(|(at, _)| at.as_millis() > 1700).count();
         assert_eq!(hosts.flows.iter().map(late).sum::<usize>(), 0, "no rates are written");
