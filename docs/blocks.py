@@ -4,6 +4,7 @@
 |---|---|
 | `console` | a line after `$ ` is a command; the lines after it are its expected output |
 | `sh` | every line is a command that must succeed |
+| `sh root` | the same as root on a kernel that takes programs; skipped, with a note, where there is none |
 | `toml` | a scenario; a comment in its first line names the file |
 | `python` | a cell of a notebook; all cells of a document share one interpreter |
 | `text` right after `python` | the expected output of the cell, then the value of its last line |
@@ -28,7 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-KINDS = ("console", "sh", "toml", "python", "text", "rust")
+KINDS = ("console", "sh", "sh root", "toml", "python", "text", "rust")
 TIMEOUT_S = 600
 
 SHORTER = {
@@ -37,6 +38,9 @@ SHORTER = {
     "narrows bench": "narrows bench cubic-10 --repeats 1 --no-ns3",
 }
 """Commands that take minutes, and shorter ones that run in their place."""
+
+TOOLS = ("ip ", "iperf3 ")
+"""Tools that blocks for root may need."""
 
 MEASURED = (ROOT / "docs" / "results.md",)
 """Documents whose commands take hours; `docs/results.py` stores their output."""
@@ -105,7 +109,7 @@ class Document:
                 raise self._wrong(block.line, f"a block of kind {block.kind!r}; accepted: {', '.join(KINDS)}")
             if block.kind == "console":
                 replaced.append((block.span, self._console(block)))
-            elif block.kind == "sh":
+            elif block.kind == "sh" or (block.kind == "sh root" and not self._skips(block)):
                 for command in self._lines(block):
                     self._succeed(block.line, command)
             elif block.kind == "toml":
@@ -125,6 +129,20 @@ class Document:
         if self._status:
             raise self._wrong(0, f"the last command ends with status {self._status}")
         return text
+
+    def _skips(self, block: Block) -> bool:
+        """Whether this machine lacks what the block needs; it says so then."""
+        needs = [tool for tool in TOOLS if tool in block.body and shutil.which(tool.strip()) is None]
+        if not hasattr(os, "geteuid") or os.geteuid() != 0:
+            needs.append("root")
+        elif "has no programs" in subprocess.run(
+            [sys.executable, "-m", "narrows", "kernel", "status", "--seconds", "0.1"], env=environment(),
+            capture_output=True, text=True, check=False,
+        ).stderr:  # fmt: skip
+            needs.append("a build with BPF")
+        if needs:
+            print(f"skipped: needs {', '.join(needs)}: {self.path.name}, line {block.line}", file=sys.stderr)
+        return bool(needs)
 
     def _wrong(self, line: int, problem: str) -> Wrong:
         return Wrong(f"{self.path.name}, line {line}: {problem}")
