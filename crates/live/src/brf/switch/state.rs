@@ -4,8 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::tc;
@@ -72,8 +74,7 @@ impl State {
         let bottleneck = ports.iter().find(|port| port.bottleneck).map_or(0, |port| port.index);
         let path = Path::new(FOLDER).join(format!("{namespace}-{bottleneck}.json"));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(step)?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| step(error.into()))?;
+        lock(&file).map_err(step)?;
         let mut state = Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
         state.save().map_err(step)?;
         Ok(state)
@@ -101,6 +102,17 @@ impl Drop for State {
         undo(&self.record);
         forget(&self.path);
     }
+}
+
+/// Locks a record for the life of the process. A command that looks at it holds the lock for a moment.
+fn lock(file: &File) -> io::Result<()> {
+    for _ in 0..50 {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
+            done => return Ok(done?),
+        }
+    }
+    Err(io::Error::other("another switch holds the record of this port"))
 }
 
 /// Removes what a record lists from the calling thread's namespace.

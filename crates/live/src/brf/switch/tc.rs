@@ -278,8 +278,9 @@ impl Tree {
             return (rate, rate);
         }
         let all = framed(self.link);
-        // What no class demands is for those that borrow; a class without a rate would be refused.
-        (framed(rate).clamp(MTU, all), framed(ceil).clamp(MTU, all))
+        // A class without flows keeps a hundredth, for packets that belong to none: those of other protocols, and the
+        // first ones of new flows.
+        (framed(rate).clamp(all / 100, all), framed(ceil).clamp(all / 100, all))
     }
 
     fn change(&mut self, netlink: &mut Netlink, class: usize, flags: u16) -> io::Result<()> {
