@@ -179,7 +179,7 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
     from os_ken.ofproto import ofproto_v1_3
 
     class PortWatch(app_manager.OSKenApp):  # type: ignore[misc]
-        OFP_VERSIONS = [ofproto_v1_3.OFP_VERSION]
+        OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILT_ENV, ROOT, built, call, narrows_in  # isort: skip
+from conftest import BUILT_ENV, built, call, narrows_in  # isort: skip
 
 LINK_MBIT = 100
 CGROUPS = next(
-    (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"), None
+    (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"),
+    None,
 )
 
 
@@ -29,7 +30,10 @@ CGROUPS = next(
         (("--port", "a", "--port", "b", "--rate", "1mbit"), "--port: accepted: one port as IF:bottleneck"),
         (("--port", "eth0", "--rate", "fast"), "--rate: `fast` is no rate; accepted: a rate such as 100mbit"),
         (("--port", "eth0", "--rate", "1mbit", "--period", "5"), "--period: `5` is no time"),
-        (("--port", "eth0", "--rate", "1mbit", "--controller", "moon"), "--controller: `moon`; accepted: self, external"),
+        (
+            ("--port", "eth0", "--rate", "1mbit", "--controller", "moon"),
+            "--controller: `moon`; accepted: self, external",
+        ),
         (("--port", "eth0", "--rate", "1mbit", "--controller", "external"), "--controller external needs --control"),
         (("--port", "eth0", "--rate", "1mbit", "--set", "alpha"), "--set: `alpha` sets nothing; accepted: KEY=VALUE"),
         (("--port", "eth0", "--rate", "1mbit", "--buffer", "0"), "--buffer: `0` is too small"),
@@ -92,7 +96,12 @@ print(json.dumps(kinds))
 def watched(agent):
     """The judgements of a controller about 96 % and 99.2 % of the link."""
     done = subprocess.run(
-        [sys.executable, "-c", WATCH, agent.address], env=BUILT_ENV, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", WATCH, agent.address],
+        env=BUILT_ENV,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     if "cannot import name '_engine'" in done.stderr:
         pytest.skip("the engine is not built: maturin develop")
@@ -114,7 +123,10 @@ def test_controller_reports_load_and_queue():
 
 def test_controller_without_os_ken_is_refused(tmp_path):
     """Without os-ken the controller says what to install."""
-    if built("1") and subprocess.run([sys.executable, "-c", "import os_ken"], capture_output=True, check=False).returncode == 0:
+    if (
+        built("1")
+        and subprocess.run([sys.executable, "-c", "import os_ken"], capture_output=True, check=False).returncode == 0
+    ):
         pytest.skip("os-ken is installed")
     done = narrows_in(tmp_path, "brf", "controller", "--port", "p0", "--control", "127.0.0.1:9")
     assert (done.returncode, "pip install 'narrows[sdn]'" in done.stderr) == (2, True), done.stderr
@@ -256,9 +268,9 @@ def rates(received, port, start, stop):
 def test_segment_shares_equally_and_keeps_classes(segment):
     """Kernel flows that obey share equally, CUBIC beside them keeps its class, and the queue of the class stays short."""
     switch = segment.switch()
-    receiver = segment.start("r", sys.executable, "-c", RECEIVER, 11)
+    receiver = segment.start("r", sys.executable, "-c", RECEIVER, 14)
     assert receiver.stdout.readline() == "ready\n"
-    begin = time.monotonic() + 0.5
+    begin = time.monotonic() + 3  # until then all processes run
     plan = [(6001, "brf", 0), (6002, "brf", 0.5), (6003, "brf", 3), (6004, "cubic", 5.5)]
     for port, scheme, start in plan:
         segment.start("s", sys.executable, "-c", SENDER, port, scheme, begin + start, begin + 8.5)
@@ -286,9 +298,9 @@ def test_segment_shares_equally_and_keeps_classes(segment):
 def test_killed_switch_stalls_no_flow(segment):
     """After SIGKILL flows go on as CUBIC, and the next command removes filters and classes."""
     switch = segment.switch()
-    receiver = segment.start("r", sys.executable, "-c", RECEIVER, 9)
+    receiver = segment.start("r", sys.executable, "-c", RECEIVER, 12)
     assert receiver.stdout.readline() == "ready\n"
-    begin = time.monotonic() + 0.5
+    begin = time.monotonic() + 3  # until then all processes run
     for port, start in ((6001, 0), (6002, 0), (6003, 4)):
         segment.start("s", sys.executable, "-c", SENDER, port, "brf", begin + start, begin + 7)
     time.sleep(max(0, begin + 2 - time.monotonic()))

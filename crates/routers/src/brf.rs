@@ -157,6 +157,8 @@ const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
 const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
+/// A flow is silent after this time and 2 Δt without a packet; see `allocate.rs`.
+const SILENT: Nanos = Nanos::from_millis(20);
 /// Maximum number of averages per grain of the model.
 const LEARNED_LIMIT: usize = 4096;
 
@@ -211,8 +213,9 @@ pub struct Brf {
     classes: Classes,
     /// The sum of the shares of each layer.
     layers: [f64; Layer::COUNT],
-    /// The minimum of Δt.
+    /// The minimum of Δt, and of the silence after which a flow has no share.
     period_min: Nanos,
+    silence_min: Nanos,
     /// Δt, whether an RTT is known, and the time of the next allocation.
     period: Nanos,
     period_known: bool,
@@ -323,6 +326,7 @@ impl Router for Brf {
             classes: Classes::divide(capacity, 0, 0, false, 0.0),
             layers: [0.0; Layer::COUNT],
             period_min: PERIOD_MIN,
+            silence_min: SILENT,
             period: PERIOD_UNKNOWN,
             period_known: false,
             allocate_at: Nanos::MAX,

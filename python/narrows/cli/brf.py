@@ -52,7 +52,9 @@ def attach(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the scheme (repeatable)."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, print what would be done, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check, print what would be done, and do nothing.")
+    ] = False,
 ) -> None:
     """Attach BRF to this host as root: senders obey the rates in acknowledgements, receivers make room for them.
 
@@ -163,7 +165,7 @@ def _print_switch(switch: dict[str, Any]) -> None:
         return
     print(
         f"{report['rate_mbit_s']:g} Mbit/s, state {report['state']}, period {report['period_ms']:.1f} ms, queue "
-        f"{report['queue_mean_ms']:.3f} ms on average (at most {report['queue_most_ms']:.1f} ms), "
+        f"{report['queue_mean_ms']:.3f} ms in the last second (at most {report['queue_most_ms']:.1f} ms), "
         f"{report['reductions']} cuts"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -178,9 +180,7 @@ def _print_switch(switch: dict[str, Any]) -> None:
         table.add_column(title, justify="left" if title == "flow" else "right")
     for flow in report["flows"]:
         share = "–" if flow["share_mbit_s"] is None else f"{flow['share_mbit_s']:.2f}"
-        table.add_row(
-            flow["flow"], share, f"{flow['rtt_ms']:.2f}", f"{flow['bytes'] / 1e6:.2f}", str(flow["written"])
-        )
+        table.add_row(flow["flow"], share, f"{flow['rtt_ms']:.2f}", f"{flow['bytes'] / 1e6:.2f}", str(flow["written"]))
     print_table(table, 100)
     if report["flows_total"] > len(report["flows"]):
         print(f"… and {report['flows_total'] - len(report['flows'])} more flows")
@@ -245,7 +245,7 @@ def switch(
     controller: Annotated[
         str, typer.Option(metavar="KIND", help="Detect congestion here (self), or wait for `narrows brf controller`.")
     ] = "self",
-    poll: Annotated[str, typer.Option(metavar="TIME", help="Let the own controller look this often.")] = "100ms",
+    poll: Annotated[str, typer.Option(metavar="TIME", help="Let the own controller look this often.")] = "1s",
     control: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Listen for a controller at HOST:PORT (UDP) or unix:PATH."),
@@ -305,7 +305,9 @@ def run_controller(
         str | None, typer.Option(metavar="RATE", help="Set the capacity of the bottleneck; by default the switch's.")
     ] = None,
     poll: Annotated[str, typer.Option(metavar="TIME", help="Poll once in this time.")] = "1s",
-    listen: Annotated[int, whole("--listen", 1, 65_535, metavar="PORT", help="Wait for OpenFlow switches here.")] = 6653,
+    listen: Annotated[
+        int, whole("--listen", 1, 65_535, metavar="PORT", help="Wait for OpenFlow switches here.")
+    ] = 6653,
     utilization: Annotated[
         float, typer.Option(min=0.1, max=1.0, help="Call a link busier than this congested (equation 5).")
     ] = 0.98,

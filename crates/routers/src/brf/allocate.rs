@@ -10,10 +10,9 @@ use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, UDP, flow}
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};
 
-/// A flow is silent after this many periods, this time, and the time for this many packets at its share
-/// without a packet.
+/// A flow is silent after this many periods, `SILENT`, and the time for this many packets at its share without a
+/// packet.
 const SILENT_PERIODS: u64 = 2;
-const SILENT: Nanos = Nanos::from_millis(20);
 const SILENT_PACKETS: f64 = 2.0;
 /// Time for which an ended flow's entry stays for retransmissions.
 const CLOSED: Nanos = Nanos::from_secs(1);
@@ -97,7 +96,7 @@ impl Brf {
     pub(super) fn sweep(&mut self, port: &mut Port<'_>) {
         let now = port.now;
         self.swept_at = now;
-        let silent = (self.period * SILENT_PERIODS).max(SILENT);
+        let silent = (self.period * SILENT_PERIODS).max(self.silence_min);
         let mut gone = std::mem::take(&mut self.gone);
         for (id, flow) in self.table.iter_mut() {
             let (quiet, age) = (now - flow.seen, now - flow.opened);
@@ -205,7 +204,8 @@ impl Brf {
         }
         // Long enough for an ACK to every flow, one per two packets.
         let two_packets = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
-        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(self.period_min);
+        let gamma =
+            self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(self.period_min);
         match congestion {
             Congestion::Queue { packets } => {
                 let counted = packets as f64 * flow::PACKET;

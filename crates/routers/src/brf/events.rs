@@ -7,17 +7,21 @@ use std::sync::Arc;
 use narrows_cc::{Nanos, Rate};
 
 use super::flow::{Class, Flow};
-use super::{Brf, FIRST_LAYER, HANDSHAKE, OTHERS, PERIOD_MAX, PERIOD_MIN, RateCode, UDP, UDP_GONE, UNTRACKED_GONE};
+use super::{
+    Brf, FIRST_LAYER, HANDSHAKE, OTHERS, PERIOD_MAX, PERIOD_MIN, RateCode, UDP, UDP_GONE, UNTRACKED_GONE,
+};
 use crate::{FiveTuple, Port};
 
 impl Brf {
     /// Classes of ACKs of the other direction, of untracked flows, and of UDP.
     pub const OTHER_CLASSES: [u8; 3] = [FIRST_LAYER, OTHERS, UDP];
 
-    /// Sets the minimum of Δt, for a switch that cannot count and decide every millisecond.
+    /// Sets the minimum of Δt, for a switch that cannot count and decide every millisecond, and the silence after which a
+    /// flow has no share, for hosts whose threads run late.
     #[must_use]
-    pub fn with_period_min(mut self, least: Nanos) -> Self {
-        self.period_min = least.clamp(PERIOD_MIN, PERIOD_MAX);
+    pub fn with_minima(mut self, period: Nanos, silence: Nanos) -> Self {
+        self.period_min = period.clamp(PERIOD_MIN, PERIOD_MAX);
+        self.silence_min = silence;
         self
     }
 

@@ -7,8 +7,7 @@ use super::flow::{Class, Flow, Layer};
 use super::shares::Classes;
 use super::state::State;
 use super::{
-    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_UNKNOWN, UDP, UDP_GONE,
-    UNTRACKED_GONE,
+    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_UNKNOWN, UDP, UDP_GONE, UNTRACKED_GONE,
 };
 use crate::{FiveTuple, Port};
 

@@ -27,6 +27,9 @@ use crate::kernel::netlink::Netlink;
 /// Longest time between two readings of the counters, with flows and without.
 const READ: Nanos = Nanos::from_millis(10);
 const READ_IDLE: Nanos = Nanos::from_millis(50);
+/// Silence after which a flow has no share: senders and their stacks run late on busy hosts, and packets that wait in
+/// the queue of a class without flows are served last.
+const SILENCE: Nanos = Nanos::from_millis(100);
 /// Time between reports for `status`, and between lines of the log about shares.
 const REPORT: Nanos = Nanos::from_millis(250);
 const LOG: Nanos = Nanos::from_secs(1);
@@ -73,6 +76,7 @@ struct Agent<'a> {
     polled_at: Nanos,
     reported_at: Nanos,
     logged_at: Nanos,
+    cut_logged_at: Nanos,
     expired_at: Nanos,
     /// Number of flows with a share at the last line about shares.
     shared: u64,
@@ -108,7 +112,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelEr
         settings,
         watch,
         programs: &programs,
-        brf: Brf::new(&setup).with_period_min(settings.period_min),
+        brf: Brf::new(&setup).with_minima(settings.period_min, SILENCE),
         flows: Flows::new(settings.flows()),
         controller: settings.controller.map(|config| Controller::new(config, 1)),
         control,
@@ -118,6 +122,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelEr
         polled_at: started,
         reported_at: started,
         logged_at: Nanos::ZERO,
+        cut_logged_at: Nanos::ZERO,
         expired_at: started,
         shared: 0,
         seen: Counters::default(),
@@ -250,7 +255,7 @@ impl Agent<'_> {
     fn read(&mut self, at: Nanos) -> io::Result<()> {
         self.read_at = at;
         self.tree.read(&mut self.netlink)?;
-        let backlog = self.tree.backlog();
+        let backlog = tc::unframed(self.tree.backlog());
         self.queue.add(at, backlog);
         let all = self.programs.flows()?;
         let counters = self.programs.counters()?;
@@ -325,7 +330,8 @@ impl Agent<'_> {
         for congestion in found {
             let before = self.count("reductions");
             self.with_router(at, |brf, port, _, _| brf.on_signal(port, &Signal::Congested(congestion)));
-            if self.count("reductions") > before {
+            if self.count("reductions") > before && at - self.cut_logged_at >= LOG {
+                self.cut_logged_at = at;
                 self.log(&match congestion {
                     Congestion::Queue { packets } => {
                         format!("congestion: {packets} packets wait, shares are cut")
@@ -370,7 +376,7 @@ impl Agent<'_> {
     }
 
     fn report(&mut self, at: Nanos) -> io::Result<Report> {
-        let link = tc::unframed(self.settings.rate.as_bytes_per_sec()).max(1) as f64;
+        let link = self.settings.rate.as_bytes_per_sec().max(1) as f64;
         let mut classes = Vec::new();
         for (i, name) in self.tree.names().enumerate() {
             let (packets, bytes) = self.programs.total(i as u8)?;
@@ -399,6 +405,7 @@ impl Agent<'_> {
             Some(Reading::State(name)) => name,
             _ => "",
         };
+        let (queue_mean, queue_most) = self.queue.read();
         let period = self.reading("period").and_then(Reading::number).unwrap_or(0.0);
         Ok(Report {
             time_s: (at - self.started).as_secs_f64(),
@@ -409,8 +416,8 @@ impl Agent<'_> {
             reductions: self.count("reductions"),
             late_mean_ms: self.late.sum / self.late.count.max(1) as f64 * 1e3,
             late_most_ms: self.late.most * 1e3,
-            queue_mean_ms: self.queue.byte_seconds / self.queue.seconds.max(1e-9) / link * 1e3,
-            queue_most_ms: self.queue.most as f64 / link * 1e3,
+            queue_mean_ms: queue_mean / link * 1e3,
+            queue_most_ms: queue_most as f64 / link * 1e3,
             control_refused: self.control.as_ref().map_or(0, |control| control.refused),
             counters: self.seen,
             classes,

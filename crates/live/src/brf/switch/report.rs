@@ -14,14 +14,19 @@ pub(super) struct Lateness {
     pub(super) most: f64,
 }
 
-/// The mean backlog over the readings, weighted by time.
+/// The backlog in bytes over the last seconds: its mean, weighted by time, and its maximum. A window is complete after
+/// [`WINDOW`]; the one before stays until then.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueMean {
     pub(super) at: Nanos,
-    pub(super) seconds: f64,
-    pub(super) byte_seconds: f64,
-    pub(super) most: u64,
+    seconds: f64,
+    byte_seconds: f64,
+    most: u64,
+    last: Option<(f64, u64)>,
 }
+
+/// Seconds of a window of [`QueueMean`].
+const WINDOW: f64 = 1.0;
 
 impl Lateness {
     pub(super) fn add(&mut self, seconds: f64) {
@@ -39,6 +44,15 @@ impl QueueMean {
         self.seconds += elapsed;
         self.byte_seconds += backlog as f64 * elapsed;
         self.most = self.most.max(backlog);
+        if self.seconds >= WINDOW {
+            self.last = Some((self.byte_seconds / self.seconds, self.most));
+            (self.seconds, self.byte_seconds, self.most) = (0.0, 0.0, 0);
+        }
+    }
+
+    /// Mean and maximum in bytes.
+    pub(super) fn read(&self) -> (f64, u64) {
+        self.last.unwrap_or((self.byte_seconds / self.seconds.max(1e-9), self.most))
     }
 }
 

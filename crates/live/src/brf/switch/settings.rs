@@ -42,7 +42,7 @@ pub struct Settings {
 
 impl Settings {
     /// A switch with the defaults of real ports: Δt of 5 ms at least, a patience of 500 ms, a controller of its own
-    /// that looks ten times per second, and queues drained at every allocation.
+    /// that looks once per second, and queues drained at every allocation.
     pub fn new(ports: Vec<PortSettings>, rate: Rate) -> Self {
         let mut params = Params::defaults(Brf::INFO.params);
         // Senders on real hosts pace less exactly than simulated ones.
@@ -55,7 +55,7 @@ impl Settings {
             params,
             period_min: Nanos::from_millis(5),
             patience: Nanos::from_millis(500),
-            controller: Some(Config { poll: Nanos::from_millis(100), ..Config::default() }),
+            controller: Some(Config::default()),
             control: None,
         }
     }

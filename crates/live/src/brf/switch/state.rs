@@ -164,7 +164,10 @@ pub(super) fn clean() -> Vec<String> {
         if record.namespace == namespace && is_abandoned(&path) {
             undo(&record);
             forget(&path);
-            cleaned.extend(record.ports.iter().map(|port| port.name.clone()));
+            // A namespace that is gone took its ports along; its number may be used again.
+            let is_here =
+                |port: &&AttachedPort| tc::interface(&port.name).is_ok_and(|(index, _)| index == port.index);
+            cleaned.extend(record.ports.iter().filter(is_here).map(|port| port.name.clone()));
         }
     }
     cleaned
