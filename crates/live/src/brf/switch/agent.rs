@@ -127,7 +127,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelEr
         shared: 0,
         seen: Counters::default(),
         late: Lateness::default(),
-        queue: QueueMean { at: started, ..QueueMean::default() },
+        queue: QueueMean::from(started),
         netlink,
         tree,
         state,

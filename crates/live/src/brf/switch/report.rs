@@ -18,7 +18,7 @@ pub(super) struct Lateness {
 /// [`WINDOW`]; the one before stays until then.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueMean {
-    pub(super) at: Nanos,
+    at: Nanos,
     seconds: f64,
     byte_seconds: f64,
     most: u64,
@@ -37,6 +37,11 @@ impl Lateness {
 }
 
 impl QueueMean {
+    /// An empty queue at this time.
+    pub(super) fn from(at: Nanos) -> Self {
+        Self { at, ..Self::default() }
+    }
+
     /// A backlog in bytes since the last reading.
     pub(super) fn add(&mut self, at: Nanos, backlog: u64) {
         let elapsed = (at - self.at).as_secs_f64();
