@@ -26,12 +26,16 @@ pub mod brf;
 mod capture;
 mod client;
 #[cfg(target_os = "linux")]
+mod emulation;
+#[cfg(target_os = "linux")]
 pub mod kernel;
 #[cfg(target_os = "linux")]
 pub mod negotiation;
 #[cfg(target_os = "linux")]
 pub mod packetdrill;
 mod port;
+#[cfg(target_os = "linux")]
+pub mod quic;
 mod report;
 mod server;
 mod session;

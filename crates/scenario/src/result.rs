@@ -73,11 +73,11 @@ impl RunResult {
 /// The hosts of a run in real time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Host {
-    /// Where the flows ran: `kernel`.
+    /// Where the flows ran: `kernel`, `quic`, or `noq` for its own controllers.
     pub on: &'static str,
     /// Release of the kernel.
     pub kernel: String,
-    /// The flows' schemes as the kernel names them.
+    /// The flows' schemes as the kernel or the QUIC stack names them.
     pub schemes: Vec<String>,
     /// Settings of the hosts.
     pub sysctls: BTreeMap<String, String>,
@@ -101,6 +101,9 @@ pub struct Host {
     /// Rates that flows negotiated, if some did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negotiation: Option<Negotiation>,
+    /// Packets that the sockets of QUIC's ends and relay dropped for lack of room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket_drops: Option<u64>,
 }
 
 /// What the flows that negotiate did on the hosts, and the program that follows their rates.

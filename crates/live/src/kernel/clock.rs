@@ -25,7 +25,12 @@ impl Clock {
     /// Time since the start; zero before it.
     #[inline]
     pub(crate) fn now(self) -> Nanos {
-        Nanos::from_nanos(Instant::now().saturating_duration_since(self.start).as_nanos() as u64)
+        self.at(Instant::now())
+    }
+
+    /// The time of an instant; zero before the start.
+    pub(crate) fn at(self, instant: Instant) -> Nanos {
+        Nanos::from_nanos(instant.saturating_duration_since(self.start).as_nanos() as u64)
     }
 
     /// Time left until `at`.
@@ -35,10 +40,15 @@ impl Clock {
     }
 }
 
+/// Gives the calling thread exact timers.
+pub(crate) fn exact_timers() {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
 /// Gives the calling thread a real-time priority and exact timers, where allowed. Returns whether it has the priority.
 pub(crate) fn hurry(priority: u8) -> bool {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    exact_timers();
     priority
         .try_into()
         .map(ThreadPriority::Crossplatform)

@@ -1,4 +1,4 @@
-//! The emulator: the simulator's engine, run along with the wall clock between two hosts.
+//! The simulator's engine between two hosts: namespaces, whose packets pass through TUN devices.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Random};
 use narrows_packet::real::set_ecn;
-use narrows_packet::{Flags, Kind};
+use narrows_packet::{Flags, Kind, Packet};
 use narrows_scenario::result::{Host, RunResult};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_sim::{Engine, Observer};
@@ -18,8 +18,10 @@ use narrows_traffic::{App, AppConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tun_rs::SyncDevice;
 
+use crate::emulation::{Done, Emulation, PRIORITY, TICK, Wire, load};
+
 use super::arrivals::Arrivals;
-use super::clock::{Budget, Clock, cpu_time, hurry};
+use super::clock::{Clock, hurry};
 use super::hosts::{self, Client};
 use super::lateness::Late;
 use super::namespace::{self, HostConfig, dotted};
@@ -32,17 +34,11 @@ use super::{KernelError, Options, Watch, diagnostics, support};
 
 /// Time between the preparation of the hosts and the start.
 const LEAD: Duration = Duration::from_millis(20);
-/// Longest wait, and interval of progress reports.
-const TICK: Duration = Duration::from_millis(20);
-/// Interval between looks at the budget of real-time priority.
-const LOOK: Nanos = Nanos::from_millis(5);
 /// Longest interval between readings of the senders.
 const READINGS: Nanos = Nanos::from_millis(100);
 /// First port of senders. Flow numbers follow.
 const PORTS: u16 = 10_000;
 const MAX_FLOWS: usize = 50_000;
-/// Priority of the emulator among real-time threads.
-const PRIORITY: u8 = 50;
 /// The receivers' priority. Where data waits to be read, Linux neither acknowledges every second segment nor lets the
 /// receive buffer grow: the emulator must not deliver a whole burst first.
 const READING: u8 = PRIORITY + 1;
@@ -145,11 +141,10 @@ pub(super) fn run<O: Observer + Send>(
         // A thread of its own, because its priority must end with it.
         let ended = thread::scope(|inner| {
             let emulate = || {
-                let emulator = Emulator::new(plan, observer, &latest, &devices, clock);
-                let done = emulator.run(watch, &failed)?;
+                let done = emulation(plan, observer, &latest, &devices, clock).run(watch, &failed)?;
                 Ok::<_, KernelError>(done.map(|done| {
                     let disturbed = done.late.is_disturbed();
-                    let (result, observer) = done.finish(&latest, &names, &senders);
+                    let (result, observer) = finish(done, &latest, &names, &senders);
                     (result, observer, disturbed)
                 }))
             };
@@ -281,143 +276,45 @@ impl Readers {
     }
 }
 
-/// The running network.
-struct Emulator<'a, O> {
+/// The devices of senders and receivers.
+struct Tuns<'a> {
     plan: &'a Plan,
-    engine: Engine<O>,
-    /// The devices of senders and receivers.
     devices: &'a [SyncDevice; 2],
     /// Whether packets may wait in them.
     ready: [bool; 2],
     arrivals: Arrivals,
-    clock: Clock,
-    late: Late,
 }
 
-/// A run that reached its end.
-struct Done<O> {
-    engine: Engine<O>,
-    late: Late,
-    packets: u64,
-    cpu: Duration,
-    wall: Duration,
-    real_time: bool,
-}
-
-impl<'a, O: Observer> Emulator<'a, O> {
-    fn new(
-        plan: &'a Plan,
-        observer: O,
-        latest: &[Latest],
-        devices: &'a [SyncDevice; 2],
-        clock: Clock,
-    ) -> Self {
-        let mut engine = Engine::observed(plan.clone(), observer);
-        for (number, (flow, latest)) in plan.flows.iter().zip(latest).enumerate() {
-            let size = match flow.app {
-                AppConfig::File(size) => Some(size.as_u64()),
-                _ => None,
-            };
-            let sender = SenderTap::new(latest.clone(), size);
-            engine.attach(number as u32, Box::new(sender), Box::new(ReceiverTap::default()));
-        }
-        Self {
-            plan,
-            engine,
-            devices,
-            ready: [true; 2],
-            arrivals: Arrivals::new(plan.flows.len(), PORTS),
-            clock,
-            late: Late::new(),
-        }
+impl Wire for Tuns<'_> {
+    fn read(&mut self, now: Nanos, late: &mut Late) -> Result<(), KernelError> {
+        self.arrivals.read(self.devices, &mut self.ready, now, late)
     }
 
-    /// Runs to the end; `None` if cancelled. `failed` tells that a host has ended early.
-    fn run(mut self, watch: &dyn Watch, failed: &dyn Fn() -> bool) -> Result<Option<Done<O>>, KernelError> {
-        let mut budget = Budget::begin(PRIORITY);
-        let cpu_before = cpu_time();
-        let begun = Instant::now();
-        let (mut next_report, mut next_look) = (Nanos::ZERO, Nanos::ZERO);
-        loop {
-            let now = self.clock.now();
-            if now >= self.plan.duration {
-                break;
-            }
-            if now >= next_look {
-                budget.look();
-                next_look = now + LOOK;
-            }
-            if now >= next_report {
-                if watch.is_cancelled() {
-                    return Ok(None);
-                }
-                if failed() {
-                    break; // the host's thread knows why
-                }
-                watch.progress(now.as_secs_f64() / self.plan.duration.as_secs_f64());
-                next_report = now + Nanos::from_nanos(TICK.as_nanos() as u64);
-            }
-            self.take(now)?;
-            self.deliver(now)?;
-            self.wait()?;
-        }
-        self.engine.run_until(self.plan.duration);
-        Ok(Some(Done {
-            engine: self.engine,
-            late: self.late,
-            packets: self.arrivals.packets,
-            cpu: cpu_time().saturating_sub(cpu_before),
-            wall: begun.elapsed(),
-            real_time: budget.granted,
-        }))
+    fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])> {
+        self.arrivals.packets()
     }
 
-    /// Reads what the hosts have sent by `now` and offers it to the network.
-    fn take(&mut self, now: Nanos) -> Result<(), KernelError> {
-        self.arrivals.read(self.devices, &mut self.ready, now, &mut self.late)?;
-        for (at, packet, bytes) in self.arrivals.packets() {
-            // The network does not go back.
-            self.engine.run_until(at.max(self.engine.now()));
-            match packet.kind() {
-                Kind::Message => {
-                    self.engine.inject_message(packet.flow, packet.flags, packet.message().as_bytes());
-                }
-                _ => self.engine.inject(packet, bytes),
-            }
-        }
-        Ok(())
+    fn count(&self) -> u64 {
+        self.arrivals.packets
     }
 
-    /// Writes the packets that are due at `now` to their hosts.
-    fn deliver(&mut self, now: Nanos) -> Result<(), KernelError> {
-        self.engine.run_until(now.max(self.engine.now()));
-        let Self { plan, engine, devices, late, clock, .. } = self;
-        let mut failed = None;
-        // In virtual time every look at the clock is a system call: the first packet goes without.
-        let mut first = Some(now);
-        engine.take_delivered(|due, packet, bytes| {
-            let host = usize::from(!packet.flags.has(Flags::REVERSE));
-            late.record(due, first.take().unwrap_or_else(|| clock.now()));
-            let sent = if packet.kind() == Kind::Message {
-                devices[host].send(&negotiation::to_host(plan, PORTS, packet))
-            } else {
-                set_ecn(bytes, packet.ecn());
-                devices[host].send(bytes)
-            };
-            if let Err(error) = sent {
-                failed.get_or_insert(error);
-            }
-        });
-        failed.map_or(Ok(()), |error| Err(KernelError::step("write to a TUN device", error)))
+    fn deliver(&mut self, packet: &Packet, bytes: &mut [u8]) -> io::Result<()> {
+        let host = usize::from(!packet.flags.has(Flags::REVERSE));
+        let sent = if packet.kind() == Kind::Message {
+            self.devices[host].send(&negotiation::to_host(self.plan, PORTS, packet))
+        } else {
+            set_ecn(bytes, packet.ecn());
+            self.devices[host].send(bytes)
+        };
+        sent.map(|_| ())
     }
 
-    /// Sleeps until the next event or packet. Without time left it only asks for packets.
-    fn wait(&mut self) -> Result<(), KernelError> {
+    /// Without time left it only asks for packets.
+    fn wait(&mut self, most: Duration) -> Result<(), KernelError> {
         if self.ready.contains(&true) {
             return Ok(());
         }
-        let wait = self.clock.until(self.engine.next_event().min(self.plan.duration)).min(TICK);
-        let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
         let mut asked = self.devices.each_ref().map(|device| PollFd::new(device, PollFlags::IN));
         match poll(&mut asked, Some(&timeout)) {
             Ok(_) => {
@@ -430,41 +327,60 @@ impl<'a, O: Observer> Emulator<'a, O> {
     }
 }
 
-impl<O: Observer> Done<O> {
-    /// The result, and the observer.
-    fn finish(self, latest: &[Latest], names: &[String], host: &HostConfig) -> (RunResult, O) {
-        let (mut result, observer) = self.engine.finish_with_observer();
-        result.wall_s = self.wall.as_secs_f64();
-        // A flow between two readings had the scheme that its socket accepted.
-        let schemes = latest.iter().zip(names).map(|(latest, name)| {
-            let reading = latest.lock().ok();
-            reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_else(|| name.clone())
-        });
-        result.host = Some(Host {
-            on: "kernel",
-            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-            schemes: schemes.collect(),
-            sysctls: sysctls(host),
-            offload: false,
-            real_time: self.real_time,
-            lateness: self.late.report(),
-            cpu_us_per_packet: self.cpu.as_secs_f64() * 1e6 / self.packets.max(1) as f64,
-            load: load(),
-            attempts: 1,
-            disturbed: false,
-            shim: None,
-            negotiation: None,
-        });
-        (result, observer)
+fn emulation<'a, O: Observer>(
+    plan: &'a Plan,
+    observer: O,
+    latest: &[Latest],
+    devices: &'a [SyncDevice; 2],
+    clock: Clock,
+) -> Emulation<'a, O, Tuns<'a>> {
+    let mut engine = Engine::observed(plan.clone(), observer);
+    for (number, (flow, latest)) in plan.flows.iter().zip(latest).enumerate() {
+        let size = match flow.app {
+            AppConfig::File(size) => Some(size.as_u64()),
+            _ => None,
+        };
+        let sender = SenderTap::new(latest.clone(), size);
+        engine.attach(number as u32, Box::new(sender), Box::new(ReceiverTap::default()));
     }
+    let arrivals = Arrivals::new(plan.flows.len(), PORTS);
+    Emulation::new(plan, engine, Tuns { plan, devices, ready: [true; 2], arrivals }, clock)
+}
+
+/// The result, and the observer.
+fn finish<O: Observer>(
+    done: Done<O, Tuns<'_>>,
+    latest: &[Latest],
+    names: &[String],
+    host: &HostConfig,
+) -> (RunResult, O) {
+    let (real_time, lateness, cpu_us_per_packet) =
+        (done.real_time, done.late.report(), done.cpu_us_per_packet());
+    let (mut result, observer) = done.finish();
+    // A flow between two readings had the scheme that its socket accepted.
+    let schemes = latest.iter().zip(names).map(|(latest, name)| {
+        let reading = latest.lock().ok();
+        reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_else(|| name.clone())
+    });
+    result.host = Some(Host {
+        on: "kernel",
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        schemes: schemes.collect(),
+        sysctls: sysctls(host),
+        offload: false,
+        real_time,
+        lateness,
+        cpu_us_per_packet,
+        load: load(),
+        attempts: 1,
+        disturbed: false,
+        shim: None,
+        negotiation: None,
+        socket_drops: None,
+    });
+    (result, observer)
 }
 
 fn sysctls(host: &HostConfig) -> BTreeMap<String, String> {
     host.sysctls.iter().map(|(name, value)| (dotted(name), value.clone())).collect()
-}
-
-/// Load average over one minute.
-fn load() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }

@@ -168,7 +168,7 @@ impl Sending {
 }
 
 /// Raises the limit of open files to the hard one. Returns how many sockets it allows beside some other files.
-pub(super) fn raise_socket_limit() -> usize {
+pub(crate) fn raise_socket_limit() -> usize {
     const OTHERS: u64 = 256;
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };

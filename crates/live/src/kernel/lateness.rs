@@ -12,7 +12,7 @@ const SHARE_OF_STALLS: f64 = 0.005;
 
 /// Delays of deliveries beyond their times, and of readings.
 #[derive(Debug)]
-pub(super) struct Late {
+pub(crate) struct Late {
     delays: Histogram,
     /// Longest of both.
     longest: Nanos,
@@ -20,13 +20,13 @@ pub(super) struct Late {
 }
 
 impl Late {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { delays: Histogram::new(), longest: Nanos::ZERO, stalls: 0 }
     }
 
     /// A packet due at `due` was delivered at `now`.
     #[inline]
-    pub(super) fn record(&mut self, due: Nanos, now: Nanos) {
+    pub(crate) fn record(&mut self, due: Nanos, now: Nanos) {
         let delay = now - due;
         self.delays.record(delay.as_nanos());
         self.add(delay);
@@ -34,7 +34,7 @@ impl Late {
 
     /// A packet that a host sent at `sent`, or before, was read at `now`.
     #[inline]
-    pub(super) fn read(&mut self, sent: Nanos, now: Nanos) {
+    pub(crate) fn read(&mut self, sent: Nanos, now: Nanos) {
         self.add(now - sent);
     }
 
@@ -44,11 +44,11 @@ impl Late {
     }
 
     /// Whether the run was disturbed too much to be trusted.
-    pub(super) fn is_disturbed(&self) -> bool {
+    pub(crate) fn is_disturbed(&self) -> bool {
         self.longest > LONGEST || self.stalls as f64 > SHARE_OF_STALLS * self.delays.count() as f64
     }
 
-    pub(super) fn report(&self) -> Lateness {
+    pub(crate) fn report(&self) -> Lateness {
         Lateness {
             mean_us: self.delays.mean() / 1e3,
             p99_us: self.delays.quantile(0.99) / 1e3,

@@ -16,7 +16,7 @@ pub(crate) mod clock;
 pub(crate) mod diagnostics;
 mod emulator;
 mod hosts;
-mod lateness;
+pub(crate) mod lateness;
 #[cfg(feature = "bpf")]
 pub(crate) mod libbpf;
 pub(crate) mod namespace;
@@ -28,6 +28,9 @@ mod support;
 mod tap;
 #[cfg(test)]
 pub(crate) mod tests;
+
+pub(crate) use hosts::raise_socket_limit;
+pub(crate) use support::{difference, unsent};
 
 use std::io;
 use std::path::PathBuf;

@@ -233,7 +233,7 @@ fn reachable(flow: &FlowPlan) -> Result<(), KernelError> {
 
 /// Bytes that a sender's socket holds beyond those sent. What waits there is still sent when the application pauses or
 /// stops: then it is the data of 10 ms on the slowest link.
-fn unsent(plan: &Plan) -> u64 {
+pub(crate) fn unsent(plan: &Plan) -> u64 {
     const MOST: u64 = 1 << 20;
     const LEAST: u64 = 16 << 10;
     let pauses = |flow: &FlowPlan| {
@@ -290,7 +290,7 @@ fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), KernelError> {
 }
 
 /// The first key in which two settings differ.
-fn difference(one: &TcpConfig, other: &TcpConfig) -> Option<&'static str> {
+pub(crate) fn difference(one: &TcpConfig, other: &TcpConfig) -> Option<&'static str> {
     macro_rules! keys {
         ($($field:ident $key:literal),+ $(,)?) => {{
             // Every field is listed, or this does not compile.

@@ -1,0 +1,248 @@
+//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets on loopback, through the simulator's own network
+//! in real time. It needs no rights.
+//!
+//! ```text
+//! senders ─ sockets ─┐                      ┌─ sockets ─ receivers
+//!  (one thread)      └─ relay: the engine ──┘    (one thread)
+//! ```
+//! Links, queues, loss, traces and metrics are those of `narrows-sim`, as on the kernel. A datagram enters the network
+//! when the relay reads it. Packets are encrypted, so the ends report what only they know: the window, RTT samples,
+//! losses, and the data that arrived.
+
+mod hosts;
+mod meter;
+mod peer;
+mod relay;
+mod support;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod udp;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use narrows_cc::{Nanos, Random};
+use narrows_quic::noq::Factory;
+use narrows_scenario::Plan;
+use narrows_scenario::result::{Host, RunResult};
+use narrows_sim::{Engine, Observer};
+use narrows_traffic::App;
+use noq_proto::TransportConfig;
+
+use crate::emulation::{Emulation, load};
+use crate::kernel::clock::Clock;
+use crate::kernel::{ATTEMPTS, KernelError, Watch, raise_socket_limit};
+use hosts::{Receiving, Sending};
+use meter::{Meter, Metered};
+use peer::Peer;
+use relay::{HEADERS, Relay};
+use tap::{ReceiverTap, SenderTap};
+use tls::Keys;
+use udp::Udp;
+
+/// Time between the preparation of the ends and the start.
+const LEAD: Duration = Duration::from_millis(20);
+/// Longest interval between readings of a scheme's internals.
+const READINGS: Nanos = Nanos::from_millis(100);
+/// UDP payload of a packet of 1500 bytes.
+const DATAGRAM: u16 = 1500 - HEADERS as u16;
+
+/// How to run a plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Run noq's own controllers in place of our schemes of the same name.
+    pub own: bool,
+}
+
+/// Refuses a plan that QUIC cannot run.
+///
+/// # Errors
+/// The reason, with what is accepted.
+pub fn check(plan: &Plan, options: &Options) -> Result<(), KernelError> {
+    support::check(plan, options)
+}
+
+/// Runs a plan; `None` if cancelled. A disturbed run is repeated, with a new observer.
+///
+/// # Errors
+/// If QUIC cannot run it, a connection fails, or the system refuses a step.
+pub fn run<O: Observer + Send>(
+    plan: &Plan,
+    options: &Options,
+    mut observer: impl FnMut() -> io::Result<O>,
+    watch: &dyn Watch,
+) -> Result<Option<(RunResult, O)>, KernelError> {
+    check(plan, options)?;
+    for attempt in 1.. {
+        let own = observer().map_err(|error| KernelError::step("create the files of the run", error))?;
+        let Some((mut result, own)) = once(plan, options, own, watch)? else { return Ok(None) };
+        let disturbed = result.host.as_ref().is_some_and(|host| host.disturbed);
+        if !disturbed || attempt == ATTEMPTS {
+            if let Some(host) = &mut result.host {
+                host.attempts = attempt;
+            }
+            return Ok(Some((result, own)));
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// The ends of a run, and what joins them.
+struct Ends {
+    senders: Vec<Sending>,
+    receivers: Vec<Receiving>,
+    relay: Relay,
+    meters: Vec<Arc<Meter>>,
+    /// The schemes that run.
+    names: Vec<String>,
+    /// Ports of all sockets, in order.
+    ports: Vec<u16>,
+}
+
+fn transport(controller: Option<Factory>, window: u64) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    let window = u32::try_from(window).unwrap_or(u32::MAX).min(1 << 30);
+    config
+        .initial_mtu(DATAGRAM)
+        .min_mtu(DATAGRAM)
+        .mtu_discovery_config(None)
+        .max_idle_timeout(None)
+        .receive_window(window.into())
+        .stream_receive_window(window.into());
+    if let Some(controller) = controller {
+        config.congestion_controller_factory(controller);
+    }
+    Arc::new(config)
+}
+
+fn ends(plan: &Plan, options: &Options) -> Result<Ends, KernelError> {
+    if plan.flows.len() * 2 > raise_socket_limit() {
+        return Err(KernelError::Unsupported(format!(
+            "the scenario has {} flows, which need two sockets each; accepted: as many as open files allow (ulimit -Hn)",
+            plan.flows.len()
+        )));
+    }
+    let keys = Keys::new()?;
+    let sockets = [Udp::open()?, Udp::open()?];
+    let facing = sockets.each_ref().map(Udp::address);
+    let mut ports: Vec<u16> = facing.iter().map(std::net::SocketAddr::port).collect();
+    let (mut senders, mut receivers, mut meters, mut names, mut pairs) = (vec![], vec![], vec![], vec![], vec![]);
+    let unsent = crate::kernel::unsent(plan);
+    for (number, flow) in plan.flows.iter().enumerate() {
+        let (factory, name) = support::controller(flow, number, plan.seed, options)?;
+        let meter = Arc::new(Meter::new());
+        let (near, far) = (Udp::open()?, Udp::open()?);
+        let pair = [near.address(), far.address()];
+        ports.extend(pair.iter().map(std::net::SocketAddr::port));
+        pairs.push(pair);
+        let window = flow.tcp.receive_window.as_u64();
+        let mut client = keys.client();
+        client.transport_config(transport(Some(Metered::factory(factory, Arc::clone(&meter))), window));
+        let mut server = keys.server()?;
+        server.transport_config(transport(None, window));
+        let random = Random::stream(plan.seed, "app", number as u64);
+        senders.push(Sending {
+            peer: Peer::new(near, facing[0], None),
+            label: flow.label.clone(),
+            start: flow.start,
+            stop: flow.stop,
+            app: App::new(flow.app, random, flow.start),
+            config: Some(client),
+            meter: Arc::clone(&meter),
+            unsent,
+            interval: plan.trace.samples.unwrap_or(READINGS).min(READINGS),
+            reading: flow.start,
+            connected: false,
+            stream: None,
+            written: 0,
+            finished: false,
+        });
+        receivers.push(Receiving {
+            peer: Peer::new(far, facing[1], Some(Arc::new(server))),
+            meter: Arc::clone(&meter),
+            stream: None,
+        });
+        meters.push(meter);
+        names.push(name);
+    }
+    ports.sort_unstable();
+    let relay = Relay::new(sockets, &plan.flows, pairs);
+    Ok(Ends { senders, receivers, relay, meters, names, ports })
+}
+
+/// Runs a plan once.
+fn once<O: Observer + Send>(
+    plan: &Plan,
+    options: &Options,
+    observer: O,
+    watch: &dyn Watch,
+) -> Result<Option<(RunResult, O)>, KernelError> {
+    let Ends { senders, receivers, relay, meters, names, ports } = ends(plan, options)?;
+    let over = AtomicBool::new(false);
+    let clock = Clock::from(Instant::now() + LEAD);
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| hosts::serve(senders, clock, &over));
+        let receiving = scope.spawn(|| hosts::serve(receivers, clock, &over));
+        let (sending_ends, receiving_ends) = (&sending, &receiving);
+        let failed = move || sending_ends.is_finished() || receiving_ends.is_finished();
+        // Whatever ends the relay ends the others.
+        let ending = Ending(&over);
+        let emulate = move || {
+            let mut engine = Engine::observed(plan.clone(), observer);
+            for (number, meter) in (0..).zip(&meters) {
+                let (sender, receiver) = (SenderTap::new(Arc::clone(meter)), ReceiverTap::new(Arc::clone(meter)));
+                engine.attach(number, Box::new(sender), Box::new(receiver));
+            }
+            let done = Emulation::new(plan, engine, relay, clock).run(watch, &failed);
+            // Sockets that are closed tell nothing.
+            let dropped = udp::dropped(&ports);
+            drop(ending);
+            let Some(done) = done? else { return Ok(None) };
+            let (real_time, lateness, cpu) = (done.real_time, done.late.report(), done.cpu_us_per_packet());
+            let disturbed = done.late.is_disturbed() || dropped > 0;
+            let (mut result, observer) = done.finish();
+            result.host = Some(Host {
+                on: if options.own { "noq" } else { "quic" },
+                kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+                schemes: names,
+                sysctls: BTreeMap::new(),
+                offload: true,
+                real_time,
+                lateness,
+                cpu_us_per_packet: cpu,
+                load: load(),
+                attempts: 1,
+                disturbed,
+                shim: None,
+                negotiation: None,
+                socket_drops: Some(dropped),
+            });
+            Ok(Some((result, observer)))
+        };
+        // A thread of its own, because its priority must end with it.
+        let emulated = thread::scope(|inner| inner.spawn(emulate).join());
+        let ended = emulated.map_err(|_| crashed("the relay"));
+        sending.join().map_err(|_| crashed("the senders"))??;
+        receiving.join().map_err(|_| crashed("the receivers"))??;
+        ended?
+    })
+}
+
+fn crashed(who: &str) -> KernelError {
+    KernelError::step(&format!("run {who}"), io::Error::other("its thread ended early"))
+}
+
+/// Ends the threads of the ends when it is dropped.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

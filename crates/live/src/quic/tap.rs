@@ -1,0 +1,129 @@
+//! The ends of a flow, as the relay sees their packets and as they measure themselves. Packets are encrypted: the relay
+//! knows their sizes and which are data, the ends know the rest.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_packet::{Ecn, Packet};
+use narrows_sim::foreign::{ForeignReceiver, ForeignSender};
+use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
+
+use super::meter::Meter;
+
+/// The sending end.
+#[derive(Debug)]
+pub(super) struct SenderTap {
+    meter: Arc<Meter>,
+    first_data_at: Option<Nanos>,
+    stats: SenderStats,
+}
+
+impl SenderTap {
+    pub(super) fn new(meter: Arc<Meter>) -> Self {
+        Self { meter, first_data_at: None, stats: SenderStats::default() }
+    }
+
+    /// The data of a packet declared lost is sent again in another one.
+    fn update(&mut self) {
+        self.stats.lost_packets = self.meter.lost.load(Relaxed);
+        self.stats.retransmits = self.stats.lost_packets;
+    }
+}
+
+impl ForeignSender for SenderTap {
+    fn on_sent(&mut self, now: Nanos, packet: &Packet, _: &[u8]) {
+        self.update();
+        if packet.payload > 0 {
+            self.first_data_at.get_or_insert(now);
+            self.stats.data_packets_sent += 1;
+            self.stats.bytes_sent += u64::from(packet.payload);
+        }
+    }
+
+    fn on_received(&mut self, _: Nanos, _: &Packet, _: &[u8]) -> AckOutcome {
+        self.update();
+        // Samples are taken by the end, so each shows with the acknowledgement after its own.
+        let rtt = self.meter.take_rtt();
+        self.stats.rtt_samples += u64::from(rtt.is_some());
+        AckOutcome { rtt, ..AckOutcome::default() }
+    }
+
+    fn stop(&mut self, _: Nanos) {}
+
+    fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    fn timeouts(&self) -> Option<u64> {
+        None // noq does not count its probe timeouts
+    }
+
+    fn inflight(&self) -> Bytes {
+        Bytes::new(self.meter.inflight.load(Relaxed))
+    }
+
+    fn window(&self) -> Option<Bytes> {
+        self.meter.window().map(Bytes::new)
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.meter.pacing().map(Rate::from_bytes_per_sec)
+    }
+
+    fn srtt(&self) -> Option<Nanos> {
+        self.meter.srtt()
+    }
+
+    fn first_data_at(&self) -> Option<Nanos> {
+        self.first_data_at
+    }
+
+    fn completed_at(&self) -> Option<Nanos> {
+        self.meter.completed()
+    }
+
+    fn info(&self) -> Option<TcpInfo> {
+        None
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        if let Ok(items) = self.meter.telemetry.lock() {
+            for (name, value) in items.iter() {
+                sink(name, *value);
+            }
+        }
+    }
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub(super) struct ReceiverTap {
+    meter: Arc<Meter>,
+    stats: ReceiverStats,
+}
+
+impl ReceiverTap {
+    pub(super) fn new(meter: Arc<Meter>) -> Self {
+        Self { meter, stats: ReceiverStats::default() }
+    }
+}
+
+impl ForeignReceiver for ReceiverTap {
+    fn on_sent(&mut self, _: Nanos, _: &Packet, _: &[u8]) {
+        self.stats.acks_sent += 1;
+        self.stats.bytes_in_order = self.meter.read.load(Relaxed);
+    }
+
+    fn on_received(&mut self, _: Nanos, packet: &Packet, _: &[u8]) {
+        let stats = &mut self.stats;
+        stats.bytes_received += packet.size().as_u64();
+        stats.ce_packets += u64::from(packet.ecn() == Ecn::Ce);
+        stats.data_packets += u64::from(packet.payload > 0);
+        stats.bytes_in_order = self.meter.read.load(Relaxed);
+    }
+
+    fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+}

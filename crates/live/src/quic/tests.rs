@@ -1,0 +1,113 @@
+//! QUIC over loopback, in real time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use narrows_scenario::result::RunResult;
+use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
+
+use super::{KernelError, Options, Watch, check, run};
+
+struct Calm;
+
+impl Watch for Calm {
+    fn progress(&self, _: f64) {}
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Runs in real time disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn plan(text: &str) -> Plan {
+    let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("valid");
+    resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves")
+}
+
+fn on_quic(text: &str, options: &Options) -> RunResult {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let done = run(&plan(text), options, || Ok(()), &Calm).unwrap_or_else(|error| panic!("{error}"));
+    done.expect("not cancelled").0
+}
+
+fn refusal(text: &str, options: &Options) -> String {
+    match check(&plan(text), options) {
+        Err(KernelError::Unsupported(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+const LINK: &str = "duration = '3s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'\n";
+
+/// A flow fills the link over real sockets, without rights, and the result says what ran where.
+#[test]
+fn quic_fills_the_link() {
+    for (scheme, own, name) in [("bbr-gc", false, "narrows:bbr-gc"), ("cubic", true, "noq:cubic")] {
+        let text = format!("{LINK}[[flows]]\nscheme = '{scheme}'\nrtt = '20ms'\n");
+        let result = on_quic(&text, &Options { own });
+        let flow = &result.flows[0];
+        // About 1430 of 1500 bytes are payload. The machine may be busy.
+        assert!(flow.goodput_mbit_s > 0.7 * 19.0 && flow.goodput_mbit_s < 19.4, "{flow:?}");
+        assert!(flow.rtt_min_ms.is_some_and(|rtt| (20.0..30.0).contains(&rtt)), "{flow:?}");
+        assert_eq!(flow.timeouts, None);
+        let host = result.host.expect("real ends");
+        assert_eq!((host.on, host.schemes), (if own { "noq" } else { "quic" }, vec![name.to_owned()]));
+        assert!(result.counters.is_none() && result.event_hash.is_none());
+    }
+}
+
+/// Two flows share the link; a file completes, and a flow that stops leaves the rest to the other.
+#[test]
+fn applications_end_and_stop() {
+    let text = format!(
+        "{LINK}[[flows]]\nscheme = 'bbr'\nrtt = '10ms'\nsize = '1MB'\n\
+         [[flows]]\nscheme = 'newreno'\nrtt = '30ms'\nstop = '1s'\n"
+    );
+    let result = on_quic(&text, &Options::default());
+    let [file, stopped] = &result.flows[..] else { panic!("two flows") };
+    assert_eq!(file.bytes_delivered, 1_000_000, "{file:?}");
+    assert!(file.completion_s.is_some_and(|at| at > 0.4 && at < 3.0), "{file:?}");
+    assert!(stopped.bytes_delivered > 100_000 && stopped.completion_s.is_none(), "{stopped:?}");
+}
+
+/// Random loss on the link is the simulator's, and its packets are sent again.
+#[test]
+fn lost_packets_are_sent_again() {
+    let text = format!("{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n");
+    let result = on_quic(&text, &Options::default());
+    let flow = &result.flows[0];
+    assert!((0.5..4.0).contains(&flow.loss_percent), "{flow:?}");
+    assert!((0.5..6.0).contains(&flow.retransmit_percent), "{flow:?}");
+    assert!(flow.goodput_mbit_s > 10.0, "{flow:?}");
+}
+
+/// What QUIC cannot run is refused with a reason and with what is accepted.
+#[test]
+fn foreign_needs_are_refused() {
+    let flow = |keys: &str| format!("{LINK}[[flows]]\nrtt = '20ms'\n{keys}\n");
+    let ours = Options::default();
+    let marks = refusal(&flow("scheme = 'dctcp'"), &ours);
+    assert!(marks.contains("needs the number of marked packets"), "{marks}");
+    let setting = refusal(&flow("scheme = 'cubic'\ntcp = { sack = false }"), &ours);
+    assert!(setting.contains("tcp.sack") && setting.contains("accepted on quic"), "{setting}");
+    let own = refusal(&flow("scheme = 'vegas'"), &Options { own: true });
+    assert!(own.contains("noq has no controller `vegas` of its own; accepted: cubic, newreno, bbr3"), "{own}");
+}
+
+/// A run that is cancelled ends at once, without a result.
+#[test]
+fn cancelled_run_ends_at_once() {
+    struct Once(AtomicU64);
+    impl Watch for Once {
+        fn progress(&self, _: f64) {}
+        fn is_cancelled(&self) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed) > 3
+        }
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = "duration = '600s'\n[network]\nrate = '5mbit'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n";
+    let done = run(&plan(text), &Options::default(), || Ok(()), &Once(AtomicU64::new(0)));
+    assert!(done.is_ok_and(|done| done.is_none()));
+}
