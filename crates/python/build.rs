@@ -1,8 +1,9 @@
 //! Fingerprints of the sources that a run depends on, as `sources.json` in the output folder.
 //!
 //! `core` covers everything that every run uses: the crates of the simulator without the files of schemes, the
-//! locked dependencies and the compiler. `emulator` covers what joins the network to real hosts. `schemes` has one fingerprint per scheme: its file, its folder, and the
-//! files of the schemes that it uses. So a change of one scheme leaves the runs of others valid.
+//! locked dependencies and the compiler. `emulator` covers what joins the network to real hosts, `quic` what joins it to
+//! ends of QUIC. `schemes` has one fingerprint per scheme: its file, its folder, and the files of the schemes that it
+//! uses. So a change of one scheme leaves the runs of others valid.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its environment")]
 
@@ -17,7 +18,9 @@ const CRATES: &[&str] =
     &["units", "cc", "packet", "net", "routers", "tcp", "dccp", "traffic", "scenario", "sim", "trace"];
 /// What decides a run on the kernel: the network, its engine and metrics, the applications, and what joins them to hosts.
 const EMULATOR: &[&str] =
-    &["live/src/kernel", "packet/src", "net/src", "traffic/src", "sim/src", "scenario/src", "../bpf"];
+    &["live/src/kernel", "live/src/emulation.rs", "packet/src", "net/src", "traffic/src", "sim/src", "scenario/src", "../bpf"];
+/// What decides a run on QUIC beyond that.
+const QUIC: &[&str] = &["live/src/quic", "quic/src"];
 
 fn main() -> io::Result<()> {
     let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
@@ -34,13 +37,17 @@ fn main() -> io::Result<()> {
         read(&crates.join(name), &mut files)?;
     }
 
-    let mut emulator = BTreeMap::new();
-    for name in EMULATOR {
-        println!("cargo:rerun-if-changed={}", crates.join(name).display());
-        read(&crates.join(name), &mut emulator)?;
-    }
-    let emulator: Vec<_> =
-        emulator.iter().map(|(path, text)| (path.strip_prefix(&crates).unwrap_or(path), text)).collect();
+    let fingerprint = |names: &[&str]| -> io::Result<u64> {
+        let mut texts = BTreeMap::new();
+        for name in names {
+            println!("cargo:rerun-if-changed={}", crates.join(name).display());
+            read(&crates.join(name), &mut texts)?;
+        }
+        let texts: Vec<_> =
+            texts.iter().map(|(path, text)| (path.strip_prefix(&crates).unwrap_or(path), text)).collect();
+        Ok(hash(&texts))
+    };
+    let (emulator, quic) = (fingerprint(EMULATOR)?, fingerprint(QUIC)?);
 
     let registry = files.get(&folder.join("mod.rs")).cloned().unwrap_or_default();
     let types = types(&registry);
@@ -57,9 +64,8 @@ fn main() -> io::Result<()> {
     }
     let compiler = env::var("RUSTC").map(|rustc| version(&rustc)).unwrap_or_default();
     let mut out = format!(
-        "{{\"core\": \"{:016x}\", \"emulator\": \"{:016x}\", \"schemes\": {{",
-        hash(&(&core, compiler)),
-        hash(&emulator)
+        "{{\"core\": \"{:016x}\", \"emulator\": \"{emulator:016x}\", \"quic\": \"{quic:016x}\", \"schemes\": {{",
+        hash(&(&core, compiler))
     );
     for (place, module) in own.keys().enumerate() {
         let texts: Vec<_> = closure(module, &own, &types).into_iter().map(|name| &own[name]).collect();

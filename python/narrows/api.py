@@ -56,13 +56,14 @@ def run(
         trace: Record samples every 10 ms, or at the given interval ("1ms").
         out: The folder for the results; finished runs in it are reused.
         jobs: Simultaneous runs; all cores by default.
-        on: "sim"; or "kernel", in real time, as root, on this machine's TCP stack; or "shim", there with our schemes.
+        on: "sim"; or in real time "kernel", as root, on this machine's TCP stack, or "shim", there with our schemes; or
+            "quic", over loopback, or "noq", there with noq's own controllers.
         allow_outside: Whether a scenario file may name files outside its folder; `set` may anyway.
 
     Raises:
         ScenarioError: The scenario is invalid; the message names line, key and accepted values.
         UsageError: The scenario cannot be read.
-        KernelUnable: The kernel cannot run it.
+        KernelUnable: The place cannot run it.
     """
     check_arguments(scenario=scenario, seed=seed, repeat=repeat, duration=duration, set=set, trace=trace, out=out)
     check_arguments(jobs=jobs, on=on, allow_outside=allow_outside)
@@ -124,7 +125,7 @@ def compare(
     Raises:
         ScenarioError: A value is invalid.
         UsageError: A list of values does not match the number of flows.
-        KernelUnable: The kernel cannot run it.
+        KernelUnable: The place cannot run it.
     """
     check_arguments(schemes=schemes, rate=rate, rtt=rtt, buffer=buffer, start=start, stop=stop, count=count, each=each)
     check_arguments(queue=queue, loss=loss, ack_every=ack_every, ecn=ecn, seed=seed, repeat=repeat, duration=duration)
@@ -190,7 +191,7 @@ def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.
 
     Raises:
         ScenarioError: The scenario is invalid.
-        KernelUnable: The kernel cannot run it.
+        KernelUnable: The place cannot run it.
     """
     return engine.plan(
         scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on, scenario.outside

@@ -22,13 +22,15 @@ from narrows._engine import (
     ScenarioError,
     datagram_scheme,
 )
-from narrows.places import BACKENDS, KERNEL, SHIM, SIM, kernel_schemes, run_id
+from narrows.places import BACKENDS, KERNEL, NOQ, QUIC, SHIM, SIM, kernel_schemes, run_id
 from narrows.records import CAPTURE_ENDS, Capture, Diagnostic, Planned, Program, Router, Scheme
 
 __all__ = [
     "BACKENDS",
     "CAPTURE_ENDS",
     "KERNEL",
+    "NOQ",
+    "QUIC",
     "RUN_FIELDS",
     "SHIM",
     "SIM",
@@ -106,13 +108,17 @@ def _sources() -> Mapping[str, Any]:
 def fingerprint(planned: Planned) -> str:
     """Return a fingerprint of the sources that a run depends on: the simulator, and the schemes of its flows.
 
-    Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs on
-    the kernel depend on its version, and on those of our schemes that run there.
+    Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs in
+    real time depend on the kernel's version too, and on those of our schemes that run there.
     """
     names = {flow["scheme"].partition(":")[0].strip() for flow in json.loads(planned.text)["scenario"]["flows"]}
     place = []
     if planned.on != SIM:
         place = [planned.on, platform.release(), emulator()]
+    if planned.on in {QUIC, NOQ}:
+        place.append(str(_sources()["quic"]))
+    if planned.on == NOQ:
+        names = set()
     if planned.on == KERNEL:
         offered = kernel_schemes()
         names -= {name for name in names if name in offered or name.replace("-", "_") in offered}
@@ -210,7 +216,7 @@ def plan(
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
-        KernelUnable: The kernel cannot run it.
+        KernelUnable: The place cannot run it.
     """
     folder = None if directory is None else str(directory)
     planned = []
@@ -230,12 +236,12 @@ def plan(
 
 
 def check_place(planned_json: str, directory: Path | None, on: str, outside: tuple[str, ...] | None = None) -> None:
-    """Refuse a run, in the engine's own description, that this machine's kernel cannot execute.
+    """Refuse a run, in the engine's own description, that the kernel or QUIC cannot execute.
 
     Raises:
         KernelUnable: The reason, with what is accepted.
     """
-    _engine.check_kernel(planned_json, None if directory is None else str(directory), on, outside)
+    _engine.check_place(planned_json, None if directory is None else str(directory), on, outside)
 
 
 def explain(

@@ -1,17 +1,19 @@
-"""Where runs are executed: the simulator, or the TCP stack of this machine's kernel.
+"""Where runs are executed: the simulator, the TCP stack of this machine's kernel, or QUIC over its loopback.
 
 | place | schemes |
 |---|---|
 | `sim` | ours, in the simulator |
 | `kernel` | the kernel's own, and ours that it lacks |
 | `shim` | ours, on the kernel's TCP |
+| `quic` | ours, in noq |
+| `noq` | noq's own |
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-SIM, KERNEL, SHIM = BACKENDS = ("sim", "kernel", "shim")
+SIM, KERNEL, SHIM, QUIC, NOQ = BACKENDS = ("sim", "kernel", "shim", "quic", "noq")
 
 
 def run_id(simulated: str, on: str) -> str:

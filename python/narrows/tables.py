@@ -93,6 +93,8 @@ def host_note(hosts: Sequence[Mapping[str, Any]]) -> str:
     disturbed = sum(bool(host["disturbed"]) for host in hosts)
     if disturbed:
         text += f" {disturbed} of {len(hosts)} runs were disturbed: this machine was too busy."
+    if drops := sum(host.get("socket_drops") or 0 for host in hosts):
+        text += f" Sockets dropped {drops} packets for lack of room."
     if not all(host["real_time"] for host in hosts):
         text += " The emulator had no real-time priority."
     return text

@@ -312,7 +312,7 @@ def radio_trace(text, source):
     return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
 
 
-def check_kernel(planned_json, directory, on="kernel", outside=None):
+def check_place(planned_json, directory, on="kernel", outside=None):
     offered = os.environ.get("FAKE_ENGINE_KERNEL", "")  # the schemes it has; 1 for all
     schemes = {flow["scheme"] for flow in json.loads(planned_json)["scenario"]["flows"]}
     if not offered:

@@ -1,9 +1,10 @@
-//! Runs on the kernel: conversions and reports to the caller.
+//! Runs in real time, on the kernel and on QUIC: conversions and reports to the caller.
 
 use std::sync::atomic::Ordering;
 
 use narrows_live::kernel::programs::{self, PROGRAMS, Program};
 use narrows_live::kernel::{self, KernelError, Options, Watch};
+use narrows_live::quic;
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use pyo3::prelude::*;
@@ -32,24 +33,33 @@ pub(crate) fn raised(error: &KernelError) -> PyErr {
     }
 }
 
-/// The options of a place.
-pub(crate) fn options(on: &str) -> Options {
+/// The options of a place on the kernel.
+fn options(on: &str) -> Options {
     Options { shim: on == "shim", ..Options::default() }
 }
 
-/// Runs a plan on the kernel and writes the files in `outputs`; `None` if cancelled.
+/// Refuses a plan that a place in real time cannot run.
+pub(crate) fn check(plan: &Plan, on: &str) -> PyResult<()> {
+    match on {
+        "quic" | "noq" => quic::check(plan, &quic::Options { own: on == "noq" }),
+        _ => kernel::check(plan, &options(on)),
+    }
+    .map_err(|error| raised(&error))
+}
+
+/// Runs a plan in real time and writes the files in `outputs`; `None` if cancelled.
 pub(crate) fn record(
     plan: &Plan,
-    options: Options,
+    on: &str,
     outputs: &Outputs<'_>,
     shared: &Shared,
 ) -> PyResult<Option<RunResult>> {
     let create = || outputs.create(plan).map_err(|(_, error)| error);
-    let Some((result, files)) =
-        kernel::run(plan, &options, create, shared).map_err(|error| raised(&error))?
-    else {
-        return Ok(None);
+    let ran = match on {
+        "quic" | "noq" => quic::run(plan, &quic::Options { own: on == "noq" }, create, shared),
+        _ => kernel::run(plan, &options(on), create, shared),
     };
+    let Some((result, files)) = ran.map_err(|error| raised(&error))? else { return Ok(None) };
     outputs.close(files, true)?;
     Ok(Some(result))
 }

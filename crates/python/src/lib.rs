@@ -293,8 +293,8 @@ fn resolved(py: Python<'_>, planned: &str, files: &Folder<'_>) -> PyResult<(Plan
 /// Runs one planned run to its end without the GIL; returns its result as JSON. With `trace_dir`, writes the
 /// trace configured by the scenario's `[trace]` there as Arrow streams. With `capture`, writes packets to this
 /// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. With `qlog`,
-/// writes events there as a JSON text sequence. `on`: where it runs: `sim`, `kernel`, or `shim` for schemes of ours on
-/// the kernel's TCP.
+/// writes events there as a JSON text sequence. `on`: where it runs: `sim`, `kernel`, `shim` for schemes of ours on the
+/// kernel's TCP, `quic`, or `noq` for its own controllers.
 #[pyfunction]
 #[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim", outside=None, qlog=None))]
 #[allow(clippy::too_many_arguments)] // Python passes them by name
@@ -319,12 +319,9 @@ fn run(
     let run = || match on {
         "sim" => record(plan, &outputs, shared.as_deref()),
         #[cfg(target_os = "linux")]
-        "kernel" | "shim" => kernel::record(
-            &plan,
-            kernel::options(on),
-            &outputs,
-            shared.as_deref().unwrap_or(&Shared::default()),
-        ),
+        "kernel" | "shim" | "quic" | "noq" => {
+            kernel::record(&plan, on, &outputs, shared.as_deref().unwrap_or(&Shared::default()))
+        }
         _ => Err(PyValueError::new_err(format!("this build runs nothing on `{on}`"))),
     };
     match py.detach(run)? {
@@ -336,10 +333,10 @@ fn run(
     }
 }
 
-/// Refuses a planned run that the kernel cannot execute, with its own schemes or with ours (`on` as for `run`).
+/// Refuses a planned run that a place in real time cannot execute (`on` as for `run`).
 #[pyfunction]
 #[pyo3(signature = (planned, directory, on, outside=None))]
-fn check_kernel(
+fn check_place(
     py: Python<'_>,
     planned: &str,
     directory: Option<&str>,
@@ -348,7 +345,7 @@ fn check_kernel(
 ) -> PyResult<()> {
     let plan = resolved(py, planned, &Folder::new(directory, outside.as_deref()))?.1;
     #[cfg(target_os = "linux")]
-    return narrows_live::kernel::check(&plan, &kernel::options(on)).map_err(|error| kernel::raised(&error));
+    return kernel::check(&plan, on);
     #[cfg(not(target_os = "linux"))]
     Err(KernelUnable::new_err(format!("--on {on} needs Linux")))
 }
@@ -411,7 +408,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(profiles, m)?)?;
     m.add_function(wrap_pyfunction!(radio_trace, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
-    m.add_function(wrap_pyfunction!(check_kernel, m)?)?;
+    m.add_function(wrap_pyfunction!(check_place, m)?)?;
     #[cfg(target_os = "linux")]
     {
         m.add_function(wrap_pyfunction!(kernel::kernel_programs, m)?)?;

@@ -33,13 +33,14 @@ On = Annotated[
     str,
     typer.Option(
         "--on",
-        help="Run in the simulator (sim), or in real time, as root, on this machine's TCP: with the kernel's own"
-        " schemes where it has them (kernel), or with ours (shim).",
+        help="Run in the simulator (sim); in real time, as root, on this machine's TCP: with the kernel's own"
+        " schemes where it has them (kernel), or with ours (shim); or in real time on QUIC over loopback (quic; noq: with"
+        " its own controllers).",
         metavar="PLACE",
         rich_help_panel=RUNS,
     ),
 ]
-JOBS = "Limit simultaneous runs; all cores by default, but one at a time on the kernel."
+JOBS = "Limit simultaneous runs; all cores by default, but one at a time in real time."
 Jobs = Annotated[int | None, whole("--jobs", 1, help=JOBS, panel=RUNS)]
 Loss = Annotated[
     str | None,
