@@ -91,6 +91,31 @@ def live(
     handle: Handle,
     on_event: Callable[[str, str], None],
 ) -> None: ...
+def perf_server(
+    address: str,
+    scheme: str,
+    params: Sequence[tuple[str, str]],
+    interval_s: float,
+    identity: tuple[str, str] | None,
+    once: bool,
+    duration_s: float | None,
+    connections: int,
+    handle: Handle,
+    on_event: Callable[[str], None],
+) -> None: ...
+def perf_client(
+    address: str,
+    scheme: str,
+    params: Sequence[tuple[str, str]],
+    interval_s: float,
+    duration_s: float,
+    streams: int,
+    reverse: bool,
+    name: str,
+    trust: str,
+    handle: Handle,
+    on_event: Callable[[str], None],
+) -> None: ...
 def packetdrill(text: str, directory: str | None, lateness_ms: float | None = None) -> str: ...
 def datagram_scheme() -> str: ...
 def datagram_schemes() -> str: ...

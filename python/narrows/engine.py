@@ -603,6 +603,78 @@ def live(
     _engine.live(text, sender, address, duration_s, timeout_s, once, connections, file, handle, on_event)
 
 
+def perf_server(
+    address: str,
+    scheme: str,
+    params: Sequence[tuple[str, str]],
+    interval_s: float,
+    identity: tuple[str, str] | None,
+    once: bool,
+    duration_s: float | None,
+    connections: int,
+    handle: Handle,
+    on_event: Callable[[str], None],
+) -> None:
+    """Serve throughput tests of QUIC until `handle.cancel()`, the end of `duration_s`, or `once` the first test.
+
+    Args:
+        address: Where to listen.
+        scheme: The scheme of what the server sends; with the prefix `noq:`, one of noq's own.
+        params: Values of its parameters.
+        interval_s: The interval between reports.
+        identity: Files of certificate and key; `None`: a self-made certificate.
+        once: Serve one test.
+        duration_s: The longest duration.
+        connections: The limit of simultaneous tests.
+        handle: Ends the server.
+        on_event: Called with JSON of `event`: listening, interval, ended or warning.
+
+    Raises:
+        KernelUnable: A setting is refused.
+        LiveFailed: The address cannot be used.
+    """
+    _engine.perf_server(
+        address, scheme, params, interval_s, identity, once, duration_s, connections, handle, on_event
+    )
+
+
+def perf_client(
+    address: str,
+    scheme: str,
+    params: Sequence[tuple[str, str]],
+    interval_s: float,
+    duration_s: float,
+    streams: int,
+    reverse: bool,
+    name: str,
+    trust: str,
+    handle: Handle,
+    on_event: Callable[[str], None],
+) -> None:
+    """Run one throughput test of QUIC. Arguments as for `perf_server`, and:
+
+    Args:
+        address: The server.
+        scheme: The scheme of what the client sends.
+        params: Values of its parameters.
+        interval_s: The interval between reports.
+        duration_s: How long data is sent.
+        streams: Parallel streams.
+        reverse: The server sends.
+        name: The name in its certificate.
+        trust: `system`, `any`, `ca:FILE` or `fingerprint:DIGITS`.
+        handle: Ends the test.
+        on_event: Called with JSON of `event`.
+
+    Raises:
+        KernelUnable: A setting is refused.
+        LiveFailed: The server cannot be reached or is not trusted, or the connection failed.
+    """
+    _engine.perf_client(
+        address, scheme, params, interval_s, duration_s, streams, reverse, name, trust, handle, on_event
+    )
+
+
 def json_line(result: Mapping[str, Any]) -> str:
     """Format a result as one line of JSON; infinities and NaN become null."""
     return json.dumps(_finite(result), allow_nan=False, ensure_ascii=False)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import socket
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from narrows import engine
-from narrows.errors import Stopped, UsageError
+from narrows.errors import UsageError
 from narrows.files import check_writable
 from narrows.progress import print_status
 from narrows.quantities import quantity
+from narrows.supervision import conclude, supervised
 from narrows.toml import to_toml
 
 PORT = 6511
@@ -56,51 +55,17 @@ class Session:
             check_writable(self.capture, folder=False, flag="--capture")
         text = to_toml(flow)
         handle = engine.Handle()
-        failed: list[BaseException] = []
-        finished = threading.Event()
-
-        def work() -> None:
-            try:
-                engine.live(
-                    text, sender=sender, address=address, duration_s=duration_s, timeout_s=timeout_s, once=once,
-                    connections=connections, capture=self.capture, handle=handle, on_event=self._print_event,
-                )  # fmt: skip
-            except BaseException as error:
-                failed.append(error)
-            finally:
-                finished.set()
-
-        # Python runs signal handlers in the main thread only, between bytecodes, so the main thread waits for an event.
-        # Handlers only record the signal: they may interrupt each other, or a print.
-        signals: list[int] = []
-
-        def stop(number: int, _: object) -> None:
-            signals.append(number)
-            handle.cancel()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            thread = threading.Thread(target=work)
-            thread.start()
-            reported, over = 0, False
-            while not over:
-                over = finished.wait(0.1)
-                while reported < min(len(signals), 2):
-                    reported += 1
-                    print_status("closing" if reported == 1 else "stopping")
-            thread.join()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        failed, signals = supervised(
+            lambda: engine.live(
+                text, sender=sender, address=address, duration_s=duration_s, timeout_s=timeout_s, once=once,
+                connections=connections, capture=self.capture, handle=handle, on_event=self._print_event,
+            ),
+            handle,
+        )  # fmt: skip
         if self.capture is not None and self.capture.exists():
             script, file = shlex.quote(f"lua_script:{DISSECTOR}"), shlex.quote(str(self.capture))
             print_status(f"to read the capture: tshark -X {script} -r {file}")
-        if failed and not isinstance(failed[0], engine.LiveFailed):
-            raise failed[0]
-        if signals:  # exit with the signal's status even if the peer failed
-            raise Stopped(f"stopped: {failed[0]}" if failed else "stopped", signals[0])
-        if failed:
-            raise failed[0]
+        conclude(failed, signals)
 
     def _print_event(self, kind: str, report: str) -> None:
         row = json.loads(report)

@@ -33,6 +33,7 @@ pub mod kernel;
 pub mod negotiation;
 #[cfg(target_os = "linux")]
 pub mod packetdrill;
+pub mod perf;
 mod port;
 #[cfg(target_os = "linux")]
 pub mod quic;

@@ -10,6 +10,7 @@ mod live;
 #[cfg(target_os = "linux")]
 mod negotiation;
 mod outputs;
+mod perf;
 mod wire;
 
 use std::path::Path;
@@ -432,6 +433,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(bench::bench_routers, m)?)?;
     m.add_function(wrap_pyfunction!(list_routers, m)?)?;
     m.add_function(wrap_pyfunction!(live::live, m)?)?;
+    m.add_function(wrap_pyfunction!(perf::perf_server, m)?)?;
+    m.add_function(wrap_pyfunction!(perf::perf_client, m)?)?;
     m.add_function(wrap_pyfunction!(live::bench_datagrams, m)?)?;
     m.add_function(wrap_pyfunction!(live::datagram_schemes, m)?)?;
     m.add_class::<Handle>()?;

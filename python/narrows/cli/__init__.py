@@ -5,6 +5,8 @@ and reports; `registry` lists schemes and router algorithms; `tools` generates t
 `packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `brf` sets up rates from the network; `dccp`
 and `nodectl` use real sockets. `options` holds the options that commands share, `numbers` options of whole numbers,
 `outcome` messages and exit statuses.
+and `perf` use real sockets. `options` holds the
+options that commands share, `numbers` options of whole numbers, `outcome` messages and exit statuses.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from narrows.cli import (
     simulate,
     tools,
 )
+    brf, dccp, fidelity, kernel, new, packetdrill, perf, registry, reproduce, results, simulate, tools,
+)  # fmt: skip
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import FAILURE, INTERRUPTED
 from narrows.progress import print_status
@@ -74,6 +78,7 @@ app.add_typer(kernel.app, rich_help_panel="Tools")
 app.add_typer(brf.app, rich_help_panel="Tools")
 app.add_typer(dccp.app, rich_help_panel="Tools")
 app.add_typer(nodectl.app, rich_help_panel="Tools")
+app.add_typer(perf.app, rich_help_panel="Tools")
 
 
 def main() -> None:

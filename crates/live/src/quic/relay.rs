@@ -84,10 +84,6 @@ impl Relay {
             count: 0,
         }
     }
-
-    pub(super) fn ports(&self) -> [u16; 2] {
-        self.sockets.each_ref().map(|socket| socket.address().port())
-    }
 }
 
 impl Wire for Relay {

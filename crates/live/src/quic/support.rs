@@ -37,8 +37,8 @@ pub(super) fn check(plan: &Plan, options: &Options) -> Result<(), KernelError> {
         if flow.datagrams.is_some() {
             return refused(format!("`{}` uses DCCP; accepted on quic: flows of a stream", flow.label));
         }
-        settings(flow)?;
         controller(flow, number, plan.seed, options)?;
+        settings(flow)?;
     }
     Ok(())
 }

@@ -1,0 +1,193 @@
+//! Certificates of throughput tests: self-made ones for a first try, and real ones.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+
+use super::PerfError;
+
+const ALPN: &[u8] = b"narrows-perf/1";
+/// Authorities that the system trusts.
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+/// Hexadecimal digits of a SHA-256.
+const DIGITS: usize = 64;
+
+/// A server's certificate chain and key, in PEM files.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The chain.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// The certificates that a client accepts.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Those of the authorities that the system trusts.
+    System,
+    /// Those of the authorities in a PEM file.
+    Authorities(PathBuf),
+    /// The one with this SHA-256, in hexadecimal digits with or without colons.
+    Fingerprint(String),
+    /// Any: the server may be anyone.
+    Any,
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn failed(error: impl std::fmt::Display) -> PerfError {
+    PerfError::failed("set up TLS", error)
+}
+
+fn unreadable(path: &Path, error: impl std::fmt::Display) -> PerfError {
+    PerfError::Refused(format!("{}: {error}; accepted: a PEM file", path.display()))
+}
+
+type Chain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// The server's certificate and key; a self-made pair without files.
+pub(super) fn identity(files: Option<&Identity>) -> Result<Chain, PerfError> {
+    let Some(files) = files else {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(failed)?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        return Ok((vec![made.cert.der().clone()], key.into()));
+    };
+    let chain = certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| unreadable(&files.key, error))?;
+    Ok((chain, key))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PerfError> {
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(path, error))?;
+    let chain: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| unreadable(path, error))?;
+    if chain.is_empty() {
+        return Err(unreadable(path, "no certificate in it"));
+    }
+    Ok(chain)
+}
+
+pub(super) fn server(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, PerfError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(failed)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(failed)?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
+}
+
+pub(super) fn client(trust: &Trust) -> Result<ClientConfig, PerfError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(failed)?;
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::System => {
+            let path = SYSTEM.iter().map(Path::new).find(|path| path.is_file());
+            authorities(path.ok_or_else(|| {
+                PerfError::Refused("this system has no list of authorities; accepted: --ca FILE".to_owned())
+            })?)?
+        }
+        Trust::Authorities(path) => authorities(path)?,
+        Trust::Fingerprint(text) => Arc::new(Pinned { digest: Some(digits(text)?), provider: provider() }),
+        Trust::Any => Arc::new(Pinned { digest: None, provider: provider() }),
+    };
+    let mut config =
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
+}
+
+fn authorities(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, PerfError> {
+    let mut roots = RootCertStore::empty();
+    // A list of authorities may hold some that this library does not read.
+    let (added, _) = roots.add_parsable_certificates(certificates(path)?);
+    if added == 0 {
+        return Err(unreadable(path, "no authority in it"));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+    Ok(verifier.map_err(failed)?)
+}
+
+fn digits(text: &str) -> Result<String, PerfError> {
+    let plain: String = text.chars().filter(|c| *c != ':').collect::<String>().to_ascii_lowercase();
+    if plain.len() == DIGITS && plain.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Ok(plain);
+    }
+    Err(PerfError::Refused(format!(
+        "fingerprint `{text}`; accepted: the SHA-256 that the server prints, {DIGITS} hexadecimal digits"
+    )))
+}
+
+/// SHA-256 of a certificate, in hexadecimal digits.
+pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
+    let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let Some(suite) = suite.tls13() else { return String::new() };
+    let digest = suite.common.hash_provider.hash(certificate);
+    digest.as_ref().iter().fold(String::with_capacity(DIGITS), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Accepts the certificate with this digest, or any.
+#[derive(Debug)]
+struct Pinned {
+    digest: Option<String>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let found = fingerprint(end_entity);
+        match &self.digest {
+            Some(wanted) if *wanted != found => {
+                Err(rustls::Error::General(format!("the server's certificate has the fingerprint {found}")))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

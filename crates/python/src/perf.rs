@@ -1,0 +1,108 @@
+//! Throughput tests of QUIC: conversions and reports to the caller.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use narrows_live::perf::{self, Caller, Event, Identity, PerfError, Request, Service, Settings, Trust};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::live::LiveFailed;
+use crate::{Handle, KernelUnable, Shared};
+
+struct Callback {
+    shared: Arc<Shared>,
+    on_event: Py<PyAny>,
+}
+
+impl Caller for Callback {
+    fn stop(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Relaxed) > 0
+    }
+
+    fn event(&self, event: &Event) {
+        let text = serde_json::to_string(event).unwrap_or_default();
+        Python::attach(|py| {
+            if let Err(error) = self.on_event.call1(py, (text,)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+fn raised(error: &PerfError) -> PyErr {
+    match error {
+        PerfError::Refused(_) => KernelUnable::new_err(error.to_string()),
+        PerfError::Failed { .. } => LiveFailed::new_err(error.to_string()),
+    }
+}
+
+fn seconds(value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn settings(
+    address: &str,
+    scheme: String,
+    params: Vec<(String, String)>,
+    interval_s: f64,
+) -> PyResult<Settings> {
+    let address = address.parse::<SocketAddr>().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(Settings { address, scheme, params, interval: seconds(interval_s)? })
+}
+
+/// Serves throughput tests at `address` until `handle` is cancelled, `duration_s` is over or, with `once`, a test is.
+/// `identity`: files of certificate and key. `on_event` is called with JSON of `event`: listening, interval, ended or
+/// warning.
+#[pyfunction]
+pub(crate) fn perf_server(
+    py: Python<'_>,
+    address: &str,
+    scheme: String,
+    params: Vec<(String, String)>,
+    interval_s: f64,
+    identity: Option<(String, String)>,
+    once: bool,
+    duration_s: Option<f64>,
+    connections: usize,
+    handle: &Handle,
+    on_event: Py<PyAny>,
+) -> PyResult<()> {
+    let settings = settings(address, scheme, params, interval_s)?;
+    let identity = identity.map(|(certificate, key)| Identity { certificate: certificate.into(), key: key.into() });
+    let service = Service { identity, once, duration: duration_s.map(seconds).transpose()?, connections };
+    let caller: Arc<dyn Caller> = Arc::new(Callback { shared: Arc::clone(&handle.shared), on_event });
+    py.detach(|| perf::server(&settings, &service, &caller)).map_err(|error| raised(&error))
+}
+
+/// Runs one throughput test against the server at `address`. `trust`: `system`, `any`, `ca:FILE` or `fingerprint:DIGITS`.
+/// `on_event` as for `perf_server`.
+#[pyfunction]
+pub(crate) fn perf_client(
+    py: Python<'_>,
+    address: &str,
+    scheme: String,
+    params: Vec<(String, String)>,
+    interval_s: f64,
+    duration_s: f64,
+    streams: u16,
+    reverse: bool,
+    name: String,
+    trust: &str,
+    handle: &Handle,
+    on_event: Py<PyAny>,
+) -> PyResult<()> {
+    let settings = settings(address, scheme, params, interval_s)?;
+    let trust = match trust.split_once(':') {
+        Some(("ca", file)) => Trust::Authorities(file.into()),
+        Some(("fingerprint", digits)) => Trust::Fingerprint(digits.to_owned()),
+        _ if trust == "any" => Trust::Any,
+        _ if trust == "system" => Trust::System,
+        _ => return Err(PyValueError::new_err(format!("trust `{trust}`"))),
+    };
+    let request = Request { duration: seconds(duration_s)?, streams, reverse, name, trust };
+    let caller = Callback { shared: Arc::clone(&handle.shared), on_event };
+    py.detach(|| perf::client(&settings, &request, &caller)).map(|_| ()).map_err(|error| raised(&error))
+}

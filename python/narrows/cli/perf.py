@@ -1,0 +1,95 @@
+"""`narrows perf`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.numbers import whole
+from narrows.cli.outcome import guarded
+from narrows.errors import UsageError
+
+app = typer.Typer(name="perf", help="Measure QUIC between hosts, with any scheme.", no_args_is_help=True)
+
+Scheme = Annotated[
+    str,
+    typer.Option(
+        "--scheme", metavar="NAME[:KEY=VALUE,...]",
+        help="Select the scheme of what this end sends; noq:NAME selects noq's own cubic, newreno or bbr3.",
+    ),
+]  # fmt: skip
+Interval = Annotated[str, typer.Option(metavar="TIME", help="Report at this interval.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per test, in the layout of iperf3.")]
+
+
+@app.command()
+@guarded
+def server(
+    listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Listen at this address.")] = "0.0.0.0:6512",
+    scheme: Scheme = "bbr-gc",
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--cert", metavar="FILE", help="Show this certificate (PEM); by default a self-made one."),
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Read its key here (PEM).")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Serve one test, then exit.")] = False,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop after this time; by default on Ctrl-C.")
+    ] = None,
+    connections: Annotated[
+        int, whole("--connections", 1, 1000, help="Serve up to N tests at a time; refuse others.")
+    ] = 8,
+    interval: Interval = "1s",
+    as_json: AsJson = False,
+) -> None:
+    """Wait for tests."""
+    from narrows import perf
+
+    session = perf.Session(scheme=scheme, interval=interval, as_json=as_json)
+    session.serve(
+        listen, certificate=certificate, key=key, once=once, duration=duration, connections=connections
+    )
+
+
+@app.command()
+@guarded
+def client(
+    host: Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="Test against the server on this host.")],
+    scheme: Scheme = "bbr-gc",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="Send for this time, a day at most.")] = "10s",
+    streams: Annotated[int, whole("--streams", 1, 128, help="Send over N streams in parallel.")] = 1,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", "-R", help="Let the server send, with its own scheme.")
+    ] = False,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(metavar="DIGITS", help="Accept the self-made certificate with this SHA-256, as the server prints."),
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="FILE", help="Accept certificates of these authorities (PEM).")
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Accept any certificate.")] = False,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Expect this name in the certificate; by default the host's.")
+    ] = None,
+    interval: Interval = "1s",
+    as_json: AsJson = False,
+) -> None:
+    """Run one test. Without --fingerprint, --ca or --insecure, the system's authorities decide."""
+    from narrows import perf
+
+    chosen = {
+        "--fingerprint": fingerprint and f"fingerprint:{fingerprint}",
+        "--ca": ca and f"ca:{ca}",
+        "--insecure": "any" if insecure else None,
+    }
+    given = {flag: value for flag, value in chosen.items() if value}
+    if len(given) > 1:
+        raise UsageError(f"{', '.join(given)}: these exclude each other; accepted: one of them, or none")
+    session = perf.Session(scheme=scheme, interval=interval, as_json=as_json)
+    session.test(
+        host, duration=duration, streams=streams, reverse=reverse, name=name,
+        trust=next(iter(given.values()), "system"),
+    )  # fmt: skip

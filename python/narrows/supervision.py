@@ -1,0 +1,67 @@
+"""Sessions on sockets that end with a signal: work in a thread, signals in the main one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+
+from narrows import engine
+from narrows.errors import Stopped
+from narrows.progress import print_status
+
+
+def supervised(work: Callable[[], None], handle: engine.Handle) -> tuple[BaseException | None, list[int]]:
+    """Run `work` until its end; Ctrl-C or SIGTERM cancels `handle`, a second signal once more.
+
+    Returns:
+        What it raised, and the signals that arrived.
+    """
+    failed: list[BaseException] = []
+    finished = threading.Event()
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            finished.set()
+
+    # Python runs signal handlers in the main thread only, between bytecodes, so the main thread waits for an event.
+    # Handlers only record the signal: they may interrupt each other, or a print.
+    signals: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        signals.append(number)
+        handle.cancel()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        thread = threading.Thread(target=guarded)
+        thread.start()
+        reported, over = 0, False
+        while not over:
+            over = finished.wait(0.1)
+            while reported < min(len(signals), 2):
+                reported += 1
+                print_status("closing" if reported == 1 else "stopping")
+        thread.join()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return failed[0] if failed else None, signals
+
+
+def conclude(failed: BaseException | None, signals: list[int]) -> None:
+    """Raise what a session ended with; a signal counts even if the peer failed.
+
+    Raises:
+        Stopped: A signal ended the session.
+    """
+    if failed is not None and not isinstance(failed, engine.LiveFailed):
+        raise failed
+    if signals:
+        raise Stopped("stopped" if failed is None else f"stopped: {failed}", signals[0])
+    if failed is not None:
+        raise failed
