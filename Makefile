@@ -56,8 +56,8 @@ bench: setup
 	$(BIN)/narrows bench $(ARGS)
 
 bench-parts:
-	cargo bench --quiet -p narrows-cc -p narrows-net -p narrows-tcp -p narrows-bench \
-	    --bench schemes --bench elements --bench stream --bench queue -- $(BENCH_PARTS) $(ARGS)
+	cargo bench --quiet -p narrows-cc -p narrows-net -p narrows-tcp -p narrows-bench -p narrows-quic \
+	    --bench schemes --bench elements --bench stream --bench queue --bench acks -- $(BENCH_PARTS) $(ARGS)
 
 docs: setup
 	$(BIN)/python docs/generate.py $(ARGS)

@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_imports)] // every test uses a part
 
 mod estimator;
+pub mod service;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;

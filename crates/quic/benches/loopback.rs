@@ -1,0 +1,78 @@
+//! Throughput over loopback: every scheme of noq's own and ours in turns, several times, with the ratio to noq's first.
+//! Both ends share one thread, so it is the cost of the whole stack.
+//!
+//!     cargo bench -p narrows-quic --bench loopback -- [SCHEME ...]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::time::Instant;
+
+use narrows_cc::schemes::ALL;
+use narrows_quic::noq::{self, Factory};
+use narrows_quic::{Scheme, Stack, controller, refusal};
+use support::service::{count, pair};
+
+const ROUNDS: usize = 5;
+/// Bytes of a transfer, and of one that warms up.
+const BYTES: usize = 300 << 20;
+const WARM: usize = 20 << 20;
+
+/// Megabits per second of one transfer.
+fn measure(factory: &Factory) -> f64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let (server, at, client) = pair(factory.clone());
+        let serving = tokio::spawn(count(server.clone()));
+        let connection = client.connect(at, "localhost").expect("begins").await.expect("connects");
+        let mut seconds = 0.0;
+        for bytes in [WARM, BYTES] {
+            let begun = Instant::now();
+            let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+            let chunk = vec![7; 1 << 20];
+            for _ in 0..bytes / chunk.len() {
+                send.write_all(&chunk).await.expect("sent");
+            }
+            send.finish().expect("open");
+            let mut answer = [0; 8];
+            receive.read_exact(&mut answer).await.expect("an answer");
+            assert_eq!(u64::from_be_bytes(answer), bytes as u64);
+            seconds = begun.elapsed().as_secs_f64();
+        }
+        client.close(0_u32.into(), b"");
+        server.close(0_u32.into(), b"");
+        serving.await.expect("the server ends");
+        BYTES as f64 * 8e-6 / seconds
+    })
+}
+
+fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let own = noq::OWN.iter().filter_map(|name| Some((format!("noq:{name}"), noq::own(name)?)));
+    // A fixed window or rate measures itself.
+    let accepted = |entry: &&narrows_cc::schemes::Entry| {
+        refusal(entry, Stack::Noq).is_none() && Scheme::of(entry, Stack::Noq).is_ok() && entry.info.name != "fixed"
+    };
+    let ours = ALL.iter().filter(accepted).filter_map(|entry| {
+        let name = entry.info.name;
+        (asked.is_empty() || asked.iter().any(|one| one == name)).then(|| (name.to_owned(), controller(name).ok()))
+    });
+    let ours = ours.filter_map(|(name, factory)| Some((name, factory?)));
+    let rows: Vec<(String, Factory)> = own.chain(ours).collect();
+    let mut found: Vec<Vec<f64>> = rows.iter().map(|_| Vec::new()).collect();
+    for _ in 0..ROUNDS {
+        for ((_, factory), found) in rows.iter().zip(&mut found) {
+            found.push(measure(factory));
+        }
+    }
+    let median = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    let first = median(&found[0]);
+    println!("{:<18} {:>10} {:>12}", "controller", "Mbit/s", "to the first");
+    for ((name, _), found) in rows.iter().zip(&found) {
+        println!("{name:<18} {:>10.0} {:>12.3}", median(found), median(found) / first);
+    }
+}

@@ -1,0 +1,55 @@
+//! Endpoints of noq over loopback.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use narrows_quic::noq::Factory;
+use noq::crypto::rustls::QuicClientConfig;
+use noq::{ClientConfig, Endpoint, ServerConfig, TransportConfig};
+
+fn transport(controller: Factory) -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    transport.congestion_controller_factory(controller);
+    Arc::new(transport)
+}
+
+/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`.
+pub fn pair(controller: Factory) -> (Endpoint, SocketAddr, Endpoint) {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let certificate = certified.cert.der().clone();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let mut server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
+    server.transport_config(transport(Arc::clone(&controller)));
+    let server = Endpoint::server(server, (Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a certificate");
+    let crypto = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
+    client.transport_config(transport(controller));
+    let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    endpoint.set_default_client_config(client);
+    let at = server.local_addr().expect("an address");
+    (server, at, endpoint)
+}
+
+/// Reads the streams of all connections to their ends, and answers each with its length.
+pub async fn count(server: Endpoint) {
+    while let Some(incoming) = server.accept().await {
+        tokio::spawn(async move {
+            let Ok(connection) = incoming.await else { return };
+            while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+                let mut bytes = 0_u64;
+                while let Ok(Some(chunk)) = receive.read_chunk(1 << 20).await {
+                    bytes += chunk.len() as u64;
+                }
+                if send.write_all(&bytes.to_be_bytes()).await.is_ok() {
+                    let _ = send.finish();
+                }
+            }
+        });
+    }
+}
