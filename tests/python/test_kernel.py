@@ -47,7 +47,7 @@ def devices():
     ("args", "message"),
     [
         (("--on", "kernel"), "the fake kernel runs nothing"),
-        (("--on", "moon"), "--on: `moon` runs nothing; accepted: sim, kernel, shim"),
+        (("--on", "moon"), "--on: `moon` runs nothing; accepted: sim, kernel, shim, quic, noq"),
     ],
 )
 def test_impossible_places_are_refused(args, message):
