@@ -17,8 +17,16 @@ use std::{env, fs, io};
 const CRATES: &[&str] =
     &["units", "cc", "packet", "net", "routers", "tcp", "dccp", "traffic", "scenario", "sim", "trace"];
 /// What decides a run on the kernel: the network, its engine and metrics, the applications, and what joins them to hosts.
-const EMULATOR: &[&str] =
-    &["live/src/kernel", "live/src/emulation.rs", "packet/src", "net/src", "traffic/src", "sim/src", "scenario/src", "../bpf"];
+const EMULATOR: &[&str] = &[
+    "live/src/kernel",
+    "live/src/emulation.rs",
+    "packet/src",
+    "net/src",
+    "traffic/src",
+    "sim/src",
+    "scenario/src",
+    "../bpf",
+];
 /// What decides a run on QUIC beyond that.
 const QUIC: &[&str] = &["live/src/quic", "quic/src"];
 

@@ -633,9 +633,7 @@ def perf_server(
         KernelUnable: A setting is refused.
         LiveFailed: The address cannot be used.
     """
-    _engine.perf_server(
-        address, scheme, params, interval_s, identity, once, duration_s, connections, handle, on_event
-    )
+    _engine.perf_server(address, scheme, params, interval_s, identity, once, duration_s, connections, handle, on_event)
 
 
 def perf_client(
@@ -651,12 +649,13 @@ def perf_client(
     handle: Handle,
     on_event: Callable[[str], None],
 ) -> None:
-    """Run one throughput test of QUIC. Arguments as for `perf_server`, and:
+    """Run one throughput test of QUIC.
 
     Args:
         address: The server.
-        scheme: The scheme of what the client sends.
+        scheme: The scheme of what the client sends, as for `perf_server`.
         params: Values of its parameters.
+        interval_s: The interval between reports.
         interval_s: The interval between reports.
         duration_s: How long data is sent.
         streams: Parallel streams.

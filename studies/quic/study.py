@@ -5,8 +5,9 @@
 Finished runs in DIR are reused, so that a run that was interrupted goes on. All cells take about 25 minutes on a quiet
 machine; --cell measures those whose name contains TEXT, and writes nothing.
 
-Every cell runs in the simulator and on QUIC with the same seed; cells of a scheme that noq has too also run with its own
-controller. A cell agrees if the goodput of every flow is within 5 % and its mean RTT within 10 % of the simulator's.
+Every cell runs in the simulator and on QUIC with the same seed; cells of a scheme that noq has too also run with its
+own controller. A cell agrees if the goodput of every flow is within 5 % and its mean RTT within 10 % of the
+simulator's.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def main() -> None:
     print(f"{agreeing} of {len(chosen)} cells agree")
     if options.cell is not None:
         return
-    head = "| cell | goodput: ours simulated | ours on QUIC | noq's own | mean RTT, ms: simulated | on QUIC | noq's own | agrees |"
+    head = "| cell | goodput simulated | on QUIC | noq's own | mean RTT simulated | on QUIC | noq's own | agrees |"
     write("cells", [f"{agreeing} of {len(chosen)} cells agree.", "", head, "|---" + "|---:" * 6 + "|---|", *found])
     write("rates", ["| asked, Mbit/s | sent | difference |", "|---:|---:|---:|", *rates(options.out)])
 

@@ -71,7 +71,8 @@ pub(crate) fn perf_server(
     on_event: Py<PyAny>,
 ) -> PyResult<()> {
     let settings = settings(address, scheme, params, interval_s)?;
-    let identity = identity.map(|(certificate, key)| Identity { certificate: certificate.into(), key: key.into() });
+    let identity =
+        identity.map(|(certificate, key)| Identity { certificate: certificate.into(), key: key.into() });
     let service = Service { identity, once, duration: duration_s.map(seconds).transpose()?, connections };
     let caller: Arc<dyn Caller> = Arc::new(Callback { shared: Arc::clone(&handle.shared), on_event });
     py.detach(|| perf::server(&settings, &service, &caller)).map_err(|error| raised(&error))

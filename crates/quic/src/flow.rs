@@ -5,8 +5,8 @@
 //! follow, the acknowledgement is ended again, with them.
 
 use narrows_cc::{
-    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Flight, IdleRule, LostPacket, Nanos,
-    Phase, Prr, PrrBound, RecoveryStyle, SendPosition, Sent, SentState,
+    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Flight, IdleRule, LostPacket,
+    Nanos, Phase, Prr, PrrBound, RecoveryStyle, SendPosition, Sent, SentState,
 };
 
 /// Least time without sending after which cwnd is stale, as the least retransmission timeout of Linux.
@@ -35,7 +35,11 @@ impl Rtt {
 
     fn timeout(&self) -> Option<Nanos> {
         let smoothed = self.smoothed?;
-        Some(smoothed.saturating_add(Nanos::from_nanos(self.variation.as_nanos().saturating_mul(4))).max(LEAST_IDLE))
+        Some(
+            smoothed
+                .saturating_add(Nanos::from_nanos(self.variation.as_nanos().saturating_mul(4)))
+                .max(LEAST_IDLE),
+        )
     }
 }
 
@@ -263,7 +267,8 @@ impl Flow {
         self.ended = None;
         if gap {
             let driver = self.driver.clone();
-            self.ended = Some(Ended { driver, prr: self.prr, progress: open.progress, end, acked: open.acked });
+            self.ended =
+                Some(Ended { driver, prr: self.prr, progress: open.progress, end, acked: open.acked });
         }
         self.finish(&open.progress, &end, open.acked);
     }

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use narrows_cc::schemes::Entry;
 use narrows_cc::{Bytes, CongestionCause, Control, Driver, Nanos, Phase};
-use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
+use noq_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
 use crate::flow::Flow;
 use crate::records::{Record, Records};
@@ -126,7 +126,15 @@ impl congestion::Controller for Controller {
         self.flow.blocked();
     }
 
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, app_limited: bool, _: &RttEstimator) {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        _: &RttEstimator,
+    ) {
         self.idle = app_limited;
         let record = self.records.take(pn, Some(self.time(sent)));
         let bytes = record.as_ref().map_or(Bytes::new(bytes), |record| record.bytes);

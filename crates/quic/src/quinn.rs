@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use narrows_cc::{Bytes, CongestionCause, Driver, Nanos, SentState};
-use quinn_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 
 use crate::flow::Flow;
 use crate::{Refused, Scheme, Stack};
@@ -35,7 +35,9 @@ pub fn controller(name: &str) -> Result<Factory, Refused> {
 /// If its parameters make it set a rate, which quinn ignores.
 pub fn factory(scheme: Scheme) -> Result<Factory, Refused> {
     match scheme.paces() {
-        true => Err(Refused::Scheme { name: scheme.name(), stack: Stack::Quinn, reason: crate::scheme::PACED }),
+        true => {
+            Err(Refused::Scheme { name: scheme.name(), stack: Stack::Quinn, reason: crate::scheme::PACED })
+        }
         false => Ok(Arc::new(Schemes(Arc::new(scheme)))),
     }
 }
@@ -113,7 +115,13 @@ impl congestion::Controller for Controller {
         self.flow.end_ack(self.time(now), Some(Bytes::new(in_flight)), app_limited, true);
     }
 
-    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
         let (now, sent) = (self.time(now), self.time(sent));
         let cause = if lost_bytes == 0 { CongestionCause::Ecn } else { CongestionCause::Loss };
         if let Some(state) = self.state(sent).filter(|_| lost_bytes > 0) {

@@ -80,9 +80,8 @@ impl Records {
 
     /// Removes a packet; `sent_at`, if known, tells packets of different spaces apart.
     pub(crate) fn take(&mut self, number: u64, sent_at: Option<Nanos>) -> Option<Record> {
-        let matches = |record: &Record| {
-            record.number == number && sent_at.is_none_or(|at| record.sent.sent_at == at)
-        };
+        let matches =
+            |record: &Record| record.number == number && sent_at.is_none_or(|at| record.sent.sent_at == at);
         let place = self.place(number);
         if let Some(record) = self.ring[place].filter(matches) {
             self.ring[place] = None;

@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_cc::schemes::{self, Entry};
-use narrows_cc::{AnyScheme, Bytes, EcnNeed, Feedback, IdleRule, ParamError, ParamKind, Params, Random, Setup};
+use narrows_cc::{
+    AnyScheme, Bytes, EcnNeed, Feedback, IdleRule, ParamError, ParamKind, Params, Random, Setup,
+};
 
 /// A QUIC implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,8 @@ pub enum Refused {
 }
 
 fn accepted(stack: Stack) -> String {
-    let names = schemes::ALL.iter().filter(|entry| refusal(entry, stack).is_none()).map(|entry| entry.info.name);
+    let names =
+        schemes::ALL.iter().filter(|entry| refusal(entry, stack).is_none()).map(|entry| entry.info.name);
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -70,10 +73,14 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
         return Some("it needs the feedback of a receiver of datagrams");
     }
     if entry.coupled {
-        return Some("it needs the sibling subflows of a multipath connection, which the controller does not see");
+        return Some(
+            "it needs the sibling subflows of a multipath connection, which the controller does not see",
+        );
     }
     if entry.ecn != EcnNeed::Nothing {
-        return Some("it needs the number of marked packets, and the controller only learns that there were some");
+        return Some(
+            "it needs the number of marked packets, and the controller only learns that there were some",
+        );
     }
     // Whether a scheme paces is a property of its decisions, not a constant: ask a fresh one.
     if stack == Stack::Quinn && paces(entry, &Params::defaults(entry.info.params)) {
@@ -86,7 +93,10 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
 pub(crate) const PACED: &str = "it sets a pacing rate, and quinn's pacer ignores the controller's rate";
 
 fn paces(entry: &Entry, params: &Params) -> bool {
-    build(entry, params, DATAGRAM, INITIAL_WINDOW, Random::stream(0, "scheme", 0)).control().pacing_rate.is_some()
+    build(entry, params, DATAGRAM, INITIAL_WINDOW, Random::stream(0, "scheme", 0))
+        .control()
+        .pacing_rate
+        .is_some()
 }
 
 /// The least datagram size of QUIC (RFC 9000 section 14).
@@ -189,7 +199,13 @@ impl Scheme {
     /// A fresh instance for a path with datagrams of `mss`.
     pub(crate) fn instance(&self, mss: Bytes) -> AnyScheme {
         let number = self.first.fetch_add(1, Ordering::Relaxed);
-        build(&self.entry, &self.params, mss, self.initial_window, Random::stream(self.seed, "scheme", number))
+        build(
+            &self.entry,
+            &self.params,
+            mss,
+            self.initial_window,
+            Random::stream(self.seed, "scheme", number),
+        )
     }
 
     #[cfg(feature = "quinn")]
@@ -209,7 +225,9 @@ impl Scheme {
                 format!("{name} = {value}; accepted: {} to {} {}", param.min, param.max, param.unit)
             }
             ParamError::Fraction(param) => match param.kind {
-                ParamKind::Choice(words) => format!("{name} = {value}; accepted: the index in {}", words.join(", ")),
+                ParamKind::Choice(words) => {
+                    format!("{name} = {value}; accepted: the index in {}", words.join(", "))
+                }
                 _ => format!("{name} = {value}; accepted: a whole number"),
             },
         };

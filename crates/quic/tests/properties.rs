@@ -18,8 +18,18 @@ enum Report {
     Limited,
     /// Packets up to this many before the newest, acknowledged together. Every `hole`-th is left out; `in_flight` is
     /// what the stack claims.
-    Ack { first: u64, count: u64, hole: u64, in_flight: u64, idle: bool },
-    Lost { back: u64, count: u64, persistent: bool },
+    Ack {
+        first: u64,
+        count: u64,
+        hole: u64,
+        in_flight: u64,
+        idle: bool,
+    },
+    Lost {
+        back: u64,
+        count: u64,
+        persistent: bool,
+    },
     Marked,
     Spurious,
     Mtu(u16),

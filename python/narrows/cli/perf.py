@@ -48,9 +48,7 @@ def server(
     from narrows import perf
 
     session = perf.Session(scheme=scheme, interval=interval, as_json=as_json)
-    session.serve(
-        listen, certificate=certificate, key=key, once=once, duration=duration, connections=connections
-    )
+    session.serve(listen, certificate=certificate, key=key, once=once, duration=duration, connections=connections)
 
 
 @app.command()
@@ -60,12 +58,12 @@ def client(
     scheme: Scheme = "bbr-gc",
     duration: Annotated[str, typer.Option(metavar="TIME", help="Send for this time, a day at most.")] = "10s",
     streams: Annotated[int, whole("--streams", 1, 128, help="Send over N streams in parallel.")] = 1,
-    reverse: Annotated[
-        bool, typer.Option("--reverse", "-R", help="Let the server send, with its own scheme.")
-    ] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", "-R", help="Let the server send, with its own scheme.")] = False,
     fingerprint: Annotated[
         str | None,
-        typer.Option(metavar="DIGITS", help="Accept the self-made certificate with this SHA-256, as the server prints."),
+        typer.Option(
+            metavar="DIGITS", help="Accept the self-made certificate with this SHA-256, as the server prints."
+        ),
     ] = None,
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="Accept certificates of these authorities (PEM).")

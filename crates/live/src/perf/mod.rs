@@ -200,7 +200,8 @@ pub fn controller(settings: &Settings) -> Result<Factory, PerfError> {
     }
     let mut scheme = Scheme::find(&settings.scheme, Stack::Noq).map_err(|reason| refused(&reason))?;
     if let Some(entry) = narrows_cc::schemes::find(scheme.name()) {
-        let params = narrows_scenario::settings(entry, &settings.params).map_err(|reason| refused(&reason))?;
+        let params =
+            narrows_scenario::settings(entry, &settings.params).map_err(|reason| refused(&reason))?;
         scheme = scheme.params(params);
     }
     Ok(schemes::factory(scheme))
@@ -213,7 +214,8 @@ fn block_on<T>(work: impl Future<Output = Result<T, PerfError>>) -> Result<T, Pe
 
 fn transport(settings: &Settings) -> Result<Arc<TransportConfig>, PerfError> {
     let mut config = TransportConfig::default();
-    let silence = SILENCE.try_into().map_err(|_| PerfError::failed("set the transport", "a time out of range"))?;
+    let silence =
+        SILENCE.try_into().map_err(|_| PerfError::failed("set the transport", "a time out of range"))?;
     config
         .congestion_controller_factory(controller(settings)?)
         .max_idle_timeout(Some(silence))

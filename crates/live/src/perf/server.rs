@@ -24,7 +24,8 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
     super::block_on(async {
         let endpoint = Endpoint::server(config, settings.address)
             .map_err(|error| PerfError::failed(format!("listen at {}", settings.address), error))?;
-        let address = endpoint.local_addr().map_or_else(|_| settings.address.to_string(), |at| at.to_string());
+        let address =
+            endpoint.local_addr().map_or_else(|_| settings.address.to_string(), |at| at.to_string());
         caller.event(&Event::Listening { address, fingerprint });
         let mut tests = JoinSet::new();
         let begun = Instant::now();

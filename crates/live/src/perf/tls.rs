@@ -106,8 +106,7 @@ pub(super) fn client(trust: &Trust) -> Result<ClientConfig, PerfError> {
         Trust::Fingerprint(text) => Arc::new(Pinned { digest: Some(digits(text)?), provider: provider() }),
         Trust::Any => Arc::new(Pinned { digest: None, provider: provider() }),
     };
-    let mut config =
-        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(config)
 }

@@ -70,7 +70,8 @@ pub(super) async fn run(
         }
     }
     let most = asked.duration + PATIENCE;
-    let mut reporter = Reporter { begun, sends, count: &count, last: measure(connection, sends), interval, caller };
+    let mut reporter =
+        Reporter { begun, sends, count: &count, last: measure(connection, sends), interval, caller };
     reporter.last.end_s = 0.0;
     let first = reporter.last.clone();
     let mut complete = false;

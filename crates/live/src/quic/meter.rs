@@ -160,7 +160,15 @@ impl Controller for Probe {
         self.inner.on_cwnd_limited();
     }
 
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, app_limited: bool, rtt: &RttEstimator) {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
         self.newest = self.newest.max(Some(sent));
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
@@ -183,7 +191,14 @@ impl Controller for Probe {
         lost_bytes: u64,
         largest_lost_pn: u64,
     ) {
-        self.inner.on_congestion_event(now, sent, is_persistent_congestion, is_ecn, lost_bytes, largest_lost_pn);
+        self.inner.on_congestion_event(
+            now,
+            sent,
+            is_persistent_congestion,
+            is_ecn,
+            lost_bytes,
+            largest_lost_pn,
+        );
         self.publish();
     }
 

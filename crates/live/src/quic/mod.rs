@@ -132,7 +132,8 @@ fn ends(plan: &Plan, options: &Options) -> Result<Ends, KernelError> {
     let sockets = [Udp::open()?, Udp::open()?];
     let facing = sockets.each_ref().map(Udp::address);
     let mut ports: Vec<u16> = facing.iter().map(std::net::SocketAddr::port).collect();
-    let (mut senders, mut receivers, mut meters, mut names, mut pairs) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut senders, mut receivers, mut meters, mut names, mut pairs) =
+        (vec![], vec![], vec![], vec![], vec![]);
     let unsent = crate::kernel::unsent(plan);
     for (number, flow) in plan.flows.iter().enumerate() {
         let (factory, name) = support::controller(flow, number, plan.seed, options)?;
@@ -196,7 +197,8 @@ fn once<O: Observer + Send>(
         let emulate = move || {
             let mut engine = Engine::observed(plan.clone(), observer);
             for (number, meter) in (0..).zip(&meters) {
-                let (sender, receiver) = (SenderTap::new(Arc::clone(meter)), ReceiverTap::new(Arc::clone(meter)));
+                let (sender, receiver) =
+                    (SenderTap::new(Arc::clone(meter)), ReceiverTap::new(Arc::clone(meter)));
                 engine.attach(number, Box::new(sender), Box::new(receiver));
             }
             let done = Emulation::new(plan, engine, relay, clock).run(watch, &failed);

@@ -50,7 +50,12 @@ impl Peer {
     }
 
     /// Begins the handshake.
-    pub(super) fn connect(&mut self, now: Instant, config: ClientConfig, name: &str) -> Result<(), KernelError> {
+    pub(super) fn connect(
+        &mut self,
+        now: Instant,
+        config: ClientConfig,
+        name: &str,
+    ) -> Result<(), KernelError> {
         let begun = self.endpoint.connect(now, config, self.remote, name);
         self.connection = Some(begun.map_err(|error| KernelError::step("connect", io::Error::other(error)))?);
         Ok(())
@@ -100,7 +105,8 @@ impl Peer {
                 Err(error) => return Err(KernelError::step("receive", error)),
             }
         }
-        failed.map_or(Ok(()), |reason| Err(KernelError::step("accept a connection", io::Error::other(reason))))
+        failed
+            .map_or(Ok(()), |reason| Err(KernelError::step("accept a connection", io::Error::other(reason))))
     }
 
     /// Next change.
@@ -128,7 +134,9 @@ impl Peer {
         let mut any = false;
         loop {
             self.buffer.clear();
-            let Some(transmit) = connection.poll_transmit(now, most, &mut self.buffer) else { return Ok(any) };
+            let Some(transmit) = connection.poll_transmit(now, most, &mut self.buffer) else {
+                return Ok(any);
+            };
             any = true;
             let size = transmit.segment_size.unwrap_or(transmit.size);
             let ecn = transmit.ecn.map_or(0, |ecn| ecn as u8);

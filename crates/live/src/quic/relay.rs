@@ -103,7 +103,10 @@ impl Wire for Relay {
                     let field = if ecn[flow as usize] { Ecn::from_bits(field) } else { Ecn::NotEct };
                     let start = bytes.len();
                     complete(&headers[side], field, datagram, bytes);
-                    read.push(Arrival { packet: described(flow, side, field, datagram), bytes: start..bytes.len() });
+                    read.push(Arrival {
+                        packet: described(flow, side, field, datagram),
+                        bytes: start..bytes.len(),
+                    });
                     *count += 1;
                 };
                 ready[side] = sockets[side]
@@ -125,7 +128,12 @@ impl Wire for Relay {
     fn deliver(&mut self, packet: &Packet, bytes: &mut [u8]) -> io::Result<()> {
         let side = usize::from(!packet.flags.has(Flags::REVERSE));
         let datagram = &bytes[HEADERS..];
-        self.sockets[side].send(self.ends[packet.flow as usize][side], packet.ecn() as u8, datagram, datagram.len())
+        self.sockets[side].send(
+            self.ends[packet.flow as usize][side],
+            packet.ecn() as u8,
+            datagram,
+            datagram.len(),
+        )
     }
 
     fn wait(&mut self, most: Duration) -> Result<(), KernelError> {
@@ -178,7 +186,8 @@ fn complete(header: &[u8; HEADERS], ecn: Ecn, datagram: &[u8], out: &mut Vec<u8>
     own[1] = ecn as u8;
     own[2..4].copy_from_slice(&((HEADERS + datagram.len()) as u16).to_be_bytes());
     own[24..26].copy_from_slice(&((8 + datagram.len()) as u16).to_be_bytes());
-    let mut sum: u32 = own[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let mut sum: u32 =
+        own[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -198,7 +207,8 @@ mod tests {
         let mut bytes = Vec::new();
         complete(&header, Ecn::Ect0, &[0x40; 100], &mut bytes);
         assert_eq!((bytes.len(), bytes[1], bytes[3], bytes[25]), (128, 2, 128, 108));
-        let sum: u32 = bytes[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        let sum: u32 =
+            bytes[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
         let packet = described(3, 0, Ecn::Ect0, &bytes[HEADERS..]);
         assert_eq!((packet.size().as_u64(), packet.payload, packet.flow), (128, 66, 3));

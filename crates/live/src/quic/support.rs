@@ -31,7 +31,10 @@ pub(super) fn check(plan: &Plan, options: &Options) -> Result<(), KernelError> {
         ));
     }
     if plan.flows.is_empty() || plan.flows.len() > MAX_FLOWS {
-        return refused(format!("the scenario has {} flows; accepted on quic: 1 to {MAX_FLOWS}", plan.flows.len()));
+        return refused(format!(
+            "the scenario has {} flows; accepted on quic: 1 to {MAX_FLOWS}",
+            plan.flows.len()
+        ));
     }
     for (number, flow) in plan.flows.iter().enumerate() {
         if flow.datagrams.is_some() {
@@ -79,7 +82,10 @@ pub(super) fn controller(
     if options.own {
         let accepted = noq::OWN.join(", ");
         let Some(own) = noq::own(name) else {
-            return refused(format!("`{}`: noq has no controller `{name}` of its own; accepted: {accepted}", flow.label));
+            return refused(format!(
+                "`{}`: noq has no controller `{name}` of its own; accepted: {accepted}",
+                flow.label
+            ));
         };
         if flow.params.changed().next().is_some() {
             return refused(format!(

@@ -93,7 +93,10 @@ fn foreign_needs_are_refused() {
     let setting = refusal(&flow("scheme = 'cubic'\ntcp = { sack = false }"), &ours);
     assert!(setting.contains("tcp.sack") && setting.contains("accepted on quic"), "{setting}");
     let own = refusal(&flow("scheme = 'vegas'"), &Options { own: true });
-    assert!(own.contains("noq has no controller `vegas` of its own; accepted: cubic, newreno, bbr3"), "{own}");
+    assert!(
+        own.contains("noq has no controller `vegas` of its own; accepted: cubic, newreno, bbr3"),
+        "{own}"
+    );
 }
 
 /// A run that is cancelled ends at once, without a result.

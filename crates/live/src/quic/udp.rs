@@ -92,7 +92,11 @@ impl Udp {
 
     /// Passes the datagrams of one call to `take`: the port they came from, their ECN field and bytes. Returns whether
     /// there were any.
-    pub(super) fn receive(&self, buffers: &mut Buffers, mut take: impl FnMut(u16, u8, &[u8])) -> io::Result<bool> {
+    pub(super) fn receive(
+        &self,
+        buffers: &mut Buffers,
+        mut take: impl FnMut(u16, u8, &[u8]),
+    ) -> io::Result<bool> {
         let mut parts = buffers.bytes.chunks_mut(RECEIVE_BUFFER);
         let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));

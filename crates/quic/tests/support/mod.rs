@@ -18,8 +18,8 @@ use narrows_quic::noq::Factory;
 use noq_proto::congestion::NewRenoConfig;
 use noq_proto::crypto::rustls::QuicClientConfig;
 use noq_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
-    FourTuple, PathId, ServerConfig, StreamId, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig,
+    Event, FourTuple, PathId, ServerConfig, StreamId, TransportConfig,
 };
 
 pub use estimator::estimator;
@@ -129,7 +129,8 @@ impl Pair {
             .expect("TLS 1.3")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
+        let mut client =
+            ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
         client.transport_config(transport(controller));
         let endpoint = |number: u8, server: Option<ServerConfig>| {
             let mut config = EndpointConfig::default();
@@ -194,7 +195,8 @@ impl Pair {
             self.drive();
             let timer =
                 |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
-            let timers = self.hosts.each_ref().map(|host| timer(host).map_or(Nanos::MAX, |at| self.nanos(at)));
+            let timers =
+                self.hosts.each_ref().map(|host| timer(host).map_or(Nanos::MAX, |at| self.nanos(at)));
             let next = timers.into_iter().chain([self.delays[0].next(), self.delays[1].next()]).min();
             let next = next.unwrap_or(Nanos::MAX);
             if next > end {
