@@ -267,7 +267,13 @@ def profiles() -> tuple[Mapping[str, Any], ...]:
     return tuple(json.loads(_engine.profiles()))
 
 
-def run(planned: Planned, traces: Path | None, handle: Handle | None, capture: Capture | None = None) -> dict[str, Any]:
+def run(
+    planned: Planned,
+    traces: Path | None,
+    handle: Handle | None,
+    capture: Capture | None = None,
+    qlog: Path | None = None,
+) -> dict[str, Any]:
     """Execute a run and return its result. Other Python threads continue meanwhile.
 
     Args:
@@ -275,16 +281,18 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None, capture: C
         traces: The folder for its trace.
         handle: Reports progress and cancels the run.
         capture: Its packet capture; after a cancellation the file has the packets so far.
+        qlog: The file of its qlog; after a cancellation it has the events so far.
 
     Raises:
         Cancelled: The handle's `cancel` was called.
-        OSError: The trace or the capture cannot be written.
+        OSError: The trace, the capture or the qlog cannot be written.
         KernelFailed: The kernel refused a step.
     """
     directory = None if planned.directory is None else str(planned.directory)
     folder = None if traces is None else str(traces)
     packets = None if capture is None else (str(capture.file), capture.ends, capture.snap)
-    text = _engine.run(planned.text, directory, folder, handle, packets, planned.on, planned.outside)
+    events = None if qlog is None else str(qlog)
+    text = _engine.run(planned.text, directory, folder, handle, packets, planned.on, planned.outside, events)
     return ordered(json.loads(text) | {"id": planned.id})
 
 

@@ -34,6 +34,9 @@ DIGITS = 12
 class ResultFrames:
     """Raw results, frames and samples of one or many runs. `narrows.Results` documents them and draws them."""
 
+    stepwise = False
+    """Whether samples are changes: a value holds until the next one."""
+
     def __init__(
         self,
         points: Sequence[Mapping[str, str]],

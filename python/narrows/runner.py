@@ -50,13 +50,13 @@ def execute_locally(planned: Planned, traces: Path | None, handle: Handle, stop:
     return engine.run(planned, traces, handle)
 
 
-def capturing(capture: engine.Capture) -> Execute:
-    """Return an executor that also writes the packets of its run to a file."""
+def recording(capture: engine.Capture | None, qlog: Path | None) -> Execute:
+    """Return an executor that also writes the packets or the qlog of its run to files."""
 
     def execute(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
         if stop.is_set():
             raise engine.Cancelled
-        return engine.run(planned, traces, handle, capture)
+        return engine.run(planned, traces, handle, capture, qlog)
 
     return execute
 

@@ -321,8 +321,10 @@ def check_place(planned_json, directory, on="kernel", outside=None):
         raise KernelUnable(f"the fake kernel lacks one of {', '.join(sorted(schemes))}")
 
 
-def run(planned_json, directory, trace_dir, handle, capture, on="sim", outside=None):
+def run(planned_json, directory, trace_dir, handle, capture, on="sim", outside=None, qlog=None):
     calls["run"] += 1
+    if qlog is not None:
+        pathlib.Path(qlog).write_text(f"events of {json.loads(planned_json)['id']}")
     if capture is not None:
         pathlib.Path(capture[0]).write_text(f"{capture[1]} {capture[2]}")
     planned = json.loads(planned_json)

@@ -67,7 +67,7 @@ fn records_of_every_kind_of_run_keep_to_schema() {
         (
             "file",
             scenario(
-                "[[flows]]\nname = \"a \\\"file\\\"\"\nscheme = \"bbr\"\nrtt = \"40ms\"\nsize = \"1MB\"",
+                "[[flows]]\nlabel = \"a \\\"file\\\"\"\nscheme = \"bbr\"\nrtt = \"40ms\"\nsize = \"1MB\"",
             ),
         ),
         ("datagrams", scenario("[[flows]]\nscheme = \"ccid2\"\nrtt = \"40ms\"")),
@@ -89,7 +89,7 @@ fn records_of_every_kind_of_run_keep_to_schema() {
 #[test]
 fn counts_of_lossy_flow_match_result() {
     let text = scenario("loss = \"1%\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"");
-    let (result, records) = logged("counts", &text);
+    let (result, records) = logged("counts", &text.replace("5s", "20s"));
     let sent: Vec<u64> = data(&records, "quic:packet_sent", "").into_iter().map(number).collect();
     assert!(
         sent.is_sorted_by(|before, after| before + 1 == *after) && sent[0] == 0,

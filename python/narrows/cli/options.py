@@ -25,6 +25,8 @@ from narrows.scenario import Scenario, parse_set
 
 FLOWS, BOTTLENECK, RUNS, OUTPUT = "Flows", "Bottleneck", "Runs", "Output"
 """Headings of options in help texts."""
+CONTENTS = {"--pcap": "packets", "--qlog": "events"}
+"""What the files of a run hold, by option."""
 
 Duration = Annotated[str | None, typer.Option(help="Set the simulated time.", metavar="TIME", rich_help_panel=RUNS)]
 Seed = Annotated[int | None, whole("--seed", 0, help="Set the first seed.", panel=RUNS)]
@@ -137,6 +139,15 @@ PcapBytes = Annotated[
         panel=OUTPUT,
     ),
 ]
+Qlog = Annotated[
+    Path | None,
+    typer.Option(
+        "--qlog",
+        help="Write the senders' events of a single run to this qlog file: packets, losses, cwnd, RTT, rates, states.",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +169,7 @@ class Options:
     pcap: Pcap = None
     pcap_at: PcapAt = None
     pcap_bytes: PcapBytes = None
+    qlog: Qlog = None
     jobs: Jobs = None
     on: On = engine.SIM
 
@@ -181,8 +193,9 @@ class Options:
         """
         self._check(ray, learn)
         source = Path(scenario.source)
-        if self.pcap is not None and self.pcap.exists() and source.exists() and self.pcap.samefile(source):
-            raise UsageError(f"--pcap: {self.pcap} is the scenario; accepted: another file")
+        for flag, file in self._files().items():
+            if file.exists() and source.exists() and file.samefile(source):
+                raise UsageError(f"{flag}: {file} is the scenario; accepted: another file")
         if learn is not None:
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
@@ -191,26 +204,27 @@ class Options:
             self._explain(scenario, scheme)
             return
         planned = api.plan(scenario, self.trace is not None, self.on)
-        capture = self._capture(len(planned))
+        self._check_single(len(planned))
         for warning in api.diagnostics(planned):
             print_status(f"narrows: warning: {warning}")
         printed = (lambda result: print(engine.json_line(result), flush=True)) if self.as_json else None
         listener = Terminal(print_status, sys.stderr.isatty(), printed)
         execute = runner.execute_locally if ray is None else runner.ray_executor(ray)
-        if capture is not None:
-            execute = runner.capturing(capture)
-        work = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute, reuse=capture is None)
+        files = self._files()
+        if files:
+            execute = runner.recording(self._capture(), self.qlog)
+        work = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute, reuse=not files)
         with contextlib.nullcontext() if self.out is None else locked(self.out):
             self._run(work, planned, scenario, learn)
 
     def _run(self, work: runner.Runner, planned: list[engine.Planned], scenario: Scenario, learn: Path | None) -> None:
         """Execute planned runs, and print or save their results."""
         try:
-            with self._held_pipe():
+            with self._held_pipes():
                 done = work.run(planned)
         except runner.Interrupted:
-            if self.pcap is not None:
-                print_status(f"the packets so far are in {self.pcap}")
+            for flag, file in self._files().items():
+                print_status(f"the {CONTENTS[flag]} so far are in {file}")
             raise
         finally:
             work.listener.close()
@@ -226,8 +240,8 @@ class Options:
             if self.as_csv:
                 results.save_csv(self.out)
             print_status(f"results are in {self.out}")
-        if self.pcap is not None:
-            print_status(f"packets are in {self.pcap}")
+        for flag, file in self._files().items():
+            print_status(f"{CONTENTS[flag]} are in {file}")
         if self.as_csv:
             print(results.flows.write_csv(), end="", flush=True)
         elif not self.as_json:
@@ -247,29 +261,39 @@ class Options:
             else:
                 print_table(explain.tables(named))
 
-    def _capture(self, runs: int) -> engine.Capture | None:
+    def _files(self) -> dict[str, Path]:
+        """Return the files of the only run, by option."""
+        files = {"--pcap": self.pcap, "--qlog": self.qlog}
+        return {flag: file for flag, file in files.items() if file is not None}
+
+    def _check_single(self, runs: int) -> None:
+        """Reject files of a run if there are several runs."""
+        for flag in self._files() if runs != 1 else ():
+            raise UsageError(
+                f"{flag}: the file holds one run, not {runs}; accepted: a single value for every key, one seed,"
+                " and no --each with several schemes"
+            )
+
+    def _capture(self) -> engine.Capture | None:
         """Return the capture of the only run, if there is one."""
         if self.pcap is None:
             return None
-        if runs != 1:
-            raise UsageError(
-                f"--pcap: the file holds one run, not {runs}; accepted: a single value for every key, one seed,"
-                " and no --each with several schemes"
-            )
         return engine.Capture(self.pcap, self.pcap_at or engine.CAPTURE_ENDS[0], self.pcap_bytes)
 
-    def _held_pipe(self) -> contextlib.AbstractContextManager[Any]:
-        """Open the capture if it is a named pipe, which waits for a reader: here Ctrl-C ends that, in a run not."""
-        if self.pcap is None or not self.pcap.is_fifo():
-            return contextlib.nullcontext()
-        return self.pcap.open("wb")
+    def _held_pipes(self) -> contextlib.ExitStack:
+        """Open files that are named pipes, which wait for a reader: here Ctrl-C ends that, in a run not."""
+        with contextlib.ExitStack() as stack:
+            for file in self._files().values():
+                if file.is_fifo():
+                    stack.enter_context(file.open("wb"))
+            return stack.pop_all()
 
     def _check(self, ray: str | None, learn: Path | None) -> None:
         """Reject options that exclude each other, and output places that cannot be written."""
         api.check_backend(self.on, "--on")
         if self.on != engine.SIM and ray is not None:
             raise UsageError(f"--ray: a cluster runs the simulator; accepted: without --on {self.on}")
-        outputs = {"--learn": learn, "-o": self.out, "--pcap": self.pcap, "--csv": self.as_csv or None}
+        outputs = {"--learn": learn, "-o": self.out, **self._files(), "--csv": self.as_csv or None}
         named = next((flag for flag, value in outputs.items() if value is not None), None)
         if self.explain and named is not None:
             raise UsageError(f"--explain, {named}: --explain runs nothing; accepted: one of them")
@@ -293,14 +317,16 @@ class Options:
         for flag, value in (("--pcap-at", self.pcap_at), ("--pcap-bytes", self.pcap_bytes)):
             if value is not None and self.pcap is None:
                 raise UsageError(f"{flag}: this describes a capture; accepted: together with --pcap FILE")
-        if self.pcap is None:
-            return
+        files = self._files()
+        if len(files) == 2 and self.pcap == self.qlog:
+            raise UsageError(f"--pcap, --qlog: both write {self.qlog}; accepted: two files")
+        for flag, file in files.items():
+            if ray is not None:
+                raise UsageError(f"--ray: {CONTENTS[flag]} stay on the cluster's machines; accepted: without {flag}")
+            check_writable(file, folder=False, flag=flag, make=False)
         if self.pcap_at is not None and self.pcap_at not in engine.CAPTURE_ENDS:
             accepted = ", ".join(engine.CAPTURE_ENDS)
             raise UsageError(f"--pcap-at: `{self.pcap_at}` names no hosts; accepted: {accepted}")
-        if ray is not None:
-            raise UsageError("--ray: captures stay on the cluster's machines; accepted: without --pcap")
-        check_writable(self.pcap, folder=False, flag="--pcap", make=False)
 
     def _overrides(self, scheme: str | None) -> list[tuple[str, str]]:
         """Return keys and values of the options."""

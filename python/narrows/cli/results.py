@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from narrows.results import Results
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Read the results from this folder.")]
+Places = Annotated[
+    list[Path],
+    typer.Argument(metavar="DIR|FILE...", help="Read the results from this folder, or from qlog files of any stack."),
+]
 
 
 @guarded
 def plot(
-    directory: Directory,
+    places: Places,
     kind: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="Draw this kind: time, share, loss, delay, line, bar, cdf, box or heatmap."),
@@ -62,11 +66,12 @@ def plot(
 ) -> None:
     """Draw results: cwnd and rates over time, shares, delay against throughput, distributions, heatmaps.
 
-    Swept keys that are neither drawn nor selected get panels of their own.
+    Swept keys that are neither drawn nor selected get panels of their own. The connections of several qlog files share
+    the panels over time.
     """
     from narrows import plots
 
-    results = _load(directory)
+    results, beside = _source(places)
     kind = kind or plots.default_kind(results)
     columns = None if series is None else split_values(series, "--series")
     options = {
@@ -75,7 +80,7 @@ def plot(
     }  # fmt: skip
     try:
         taken = _taken(kind, options, plots.options_of(kind))
-        target = out or directory / f"{kind}.png"
+        target = out or (beside / f"{kind}.png" if beside.is_dir() else beside.with_suffix(".png"))
         check_writable(target, folder=False)
         figure = plots.plot(results, kind, **taken)
     except plots.UndrawnError as error:
@@ -124,6 +129,23 @@ def _taken(kind: str, options: Mapping[str, Any], accepted: Sequence[str]) -> di
             known = ", ".join(f"--{name}" for name in options if name in names) or "none of these options"
             raise UsageError(f"--{name}: plots of kind {kind!r} lack this option; accepted: {known}")
     return {names[name]: value for name, value in given.items()}
+
+
+def _source(places: Sequence[Path]) -> tuple[Results, Path]:
+    """Load a folder of results or qlog files, and return the place beside which the figure goes.
+
+    Raises:
+        UsageError: There are several places, and not all are qlog files.
+    """
+    from narrows import qlog
+
+    logs = [place for place in places if not place.is_dir() and (qlog.accepts(place) or place.is_file())]
+    if logs and len(logs) == len(places):
+        return qlog.load(places), places[0]
+    if len(places) > 1:
+        other = next((place for place in places if place not in logs), places[0])
+        raise UsageError(f"{other} is no qlog file; accepted: one folder of results, or one or several qlog files")
+    return _load(places[0]), places[0]
 
 
 def _load(directory: Path) -> Results:

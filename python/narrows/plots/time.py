@@ -14,13 +14,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from narrows import provenance
+from narrows import engine, provenance
 from narrows.errors import OptionError
 from narrows.frames import ResultFrames, spec
 from narrows.plots.names import SPELLED, UNITS, pair
 from narrows.plots.panels import broken
 from narrows.plots.rows import Data, Where
-from narrows.plots.style import LINES, NEUTRAL, Drawing, scheme_colour, size_of
+from narrows.plots.style import COLOURS, LINES, NEUTRAL, Drawing, scheme_colour, size_of
 
 PANELS: Mapping[str, tuple[str, str, float]] = {
     "cwnd_bytes": ("cwnd", "kB", 1e-3),
@@ -34,12 +34,16 @@ PANELS: Mapping[str, tuple[str, str, float]] = {
     "queue_pkt": ("queue", "packets", 1.0),
     "queue_delay_ms": ("queue delay", "ms", 1.0),
     "bw_estimate_mbit_s": ("bw estimate", "Mbit/s", 1.0),
+    "losses_pkt": ("losses", "packets", 1.0),
 }
 """Label, unit and scale of common series, which a trace may lack. Those of other series follow from their names."""
 DEFAULT_PANELS = (
     "cwnd_bytes", "inflight_bytes", "pacing_rate_mbit_s", "rtt_sample_ms", "queue_pkt", "throughput_mbit_s",
+    "losses_pkt",
 )  # fmt: skip
 """Series that are drawn by default. Throughput shows what the link carries; goodput is per run and on request."""
+HELD = frozenset({"cwnd_bytes", "pacing_rate_mbit_s", "ssthresh_bytes"})
+"""Series drawn as steps if their samples are changes."""
 
 SECOND_COLOURS = ("#A0A0A0", "#CFCFCF")
 """Colours of a lone flow's further series in a panel. Wide lines below the first keep coinciding series visible."""
@@ -94,7 +98,8 @@ def over_time(
     width, height = (7.0, 1.25) if look.width is None else (look.width, 0.75 * look.panel[1])
     figure = Drawing(look, (width, 0.7 + height * len(shown)))
     panels = np.atleast_1d(figure.subplots(len(shown), 1, sharex=True))
-    lines = _Lines(raw["flows"], [spec(flow, results.points[run]) for flow in raw["flows"]])
+    specs = [str(flow.get("spec", spec(flow, results.points[run]))) for flow in raw["flows"]]
+    lines = _Lines(raw["flows"], specs, results.stepwise)
     for names, panel in zip(shown, panels, strict=True):
         _draw_panel(panel, names, rows, lines)
     panels[-1].set_xlabel("time, s")
@@ -104,7 +109,8 @@ def over_time(
     if lines.lone:
         _shade(figure, panels, rows.filter(pl.col("series") == "state"))
     point = ", ".join(pair(key, value, results.keys) for key, value in results.points[run].items())
-    head = title or " · ".join(part for part in (raw["scenario"], point, f"seed {raw['seed']}") if part)
+    seed = "" if raw["seed"] is None else f"seed {raw['seed']}"
+    head = title or " · ".join(part for part in (raw["scenario"], point, seed) if part)
     panels[0].set_title(broken(head, width - 0.6, 9 if look.width is None else 8), loc="left")
     return figure
 
@@ -123,13 +129,18 @@ def _chosen(results: ResultFrames, run: int | None, where: Where | None) -> int:
 class _Lines:
     """Chooses the lines of a run: colour by scheme, dashes by flow of that scheme and by place in the panel."""
 
-    def __init__(self, flows: Sequence[Mapping[str, Any]], specs: Sequence[str]) -> None:
-        self.flows, self.specs = flows, specs
+    def __init__(self, flows: Sequence[Mapping[str, Any]], specs: Sequence[str], stepwise: bool) -> None:
+        self.flows, self.specs, self.stepwise = flows, specs, stepwise
         self.lone = len(flows) == 1
         used: dict[str, int] = {}
         self.turns: list[int] = []
+        known = engine.scheme_order()
+        taken = [scheme_colour(flow["scheme"]) for flow in flows if flow["scheme"] in known]
+        others = itertools.cycle([colour for colour in COLOURS if colour not in taken] or COLOURS)
+        self.colours: list[str] = []
         for flow in flows:
-            colour = scheme_colour(flow["scheme"])
+            colour = scheme_colour(flow["scheme"]) if flow["scheme"] in known else next(others)
+            self.colours.append(colour)
             self.turns.append(used.setdefault(colour, 0))
             used[colour] += 1
 
@@ -152,11 +163,12 @@ class _Lines:
         if kind == "flow":
             flow = self.flows[index]
             line |= {
-                "color": scheme_colour(flow["scheme"]),
+                "color": self.colours[index],
                 "linestyle": LINES[(self.turns[index] + place) % len(LINES)],
             }
             if place == 0:
-                line["label"] = f"{index + 1} {provenance.marked(self.specs[index])}, {flow['rtt_base_ms']:g} ms"
+                base = "" if flow["rtt_base_ms"] is None else f", {flow['rtt_base_ms']:g} ms"
+                line["label"] = f"{index + 1} {provenance.marked(self.specs[index])}{base}"
         return line
 
 
@@ -176,8 +188,9 @@ def _draw_panel(panel: Axes, names: Sequence[str], rows: pl.DataFrame, lines: _L
             raise OptionError("series", f"{name} is a series of states; accepted: a panel of its own")
         for (kind, index), samples in part.group_by(["kind", "index"], maintain_order=True):
             style = lines.style(str(kind), int(str(index)), place)
-            if states:
+            if states or (lines.stepwise and name in HELD):
                 style["drawstyle"] = "steps-post"
+            if states:
                 heights = [states.index(text) for text in samples["text"]]
             else:
                 heights = (samples["value"] * _quantity(name)[2]).to_list()

@@ -1,0 +1,38 @@
+"""Reads qlog files of this and other stacks as results that can be plotted.
+
+`reading` yields the events of a file, whatever its form, `events` gives their names and values one meaning, `samples`
+makes the frames. A file is a stranger's: it is read in bounded memory, and refused with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from narrows.errors import UsageError
+from narrows.qlog.events import Connection, Reader
+from narrows.qlog.reading import accepts, traces
+from narrows.qlog.samples import Logged
+
+__all__ = ["Logged", "accepts", "load"]
+
+
+def load(paths: Sequence[str | Path]) -> Logged:
+    """Load qlog files: one run, whose flows are the connections of all files. Times begin at each file's first event.
+
+    Raises:
+        UsageError: A file cannot be read, is no qlog, or has neither metrics nor packets.
+    """
+    files: list[tuple[Path, list[Connection]]] = []
+    for path in map(Path, paths):
+        reader = Reader(path)
+        for trace in traces(path):
+            reader.read(trace)
+        connections = reader.connections()
+        if not connections:
+            raise UsageError(
+                f"{path}: the file has neither metrics nor packets; accepted: a qlog with events of QUIC, such as"
+                " quic:recovery_metrics_updated or quic:packet_sent"
+            )
+        files.append((path, connections))
+    return Logged(files)

@@ -1,0 +1,324 @@
+"""The meaning of events: names, values and times of all versions and stacks, per connection.
+
+Names are those of the drafts, old and new: `recovery:metrics_updated`, `quic:recovery_metrics_updated`; and those of
+mvfst. Old versions state a unit of time, `configuration.time_units`, which then holds for round-trip times too.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from narrows.qlog.reading import Trace, refuse
+
+METRICS: Mapping[str, tuple[str, float | None]] = {
+    "congestion_window": ("cwnd_bytes", 1.0),
+    "cwnd": ("cwnd_bytes", 1.0),
+    "current_cwnd": ("cwnd_bytes", 1.0),
+    "bytes_in_flight": ("inflight_bytes", 1.0),
+    "pacing_rate": ("pacing_rate_mbit_s", 1e-6),
+    "ssthresh": ("ssthresh_bytes", 1.0),
+    "latest_rtt": ("rtt_sample_ms", None),
+    "smoothed_rtt": ("rtt_ms", None),
+    "min_rtt": ("min_rtt_ms", None),
+    "rtt_variance": ("rttvar_ms", None),
+    "pto_count": ("pto_count", 1.0),
+}
+"""Series and factor of a metric; `None` stands for the trace's unit of time in milliseconds."""
+UNLIMITED = 2.0**62
+"""Greater values stand for no limit: the greatest integer of a type."""
+UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+"""Units of time in milliseconds."""
+DELTAS = ("delta", "relative_to_previous_event")
+"""Values of `time_format` for times since the event before."""
+SPACES = {"initial": "initial", "handshake": "handshake"}
+"""Packet number spaces by packet type; all other types share one."""
+MOST_CONNECTIONS = 1_000
+"""The most connections of a file."""
+MOST_OUTSTANDING = 65_536
+"""Packets sent that may wait for an acknowledgement in a space; older ones count as never acknowledged."""
+Points = tuple["array[float]", "array[float]"]
+"""Times in milliseconds, and values."""
+
+
+class _Space:
+    """The packets of a packet number space that were sent and not acknowledged, in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._sizes: dict[int, float] = {}
+
+    def send(self, number: int, size: float) -> None:
+        """Note a packet."""
+        if self._numbers and number <= self._numbers[-1]:
+            return
+        self._numbers.append(number)
+        self._sizes[number] = size
+        if len(self._numbers) > 2 * MOST_OUTSTANDING:
+            for old in self._numbers[:MOST_OUTSTANDING]:
+                self._sizes.pop(old, None)
+            del self._numbers[:MOST_OUTSTANDING]
+
+    def acknowledge(self, first: int, last: int) -> float:
+        """Return the bytes of a range that no range before covered."""
+        numbers = self._numbers
+        begin = bisect_left(numbers, first)
+        end = bisect_left(numbers, last + 1, lo=begin)
+        total = math.fsum(self._sizes.pop(number, 0.0) for number in numbers[begin:end])
+        if begin == 0:
+            del numbers[:end]
+        return total
+
+
+@dataclass
+class Connection:
+    """What a file says of one connection."""
+
+    group: str
+    """Its `group_id`, empty without one."""
+    vantage: str
+    """The type of the vantage point."""
+    title: str
+    series: dict[str, Points] = field(default_factory=dict)
+    """Metrics by series."""
+    states: list[tuple[float, str]] = field(default_factory=list)
+    """Times of states, in milliseconds, and their names."""
+    acked: Points = field(default_factory=lambda: (array("d"), array("d")))
+    """Bytes that acknowledgements are the first to cover."""
+    sent: Points = field(default_factory=lambda: (array("d"), array("d")))
+    """Bytes of packets sent."""
+    received: Points = field(default_factory=lambda: (array("d"), array("d")))
+    """Bytes of packets received."""
+    losses: Points = field(default_factory=lambda: (array("d"), array("d")))
+    """Packets declared lost."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the event `simulation:scenario` says of the connection."""
+    spaces: dict[str, _Space] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not (self.series or self.states or self.sent[0] or self.received[0] or self.losses[0])
+
+
+class Reader:
+    """Reads the traces of a file.
+
+    Args:
+        path: The file, for errors.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._line = 1
+        self._found: dict[tuple[int, str], Connection] = {}
+        self._traces = 0
+        self._described: dict[str, Mapping[str, Any]] = {}
+        self._events: Mapping[str, Callable[[Connection, float, Mapping[str, Any]], None]] = {
+            "metrics_updated": self._metrics,
+            "recovery_metrics_updated": self._metrics,
+            "metric_update": self._metrics,
+            "congestion_metric_update": self._metrics,
+            "bandwidth_est_update": self._bandwidth,
+            "congestion_state_updated": self._state,
+            "packet_sent": self._sent,
+            "packet_received": self._received,
+            "packet_lost": self._lost,
+            "packets_lost": self._lost,
+        }
+
+    def connections(self) -> list[Connection]:
+        """Return the connections of which the file says something, in the order of their first events."""
+        for connection in self._found.values():
+            connection.details = self._described.get(connection.group, {})
+            connection.spaces.clear()
+        return [connection for connection in self._found.values() if not connection.is_empty]
+
+    def read(self, trace: Trace) -> None:
+        """Read the events of a trace.
+
+        Raises:
+            UsageError: A value that is used is not what its name says.
+        """
+        number, self._traces = self._traces, self._traces + 1
+        common = _object(trace.head.get("common_fields"))
+        unit = str(_object(trace.head.get("configuration")).get("time_units", "ms")).lower()
+        if unit not in UNITS:
+            refuse(self._path, self._line, f"unknown time_units `{unit[:20]}`", f"accepted: {', '.join(UNITS)}")
+        self._unit = UNITS[unit]
+        columns = trace.head.get("event_fields")
+        columns = [str(name).lower() for name in columns] if isinstance(columns, list) else []
+        vantage = str(_object(trace.head.get("vantage_point")).get("type", ""))
+        style = str(common.get("time_format", "")).lower()
+        clock, first = 0.0, None
+        for line, event in trace.events:
+            self._line = line
+            event = self._named(event, columns)
+            name, data = str(event["name"]).lower(), event.get("data")
+            time, by_delta = self._time(event, style)
+            clock = clock + time if by_delta else time
+            first = clock if first is None else first
+            if name == "simulation:scenario":
+                self._describe(data)
+            kind = self._events.get(name.rpartition(":")[2])
+            if kind is None:
+                continue
+            if not isinstance(data, dict):
+                self._refuse("`data` of an event is no object")
+            group = event.get("group_id", common.get("group_id", ""))
+            group = group if isinstance(group, str) else ""
+            kind(self._connection(number, group, vantage, trace.title), clock - first, data)
+
+    def _connection(self, trace: int, group: str, vantage: str, title: str) -> Connection:
+        key = (trace, group)
+        if key not in self._found:
+            if len(self._found) == MOST_CONNECTIONS:
+                self._refuse(f"the file has more than {MOST_CONNECTIONS:,} connections", "accepted: fewer connections")
+            self._found[key] = Connection(group, plain(vantage), plain(title))
+        return self._found[key]
+
+    def _refuse(self, problem: str, accepted: str = "accepted: events as the drafts define them") -> NoReturn:
+        refuse(self._path, self._line, problem, accepted)
+
+    def _named(self, event: Any, columns: list[str]) -> dict[str, Any]:
+        """Return an event with its name as `name`, whatever its form."""
+        if isinstance(event, list) and columns:
+            event = dict(zip(columns, event, strict=False))
+        if not isinstance(event, dict):
+            self._refuse("an event is no object")
+        if "name" not in event:
+            kind = event.get("event", event.get("type", event.get("event_type")))
+            if kind is None:
+                self._refuse("an event has no `name`")
+            event = {**event, "name": f"{event.get('category', '')}:{kind}"}
+        return dict(event)
+
+    def _time(self, event: Mapping[str, Any], style: str) -> tuple[float, bool]:
+        """Return the time of an event in milliseconds, and whether it counts from the event before."""
+        own = str(event.get("time_format", style)).lower()
+        if "delta_time" in event:
+            return self._number(event, "delta_time") * self._unit, True
+        name = next((name for name in ("time", "relative_time") if name in event), None)
+        if name is None:
+            self._refuse("an event has no `time`")
+        return self._number(event, name, signed=True) * self._unit, own in DELTAS
+
+    def _number(self, data: Mapping[str, Any], name: str, signed: bool = False) -> float:
+        """Return a member as a number; mvfst writes some as texts."""
+        value = data[name]
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
+                raise TypeError
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number) or (number < 0 and not signed):
+            text = repr(value)
+            shown = text if len(text) <= 40 else f"{text[:37]}..."
+            self._refuse(f"`{name}` is {shown}", "accepted: a number from 0")
+        return number
+
+    def _describe(self, data: Any) -> None:
+        """Note what this tool writes of the flows."""
+        flows = _object(_object(data).get("details")).get("flows")
+        for flow in flows if isinstance(flows, list) else ():
+            if isinstance(flow, dict) and isinstance(flow.get("group_id"), str):
+                self._described[flow["group_id"]] = flow
+
+    def _add(self, connection: Connection, series: str, time: float, value: float) -> None:
+        times, values = connection.series.setdefault(series, (array("d"), array("d")))
+        times.append(time)
+        values.append(value)
+
+    def _metrics(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
+        for name, (series, factor) in METRICS.items():
+            if data.get(name) is None:
+                continue
+            value = self._number(data, name)
+            if value < UNLIMITED:
+                self._add(connection, series, time, value * (self._unit if factor is None else factor))
+        if isinstance(data.get("state"), str):
+            self._enter(connection, time, data["state"])
+
+    def _bandwidth(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
+        """Note mvfst's estimate: bytes per interval."""
+        if data.get("bandwidth_bytes") is None or not data.get("bandwidth_interval"):
+            return
+        interval = self._number(data, "bandwidth_interval") * self._unit
+        if interval > 0:
+            rate = self._number(data, "bandwidth_bytes") * 8e-3 / interval
+            self._add(connection, "bw_estimate_mbit_s", time, rate)
+
+    def _state(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
+        if isinstance(data.get("new"), str):
+            self._enter(connection, time, data["new"])
+
+    def _enter(self, connection: Connection, time: float, state: str) -> None:
+        state = plain(state)
+        if not connection.states or connection.states[-1][1] != state:
+            connection.states.append((time, state))
+
+    def _packet(self, data: Mapping[str, Any]) -> tuple[str, int | None, float]:
+        """Return space, number and size of a packet."""
+        header = _object(data.get("header"))
+        kind = header.get("packet_type", data.get("packet_type"))
+        places = ((_object(data.get("raw")), "length"), (header, "packet_size"), (data, "packet_size"))
+        size = next((self._number(part, name) for part, name in places if part.get(name) is not None), 0.0)
+        number = None
+        if header.get("packet_number", data.get("packet_number")) is not None:
+            part = header if header.get("packet_number") is not None else data
+            number = int(self._number(part, "packet_number"))
+        return SPACES.get(str(kind).lower(), ""), number, size
+
+    def _sent(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
+        space, number, size = self._packet(data)
+        _append(connection.sent, time, size)
+        if number is not None:
+            connection.spaces.setdefault(space, _Space()).send(number, size)
+
+    def _received(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
+        space, _, size = self._packet(data)
+        _append(connection.received, time, size)
+        frames = data.get("frames")
+        own = connection.spaces.get(space)
+        if own is None:
+            return
+        for frame in frames if isinstance(frames, list) else ():
+            kind = _object(frame).get("frame_type")
+            ranges = _object(frame).get("acked_ranges")
+            if str(kind).lower() not in ("ack", "ack_ecn") or not isinstance(ranges, list):
+                continue
+            total = math.fsum(own.acknowledge(*self._range(ends)) for ends in ranges)
+            if total > 0:
+                _append(connection.acked, time, total)
+
+    def _range(self, ends: Any) -> tuple[int, int]:
+        """Return first and last number of a range: one number, or a list of one or two."""
+        ends = ends if isinstance(ends, list) else [ends]
+        if not 1 <= len(ends) <= 2:
+            self._refuse("`acked_ranges` has a range without ends")
+        numbers = [int(self._number({"acked_ranges": end}, "acked_ranges")) for end in ends]
+        return min(numbers), max(numbers)
+
+    def _lost(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
+        count = self._number(data, "lost_packets") if data.get("lost_packets") is not None else 1.0
+        _append(connection.losses, time, count)
+
+
+def plain(text: str) -> str:
+    """Return a stranger's text for a figure: short, printable, and without matplotlib's formulas."""
+    return "".join(letter for letter in text[:60] if letter.isprintable() and letter != "$").strip()
+
+
+def _append(points: Points, time: float, value: float) -> None:
+    points[0].append(time)
+    points[1].append(value)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,330 @@
+"""The forms of qlog files: one JSON object with traces, or a sequence of JSON texts, a header and then events.
+
+| form | versions |
+|---|---|
+| object with `traces` | `qlog_version` draft-00 to 0.4, or `file_schema` `urn:ietf:params:qlog:file:contained` |
+| sequence (RFC 7464, or an object per line) | `qlog_version` 0.3 and 0.4, or `file_schema` `…:file:sequential` |
+
+Old events are lists whose columns the trace names in `event_fields`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from narrows.errors import UsageError
+
+ENDINGS = (".qlog", ".sqlog")
+MOST_BYTES = 256 << 20
+"""The largest file with one object, which is held as text."""
+MOST_RECORD_BYTES = 4 << 20
+"""The largest text of a sequence."""
+MOST_EVENTS = 20_000_000
+"""The most events of a file."""
+SCHEMAS = "urn:ietf:params:qlog:file:"
+ACCEPTED = "accepted: qlog of draft-00 to 0.4, or with a file_schema, as JSON or JSON-SEQ"
+_SEPARATOR = b"\x1e"
+_VERSION = re.compile(r"(draft-0\d|0\.[0-4])(\D.*)?")
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace of a file."""
+
+    place: str
+    """The file and line where it begins."""
+    head: Mapping[str, Any]
+    """Its members without the events."""
+    title: str
+    """The title of the file, or of the trace."""
+    events: Iterator[tuple[int, Any]]
+    """The line of each event, and the event."""
+
+
+def accepts(path: Path) -> bool:
+    """Return whether the name of a file is that of a qlog."""
+    return path.suffix.lower() in ENDINGS
+
+
+def refuse(path: Path, line: int, problem: str, accepted: str = ACCEPTED) -> NoReturn:
+    """Raise the refusal of a file.
+
+    Raises:
+        UsageError: Always.
+    """
+    raise UsageError(f"{path}:{line}: {problem}; {accepted}")
+
+
+def traces(path: Path) -> Iterator[Trace]:
+    """Yield the traces of a file; the events of one must be read before the next.
+
+    Raises:
+        UsageError: The file cannot be read, or is no qlog.
+    """
+    try:
+        with _opened(path) as file:
+            if _is_sequence(file):
+                yield _sequence(path, file)
+            else:
+                yield from _contained(path, file)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: there is no such file; {ACCEPTED}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path}: this is a folder; {ACCEPTED}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; {ACCEPTED}") from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a regular file; without O_NONBLOCK, opening a pipe waits for its writer."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError
+        raise UsageError(f"{path} is not a regular file; accepted: a file that is no pipe and no device")
+    return os.fdopen(file, "rb")
+
+
+def _is_sequence(file: BinaryIO) -> bool:
+    """Return whether a file begins with a separator, or with the header of a sequence in a line of its own."""
+    line = file.readline(MOST_RECORD_BYTES)
+    file.seek(0)
+    if line.startswith(_SEPARATOR):
+        return True
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(head, dict) and "traces" not in head
+
+
+def decode(path: Path, line: int, text: bytes) -> Any:
+    """Parse a JSON text that begins in this line.
+
+    Raises:
+        UsageError: It is not valid.
+    """
+    try:
+        return json.loads(text.decode(), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        line += text.count(b"\n", 0, error.start)
+        refuse(path, line, f"the byte 0x{text[error.start]:02x} is not UTF-8")
+    except json.JSONDecodeError as error:
+        refuse(path, line + error.lineno - 1, f"this is no JSON: {error.msg}")
+    except RecursionError:
+        refuse(path, line, "the JSON is nested too deeply")
+    except ValueError as error:
+        refuse(path, line, f"this is no JSON: {str(error).partition(';')[0]}")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _records(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the texts of a sequence with their first lines: from separator to separator, or line by line.
+
+    A last text without the newline behind it is that of a writer that was ended: it is left out.
+    """
+    separated = file.peek(1)[:1] == _SEPARATOR  # type: ignore[attr-defined]
+    number, begin, pending = 0, 1, bytearray()
+    while line := file.readline(MOST_RECORD_BYTES + 1):
+        number += 1
+        if separated and line.startswith(_SEPARATOR):
+            if pending.strip(_SEPARATOR + b" \t\r\n"):
+                yield begin, bytes(pending)
+            begin = number
+            pending.clear()
+        if not pending:
+            begin = number
+        pending.extend(line)
+        if len(pending) > MOST_RECORD_BYTES:
+            refuse(path, begin, f"a text has more than {MOST_RECORD_BYTES >> 20} MiB", "accepted: shorter events")
+        if not separated and line.endswith(b"\n"):
+            if line.strip():
+                yield begin, bytes(pending)
+            pending.clear()
+    whole = pending.endswith(b"\n") or begin == 1  # a header that is cut is refused
+    if whole and pending.strip(_SEPARATOR + b" \t\r\n"):
+        yield begin, bytes(pending)
+
+
+def _sequence(path: Path, file: BinaryIO) -> Trace:
+    """Return the trace of a sequence."""
+    records = _records(path, file)
+    line, text = next(records, (1, b""))
+    head = decode(path, line, text.lstrip(_SEPARATOR))
+    _check_head(path, line, head)
+    trace = head.get("trace", {})
+    if not isinstance(trace, dict):
+        refuse(path, line, "`trace` is no object")
+
+    def events() -> Iterator[tuple[int, Any]]:
+        for line, text in _counted(path, records):
+            yield line, decode(path, line, text.lstrip(_SEPARATOR))
+
+    return Trace(f"{path}:{line}", trace, _title(head, trace), events())
+
+
+def _counted(path: Path, records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    for count, (line, record) in enumerate(records):
+        if count == MOST_EVENTS:
+            refuse(path, line, f"the file has more than {MOST_EVENTS:,} events", "accepted: a shorter log")
+        yield line, record
+
+
+def _check_head(path: Path, line: int, head: Any) -> None:
+    """Reject what is no qlog."""
+    if not isinstance(head, dict) or not {"qlog_version", "file_schema"} & set(head):
+        refuse(path, line, "this is no qlog: it has neither `file_schema` nor `qlog_version`")
+    schema, version = head.get("file_schema"), head.get("qlog_version")
+    if schema is not None and not str(schema).startswith(SCHEMAS):
+        refuse(path, line, f"unknown file_schema {_short(schema)}")
+    if schema is None and not _VERSION.fullmatch(str(version)):
+        refuse(path, line, f"unknown qlog_version {_short(version)}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _title(head: Mapping[str, Any], trace: Mapping[str, Any]) -> str:
+    return next((title for title in (trace.get("title"), head.get("title")) if isinstance(title, str)), "")
+
+
+def _contained(path: Path, file: BinaryIO) -> Iterator[Trace]:
+    """Yield the traces of an object. It is held as text; events become objects one by one."""
+    data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB; accepted: a smaller file, or JSON-SEQ")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        refuse(path, line, f"the byte 0x{data[error.start]:02x} is not UTF-8")
+    del data
+    walk = _Walk(path, text)
+    head: dict[str, Any] = {}
+    places: list[tuple[int, dict[str, Any], int | None]] = []
+    if not walk.opens("{"):
+        walk.refuse("this is no qlog")
+    for key in walk.members():
+        if key != "traces":
+            head[key] = walk.value()
+            continue
+        if not walk.opens("["):
+            walk.refuse("`traces` is no list")
+        for _ in walk.items("]"):
+            places.append(_place_of(walk))
+    walk.end()
+    _check_head(path, 1, head)
+    if not places:
+        refuse(path, 1, "the qlog has no trace")
+    for line, trace, start in places:
+        yield Trace(f"{path}:{line}", trace, _title(head, trace), _counted(path, walk.events(start)))
+
+
+def _place_of(walk: _Walk) -> tuple[int, dict[str, Any], int | None]:
+    """Return the line of a trace, its members, and where its events begin."""
+    line, trace, start = walk.line(), dict[str, Any](), None
+    if not walk.opens("{"):
+        walk.refuse("a trace is no object")
+    for key in walk.members():
+        if key != "events":
+            trace[key] = walk.value()
+            continue
+        if not walk.opens("["):
+            walk.refuse("`events` is no list")
+        start = walk.at
+        for _ in walk.items("]"):
+            walk.value()
+    return line, trace, start
+
+
+class _Walk:
+    """Steps through a JSON text, and parses values one by one."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text, self.at = path, text, 0
+        self._decoder = json.JSONDecoder(parse_constant=_no_constant)
+        self._counted = (0, 1)
+        self._skip()
+
+    def line(self) -> int:
+        """Return the line of the place reached."""
+        at, line = self._counted if self._counted[0] <= self.at else (0, 1)
+        line += self.text.count("\n", at, self.at)
+        self._counted = (self.at, line)
+        return line
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Refuse the file at the place reached."""
+        refuse(self.path, self.line(), problem)
+
+    def _skip(self) -> None:
+        match = _SPACE.match(self.text, self.at)
+        self.at = self.at if match is None else match.end()
+
+    def opens(self, bracket: str) -> bool:
+        """Step over a character if it is there; return whether it is."""
+        if not self.text.startswith(bracket, self.at):
+            return False
+        self.at += 1
+        self._skip()
+        return True
+
+    def value(self) -> Any:
+        """Parse the value here."""
+        try:
+            value, self.at = self._decoder.raw_decode(self.text, self.at)
+        except json.JSONDecodeError as error:
+            refuse(self.path, error.lineno, f"this is no JSON: {error.msg}")
+        except RecursionError:
+            self.refuse("the JSON is nested too deeply")
+        except ValueError as error:
+            self.refuse(f"this is no JSON: {str(error).partition(';')[0]}")
+        self._skip()
+        return value
+
+    def items(self, bracket: str) -> Iterator[None]:
+        """Yield at the start of every item until a closing bracket, which is stepped over."""
+        if self.opens(bracket):
+            return
+        while True:
+            yield
+            if self.opens(bracket):
+                return
+            if not self.opens(","):
+                self.refuse(f"this is no JSON: expected `,` or `{bracket}`")
+
+    def members(self) -> Iterator[str]:
+        """Yield the key of every member of an object, at the start of its value."""
+        for _ in self.items("}"):
+            key = self.value()
+            if not isinstance(key, str) or not self.opens(":"):
+                self.refuse("this is no JSON: expected a key and `:`")
+            yield key
+
+    def events(self, start: int | None) -> Iterator[tuple[int, Any]]:
+        """Yield line and value of every item of the list whose items begin at `start`."""
+        if start is None:
+            return
+        self.at = start
+        for _ in self.items("]"):
+            yield self.line(), self.value()
+
+    def end(self) -> None:
+        """Reject text behind the value."""
+        if self.at < len(self.text):
+            self.refuse("this is no JSON: text behind the object")

@@ -1,0 +1,439 @@
+"""qlog in and out: the option, files of this and other stacks as figures, and hostile files."""
+
+import json
+import os
+import random
+
+import polars as pl
+import pytest
+
+from attempts import many
+from narrows import plots, qlog
+from narrows.errors import UsageError
+from narrows.qlog import events, reading
+
+from conftest import call, narrows_in  # isort: skip
+
+SEQUENCE = {
+    "file_schema": "urn:ietf:params:qlog:file:sequential",
+    "serialization_format": "application/qlog+json-seq",
+    "trace": {"event_schemas": ["urn:ietf:params:qlog:events:quic-13"], "vantage_point": {"type": "server"}},
+}
+OLD_SEQUENCE = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": {"vantage_point": {"type": "client"}}}
+
+
+def sequence(path, *records, separator="\x1e", end="\n"):
+    """Write records as a JSON text sequence."""
+    path.write_text("".join(f"{separator}{json.dumps(record)}{end}" for record in records))
+    return path
+
+
+def contained(path, trace, **head):
+    """Write a file with one trace, pretty-printed."""
+    path.write_text(json.dumps({"qlog_version": "0.3", **head, "traces": [trace]}, indent=1))
+    return path
+
+
+def points(results, series):
+    """Return times and values of a series of the first flow."""
+    rows = results.samples.filter((pl.col("series") == series) & (pl.col("index") == 0))
+    return list(zip(rows["time_s"], rows["value"], strict=True))
+
+
+def event(time, name, **data):
+    return {"time": time, "name": name, "data": data}
+
+
+def sent(number, size=1200, kind="1RTT"):
+    return {"header": {"packet_type": kind, "packet_number": number}, "raw": {"length": size}}
+
+
+def ack(*ranges, kind="1RTT"):
+    return {"header": {"packet_type": kind}, "frames": [{"frame_type": "ack", "acked_ranges": [*ranges]}]}
+
+
+METRICS = {"congestion_window": 12000, "bytes_in_flight": 6000, "latest_rtt": 41.5, "pacing_rate": 8000000}
+EXPECTED = {
+    "cwnd_bytes": [(1.0, 12000.0)],
+    "inflight_bytes": [(1.0, 6000.0)],
+    "rtt_sample_ms": [(1.0, 41.5)],
+    "pacing_rate_mbit_s": [(1.0, 8.0)],
+}
+
+
+def new_style(path):
+    """The drafts of today, as this tool, and newest versions of others, write it."""
+    return sequence(path, SEQUENCE, event(5000, "quic:other"), event(6000, "quic:recovery_metrics_updated", **METRICS))
+
+
+def old_sequence(path):
+    """quiche, quinn and ngtcp2: 0.3 with categories; absolute times."""
+    first = event(1_700_000_000_000.25, "transport:parameters_set", owner="local")
+    return sequence(path, OLD_SEQUENCE, first, event(1_700_000_001_000.25, "recovery:metrics_updated", **METRICS))
+
+
+def deltas(path):
+    """Times that count from the event before, with objects in one line each and no separators."""
+    head = {**OLD_SEQUENCE, "trace": {"common_fields": {"time_format": "delta"}}}
+    rows = [event(3, "quic:a"), event(400, "quic:b"), event(600, "recovery:metrics_updated", **METRICS)]
+    return sequence(path, head, *rows, separator="")
+
+
+def old_object(path):
+    """quic-go and aioquic: one object, times relative to a reference."""
+    rows = [event(10, "connectivity:a"), event(1010, "recovery:metrics_updated", **METRICS)]
+    return contained(path, {"common_fields": {"reference_time": 5}, "events": rows})
+
+
+def picoquic(path):
+    """picoquic: events as lists, capitals, and microseconds also in metrics."""
+    metrics = {"cwnd": 12000, "bytes_in_flight": 6000, "latest_rtt": 41500, "pacing_rate": 8000000}
+    trace = {
+        "event_fields": ["relative_time", "CATEGORY", "EVENT_TYPE", "DATA"],
+        "configuration": {"time_units": "us"},
+        "events": [[0, "TRANSPORT", "OTHER", {}], [1_000_000, "recovery", "METRICS_UPDATED", metrics]],
+    }
+    return contained(path, trace, qlog_version="draft-00")
+
+
+def mvfst(path):
+    """mvfst: times as texts, metrics in events of its own names, and no pacing rate."""
+    trace = {
+        "event_fields": ["relative_time", "category", "event", "data"],
+        "configuration": {"time_offset": 0, "time_units": "us"},
+        "events": [
+            ["0", "transport", "other", {}],
+            ["1000000", "metric_update", "congestion_metric_update",
+             {"bytes_in_flight": 6000, "current_cwnd": 12000, "congestion_event": "ack", "state": "Steady"}],
+            ["1000000", "recovery", "metric_update", {"latest_rtt": 41500, "min_rtt": 40000, "smoothed_rtt": 41000}],
+            ["1000001", "loss", "packets_lost", {"largest_lost_packet_num": 9, "lost_bytes": 99, "lost_packets": 3}],
+        ],
+    }  # fmt: skip
+    return contained(path, trace, qlog_version="draft-00")
+
+
+@pytest.mark.parametrize("write", [new_style, old_sequence, deltas, old_object, picoquic, mvfst])
+def test_metrics_of_every_stack_become_series(tmp_path, write):
+    """Names, units and times of every form lead to the same series."""
+    loaded = qlog.load([write(tmp_path / "a.qlog")])
+    for series, expected in EXPECTED.items():
+        if write is not mvfst or series != "pacing_rate_mbit_s":
+            [(time, value)], [(at, expected_value)] = points(loaded, series), expected
+            assert (time, value) == pytest.approx((at, expected_value)), series
+
+
+def test_losses_and_states_of_mvfst_are_read(tmp_path):
+    loaded = qlog.load([mvfst(tmp_path / "a.qlog")])
+    assert sum(value for _, value in points(loaded, "losses_pkt")) == 3
+    assert loaded.samples.filter(series="state")["text"].to_list() == ["Steady", "Steady"]
+
+
+def test_throughput_counts_each_acknowledged_packet_once(tmp_path):
+    """Ranges repeat what was acknowledged, spaces have their own numbers, and unknown numbers have no bytes."""
+    records = [event(10 * number, "quic:packet_sent", **sent(number)) for number in range(100)]
+    records += [
+        event(995, "quic:packet_sent", **sent(0, 500, "initial")),
+        event(996, "quic:packet_received", **ack([0, 9], [20], [30, 2**60])),
+        event(997, "quic:packet_received", **ack([0, 25])),
+        event(998, "quic:packet_received", **ack(0, kind="initial")),
+        event(1000, "quic:packet_received", **ack([7])),
+    ]
+    loaded = qlog.load([sequence(tmp_path / "a.sqlog", SEQUENCE, *records)])
+    rows = points(loaded, "throughput_mbit_s")
+    width = rows[0][0]
+    # 0 to 25 and 30 to 99.
+    assert sum(value for _, value in rows) * width * 125_000 == pytest.approx(96 * 1200 + 500)
+    assert loaded.flows["throughput_mbit_s"][0] == pytest.approx((96 * 1200 + 500) * 8e-6)
+    assert loaded.flows["packets_sent"][0] == 101
+
+
+def test_receiver_throughput_is_what_it_received(tmp_path):
+    records = [event(10 * number, "transport:packet_received", **sent(number)) for number in range(101)]
+    loaded = qlog.load([sequence(tmp_path / "a.sqlog", OLD_SEQUENCE, *records)])
+    assert loaded.flows["throughput_mbit_s"][0] == pytest.approx(101 * 1200 * 8e-6)
+
+
+def test_groups_are_flows_of_their_own(tmp_path):
+    """A server that logs all connections into one file names them by `group_id`."""
+    records = [
+        {**event(number, "recovery:metrics_updated", congestion_window=10 * number), "group_id": f"id{number % 3}"}
+        for number in range(1, 31)
+    ]
+    loaded = qlog.load([sequence(tmp_path / "all.sqlog", OLD_SEQUENCE, *records)])
+    assert loaded.flows["spec"].to_list() == ["all id1", "all id2", "all id0"]
+    assert loaded.flows["rtt_base_ms"].to_list() == [None] * 3
+
+
+def test_no_limit_is_no_value(tmp_path):
+    """The greatest integer of a type means that there is no threshold yet."""
+    record = event(0, "recovery:metrics_updated", congestion_window=1, ssthresh=2**64 - 1)
+    loaded = qlog.load([sequence(tmp_path / "a.sqlog", OLD_SEQUENCE, record)])
+    assert loaded.samples["series"].to_list() == ["cwnd_bytes"]
+
+
+def test_last_record_that_is_cut_is_left_out(tmp_path):
+    """A writer that was killed leaves half a record."""
+    path = new_style(tmp_path / "a.sqlog")
+    path.write_text(path.read_text() + '\x1e{"time": 7000, "na')
+    assert points(qlog.load([path]), "cwnd_bytes") == EXPECTED["cwnd_bytes"]
+
+
+def test_records_may_span_lines(tmp_path):
+    path = tmp_path / "a.sqlog"
+    records = [SEQUENCE, event(0, "quic:recovery_metrics_updated", **METRICS), event(5, "quic:packet_lost")]
+    path.write_text("".join(f"\x1e{json.dumps(record, indent=2)}\n" for record in records))
+    loaded = qlog.load([path])
+    assert sum(value for _, value in points(loaded, "losses_pkt")) == 1
+    path.write_text(path.read_text() + '\x1e\n{"time": 1,\n "name": 2 "data"}\n')
+    with pytest.raises(UsageError, match=r"a\.sqlog:\d+: this is no JSON: Expecting ',' delimiter"):
+        qlog.load([path])
+
+
+# The command
+
+
+def test_plot_draws_several_files_together(tmp_path):
+    """Two files share the panels; the figure lies beside the first file, or where `-o` says."""
+    first, second = new_style(tmp_path / "ours.sqlog"), picoquic(tmp_path / "theirs.qlog")
+    result = call("plot", first, second)
+    assert (result.exit_code, result.stderr) == (0, f"wrote {tmp_path / 'ours.png'}\n")
+    assert call("plot", second, "-o", tmp_path / "x.svg", "--series", "cwnd_bytes+inflight_bytes").exit_code == 0
+    assert (tmp_path / "x.svg").stat().st_size > 1000
+
+
+def test_plot_labels_name_flow_and_file(tmp_path):
+    """A flow of ours has its scheme's colour and name; others have the name of the file."""
+    described = {"details": {"flows": [{"group_id": "1 bbr", "scheme": "bbr", "rtt_base_ms": 40}]}}
+    ours = [{**event(1, "quic:recovery_metrics_updated", **METRICS), "group_id": "1 bbr"}]
+    ours.append({**event(9, "quic:recovery_metrics_updated", **METRICS), "group_id": "1 bbr"})
+    first = sequence(tmp_path / "ours.sqlog", SEQUENCE, event(0, "simulation:scenario", **described), *ours)
+    figure = plots.plot(qlog.load([first, picoquic(tmp_path / "theirs.qlog")]))
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["1 bbr (ours), 40 ms", "2 theirs, 41.5 ms"]
+    lines = figure.axes[0].get_lines()
+    assert lines[0].get_color() == plots.style.scheme_colour("bbr") != lines[1].get_color()
+    assert lines[0].get_drawstyle() == "steps-post"
+    assert figure.axes[0].get_title(loc="left") == "ours.sqlog, theirs.qlog"
+    assert plots.plot(qlog.load([first])).axes
+
+
+def test_names_from_strangers_are_plain_text(tmp_path):
+    """matplotlib would read a formula between dollars."""
+    named = event(1, "recovery:congestion_state_updated", new="$\\frac{$\x1b[31m")
+    record = {**event(0, "recovery:metrics_updated", **METRICS), "group_id": "$x$\n"}
+    other = {**event(0, "recovery:metrics_updated", **METRICS), "group_id": "$\\q$"}
+    path = sequence(tmp_path / "$a$.sqlog", OLD_SEQUENCE, record, other, {**named, "group_id": "$x$\n"})
+    assert call("plot", path).exit_code == 0
+    assert qlog.load([path]).flows["spec"].to_list() == ["a x", "a \\q"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{}/none.sqlog"], "{}/none.sqlog: there is no such file; accepted: qlog of draft-00"),
+        (["{}", "{}/a.sqlog"], "{} is no qlog file; accepted: one folder of results, or one or several qlog files"),
+        (["{}/a.sqlog", "{}/none.sqlog"], "{}/none.sqlog: there is no such file"),
+        (["{}/a.sqlog", "--kind", "heatmap"], "accepted"),
+        (["{}/a.sqlog", "--series", "queue_pkt"], "the trace has no series queue_pkt; accepted: cwnd_bytes"),
+    ],
+)
+def test_plot_refuses_what_cannot_be_drawn(tmp_path, arguments, message):
+    new_style(tmp_path / "a.sqlog")
+    result = call("plot", *(part.format(tmp_path) for part in arguments))
+    assert result.exit_code == 2
+    assert message.format(tmp_path) in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
+# Hostile and damaged files
+
+HEAD = json.dumps(SEQUENCE) + "\n"
+DAMAGED = {
+    "empty": ("", ":1: this is no qlog"),
+    "text": ("hello\n", ":1: this is no qlog"),
+    "list": ("[1, 2]\n", ":1: this is no qlog"),
+    "other": ('{"a": 1}\n', ":1: this is no qlog: it has neither `file_schema` nor `qlog_version`"),
+    "schema": ('{"file_schema": "urn:x"}\n', ":1: unknown file_schema 'urn:x'"),
+    "version": ('{"qlog_version": "9"}\n', ":1: unknown qlog_version '9'"),
+    "no events": (HEAD, ": the file has neither metrics nor packets"),
+    "no traces": ('{"qlog_version": "0.3",\n"traces": []}', ":1: the qlog has no trace"),
+    "cut": ('{"qlog_version": "0.3",\n"traces": [{"events": [\n{"time": 1', ":3: this is no JSON"),
+    "cut list": ('{"qlog_version": "0.3",\n"traces": [{"events": [\n{"time": 1}', ":3: this is no JSON: expected `,`"),
+    "behind": ('{"qlog_version": "0.3",\n"traces": [{"events": []}]}\nx', ":3: this is no JSON: text behind"),
+    "events": ('{"qlog_version": "0.3",\n"traces": [{"events": 7}]}', ":2: `events` is no list"),
+    "nested": (HEAD + "[" * 500_000 + "\n", ":2: the JSON is nested too deeply"),
+    "nested object": ('{"qlog_version": "0.3",\n"a":' + '{"a":' * 300_000, ":2: the JSON is nested too deeply"),
+    "digits": (HEAD + '{"time": ' + "1" * 9_000 + "}\n", ":2: this is no JSON"),
+    "nan": (HEAD + '{"time": NaN, "name": "quic:packet_lost"}\n', ":2: this is no JSON: NaN is no number"),
+    "infinite": (
+        HEAD + '{"time": 1e999, "name": "quic:packet_lost"}\n',
+        ":2: `time` is inf; accepted: a number from 0",
+    ),
+    "no time": (HEAD + '{"name": "quic:packet_lost"}\n', ":2: an event has no `time`"),
+    "no name": (HEAD + '{"time": 1}\n', ":2: an event has no `name`"),
+    "no object": (HEAD + "7\n", ":2: an event is no object"),
+    "data": (HEAD + '{"time": 1, "name": "quic:packet_sent", "data": 3}\n', ":2: `data` of an event is no object"),
+    "value": (
+        HEAD + '\n{"time": 1, "name": "quic:recovery_metrics_updated", "data": {"congestion_window": "many"}}\n',
+        ":3: `congestion_window` is 'many'; accepted: a number from 0",
+    ),
+    "negative": (
+        HEAD + '{"time": 1, "name": "quic:recovery_metrics_updated", "data": {"latest_rtt": -1}}\n',
+        ":2: `latest_rtt` is -1",
+    ),
+    "range": (
+        HEAD
+        + json.dumps(event(0, "quic:packet_sent", **sent(0)))
+        + "\n"
+        + json.dumps(event(1, "quic:packet_received", **ack([1, 2, 3])))
+        + "\n",
+        ":3: `acked_ranges` has a range without ends",
+    ),
+    "units": (
+        '{"qlog_version": "0.3", "traces": [{"configuration": {"time_units": "h"}, "events": []}]}',
+        ":1: unknown time_units `h`; accepted: ns, us, ms, s",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_file_is_refused_with_its_line(tmp_path, name):
+    """One sentence says file, line and problem."""
+    text, message = DAMAGED[name]
+    path = tmp_path / "a.qlog"
+    path.write_text(text)
+    result = call("plot", path)
+    assert result.exit_code == 2, result.stderr
+    assert f"{path}{message}" in result.stderr.replace("\n", "")
+    assert result.stderr.count("\n") == 1 and len(result.stderr) < 400
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "a.qlog"
+    path.write_bytes(HEAD.encode() + b'{"time": 1, "name": "\xff"}\n')
+    with pytest.raises(UsageError, match=r"a\.qlog:2: the byte 0xff is not UTF-8"):
+        qlog.load([path])
+    path.write_bytes(b'{"qlog_version": "0.3",\n "title": "\xff"}')
+    with pytest.raises(UsageError, match=r"a\.qlog:2: the byte 0xff is not UTF-8"):
+        qlog.load([path])
+
+
+def test_limits_bound_memory(tmp_path, monkeypatch):
+    """A file beyond a limit is refused; packets that nobody acknowledges are forgotten."""
+    path = tmp_path / "a.qlog"
+    for module, limit, value, text, message in [
+        (reading, "MOST_RECORD_BYTES", 1 << 10, HEAD + '{"a": "' + "x" * 2_000 + '"}\n', "a text has more than"),
+        (reading, "MOST_BYTES", 100, '{"qlog_version": "0.3",\n"a": "' + "x" * 200 + '"}', "is larger than 0 MiB"),
+        (reading, "MOST_EVENTS", 3, HEAD + '{"time": 1, "name": "a"}\n' * 4, "more than 3 events"),
+        (events, "MOST_CONNECTIONS", 2, HEAD + "".join(
+            json.dumps({**event(1, "quic:packet_lost"), "group_id": f"{number}"}) + "\n" for number in range(3)
+        ), "more than 2 connections"),
+    ]:  # fmt: skip
+        with monkeypatch.context() as patch:
+            patch.setattr(module, limit, value)
+            path.write_text(text)
+            with pytest.raises(UsageError, match=message):
+                qlog.load([path])
+    monkeypatch.setattr(events, "MOST_OUTSTANDING", 10)
+    space = events._Space()
+    for number in range(1_000):
+        space.send(number, 1.0)
+    assert space.acknowledge(0, 2**70) <= 20
+
+
+def test_special_files_are_refused(tmp_path):
+    """A pipe would wait for a writer."""
+    os.mkfifo(tmp_path / "a.qlog")
+    with pytest.raises(UsageError, match="is not a regular file"):
+        qlog.load([tmp_path / "a.qlog"])
+    with pytest.raises(UsageError, match="this is a folder"):
+        qlog.load([tmp_path])
+
+
+@pytest.mark.parametrize("write", [new_style, old_object, mvfst])
+def test_mutated_files_are_read_or_refused(tmp_path, write):
+    """Whatever bytes change, the file is read, or refused in a sentence that names it."""
+    path = write(tmp_path / "a.qlog")
+    whole = path.read_bytes()
+    rng = random.Random(17)
+    read = 0
+    for _ in range(many(300, 20_000)):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            place = rng.randrange(len(data))
+            kind = rng.randrange(3)
+            if kind == 0:
+                data[place] = rng.randrange(256)
+            elif kind == 1:
+                del data[place : place + rng.randint(1, 20)]
+            else:
+                data[place:place] = rng.choice([b"[", b"{", b'"', b"-1", b"1e999", b"null", b"\x1e", b"\n"])
+            if not data:
+                break
+        path.write_bytes(data)
+        try:
+            loaded = qlog.load([path])
+            read += 1
+            assert set(loaded.samples.columns) >= {"time_s", "series", "value"}
+        except UsageError as error:
+            assert str(error).startswith(str(path)), error
+            assert "accepted" in str(error) and "\n" not in str(error)
+    assert read > 10
+
+
+# Out
+
+
+def test_option_passes_file(tmp_path):
+    """The events of a single run go to the named file, and the command says so."""
+    file = tmp_path / "run.sqlog"
+    result = call("compare", "bbr", "cubic", "--qlog", file, "--pcap", tmp_path / "p")
+    assert result.exit_code == 0, result.stderr
+    assert file.read_text().startswith("events of ")
+    assert f"events are in {file}" in result.stderr and "packets are in" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--qlog", "{}/a", "--repeat", "3"], "--qlog: the file holds one run, not 3; accepted: a single value"),
+        (["--qlog", "{}"], "is a folder; accepted: a file in a writable folder"),
+        (["--qlog", "{}/none/a"], "there is no folder {}/none; accepted: a file in a writable folder"),
+        (["--qlog", "{}/a", "--pcap", "{}/a"], "--pcap, --qlog: both write {}/a; accepted: two files"),
+        (["--qlog", "{}/a", "--explain"], "--explain, --qlog: --explain runs nothing; accepted: one of them"),
+    ],
+)
+def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
+    result = call("compare", "bbr", "cubic", *(part.format(tmp_path) for part in arguments))
+    assert result.exit_code == 2
+    assert message.format(tmp_path) in " ".join(result.stderr.split())
+
+
+def test_own_file_shows_the_run(tmp_path):
+    """A run's file is a sequence of JSON texts, and what is read from it agrees with the result."""
+    arguments = ["bbr", "cubic", "--rate", "20mbit", "--duration", "6s", "--json", "--set", "network.loss=0.1%"]
+    done = narrows_in(tmp_path, "compare", *arguments, "--qlog", "run.sqlog")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    records = (tmp_path / "run.sqlog").read_bytes().split(b"\x1e")
+    assert records[0] == b"" and all(record.endswith(b"\n") for record in records[1:])
+    names = {json.loads(record).get("name") for record in records[2:]}
+    assert names == {
+        "simulation:scenario", "quic:packet_sent", "quic:packet_received", "quic:packet_lost",
+        "quic:recovery_metrics_updated", "quic:recovery_parameters_set", "quic:congestion_state_updated",
+    }  # fmt: skip
+    loaded = qlog.load([tmp_path / "run.sqlog"])
+    for own, flow in zip(loaded.flows.iter_rows(named=True), result["flows"], strict=True):
+        assert own["scheme"] == flow["scheme"]
+        assert own["rtt_base_ms"] == flow["rtt_base_ms"] <= own["rtt_min_ms"]
+        # The result leaves out the warm-up, and counts what arrived instead of what was acknowledged.
+        assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
+    drawn = narrows_in(tmp_path, "plot", "run.sqlog")
+    assert drawn.returncode == 0, drawn.stderr
+    assert (tmp_path / "run.png").stat().st_size > 10_000
+
+
+def test_full_disk_ends_the_run_with_one_sentence(tmp_path):
+    done = narrows_in(tmp_path, "compare", "bbr", "--duration", "2s", "--qlog", "/dev/full")
+    assert done.returncode == 1
+    assert "/dev/full: No space left on device" in done.stderr and "Traceback" not in done.stderr
