@@ -80,10 +80,17 @@ class Terminal:
         report: Prints a line.
         bar: Whether to show a bar.
         each: Receives every result.
+        noun: What is counted.
     """
 
-    def __init__(self, report: Callable[[str], None], bar: bool, each: Callable[[dict[str, Any]], None] | None) -> None:
-        self._report, self._bar, self._each = report, bar, each
+    def __init__(
+        self,
+        report: Callable[[str], None],
+        bar: bool,
+        each: Callable[[dict[str, Any]], None] | None = None,
+        noun: str = "runs",
+    ) -> None:
+        self._report, self._bar, self._each, self._noun = report, bar, each, noun
         self._begin = self._line = time.monotonic()
         self._first: float | None = None
         self._progress: Any = None
@@ -124,7 +131,7 @@ class Terminal:
             )
             self._progress.start()
             self._task = self._progress.add_task("", total=1.0)
-        self._progress.update(self._task, completed=share, description=f"{finished} of {total} runs")
+        self._progress.update(self._task, completed=share, description=f"{finished} of {total} {self._noun}")
 
     def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
         """Pass the result on."""
@@ -146,4 +153,4 @@ class Terminal:
         self._line = now
         left = (now - self._begin) / (share - self._first) * (1 - share)
         remaining = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-        self._report(f"{finished} of {total} runs, about {remaining} left")
+        self._report(f"{finished} of {total} {self._noun}, about {remaining} left")

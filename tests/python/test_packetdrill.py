@@ -2,7 +2,9 @@
 
 import os
 
-from conftest import built, call, json_rows
+from narrows import progress
+
+from conftest import built, call, json_rows  # isort: skip
 
 GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 listen(3, 1) = 0
@@ -144,3 +146,14 @@ def test_packetdrill_misuse_names_path_and_accepted(tmp_path):
         result = call("packetdrill", path)
         assert result.exit_code == 2
         assert result.stderr.startswith(f"narrows: {path}: {problem}; accepted: ")
+
+
+def test_packetdrill_reports_progress_of_many_scripts(tmp_path, monkeypatch):
+    """Where standard error is no terminal, a line says now and then how many scripts are done."""
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0)
+    for name in "abc":
+        (tmp_path / f"{name}.pkt").write_text("")
+    result = call("packetdrill", tmp_path, "--json")
+    assert result.exit_code == 0
+    assert "2 of 3 scripts, about 0 s left" in result.stderr
+    assert len(json_rows(result)) == 4

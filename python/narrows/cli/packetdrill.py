@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from narrows import engine
 from narrows.cli.outcome import FAILURE, guarded, print_table
 from narrows.errors import UsageError
 from narrows.files import TEXT_BYTES, contents
+from narrows.progress import Terminal, print_status
 
 SUFFIX = ".pkt"
 MOST_FILES = 20_000
@@ -73,10 +75,15 @@ def packetdrill(
     scripts = list(_scripts(paths))
     known = {} if deviations is None else _deviations(deviations, scripts)
     outcomes = []
-    for script in scripts:
-        outcome = {place: _run(script, None if place == engine.SIM else tolerance) for place in places}
-        outcome[places[0]] = _judged(outcome[places[0]], known.get(script))
-        outcomes.append(outcome)
+    progress = Terminal(print_status, sys.stderr.isatty(), noun="scripts")
+    try:
+        for number, script in enumerate(scripts):
+            progress.progress(number / len(scripts), number, len(scripts))
+            outcome = {place: _run(script, None if place == engine.SIM else tolerance) for place in places}
+            outcome[places[0]] = _judged(outcome[places[0]], known.get(script))
+            outcomes.append(outcome)
+    finally:
+        progress.close()
     counts = {place: Counter(outcome[place]["result"] for outcome in outcomes) for place in places}
     results = [*RESULTS] if deviations is None else [*RESULTS, KNOWN]
     totals = {place: {result: counts[place][result] for result in results} for place in places}
