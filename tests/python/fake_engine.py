@@ -323,12 +323,10 @@ def check_place(planned_json, directory, on="kernel", outside=None):
 
 def run(planned_json, directory, trace_dir, handle, capture, on="sim", outside=None, qlog=None):
     calls["run"] += 1
-    if qlog is not None:
-        pathlib.Path(qlog).write_text(f"events of {json.loads(planned_json)['id']}")
-    if capture is not None:
-        pathlib.Path(capture[0]).write_text(f"{capture[1]} {capture[2]}")
-    planned = json.loads(planned_json)
-    scenario = planned["scenario"]
+    files = {} if capture is None else {capture[0]: f"{capture[1]} {capture[2]}"}
+    for file, text in (files if qlog is None else {**files, qlog: "events of the run"}).items():
+        pathlib.Path(file).write_text(text)
+    scenario = (planned := json.loads(planned_json))["scenario"]
     rng = random.Random(planned["id"])
     begin, length = time.monotonic(), float(os.environ.get("FAKE_ENGINE_RUN_S", "0"))
     while (passed := time.monotonic() - begin) < length:

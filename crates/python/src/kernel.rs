@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::outputs::Outputs;
+use crate::signals::interruptible;
 use crate::{KernelFailed, KernelUnable, Shared};
 
 impl Watch for Shared {
@@ -98,6 +99,7 @@ pub(crate) fn unload_program(py: Python<'_>, name: &str) -> PyResult<(&'static s
 /// What the loaded programs did, observed for this time; a JSON list.
 #[pyfunction]
 pub(crate) fn program_status(py: Python<'_>, seconds: f64) -> PyResult<String> {
-    let rows = py.detach(|| programs::status(seconds)).map_err(|error| raised(&error))?;
+    let rows = interruptible(py, |is_cancelled| programs::status(seconds, is_cancelled))?;
+    let rows = rows.map_err(|error| raised(&error))?;
     serde_json::to_string(&rows).map_err(|error| KernelFailed::new_err(error.to_string()))
 }

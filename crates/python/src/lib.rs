@@ -11,6 +11,8 @@ mod live;
 mod negotiation;
 mod outputs;
 mod perf;
+#[cfg(target_os = "linux")]
+mod signals;
 mod wire;
 
 use std::path::Path;
@@ -371,17 +373,9 @@ fn packetdrill(
             let lateness = std::time::Duration::try_from_secs_f64(lateness / 1e3);
             let lateness = lateness.map_err(|error| PyValueError::new_err(error.to_string()))?;
             let settings = narrows_live::packetdrill::Settings { lateness };
-            let raised = std::sync::Mutex::new(None);
-            let is_cancelled = || {
-                let signal = Python::attach(|py| py.check_signals()).err();
-                let Ok(mut raised) = raised.lock() else { return true };
-                *raised = raised.take().or(signal);
-                raised.is_some()
-            };
-            let ran = py.detach(|| narrows_live::packetdrill::run(text, &read, &settings, &is_cancelled));
-            if let Some(error) = raised.into_inner().ok().flatten() {
-                return Err(error);
-            }
+            let ran = signals::interruptible(py, |is_cancelled| {
+                narrows_live::packetdrill::run(text, &read, &settings, is_cancelled)
+            })?;
             ran.map_err(|error| kernel::raised(&error))?
         }
         #[cfg(not(target_os = "linux"))]

@@ -176,15 +176,18 @@ impl Program {
     }
 }
 
-/// The programs that are loaded, observed for this time.
+/// The programs that are loaded, observed for this time, or until `is_cancelled`.
 ///
 /// # Errors
 /// Without rights, or if the kernel refuses a step.
-pub fn status(seconds: f64) -> Result<Vec<Status>, KernelError> {
+pub fn status(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<Status>, KernelError> {
     #[cfg(feature = "bpf")]
-    return status::read(seconds);
+    return status::read(seconds, is_cancelled);
     #[cfg(not(feature = "bpf"))]
-    Err(missing(seconds as usize))
+    {
+        let _ = is_cancelled;
+        Err(missing(seconds as usize))
+    }
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -77,33 +79,53 @@ fn runs(map: u32) -> Runs {
     sum
 }
 
-/// Statistics are counted while this lives.
+/// Waits for the end of its input, then ends the statistics.
+const RESTORE: &str = "read -r _; echo 0 >\"$0\"";
+/// Interval between checks for a cancellation.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Statistics are counted while this lives. A process of its own switches them off, so that they end with this one
+/// however it ends: its input closes then. (The kernel's `BPF_ENABLE_STATS` would do that, but has no safe interface.)
 struct Counting {
-    restore: bool,
+    restorer: Option<Child>,
+}
+
+/// Starts a process that writes 0 into a file when its input closes.
+fn restorer(file: &str) -> io::Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", RESTORE, file])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0) // Ctrl-C of a terminal is not for it
+        .spawn()
 }
 
 impl Counting {
     fn begin() -> Result<Self, KernelError> {
         let before = fs::read_to_string(STATISTICS).unwrap_or_default();
-        let restore = before.trim() == "0";
-        if restore {
-            fs::write(STATISTICS, "1")
-                .map_err(|error| KernelError::step(&format!("write {STATISTICS}"), error))?;
+        if before.trim() != "0" {
+            return Ok(Self { restorer: None });
         }
-        Ok(Self { restore })
+        let restorer = restorer(STATISTICS).map_err(|error| KernelError::step("start /bin/sh", error))?;
+        let own = Self { restorer: Some(restorer) };
+        fs::write(STATISTICS, "1")
+            .map_err(|error| KernelError::step(&format!("write {STATISTICS}"), error))?;
+        Ok(own)
     }
 }
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        if self.restore {
-            let _ = fs::write(STATISTICS, "0");
+        if let Some(restorer) = &mut self.restorer {
+            drop(restorer.stdin.take());
+            let _ = restorer.wait();
         }
     }
 }
 
-/// Observes the loaded programs for this time.
-pub(super) fn read(seconds: f64) -> Result<Vec<Status>, KernelError> {
+/// Observes the loaded programs for this time, or until `is_cancelled`.
+pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<Status>, KernelError> {
     pinned::is_root()?;
     pinned::clean();
     let loaded: Vec<&Program> = PROGRAMS.iter().filter(|program| pinned::is_loaded(program)).collect();
@@ -119,7 +141,13 @@ pub(super) fn read(seconds: f64) -> Result<Vec<Status>, KernelError> {
     let counting = Counting::begin()?;
     let begin = Instant::now();
     let before: Vec<Runs> = maps.iter().map(|(_, id)| runs(*id)).collect();
-    sleep(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0)));
+    let wanted = Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
+    while let Some(left) = wanted.checked_sub(begin.elapsed()).filter(|left| !left.is_zero()) {
+        if is_cancelled() {
+            break;
+        }
+        sleep(left.min(POLL));
+    }
     let after: Vec<Runs> = maps.iter().map(|(_, id)| runs(*id)).collect();
     let observed = begin.elapsed();
     drop(counting);
@@ -147,4 +175,22 @@ pub(super) fn read(seconds: f64) -> Result<Vec<Status>, KernelError> {
 
 pub(crate) fn failed(step: &str, error: &libbpf_rs::Error) -> KernelError {
     KernelError::step(step, io::Error::other(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file is written when the input closes, as at the end of this process, and not before.
+    #[test]
+    fn restorer_writes_when_its_input_closes() {
+        let path = std::env::temp_dir().join(format!("narrows-statistics-{}", std::process::id()));
+        fs::write(&path, "1").unwrap();
+        let mut restorer = restorer(path.to_str().unwrap()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1");
+        drop(restorer.stdin.take());
+        assert!(restorer.wait().unwrap().success());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "0\n");
+        fs::remove_file(&path).unwrap();
+    }
 }

@@ -32,9 +32,16 @@ fn loaded_programs_carry_flows() {
         if program.scheme != "bbr" {
             carries_a_flow(program);
         }
+        ends_when_cancelled();
         drop(loaded);
         assert!(!program.is_registered(), "`{}` is gone", program.name);
     }
+}
+
+/// A cancelled observation ends long before its time.
+fn ends_when_cancelled() {
+    let rows = status(3_000.0, &|| true).unwrap();
+    assert!(rows[0].observed_s < 100.0, "{rows:?}");
 }
 
 /// A parameter whose value may be 8.
@@ -50,7 +57,11 @@ fn carries_a_flow(program: &Program) {
         program.scheme
     );
     let result = next_to_none(&text, &Options::default()).expect("root");
-    let own = status(0.0).unwrap().into_iter().find(|own| own.name == program.name).expect("it is loaded");
+    let own = status(0.0, &|| false)
+        .unwrap()
+        .into_iter()
+        .find(|own| own.name == program.name)
+        .expect("it is loaded");
     let flow = &result.flows[0];
     eprintln!("{}: {} Mbit/s, {:?} ms, {own:?}", program.name, flow.goodput_mbit_s, flow.rtt_mean_ms);
     assert_eq!(result.host.expect("a real host").schemes, [program.name]);
