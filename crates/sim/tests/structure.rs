@@ -236,6 +236,8 @@ fn transport_mechanisms_above_transports_are_refused() {
         "sim/src/samples.rs",
         "routers/src/frame.rs",
         "routers/src/endpoint",
+        // What packets acknowledge, as their headers say it.
+        "trace/src/qlog/packets.rs",
         // What the kernel's TCP shows, and its settings.
         "live/src/kernel/",
         "live/src/packetdrill/",

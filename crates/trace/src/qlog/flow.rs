@@ -1,15 +1,13 @@
 //! The events of one flow.
 
 use narrows_cc::{Nanos, Value};
-use narrows_dccp::ack_vector::{PacketState, runs};
-use narrows_dccp::{Header, Seq};
-use narrows_packet::real::{Segment, unfold};
-use narrows_packet::{Flags, Kind, Packet};
+use narrows_packet::{Kind, Packet};
 use narrows_scenario::FlowPlan;
 use narrows_sim::observer::FlowState;
 
 use super::acks::Outstanding;
 use super::json::{Event, Members, Millis, Ranges};
+use super::packets;
 
 /// Names of congestion states (RFC 9002 section 7.3), for schemes that report none.
 const SLOW_START: &str = "slow_start";
@@ -110,13 +108,8 @@ impl FlowLog {
     pub(super) fn on_sent(&mut self, event: &mut Event<'_>, packet: &Packet) {
         let number = self.sent;
         self.sent += 1;
-        let marks = packet.flags.has(Flags::SYN) || packet.flags.has(Flags::FIN);
         let start = packet.numbers().0;
-        let length = match packet.kind() {
-            // Every datagram has a number of its own.
-            Kind::Dccp => 1,
-            _ => u64::from(packet.payload) + u64::from(marks),
-        };
+        let length = packets::occupied(packet);
         if length > 0 {
             let (declares, reported) = (packet.kind() == Kind::Foreign, &mut self.reported);
             self.outstanding.send(start, start + length, number, |replaced| {
@@ -135,7 +128,7 @@ impl FlowLog {
     pub(super) fn on_received(&mut self, event: &mut Event<'_>, packet: &Packet, bytes: &[u8]) {
         let number = self.received;
         self.received += 1;
-        self.acknowledge(packet, bytes);
+        packets::acknowledge(&mut self.outstanding, packet, bytes);
         let acked = self.outstanding.take_acked();
         let (size, payload) = (packet.size().as_u64(), packet.payload);
         let raw = format!("\"raw\":{{\"length\":{size},\"payload_length\":{payload}}}");
@@ -150,44 +143,6 @@ impl FlowLog {
                     "{{{header},{raw},\"frames\":[{{\"frame_type\":\"ack\",\"acked_ranges\":{ranges}}}]}}"
                 ),
             );
-        }
-    }
-
-    /// Finds the packets that a packet acknowledges.
-    fn acknowledge(&mut self, packet: &Packet, bytes: &[u8]) {
-        let own = &mut self.outstanding;
-        match packet.kind() {
-            Kind::Tcp => {
-                own.acknowledge(packet.tcp().ack);
-                packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
-            }
-            Kind::Foreign => {
-                // Packets of hosts that are no TCP segments show no acknowledgement.
-                let Some(segment) = Segment::read(bytes) else { return };
-                let ack = packet.foreign().ack;
-                let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);
-                own.acknowledge(ack);
-                segment.sack().for_each(|(start, end)| own.acknowledge_range(wide(start), wide(end)));
-            }
-            Kind::Dccp => {
-                let Ok((header, body)) = Header::decode(bytes) else { return };
-                let Some(ack) = header.ack.filter(|_| header.long) else { return };
-                let mut oldest = None;
-                for run in runs(Seq::new(ack), body.options) {
-                    let (first, last) = (run.first.get(), run.last().get());
-                    if last > first {
-                        return; // the numbers wrap
-                    }
-                    if run.state != PacketState::Missing {
-                        own.acknowledge_range(last, first + 1);
-                    }
-                    oldest = Some(last);
-                }
-                if let Some(oldest) = oldest {
-                    own.forget_before(oldest);
-                }
-            }
-            Kind::Message => {}
         }
     }
 

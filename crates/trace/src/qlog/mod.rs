@@ -17,6 +17,7 @@
 mod acks;
 mod flow;
 mod json;
+mod packets;
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,0 +1,55 @@
+//! Sequence numbers that packets occupy and acknowledge, by transport.
+
+use narrows_dccp::ack_vector::{PacketState, runs};
+use narrows_dccp::{Header, Seq};
+use narrows_packet::real::{Segment, unfold};
+use narrows_packet::{Flags, Kind, Packet};
+
+use super::acks::Outstanding;
+
+/// Sequence numbers that a packet occupies.
+pub(super) fn occupied(packet: &Packet) -> u64 {
+    let marks = packet.flags.has(Flags::SYN) || packet.flags.has(Flags::FIN);
+    match packet.kind() {
+        // Every datagram has a number of its own.
+        Kind::Dccp => 1,
+        _ => u64::from(packet.payload) + u64::from(marks),
+    }
+}
+
+/// Takes the packets that a packet with these bytes acknowledges out of those in flight.
+pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) {
+    match packet.kind() {
+        Kind::Tcp => {
+            own.acknowledge(packet.tcp().ack);
+            packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
+        }
+        Kind::Foreign => {
+            // Packets of hosts that are no TCP segments show no acknowledgement.
+            let Some(segment) = Segment::read(bytes) else { return };
+            let ack = packet.foreign().ack;
+            let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);
+            own.acknowledge(ack);
+            segment.sack().for_each(|(start, end)| own.acknowledge_range(wide(start), wide(end)));
+        }
+        Kind::Dccp => {
+            let Ok((header, body)) = Header::decode(bytes) else { return };
+            let Some(ack) = header.ack.filter(|_| header.long) else { return };
+            let mut oldest = None;
+            for run in runs(Seq::new(ack), body.options) {
+                let (first, last) = (run.first.get(), run.last().get());
+                if last > first {
+                    return; // the numbers wrap
+                }
+                if run.state != PacketState::Missing {
+                    own.acknowledge_range(last, first + 1);
+                }
+                oldest = Some(last);
+            }
+            if let Some(oldest) = oldest {
+                own.forget_before(oldest);
+            }
+        }
+        Kind::Message => {}
+    }
+}
