@@ -2,11 +2,9 @@
 
 `simulate` runs scenarios, `reproduce` papers, `fidelity` compares with the kernel; `new` starts them; `results` draws
 and reports; `registry` lists schemes and router algorithms; `tools` generates traces and measures the engine;
-`packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `brf` sets up rates from the network; `dccp`
-and `nodectl` use real sockets. `options` holds the options that commands share, `numbers` options of whole numbers,
-`outcome` messages and exit statuses.
-and `perf` use real sockets. `options` holds the
-options that commands share, `numbers` options of whole numbers, `outcome` messages and exit statuses.
+`packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `brf` sets up rates from the network; `dccp`,
+`nodectl` and `perf` use real sockets. `options` holds the options that commands share, `numbers` options of whole
+numbers, `outcome` messages and exit statuses.
 """
 
 from __future__ import annotations
@@ -28,14 +26,13 @@ from narrows.cli import (
     new,
     nodectl,
     packetdrill,
+    perf,
     registry,
     reproduce,
     results,
     simulate,
     tools,
 )
-    brf, dccp, fidelity, kernel, new, packetdrill, perf, registry, reproduce, results, simulate, tools,
-)  # fmt: skip
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import FAILURE, INTERRUPTED
 from narrows.progress import print_status
