@@ -243,3 +243,6 @@ impl Brf {
         Some(self.shares.advice(flow.base))
     }
 }
+
+#[cfg(test)]
+mod tests;
