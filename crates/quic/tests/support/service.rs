@@ -9,7 +9,8 @@ use noq::{ClientConfig, Endpoint, ServerConfig, TransportConfig};
 
 fn transport(controller: Factory) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(controller);
+    // A busy machine may keep connections waiting.
+    transport.congestion_controller_factory(controller).max_idle_timeout(None);
     Arc::new(transport)
 }
 
