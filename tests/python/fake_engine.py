@@ -85,6 +85,14 @@ def live(*args):
     raise LiveFailed("the stand-in has no sockets")
 
 
+def perf_server(*args):
+    raise LiveFailed("the stand-in has no sockets")
+
+
+def perf_client(*args):
+    raise LiveFailed("the stand-in has no sockets")
+
+
 class Handle:
     def __init__(self):
         self.stopped = threading.Event()
@@ -157,7 +165,7 @@ def schemes():
 
 
 def sources():
-    return json.dumps({"core": "fake", "emulator": "fake", "schemes": {name: name for name in SCHEMES}})
+    return json.dumps({"core": "fake", "emulator": "fake", "quic": "fake", "schemes": {name: name for name in SCHEMES}})
 
 
 def schema():

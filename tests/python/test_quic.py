@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from narrows import perf
+
 from conftest import BUILT_ENV, json_rows, narrows_in  # isort: skip
 from loopback import free_port  # isort: skip
 
@@ -47,6 +49,19 @@ def test_unsuitable_schemes_are_refused(tmp_path, place, scheme, message):
     """What QUIC cannot run is misuse, before anything runs."""
     done = narrows_in(tmp_path, "compare", scheme, *BRIEF, "--on", place)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("bbr", ("bbr", [])),
+        ("bbr:cwnd_gain=1.5,lt_bw=off", ("bbr", [("cwnd_gain", "1.5"), ("lt_bw", "off")])),
+        ("noq:cubic", ("noq:cubic", [])),
+    ],
+)
+def test_schemes_of_perf_are_split(text, parsed):
+    """The prefix of noq's own controllers is no parameter."""
+    assert perf.parse_scheme(text) == parsed
 
 
 @pytest.fixture
