@@ -24,7 +24,7 @@ LOADED struct core_params core SEC(".rodata.core");
 
 enum { MIN_CWND = 4 };
 
-/* crates/live/src/kernel/programs/grants.rs has the same layout. */
+/* crates/live/src/kernel/programs/grants/loaded.rs has the same layout. */
 struct grant {
 	__u64 rate; /* payload bytes per second; 0: none */
 	__u64 limit; /* of pacing without a rate, bytes per second; 0: none */
@@ -55,7 +55,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* The first five as in crates/live/src/kernel/programs/status.rs, the others as in grants.rs beside it. */
+/* The first five as in crates/live/src/kernel/programs/status.rs, the others as in grants/loaded.rs there. */
 struct counters {
 	__u64 opened;
 	__u64 closed;

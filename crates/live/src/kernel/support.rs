@@ -30,13 +30,12 @@ pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), KernelError> {
             connection.label
         )));
     }
-    if let Some(flow) = plan.flows.iter().find(|flow| negotiation::negotiates(flow)) {
-        if !flow.alternates.is_empty() {
-            return Err(KernelError::Unsupported(format!(
-                "`{}` has alternate paths; accepted on the kernel: flows with one path",
-                flow.label
-            )));
-        }
+    let branches = |flow: &&FlowPlan| negotiation::negotiates(flow) && !flow.alternates.is_empty();
+    if let Some(flow) = plan.flows.iter().find(branches) {
+        return Err(KernelError::Unsupported(format!(
+            "`{}` has alternate paths; accepted on the kernel: flows with one path",
+            flow.label
+        )));
     }
     let takes_messages = |link: &LinkPlan| {
         let router = link.router.as_ref().and_then(|router| Explicit::named(router.entry.info.name));

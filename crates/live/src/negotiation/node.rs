@@ -53,7 +53,7 @@ impl NodeSettings {
 /// What a node has done.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NodeReport {
-    /// Messages received that were readable, and messages sent.
+    /// Readable messages received.
     pub received: u64,
     /// Messages sent: forwarded, answers and adjustments.
     pub sent: u64,

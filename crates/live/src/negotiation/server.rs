@@ -36,7 +36,7 @@ pub struct ServerSettings {
 /// What a server has done.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ServerReport {
-    /// Connections that were served, refused as too many, and ended by an error.
+    /// Connections that were served.
     pub served: u64,
     /// Connections beyond the limit.
     pub refused: u64,
