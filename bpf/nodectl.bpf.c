@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Nodectl: sends at the rate that a process has negotiated for the socket; the twin of crates/cc/src/schemes/nodectl.rs.
+/* Nodectl: sends at the rate that a process has negotiated for the socket; twin of crates/cc/src/schemes/nodectl.rs.
  *
  *   negotiation (a process)                             kernel
  *        └── rate, limit, serial ── grants[socket] ──>  pacing rate = rate
  *                                                       cwnd = window_gain x rate x srtt, at least 4
  *
  * The process writes the rate into the storage of the socket (map `grants`, whose key is the socket's descriptor). It
- * takes effect at the next acknowledgement, or when sending begins or resumes. Loss and marks change nothing while a rate
- * is granted. Without one the kernel's own CUBIC decides, through its functions for BPF (tcp_cubic.c): the program only
- * cuts cwnd, which the kernel leaves to schemes with cong_control. A socket without a process behaves so from the start.
+ * takes effect at the next acknowledgement, or when sending begins or resumes. Loss and marks change nothing while a
+ * rate is granted. Without one the kernel's own CUBIC decides, through its functions for BPF (tcp_cubic.c): the program
+ * only cuts cwnd, which the kernel leaves to schemes with cong_control. A socket without a process behaves so from the
+ * start.
  */
 #include "program.h"
 

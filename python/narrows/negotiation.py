@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from narrows import engine
+from narrows import _engine, engine
 from narrows.errors import Stopped, UsageError
 from narrows.live import seconds
 from narrows.progress import print_status
@@ -21,8 +22,39 @@ MOST_MBIT_S = 1e6
 
 
 def port() -> int:
-    """Return the port of nodes, responders and servers unless another one is stated."""
-    return engine.negotiation_port()
+    """Return the port of nodes, responders and servers unless another one is stated.
+
+    Raises:
+        KernelUnable: This is not Linux.
+    """
+    if not hasattr(_engine, "negotiation_port"):
+        raise engine.KernelUnable("narrows nodectl needs Linux")
+    return int(_engine.negotiation_port())
+
+
+def negotiate(
+    role: str, settings: Mapping[str, Any], handle: engine.Handle, on_event: Callable[[str, str], None]
+) -> dict[str, Any]:
+    """Run a daemon that negotiates rates until it ends or the handle is cancelled.
+
+    Args:
+        role: "node", "server" or "client".
+        settings: Its settings; rates in Mbit/s on the wire, times in seconds.
+        handle: Cancelled to end it.
+        on_event: Called with "listening" and an address, or "log" and a text.
+
+    Raises:
+        ValueError: A setting is invalid.
+        KernelUnable: This is not Linux.
+        KernelFailed: The kernel refused a step.
+        LiveFailed: A socket cannot be opened, or the server is silent.
+
+    Returns:
+        What it has done.
+    """
+    if not hasattr(_engine, "negotiate"):
+        raise engine.KernelUnable("narrows nodectl needs Linux")
+    return dict(json.loads(_engine.negotiate(role, json.dumps(settings), handle, on_event)))
 
 
 def rate(text: str, flag: str) -> float:
@@ -121,7 +153,7 @@ def run(role: str, settings: dict[str, Any], *, duration: str | None, as_json: b
 
     def work() -> None:
         try:
-            report.update(engine.negotiate(role, settings, handle, lambda kind, text: _print_event(role, kind, text)))
+            report.update(negotiate(role, settings, handle, lambda kind, text: _print_event(role, kind, text)))
         except BaseException as error:
             failed.append(error)
         finally:

@@ -1,6 +1,6 @@
-//! The program that follows granted rates decides as its twin in the registry: the same C, compiled outside the kernel
-//! (`bpf/native/granted.c`), runs on events that the twin had in the simulator, and on drawn ones. Needs no root, only a
-//! C compiler.
+//! The program that follows granted rates decides as its twin in the registry: the same C, compiled outside the
+//! kernel (`bpf/native/granted.c`), runs on events that the twin had in the simulator, and on drawn ones. Needs no root,
+//! only a C compiler.
 //!
 //! Events are rounded to what the kernel counts (packets, microseconds) before either sees them. What may differ then:
 //!
@@ -311,7 +311,7 @@ fn program_follows_grants_as_its_twin() {
     assert!(all.granted > 10_000 && all.grown > 5_000 && all.withdrawn >= 1, "{all:?}");
 }
 
-/// The program decides as its twin on events that no network makes: rates of any size, withdrawals, losses in any order.
+/// The program decides as its twin on events that no network makes: rates of any size, withdrawals, losses.
 #[test]
 fn program_follows_its_twin_on_drawn_events() {
     let Some(file) = compiled() else { return };

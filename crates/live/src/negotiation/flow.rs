@@ -204,8 +204,8 @@ impl Flow {
         Some(next)
     }
 
-    /// Does what is due. `unwritten`: bytes that the application has and the socket has not; `connected`: the socket may
-    /// be; `shut`: all is written. Returns the grant if it has changed.
+    /// Does what is due. `unwritten`: bytes that the application has and the socket has not; `connected`: the socket
+    /// may be; `shut`: all is written. Returns the grant if it has changed.
     ///
     /// # Errors
     /// If the kernel does not tell the state of the connection.

@@ -4,9 +4,9 @@
 //! client <──────────────── TCP, paced at the granted rate ───────────────── server
 //!    └─ responder <── UDP ── node (router algorithm) <── UDP ── node <── UDP ── requester ─┘
 //! ```
-//! A datagram is one message and nothing else. Nodes route by the message: its destination ID is the IPv4 address of the
-//! client. What goes to the responder is forwarded to the next node, if the node has one for this destination, or else to
-//! the client; what goes to the requester takes the way back, which each node has learned from the request.
+//! A datagram is one message and nothing else. Nodes route by the message: its destination ID is the IPv4 address of
+//! the client. A node forwards requests to the next node, if it has one for this destination, or else to the client.
+//! Answers and adjustments take the way back, which each node has learned from the request.
 //!
 //! The requester, the responder and the router algorithm are those of the simulator.
 
