@@ -125,6 +125,7 @@ impl Flow {
         &self.driver
     }
 
+    #[cfg(feature = "noq")]
     pub(crate) fn phase(&self) -> Phase {
         self.phase
     }
@@ -143,6 +144,7 @@ impl Flow {
         window.max(self.mtu * 2)
     }
 
+    #[cfg(feature = "noq")]
     pub(crate) fn control(&self) -> &Control {
         self.driver.control()
     }
@@ -315,6 +317,7 @@ impl Flow {
     }
 
     /// All losses of the last reduction were none.
+    #[cfg(feature = "noq")]
     pub(crate) fn spurious(&mut self) {
         self.settle();
         self.undo = true;

@@ -46,6 +46,7 @@ pub mod noq;
 mod own;
 #[cfg(feature = "quinn")]
 pub mod quinn;
+#[cfg(feature = "noq")]
 mod records;
 mod scheme;
 
