@@ -4,6 +4,8 @@
 //!
 //!     cargo bench -p narrows-quic --bench acks
 
+#![allow(clippy::disallowed_methods)] // noq counts from an instant
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 

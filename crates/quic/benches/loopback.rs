@@ -3,6 +3,8 @@
 //!
 //!     cargo bench -p narrows-quic --bench loopback -- [SCHEME ...]
 
+#![allow(clippy::disallowed_methods)] // it measures
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 
