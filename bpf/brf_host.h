@@ -101,7 +101,6 @@ struct host_counters {
 	__u64 offered; /* SYNs with the option */
 	__u64 accepted; /* connections whose SYN carried it */
 	__u64 written; /* SYN-ACKs and acknowledgements with it */
-	__u64 crowded; /* acknowledgements without room for it */
 	__u64 read; /* rates that a switch has written */
 	__u64 unlimited; /* options that no switch has lowered */
 	__u64 stale; /* options of acknowledgements that were overtaken, or acknowledge what was not sent */
@@ -159,12 +158,6 @@ static int code_of(struct bpf_sock_ops *ops, __u64 flags)
 	if (bpf_load_hdr_opt(ops, option, LENGTH, flags) != LENGTH)
 		return -1;
 	return option[4] << 8 | option[5];
-}
-
-static void reserve(struct bpf_sock_ops *ops)
-{
-	if (bpf_reserve_hdr_opt(ops, LENGTH, 0) < 0)
-		COUNT_HOST(crowded);
 }
 
 static __u32 word(const __u8 *bytes)
@@ -300,8 +293,9 @@ static int on_event(struct bpf_sock_ops *ops)
 		 */
 		if (ops->args[0] || (ops->skb_len && !(ops->skb_tcp_flags & FLAG_SYN)))
 			break;
+		/* It is refused where SACK blocks leave no room. */
 		if (carries(ops))
-			reserve(ops);
+			bpf_reserve_hdr_opt(ops, LENGTH, 0);
 		break;
 	case WRITING:
 		write_option(ops);

@@ -51,6 +51,9 @@ mod timewait;
 use std::io;
 use std::time::Duration;
 
+// The kernel backend names no protocol.
+#[cfg(target_os = "linux")]
+pub(crate) use brf as rates;
 pub use client::send;
 pub use report::{Delay, Overview, Report};
 pub use server::{receive, receive_on};

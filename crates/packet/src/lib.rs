@@ -118,6 +118,7 @@ const DCCP: u8 = 14;
 const MESSAGE: u8 = 15;
 
 /// Word indices in the body.
+const ROOM: usize = 1;
 const SLOT_WORDS: usize = 2;
 const TS_VAL: usize = 6;
 const TS_ECR: usize = 7;
@@ -171,6 +172,38 @@ pub struct Foreign {
     pub ack: u64,
     /// Handle of the bytes, assigned by their owner.
     pub handle: u32,
+    /// Room for a rate in its header.
+    pub room: Room,
+}
+
+/// Room for a rate of the network in the header of a real host's segment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Room {
+    /// None.
+    #[default]
+    None,
+    /// Room without a rate.
+    Empty,
+    /// A rate, as it is encoded there.
+    Holds(u16),
+}
+
+impl Room {
+    const fn word(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Empty => 1,
+            Self::Holds(code) => 2 | (code as u32) << 16,
+        }
+    }
+
+    const fn from_word(word: u32) -> Self {
+        match word & 3 {
+            0 => Self::None,
+            1 => Self::Empty,
+            _ => Self::Holds((word >> 16) as u16),
+        }
+    }
 }
 
 impl Packet {
@@ -209,6 +242,7 @@ impl Packet {
         packet.mark = FOREIGN << CONTENT_SHIFT;
         packet.longs = [segment.seq, segment.ack];
         packet.words[0] = segment.handle;
+        packet.words[ROOM] = segment.room.word();
         packet
     }
 
@@ -315,7 +349,15 @@ impl Packet {
     #[inline]
     pub const fn foreign(&self) -> Foreign {
         debug_assert!(matches!(self.kind(), Kind::Foreign));
-        Foreign { seq: self.longs[0], ack: self.longs[1], handle: self.words[0] }
+        let room = Room::from_word(self.words[ROOM]);
+        Foreign { seq: self.longs[0], ack: self.longs[1], handle: self.words[0], room }
+    }
+
+    /// Sets the room for a rate in a real host's segment.
+    #[inline]
+    pub const fn set_room(&mut self, room: Room) {
+        debug_assert!(matches!(self.kind(), Kind::Foreign));
+        self.words[ROOM] = room.word();
     }
 
     /// Sets the handle of a real host's segment.

@@ -1,7 +1,7 @@
 //! Packets of real hosts: IPv4 and TCP headers as bytes.
 
-use self::kinds::{END, NOP, SACK, TIMESTAMPS};
-use crate::{Ecn, Flags, Foreign, Packet};
+use self::kinds::{END, EXPERIMENT, NOP, SACK, TIMESTAMPS};
+use crate::{Ecn, Flags, Foreign, Packet, Room};
 
 /// Bytes of an IP header without options.
 const IP_HEADER: usize = 20;
@@ -27,6 +27,8 @@ pub mod kinds {
     pub const SACK: u8 = 5;
     /// Timestamps.
     pub const TIMESTAMPS: u8 = 8;
+    /// Experiments; two bytes of the body select one (RFC 6994).
+    pub const EXPERIMENT: u8 = 253;
 }
 
 /// Headers of a TCP segment over IPv4.
@@ -98,27 +100,48 @@ impl<'a> Segment<'a> {
 
     /// The body of the first option of this kind.
     pub fn option(&self, wanted: u8) -> Option<&'a [u8]> {
-        let mut rest = self.options;
+        self.find(|kind, _| kind == wanted).map(|(_, body)| body)
+    }
+
+    /// The place among the options, and the body, of the first option that is wanted by kind and body.
+    fn find(&self, wanted: impl Fn(u8, &[u8]) -> bool) -> Option<(usize, &'a [u8])> {
+        let mut place = 0;
         loop {
-            rest = match *rest.first()? {
+            let rest = self.options.get(place..)?;
+            match *rest.first()? {
                 END => return None,
-                NOP => &rest[1..],
+                NOP => place += 1,
                 kind => {
                     let length = usize::from(*rest.get(1)?);
                     let body = rest.get(2..length)?;
-                    if kind == wanted {
-                        return Some(body);
+                    if wanted(kind, body) {
+                        return Some((place, body));
                     }
-                    &rest[length..]
+                    place += length;
                 }
-            };
+            }
         }
+    }
+
+    /// The value of 16 bits of an experiment, by its ExID.
+    pub fn experiment(&self, exid: u16) -> Option<u16> {
+        self.experiment_at(exid).map(|(_, value)| value)
+    }
+
+    fn experiment_at(&self, exid: u16) -> Option<(usize, u16)> {
+        let is_own = |kind, body: &[u8]| kind == EXPERIMENT && body.len() == 4 && be16(body, 0) == Some(exid);
+        self.find(is_own).and_then(|(place, body)| Some((place, be16(body, 2)?)))
     }
 
     /// SACK blocks.
     pub fn sack(&self) -> impl Iterator<Item = (u32, u32)> + 'a {
         let blocks = self.option(SACK).unwrap_or_default().chunks_exact(8);
         blocks.filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
+    }
+
+    /// Whether [`set_experiment`] finds room in its SACK blocks.
+    pub fn is_crowded(&self) -> bool {
+        self.option(SACK).is_some_and(|body| body.len() + 2 >= THREE_BLOCKS)
     }
 
     /// Timestamp value and echo.
@@ -131,7 +154,7 @@ impl<'a> Segment<'a> {
     /// sender and of the other end's, from which `near`, numbers seen last in the same order, unfold 32 bits to 64.
     pub fn packet(&self, flow: u32, reverse: bool, origins: (u32, u32), near: (u64, u64)) -> Packet {
         let ack = if self.flags.has(Flags::ACK) { unfold(self.ack, origins.1, near.1) } else { 0 };
-        let segment = Foreign { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0 };
+        let segment = Foreign { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
         let mut packet = Packet::of_host(flow, segment);
         packet.payload = self.payload;
         packet.header = self.header;
@@ -166,6 +189,67 @@ pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     [rest[8], rest[9]] = (!(sum as u16)).to_be_bytes();
+}
+
+/// Bytes of the option of an experiment with a value of 16 bits.
+pub const EXPERIMENT_BYTES: usize = 6;
+/// Bytes of a SACK block, and of three blocks with kind and length.
+const SACK_BLOCK: usize = 8;
+const THREE_BLOCKS: usize = 26;
+
+/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. A segment without the option
+/// gets it in place of its last SACK block if it has at least three; its length stays. Returns whether it has the value
+/// now.
+pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
+    let Some(segment) = Segment::read(bytes) else { return false };
+    let ip = usize::from(bytes[0] & 15) * 4;
+    let options = ip + 20;
+    let [high, low] = value.to_be_bytes();
+    if let Some((place, _)) = segment.experiment_at(exid) {
+        replace(bytes, ip, options + place + 4, &[high, low]);
+        return true;
+    }
+    let Some((place, body)) = segment.find(|kind, body| kind == SACK && body.len() + 2 >= THREE_BLOCKS)
+    else {
+        return false;
+    };
+    let (start, length) = (options + place, body.len() + 2);
+    let [first, second] = exid.to_be_bytes();
+    let option = [NOP, NOP, EXPERIMENT, EXPERIMENT_BYTES as u8, first, second, high, low];
+    replace(bytes, ip, start + 1, &[(length - SACK_BLOCK) as u8]);
+    replace(bytes, ip, start + length - SACK_BLOCK, &option);
+    true
+}
+
+/// Removes the option of an experiment from a segment over IPv4: no-operations take its place.
+pub fn clear_experiment(bytes: &mut [u8], exid: u16) {
+    let Some((place, _)) = Segment::read(bytes).and_then(|segment| segment.experiment_at(exid)) else {
+        return;
+    };
+    let ip = usize::from(bytes[0] & 15) * 4;
+    replace(bytes, ip, ip + 20 + place, &[NOP; EXPERIMENT_BYTES]);
+}
+
+/// Replaces bytes of the TCP header that begins at `tcp`, and corrects its checksum (RFC 1624).
+fn replace(bytes: &mut [u8], tcp: usize, at: usize, new: &[u8]) {
+    /// Place of the checksum in the header.
+    const CHECKSUM: usize = 16;
+    // Whole words of the checksum; headers have an even length.
+    let (from, to) = (tcp + (at - tcp) / 2 * 2, tcp + (at + new.len() - tcp).next_multiple_of(2));
+    let sum = |bytes: &[u8]| -> u32 {
+        bytes[from..to].chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum()
+    };
+    let words = ((to - from) / 2) as u32;
+    let before = sum(bytes);
+    bytes[at..at + new.len()].copy_from_slice(new);
+    let after = sum(bytes);
+    let Some(old) = be16(bytes, tcp + CHECKSUM) else { return };
+    // HC' = ~(~HC + ~m + m').
+    let mut total = u32::from(!old) + (words * 0xffff - before) + after;
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    bytes[tcp + CHECKSUM..tcp + CHECKSUM + 2].copy_from_slice(&(!(total as u16)).to_be_bytes());
 }
 
 #[cfg(test)]
@@ -228,6 +312,80 @@ mod tests {
         let near = (1 << 32) + 100;
         assert_eq!(unfold(origin.wrapping_add(50), origin, near), (1 << 32) + 50);
         assert_eq!(unfold(origin.wrapping_sub(50), origin, near), (1 << 32) - 50);
+    }
+
+    /// The checksum of the segment, pseudo header included.
+    fn tcp_checksum(bytes: &[u8]) -> u16 {
+        let length = (bytes.len() - 20) as u16;
+        let mut all = bytes[12..20].to_vec();
+        all.extend([0, 6]);
+        all.extend(length.to_be_bytes());
+        all.extend_from_slice(&bytes[20..]);
+        all.resize(all.len().next_multiple_of(2), 0);
+        checksum(&all)
+    }
+
+    /// The segment with other options and a correct checksum.
+    fn with_options(options: &[u8]) -> Vec<u8> {
+        assert!(options.len().is_multiple_of(4));
+        let mut bytes = segment();
+        let payload = bytes.split_off(64);
+        bytes.truncate(40);
+        bytes.extend_from_slice(options);
+        bytes.extend(payload);
+        bytes[32] = ((20 + options.len()) / 4 << 4) as u8;
+        let length = bytes.len() as u16;
+        bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        bytes[36..38].fill(0);
+        let sum = tcp_checksum(&bytes);
+        bytes[36..38].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// Whether the checksum of the segment is correct.
+    fn is_intact(bytes: &[u8]) -> bool {
+        tcp_checksum(bytes) == 0
+    }
+
+    /// The value of an experiment is read and replaced, at even and at odd places, with a correct checksum.
+    #[test]
+    fn experiment_is_replaced_with_checksum() {
+        for options in [
+            &[1, 1, 253, 6, 0x42, 0x72, 1, 2][..],
+            &[1, 253, 6, 0x42, 0x72, 1, 2, 1],
+            &[253, 4, 1, 2, 253, 6, 0x42, 0x73, 9, 9, 253, 6, 0x42, 0x72, 1, 2],
+        ] {
+            let mut bytes = with_options(options);
+            assert!(is_intact(&bytes));
+            assert_eq!(Segment::read(&bytes).expect("whole").experiment(0x4272), Some(0x0102));
+            for value in [0, 1, 0xfff9, 0xffff, 0x0102] {
+                assert!(set_experiment(&mut bytes, 0x4272, value));
+                assert_eq!(Segment::read(&bytes).expect("whole").experiment(0x4272), Some(value));
+                assert!(is_intact(&bytes), "{value}");
+            }
+            clear_experiment(&mut bytes, 0x4272);
+            assert_eq!(Segment::read(&bytes).expect("whole").experiment(0x4272), None);
+            assert!(is_intact(&bytes));
+        }
+    }
+
+    /// Without the option, the last of three SACK blocks makes room for it; two blocks stay.
+    #[test]
+    fn experiment_replaces_the_third_sack_block() {
+        let block = |n: u8| [0, 0, n, 0, 0, 0, n, 9];
+        let mut options = vec![1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9, 1, 1, 5, 26];
+        (1..=3).for_each(|n| options.extend(block(n)));
+        let mut bytes = with_options(&options);
+        let length = bytes.len();
+        assert!(set_experiment(&mut bytes, 0x4272, 12_005));
+        let read = Segment::read(&bytes).expect("whole");
+        assert_eq!((read.experiment(0x4272), bytes.len()), (Some(12_005), length));
+        assert_eq!(read.sack().collect::<Vec<_>>(), [(0x100, 0x109), (0x200, 0x209)]);
+        assert!(is_intact(&bytes));
+        options.truncate(32);
+        options[15] = 18;
+        let mut bytes = with_options(&options);
+        assert!(!set_experiment(&mut bytes, 0x4272, 12_005));
     }
 
     /// A mark keeps the checksum of the header correct.

@@ -1,7 +1,7 @@
 //! Frame view for router algorithms, beyond [`Frame`].
 
 use narrows_net::{Direction, Frame};
-use narrows_packet::{ControlMessage, Flags, Kind, Packet};
+use narrows_packet::{ControlMessage, Flags, Kind, Packet, Room};
 
 use crate::RateHeader;
 
@@ -33,6 +33,15 @@ pub trait RouterFrame: Frame {
     }
 }
 
+/// The rate header of a real host's segment. A SYN with room offers to obey.
+fn rate_in(room: Room, flags: Flags) -> RateHeader {
+    match (room, flags.has(Flags::REVERSE)) {
+        (Room::Empty | Room::Holds(_), false) if flags.has(Flags::SYN) => RateHeader::BrfOffer,
+        (Room::Holds(code), true) => RateHeader::BrfRate { code },
+        _ => RateHeader::None,
+    }
+}
+
 impl RouterFrame for Packet {
     #[inline]
     fn is_message(&self) -> bool {
@@ -61,12 +70,20 @@ impl RouterFrame for Packet {
 
     #[inline]
     fn rate_header(&self) -> RateHeader {
+        if self.kind() == Kind::Foreign {
+            return rate_in(self.foreign().room, self.flags);
+        }
         self.option().map_or(RateHeader::None, RateHeader::decode)
     }
 
     fn set_rate_header(&mut self, header: RateHeader) {
-        if self.kind() == Kind::Tcp {
-            self.set_option(header.encode());
+        match (self.kind(), header) {
+            (Kind::Tcp, _) => self.set_option(header.encode()),
+            // Hosts know only the rate of BRF, in the room that they leave for it.
+            (Kind::Foreign, RateHeader::BrfRate { code }) if self.foreign().room != Room::None => {
+                self.set_room(Room::Holds(code));
+            }
+            _ => {}
         }
     }
 
@@ -76,5 +93,34 @@ impl RouterFrame for Packet {
 
     fn set_message(&mut self, message: &[u8]) {
         self.set_message(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_packet::Foreign;
+
+    use super::*;
+
+    fn of_host(flags: Flags, room: Room) -> Packet {
+        let mut packet = Packet::of_host(1, Foreign { room, ..Foreign::default() });
+        packet.flags = flags;
+        packet
+    }
+
+    /// A real host's SYN with room offers, and its acknowledgements carry rates where they have room.
+    #[test]
+    fn frame_of_host_carries_rates_in_its_room() {
+        let (syn, back) = (Flags::SYN, Flags::ACK.with(Flags::REVERSE));
+        assert_eq!(of_host(syn, Room::Empty).rate_header(), RateHeader::BrfOffer);
+        assert_eq!(of_host(syn, Room::None).rate_header(), RateHeader::None);
+        assert_eq!(of_host(Flags::ACK, Room::Empty).rate_header(), RateHeader::None);
+        assert_eq!(of_host(back, Room::Empty).rate_header(), RateHeader::None);
+        let rate = RateHeader::BrfRate { code: 12_005 };
+        for (room, then) in [(Room::None, RateHeader::None), (Room::Empty, rate), (Room::Holds(7), rate)] {
+            let mut packet = of_host(back, room);
+            packet.set_rate_header(rate);
+            assert_eq!(packet.rate_header(), then, "{room:?}");
+        }
     }
 }

@@ -104,6 +104,9 @@ pub struct Host {
     /// Packets that the sockets of QUIC's ends and relay dropped for lack of room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
+    /// The program of flows whose rates come from the network in TCP options, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rates: Option<HostRates>,
 }
 
 /// What the flows that negotiate did on the hosts, and the program that follows their rates.
@@ -129,6 +132,35 @@ pub struct Negotiation {
     pub acks: u64,
     /// Those with a granted rate in force.
     pub acks_granted: u64,
+}
+
+/// The program of flows whose rates come from the network, and the programs that write and read the option.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostRates {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Acknowledgements that the program processed.
+    pub acks: u64,
+    /// Rates that it followed.
+    pub advised: u64,
+    /// Rates that are invalid, which it ignored.
+    pub invalid: u64,
+    /// Times that it fell back for want of rates.
+    pub fallbacks: u64,
+    /// SYNs that offered to obey.
+    pub offered: u64,
+    /// Connections of the receivers whose SYN did.
+    pub accepted: u64,
+    /// SYN-ACKs and acknowledgements with the option; three SACK blocks leave no room for it.
+    pub written: u64,
+    /// Rates that were read.
+    pub read: u64,
+    /// Options read without a rate.
+    pub unlimited: u64,
+    /// Options of acknowledgements that were overtaken.
+    pub stale: u64,
+    /// Steps that the kernel refused.
+    pub errors: u64,
 }
 
 /// The BPF shim between the kernel's TCP and schemes of ours.

@@ -109,7 +109,6 @@ COUNTERS = {
     "offered": "SYNs that offered to obey",
     "accepted": "connections of receivers whose SYN did",
     "written": "SYN-ACKs and acknowledgements with room for a rate",
-    "crowded": "acknowledgements whose SACK blocks left no room",
     "read": "rates read",
     "unlimited": "acknowledgements that no switch wrote into",
     "advised": "rates followed",

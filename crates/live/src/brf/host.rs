@@ -71,8 +71,6 @@ pub struct Status {
     pub accepted: u64,
     /// SYN-ACKs and acknowledgements with the option.
     pub written: u64,
-    /// Acknowledgements without room for the option beside SACK blocks.
-    pub crowded: u64,
     /// Rates that were read.
     pub read: u64,
     /// Options read that no switch had lowered.
@@ -158,8 +156,8 @@ mod linked {
 
     use narrows_routers::RateCode;
 
-    use super::super::NO_LIMIT;
     use super::super::program::{self, ADOPTS, HostParams};
+    use super::super::{NO_LIMIT, root};
     use super::{Attached, Attachment, KernelError, Options, Path, PathBuf, Program, Status};
     use crate::kernel::libbpf::loading;
     use crate::kernel::programs::pinned::{self, COUNTERS};
@@ -171,22 +169,6 @@ mod linked {
 
     fn unable(message: String) -> KernelError {
         KernelError::Unsupported(message)
-    }
-
-    /// Where cgroups of version 2 are mounted.
-    fn root() -> Result<PathBuf, KernelError> {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let found = mounts.lines().find_map(|line| {
-            let mut words = line.split(' ').skip(1);
-            let place = words.next()?;
-            (words.next() == Some("cgroup2")).then(|| PathBuf::from(place))
-        });
-        found.ok_or_else(|| {
-            unable(
-                "cgroups of version 2 are not mounted; accepted: mount -t cgroup2 none /sys/fs/cgroup"
-                    .to_owned(),
-            )
-        })
     }
 
     /// The folder of a cgroup, and its number.
@@ -391,7 +373,7 @@ mod linked {
         let own = pinned::open(program, COUNTERS)?;
         let [opened, closed, acks, _, errors, advised, invalid, fallbacks] = sums(&own)?;
         let host = pinned::open(program, pinned::HOST)?;
-        let [offered, accepted, written, crowded, read, unlimited, stale, adopted, refused] = sums(&host)?;
+        let [offered, accepted, written, read, unlimited, stale, adopted, refused] = sums(&host)?;
         Ok(Status {
             sockets: opened.saturating_sub(closed),
             opened,
@@ -402,7 +384,6 @@ mod linked {
             offered,
             accepted,
             written,
-            crowded,
             read,
             unlimited,
             stale,

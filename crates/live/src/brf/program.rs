@@ -8,8 +8,11 @@ use std::path::Path;
 
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, ProgramType};
 
+use crate::kernel::KernelError;
 use crate::kernel::programs::Program;
 use crate::kernel::programs::pinned::{self, SHARED};
+use crate::kernel::programs::status::{failed, sums};
+use crate::kernel::shim::rename;
 
 /// Programs of the host: the second one also gives new connections our scheme.
 const HOST: &str = "brf_host";
@@ -77,6 +80,53 @@ fn link(object: &Object, name: &str, cgroup: &impl AsFd) -> libbpf_rs::Result<Li
         .find(|own| own.prog_type() == ProgramType::SockOps && own.name() == OsStr::new(name));
     let program = found.ok_or_else(|| io::Error::other(format!("the object has no program `{name}`")))?;
     program.attach_cgroup(cgroup.as_fd().as_raw_fd())
+}
+
+/// The scheme and the programs of the host, in the kernel while this lives.
+#[derive(Debug)]
+pub(super) struct Whole {
+    /// First: they must go before the maps.
+    _links: [Link; 2],
+    object: Object,
+}
+
+impl Whole {
+    /// Loads everything, registers the scheme under this name, and attaches the programs of the host to a cgroup. `core`:
+    /// the scheme's parameters.
+    pub(super) fn load(
+        program: &Program,
+        core: &[u8],
+        cgroup: &impl AsFd,
+        params: &HostParams<'_>,
+    ) -> libbpf_rs::Result<Self> {
+        let mut object = open(program)?;
+        for mut own in object.progs_mut() {
+            if own.name() == OsStr::new(ADOPTS) {
+                own.set_autoload(false);
+            }
+        }
+        for mut map in object.maps_mut() {
+            if map.name() == OsStr::new(PARAMS) {
+                map.set_initial_value(&params.bytes())?;
+            } else if map.name() == OsStr::new(pinned::CORE) {
+                map.set_initial_value(core)?;
+            } else if map.name() == OsStr::new(pinned::SCHEME) {
+                if let Some(ops) = map.initial_value_mut() {
+                    rename(ops, program.name, params.name);
+                }
+            }
+        }
+        let mut object = object.load()?;
+        let scheme = pinned::map(&mut object, pinned::SCHEME)?.attach_struct_ops()?;
+        let host = link(&object, HOST, cgroup)?;
+        Ok(Self { _links: [host, scheme], object })
+    }
+
+    /// The first numbers of a map of counters.
+    pub(super) fn sums<const N: usize>(&mut self, name: &str) -> Result<[u64; N], KernelError> {
+        let map = pinned::map(&mut self.object, name).map_err(|error| failed("find a BPF map", &error))?;
+        sums(&map)
+    }
 }
 
 /// Opens a folder, as a cgroup is.

@@ -15,6 +15,7 @@ use tun_rs::SyncDevice;
 use super::KernelError;
 use super::lateness::Late;
 use super::negotiation;
+use crate::rates;
 
 /// Packets read from one device at once.
 const BATCH: usize = 64;
@@ -63,6 +64,8 @@ struct Ends {
     departures: [Departures; 2],
     /// Next number that the sender has never sent.
     next: u64,
+    /// Rates in TCP options.
+    agreed: rates::Agreement,
 }
 
 impl Ends {
@@ -75,6 +78,8 @@ impl Ends {
         }
         let origins = (self.origins[host], self.origins[other]);
         let mut packet = segment.packet(flow, reverse, origins, (self.near[host], self.near[other]));
+        self.agreed.note(segment, reverse);
+        packet.set_room(self.agreed.room(segment, reverse));
         let end = packet.foreign().seq + u64::from(packet.payload);
         self.near[host] = self.near[host].max(end);
         if !reverse && packet.payload > 0 {

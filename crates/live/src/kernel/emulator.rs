@@ -31,6 +31,7 @@ use super::shim::Shim;
 use super::support::Scheme;
 use super::tap::{Latest, ReceiverTap, SenderTap};
 use super::{KernelError, Options, Watch, diagnostics, support};
+use crate::rates;
 
 /// Time between the preparation of the hosts and the start.
 const LEAD: Duration = Duration::from_millis(20);
@@ -67,14 +68,18 @@ pub(super) fn run<O: Observer + Send>(
     let ours: Vec<usize> = (0..schemes.len()).filter(|number| schemes[*number] == Scheme::Ours).collect();
     let shim = (!ours.is_empty()).then(|| Shim::start(plan, &ours, PORTS, options)).transpose()?;
     let negotiation = Negotiation::start(plan, &schemes)?;
+    let advised = rates::Run::start(plan, |flow| schemes[flow] == Scheme::Advised)?;
     let names: Vec<String> = schemes
         .into_iter()
         .map(|scheme| match scheme {
             Scheme::Kernel(name) => name,
             Scheme::Ours => shim.as_ref().map(|shim| shim.name().to_owned()).unwrap_or_default(),
             Scheme::Negotiated => negotiation.as_ref().map(|own| own.name().to_owned()).unwrap_or_default(),
+            Scheme::Advised => advised.as_ref().map(|own| own.name().to_owned()).unwrap_or_default(),
         })
         .collect();
+    // Receivers answer offers if their scheme is that of the senders.
+    let listening = advised.as_ref().map(|own| own.name().to_owned());
     let latest: Vec<Latest> = plan.flows.iter().map(|_| Latest::default()).collect();
     let over = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
@@ -108,7 +113,7 @@ pub(super) fn run<O: Observer + Send>(
             ports.dedup();
             let tcp = &plan.flows[0].tcp;
             let buffer = (!tcp.receive_autotuning).then_some(tcp.receive_window);
-            let listeners = hosts::listen(&ports, buffer)?;
+            let listeners = hosts::listen(&ports, buffer, listening.as_deref())?;
             let responders = responding.map(|run| Responders::open(plan, &run)).transpose()?;
             if right.0.send(device).is_err() {
                 return Ok(());
@@ -142,6 +147,9 @@ pub(super) fn run<O: Observer + Send>(
         let ended = thread::scope(|inner| {
             let emulate = || {
                 let done = emulation(plan, observer, &latest, &devices, clock).run(watch, &failed)?;
+                let mut emulator = Emulator::new(plan, observer, &latest, &devices, clock);
+                emulator.forgery = rates::Forger::new(options.forgery);
+                let done = emulator.run(watch, &failed)?;
                 Ok::<_, KernelError>(done.map(|done| {
                     let disturbed = done.late.is_disturbed();
                     let (result, observer) = finish(done, &latest, &names, &senders);
@@ -171,6 +179,9 @@ pub(super) fn run<O: Observer + Send>(
             }
         }
         host.negotiation = Some(negotiation.report()?);
+    }
+    if let (Some(run), Some(host)) = (advised, &mut result.host) {
+        run.finish(host)?;
     }
     Ok(Some((result, observer, disturbed)))
 }
@@ -288,6 +299,49 @@ struct Tuns<'a> {
 impl Wire for Tuns<'_> {
     fn read(&mut self, now: Nanos, late: &mut Late) -> Result<(), KernelError> {
         self.arrivals.read(self.devices, &mut self.ready, now, late)
+    clock: Clock,
+    late: Late,
+    /// What it does to rates.
+    forgery: rates::Forger,
+}
+
+/// A run that reached its end.
+struct Done<O> {
+    engine: Engine<O>,
+    late: Late,
+    packets: u64,
+    cpu: Duration,
+    wall: Duration,
+    real_time: bool,
+}
+
+impl<'a, O: Observer> Emulator<'a, O> {
+    fn new(
+        plan: &'a Plan,
+        observer: O,
+        latest: &[Latest],
+        devices: &'a [SyncDevice; 2],
+        clock: Clock,
+    ) -> Self {
+        let mut engine = Engine::observed(plan.clone(), observer);
+        for (number, (flow, latest)) in plan.flows.iter().zip(latest).enumerate() {
+            let size = match flow.app {
+                AppConfig::File(size) => Some(size.as_u64()),
+                _ => None,
+            };
+            let sender = SenderTap::new(latest.clone(), size);
+            engine.attach(number as u32, Box::new(sender), Box::new(ReceiverTap::default()));
+        }
+        Self {
+            plan,
+            engine,
+            devices,
+            ready: [true; 2],
+            arrivals: Arrivals::new(plan.flows.len(), PORTS),
+            clock,
+            late: Late::new(),
+            forgery: rates::Forger::default(),
+        }
     }
 
     fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])> {
@@ -307,6 +361,28 @@ impl Wire for Tuns<'_> {
             self.devices[host].send(bytes)
         };
         sent.map(|_| ())
+    /// Writes the packets that are due at `now` to their hosts.
+    fn deliver(&mut self, now: Nanos) -> Result<(), KernelError> {
+        self.engine.run_until(now.max(self.engine.now()));
+        let Self { plan, engine, devices, late, clock, forgery, .. } = self;
+        let mut failed = None;
+        // In virtual time every look at the clock is a system call: the first packet goes without.
+        let mut first = Some(now);
+        engine.take_delivered(|due, packet, bytes| {
+            let host = usize::from(!packet.flags.has(Flags::REVERSE));
+            late.record(due, first.take().unwrap_or_else(|| clock.now()));
+            let sent = if packet.kind() == Kind::Message {
+                devices[host].send(&negotiation::to_host(plan, PORTS, packet))
+            } else {
+                set_ecn(bytes, packet.ecn());
+                rates::write(packet, bytes, forgery);
+                devices[host].send(bytes)
+            };
+            if let Err(error) = sent {
+                failed.get_or_insert(error);
+            }
+        });
+        failed.map_or(Ok(()), |error| Err(KernelError::step("write to a TUN device", error)))
     }
 
     /// Without time left it only asks for packets.
@@ -342,6 +418,33 @@ fn emulation<'a, O: Observer>(
         };
         let sender = SenderTap::new(latest.clone(), size);
         engine.attach(number as u32, Box::new(sender), Box::new(ReceiverTap::default()));
+impl<O: Observer> Done<O> {
+    /// The result, and the observer.
+    fn finish(self, latest: &[Latest], names: &[String], host: &HostConfig) -> (RunResult, O) {
+        let (mut result, observer) = self.engine.finish_with_observer();
+        result.wall_s = self.wall.as_secs_f64();
+        // A flow between two readings had the scheme that its socket accepted.
+        let schemes = latest.iter().zip(names).map(|(latest, name)| {
+            let reading = latest.lock().ok();
+            reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_else(|| name.clone())
+        });
+        result.host = Some(Host {
+            on: "kernel",
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            schemes: schemes.collect(),
+            sysctls: sysctls(host),
+            offload: false,
+            real_time: self.real_time,
+            lateness: self.late.report(),
+            cpu_us_per_packet: self.cpu.as_secs_f64() * 1e6 / self.packets.max(1) as f64,
+            load: load(),
+            attempts: 1,
+            disturbed: false,
+            shim: None,
+            negotiation: None,
+            rates: None,
+        });
+        (result, observer)
     }
     let arrivals = Arrivals::new(plan.flows.len(), PORTS);
     Emulation::new(plan, engine, Tuns { plan, devices, ready: [true; 2], arrivals }, clock)

@@ -239,10 +239,17 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
     Ok(())
 }
 
-/// Opens the sockets on which receivers wait. Call it in the receivers' host.
-pub(super) fn listen(ports: &[u16], buffer: Option<Bytes>) -> Result<Vec<OwnedFd>, KernelError> {
+/// Opens the sockets on which receivers wait, with this scheme. Call it in the receivers' host.
+pub(super) fn listen(
+    ports: &[u16],
+    buffer: Option<Bytes>,
+    scheme: Option<&str>,
+) -> Result<Vec<OwnedFd>, KernelError> {
     let open = |port: &u16| -> io::Result<OwnedFd> {
         let listener = socket()?;
+        if let Some(scheme) = scheme {
+            sockopt::set_tcp_congestion(&listener, scheme)?;
+        }
         if let Some(size) = buffer {
             sockopt::set_socket_recv_buffer_size_force(&listener, size.as_u64() as usize)?;
         }

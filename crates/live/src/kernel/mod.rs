@@ -40,6 +40,8 @@ use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use narrows_sim::Observer;
 
+pub use crate::rates::Forgery;
+
 /// How to run a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -49,6 +51,8 @@ pub struct Options {
     pub tape: Option<PathBuf>,
     /// End the agent of the shim at this time of the run, as if it had died. Flows fall back to Reno.
     pub agent_until: Option<Nanos>,
+    /// What the network does to rates in TCP options on their way to senders, as if it were hostile.
+    pub forgery: Option<Forgery>,
 }
 
 /// Runs that are disturbed are repeated until this number of attempts.

@@ -11,6 +11,7 @@ use narrows_traffic::AppConfig;
 
 use super::namespace::{self, HostConfig};
 use super::{KernelError, Options, negotiation, shim};
+use crate::rates;
 
 /// Names of the schemes that the kernel offers.
 pub(super) fn offered() -> Vec<String> {
@@ -37,9 +38,9 @@ pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), KernelError> {
             flow.label
         )));
     }
-    let takes_messages = |link: &LinkPlan| {
+    let is_carried = |link: &LinkPlan| {
         let router = link.router.as_ref().and_then(|router| Explicit::named(router.entry.info.name));
-        router.is_none_or(Explicit::negotiates)
+        router.is_none_or(|router| router.negotiates() || rates::advises(router))
     };
     if let Some(link) = plan.links.iter().find(|link| link.router.is_some() && options.shim) {
         return Err(KernelError::Unsupported(format!(
@@ -48,10 +49,10 @@ pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), KernelError> {
             link.name
         )));
     }
-    if let Some(link) = plan.links.iter().find(|link| !takes_messages(link)) {
+    if let Some(link) = plan.links.iter().find(|link| !is_carried(link)) {
         return Err(KernelError::Unsupported(format!(
             "link `{}` has a router algorithm, which reads headers that the kernel does not write; accepted on the\
-             \x20kernel: algorithms that negotiate by messages, or none",
+             \x20kernel: algorithms that negotiate by messages, those whose rates fit a TCP option of 16 bits, or none",
             link.name
         )));
     }
@@ -78,6 +79,8 @@ pub(super) enum Scheme {
     Ours,
     /// Ours, as a program at the rate that the hosts negotiate.
     Negotiated,
+    /// Ours, as a program that gets its rates from the network in TCP options.
+    Advised,
 }
 
 /// The flows' schemes, in order.
@@ -88,6 +91,15 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Ker
     let offered = offered();
     let found: Vec<_> =
         plan.flows.iter().map(|flow| scheme(flow, &offered, options)).collect::<Result<_, _>>()?;
+    let mut advised = plan.flows.iter().zip(&found).filter(|(_, found)| **found == Scheme::Advised);
+    if let Some((first, _)) = advised.next()
+        && let Some((other, _)) = advised.find(|(flow, _)| !flow.params.changed().eq(first.params.changed()))
+    {
+        return Err(KernelError::Unsupported(format!(
+            "parameters of `{}` differ between `{}` and `{}`; accepted on the kernel: one value for all flows",
+            first.scheme.info.name, first.label, other.label
+        )));
+    }
     let initial = TcpConfig::default().initial_window;
     match plan.flows.iter().zip(&found).find(|(flow, found)| {
         // The program holds a flow back to this until the first decision.
@@ -104,6 +116,17 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Ker
 fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, KernelError> {
     marks(flow)?;
     let info = flow.scheme.info;
+    if rates::is_advised(flow.scheme) && !options.shim {
+        return match shim::missing() {
+            None => Ok(Scheme::Advised),
+            Some(missing) => Err(KernelError::Unsupported(format!(
+                "`{}`: `{}` needs its program in the kernel, and {missing}; accepted: {}",
+                flow.label,
+                info.name,
+                offered.join(", ")
+            ))),
+        };
+    }
     if negotiation::negotiates(flow) && !options.shim {
         return match shim::missing() {
             None => Ok(Scheme::Negotiated),

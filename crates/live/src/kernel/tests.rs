@@ -6,6 +6,7 @@ mod loaded;
 mod negotiated;
 #[cfg(feature = "bpf")]
 mod over_shim;
+mod rates;
 mod real;
 mod virtual_time;
 

@@ -426,3 +426,22 @@ impl Agent<'_> {
         })
     }
 }
+
+fn mbit(rate: Rate) -> f64 {
+    rate.as_bytes_per_sec() as f64 * 8e-6
+}
+
+fn line(news: &News) -> String {
+    match news {
+        News::In { name, obeys: true, share } => {
+            let share =
+                share.map_or_else(String::new, |share| format!(", first share {:.2} Mbit/s", mbit(share)));
+            format!("flow in: {name} obeys{share}")
+        }
+        News::In { name, .. } => format!("flow in: {name} (other)"),
+        News::Stripped { name } => format!("option lost: {name} gets no rates and counts as other"),
+        News::Out { name, bytes, seconds } => {
+            format!("flow out: {name}, {:.3} MB in {seconds:.3} s", *bytes as f64 * 1e-6)
+        }
+    }
+}

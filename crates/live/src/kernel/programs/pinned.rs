@@ -22,6 +22,9 @@ pub(crate) const COUNTERS: &str = "counters";
 pub(super) const SETTINGS: &str = "settings";
 /// Rates that processes negotiate, of programs that follow them.
 pub(super) const GRANTS: &str = "grants";
+/// Read-only data with the parameters of the core, and the operations of the scheme.
+pub(crate) const CORE: &str = ".rodata.core";
+pub(crate) const SCHEME: &str = "scheme";
 /// Maps that a program shares with programs loaded later, if it has them.
 pub(crate) const SHARED: [&str; 2] = ["advised", HOST];
 /// Counters of the programs that read and write options.
@@ -93,7 +96,7 @@ fn attach(
             map.pin(folder.join(name))?;
         }
     }
-    let mut link: Link = map(&mut object, "scheme")?.attach_struct_ops()?;
+    let mut link: Link = map(&mut object, SCHEME)?.attach_struct_ops()?;
     // Last: what has a link is whole.
     link.pin(folder.join(LINK))
 }
@@ -102,7 +105,7 @@ fn attach(
 pub(super) fn set_parameters(open: &mut OpenObject, core: &[u8], own: &[u8]) -> libbpf_rs::Result<()> {
     for mut map in open.maps_mut() {
         let value = match map.name().to_str() {
-            Some(".rodata.core") => core,
+            Some(CORE) => core,
             Some(".rodata.own") => own,
             _ => continue,
         };

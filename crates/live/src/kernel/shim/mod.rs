@@ -29,7 +29,7 @@ mod tests;
 pub(super) use agent::Shim;
 pub use flow::{Flow, FlowSettings};
 #[cfg(feature = "bpf")]
-pub(super) use program::{rename, unique};
+pub(crate) use program::{rename, unique};
 pub use record::{Allowance, Decision, Kind, Record, flag};
 pub use tape::{Tape, TapeEntry, TapeError, TapeWriter};
 

@@ -36,7 +36,7 @@ pub(super) struct Counters {
 }
 
 /// A name that no other run has: those of the kernel are global and shorter than 16 bytes.
-pub(in super::super) fn unique() -> String {
+pub(crate) fn unique() -> String {
     let digits = |mut number: u32| {
         let mut text = Vec::new();
         loop {
@@ -53,7 +53,7 @@ pub(in super::super) fn unique() -> String {
 }
 
 /// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another one.
-pub(in super::super) fn rename(ops: &mut [u8], from: &str, to: &str) {
+pub(crate) fn rename(ops: &mut [u8], from: &str, to: &str) {
     let held =
         |own: &[u8]| own.starts_with(from.as_bytes()) && own[from.len()..].iter().all(|byte| *byte == 0);
     let place = ops.windows(NAME).position(held);

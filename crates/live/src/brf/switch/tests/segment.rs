@@ -216,6 +216,7 @@ fn killed_switch_stalls_no_flow() {
             near(before, LINK, 0.15) && after[2] > 150_000.0 && after.iter().all(|rate| *rate > 100_000.0),
             "{before} {after:?}"
         );
+        assert!(near(before, LINK, 0.15) && after.iter().all(|rate| *rate > 100_000.0), "{before} {after:?}");
         let late =
             |flow: &super::hosts::Flow| flow.rates.iter().filter(|(at, _)| at.as_millis() > 1700).count();
         assert_eq!(hosts.flows.iter().map(late).sum::<usize>(), 0, "no rates are written");
