@@ -51,6 +51,7 @@ struct flow {
 	__u32 srtt; /* 0: none */
 	__u32 cwnd;
 	__u32 initial; /* cwnd */
+	__u32 restart; /* cwnd below which no idle time brings CUBIC */
 	__u32 seen; /* rates of the network followed so far */
 	__u8 state;
 	struct cubic cubic;
@@ -92,12 +93,14 @@ static void check_timeout(struct flow *f, __u64 now, __u32 mss)
 		return;
 	f->state = FALLBACK;
 	COUNT(fallbacks);
+	f->restart = f->initial;
 	if (!f->rate || !f->srtt) {
 		cubic_begin(&f->cubic, f->initial);
 		return;
 	}
 	window = (bytes_over(f->rate, f->srtt) + mss / 2) / mss;
-	cubic_begin_at(&f->cubic, atleast(least_of(window, CWND_MOST), MIN_WINDOW));
+	f->restart = atleast(least_of(window, CWND_MOST), MIN_WINDOW);
+	cubic_begin_at(&f->cubic, f->restart);
 }
 
 /* A share, in payload bytes per second. */
@@ -272,9 +275,11 @@ void BPF_PROG(brf_set_state, struct sock *sk, __u8 to)
 	before = f->state;
 	check_timeout(f, tp->tcp_mstamp, mss);
 	if (f->state == FALLBACK) {
-		/* The kernel asked for the thresholds before, but the state did not know of the fallback. */
-		if (before != FALLBACK)
-			cubic_reduce(&f->cubic, f->cubic.now.cwnd);
+		/* The kernel asked for the thresholds before, but the state did not know of the fallback. A run of
+		 * timeouts lowers them once.
+		 */
+		if (before != FALLBACK && !tp->inet_conn.icsk_retransmits)
+			cubic_reduce(&f->cubic, f->cwnd);
 		/* tcp_enter_loss leaves a packet beside those in flight. */
 		cubic_expire(&f->cubic, in_flight(tp) + 1);
 	}
@@ -293,7 +298,7 @@ void BPF_PROG(brf_cwnd_event, struct sock *sk, enum tcp_ca_event what)
 		return;
 	idle = less(now, f->last_ack);
 	if (f->state == FALLBACK) {
-		cubic_idle(&f->cubic, now, idle, srtt ? srtt + tp->rttvar_us : 0, f->initial);
+		cubic_idle(&f->cubic, now, idle, srtt ? srtt + tp->rttvar_us : 0, f->restart);
 	} else {
 		/* Idle time does not count towards the timeout. */
 		f->since = least_of(f->since + idle, now);

@@ -143,7 +143,8 @@ static void cubic_undo(struct cubic *c)
 static void cubic_idle(struct cubic *c, __u64 now, __u64 idle, __u32 rto, __u32 initial)
 {
 	struct cubic_curve *k = &c->now;
-	__u32 cwnd = k->cwnd, least = atmost(cwnd, initial), n;
+	__u64 cwnd = (__u64)k->cwnd << GAIN_SHIFT, least = (__u64)atmost(k->cwnd, initial) << GAIN_SHIFT;
+	__u32 n;
 
 	if (k->avoiding)
 		k->since += less(now, c->last_ack);
@@ -154,12 +155,12 @@ static void cubic_idle(struct cubic *c, __u64 now, __u64 idle, __u32 rto, __u32 
 		idle -= rto;
 		cwnd /= 2;
 	}
-	cwnd = atleast(cwnd, least);
-	if (cwnd >= k->cwnd)
+	cwnd = most_of(cwnd, least);
+	if (cwnd >= (__u64)k->cwnd << GAIN_SHIFT)
 		return;
 	if (k->ssthresh < UNLIMITED)
-		k->ssthresh = atleast(k->ssthresh, k->cwnd / 2 + k->cwnd / 4);
-	k->cwnd = atleast(cwnd, 1);
+		k->ssthresh = atleast(k->ssthresh, (__u64)k->cwnd * 3 / 4);
+	k->cwnd = atleast(cwnd >> GAIN_SHIFT, 1);
 	k->avoiding = 0;
 }
 

@@ -1,0 +1,223 @@
+//! Tapes of the scheme in the simulator, and drawn ones.
+
+use std::cell::RefCell;
+
+use narrows_cc::schemes::{Brf, Entry};
+use narrows_cc::{
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, IdleRule, Info, Nanos,
+    Params, Phase, Random, Rate, RateAdvice, RecoveryEntered, Setup, SpuriousLoss, Telemetry, Timeout,
+};
+use narrows_scenario::{NoFiles, Source, expand, resolve};
+
+use crate::events::{Event, Tape};
+
+/// Networks in which the scheme meets every state, and parameters.
+pub const NETWORKS: &[(&str, &[(&str, f64)])] = &[
+    (
+        "rate = '50mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'brf'\nrtt = '20ms'\n[[flows]]\nscheme = 'brf'\nrtt = '60ms'\n",
+        &[],
+    ),
+    (
+        "rate = '20mbit'\nbuffer = '1bdp'\nrouter = { kind = 'brf', dies = '5s' }\n[[flows]]\nscheme = 'brf'\nrtt = '40ms'\n[[flows]]\nscheme = 'brf'\nrtt = '40ms'\n",
+        &[],
+    ),
+    (
+        "rate = '20mbit'\nbuffer = '2bdp'\nrouter = 'none'\n[[flows]]\nscheme = 'brf'\nrtt = '40ms'\n[[flows]]\nscheme = 'cubic'\nrtt = '40ms'\n",
+        &[("timeout", 0.3)],
+    ),
+    (
+        "rate = '30mbit'\nbuffer = '1bdp'\nrouter = 'none'\nloss = '0.2%'\n[[flows]]\nscheme = 'brf'\nrtt = '80ms'\n",
+        &[("timeout", 0.05)],
+    ),
+    (
+        "rate = '30mbit'\nbuffer = '1bdp'\nloss = '2%'\n[[flows]]\nscheme = 'brf'\nrtt = '30ms'\n",
+        &[("window_gain", 1.5)],
+    ),
+    (
+        "rate = '30mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'brf'\nrtt = '30ms'\napp = { kind = 'on-off', on = '300ms', off = '2s' }\n",
+        &[],
+    ),
+    (
+        "rate = '30mbit'\nbuffer = '1bdp'\nrouter = 'none'\n[[flows]]\nscheme = 'brf'\nrtt = '30ms'\napp = { kind = 'on-off', on = '300ms', off = '1s' }\n",
+        &[("timeout", 0.05)],
+    ),
+];
+
+static ENTRY: Entry = Entry::of::<Recording>();
+
+thread_local! {
+    static TAPES: RefCell<Vec<Tape>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The scheme, recording its events.
+#[derive(Clone, Debug)]
+struct Recording {
+    inner: Brf,
+    number: usize,
+}
+
+impl Recording {
+    fn note(&self, event: Event) {
+        TAPES.with_borrow_mut(|tapes| tapes[self.number].events.push(event));
+    }
+}
+
+impl CongestionControl for Recording {
+    const INFO: Info = Brf::INFO;
+    const RATE_PROTOCOL: Option<&'static str> = Brf::RATE_PROTOCOL;
+
+    fn new(setup: &Setup) -> Self {
+        let number = TAPES.with_borrow_mut(|tapes| {
+            tapes.push(Tape { setup: setup.clone(), events: Vec::new(), program_params: None });
+            tapes.len() - 1
+        });
+        Self { inner: Brf::new(setup), number }
+    }
+    fn on_ack(&mut self, event: &Ack) {
+        self.note(Event::Ack(*event));
+        self.inner.on_ack(event);
+    }
+    fn on_rate_advice(&mut self, event: &RateAdvice) {
+        self.note(Event::Advice(*event));
+        self.inner.on_rate_advice(event);
+    }
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        self.note(Event::Entered(*event));
+        self.inner.on_recovery_entered(event);
+    }
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.note(Event::Timeout(*event));
+        self.inner.on_timeout(event);
+    }
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
+        self.note(Event::Spurious(*event));
+        self.inner.on_spurious_loss(event);
+    }
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.note(Event::Idle(*event));
+        self.inner.on_idle_restart(event);
+    }
+    fn control(&self) -> Control {
+        self.inner.control()
+    }
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        self.inner.telemetry(sink);
+    }
+}
+
+pub fn params(values: &[(&str, f64)]) -> Params {
+    let mut params = Params::defaults(Brf::INFO.params);
+    for (name, value) in values {
+        params.set(name, *value).expect("in range");
+    }
+    params
+}
+
+/// The tapes of the scheme in a network.
+pub fn recorded(network: &str, values: &[(&str, f64)]) -> Vec<Tape> {
+    let text = format!("duration = '20s'\n[network]\n{network}");
+    let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect("valid");
+    let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
+    for flow in plan.flows.iter_mut().filter(|flow| flow.scheme.info.name == Brf::INFO.name) {
+        (flow.scheme, flow.params) = (&ENTRY, params(values));
+    }
+    TAPES.take();
+    narrows_sim::run(plan);
+    TAPES.take().into_iter().filter(|tape| tape.events.len() > 1).collect()
+}
+
+const MSS: Bytes = Bytes::new(1_448);
+
+/// A number of fewer than `bits` bits, all lengths alike.
+fn size(draw: &mut Random, bits: u64) -> u64 {
+    let length = draw.below(bits);
+    draw.below(1 << length)
+}
+
+/// A tape of 5000 acknowledgements, and other events between them.
+pub fn drawn(seed: u64) -> Tape {
+    let params = params(&[("line_rate", 1_000.0), ("timeout", 0.2 + 0.4 * (seed % 3) as f64)]);
+    let random = Random::stream(seed, "scheme", 0);
+    let setup = Setup { mss: MSS, initial_window: MSS * 10, sack: true, random, params };
+    let mut draw = Random::stream(seed, "events", 0);
+    let first = Nanos::from_micros(1_000 + draw.below(200_000));
+    let mut now = Nanos::from_millis(300);
+    let mut events = vec![Event::Ack(Ack::of_handshake(now, first, Some(first), Some(first)))];
+    let (mut delivered, mut phase, mut silent, mut least) = (0, Phase::Open, false, first);
+    for _ in 0..5_000 {
+        let bits = if draw.chance(0.005) { 22 } else { 14 };
+        now = now.saturating_add(Nanos::from_micros(1 + size(&mut draw, bits)));
+        let acked = if draw.chance(0.1) { 0 } else { 1 + draw.below(8) };
+        delivered += acked;
+        let rtt = draw.chance(0.9).then(|| Nanos::from_micros(500 + size(&mut draw, 19)));
+        least = rtt.map_or(least, |rtt| least.min(rtt));
+        let srtt = Nanos::from_micros(1_000 + draw.below(100_000));
+        if phase == Phase::Open && draw.chance(0.01) {
+            phase = Phase::Recovery;
+            let (cause, flight) = (CongestionCause::Loss, MSS * 10);
+            events.push(Event::Entered(RecoveryEntered {
+                now,
+                cause,
+                flight_size: flight,
+                inflight: flight,
+                acked: Bytes::ZERO,
+                delivered: MSS * delivered,
+            }));
+        } else if phase != Phase::Open && draw.chance(0.1) {
+            phase = Phase::Open;
+        }
+        events.push(Event::Ack(Ack {
+            acked: MSS * acked,
+            acked_cumulative: Some(if draw.chance(0.1) { Bytes::ZERO } else { MSS * acked }),
+            rtt,
+            inflight: MSS * draw.below(64),
+            delivered: MSS * delivered,
+            phase,
+            cwnd_limited: draw.chance(0.7),
+            ..Ack::of_handshake(now, first, Some(srtt), Some(least))
+        }));
+        // Long times without any rate.
+        silent ^= draw.chance(0.004);
+        if !silent && draw.chance(0.2) {
+            let rate = match draw.below(8) {
+                0 => 0,
+                1 => 125_000_000 + draw.below(1 << 40),
+                _ => size(&mut draw, 28),
+            };
+            events.push(Event::Advice(RateAdvice {
+                now,
+                advice: Advice::Rate(Rate::from_bytes_per_sec(rate)),
+            }));
+        }
+        let (flight, total) = (MSS * draw.below(64), MSS * delivered);
+        match draw.below(400) {
+            0 => {
+                phase = Phase::Loss;
+                let consecutive = 1 + draw.below(3) as u32;
+                events.push(Event::Timeout(Timeout {
+                    now,
+                    flight_size: flight,
+                    inflight: flight,
+                    delivered: total,
+                    consecutive,
+                }));
+            }
+            1 => events.push(Event::Spurious(SpuriousLoss {
+                now,
+                inflight: flight,
+                delivered: total,
+                phase: Phase::Recovery,
+            })),
+            2 | 3 => events.push(Event::Idle(IdleRestart {
+                now,
+                idle: Nanos::from_micros(draw.below(1 << 19)),
+                rto: draw.chance(0.9).then(|| Nanos::from_millis(200)),
+                delivered: total,
+                app_limited: true,
+                rule: IdleRule::Linux,
+            })),
+            _ => {}
+        }
+    }
+    Tape { setup, events, program_params: None }
+}
