@@ -20,6 +20,7 @@ const CRATES: &[&str] =
 const EMULATOR: &[&str] = &[
     "live/src/kernel",
     "live/src/emulation.rs",
+    "live/src/brf",
     "packet/src",
     "net/src",
     "traffic/src",
