@@ -7,6 +7,7 @@
 mod flags;
 mod raw;
 pub mod real;
+mod room;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use narrows_units::{Bytes, Nanos};
 pub use flags::Flags;
 pub use narrows_net::Ecn;
 pub use raw::{ControlMessage, RawOption, Slot};
+pub use room::Room;
 
 /// Maximum number of SACK blocks beside timestamps.
 pub const MAX_SACK_BLOCKS: usize = 3;
@@ -174,36 +176,6 @@ pub struct Foreign {
     pub handle: u32,
     /// Room for a rate in its header.
     pub room: Room,
-}
-
-/// Room for a rate of the network in the header of a real host's segment.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Room {
-    /// None.
-    #[default]
-    None,
-    /// Room without a rate.
-    Empty,
-    /// A rate, as it is encoded there.
-    Holds(u16),
-}
-
-impl Room {
-    const fn word(self) -> u32 {
-        match self {
-            Self::None => 0,
-            Self::Empty => 1,
-            Self::Holds(code) => 2 | (code as u32) << 16,
-        }
-    }
-
-    const fn from_word(word: u32) -> Self {
-        match word & 3 {
-            0 => Self::None,
-            1 => Self::Empty,
-            _ => Self::Holds((word >> 16) as u16),
-        }
-    }
 }
 
 impl Packet {

@@ -86,6 +86,48 @@ fn host_option_paces_sender_at_limit() {
     assert!(!attached.link.exists());
 }
 
+/// The next command removes what one left that was killed between loading the scheme and attaching.
+#[test]
+fn host_half_attached_is_cleaned_up() {
+    let _alone = alone();
+    if !may_attach() {
+        return;
+    }
+    // The steps of `attach` so far.
+    let marker = std::path::Path::new("/sys/fs/bpf/narrows/brf-host/loaded");
+    host::attach(&Options::default()).expect("root");
+    let _guard = Attached;
+    let link = host::status().expect("root").attachments[0].id;
+    std::fs::remove_file(format!("/sys/fs/bpf/narrows/brf-host/{link}/link")).expect("it is pinned");
+    assert!(marker.exists() && Program::find(ADVISED).expect("it is listed").is_registered());
+    let after = host::status().expect("root");
+    assert!(!after.loaded && after.attachments.is_empty() && !marker.exists(), "{after:?}");
+    assert!(!Program::find(ADVISED).expect("it is listed").is_registered());
+}
+
+/// A second attachment and wrong values are refused by name, and a check changes nothing.
+#[test]
+fn host_refusals_leave_nothing() {
+    let _alone = alone();
+    if !may_attach() {
+        return;
+    }
+    let dry = Options { dry: true, ..Options::default() };
+    assert!(host::attach(&dry).expect("root").loads);
+    assert!(!host::status().expect("root").loaded);
+    let wrong = |options: &Options| host::attach(options).expect_err("refused").to_string();
+    let values = vec![("speed".to_owned(), "1".to_owned())];
+    assert!(wrong(&Options { values, ..Options::default() }).contains("speed"));
+    let elsewhere = wrong(&Options { cgroup: Some("/tmp".into()), ..Options::default() });
+    assert!(elsewhere.contains("not a cgroup of version 2"), "{elsewhere}");
+    assert!(!host::status().expect("root").loaded);
+    host::attach(&Options::default()).expect("root");
+    let _guard = Attached;
+    let second = wrong(&Options::default());
+    assert!(second.contains("has an attachment"), "{second}");
+    assert_eq!(host::status().expect("root").attachments.len(), 1);
+}
+
 /// Where nobody lowers the rate, the sender becomes CUBIC instead of stalling.
 #[test]
 fn host_without_switch_falls_back() {

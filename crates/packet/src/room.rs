@@ -1,0 +1,31 @@
+//! Room for a rate in a real host's segment.
+
+/// Room for a rate of the network in the header of a real host's segment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Room {
+    /// None.
+    #[default]
+    None,
+    /// Room without a rate.
+    Empty,
+    /// A rate, as it is encoded there.
+    Holds(u16),
+}
+
+impl Room {
+    pub(crate) const fn word(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Empty => 1,
+            Self::Holds(code) => 2 | (code as u32) << 16,
+        }
+    }
+
+    pub(crate) const fn from_word(word: u32) -> Self {
+        match word & 3 {
+            0 => Self::None,
+            1 => Self::Empty,
+            _ => Self::Holds((word >> 16) as u16),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+"""`narrows brf`, and BRF on this machine's kernel where there is root."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from narrows import engine
+from narrows.cli import brf
+
+from conftest import BUILT_ENV, call, narrows_in  # isort: skip
+
+BRIEF = ("--rate", "20mbit", "--rtt", "20ms", "--duration", "3s")
+STATUS = dict.fromkeys(brf.COUNTERS, 7) | {"loaded": True, "attachments": []}
+
+
+def needs_root():
+    """Skip a test that loads programs into the kernel and creates network namespaces."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not Path("/sys/kernel/btf/vmlinux").exists():
+        pytest.skip("needs root, /dev/net/tun and BPF")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--limit", "20"), "--limit: `20` is no rate; accepted: a rate such as 20mbit"),
+        (("--limit", "20ms"), "--limit: `20ms` is no rate; accepted: a rate such as 20mbit"),
+        (("--set", "timeout"), "--set: `timeout` sets nothing; accepted: KEY=VALUE"),
+    ],
+)
+def test_wrong_options_are_misuse(monkeypatch, args, message):
+    """A value that means nothing is refused before anything is attached."""
+    monkeypatch.setattr(engine, "attach_brf", lambda *_: pytest.fail("it is not reached"))
+    result = call("brf", "attach", *args)
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+
+
+def test_attach_says_what_it_does(monkeypatch):
+    """Options reach the engine, and the output names the attachment and how to undo it."""
+    seen = []
+
+    def attach(*args):
+        seen.append(args)
+        return {"cgroup": "/c", "link": "/l", "scheme": "brf", "loads": True, "adopts": args[1]}
+
+    monkeypatch.setattr(engine, "attach_brf", attach)
+    result = call(
+        "brf", "attach", "--cgroup", "/c", "--no-adopt", "--limit", "2gbit", "--set", "timeout=2", "--dry-run"
+    )
+    assert result.exit_code == 0, result.output
+    assert seen == [(Path("/c"), False, 2000.0, [("timeout", "2")], True)]
+    assert "would attach to /c (link /l)" in result.stdout
+    assert "undo with `narrows brf detach`" in call("brf", "attach").stdout
+
+
+def test_status_shows_every_counter(monkeypatch):
+    """The table explains each counter, and JSON has them all."""
+    there = {"id": 1, "cgroup": "/c", "adopts": True}
+    gone = {"id": 2, "cgroup": None, "adopts": False}
+    monkeypatch.setattr(engine, "brf_status", lambda: STATUS | {"attachments": [there, gone]})
+    shown = call("brf", "status").stdout
+    assert "attached to /c for all connections" in shown
+    assert "cgroup 2, which was removed" in shown
+    assert all(name in shown for name in brf.COUNTERS)
+    assert json.loads(call("brf", "status", "--json").stdout)["read"] == 7
+    monkeypatch.setattr(engine, "brf_status", lambda: {"loaded": False})
+    assert call("brf", "status").stdout == "nothing is attached\n"
+
+
+def test_detach_reports_what_it_removed(monkeypatch):
+    """Each attachment is a line."""
+    monkeypatch.setattr(engine, "detach_brf", lambda _: ["detached from /c", "unloaded `brf`"])
+    assert call("brf", "detach").stdout.splitlines() == ["detached from /c", "unloaded `brf`"]
+    monkeypatch.setattr(engine, "detach_brf", lambda _: [])
+    assert call("brf", "detach").stdout == "nothing is attached\n"
+
+
+def test_kernel_runs_rates_of_the_network(tmp_path):
+    """`compare brf cubic --on kernel` runs the program, and its counters prove it."""
+    needs_root()
+    done = narrows_in(tmp_path, "compare", "brf", "cubic", *BRIEF, "--json", "--on", "kernel")
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)
+    assert row["host"]["schemes"] == ["brf", "cubic"]
+    rates = row["host"]["rates"]
+    assert (rates["scheme"], rates["offered"], rates["accepted"], rates["errors"]) == ("brf", 1, 1, 0)
+    assert rates["read"] > 50 and rates["acks"] > 500, rates
+    assert all(flow["goodput_mbit_s"] > 5 for flow in row["flows"]), "half of 20 Mbit/s, on a busy machine too"
+
+
+def test_killed_run_leaves_no_program(tmp_path):
+    """SIGKILL ends the scheme and the programs of the host with the run."""
+    needs_root()
+    before = engine.kernel_schemes()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "narrows", "compare", "brf", "--duration", "60s", "--on", "kernel"],
+        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def until(condition):
+        end = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < end and (run.poll() is None or run.returncode < 0), run.returncode
+            time.sleep(0.05)
+
+    own = set()
+
+    def started():
+        own.update(name for name in engine.kernel_schemes() - before if name.startswith("narrows"))
+        return own
+
+    try:
+        until(started)
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    until(lambda: not own & engine.kernel_schemes())
