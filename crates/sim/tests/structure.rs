@@ -159,6 +159,7 @@ fn scheme_names_outside_their_crate_are_refused() {
         "python/src/lib.rs",
         // noq's own controllers have names of schemes.
         "quic/src/own.rs",
+        "python/build.rs",
         // Packet scripts count on the scheme of Linux's defaults.
         "live/src/packetdrill/",
     ];
@@ -180,6 +181,20 @@ fn router_names_outside_their_crate_are_refused() {
         ["live/src/brf/", "live/src/lib.rs", "python/src/brf.rs", "python/src/brf/", "python/src/lib.rs"];
     let programs = ["live/src/kernel/programs/"];
     let allowed = [&["routers/", "cc/src/schemes/"], &deployed[..], &programs].concat();
+/// that it uses, and the deployments on hosts name theirs.
+#[test]
+fn router_names_outside_their_crate_are_refused() {
+    let names = router_names();
+    let allowed = [
+        "routers/",
+        "cc/src/schemes/",
+        "live/src/brf/",
+        "live/src/lib.rs",
+        "live/src/kernel/programs/",
+        "python/src/brf.rs",
+        "python/src/lib.rs",
+        "python/build.rs",
+    ];
     let found = places(&[], &allowed, &names, &names);
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -240,6 +255,7 @@ fn transport_mechanisms_above_transports_are_refused() {
         "trace/src/qlog/packets.rs",
         // What the kernel's TCP shows, and its settings.
         "live/src/kernel/",
+        "live/src/brf/",
         "live/src/packetdrill/",
     ];
     let found = places(&above, &allowed, &words, &BTreeSet::new());

@@ -77,7 +77,8 @@ impl State {
         lock(&file).map_err(step)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| step(error.into()))?;
-        let mut state = Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
+        let mut state =
+            Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
         state.save().map_err(step)?;
         Ok(state)
     }
