@@ -85,7 +85,7 @@ enum { OF_SYN = 1 }; /* bpf_load_hdr_opt: of the peer's SYN */
 enum { TCP_LEVEL = 6, CONGESTION = 13, SAVE_SYN = 27 };
 enum { FLAG_SYN = 2, FLAG_ACK = 16 };
 enum { KIND = 253, LENGTH = 6, EXID_HIGH = 0x42, EXID_LOW = 0x72, SEARCHED = 4, STAMPS = 8, STAMPS_LENGTH = 10 };
-enum { NAME = 16 };
+enum { NAME = 16, EXISTS = -17 };
 
 /* Set when the program is loaded. crates/live/src/brf/program.rs has the same layout. */
 struct host_params {
@@ -232,12 +232,18 @@ static void write_option(struct bpf_sock_ops *ops)
 	__u8 option[LENGTH + 2] = { KIND, LENGTH, EXID_HIGH, EXID_LOW };
 	bool offer = (ops->skb_tcp_flags & (FLAG_SYN | FLAG_ACK)) == FLAG_SYN;
 	__u32 code = offer ? NO_LIMIT : host.code;
+	long refused;
 
 	option[4] = code >> 8;
 	option[5] = code;
 
-	if (bpf_store_hdr_opt(ops, option, LENGTH, 0) < 0)
+	refused = bpf_store_hdr_opt(ops, option, LENGTH, 0);
+
+	/* Another attachment may have written it. */
+	if (refused && refused != EXISTS)
 		COUNT_HOST(errors);
+	else if (refused)
+		return;
 	else if (offer)
 		COUNT_HOST(offered);
 	else
@@ -283,6 +289,9 @@ static int on_event(struct bpf_sock_ops *ops)
 			ask_no_more(ops, WRITE_OPTIONS);
 		break;
 	case PARSING:
+		/* The sockets of other attachments ask for this call too. */
+		if (host.only_named && !is_ours(ops))
+			break;
 		code = code_of(ops, 0);
 		if (code >= 0)
 			note(ops, code, 0);

@@ -51,9 +51,10 @@ pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), KernelError> {
     }
     if let Some(link) = plan.links.iter().find(|link| !is_carried(link)) {
         return Err(KernelError::Unsupported(format!(
-            "link `{}` has a router algorithm, which reads headers that the kernel does not write; accepted on the\
+            "link `{}` has the router algorithm `{}`, which reads headers that the kernel does not write; accepted on the\
              \x20kernel: algorithms that negotiate by messages, those whose rates fit a TCP option of 16 bits, or none",
-            link.name
+            link.name,
+            link.router.as_ref().map_or("", |router| router.entry.info.name)
         )));
     }
     match plan.flows.iter().find(|flow| flow.datagrams.is_some()) {
