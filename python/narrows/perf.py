@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from narrows import engine
+from narrows import engine, hosts
 from narrows.errors import UsageError
 from narrows.live import resolve, seconds
 from narrows.progress import print_status
@@ -74,7 +74,7 @@ class Session:
         handle = engine.Handle()
         conclude(
             *supervised(
-                lambda: engine.perf_server(
+                lambda: hosts.perf_server(
                     address, name, params, interval, identity, once, limit, connections, handle, self._report
                 ),
                 handle,
@@ -104,7 +104,7 @@ class Session:
         handle = engine.Handle()
         conclude(
             *supervised(
-                lambda: engine.perf_client(
+                lambda: hosts.perf_client(
                     address, chosen, params, interval, limit, streams, reverse, name or plain, trust, handle,
                     self._report,
                 ),

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from narrows import engine
+from narrows import hosts
 from narrows.errors import UsageError
 
 UNIX = "unix:"
@@ -118,7 +118,7 @@ class Watcher:
     """Capacity of the link; the switch states it if this does not."""
 
     def __post_init__(self) -> None:
-        self._judge = engine.port_judge(self.utilization, self.queue)
+        self._judge = hosts.port_judge(self.utilization, self.queue)
         self._answers = True
 
     def on_port(self, read_s: float, sent_bytes: int, dropped: int) -> str | None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from narrows import engine
+from narrows import engine, hosts
 from narrows.errors import Stopped
 
 
@@ -15,7 +15,7 @@ def run(settings: Mapping[str, Any], on_line: Callable[[str], None]) -> None:
     """Run a switch until Ctrl-C or SIGTERM.
 
     Args:
-        settings: As `engine.run_brf_switch` takes them.
+        settings: As `hosts.run_brf_switch` takes them.
         on_line: Receives the lines of its log.
 
     Raises:
@@ -29,7 +29,7 @@ def run(settings: Mapping[str, Any], on_line: Callable[[str], None]) -> None:
 
     def work() -> None:
         try:
-            engine.run_brf_switch(settings, handle, on_line)
+            hosts.run_brf_switch(settings, handle, on_line)
         except BaseException as error:
             failed.append(error)
         finally:

@@ -124,13 +124,13 @@ def measure(scheme: str) -> Row:
 
 def statistics(scheme: str) -> float | None:
     """Return the time per acknowledgement that the kernel's run statistics show."""
-    from narrows import engine
+    from narrows import hosts
 
     ready, over, counted = multiprocessing.Event(), multiprocessing.Event(), multiprocessing.Queue()
     sender = multiprocessing.Process(target=send, args=(scheme, ready, over, counted))
     sender.start()
     ready.wait(10)
-    rows = engine.program_status(SECONDS / 2)
+    rows = hosts.program_status(SECONDS / 2)
     over.set()
     counted.get(timeout=10)
     sender.join(10)

@@ -292,10 +292,8 @@ def test_stubs_and_stand_in_match_engine():
     stand_in = (Path(__file__).parent / "fake_engine.py").read_text()
     defined = {node.name for node in ast.parse(stand_in).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     programs = {"kernel_programs", "load_program", "unload_program", "program_status", "negotiate", "negotiation_port"}
-
-
-    programs = {"kernel_programs", "load_program", "unload_program", "program_status"}
-    programs |= {"attach_brf", "detach_brf", "brf_status"}
+    programs |= {"attach_brf", "detach_brf", "brf_status", "plan_brf_switch", "run_brf_switch", "brf_switches"}
+    programs |= {"clean_brf_switches", "PortJudge"}
     assert names - programs <= defined
 
 

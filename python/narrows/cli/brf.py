@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from narrows import engine
+from narrows import hosts
 from narrows.cli.numbers import whole
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
 from narrows.errors import UsageError
@@ -67,8 +67,8 @@ def attach(
             raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
         values.append((key.strip(), value.strip()))
     try:
-        done = engine.attach_brf(cgroup, adopt, _mbit(limit), values, dry_run)
-    except engine.KernelFailed as error:
+        done = hosts.attach_brf(cgroup, adopt, _mbit(limit), values, dry_run)
+    except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     would = "would " if dry_run else ""
     if done["loads"]:
@@ -90,10 +90,10 @@ def detach(
     Open connections go on without rates, as CUBIC does. A switch that runs is ended with Ctrl-C in its terminal.
     """
     try:
-        lines = engine.detach_brf(cgroup)
+        lines = hosts.detach_brf(cgroup)
         if cgroup is None:
-            lines += [f"removed what a killed switch left on {port}" for port in engine.clean_brf_switches()]
-    except engine.KernelFailed as error:
+            lines += [f"removed what a killed switch left on {port}" for port in hosts.clean_brf_switches()]
+    except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     for line in lines:
         print(line)
@@ -101,7 +101,7 @@ def detach(
         print("nothing is attached")
 
 
-#: Counters of `engine.brf_status`, and their meaning.
+#: Counters of `hosts.brf_status`, and their meaning.
 COUNTERS = {
     "sockets": "connections that use the scheme now",
     "opened": "connections that ever did",
@@ -126,9 +126,9 @@ def status(
 ) -> None:
     """Show where BRF is attached on this host, and what its switches and hosts did since."""
     try:
-        found = engine.brf_status()
-        switches = engine.brf_switches()
-    except engine.KernelFailed as error:
+        found = hosts.brf_status()
+        switches = hosts.brf_switches()
+    except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     if as_json:
         print(json.dumps(found | {"switches": switches}))
@@ -283,13 +283,13 @@ def switch(
     }
     try:
         if dry_run:
-            for line in engine.plan_brf_switch(settings):
+            for line in hosts.plan_brf_switch(settings):
                 print(line)
             return
         from narrows import segment
 
         segment.run(settings, _line)
-    except engine.KernelFailed as error:
+    except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
 
 

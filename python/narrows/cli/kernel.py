@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from narrows import engine
+from narrows import hosts
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
 from narrows.errors import UsageError
 
@@ -28,7 +28,7 @@ def list_programs(
     """List the schemes that the kernel can run as programs."""
     from rich.table import Table
 
-    programs = engine.kernel_programs()
+    programs = hosts.kernel_programs()
     if as_json:
         print(json.dumps([program.__dict__ for program in programs]))
         return
@@ -58,8 +58,8 @@ def load(
             raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
         values.append((key.strip(), value.strip()))
     try:
-        loaded = engine.load_program(name, values)
-    except engine.KernelFailed as error:
+        loaded = hosts.load_program(name, values)
+    except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     print(f"loaded `{loaded}`: sysctl net.ipv4.tcp_congestion_control={loaded}, or TCP_CONGESTION on a socket")
 
@@ -69,8 +69,8 @@ def load(
 def unload(name: NAME) -> None:
     """Unload a scheme as root. Connections that use it keep it until they end."""
     try:
-        unloaded, sockets = engine.unload_program(name)
-    except engine.KernelFailed as error:
+        unloaded, sockets = hosts.unload_program(name)
+    except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     left = f"; {sockets} connection{'s' * (sockets != 1)} will keep it to the end" if sockets else ""
     print(f"unloaded `{unloaded}`{left}")
@@ -89,8 +89,8 @@ def status(
     The kernel's run statistics are on meanwhile, and their own cost (some 50 ns per call) is part of the time.
     """
     try:
-        rows = engine.program_status(seconds)
-    except engine.KernelFailed as error:
+        rows = hosts.program_status(seconds)
+    except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     if as_json:
         print(json.dumps(rows))

@@ -146,10 +146,9 @@ pub(super) fn run<O: Observer + Send>(
         // A thread of its own, because its priority must end with it.
         let ended = thread::scope(|inner| {
             let emulate = || {
-                let done = emulation(plan, observer, &latest, &devices, clock).run(watch, &failed)?;
-                let mut emulator = Emulator::new(plan, observer, &latest, &devices, clock);
-                emulator.forgery = rates::Forger::new(options.forgery);
-                let done = emulator.run(watch, &failed)?;
+                let forgery = rates::Forger::new(options.forgery);
+                let done =
+                    emulation(plan, observer, &latest, &devices, clock, forgery).run(watch, &failed)?;
                 Ok::<_, KernelError>(done.map(|done| {
                     let disturbed = done.late.is_disturbed();
                     let (result, observer) = finish(done, &latest, &names, &senders);
@@ -294,54 +293,13 @@ struct Tuns<'a> {
     /// Whether packets may wait in them.
     ready: [bool; 2],
     arrivals: Arrivals,
+    /// What it does to rates.
+    forgery: rates::Forger,
 }
 
 impl Wire for Tuns<'_> {
     fn read(&mut self, now: Nanos, late: &mut Late) -> Result<(), KernelError> {
         self.arrivals.read(self.devices, &mut self.ready, now, late)
-    clock: Clock,
-    late: Late,
-    /// What it does to rates.
-    forgery: rates::Forger,
-}
-
-/// A run that reached its end.
-struct Done<O> {
-    engine: Engine<O>,
-    late: Late,
-    packets: u64,
-    cpu: Duration,
-    wall: Duration,
-    real_time: bool,
-}
-
-impl<'a, O: Observer> Emulator<'a, O> {
-    fn new(
-        plan: &'a Plan,
-        observer: O,
-        latest: &[Latest],
-        devices: &'a [SyncDevice; 2],
-        clock: Clock,
-    ) -> Self {
-        let mut engine = Engine::observed(plan.clone(), observer);
-        for (number, (flow, latest)) in plan.flows.iter().zip(latest).enumerate() {
-            let size = match flow.app {
-                AppConfig::File(size) => Some(size.as_u64()),
-                _ => None,
-            };
-            let sender = SenderTap::new(latest.clone(), size);
-            engine.attach(number as u32, Box::new(sender), Box::new(ReceiverTap::default()));
-        }
-        Self {
-            plan,
-            engine,
-            devices,
-            ready: [true; 2],
-            arrivals: Arrivals::new(plan.flows.len(), PORTS),
-            clock,
-            late: Late::new(),
-            forgery: rates::Forger::default(),
-        }
     }
 
     fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])> {
@@ -358,31 +316,10 @@ impl<'a, O: Observer> Emulator<'a, O> {
             self.devices[host].send(&negotiation::to_host(self.plan, PORTS, packet))
         } else {
             set_ecn(bytes, packet.ecn());
+            rates::write(packet, bytes, &mut self.forgery);
             self.devices[host].send(bytes)
         };
         sent.map(|_| ())
-    /// Writes the packets that are due at `now` to their hosts.
-    fn deliver(&mut self, now: Nanos) -> Result<(), KernelError> {
-        self.engine.run_until(now.max(self.engine.now()));
-        let Self { plan, engine, devices, late, clock, forgery, .. } = self;
-        let mut failed = None;
-        // In virtual time every look at the clock is a system call: the first packet goes without.
-        let mut first = Some(now);
-        engine.take_delivered(|due, packet, bytes| {
-            let host = usize::from(!packet.flags.has(Flags::REVERSE));
-            late.record(due, first.take().unwrap_or_else(|| clock.now()));
-            let sent = if packet.kind() == Kind::Message {
-                devices[host].send(&negotiation::to_host(plan, PORTS, packet))
-            } else {
-                set_ecn(bytes, packet.ecn());
-                rates::write(packet, bytes, forgery);
-                devices[host].send(bytes)
-            };
-            if let Err(error) = sent {
-                failed.get_or_insert(error);
-            }
-        });
-        failed.map_or(Ok(()), |error| Err(KernelError::step("write to a TUN device", error)))
     }
 
     /// Without time left it only asks for packets.
@@ -409,6 +346,7 @@ fn emulation<'a, O: Observer>(
     latest: &[Latest],
     devices: &'a [SyncDevice; 2],
     clock: Clock,
+    forgery: rates::Forger,
 ) -> Emulation<'a, O, Tuns<'a>> {
     let mut engine = Engine::observed(plan.clone(), observer);
     for (number, (flow, latest)) in plan.flows.iter().zip(latest).enumerate() {
@@ -418,36 +356,9 @@ fn emulation<'a, O: Observer>(
         };
         let sender = SenderTap::new(latest.clone(), size);
         engine.attach(number as u32, Box::new(sender), Box::new(ReceiverTap::default()));
-impl<O: Observer> Done<O> {
-    /// The result, and the observer.
-    fn finish(self, latest: &[Latest], names: &[String], host: &HostConfig) -> (RunResult, O) {
-        let (mut result, observer) = self.engine.finish_with_observer();
-        result.wall_s = self.wall.as_secs_f64();
-        // A flow between two readings had the scheme that its socket accepted.
-        let schemes = latest.iter().zip(names).map(|(latest, name)| {
-            let reading = latest.lock().ok();
-            reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_else(|| name.clone())
-        });
-        result.host = Some(Host {
-            on: "kernel",
-            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-            schemes: schemes.collect(),
-            sysctls: sysctls(host),
-            offload: false,
-            real_time: self.real_time,
-            lateness: self.late.report(),
-            cpu_us_per_packet: self.cpu.as_secs_f64() * 1e6 / self.packets.max(1) as f64,
-            load: load(),
-            attempts: 1,
-            disturbed: false,
-            shim: None,
-            negotiation: None,
-            rates: None,
-        });
-        (result, observer)
     }
     let arrivals = Arrivals::new(plan.flows.len(), PORTS);
-    Emulation::new(plan, engine, Tuns { plan, devices, ready: [true; 2], arrivals }, clock)
+    Emulation::new(plan, engine, Tuns { plan, devices, ready: [true; 2], arrivals, forgery }, clock)
 }
 
 /// The result, and the observer.
@@ -480,6 +391,7 @@ fn finish<O: Observer>(
         shim: None,
         negotiation: None,
         socket_drops: None,
+        rates: None,
     });
     (result, observer)
 }

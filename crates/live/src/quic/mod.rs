@@ -223,6 +223,7 @@ fn once<O: Observer + Send>(
                 disturbed,
                 shim: None,
                 negotiation: None,
+                rates: None,
                 socket_drops: Some(dropped),
             });
             Ok(Some((result, observer)))

@@ -144,8 +144,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelEr
 
 /// Attaches the programs to the ports, and records each hook that had to be created.
 fn attach(state: &mut State, programs: &Programs) -> Result<(), KernelError> {
-    let mut netlink =
-        Netlink::route().map_err(|error| KernelError::step("open a netlink socket", error))?;
+    let mut netlink = Netlink::route().map_err(|error| KernelError::step("open a netlink socket", error))?;
     for i in 0..state.record.ports.len() {
         let port = state.record.ports[i].clone();
         let mut sides = vec![(Side::Ingress, maps::ACK)];
@@ -191,7 +190,11 @@ impl Agent<'_> {
             // The wait counts in whole milliseconds, and zero would spin.
             let wait = Duration::from_nanos(wait.as_nanos()).max(Duration::from_millis(1));
             ring.poll(wait).or_else(|error| {
-                if error.kind() == libbpf_rs::ErrorKind::Interrupted { Ok(()) } else { Err(io::Error::other(error)) }
+                if error.kind() == libbpf_rs::ErrorKind::Interrupted {
+                    Ok(())
+                } else {
+                    Err(io::Error::other(error))
+                }
             })?;
             let news = std::mem::take(&mut *keys.borrow_mut());
             self.step(&news)?;
@@ -226,7 +229,9 @@ impl Agent<'_> {
         for key in keys {
             // A flow that is gone from the table is found by the next allocation.
             if let Some(state) = self.programs.flow(key) {
-                self.with_router(at, |brf, port, flows, programs| flows.update(brf, port, programs, *key, state));
+                self.with_router(at, |brf, port, flows, programs| {
+                    flows.update(brf, port, programs, *key, state)
+                });
             }
         }
         let due = self.brf.next_wake();
@@ -328,7 +333,9 @@ impl Agent<'_> {
             if self.count("reductions") > before && at - self.cut_logged_at >= LOG {
                 self.cut_logged_at = at;
                 self.log(&match congestion {
-                    Congestion::Queue { packets } => format!("congestion: {packets} packets wait, shares are cut"),
+                    Congestion::Queue { packets } => {
+                        format!("congestion: {packets} packets wait, shares are cut")
+                    }
                     Congestion::Load => "congestion: the link is loaded, shares are cut".to_owned(),
                 });
             }
@@ -362,7 +369,8 @@ impl Agent<'_> {
 
     fn shares(&self) -> String {
         let classes = self.tree.names().zip(&self.tree.wanted);
-        let named: Vec<String> = classes.map(|(name, (rate, _))| format!("{name} {:.2}", mbit(*rate))).collect();
+        let named: Vec<String> =
+            classes.map(|(name, (rate, _))| format!("{name} {:.2}", mbit(*rate))).collect();
         let (flows, others) = (self.count("brf_flows"), self.count("other_flows"));
         format!("shares: {flows} flows obey, {others} others; classes in Mbit/s: {}", named.join(", "))
     }
@@ -416,23 +424,5 @@ impl Agent<'_> {
             flows,
             flows_total: self.flows.known.len(),
         })
-    }
-}
-
-fn mbit(rate: Rate) -> f64 {
-    rate.as_bytes_per_sec() as f64 * 8e-6
-}
-
-fn line(news: &News) -> String {
-    match news {
-        News::In { name, obeys: true, share } => {
-            let share = share.map_or_else(String::new, |share| format!(", first share {:.2} Mbit/s", mbit(share)));
-            format!("flow in: {name} obeys{share}")
-        }
-        News::In { name, .. } => format!("flow in: {name} (other)"),
-        News::Stripped { name } => format!("option lost: {name} gets no rates and counts as other"),
-        News::Out { name, bytes, seconds } => {
-            format!("flow out: {name}, {:.3} MB in {seconds:.3} s", *bytes as f64 * 1e-6)
-        }
     }
 }

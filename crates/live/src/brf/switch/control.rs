@@ -62,7 +62,10 @@ impl ControlSocket {
     pub(super) fn bind(address: &str) -> io::Result<Self> {
         let socket = if let Some(path) = address.strip_prefix("unix:") {
             // A socket of a killed switch refuses connections; a file of another kind stays.
-            if UnixDatagram::unbound()?.connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+            if UnixDatagram::unbound()?
+                .connect(path)
+                .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+            {
                 std::fs::remove_file(path)?;
             }
             let socket = UnixDatagram::bind(path)?;

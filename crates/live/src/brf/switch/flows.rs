@@ -54,7 +54,11 @@ impl Flows {
         key: Key,
         state: FlowState,
     ) {
-        if self.known.get(&key).is_some_and(|known| known.told.opened != state.opened && is_new(known, &state)) {
+        if self
+            .known
+            .get(&key)
+            .is_some_and(|known| known.told.opened != state.opened && is_new(known, &state))
+        {
             self.remove(brf, port, programs, &key, false);
         }
         if !self.known.contains_key(&key) && !self.open(brf, port, programs, key, &state) {
@@ -125,7 +129,14 @@ impl Flows {
         true
     }
 
-    fn remove(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs, key: &Key, from_kernel: bool) {
+    fn remove(
+        &mut self,
+        brf: &mut Brf,
+        port: &mut Port<'_>,
+        programs: &Programs,
+        key: &Key,
+        from_kernel: bool,
+    ) {
         if let Some(known) = self.known.remove(key) {
             if !known.told.has(ENDED) {
                 self.news.push(out(key, &known, &known.told, port.now));

@@ -91,6 +91,7 @@ fn is_root() -> Result<(), KernelError> {
         return Ok(());
     }
     Err(KernelError::Unsupported(
-        "`narrows brf` needs root: it attaches programs to ports and changes their queues (accepted: sudo)".to_owned(),
+        "`narrows brf` needs root: it attaches programs to ports and changes their queues (accepted: sudo)"
+            .to_owned(),
     ))
 }

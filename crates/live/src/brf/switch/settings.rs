@@ -71,7 +71,8 @@ impl Settings {
             other => other.parse::<f64>().map_err(|_| ()),
         };
         let refused = |reason: String| KernelError::Unsupported(format!("--set {name}={value}: {reason}"));
-        let number = number.map_err(|()| refused("not a number; accepted: a number, true, false".to_owned()))?;
+        let number =
+            number.map_err(|()| refused("not a number; accepted: a number, true, false".to_owned()))?;
         self.params.set(name, number).map_err(|error| {
             refused(match error {
                 ParamError::Unknown => {
@@ -79,7 +80,9 @@ impl Settings {
                     format!("no such parameter; accepted: {}", names.join(", "))
                 }
                 ParamError::OutOfRange(own) => format!("accepted: {} to {} {}", own.min, own.max, own.unit),
-                ParamError::Fraction(own) => format!("accepted: whole numbers from {} to {}", own.min, own.max),
+                ParamError::Fraction(own) => {
+                    format!("accepted: whole numbers from {} to {}", own.min, own.max)
+                }
             })
         })
     }
@@ -117,7 +120,8 @@ impl Settings {
         match Brf::queue(&self.setup()) {
             Some(Queue::Htb(htb)) => Ok((*htb).clone()),
             _ => Err(KernelError::Unsupported(
-                "--set classes=false: on ports of Linux the switch needs its classes; accepted: true".to_owned(),
+                "--set classes=false: on ports of Linux the switch needs its classes; accepted: true"
+                    .to_owned(),
             )),
         }
     }
@@ -128,10 +132,12 @@ impl Settings {
     /// If one does not exist, or cannot be used.
     pub(super) fn resolve(&self) -> Result<Vec<AttachedPort>, KernelError> {
         self.bottleneck()?;
-        let mut netlink = Netlink::route().map_err(|error| KernelError::step("open a netlink socket", error))?;
+        let mut netlink =
+            Netlink::route().map_err(|error| KernelError::step("open a netlink socket", error))?;
         let mut found: Vec<AttachedPort> = Vec::new();
         for port in &self.ports {
-            let refused = |reason: String| KernelError::Unsupported(format!("--port {}: {reason}", port.name));
+            let refused =
+                |reason: String| KernelError::Unsupported(format!("--port {}: {reason}", port.name));
             let (index, ethernet) = tc::interface(&port.name)
                 .map_err(|error| refused(format!("no such interface in this network namespace ({error})")))?;
             if !ethernet {
@@ -140,7 +146,8 @@ impl Settings {
             if found.iter().any(|other| other.index == index) {
                 return Err(refused("stated twice".to_owned()));
             }
-            let root = tc::root(&mut netlink, index).map_err(|error| KernelError::step("list queues", error))?;
+            let root =
+                tc::root(&mut netlink, index).map_err(|error| KernelError::step("list queues", error))?;
             if let (true, Some((kind, handle))) = (port.bottleneck, root)
                 && handle != 0
                 && handle != tc::HANDLE
@@ -169,12 +176,19 @@ impl Settings {
             let name = &port.name;
             lines.push(format!("{name}: filter brf_ack on ingress (clsact), writes rates into ACKs"));
             if port.bottleneck {
-                lines.push(format!("{name}: filter brf_data on egress (clsact), counts flows and selects classes"));
+                lines.push(format!(
+                    "{name}: filter brf_data on egress (clsact), counts flows and selects classes"
+                ));
                 lines.push(format!("{name}: root queue htb 4252: with {:.3} Mbit/s", mbit(self.rate)));
                 for (i, class) in htb.classes().iter().enumerate() {
-                    let parent = class.parent.map_or("4252:1".to_owned(), |parent| minor(usize::from(parent)));
+                    let parent =
+                        class.parent.map_or("4252:1".to_owned(), |parent| minor(usize::from(parent)));
                     let policed = if class.policed { ", policed" } else { "" };
-                    lines.push(format!("{name}: class {} `{}` below {parent}{policed}", minor(i), class.name));
+                    lines.push(format!(
+                        "{name}: class {} `{}` below {parent}{policed}",
+                        minor(i),
+                        class.name
+                    ));
                 }
             }
         }

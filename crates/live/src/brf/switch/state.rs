@@ -75,10 +75,7 @@ impl State {
         let path = Path::new(FOLDER).join(format!("{namespace}-{bottleneck}.json"));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(step)?;
         lock(&file).map_err(step)?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| step(error.into()))?;
-        let mut state =
-            Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
+        let mut state = Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
         state.save().map_err(step)?;
         Ok(state)
     }

@@ -94,11 +94,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 /// Number of an interface of this namespace, and whether its frames are Ethernet's.
 pub(super) fn interface(name: &str) -> io::Result<(i32, bool)> {
     // Sysfs may show another namespace (`ip netns exec` mounts its own, setns does not): ask a socket.
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     let index = rustix::net::netdevice::name_to_index(&socket, name)? as i32;
     let mut ethernet = false;
     let mut netlink = Netlink::route()?;
@@ -145,7 +141,8 @@ pub(super) fn detach(netlink: &mut Netlink, index: i32, created: bool) {
         let filter = message(index, FILTER, side.parent(), PRIORITY << 16 | ALL_PROTOCOLS);
         let _ = netlink.change(Request::new(DELETE_FILTER, 0, &filter).attribute(TCA_KIND, b"bpf\0"));
         let all = message(index, 0, side.parent(), 0);
-        let _ = netlink.get(Request::new(GET_FILTER, DUMP, &all), |body| left += usize::from(word(body, 8) != 0));
+        let _ =
+            netlink.get(Request::new(GET_FILTER, DUMP, &all), |body| left += usize::from(word(body, 8) != 0));
     }
     if created && left == 0 {
         let hook = message(index, CLSACT_HANDLE, CLSACT, 0);
@@ -340,7 +337,8 @@ impl Tree {
                 let children: Vec<usize> = (0..self.classes.len())
                     .filter(|&child| self.classes[child].parent == Some(class as u8))
                     .collect();
-                let sum = |field: fn(&ClassStats) -> u64| children.iter().map(|&i| field(&self.stats[i])).sum();
+                let sum =
+                    |field: fn(&ClassStats) -> u64| children.iter().map(|&i| field(&self.stats[i])).sum();
                 let (waiting, backlog, drops) =
                     (sum(|own| own.waiting), sum(|own| own.backlog), sum(|own| own.drops));
                 self.stats[class] = ClassStats { waiting, backlog, drops, ..self.stats[class] };

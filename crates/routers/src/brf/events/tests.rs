@@ -104,7 +104,8 @@ fn reused_number_begins_a_new_flow() {
     let mut brf = Brf::new(&RouterSetup {
         capacity: Rate::from_bytes_per_sec(CAPACITY as u64),
         params: Params::defaults(Brf::INFO.params),
-        flows: [FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 }].into(),
+        flows: [FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 }]
+            .into(),
         learned: None,
     });
     let mut port = TestPort::default();

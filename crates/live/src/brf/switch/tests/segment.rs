@@ -64,7 +64,10 @@ fn third_flow_gets_its_share_soon() {
         assert!(thirds.iter().all(|rate| near(*rate, LINK / 3.0, 0.15)), "{thirds:?} {report:#}");
         assert!(after.is_some_and(|ms| ms <= 400), "{after:?}: {report:#}");
         assert_eq!(wrong(&hosts), 0);
-        assert!(report["classes"].as_array().is_some_and(|all| all.iter().all(|own| own["drops"] == 0)), "{report:#}");
+        assert!(
+            report["classes"].as_array().is_some_and(|all| all.iter().all(|own| own["drops"] == 0)),
+            "{report:#}"
+        );
         assert!(report["queue_mean_ms"].as_f64().is_some_and(|ms| ms < 3.0), "{report:#}");
         assert!(report["counters"]["written"].as_u64().is_some_and(|count| count > 50), "{report:#}");
         switch.end().expect("it ran");
@@ -129,12 +132,19 @@ fn stripped_and_forged_options_do_no_harm() {
         // Receivers that forge 1 or 6553 bytes per second get what they wrote; all others get more than a tenth of an
         // equal share, and nobody floods.
         for (rate, carried) in rates.iter().zip(carried) {
-            assert!([Some(10), Some(65_530)].contains(&carried) || *rate > LINK / 60.0, "{carried:?}: {rates:?}");
+            assert!(
+                [Some(10), Some(65_530)].contains(&carried) || *rate > LINK / 60.0,
+                "{carried:?}: {rates:?}"
+            );
         }
         assert!(rates.iter().sum::<f64>() < 1.05 * LINK);
         assert!(rates[5] > LINK / 8.0, "the honest flow: {rates:?}");
         assert_eq!(wrong(&hosts), 0);
-        assert!(switch.lines().iter().any(|line| line.contains("option lost: 10.0.0.1:5000")), "{:#?}", switch.lines());
+        assert!(
+            switch.lines().iter().any(|line| line.contains("option lost: 10.0.0.1:5000")),
+            "{:#?}",
+            switch.lines()
+        );
         switch.end().expect("it ran");
     });
 }
@@ -155,7 +165,9 @@ fn unusable_ports_are_refused() {
         other.ports[0].name = "none0".to_owned();
         let missing = super::super::plan(&other).unwrap_err().to_string();
         assert!(missing.starts_with("--port none0: no such interface"), "{missing}");
-        let tc = Command::new("tc").args(["qdisc", "add", "dev", BOTTLENECK, "root", "handle", "1:", "htb"]).status();
+        let tc = Command::new("tc")
+            .args(["qdisc", "add", "dev", BOTTLENECK, "root", "handle", "1:", "htb"])
+            .status();
         if !tc.is_ok_and(|status| status.success()) {
             skipped("tc of iproute2");
             return;
@@ -204,8 +216,8 @@ fn killed_switch_stalls_no_flow() {
             near(before, LINK, 0.15) && after[2] > 150_000.0 && after.iter().all(|rate| *rate > 100_000.0),
             "{before} {after:?}"
         );
-        assert!(near(before, LINK, 0.15) && after.iter().all(|rate| *rate > 100_000.0), "{before} {after:?}");
-        let late = |flow: &super::hosts::Flow| flow.rates.iter().filter(|(at, _)| at.as_millis() > 1700).count();
+        let late =
+            |flow: &super::hosts::Flow| flow.rates.iter().filter(|(at, _)| at.as_millis() > 1700).count();
         assert_eq!(hosts.flows.iter().map(late).sum::<usize>(), 0, "no rates are written");
         assert_eq!(status()[0]["runs"], false);
         assert!(!is_clean());
