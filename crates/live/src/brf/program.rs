@@ -110,10 +110,10 @@ impl Whole {
                 map.set_initial_value(&params.bytes())?;
             } else if map.name() == OsStr::new(pinned::CORE) {
                 map.set_initial_value(core)?;
-            } else if map.name() == OsStr::new(pinned::SCHEME) {
-                if let Some(ops) = map.initial_value_mut() {
-                    rename(ops, program.name, params.name);
-                }
+            } else if map.name() == OsStr::new(pinned::SCHEME)
+                && let Some(ops) = map.initial_value_mut()
+            {
+                rename(ops, program.name, params.name);
             }
         }
         let mut object = object.load()?;

@@ -48,7 +48,11 @@ fn received(time: Duration) -> f64 {
             sockopt::set_tcp_congestion(&socket, ADVISED).expect("it is registered");
             net::connect(&socket, &address).expect("it listens");
             let mut sender = TcpStream::from(socket);
-            while !over.load(Ordering::Relaxed) && sender.write_all(&[0; 1 << 14]).is_ok() {}
+            while !over.load(Ordering::Relaxed) {
+                if sender.write_all(&[0; 1 << 14]).is_err() {
+                    break;
+                }
+            }
         });
         let (mut receiver, _) = listener.accept().expect("a sender");
         let mut buffer = vec![0; 1 << 16];

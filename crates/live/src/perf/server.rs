@@ -31,7 +31,7 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
         let begun = Instant::now();
         let over = || caller.stop() || service.duration.is_some_and(|most| begun.elapsed() >= most);
         let mut served = 0_u64;
-        while !over() && !(service.once && served > 0) {
+        while !over() && (!service.once || served == 0) {
             while let Some(ended) = tests.try_join_next() {
                 served += u64::from(ended.unwrap_or(false));
             }

@@ -102,7 +102,7 @@ pub(super) async fn run(
 }
 
 async fn send(connection: Connection, count: Arc<AtomicU64>, end: Instant) -> Result<(), String> {
-    const ZEROS: [u8; CHUNK] = [0; CHUNK];
+    static ZEROS: [u8; CHUNK] = [0; CHUNK];
     let mut stream = connection.open_uni().await.map_err(|error| error.to_string())?;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
         match tokio::time::timeout(left, stream.write(&ZEROS)).await {

@@ -58,7 +58,7 @@ pub(super) struct Sending {
 
 impl Sending {
     fn write(&mut self, now: Nanos) -> bool {
-        const ZEROS: [u8; CHUNK] = [0; CHUNK];
+        static ZEROS: [u8; CHUNK] = [0; CHUNK];
         self.app.on_time(now, Bytes::new(self.written));
         let (meter, unsent) = (&self.meter, self.unsent);
         let Some(connection) = self.peer.connection() else { return false };

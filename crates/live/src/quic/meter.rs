@@ -204,10 +204,9 @@ impl Controller for Probe {
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
         self.meter.lost.fetch_add(1, Relaxed);
-        let _ = self
-            .meter
-            .inflight
-            .try_update(Relaxed, Relaxed, |inflight| Some(inflight.saturating_sub(lost_bytes.into())));
+        let inflight = &self.meter.inflight;
+        let _ =
+            inflight.fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(lost_bytes.into())));
         self.inner.on_packet_lost(lost_bytes, pn, now);
     }
 
