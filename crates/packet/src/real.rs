@@ -333,7 +333,7 @@ mod tests {
         bytes.truncate(40);
         bytes.extend_from_slice(options);
         bytes.extend(payload);
-        bytes[32] = ((20 + options.len()) / 4 << 4) as u8;
+        bytes[32] = (((20 + options.len()) / 4) << 4) as u8;
         let length = bytes.len() as u16;
         bytes[2..4].copy_from_slice(&length.to_be_bytes());
         bytes[36..38].fill(0);
