@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from narrows import engine
+from narrows import engine, hosts
 from narrows.cli import brf
 
 from conftest import BUILT_ENV, call, narrows_in  # isort: skip
@@ -35,7 +35,7 @@ def needs_root():
 )
 def test_wrong_options_are_misuse(monkeypatch, args, message):
     """A value that means nothing is refused before anything is attached."""
-    monkeypatch.setattr(engine, "attach_brf", lambda *_: pytest.fail("it is not reached"))
+    monkeypatch.setattr(hosts, "attach_brf", lambda *_: pytest.fail("it is not reached"))
     result = call("brf", "attach", *args)
     assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
 
@@ -48,7 +48,7 @@ def test_attach_says_what_it_does(monkeypatch):
         seen.append(args)
         return {"cgroup": "/c", "link": "/l", "scheme": "brf", "loads": True, "adopts": args[1]}
 
-    monkeypatch.setattr(engine, "attach_brf", attach)
+    monkeypatch.setattr(hosts, "attach_brf", attach)
     result = call(
         "brf", "attach", "--cgroup", "/c", "--no-adopt", "--limit", "2gbit", "--set", "timeout=2", "--dry-run"
     )
@@ -62,21 +62,23 @@ def test_status_shows_every_counter(monkeypatch):
     """The table explains each counter, and JSON has them all."""
     there = {"id": 1, "cgroup": "/c", "adopts": True}
     gone = {"id": 2, "cgroup": None, "adopts": False}
-    monkeypatch.setattr(engine, "brf_status", lambda: STATUS | {"attachments": [there, gone]})
+    monkeypatch.setattr(hosts, "brf_switches", list)
+    monkeypatch.setattr(hosts, "brf_status", lambda: STATUS | {"attachments": [there, gone]})
     shown = call("brf", "status").stdout
     assert "attached to /c for all connections" in shown
     assert "cgroup 2, which was removed" in shown
     assert all(name in shown for name in brf.COUNTERS)
     assert json.loads(call("brf", "status", "--json").stdout)["read"] == 7
-    monkeypatch.setattr(engine, "brf_status", lambda: {"loaded": False})
+    monkeypatch.setattr(hosts, "brf_status", lambda: {"loaded": False})
     assert call("brf", "status").stdout == "nothing is attached\n"
 
 
 def test_detach_reports_what_it_removed(monkeypatch):
     """Each attachment is a line."""
-    monkeypatch.setattr(engine, "detach_brf", lambda _: ["detached from /c", "unloaded `brf`"])
+    monkeypatch.setattr(hosts, "clean_brf_switches", list)
+    monkeypatch.setattr(hosts, "detach_brf", lambda _: ["detached from /c", "unloaded `brf`"])
     assert call("brf", "detach").stdout.splitlines() == ["detached from /c", "unloaded `brf`"]
-    monkeypatch.setattr(engine, "detach_brf", lambda _: [])
+    monkeypatch.setattr(hosts, "detach_brf", lambda _: [])
     assert call("brf", "detach").stdout == "nothing is attached\n"
 
 

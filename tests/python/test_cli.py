@@ -292,9 +292,10 @@ def test_trace_option_keeps_invalid_time():
 
 
 VERBS = {
-    "Acknowledge", "Compare", "Draw", "Generate", "Give", "Keep", "Limit", "List", "Listen", "Load", "Measure",
-    "Negotiate", "Print", "Read", "Receive", "Record", "Replace", "Reproduce", "Run", "Select", "Send", "Serve", "Set",
-    "Show", "Start", "Stop", "Unload", "Use", "Write",
+    "Accept", "Acknowledge", "Allocate", "Attach", "Call", "Check", "Compare", "Detach", "Detect", "Draw", "Expect",
+    "Forward", "Generate", "Give", "Grant", "Keep", "Let", "Limit", "List", "Listen", "Load", "Make", "Measure",
+    "Negotiate", "Pace", "Poll", "Print", "Read", "Receive", "Record", "Replace", "Report", "Reproduce", "Request",
+    "Run", "Select", "Send", "Serve", "Set", "Show", "Start", "Stop", "Test", "Unload", "Use", "Wait", "Write",
 }  # fmt: skip
 """Verbs with which help texts begin."""
 

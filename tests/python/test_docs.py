@@ -183,7 +183,7 @@ def test_every_page_is_linked_from_the_index():
 @pytest.mark.parametrize("path", [*RUN, DOCS / "README.md", RESULTS], ids=name_of)
 def test_commands_in_prose_exist_with_their_options(path):
     """Every command in prose exists and has the options named with it."""
-    for command, rest in re.findall(r"`narrows (dccp [a-z]+|[a-z]+)([^`]*)`", prose(path)):
+    for command, rest in re.findall(r"`narrows ((?:brf|dccp|kernel|nodectl|perf) [a-z]+|[a-z]+)([^`]*)`", prose(path)):
         for option in re.findall(r"(?<!\w)--?[a-z][\w-]*", rest):
             assert option in options(command), f"{path.name}: narrows {command}{rest}"
 

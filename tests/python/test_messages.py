@@ -43,15 +43,15 @@ def test_folder_that_cannot_be_made_exits_2(command):
     assert "accepted: a new or existing folder" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["plot", "report"])
-def test_missing_folder_named_as_missing(command, tmp_path):
-    """A folder of results that does not exist is named as missing, a file as a file."""
+@pytest.mark.parametrize(("command", "problem"), [("plot", ":1: this is no qlog"), ("report", ": this is a file")])
+def test_missing_folder_named_as_missing(command, problem, tmp_path):
+    """A folder of results that does not exist is named as missing, a file as one that the command does not read."""
     done = call(command, tmp_path / "nosuch")
     assert done.exit_code == 2
     assert f"{tmp_path / 'nosuch'}: there is no such folder; accepted: " in done.stderr
     (tmp_path / "file").write_text("")
     done = call(command, tmp_path / "file")
-    assert f"{tmp_path / 'file'}: this is a file; accepted: " in done.stderr
+    assert f"{tmp_path / 'file'}{problem}; accepted: " in done.stderr
 
 
 @pytest.mark.parametrize("name", ["r.pdf", "r"])

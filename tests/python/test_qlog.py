@@ -123,6 +123,7 @@ def test_metrics_of_every_stack_become_series(tmp_path, write):
 
 
 def test_losses_and_states_of_mvfst_are_read(tmp_path):
+    """Losses and states in the names of mvfst are read."""
     loaded = qlog.load([mvfst(tmp_path / "a.qlog")])
     assert sum(value for _, value in points(loaded, "losses_pkt")) == 3
     assert loaded.samples.filter(series="state")["text"].to_list() == ["Steady", "Steady"]
@@ -148,6 +149,7 @@ def test_throughput_counts_each_acknowledged_packet_once(tmp_path):
 
 
 def test_receiver_throughput_is_what_it_received(tmp_path):
+    """Throughput at a receiver is what it received."""
     records = [event(10 * number, "transport:packet_received", **sent(number)) for number in range(101)]
     loaded = qlog.load([sequence(tmp_path / "a.sqlog", OLD_SEQUENCE, *records)])
     assert loaded.flows["throughput_mbit_s"][0] == pytest.approx(101 * 1200 * 8e-6)
@@ -179,6 +181,7 @@ def test_last_record_that_is_cut_is_left_out(tmp_path):
 
 
 def test_records_may_span_lines(tmp_path):
+    """A record of JSON-SEQ may span lines."""
     path = tmp_path / "a.sqlog"
     records = [SEQUENCE, event(0, "quic:recovery_metrics_updated", **METRICS), event(5, "quic:packet_lost")]
     path.write_text("".join(f"\x1e{json.dumps(record, indent=2)}\n" for record in records))
@@ -238,6 +241,7 @@ def test_names_from_strangers_are_plain_text(tmp_path):
     ],
 )
 def test_plot_refuses_what_cannot_be_drawn(tmp_path, arguments, message):
+    """A plot of qlog files refuses kinds and places that they cannot fill."""
     new_style(tmp_path / "a.sqlog")
     result = call("plot", *(part.format(tmp_path) for part in arguments))
     assert result.exit_code == 2
@@ -309,6 +313,7 @@ def test_damaged_file_is_refused_with_its_line(tmp_path, name):
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
+    """Bytes that are no text are refused with the file's name."""
     path = tmp_path / "a.qlog"
     path.write_bytes(HEAD.encode() + b'{"time": 1, "name": "\xff"}\n')
     with pytest.raises(UsageError, match=r"a\.qlog:2: the byte 0xff is not UTF-8"):
@@ -335,7 +340,7 @@ def test_limits_bound_memory(tmp_path, monkeypatch):
             with pytest.raises(UsageError, match=message):
                 qlog.load([path])
     monkeypatch.setattr(events, "MOST_OUTSTANDING", 10)
-    space = events._Space()
+    space = events.PacketSpace()
     for number in range(1_000):
         space.send(number, 1.0)
     assert space.acknowledge(0, 2**70) <= 20
@@ -404,6 +409,7 @@ def test_option_passes_file(tmp_path):
     ],
 )
 def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
+    """The option is refused where no single file can hold the log."""
     result = call("compare", "bbr", "cubic", *(part.format(tmp_path) for part in arguments))
     assert result.exit_code == 2
     assert message.format(tmp_path) in " ".join(result.stderr.split())
@@ -434,6 +440,7 @@ def test_own_file_shows_the_run(tmp_path):
 
 
 def test_full_disk_ends_the_run_with_one_sentence(tmp_path):
+    """A full disk ends the run with one sentence that names the file."""
     done = narrows_in(tmp_path, "compare", "bbr", "--duration", "2s", "--qlog", "/dev/full")
     assert done.returncode == 1
     assert "/dev/full: No space left on device" in done.stderr and "Traceback" not in done.stderr

@@ -13,11 +13,21 @@ DATA = {SOURCES / "papers"}
 SUFFIXES = {".py", ".pyi", ".html", ".lua"}
 WORDS = {"compound", "fast", "fixed"}
 """Names that are English words: prose may use them, code may not."""
+DEPLOYED = "the deployment of one protocol on hosts names it"
 EXAMPLES = {
     "__init__.py": ({"bbr", "cubic"}, "the docstring shows a first session"),
     "api.py": ({"bbr", "cubic"}, "the docstrings of `run` and `compare` show calls"),
     "results.py": ({"bbr", "cubic"}, "the docstring of `Results` shows a session and the form of `spec`"),
     "cli/simulate.py": ({"bbr"}, "the help of SCHEME shows the form of parameters"),
+    "cli/perf.py": ({"bbr-gc", "bbr3", "cubic", "newreno"}, "the help of --scheme shows names of both libraries"),
+    "_engine.pyi": ({"brf"}, DEPLOYED),
+    "cli/__init__.py": ({"brf", "nodectl"}, DEPLOYED),
+    "cli/brf.py": ({"brf", "cubic"}, DEPLOYED),
+    "cli/nodectl.py": ({"nodectl"}, DEPLOYED),
+    "hosts.py": ({"brf"}, DEPLOYED),
+    "negotiation.py": ({"nodectl"}, DEPLOYED),
+    "sdn.py": ({"brf"}, DEPLOYED),
+    "segment.py": ({"brf"}, DEPLOYED),
 }
 """Prose that may name schemes: the file, the names, and the reason."""
 
@@ -61,7 +71,7 @@ def test_front_code_names_no_algorithm(names):
         for file, source in sources()
         if file.endswith(".py")
         for line, text in literals(source)
-        if text.split(":")[0].strip() in names
+        if text.split(":")[0].strip() in names - allowed(file)
     ]
     assert not offences, "\n".join(offences)
 

@@ -53,7 +53,7 @@ def attach(
         typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the scheme (repeatable)."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check, print what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Check and print what would be done, and do nothing.")
     ] = False,
 ) -> None:
     """Attach BRF to this host as root: senders obey the rates in acknowledgements, receivers make room for them.

@@ -46,7 +46,7 @@ Points = tuple["array[float]", "array[float]"]
 """Times in milliseconds, and values."""
 
 
-class _Space:
+class PacketSpace:
     """The packets of a packet number space that were sent and not acknowledged, in the order of their numbers."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Connection:
     """Packets declared lost."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the event `simulation:scenario` says of the connection."""
-    spaces: dict[str, _Space] = field(default_factory=dict)
+    spaces: dict[str, PacketSpace] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -279,7 +279,7 @@ class Reader:
         space, number, size = self._packet(data)
         _append(connection.sent, time, size)
         if number is not None:
-            connection.spaces.setdefault(space, _Space()).send(number, size)
+            connection.spaces.setdefault(space, PacketSpace()).send(number, size)
 
     def _received(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
         space, _, size = self._packet(data)
