@@ -290,7 +290,10 @@ def test_stubs_and_stand_in_match_engine():
     real = {name for name in json.loads(listed.stdout) if not name.startswith("_")}
     assert names == real
     stand_in = (Path(__file__).parent / "fake_engine.py").read_text()
-    defined = {node.name for node in ast.parse(stand_in).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    body = ast.parse(stand_in).body
+    defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assigned = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+    defined |= {name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
     programs = {"kernel_programs", "load_program", "unload_program", "program_status", "negotiate", "negotiation_port"}
     programs |= {"attach_brf", "detach_brf", "brf_status", "plan_brf_switch", "run_brf_switch", "brf_switches"}
     programs |= {"clean_brf_switches", "PortJudge"}
