@@ -42,7 +42,7 @@ HOOKS = re.compile(r"(ssthresh|set_state|cwnd_event|min_tso_segs|undo_cwnd|sndbu
 """Functions of a scheme that process no acknowledgement."""
 ENTRY = re.compile(r"^(__bpf_prog_(enter|exit)\w*|bpf_trampoline_\w+)$")
 """What the kernel does around each call of a program."""
-RUNS = 5
+RUNS = 3
 CLONE_NEWNET = 0x4000_0000
 KERNEL_SYMBOL = re.compile(r"^(bbr_\w+|minmax_running_max)$")
 PROGRAM_SYMBOL = re.compile(
