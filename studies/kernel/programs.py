@@ -128,11 +128,13 @@ def write() -> None:
 def main() -> None:
     """Measure what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("programs", nargs="*", choices=list(PROGRAMS), default=["bbr_gc"], metavar="NAME")
+    parser.add_argument("programs", nargs="*", metavar="NAME", help="bbr_gc by default")
     parser.add_argument("--print", action="store_true", help="use the stored runs")
     asked = parser.parse_args()
+    if unknown := set(asked.programs) - set(PROGRAMS):
+        parser.error(f"NAME: {', '.join(sorted(unknown))}; accepted: {', '.join(PROGRAMS)}")
     if not asked.print:
-        measure(asked.programs)
+        measure(asked.programs or ["bbr_gc"])
     write()
 
 
