@@ -38,7 +38,7 @@ fn paced_rate_is_kept_within_three_percent() {
 fn accepted_schemes_fill_a_clean_path() {
     for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
         let scheme = Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0);
-        // Without feedback it sends as much as it is told to.
+        // This scheme ignores losses: its window must fit the path.
         let scheme =
             if entry.info.name == "fixed" { scheme.param("window", 60.0).expect("in range") } else { scheme };
         let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };

@@ -9,8 +9,8 @@
 //! /sys/fs/bpf/narrows/brf-host/ID/link    an attachment; ID is the cgroup's number
 //! /sys/fs/bpf/narrows/brf-host/loaded/    the scheme was loaded by `attach`: the last `detach` unloads it
 //! ```
-//! The folder `loaded` is made before the scheme is loaded, and an attachment has one file. So whatever a killed command
-//! left is told by what is there, and the next one removes it.
+//! The folder `loaded` is made before the scheme is loaded, and an attachment has one file. So the next command
+//! recognises what a killed one left, and removes it.
 
 use std::path::{Path, PathBuf};
 

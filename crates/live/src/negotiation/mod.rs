@@ -67,7 +67,7 @@ pub enum NegotiationError {
     Io(#[from] io::Error),
 }
 
-/// Whoever runs a daemon.
+/// Receiver of a daemon's reports, and source of the request to stop it.
 pub trait Operator: Sync {
     /// Whether it shall end.
     fn is_stopped(&self) -> bool;

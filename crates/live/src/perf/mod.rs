@@ -3,7 +3,7 @@
 //! ## Protocol
 //! ALPN `narrows-perf/1`. The client opens a bidirectional stream and writes a request of 16 bytes: who sends, the number
 //! of streams, the duration. Then the sender opens the streams, one direction each, and fills them until the duration is
-//! over. The receiver counts; if that is the server, it answers with the bytes and the time. Whoever asked closes.
+//! over. The receiver counts; if that is the server, it answers with the bytes and the time. The client closes.
 
 mod client;
 mod server;

@@ -30,7 +30,7 @@ fn hostile_datagrams_change_nothing() {
         let (at, victim) = (sending.address(), passing.address());
         let receiving = &receiving;
         let waiting = scope.spawn(move || request(&client(at, 9, 47_456, 4.0), receiving));
-        // An ID belongs to whoever uses it first.
+        // The first address that uses an ID owns it.
         sending.wait_for("content 9 to 127.0.0.9:");
         sending.wait_for("may send");
         let hostile = UdpSocket::bind(loopback(99, 0)).unwrap();
