@@ -56,51 +56,13 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* The first five as in crates/live/src/kernel/programs/status.rs, the others as in grants/loaded.rs there. */
-struct counters {
-	__u64 opened;
-	__u64 closed;
-	__u64 acks;
-	__u64 timeouts;
-	__u64 errors;
-	__u64 grants;
-	__u64 withdrawn;
-	__u64 ignored;
+/* crates/live/src/kernel/programs/grants/loaded.rs has the same order. */
+#define OWN_COUNTERS \
+	__u64 grants; \
+	__u64 withdrawn; \
+	__u64 ignored; \
 	__u64 granted_acks;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct counters);
-} counters SEC(".maps");
-
-/* The parameters that were set, as text. Only processes read it. */
-struct settings {
-	char text[1024];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct settings);
-} settings SEC(".maps");
-
-static struct counters *counted(void)
-{
-	__u32 first = 0;
-
-	return bpf_map_lookup_elem(&counters, &first);
-}
-
-#define COUNT(field)                           \
-	do {                                   \
-		struct counters *c = counted(); \
-		if (c)                         \
-			c->field++;            \
-	} while (0)
+#include "counted.h"
 
 static struct flow *flow_of(struct sock *sk)
 {
