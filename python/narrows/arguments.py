@@ -58,6 +58,10 @@ def _path(value: Any) -> bool:
         return False
 
 
+def _paths(value: Any) -> bool:
+    return _path(value) or (isinstance(value, Sequence) and len(value) > 0 and all(map(_path, value)))
+
+
 def _whole(least: int) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 63
 
@@ -103,5 +107,6 @@ KINDS: Mapping[str, Check] = {
     "handovers": (_optional(is_text), "a text with a unit, such as '12s'"),
     "delay": (_optional(is_text), "a text with a unit, such as '10ms'"),
     "directory": (_path, "the path of a folder"),
+    "paths": (_paths, "the path of a qlog file, or a list of them"),
 }
 """For each argument, whether a value fits it, and the accepted values in words."""

@@ -159,7 +159,7 @@ def resolve(text: str, flag: str, port: int | None = PORT) -> str:
         port: The port of a text without one; `None` rejects it.
 
     Raises:
-        UsageError: The text is malformed, or lacks a port.
+        UsageError: The text is malformed, lacks a port, or cannot be the name of a host.
         OSError: The host is unknown.
     """
     host, number = text, "" if port is None else str(port)
@@ -177,6 +177,10 @@ def resolve(text: str, flag: str, port: int | None = PORT) -> str:
         raise UsageError(f"{flag}: {text!r} is not a host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
     try:
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_DGRAM)
+    except UnicodeError:  # an empty or long label, or a letter that IDNA lacks
+        raise UsageError(
+            f"{flag}: {host!r} cannot be the name of a host; accepted: HOST, HOST:PORT, [IPV6]:PORT"
+        ) from None
     except OSError as error:
         raise OSError(f"{flag}: {host}: {error.strerror or error}") from error
     family, where = found[0][0], found[0][4]

@@ -56,7 +56,7 @@ class SwitchLink:
                 host, _, port = address.rpartition(":")
                 self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 self._socket.connect((host, int(port)))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, OverflowError) as error:  # the last ones: a strange host, a great port
             self.close()
             raise UsageError(
                 f"--control {address}: {error}; accepted: the address of `narrows brf switch --control`, "

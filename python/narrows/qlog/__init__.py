@@ -6,9 +6,11 @@ makes the frames. A file is a stranger's: it is read in bounded memory, and refu
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from narrows.arguments import check_arguments
 from narrows.errors import UsageError
 from narrows.qlog.events import Connection, Reader
 from narrows.qlog.reading import accepts, traces
@@ -17,14 +19,19 @@ from narrows.qlog.samples import Logged
 __all__ = ["Logged", "accepts", "load"]
 
 
-def load(paths: Sequence[str | Path]) -> Logged:
+def load(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Logged:
     """Load qlog files: one run, whose flows are the connections of all files. Times begin at each file's first event.
+
+    Args:
+        paths: One file, or several.
 
     Raises:
         UsageError: A file cannot be read, is no qlog, or has neither metrics nor packets.
     """
+    check_arguments(paths=paths)
+    named = [paths] if isinstance(paths, str | os.PathLike) else paths
     files: list[tuple[Path, list[Connection]]] = []
-    for path in map(Path, paths):
+    for path in map(Path, named):
         reader = Reader(path)
         for trace in traces(path):
             reader.read(trace)
