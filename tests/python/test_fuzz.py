@@ -2,7 +2,9 @@
 
 import functools
 import inspect
+import os
 import signal
+import socket
 import time
 import warnings
 from pathlib import Path
@@ -10,9 +12,10 @@ from pathlib import Path
 import pytest
 import typer
 
+import fake_hosts
 import narrows
 from attempts import Tally, generators, many
-from narrows import engine, plots
+from narrows import engine, plots, qlog
 from narrows.cli import app
 from narrows.errors import DamagedError, UsageError
 from narrows.runner import RunError
@@ -28,7 +31,9 @@ WORDS = [
     "a={", "seed=x", "repeat=-1", "rcp", "5g", "time", "share", "line", "heatmap", "cdf", "delay", "flows", "samples",
     "scheme", "goodput_mbit_s", "network.buffer", "column", "page", "sim", "kernel", "shim", "senders", "both", "quick",
     "(", "[a-", "*", "..", ".", "/", "/dev/null", "/proc/nosuch", "/nosuch/a", "a" * 300, "a\nb", "\t", "é", "\udcff",
-    "\x00", "🦆", "127.0.0.1:1", "[::1]", "h:99999", "$(id)", "{}", "[[[[", "%s", "{x}",
+    "\x00", "🦆", "127.0.0.1:1", "[::1]", "h:99999", "127.0.0.1:99999",
+    "127.0.0.1:9999999999999999999", "[::1]:70000", "10.0.0.0/8=127.0.0.1", "a..b", "lo", "lo:bottleneck", "bbr:a=b",
+    "unix:/nosuch", "10MB", "noq:cubic", "fake_bbr", "$(id)", "{}", "[[[[", "%s", "{x}",
 ]  # fmt: skip
 
 
@@ -49,7 +54,16 @@ def place(tmp_path, monkeypatch):
     assert call("compare", "bbr", "cubic", "--trace", "-o", "results").exit_code == 0
     assert call("new", "study", "mine").exit_code == 0
     Path("link").symlink_to("s.toml")
-    return ["s.toml", "bad.toml", "deep.toml", "a.pkt", "empty", "results", "mine", "link", "new", "o.png", "o.html"]
+    os.mkfifo("fifo")
+    os.mkfifo("fifo.qlog")
+    event = '{"time": 1, "name": "quic:packet_sent", "data": {"header": {"packet_number": 1}, "raw": {"length": 9}}}'
+    Path("a.qlog").write_text(f'{{"qlog_version": "0.3", "traces": [{{"events": [{event}]}}]}}')
+    Path("bad.qlog").write_bytes(b'{"qlog_version": "0.3", "traces": [\xff')
+    Path("ca.pem").write_text("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n")
+    return [
+        "s.toml", "bad.toml", "deep.toml", "a.pkt", "empty", "results", "mine", "link", "new", "o.png", "o.html",
+        "a.qlog", "bad.qlog", "ca.pem",
+    ]  # fmt: skip
 
 
 def commands():
@@ -69,10 +83,62 @@ NEEDED = {("reproduce",): ["mine", "--quick"], ("bench",): ["--no-ns3"]}
 """Words without which a command works for minutes."""
 
 
+SUITABLE = {
+    ("brf", "attach"): ["--limit", "20mbit", "--dry-run"],
+    ("brf", "controller"): ["--port", "lo", "--control", "127.0.0.1:1"],
+    ("brf", "switch"): ["--port", "lo", "--rate", "10mbit"],
+    ("compare",): ["bbr", "cubic"],
+    ("dccp", "recv"): ["--once"],
+    ("dccp", "send"): ["127.0.0.1:1"],
+    ("kernel", "load"): ["fake_bbr"],
+    ("kernel", "unload"): ["fake_bbr"],
+    ("new", "study"): ["another"],
+    ("nodectl", "node"): ["--rate", "10mbit"],
+    ("nodectl", "request"): ["127.0.0.1", "--size", "10MB"],
+    ("packetdrill",): ["a.pkt"],
+    ("perf", "client"): ["127.0.0.1"],
+    ("plot",): ["a.qlog", "-o", "o.png"],
+    ("report",): ["results"],
+    ("reproduce",): [],
+    ("run",): ["s.toml"],
+    ("sweep",): ["s.toml"],
+    ("trace",): ["5g", "-o", "radio"],
+}
+"""Words with which a command does something; others do without."""
+REACHES = {
+    ("brf", "attach"): "attach_brf",
+    ("brf", "controller"): "PortJudge",
+    ("brf", "detach"): "detach_brf",
+    ("brf", "status"): "brf_status",
+    ("brf", "switch"): "run_brf_switch",
+    ("dccp", "recv"): "live",
+    ("dccp", "send"): "live",
+    ("kernel", "list"): "kernel_programs",
+    ("kernel", "load"): "load_program",
+    ("kernel", "status"): "program_status",
+    ("kernel", "unload"): "unload_program",
+    ("nodectl", "node"): "negotiate node",
+    ("nodectl", "request"): "negotiate client",
+    ("nodectl", "server"): "negotiate server",
+    ("perf", "client"): "perf_client",
+    ("perf", "server"): "perf_server",
+}
+"""Functions of the engine behind the commands for hosts: reached by arguments that passed Python's checks."""
+PIPES = ["fifo", "fifo.qlog"]
+STREAMED = {("run",), ("compare",), ("sweep",)}
+"""Commands that read a scenario from a pipe, or write packets into one, and wait for its other end."""
+HOSTS = ("brf", "dccp", "kernel", "nodectl", "perf")
+
+
 def command_line(path, command, words, draw):
-    """Return a random command line: options and arguments that the command has, with values of the words."""
+    """Return a random command line: options and arguments that the command has, with values of the words.
+
+    Every third has words that suit the command before them.
+    """
     line = [*path, *NEEDED.get(path, [])]
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    suits = draw.random() < 1 / 3
+    line += SUITABLE.get(path, []) if suits else []
+    arguments = [] if suits else [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each.param_type_name == "option"]
     for argument in arguments:
         for _ in range(draw.choice([1, 1, 1, 0, 2])):
@@ -108,12 +174,18 @@ def limited(what, work):
 def test_random_command_lines_end_with_a_message(place, monkeypatch):
     """Every random command line ends with 0, 1 or 2, a failure with a message, and none with a traceback."""
     monkeypatch.setattr("socket.getaddrinfo", no_names)
+    monkeypatch.setattr("narrows.sdn.run", lambda watcher, **_: watcher.on_port(1.0, 1, 0))
+    monkeypatch.setattr("narrows.sdn.ANSWER_S", 0.01)
     tally = Tally("random command lines")
     known = commands()
-    assert len(known) >= 14
+    assert set(REACHES) == {path for path in known if path[0] in HOSTS} - {("dccp", "dissector")}
+    tried, reached, succeeded = set(), set(), set()
     for number, draw in generators("commands", many(1000, 20_000)):
         path = draw.choice(sorted(known))
-        line = command_line(path, known[path], WORDS + place * 4, draw)
+        own = place if path in STREAMED else place + PIPES
+        line = command_line(path, known[path], WORDS + own * 4, draw)
+        tried.add(path)
+        before = fake_hosts.reached.copy()
         begin = time.monotonic()
         try:
             done = limited(line, lambda line=line: call(*line))
@@ -128,11 +200,23 @@ def test_random_command_lines_end_with_a_message(place, monkeypatch):
         assert "Traceback" not in done.output, case
         assert time.monotonic() - begin < SECONDS, case
         tally.add({0: "done", 1: "failed with a message", 2: "refused"}[done.exit_code])
+        if fake_hosts.reached[REACHES.get(path)] > before[REACHES.get(path)]:
+            reached.add(path)
+        if done.exit_code == 0 and "--help" not in line:
+            succeeded.add(path)
     tally.close()
+    assert tried == set(known)
+    assert reached == set(REACHES), "every command for hosts got past Python's checks"
+    # A grid is more than an attempt's time, and the stand-in lacks keys of a new study's scenario.
+    assert succeeded >= set(known) - {("fidelity",), ("reproduce",)}, "every command worked at least once"
 
 
-def no_names(host, *args, **options):
-    raise OSError(f"no names are resolved here: {host!r}")
+RESOLVE = socket.getaddrinfo
+
+
+def no_names(host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002 (named like the function's)
+    """Resolve numbers only: names raise what the resolver raises without asking the network."""
+    return RESOLVE(host, port, family, type, proto, flags | socket.AI_NUMERICHOST)
 
 
 VALUES = [
@@ -146,6 +230,7 @@ FUNCTIONS = {
     "sweep": ("[network]\nrate = '1mbit'\n[[flows]]\nscheme = 'bbr'\n", {"network.buffer": ["1bdp"]}),
     "radio_trace": (),
 }
+READERS = {"qlog.load": qlog.load, "schemes": narrows.schemes, "routers": narrows.routers}
 EXPECTED = (UsageError, DamagedError, narrows.ScenarioError, engine.KernelUnable, RunError, OSError)
 
 
@@ -162,7 +247,7 @@ def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
     results = narrows.compare("bbr", "cubic", set={"network.buffer": ["1bdp", "2bdp"]})
     kinds = [*plots.KINDS, "nosuch", None]
     for number, draw in generators("library", many(600, 20_000)):
-        what = draw.choice([*FUNCTIONS, "plot", "load", "save"])
+        what = draw.choice([*FUNCTIONS, "plot", "load", "save", *READERS])
         args, options = list(FUNCTIONS.get(what, ())), {}
         if what in FUNCTIONS:
             if args and draw.random() < 0.3:
@@ -175,6 +260,9 @@ def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
             names = plots.options_of(args[0]) if isinstance(args[0], str) and args[0] in plots.KINDS else ["x"]
             options = {name: draw.choice([*VALUES, "scheme", "network.buffer"]) for name in draw.sample(names, 1)}
             function = results.plot
+        elif what in READERS:
+            function = READERS[what]
+            args = [draw.choice([*VALUES, [draw.choice(VALUES)], tmp_path / "a.qlog"])] if what == "qlog.load" else []
         else:
             function = {"load": narrows.Results.load, "save": results.save}[what]
             args = [draw.choice([each for each in VALUES if what == "load" or not isinstance(each, str)])]
@@ -201,6 +289,13 @@ def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
         (lambda: narrows.sweep("x=1", {"a": 3}), "a: 3 is not a list of values; accepted: a list such as"),
         (lambda: narrows.sweep("x=1", {"a": [3]}, nosuch=1), "nosuch: there is no such option; accepted: scenario, seed"),
         (lambda: narrows.Results.load(3), "directory: 3 does not fit; accepted: the path of a folder"),
+        (lambda: qlog.load(3), "paths: 3 does not fit; accepted: the path of a qlog file, or a list of them"),
+        (lambda: qlog.load(None), "paths: None does not fit"),
+        (lambda: qlog.load([3]), "paths: [3] does not fit"),
+        (lambda: qlog.load([]), "paths: [] does not fit"),
+        (lambda: qlog.load([b"x"]), "paths: [b'x'] does not fit"),
+        (lambda: qlog.load(["\0"]), "paths: ['\\x00'] does not fit"),
+        (lambda: qlog.load("nosuch.qlog"), "nosuch.qlog: there is no such file"),
     ],
 )  # fmt: skip
 def test_wrong_types_name_argument_value_and_accepted(work, message):
@@ -208,6 +303,28 @@ def test_wrong_types_name_argument_value_and_accepted(work, message):
     with pytest.raises(UsageError) as caught:
         work()
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("dccp", "send", "a" * 300),
+        ("dccp", "send", "a..b"),
+        ("dccp", "recv", "--listen", f"{'a' * 300}:1"),
+        ("perf", "client", "a" * 300),
+        ("perf", "server", "--listen", f"{'a' * 300}:1"),
+        ("nodectl", "node", "--rate", "1mbit", "--listen", "a" * 300),
+        ("brf", "controller", "--port", "x", "--control", "127.0.0.1:99999"),
+        ("brf", "controller", "--port", "x", "--control", "127.0.0.1:-1"),
+    ],
+)
+def test_impossible_address_names_option_and_accepted(line):
+    """An address that the resolver cannot even encode, or a port above 65 535, ends with a message and status 2."""
+    done = call(*line)
+    assert isinstance(done.exception, SystemExit) and done.exit_code == 2, (line, done.exc_info)
+    flag = next((word for word in reversed(line) if word.startswith("--")), "HOST")
+    assert done.stderr.startswith(f"narrows: {flag}"), done.stderr
+    assert "accepted: " in done.stderr, done.stderr
 
 
 def test_last_resort_names_a_bug(monkeypatch, capsys):
