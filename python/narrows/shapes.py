@@ -18,7 +18,7 @@ _PLANNED = ("duration_s", "rtt_base_ms")
 """Numbers of the plan, which no backend leaves out."""
 _GROUPS = ("counters", "host")
 _TABLES = {"flows": engine.FLOW_FIELDS, "links": engine.LINK_FIELDS, "connections": engine.CONNECTION_FIELDS}
-_LARGEST = 1 << 63
+LARGEST = 1 << 63
 """No quantity of a run reaches it, and figures cannot show numbers near the largest float."""
 
 
@@ -52,7 +52,7 @@ def check_result(result: Any) -> None:
 
 def _counts(value: Any) -> bool:
     """Return whether a value is a number of a size that runs have."""
-    return isinstance(value, int | float) and -_LARGEST <= value < _LARGEST
+    return isinstance(value, int | float) and -LARGEST <= value < LARGEST
 
 
 def _check_row(place: str, row: Mapping[str, Any], fields: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from narrows.qlog.reading import Trace, refuse
+from narrows.shapes import LARGEST
 
 METRICS: Mapping[str, tuple[str, float | None]] = {
     "congestion_window": ("cwnd_bytes", 1.0),
@@ -40,6 +41,8 @@ SPACES = {"initial": "initial", "handshake": "handshake"}
 """Packet number spaces by packet type; all other types share one."""
 MOST_CONNECTIONS = 1_000
 """The most connections of a file."""
+LONGEST_NAME = 200
+"""The most letters of a `group_id`."""
 MOST_OUTSTANDING = 65_536
 """Packets sent that may wait for an acknowledgement in a space; older ones count as never acknowledged."""
 Points = tuple["array[float]", "array[float]"]
@@ -161,8 +164,9 @@ class Reader:
             event = self._named(event, columns)
             name, data = str(event["name"]).lower(), event.get("data")
             time, by_delta = self._time(event, style)
-            clock = clock + time if by_delta else time
+            clock = self._bounded("time", clock + time if by_delta else time)
             first = clock if first is None else first
+            passed = self._bounded("time", clock - first)
             if name == "simulation:scenario":
                 self._describe(data)
             kind = self._events.get(name.rpartition(":")[2])
@@ -170,9 +174,8 @@ class Reader:
                 continue
             if not isinstance(data, dict):
                 self._refuse("`data` of an event is no object")
-            group = event.get("group_id", common.get("group_id", ""))
-            group = group if isinstance(group, str) else ""
-            kind(self._connection(number, group, vantage, trace.title), clock - first, data)
+            group = self._group(event.get("group_id", common.get("group_id", "")))
+            kind(self._connection(number, group, vantage, trace.title), passed, data)
 
     def _connection(self, trace: int, group: str, vantage: str, title: str) -> Connection:
         key = (trace, group)
@@ -181,6 +184,11 @@ class Reader:
                 self._refuse(f"the file has more than {MOST_CONNECTIONS:,} connections", "accepted: fewer connections")
             self._found[key] = Connection(group, plain(vantage), plain(title))
         return self._found[key]
+
+    def _group(self, group: Any) -> str:
+        if isinstance(group, str) and len(group) > LONGEST_NAME:
+            self._refuse(f"a `group_id` has more than {LONGEST_NAME} letters", "accepted: a shorter one")
+        return group if isinstance(group, str) else ""
 
     def _refuse(self, problem: str, accepted: str = "accepted: events as the drafts define them") -> NoReturn:
         refuse(self._path, self._line, problem, accepted)
@@ -209,7 +217,7 @@ class Reader:
         return self._number(event, name, signed=True) * self._unit, own in DELTAS
 
     def _number(self, data: Mapping[str, Any], name: str, signed: bool = False) -> float:
-        """Return a member as a number; mvfst writes some as texts."""
+        """Return a member as a finite number; mvfst writes some as texts."""
         value = data[name]
         try:
             if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -223,12 +231,29 @@ class Reader:
             self._refuse(f"`{name}` is {shown}", "accepted: a number from 0")
         return number
 
+    def _bounded(self, name: str, number: float) -> float:
+        """Refuse a number, after its scaling, that no run reaches: figures cannot show it."""
+        if not -LARGEST <= number < LARGEST:
+            self._refuse(f"`{name}` is {number:g}", "accepted: numbers below 2^63")
+        return number
+
+    def _quantity(self, data: Mapping[str, Any], name: str, factor: float = 1.0) -> float:
+        """Return a member as a number of a size that runs have, times a factor."""
+        return self._bounded(name, self._number(data, name) * factor)
+
     def _describe(self, data: Any) -> None:
         """Note what this tool writes of the flows."""
         flows = _object(_object(data).get("details")).get("flows")
         for flow in flows if isinstance(flows, list) else ():
             if isinstance(flow, dict) and isinstance(flow.get("group_id"), str):
-                self._described[flow["group_id"]] = flow
+                described = dict[str, Any]()
+                if isinstance(flow.get("scheme"), str):
+                    described["scheme"] = flow["scheme"][:LONGEST_NAME]
+                if flow.get("rtt_base_ms") is not None:
+                    described["rtt_base_ms"] = self._quantity(flow, "rtt_base_ms")
+                self._described[self._group(flow["group_id"])] = described
+                if len(self._described) > MOST_CONNECTIONS:
+                    self._refuse(f"the file describes more than {MOST_CONNECTIONS:,} flows", "accepted: fewer flows")
 
     def _add(self, connection: Connection, series: str, time: float, value: float) -> None:
         times, values = connection.series.setdefault(series, (array("d"), array("d")))
@@ -241,7 +266,8 @@ class Reader:
                 continue
             value = self._number(data, name)
             if value < UNLIMITED:
-                self._add(connection, series, time, value * (self._unit if factor is None else factor))
+                value = self._bounded(name, value * (self._unit if factor is None else factor))
+                self._add(connection, series, time, value)
         if isinstance(data.get("state"), str):
             self._enter(connection, time, data["state"])
 
@@ -249,9 +275,9 @@ class Reader:
         """Note mvfst's estimate: bytes per interval."""
         if data.get("bandwidth_bytes") is None or not data.get("bandwidth_interval"):
             return
-        interval = self._number(data, "bandwidth_interval") * self._unit
+        interval = self._quantity(data, "bandwidth_interval", self._unit)
         if interval > 0:
-            rate = self._number(data, "bandwidth_bytes") * 8e-3 / interval
+            rate = self._bounded("bandwidth_bytes", self._quantity(data, "bandwidth_bytes", 8e-3) / interval)
             self._add(connection, "bw_estimate_mbit_s", time, rate)
 
     def _state(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
@@ -268,11 +294,11 @@ class Reader:
         header = _object(data.get("header"))
         kind = header.get("packet_type", data.get("packet_type"))
         places = ((_object(data.get("raw")), "length"), (header, "packet_size"), (data, "packet_size"))
-        size = next((self._number(part, name) for part, name in places if part.get(name) is not None), 0.0)
+        size = next((self._quantity(part, name) for part, name in places if part.get(name) is not None), 0.0)
         number = None
         if header.get("packet_number", data.get("packet_number")) is not None:
             part = header if header.get("packet_number") is not None else data
-            number = int(self._number(part, "packet_number"))
+            number = int(self._quantity(part, "packet_number"))
         return SPACES.get(str(kind).lower(), ""), number, size
 
     def _sent(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
@@ -302,11 +328,11 @@ class Reader:
         ends = ends if isinstance(ends, list) else [ends]
         if not 1 <= len(ends) <= 2:
             self._refuse("`acked_ranges` has a range without ends")
-        numbers = [int(self._number({"acked_ranges": end}, "acked_ranges")) for end in ends]
+        numbers = [int(self._quantity({"acked_ranges": end}, "acked_ranges")) for end in ends]
         return min(numbers), max(numbers)
 
     def _lost(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
-        count = self._number(data, "lost_packets") if data.get("lost_packets") is not None else 1.0
+        count = self._quantity(data, "lost_packets") if data.get("lost_packets") is not None else 1.0
         _append(connection.losses, time, count)
 
 

@@ -146,7 +146,7 @@ def _flow(connection: Connection, label: tuple[str, str], series: dict[str, Any]
     least = [float(values.min()) for values in (rtt, series.get("min_rtt_ms")) if values is not None]
     base = connection.details.get("rtt_base_ms")
     row["rtt_min_ms"] = min(least, default=None)
-    row["rtt_base_ms"] = float(base) if isinstance(base, int | float) else row["rtt_min_ms"]
+    row["rtt_base_ms"] = row["rtt_min_ms"] if base is None else base
     if rtt is not None:
         row["rtt_mean_ms"] = float(rtt.mean())
         for percent in (50, 95, 99):
