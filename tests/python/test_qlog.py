@@ -9,7 +9,7 @@ import pytest
 from attempts import many
 from narrows import plots, qlog
 from narrows.errors import UsageError
-from narrows.qlog import events, reading
+from narrows.qlog import events, reading, walk
 from qlogs import OLD_SEQUENCE, SEQUENCE, ack, contained, event, points, sent, sequence
 
 from conftest import call, narrows_in  # isort: skip
@@ -289,7 +289,7 @@ def test_limits_bound_memory(tmp_path, monkeypatch):
     """A file beyond a limit is refused; packets that nobody acknowledges are forgotten."""
     path = tmp_path / "a.qlog"
     for module, limit, value, text, message in [
-        (reading, "MOST_RECORD_BYTES", 1 << 10, HEAD + '{"a": "' + "x" * 2_000 + '"}\n', "a text has more than"),
+        (walk, "MOST_RECORD_BYTES", 1 << 10, HEAD + '{"a": "' + "x" * 2_000 + '"}\n', "a text has more than"),
         (reading, "MOST_BYTES", 100, '{"qlog_version": "0.3",\n"a": "' + "x" * 200 + '"}', "is larger than 0 MiB"),
         (reading, "MOST_EVENTS", 3, HEAD + '{"time": 1, "name": "a"}\n' * 4, "more than 3 events"),
         (events, "MOST_CONNECTIONS", 2, HEAD + "".join(

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from narrows.qlog.reading import Trace, refuse
+from narrows.qlog.reading import Trace
+from narrows.qlog.walk import refuse
 from narrows.shapes import LARGEST
 
 METRICS: Mapping[str, tuple[str, float | None]] = {
@@ -43,6 +44,10 @@ MOST_CONNECTIONS = 1_000
 """The most connections of a file."""
 LONGEST_NAME = 200
 """The most letters of a `group_id`."""
+MOST_VALUES = 5_000_000
+"""The most values that a file's figure may hold: metrics, states, packets."""
+MOST_RANGES = 32_768
+"""The most ranges of a frame: more than the longest datagram holds."""
 MOST_OUTSTANDING = 65_536
 """Packets sent that may wait for an acknowledgement in a space; older ones count as never acknowledged."""
 Points = tuple["array[float]", "array[float]"]
@@ -50,32 +55,47 @@ Points = tuple["array[float]", "array[float]"]
 
 
 class PacketSpace:
-    """The packets of a packet number space that were sent and not acknowledged, in the order of their numbers."""
+    """The packets of a packet number space that were sent and not acknowledged, in the order of their numbers.
+
+    A link per packet leads over acknowledged ones, so that a range costs what it covers first: a disjoint-set forest
+    over the places in the list, with paths halved.
+    """
 
     def __init__(self) -> None:
-        self._numbers: list[int] = []
-        self._sizes: dict[int, float] = {}
+        self._numbers, self._sizes, self._links = array("q"), array("d"), array("q")
 
     def send(self, number: int, size: float) -> None:
         """Note a packet."""
         if self._numbers and number <= self._numbers[-1]:
             return
+        self._links.append(len(self._numbers))
         self._numbers.append(number)
-        self._sizes[number] = size
+        self._sizes.append(size)
         if len(self._numbers) > 2 * MOST_OUTSTANDING:
-            for old in self._numbers[:MOST_OUTSTANDING]:
-                self._sizes.pop(old, None)
-            del self._numbers[:MOST_OUTSTANDING]
+            for column in (self._numbers, self._sizes, self._links):
+                del column[:MOST_OUTSTANDING]
+            self._links = array("q", (place - MOST_OUTSTANDING for place in self._links))
 
     def acknowledge(self, first: int, last: int) -> float:
         """Return the bytes of a range that no range before covered."""
-        numbers = self._numbers
-        begin = bisect_left(numbers, first)
-        end = bisect_left(numbers, last + 1, lo=begin)
-        total = math.fsum(self._sizes.pop(number, 0.0) for number in numbers[begin:end])
-        if begin == 0:
-            del numbers[:end]
-        return total
+        end = bisect_left(self._numbers, last + 1)
+        place = self._open(bisect_left(self._numbers, first, hi=end))
+        covered = array("d")
+        while place < end:
+            covered.append(self._sizes[place])
+            self._links[place] = place + 1
+            place = self._open(place + 1)
+        return math.fsum(covered)
+
+    def _open(self, place: int) -> int:
+        """Return the first place from this one that is not acknowledged; behind the last one if there is none."""
+        links, count = self._links, len(self._links)
+        while place < count and links[place] != place:
+            after = links[place]
+            if after < count:
+                links[place] = links[after]
+            place = after
+        return place
 
 
 @dataclass
@@ -120,7 +140,7 @@ class Reader:
         self._path = path
         self._line = 1
         self._found: dict[tuple[int, str], Connection] = {}
-        self._traces = 0
+        self._traces = self._values = 0
         self._described: dict[str, Mapping[str, Any]] = {}
         self._events: Mapping[str, Callable[[Connection, float, Mapping[str, Any]], None]] = {
             "metrics_updated": self._metrics,
@@ -256,9 +276,17 @@ class Reader:
                     self._refuse(f"the file describes more than {MOST_CONNECTIONS:,} flows", "accepted: fewer flows")
 
     def _add(self, connection: Connection, series: str, time: float, value: float) -> None:
-        times, values = connection.series.setdefault(series, (array("d"), array("d")))
-        times.append(time)
-        values.append(value)
+        self._append(connection.series.setdefault(series, (array("d"), array("d"))), time, value)
+
+    def _append(self, points: Points, time: float, value: float) -> None:
+        self._count()
+        points[0].append(time)
+        points[1].append(value)
+
+    def _count(self) -> None:
+        self._values += 1
+        if self._values > MOST_VALUES:
+            self._refuse(f"the file has more than {MOST_VALUES:,} values to draw", "accepted: a shorter log")
 
     def _metrics(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
         for name, (series, factor) in METRICS.items():
@@ -287,6 +315,7 @@ class Reader:
     def _enter(self, connection: Connection, time: float, state: str) -> None:
         state = plain(state)
         if not connection.states or connection.states[-1][1] != state:
+            self._count()
             connection.states.append((time, state))
 
     def _packet(self, data: Mapping[str, Any]) -> tuple[str, int | None, float]:
@@ -303,13 +332,13 @@ class Reader:
 
     def _sent(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
         space, number, size = self._packet(data)
-        _append(connection.sent, time, size)
+        self._append(connection.sent, time, size)
         if number is not None:
             connection.spaces.setdefault(space, PacketSpace()).send(number, size)
 
     def _received(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
         space, _, size = self._packet(data)
-        _append(connection.received, time, size)
+        self._append(connection.received, time, size)
         frames = data.get("frames")
         own = connection.spaces.get(space)
         if own is None:
@@ -319,9 +348,11 @@ class Reader:
             ranges = _object(frame).get("acked_ranges")
             if str(kind).lower() not in ("ack", "ack_ecn") or not isinstance(ranges, list):
                 continue
+            if len(ranges) > MOST_RANGES:
+                self._refuse(f"a frame has more than {MOST_RANGES:,} ranges", "accepted: frames that a datagram holds")
             total = math.fsum(own.acknowledge(*self._range(ends)) for ends in ranges)
             if total > 0:
-                _append(connection.acked, time, total)
+                self._append(connection.acked, time, total)
 
     def _range(self, ends: Any) -> tuple[int, int]:
         """Return first and last number of a range: one number, or a list of one or two."""
@@ -333,17 +364,12 @@ class Reader:
 
     def _lost(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
         count = self._quantity(data, "lost_packets") if data.get("lost_packets") is not None else 1.0
-        _append(connection.losses, time, count)
+        self._append(connection.losses, time, count)
 
 
 def plain(text: str) -> str:
     """Return a stranger's text for a figure: short, printable, and without matplotlib's formulas."""
     return "".join(letter for letter in text[:60] if letter.isprintable() and letter != "$").strip()
-
-
-def _append(points: Points, time: float, value: float) -> None:
-    points[0].append(time)
-    points[1].append(value)
 
 
 def _object(value: Any) -> Mapping[str, Any]:

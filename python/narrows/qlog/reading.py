@@ -20,19 +20,23 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from narrows.errors import UsageError
+from narrows.qlog import walk as walking
+from narrows.qlog.walk import ACCEPTED, SHORTER, Walk, refuse
 
 ENDINGS = (".qlog", ".sqlog")
-MOST_BYTES = 256 << 20
+MOST_BYTES = 64 << 20
 """The largest file with one object, which is held as text."""
-MOST_RECORD_BYTES = 4 << 20
-"""The largest text of a sequence."""
+MOST_TRACES = 1_000
+"""The most traces of a file."""
 MOST_EVENTS = 20_000_000
 """The most events of a file."""
 SCHEMAS = "urn:ietf:params:qlog:file:"
-ACCEPTED = "accepted: qlog of draft-00 to 0.4, or with a file_schema, as JSON or JSON-SEQ"
 _SEPARATOR = b"\x1e"
 _VERSION = re.compile(r"(draft-0\d|0\.[0-4])(\D.*)?")
-_SPACE = re.compile(r"[ \t\r\n]*")
+_HEAD = frozenset(("file_schema", "qlog_version", "title"))
+"""Members of a file that are read."""
+_TRACE_HEAD = frozenset(("title", "common_fields", "configuration", "event_fields", "vantage_point"))
+"""Members of a trace that are read, beside its events."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,6 @@ class Trace:
 def accepts(path: Path) -> bool:
     """Return whether the name of a file is that of a qlog."""
     return path.suffix.lower() in ENDINGS
-
-
-def refuse(path: Path, line: int, problem: str, accepted: str = ACCEPTED) -> NoReturn:
-    """Raise the refusal of a file.
-
-    Raises:
-        UsageError: Always.
-    """
-    raise UsageError(f"{path}:{line}: {problem}; {accepted}")
 
 
 def traces(path: Path) -> Iterator[Trace]:
@@ -97,7 +92,7 @@ def _opened(path: Path) -> BinaryIO:
 
 def _is_sequence(file: BinaryIO) -> bool:
     """Return whether a file begins with a separator, or with the header of a sequence in a line of its own."""
-    line = file.readline(MOST_RECORD_BYTES)
+    line = file.readline(walking.MOST_RECORD_BYTES)
     file.seek(0)
     if line.startswith(_SEPARATOR):
         return True
@@ -138,7 +133,7 @@ def _records(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """
     separated = file.peek(1)[:1] == _SEPARATOR  # type: ignore[attr-defined]
     number, begin, pending = 0, 1, bytearray()
-    while line := file.readline(MOST_RECORD_BYTES + 1):
+    while line := file.readline(walking.MOST_RECORD_BYTES + 1):
         number += 1
         if separated and line.startswith(_SEPARATOR):
             if pending.strip(_SEPARATOR + b" \t\r\n"):
@@ -148,8 +143,8 @@ def _records(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         if not pending:
             begin = number
         pending.extend(line)
-        if len(pending) > MOST_RECORD_BYTES:
-            refuse(path, begin, f"a text has more than {MOST_RECORD_BYTES >> 20} MiB", "accepted: shorter events")
+        if len(pending) > walking.MOST_RECORD_BYTES:
+            refuse(path, begin, f"a text has more than {walking.MOST_RECORD_BYTES >> 20} MiB", SHORTER)
         if not separated and line.endswith(b"\n"):
             if line.strip():
                 yield begin, bytes(pending)
@@ -205,7 +200,7 @@ def _title(head: Mapping[str, Any], trace: Mapping[str, Any]) -> str:
 
 def _contained(path: Path, file: BinaryIO) -> Iterator[Trace]:
     """Yield the traces of an object. It is held as text; events become objects one by one."""
-    data = file.read(MOST_BYTES + 1)
+    data = file.read(min(os.fstat(file.fileno()).st_size, MOST_BYTES) + 1)  # a buffer of this size is made first
     if len(data) > MOST_BYTES:
         raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB; accepted: a smaller file, or JSON-SEQ")
     try:
@@ -214,18 +209,20 @@ def _contained(path: Path, file: BinaryIO) -> Iterator[Trace]:
         line = data.count(b"\n", 0, error.start) + 1
         refuse(path, line, f"the byte 0x{data[error.start]:02x} is not UTF-8")
     del data
-    walk = _Walk(path, text)
+    walk = Walk(path, text, _no_constant)
     head: dict[str, Any] = {}
     places: list[tuple[int, dict[str, Any], int | None]] = []
     if not walk.opens("{"):
         walk.refuse("this is no qlog")
     for key in walk.members():
         if key != "traces":
-            head[key] = walk.value()
+            _take(walk, head, key, _HEAD)
             continue
         if not walk.opens("["):
             walk.refuse("`traces` is no list")
         for _ in walk.items("]"):
+            if len(places) == MOST_TRACES:
+                refuse(path, walk.line(), f"the file has more than {MOST_TRACES:,} traces", "accepted: fewer traces")
             places.append(_place_of(walk))
     walk.end()
     _check_head(path, 1, head)
@@ -235,14 +232,26 @@ def _contained(path: Path, file: BinaryIO) -> Iterator[Trace]:
         yield Trace(f"{path}:{line}", trace, _title(head, trace), _counted(path, walk.events(start)))
 
 
-def _place_of(walk: _Walk) -> tuple[int, dict[str, Any], int | None]:
+def _take(walk: Walk, head: dict[str, Any], key: str, read: frozenset[str]) -> None:
+    """Parse a member that is read; step over others. All heads together are as long as an event at most."""
+    begin = walk.at
+    if key not in read:
+        walk.skip()
+        return
+    head[key] = walk.value()
+    walk.taken += walk.at - begin
+    if walk.taken > walking.MOST_RECORD_BYTES:
+        walk.refuse(f"the heads have more than {walking.MOST_RECORD_BYTES >> 20} MiB", SHORTER)
+
+
+def _place_of(walk: Walk) -> tuple[int, dict[str, Any], int | None]:
     """Return the line of a trace, its members, and where its events begin."""
     line, trace, start = walk.line(), dict[str, Any](), None
     if not walk.opens("{"):
         walk.refuse("a trace is no object")
     for key in walk.members():
         if key != "events":
-            trace[key] = walk.value()
+            _take(walk, trace, key, _TRACE_HEAD)
             continue
         if not walk.opens("["):
             walk.refuse("`events` is no list")
@@ -250,81 +259,3 @@ def _place_of(walk: _Walk) -> tuple[int, dict[str, Any], int | None]:
         for _ in walk.items("]"):
             walk.value()
     return line, trace, start
-
-
-class _Walk:
-    """Steps through a JSON text, and parses values one by one."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.text, self.at = path, text, 0
-        self._decoder = json.JSONDecoder(parse_constant=_no_constant)
-        self._counted = (0, 1)
-        self._skip()
-
-    def line(self) -> int:
-        """Return the line of the place reached."""
-        at, line = self._counted if self._counted[0] <= self.at else (0, 1)
-        line += self.text.count("\n", at, self.at)
-        self._counted = (self.at, line)
-        return line
-
-    def refuse(self, problem: str) -> NoReturn:
-        """Refuse the file at the place reached."""
-        refuse(self.path, self.line(), problem)
-
-    def _skip(self) -> None:
-        match = _SPACE.match(self.text, self.at)
-        self.at = self.at if match is None else match.end()
-
-    def opens(self, bracket: str) -> bool:
-        """Step over a character if it is there; return whether it is."""
-        if not self.text.startswith(bracket, self.at):
-            return False
-        self.at += 1
-        self._skip()
-        return True
-
-    def value(self) -> Any:
-        """Parse the value here."""
-        try:
-            value, self.at = self._decoder.raw_decode(self.text, self.at)
-        except json.JSONDecodeError as error:
-            refuse(self.path, error.lineno, f"this is no JSON: {error.msg}")
-        except RecursionError:
-            self.refuse("the JSON is nested too deeply")
-        except ValueError as error:
-            self.refuse(f"this is no JSON: {str(error).partition(';')[0]}")
-        self._skip()
-        return value
-
-    def items(self, bracket: str) -> Iterator[None]:
-        """Yield at the start of every item until a closing bracket, which is stepped over."""
-        if self.opens(bracket):
-            return
-        while True:
-            yield
-            if self.opens(bracket):
-                return
-            if not self.opens(","):
-                self.refuse(f"this is no JSON: expected `,` or `{bracket}`")
-
-    def members(self) -> Iterator[str]:
-        """Yield the key of every member of an object, at the start of its value."""
-        for _ in self.items("}"):
-            key = self.value()
-            if not isinstance(key, str) or not self.opens(":"):
-                self.refuse("this is no JSON: expected a key and `:`")
-            yield key
-
-    def events(self, start: int | None) -> Iterator[tuple[int, Any]]:
-        """Yield line and value of every item of the list whose items begin at `start`."""
-        if start is None:
-            return
-        self.at = start
-        for _ in self.items("]"):
-            yield self.line(), self.value()
-
-    def end(self) -> None:
-        """Reject text behind the value."""
-        if self.at < len(self.text):
-            self.refuse("this is no JSON: text behind the object")
