@@ -28,6 +28,9 @@ BPF = $(if $(HAS_BPF),--features narrows-live/bpf)
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 
+# Where cargo-deny keeps its database.
+ADVISORIES = $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
+
 .PHONY: redteam audit lock sbom setup reproduce check test bench bench-parts docs format lint unit laws wasm python FORCE
 
 setup: $(VENV)/.built
@@ -87,12 +90,17 @@ laws:
 redteam: setup
 	$(BIN)/python tests/redteam.py $(ARGS)
 
-# Checks licences, sources and advisories as far as cargo-deny, pip-audit and their data are at hand.
+# Checks licences, sources and advisories as far as cargo-deny, its database and pip-audit are at hand; what one of them
+# finds is an error, and so is a pip-audit without a network.
 audit:
-	@command -v cargo-deny >/dev/null && cargo deny check bans licenses sources || echo "skipped: cargo-deny is not installed"
+	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
+	    else echo "skipped: cargo-deny is not installed"; fi
+	@if command -v cargo-deny >/dev/null && ls -d $(ADVISORIES)/*/ >/dev/null 2>&1; \
+	    then cargo deny --offline check advisories; \
+	    else echo "skipped: there is no database of advisories (cargo deny fetch db)"; fi
 	@$(BIN)/python -m pip check
-	@$(BIN)/python -c "import pip_audit" 2>/dev/null && $(BIN)/python -m pip_audit -r requirements.lock \
-	    || echo "skipped: pip-audit is not installed, or has no data"
+	@if $(BIN)/python -c "import pip_audit" 2>/dev/null; then $(BIN)/python -m pip_audit -r requirements.lock; \
+	    else echo "skipped: pip-audit is not installed"; fi
 
 sbom:
 	@mkdir -p target
