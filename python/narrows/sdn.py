@@ -31,6 +31,8 @@ UNIX = "unix:"
 """Prefix of the path of a UNIX socket among addresses."""
 ETHERNET = 14
 """Bytes of an Ethernet header: ports count them, rates do not."""
+COUNTERS = ("waiting", "room", "capacity_bytes_s")
+"""Members of an answer that are judged."""
 ANSWER_S = 0.5
 """Wait for an answer of the switch at most this long."""
 
@@ -64,15 +66,15 @@ class SwitchLink:
             ) from None
         self._socket.settimeout(ANSWER_S)
 
-    def statistics(self) -> dict[str, Any] | None:
-        """Ask the switch for its counters; `None` without an answer."""
+    def statistics(self) -> dict[str, int] | None:
+        """Ask the switch for its counters; `None` without an answer, or with one that is none."""
         self._drain()
         try:
             self._send({"ask": "statistics"})
             found = json.loads(self._socket.recv(4096))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) else None
+        return found if isinstance(found, dict) and all(_counts(found.get(name)) for name in COUNTERS) else None
 
     def report(self, kind: str, packets: int | None) -> bool:
         """Report congestion. Return whether the message left."""
@@ -133,11 +135,11 @@ class Watcher:
         if (switch is None) == self._answers:
             self._answers = switch is not None
             self.log("the switch answers" if self._answers else "the switch does not answer; equation 6 has no queue")
-        own = switch or {}
-        capacity = self.rate_bytes_s or int(own.get("capacity_bytes_s", 0))
+        own = switch or {"waiting": 0, "room": 1, "capacity_bytes_s": 0}
+        capacity = self.rate_bytes_s or own["capacity_bytes_s"]
         if capacity <= 0:
             return None
-        found = self._judge.judge(read_s, sent_bytes, int(own.get("waiting", 0)), int(own.get("room", 1)), capacity)
+        found = self._judge.judge(read_s, sent_bytes, own["waiting"], own["room"], capacity)
         if found is None:
             return None
         kind, packets = found
@@ -145,6 +147,11 @@ class Watcher:
         waiting = "" if packets is None else f", {packets} packets wait"
         self.log(f"congestion ({kind}){waiting}, {dropped} packets dropped so far")
         return kind
+
+
+def _counts(value: Any) -> bool:
+    """Return whether a value is a count: the engine takes no others."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: Callable[[str], None]) -> None:

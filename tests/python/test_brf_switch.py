@@ -121,6 +121,52 @@ def test_controller_reports_load_and_queue():
     assert agent.reports == [{"congestion": "load"}] + 3 * [{"congestion": "queue", "packets": 11}]
 
 
+HOSTILE = [
+    b'"x"', b"null", b"[]", b"", b"\xff", b"[" * 4_000, b'{"waiting":' * 300, b"9" * 4_000,
+    *(
+        json.dumps({"waiting": 0, "room": 1, "capacity_bytes_s": 1, **own}).encode()
+        for own in (
+            {"waiting": "x"}, {"waiting": None}, {"waiting": 1e30}, {"waiting": 10**30}, {"waiting": -1},
+            {"waiting": True}, {"room": []}, {"capacity_bytes_s": "1"}, {"capacity_bytes_s": 1.5}, {"room": 2**63},
+        )
+    ),
+    b'{"waiting": 1e999, "room": 1, "capacity_bytes_s": 1}', b'{"waiting": 1}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rate", [None, 12_500_000])
+def test_hostile_answers_count_as_none(rate):
+    """An answer without whole counters is no answer: the controller logs that once, and judges without a queue."""
+    from narrows import sdn
+
+    lines = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
+        agent.bind(("127.0.0.1", 0))
+        agent.settimeout(10)
+        link = sdn.SwitchLink(f"127.0.0.1:{agent.getsockname()[1]}")
+        watcher = sdn.Watcher(link, lines.append, rate_bytes_s=rate)
+
+        def answer(text):
+            def serve():
+                agent.sendto(text, agent.recvfrom(4096)[1])
+
+            serving = threading.Thread(target=serve)
+            serving.start()
+            found = watcher.on_port(1.0, 1, 0)
+            serving.join()
+            return found
+
+        try:
+            for text in HOSTILE:
+                assert answer(text) is None, text
+            assert len(lines) == 1 and "does not answer" in lines[0]
+            whole = {"waiting": 7, "room": 10, "capacity_bytes_s": 100}
+            assert answer(json.dumps(whole).encode()) == "queue"
+            assert lines[1] == "the switch answers"
+        finally:
+            link.close()
+
+
 def test_controller_without_os_ken_is_refused(tmp_path):
     """Without os-ken the controller says what to install."""
     if (

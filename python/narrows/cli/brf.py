@@ -20,12 +20,15 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+MOST_MBIT_S, MOST_MS = 1e6, 1e12
+"""The greatest rate and time of options."""
+
 
 def _mbit(text: str | None) -> float | None:
     if text is None:
         return None
     value, unit = quantity(text) or (0.0, "")
-    if unit != "Mbit/s" or value <= 0:
+    if unit != "Mbit/s" or not 0 < value <= MOST_MBIT_S:
         raise UsageError(f"--limit: `{text}` is no rate; accepted: a rate such as 20mbit")
     return value
 
@@ -205,14 +208,14 @@ def _ports(texts: list[str]) -> list[tuple[str, bool]]:
 
 def _seconds(text: str, flag: str) -> float:
     value, unit = quantity(text) or (0.0, "")
-    if unit != "ms" or value <= 0:
+    if unit != "ms" or not 0 < value < MOST_MS:
         raise UsageError(f"{flag}: `{text}` is no time; accepted: a time such as 100ms")
     return value / 1e3
 
 
 def _rate(text: str, flag: str) -> float:
     value, unit = quantity(text) or (0.0, "")
-    if unit != "Mbit/s" or value <= 0:
+    if unit != "Mbit/s" or not 0 < value <= MOST_MBIT_S:
         raise UsageError(f"{flag}: `{text}` is no rate; accepted: a rate such as 100mbit")
     return value
 
