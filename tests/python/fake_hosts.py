@@ -74,6 +74,12 @@ def check_address(address):
     socket.inet_pton(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, inner)
 
 
+def check_regular(path):
+    """Refuse what the engine would wait for."""
+    if not Path(path).is_file():
+        raise TypeError(f"{path} is no regular file")
+
+
 def live(text, sender, address, duration_s, timeout_s, once, connections, capture, handle, on_event):
     check("live", (text, TEXT), (sender, FLAG), (address, TEXT), (duration_s, maybe(REAL)), (timeout_s, REAL),
           (once, FLAG), (connections, U32), (capture, maybe(TEXT)))  # fmt: skip
@@ -113,7 +119,7 @@ def perf_server(address, scheme, params, interval_s, identity, once, duration_s,
     check("perf_server", (address, TEXT), (scheme, TEXT), (params, PAIRS), (interval_s, REAL),
           (identity, maybe((TEXT, TEXT))), (once, FLAG), (duration_s, maybe(REAL)), (connections, U32))  # fmt: skip
     for path in identity or ():
-        Path(path).read_bytes()
+        check_regular(path)
     on_event(json.dumps({"event": "listening", "address": address, "fingerprint": "00"}))
     _perf("perf_server", address, scheme, params, interval_s, True, on_event)
 
@@ -127,7 +133,7 @@ def perf_client(
     if kind not in ("system", "any", "ca", "fingerprint"):
         raise TypeError(trust)
     if kind == "ca":
-        Path(value).read_bytes()
+        check_regular(value)
     _perf("perf_client", address, scheme, params, interval_s, not reverse, on_event)
 
 

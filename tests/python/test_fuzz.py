@@ -329,6 +329,25 @@ def test_impossible_address_names_option_and_accepted(line):
     assert "accepted: " in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("flag", ["--ca", "--cert", "--key"])
+def test_pipes_and_devices_are_no_certificates(tmp_path, flag):
+    """A pipe, a device, a folder, a large and a missing file are refused at once, with status 2."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "large").write_bytes(b"x" * ((1 << 20) + 1))
+    for name, problem in [
+        (tmp_path / "fifo", "is not a regular file; accepted: a file that is no pipe and no device"),
+        ("/dev/zero", "is not a regular file; accepted: a file that is no pipe and no device"),
+        (tmp_path / "large", "is larger than 1 MiB; accepted: a smaller file"),
+        (tmp_path, "Is a directory; accepted: a PEM file"),
+        (tmp_path / "none", "No such file or directory; accepted: a PEM file"),
+    ]:
+        others = {"--ca": [], "--cert": ["--key", __file__], "--key": ["--cert", __file__]}[flag]
+        line = ("perf", "client", "127.0.0.1") if flag == "--ca" else ("perf", "server", "--listen", "127.0.0.1:1")
+        done = limited(name, lambda: call(*line, *others, flag, name))  # noqa: B023 (called at once)
+        assert done.exit_code == 2 and done.stderr.startswith(f"narrows: {flag}: {name}"), (name, done.stderr)
+        assert problem in done.stderr, done.stderr
+
+
 def test_last_resort_names_a_bug(monkeypatch, capsys):
     """An exception that nothing expects ends the command with a message and status 1; `NARROWS_DEBUG` shows it."""
     from narrows import cli

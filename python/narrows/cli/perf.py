@@ -10,6 +10,10 @@ import typer
 from narrows.cli.numbers import whole
 from narrows.cli.outcome import guarded
 from narrows.errors import UsageError
+from narrows.files import contents
+
+PEM_BYTES = 1 << 20
+"""The largest file of certificates or of a key."""
 
 app = typer.Typer(name="perf", help="Measure QUIC between hosts, with any scheme.", no_args_is_help=True)
 
@@ -22,6 +26,23 @@ Scheme = Annotated[
 ]  # fmt: skip
 Interval = Annotated[str, typer.Option(metavar="TIME", help="Report at this interval.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per test, in the layout of iperf3.")]
+
+
+def _pem(path: Path | None, flag: str) -> Path | None:
+    """Return the path of a PEM file if it is a regular one; the engine would wait for a pipe, and read a device.
+
+    Raises:
+        UsageError: It is none, too large, or cannot be read.
+    """
+    if path is None:
+        return None
+    try:
+        contents(path, PEM_BYTES)
+    except OSError as error:
+        raise UsageError(f"{flag}: {path}: {error.strerror}; accepted: a PEM file") from None
+    except ValueError as error:
+        raise UsageError(f"{flag}: {path} {error}") from None
+    return path
 
 
 @app.command()
@@ -48,7 +69,14 @@ def server(
     from narrows import perf
 
     session = perf.Session(scheme=scheme, interval=interval, as_json=as_json)
-    session.serve(listen, certificate=certificate, key=key, once=once, duration=duration, connections=connections)
+    session.serve(
+        listen,
+        certificate=_pem(certificate, "--cert"),
+        key=_pem(key, "--key"),
+        once=once,
+        duration=duration,
+        connections=connections,
+    )
 
 
 @app.command()
@@ -80,7 +108,7 @@ def client(
 
     chosen = {
         "--fingerprint": fingerprint and f"fingerprint:{fingerprint}",
-        "--ca": ca and f"ca:{ca}",
+        "--ca": ca and f"ca:{_pem(ca, '--ca')}",
         "--insecure": "any" if insecure else None,
     }
     given = {flag: value for flag, value in chosen.items() if value}
