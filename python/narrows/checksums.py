@@ -149,16 +149,15 @@ def saved_results(folder: Path) -> list[dict[str, Any]] | None:
     """Read the results of finished work; `None` if it is not finished, or left only its runs.
 
     Raises:
-        DamagedError: They are damaged, or have no checksum and no runs either.
+        DamagedError: They or a file written with them are damaged, or they have no checksum and no runs either.
     """
     sums, table = read_sums(folder), folder / RESULTS
     if sums is None:
         if table.is_file() and not any((folder / "runs").glob("*.json")):
             raise DamagedError(table, NONE, old=True)
         return None
-    for name in (RESULTS, "scenario.toml"):
-        if name in sums:
-            check_file(folder / name, sums[name], f" in {SUMS}")
+    for name, expected in sums.items():
+        check_file(folder / name, expected, f" in {SUMS}")
     if RESULTS not in sums:
         raise DamagedError(folder / SUMS, f"has no checksum of {RESULTS}")
     try:
@@ -200,6 +199,6 @@ def read_sums(folder: Path) -> dict[str, str] | None:
     except (ValueError, OSError):
         raise DamagedError(path, "is no list of checksums") from None
     found = [_SUM.fullmatch(line) for line in lines]
-    if not found or not all(found):
+    if not found or not all(match is not None and "/" not in match[2] for match in found):
         raise DamagedError(path, "is no list of checksums")
     return {match[2]: match[1] for match in found if match is not None}

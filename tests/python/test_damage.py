@@ -150,6 +150,7 @@ def damage(out, draw):
         [out / "results.jsonl"],
         [out / "SHA256SUMS"],
         [out / "scenario.toml"],
+        [out / "flows.parquet", out / "links.parquet", out / "runs.parquet"],
     ]
     group = draw.choice(groups)
     path = draw.choice(group)
@@ -204,13 +205,14 @@ def test_damaged_results_are_named_never_shown(saved, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["report", "plot"])
-@pytest.mark.parametrize("name", ["results.jsonl", "samples.parquet"])
-def test_report_and_plot_name_damaged_file(command, name, saved, tmp_path):
+@pytest.mark.parametrize("name", ["results.jsonl", "samples.parquet", "flows.parquet", "links.parquet", "runs.parquet"])
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"x"], ids=["cut", "longer"])
+def test_report_and_plot_name_damaged_file(command, name, change, saved, tmp_path):
     """`report` and `plot` on a damaged folder name the file and the remedy, exit with 1 and write nothing."""
     out = tmp_path / "out"
     shutil.copytree(saved[0], out)
     (path,) = list(out.rglob(name))[:1]
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(change(path.read_bytes()))
     before = sorted(out.rglob("*"))
     done = call(command, out)
     assert done.exit_code == 1
@@ -270,6 +272,16 @@ def test_sums_are_those_of_sha256sum(saved):
     names = [line.partition("  ")[2] for line in lines]
     assert names == ["scenario.toml", "results.jsonl", "flows.parquet", "links.parquet", "runs.parquet"]
     assert lines == [f"{hashlib.sha256((saved[0] / name).read_bytes()).hexdigest()}  {name}" for name in names]
+
+
+def test_sums_cover_files_of_their_folder_only(saved, tmp_path):
+    """A name with a path in `SHA256SUMS` is damage: nothing outside the folder is read."""
+    out = tmp_path / "out"
+    shutil.copytree(saved[0], out)
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  ../elsewhere\n")
+    with pytest.raises(DamagedError, match="SHA256SUMS: is no list of checksums"):
+        narrows.Results.load(out)
 
 
 def hostile(result, draw):
