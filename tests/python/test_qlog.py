@@ -367,11 +367,17 @@ def test_option_passes_file(tmp_path):
         (["--qlog", "{}"], "is a folder; accepted: a file in a writable folder"),
         (["--qlog", "{}/none/a"], "there is no folder {}/none; accepted: a file in a writable folder"),
         (["--qlog", "{}/a", "--pcap", "{}/a"], "--pcap, --qlog: both write {}/a; accepted: two files"),
+        (["--qlog", "{}/a", "--pcap", "{0}/../{0.name}/./a"], "--pcap, --qlog: both write {}/a; accepted: two files"),
+        (["--qlog", "{}/hard", "--pcap", "{}/file"], "--pcap, --qlog: both write {}/hard; accepted: two files"),
+        (["--qlog", "{}/parent/a", "--pcap", "{}/a"], "--pcap, --qlog: both write {}/parent/a; accepted: two files"),
         (["--qlog", "{}/a", "--explain"], "--explain, --qlog: --explain runs nothing; accepted: one of them"),
     ],
 )
 def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
     """The option is refused where no single file can hold the log."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "hard").hardlink_to(tmp_path / "file")
+    (tmp_path / "parent").symlink_to(tmp_path)
     result = call("compare", "bbr", "cubic", *(part.format(tmp_path) for part in arguments))
     assert result.exit_code == 2
     assert message.format(tmp_path) in " ".join(result.stderr.split())

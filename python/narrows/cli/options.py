@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -318,7 +319,7 @@ class Options:
             if value is not None and self.pcap is None:
                 raise UsageError(f"{flag}: this describes a capture; accepted: together with --pcap FILE")
         files = self._files()
-        if len(files) == 2 and self.pcap == self.qlog:
+        if len(files) == 2 and _same(*files.values()):
             raise UsageError(f"--pcap, --qlog: both write {self.qlog}; accepted: two files")
         for flag, file in files.items():
             if ray is not None:
@@ -341,6 +342,14 @@ class Options:
         flags = [(key, value) for key, value in named if value is not None]
         further = [*flags, *(parse_set(text) for text in self.sets or ())]
         return api.common_overrides(self.seed, self.repeat, self.duration, further)
+
+
+def _same(first: Path, second: Path) -> bool:
+    """Return whether two paths lead to one file, existing or not, also by links."""
+    with contextlib.suppress(OSError):
+        if first.samefile(second):
+            return True
+    return os.path.realpath(first) == os.path.realpath(second)
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
