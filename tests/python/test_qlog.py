@@ -2,11 +2,10 @@
 
 import json
 import os
-import random
 
 import pytest
 
-from attempts import many
+from attempts import Tally, generators, many
 from narrows import plots, qlog
 from narrows.errors import UsageError
 from narrows.qlog import events, reading, walk
@@ -322,9 +321,8 @@ def test_mutated_files_are_read_or_refused(tmp_path, write):
     """Whatever bytes change, the file is read, or refused in a sentence that names it."""
     path = write(tmp_path / "a.qlog")
     whole = path.read_bytes()
-    rng = random.Random(17)
-    read = 0
-    for _ in range(many(300, 20_000)):
+    tally = Tally(f"mutated qlog files, {write.__name__.replace('_', ' ')}")
+    for _, rng in generators(f"qlog {write.__name__}", many(300, 20_000)):
         data = bytearray(whole)
         for _ in range(rng.randint(1, 4)):
             place = rng.randrange(len(data))
@@ -340,12 +338,14 @@ def test_mutated_files_are_read_or_refused(tmp_path, write):
         path.write_bytes(data)
         try:
             loaded = qlog.load([path])
-            read += 1
+            tally.add("read")
             assert set(loaded.samples.columns) >= {"time_s", "series", "value"}
         except UsageError as error:
             assert str(error).startswith(str(path)), error
             assert "accepted" in str(error) and "\n" not in str(error)
-    assert read > 10
+            tally.add("refused")
+    assert min(tally.outcomes.values()) > 10 and len(tally.outcomes) == 2
+    tally.close()
 
 
 # Out
