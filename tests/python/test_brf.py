@@ -91,8 +91,10 @@ def test_kernel_runs_rates_of_the_network(tmp_path):
     assert row["host"]["schemes"] == ["brf", "cubic"]
     rates = row["host"]["rates"]
     assert (rates["scheme"], rates["offered"], rates["accepted"], rates["errors"]) == ("brf", 1, 1, 0)
-    assert rates["read"] > 50 and rates["acks"] > 500, rates
-    assert all(flow["goodput_mbit_s"] > 5 for flow in row["flows"]), "half of 20 Mbit/s, on a busy machine too"
+    assert 0 < rates["read"] <= rates["acks"], rates
+    own, other = (flow["goodput_mbit_s"] for flow in row["flows"])
+    assert own + other < 20
+    assert 1 / 3 < own / other < 3, "the router gives each flow half, on a busy machine too"
 
 
 def test_killed_run_leaves_no_program(tmp_path):
