@@ -41,7 +41,7 @@ fn bursts_of_programs_fit_the_link() {
     let kernel = |name: &str| Scheme::Kernel(name.to_owned());
     let link = |rate: &str, rtt: &str| {
         plan(&format!(
-            "duration = '1s'\n[network]\nrate = '{rate}'\n[[flows]]\nscheme = 'cubic'\nrtt = '{rtt}'\n"
+            "duration = '1s'\n[network]\nrate = '{rate}'\nbuffer = '200pkt'\n[[flows]]\nscheme = 'cubic'\nrtt = '{rtt}'\n"
         ))
     };
     let slow = link("40mbit", "20ms");
