@@ -53,7 +53,8 @@ pub(super) fn run<O: Observer + Send>(
     watch: &dyn Watch,
 ) -> Result<Option<(RunResult, O, bool)>, KernelError> {
     let schemes = support::schemes(plan, options)?;
-    let (senders, receivers) = support::hosts(plan)?;
+    let (mut senders, receivers) = support::hosts(plan)?;
+    senders.burst = support::largest_burst(plan, &schemes);
     // Descriptors of a flow: at its sender, at its receiver, and for the shim that makes it send.
     let per_flow = if schemes.contains(&Scheme::Ours) { 3 } else { 2 };
     let most = MAX_FLOWS.min(hosts::raise_socket_limit() / per_flow);

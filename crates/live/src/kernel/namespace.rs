@@ -25,6 +25,7 @@ const QUEUE_KIND: &[u8] = b"pfifo_fast\0";
 
 const NEW_LINK: u16 = 16;
 const NEW_ROUTE: u16 = 24;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 const UP: u32 = 1;
 const IPV4: u8 = 2;
 const RT_TABLE_LOCAL: u8 = 255;
@@ -58,6 +59,8 @@ pub(crate) struct HostConfig {
     pub(crate) addresses: Vec<Ipv4Addr>,
     /// Initial window in segments.
     pub(crate) initial_window: u32,
+    /// Largest burst of its device, in segments; `None`: what the kernel allows.
+    pub(crate) burst: Option<u32>,
     /// Network settings by name below `net`, with `/`.
     pub(crate) sysctls: BTreeMap<&'static str, String>,
 }
@@ -134,8 +137,12 @@ fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
         done => done?,
     }
+    if let Some(burst) = config.burst {
+        let request = Request::new(NEW_LINK, 0, &link(index, false));
+        netlink.change(request.attribute(IFLA_GSO_MAX_SEGS, &burst.to_ne_bytes()))?;
+    }
     device.enabled(true)?;
-    netlink.change(Request::new(NEW_LINK, 0, &link_up(LOOPBACK)))?;
+    netlink.change(Request::new(NEW_LINK, 0, &link(LOOPBACK, true)))?;
     for address in &config.addresses {
         let route = route(RT_TABLE_LOCAL, RT_SCOPE_HOST, RTN_LOCAL, 32);
         let request = Request::new(NEW_ROUTE, CREATE, &route)
@@ -159,12 +166,14 @@ pub(crate) fn way_out(index: i32, flags: u16, metrics: &[(u16, u32)]) -> Request
         .attribute(RTA_METRICS, &list)
 }
 
-/// `struct ifinfomsg` that sets an interface up.
-fn link_up(index: i32) -> [u8; 16] {
+/// `struct ifinfomsg` of an interface, which it may set up.
+fn link(index: i32, up: bool) -> [u8; 16] {
     let mut out = [0; 16];
     out[4..8].copy_from_slice(&index.to_ne_bytes());
-    out[8..12].copy_from_slice(&UP.to_ne_bytes());
-    out[12..].copy_from_slice(&UP.to_ne_bytes());
+    if up {
+        out[8..12].copy_from_slice(&UP.to_ne_bytes());
+        out[12..].copy_from_slice(&UP.to_ne_bytes());
+    }
     out
 }
 

@@ -10,6 +10,7 @@ use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 
 use super::namespace::{self, HostConfig};
+use super::programs::Program;
 use super::{KernelError, Options, negotiation, shim};
 use crate::rates;
 
@@ -222,7 +223,13 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), KernelError
         addresses.dedup();
         // Linux fills its packets.
         let mtu = tcp.segment + tcp.header;
-        HostConfig { mtu, addresses, initial_window: tcp.initial_window, sysctls: sysctls.clone() }
+        HostConfig {
+            mtu,
+            addresses,
+            initial_window: tcp.initial_window,
+            burst: None,
+            sysctls: sysctls.clone(),
+        }
     };
     let (senders, receivers) = (host(|flow| flow.tuple.source), host(|flow| flow.tuple.destination));
     if let Some(both) = senders.addresses.iter().find(|own| receivers.addresses.contains(own)) {
@@ -267,6 +274,30 @@ pub(crate) fn unsent(plan: &Plan) -> u64 {
     }
     let rates = plan.links.iter().map(|link| link.config.capacity.mean_rate().as_bytes_per_sec());
     rates.min().map_or(MOST, |rate| rate / 100).clamp(LEAST, MOST)
+}
+
+/// A bound of the bursts of flows whose schemes are BPF programs, in segments; `None` without such flows.
+///
+/// A kernel may skip a program: one that protects a process skips those that would run in softirqs above it. The number of
+/// segments that a skipped program returns is arbitrary, and the next burst would be all of cwnd. The bound is the
+/// largest burst that Linux chooses itself (`tcp_tso_autosize`: the data of about a millisecond, and more at the shortest
+/// round-trip times), at the mean rate of the fastest link times the highest gain of a scheme.
+pub(super) fn largest_burst(plan: &Plan, schemes: &[Scheme]) -> Option<u32> {
+    const MOST: u64 = 1 << 16;
+    const LEAST: u64 = 2;
+    // In quarters. Schemes with rates of the network do not exceed them, the kernel's CUBIC by a fifth; BBR's Startup by 2.9.
+    let gain = |scheme: &Scheme| match scheme {
+        Scheme::Kernel(name) if Program::find(name).map_or(true, |own| own.name != name) => None,
+        Scheme::Negotiated | Scheme::Advised => Some(5),
+        Scheme::Kernel(_) | Scheme::Ours => Some(12),
+    };
+    let quarters = schemes.iter().filter_map(gain).max()?;
+    let rates = plan.links.iter().map(|link| link.config.capacity.mean_rate().as_bytes_per_sec());
+    let paced = rates.max().map_or(MOST, |rate| (rate.saturating_mul(quarters) / 4) >> 10);
+    let shortest = plan.flows.iter().map(|flow| flow.base_rtt.as_nanos() / 1000).min().unwrap_or(0);
+    let near = MOST.checked_shr((shortest >> 9).min(63) as u32).unwrap_or(0);
+    let segment = plan.flows.iter().map(|flow| u64::from(flow.tcp.segment)).min().unwrap_or(1).max(1);
+    Some((paced + near).min(MOST).div_ceil(segment).max(LEAST) as u32)
 }
 
 /// Refuses settings that no sysctl of a namespace expresses.

@@ -78,7 +78,8 @@ impl Kernel {
             .chain(namespace::COMMON)
             .map(|(name, value)| (name, value.to_owned()))
             .collect();
-        let config = HostConfig { mtu, addresses: vec![LOCAL], initial_window: INITIAL_WINDOW, sysctls };
+        let config =
+            HostConfig { mtu, addresses: vec![LOCAL], initial_window: INITIAL_WINDOW, burst: None, sysctls };
         let device = namespace::enter(&config)?;
         let failed = |error: io::Error| KernelError::step("prepare the script's namespace", error);
         let index = device.if_index().map_err(failed)? as i32;

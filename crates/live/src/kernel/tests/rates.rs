@@ -38,29 +38,21 @@ fn ran(text: &str, options: &Options) -> Option<(RunResult, HostRates)> {
     Some((result, rates))
 }
 
-/// Two flows follow their rates and fill the link, and the counters prove that the program under test ran.
+/// Two flows follow their rates, fill the link and share it equally. The counters prove that the program under test ran.
 #[test]
-fn rates_are_followed_by_two_flows() {
-    let text = dumbbell(5, "", &["scheme = 'brf'", "scheme = 'brf'"]);
+fn rates_are_followed_and_shared_equally() {
+    // Linux does not pace the first ten segments of a flow.
+    let text = dumbbell(5, "", &["scheme = 'brf'", "scheme = 'brf'"]).replace("500ms", "1500ms");
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
     // 38.6 of 40 Mbit/s are payload. The machine may be busy.
-    let sum: f64 = result.flows.iter().map(|flow| flow.goodput_mbit_s).sum();
-    assert!(sum > 0.85 * 38.6, "{result:?}");
+    let [a, b] = &result.flows[..] else { panic!("two flows") };
+    assert!(a.goodput_mbit_s + b.goodput_mbit_s > 0.85 * 38.6, "{result:?}");
+    assert!((a.goodput_mbit_s / b.goodput_mbit_s - 1.0).abs() < 0.1, "{result:?}");
     assert_eq!((rates.offered, rates.accepted, rates.fallbacks, rates.invalid), (2, 2, 0, 0), "{rates:?}");
     // A rate per round trip and flow, and every second packet is acknowledged.
     assert!(rates.read > 300 && rates.advised > 300 && rates.acks > 3_000, "{rates:?}");
-    // Below 1 ms on a quiet machine. Packets that a busy one sends late stay in the queue; CUBIC has 50 ms there.
+    // What the unpaced start leaves may stay: 0.3 to 4 ms. CUBIC has 50 ms there.
     assert!(result.links[0].queue_delay_mean_ms < 8.0 && result.links[0].drops == 0, "{:?}", result.links[0]);
-}
-
-/// Two flows share equally.
-#[test]
-#[ignore = "open fault: in some runs one flow has up to twice the other's share, on a quiet machine too"]
-fn rates_share_equally() {
-    let text = dumbbell(5, "", &["scheme = 'brf'", "scheme = 'brf'"]);
-    let Some((result, _)) = ran(&text, &Options::default()) else { return };
-    let [a, b] = &result.flows[..] else { panic!("two flows") };
-    assert!((a.goodput_mbit_s / b.goodput_mbit_s - 1.0).abs() < 0.1, "{result:?}");
 }
 
 /// The kernel's CUBIC beside keeps its class.
