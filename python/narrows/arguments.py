@@ -66,6 +66,10 @@ def _whole(least: int) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 63
 
 
+is_count = _whole(0)
+"""Return whether a value is a count: a whole number that the engine takes."""
+
+
 def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -92,7 +96,7 @@ KINDS: Mapping[str, Check] = {
     "queue": (_optional(is_text), "a text, such as 'fq_codel'"),
     "loss": (_optional(is_text), "a text, such as '1%'"),
     "ack_every": (_optional(_whole(1)), "a whole number from 1"),
-    "seed": (_optional(_whole(0)), "a whole number from 0"),
+    "seed": (_optional(is_count), "a whole number from 0"),
     "repeat": (_optional(_whole(1)), "a whole number from 1"),
     "duration": (_optional(is_text), "a text with a unit, such as '60s'"),
     "set": (_optional(_table), "a dictionary of keys and values, such as {'network.buffer': '1bdp'}"),

@@ -13,7 +13,7 @@ from narrows import engine
 from narrows.errors import UsageError
 from narrows.files import check_writable
 from narrows.progress import print_status
-from narrows.quantities import quantity
+from narrows.quantities import seconds
 from narrows.supervision import conclude, supervised
 from narrows.toml import to_toml
 
@@ -136,18 +136,6 @@ def receive(listen: str, *, once: bool, connections: int, session: Session) -> N
     """
     flow = {"scheme": engine.datagram_scheme()}
     session.run(flow, resolve(listen, "--listen", port=None), sender=False, once=once, connections=connections)
-
-
-def seconds(text: str, flag: str) -> float:
-    """Parse a duration.
-
-    Raises:
-        UsageError: The text is no duration above zero.
-    """
-    found = quantity(text)
-    if found is None or found[1] != "ms" or not 0 < found[0] < 1e12:
-        raise UsageError(f"{flag}: {text!r} is not a time above zero; accepted: a number with a unit, 10s or 500ms")
-    return found[0] / 1e3
 
 
 def resolve(text: str, flag: str, port: int | None = PORT) -> str:

@@ -13,12 +13,8 @@ from typing import Any
 
 from narrows import _engine, engine
 from narrows.errors import Stopped, UsageError
-from narrows.live import seconds
 from narrows.progress import print_status
-from narrows.quantities import quantity
-
-MOST_MBIT_S = 1e6
-"""The greatest rate in a message: 1 Tbit/s."""
+from narrows.quantities import MOST_MBIT_S, quantity, rate, seconds
 
 
 def port() -> int:
@@ -55,18 +51,6 @@ def negotiate(
     if not hasattr(_engine, "negotiate"):
         raise engine.KernelUnable("narrows nodectl needs Linux")
     return dict(json.loads(_engine.negotiate(role, json.dumps(settings), handle, on_event)))
-
-
-def rate(text: str, flag: str) -> float:
-    """Parse a rate. Returns Mbit/s.
-
-    Raises:
-        UsageError: The text is no rate above zero.
-    """
-    found = quantity(text)
-    if found is None or found[1] != "Mbit/s" or not 0 < found[0] <= MOST_MBIT_S:
-        raise UsageError(f"{flag}: {text!r} is not a rate above zero; accepted: a number with a unit, 100mbit or 2gbit")
-    return found[0]
 
 
 def address(text: str, flag: str) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from narrows import engine, hosts
 from narrows.errors import UsageError
-from narrows.live import resolve, seconds
+from narrows.live import resolve
 from narrows.progress import print_status
+from narrows.quantities import seconds
 from narrows.supervision import conclude, supervised
 
 PORT = 6512

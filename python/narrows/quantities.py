@@ -1,10 +1,14 @@
-"""Reads texts with units as numbers for an axis. The engine, not this module, validates scenarios."""
+"""Reads texts with units as numbers, for axes and options. The engine, not this module, validates scenarios."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from narrows.errors import UsageError
+
+MOST_MBIT_S, MOST_MS = 1e6, 1e12
+"""The greatest rate and time of options."""
 _SCALES: dict[str, tuple[float, str]] = {
     "bit": (1e-6, "Mbit/s"), "kbit": (1e-3, "Mbit/s"), "mbit": (1.0, "Mbit/s"), "gbit": (1e3, "Mbit/s"),
     "ns": (1e-6, "ms"), "us": (1e-3, "ms"), "µs": (1e-3, "ms"), "ms": (1.0, "ms"), "s": (1e3, "ms"),
@@ -22,6 +26,30 @@ def quantity(text: str) -> tuple[float, str] | None:
         return None
     scale = _SCALES.get(match[2].lower())
     return None if scale is None else (float(match[1]) * scale[0], scale[1])
+
+
+def rate(text: str, flag: str) -> float:
+    """Parse a rate. Returns Mbit/s.
+
+    Raises:
+        UsageError: The text is no rate above zero.
+    """
+    found = quantity(text)
+    if found is None or found[1] != "Mbit/s" or not 0 < found[0] <= MOST_MBIT_S:
+        raise UsageError(f"{flag}: {text!r} is not a rate above zero; accepted: a number with a unit, 100mbit or 2gbit")
+    return found[0]
+
+
+def seconds(text: str, flag: str) -> float:
+    """Parse a duration. Returns seconds.
+
+    Raises:
+        UsageError: The text is no duration above zero.
+    """
+    found = quantity(text)
+    if found is None or found[1] != "ms" or not 0 < found[0] < MOST_MS:
+        raise UsageError(f"{flag}: {text!r} is not a time above zero; accepted: a number with a unit, 10s or 500ms")
+    return found[0] / 1e3
 
 
 def axis(texts: Sequence[str]) -> tuple[list[float], str] | None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import hosts
+from narrows.arguments import is_count
 from narrows.errors import UsageError
 
 UNIX = "unix:"
@@ -74,7 +75,7 @@ class SwitchLink:
             found = json.loads(self._socket.recv(4096))
         except (OSError, ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) and all(_counts(found.get(name)) for name in COUNTERS) else None
+        return found if isinstance(found, dict) and all(is_count(found.get(name)) for name in COUNTERS) else None
 
     def report(self, kind: str, packets: int | None) -> bool:
         """Report congestion. Return whether the message left."""
@@ -147,11 +148,6 @@ class Watcher:
         waiting = "" if packets is None else f", {packets} packets wait"
         self.log(f"congestion ({kind}){waiting}, {dropped} packets dropped so far")
         return kind
-
-
-def _counts(value: Any) -> bool:
-    """Return whether a value is a count: the engine takes no others."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: Callable[[str], None]) -> None:

@@ -28,8 +28,8 @@ def needs_root():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--limit", "20"), "--limit: `20` is no rate; accepted: a rate such as 20mbit"),
-        (("--limit", "20ms"), "--limit: `20ms` is no rate; accepted: a rate such as 20mbit"),
+        (("--limit", "20"), "--limit: '20' is not a rate above zero; accepted: a number with a unit, 100mbit"),
+        (("--limit", "20ms"), "--limit: '20ms' is not a rate above zero; accepted: a number with a unit, 100mbit"),
         (("--set", "timeout"), "--set: `timeout` sets nothing; accepted: KEY=VALUE"),
     ],
 )

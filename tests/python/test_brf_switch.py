@@ -28,8 +28,11 @@ CGROUPS = next(
     [
         (("--port", "eth0:exit", "--rate", "1mbit"), "--port eth0:exit: accepted: IF, or IF:bottleneck"),
         (("--port", "a", "--port", "b", "--rate", "1mbit"), "--port: accepted: one port as IF:bottleneck"),
-        (("--port", "eth0", "--rate", "fast"), "--rate: `fast` is no rate; accepted: a rate such as 100mbit"),
-        (("--port", "eth0", "--rate", "1mbit", "--period", "5"), "--period: `5` is no time"),
+        (
+            ("--port", "eth0", "--rate", "fast"),
+            "--rate: 'fast' is not a rate above zero; accepted: a number with a unit, 100mbit",
+        ),
+        (("--port", "eth0", "--rate", "1mbit", "--period", "5"), "--period: '5' is not a time above zero"),
         (
             ("--port", "eth0", "--rate", "1mbit", "--controller", "moon"),
             "--controller: `moon`; accepted: self, external",

@@ -8,29 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from narrows import hosts
+from narrows import hosts, quantities
 from narrows.cli.numbers import whole
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
 from narrows.errors import UsageError
-from narrows.quantities import quantity
 
 app = typer.Typer(
     name="brf",
     help="Let switches set the rates of connections (BRF): on hosts `attach`, on the bottleneck `switch`.",
     no_args_is_help=True,
 )
-
-MOST_MBIT_S, MOST_MS = 1e6, 1e12
-"""The greatest rate and time of options."""
-
-
-def _mbit(text: str | None) -> float | None:
-    if text is None:
-        return None
-    value, unit = quantity(text) or (0.0, "")
-    if unit != "Mbit/s" or not 0 < value <= MOST_MBIT_S:
-        raise UsageError(f"--limit: `{text}` is no rate; accepted: a rate such as 20mbit")
-    return value
 
 
 @app.command()
@@ -70,7 +57,9 @@ def attach(
             raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
         values.append((key.strip(), value.strip()))
     try:
-        done = hosts.attach_brf(cgroup, adopt, _mbit(limit), values, dry_run)
+        done = hosts.attach_brf(
+            cgroup, adopt, None if limit is None else quantities.rate(limit, "--limit"), values, dry_run
+        )
     except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     would = "would " if dry_run else ""
@@ -206,20 +195,6 @@ def _ports(texts: list[str]) -> list[tuple[str, bool]]:
     return ports
 
 
-def _seconds(text: str, flag: str) -> float:
-    value, unit = quantity(text) or (0.0, "")
-    if unit != "ms" or not 0 < value < MOST_MS:
-        raise UsageError(f"{flag}: `{text}` is no time; accepted: a time such as 100ms")
-    return value / 1e3
-
-
-def _rate(text: str, flag: str) -> float:
-    value, unit = quantity(text) or (0.0, "")
-    if unit != "Mbit/s" or not 0 < value <= MOST_MBIT_S:
-        raise UsageError(f"{flag}: `{text}` is no rate; accepted: a rate such as 100mbit")
-    return value
-
-
 def _line(text: str) -> None:
     print(text, flush=True)
 
@@ -276,11 +251,11 @@ def switch(
         raise UsageError("--controller external needs --control; accepted: HOST:PORT or unix:PATH")
     settings = {
         "ports": _ports(port),
-        "rate_mbit": _rate(rate, "--rate"),
+        "rate_mbit": quantities.rate(rate, "--rate"),
         "buffer": buffer,
-        "period_ms": _seconds(period, "--period") * 1e3,
-        "patience_ms": _seconds(patience, "--patience") * 1e3,
-        "poll_s": _seconds(poll, "--poll") if controller == "self" else None,
+        "period_ms": quantities.seconds(period, "--period") * 1e3,
+        "patience_ms": quantities.seconds(patience, "--patience") * 1e3,
+        "poll_s": quantities.seconds(poll, "--poll") if controller == "self" else None,
         "control": control,
         "sets": values,
     }
@@ -323,10 +298,10 @@ def run_controller(
     """
     from narrows import sdn
 
-    capacity = None if rate is None else int(_rate(rate, "--rate") * 125_000)
+    capacity = None if rate is None else int(quantities.rate(rate, "--rate") * 125_000)
     link = sdn.SwitchLink(control)
     try:
         watcher = sdn.Watcher(link, _line, utilization, queue, capacity)
-        sdn.run(watcher, bridge_port=port, listen=listen, poll_s=_seconds(poll, "--poll"), log=_line)
+        sdn.run(watcher, bridge_port=port, listen=listen, poll_s=quantities.seconds(poll, "--poll"), log=_line)
     finally:
         link.close()

@@ -18,7 +18,7 @@ use narrows_cc::Rate;
 use serde::Serialize;
 
 use crate::kernel::KernelError;
-use crate::kernel::programs::{ADVISED, Program};
+use crate::kernel::programs::Program;
 
 /// What `attach` would do, or has done.
 #[derive(Clone, Debug, Serialize)]
@@ -83,10 +83,6 @@ pub struct Status {
     pub errors: u64,
 }
 
-fn program() -> Result<&'static Program, KernelError> {
-    Program::find(ADVISED)
-}
-
 /// How to attach.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -108,7 +104,7 @@ pub struct Options {
 /// # Errors
 /// Without rights, if the cgroup is none or has an attachment, or if the kernel refuses a step. Nothing new stays then.
 pub fn attach(options: &Options) -> Result<Attached, KernelError> {
-    let program = program()?;
+    let program = Program::advised();
     #[cfg(feature = "bpf")]
     return linked::attach(program, options);
     #[cfg(not(feature = "bpf"))]
@@ -121,7 +117,7 @@ pub fn attach(options: &Options) -> Result<Attached, KernelError> {
 /// # Errors
 /// Without rights, or if there is no such attachment.
 pub fn detach(cgroup: Option<&Path>) -> Result<Vec<String>, KernelError> {
-    let program = program()?;
+    let program = Program::advised();
     #[cfg(feature = "bpf")]
     return linked::detach(program, cgroup);
     #[cfg(not(feature = "bpf"))]
@@ -133,7 +129,7 @@ pub fn detach(cgroup: Option<&Path>) -> Result<Vec<String>, KernelError> {
 /// # Errors
 /// Without rights, or if the kernel refuses a step.
 pub fn status() -> Result<Status, KernelError> {
-    let program = program()?;
+    let program = Program::advised();
     #[cfg(feature = "bpf")]
     return linked::status(program);
     #[cfg(not(feature = "bpf"))]

@@ -19,7 +19,7 @@ mod with {
     use super::super::{NO_LIMIT, root};
     use crate::kernel::KernelError;
     use crate::kernel::libbpf::loading;
-    use crate::kernel::programs::{ADVISED, Program, pinned};
+    use crate::kernel::programs::{Program, pinned};
     use crate::kernel::shim::unique;
 
     /// The programs of a run; dropping it removes them.
@@ -41,7 +41,7 @@ mod with {
         }
 
         fn load(params: &Params) -> Result<Self, KernelError> {
-            let program = Program::find(ADVISED)?;
+            let program = Program::advised();
             let (core, _) = program.parameters(params)?;
             let root = root()?;
             let cgroup = folder(&root)

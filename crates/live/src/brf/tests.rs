@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 use rustix::net::{self, AddressFamily, SocketType};
 
 use super::host::{self, Options};
-use crate::kernel::programs::{ADVISED, Program};
+use crate::kernel::programs::Program;
 use crate::kernel::shim;
 use crate::kernel::tests::{alone, skipped};
 
@@ -30,7 +30,7 @@ fn may_attach() -> bool {
         skipped("root and BPF");
         return false;
     }
-    if Program::find(ADVISED).expect("it is listed").is_registered() {
+    if Program::advised().is_registered() {
         skipped("a kernel in which nobody uses the scheme");
         return false;
     }
@@ -45,7 +45,7 @@ fn received(time: Duration) -> f64 {
     thread::scope(|scope| {
         scope.spawn(|| {
             let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-            sockopt::set_tcp_congestion(&socket, ADVISED).expect("it is registered");
+            sockopt::set_tcp_congestion(&socket, Program::advised().name).expect("it is registered");
             net::connect(&socket, &address).expect("it listens");
             let mut sender = TcpStream::from(socket);
             while !over.load(Ordering::Relaxed) {
@@ -103,10 +103,10 @@ fn host_half_attached_is_cleaned_up() {
     let _guard = Attached;
     let link = host::status().expect("root").attachments[0].id;
     std::fs::remove_file(format!("/sys/fs/bpf/narrows/brf-host/{link}/link")).expect("it is pinned");
-    assert!(marker.exists() && Program::find(ADVISED).expect("it is listed").is_registered());
+    assert!(marker.exists() && Program::advised().is_registered());
     let after = host::status().expect("root");
     assert!(!after.loaded && after.attachments.is_empty() && !marker.exists(), "{after:?}");
-    assert!(!Program::find(ADVISED).expect("it is listed").is_registered());
+    assert!(!Program::advised().is_registered());
 }
 
 /// A second attachment and wrong values are refused by name, and a check changes nothing.

@@ -287,7 +287,7 @@ pub(super) fn largest_burst(plan: &Plan, schemes: &[Scheme]) -> Option<u32> {
     const LEAST: u64 = 2;
     // In quarters. Schemes with rates of the network do not exceed them, the kernel's CUBIC by a fifth; BBR's Startup by 2.9.
     let gain = |scheme: &Scheme| match scheme {
-        Scheme::Kernel(name) if Program::find(name).map_or(true, |own| own.name != name) => None,
+        Scheme::Kernel(name) if !Program::is_named(name) => None,
         Scheme::Negotiated | Scheme::Advised => Some(5),
         Scheme::Kernel(_) | Scheme::Ours => Some(12),
     };

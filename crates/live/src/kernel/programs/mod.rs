@@ -61,9 +61,6 @@ programs! {
     "brf", "brf", Advised, "BRF: the rate that switches write into acknowledgements (`narrows brf attach`)";
 }
 
-/// The program that follows the rates in TCP options.
-pub(crate) const ADVISED: &str = "brf";
-
 /// What a loaded program does.
 #[derive(Debug, Serialize)]
 pub struct Status {
@@ -113,8 +110,25 @@ impl Program {
     /// # Panics
     /// If there is none, which a test excludes.
     pub(crate) fn negotiating() -> &'static Self {
-        let follows = |program: &&Self| matches!(program.layout, parameters::Layout::Granted);
-        PROGRAMS.iter().find(follows).unwrap_or_else(|| unreachable!("no program follows rates"))
+        Self::with_layout(|layout| matches!(layout, parameters::Layout::Granted))
+    }
+
+    /// The program whose scheme follows the rates in TCP options.
+    ///
+    /// # Panics
+    /// If there is none, which a test excludes.
+    pub(crate) fn advised() -> &'static Self {
+        Self::with_layout(|layout| matches!(layout, parameters::Layout::Advised))
+    }
+
+    fn with_layout(fits: impl Fn(&parameters::Layout) -> bool) -> &'static Self {
+        let found = PROGRAMS.iter().find(|program| fits(&program.layout));
+        found.unwrap_or_else(|| unreachable!("no program follows such rates"))
+    }
+
+    /// Whether the kernel's scheme of this name is a program of ours, if it is loaded.
+    pub(crate) fn is_named(name: &str) -> bool {
+        PROGRAMS.iter().any(|program| program.name == name)
     }
 
     /// Its twin.

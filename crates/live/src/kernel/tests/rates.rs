@@ -41,8 +41,7 @@ fn ran(text: &str, options: &Options) -> Option<(RunResult, HostRates)> {
 /// Two flows follow their rates, fill the link and share it equally. The counters prove that the program under test ran.
 #[test]
 fn rates_are_followed_and_shared_equally() {
-    // Linux does not pace the first ten segments of a flow.
-    let text = dumbbell(5, "", &["scheme = 'brf'", "scheme = 'brf'"]).replace("500ms", "1500ms");
+    let text = dumbbell(5, "", &["scheme = 'brf'", "scheme = 'brf'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
     // 38.6 of 40 Mbit/s are payload. The machine may be busy.
     let [a, b] = &result.flows[..] else { panic!("two flows") };
@@ -51,7 +50,7 @@ fn rates_are_followed_and_shared_equally() {
     assert_eq!((rates.offered, rates.accepted, rates.fallbacks, rates.invalid), (2, 2, 0, 0), "{rates:?}");
     // A rate per round trip and flow, and every second packet is acknowledged.
     assert!(rates.read > 300 && rates.advised > 300 && rates.acks > 3_000, "{rates:?}");
-    // What the unpaced start leaves may stay: 0.3 to 4 ms. CUBIC has 50 ms there.
+    // Linux does not pace the first ten segments of a flow, and what they leave may stay: up to 5 ms. CUBIC has 50 ms.
     assert!(result.links[0].queue_delay_mean_ms < 8.0 && result.links[0].drops == 0, "{:?}", result.links[0]);
 }
 
