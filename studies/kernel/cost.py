@@ -1,4 +1,4 @@
-"""Measures what a scheme costs per acknowledgement in this kernel, for docs/deploy.md.
+"""Measures what a scheme costs per acknowledgement in this kernel, for docs/deploy.md and docs/results.md.
 
     sudo python studies/kernel/cost.py           loads our programs and measures; 4 minutes; needs `perf` and `ip`
     python studies/kernel/cost.py --print        writes the table from the stored runs
@@ -32,7 +32,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "cost.jsonl"
-PAGE = HERE.parents[1] / "docs" / "deploy.md"
+PAGES = [HERE.parents[1] / "docs" / name for name in ("deploy.md", "results.md")]
 OURS = {"bbr_plain": "bbr", "bbr_gc": "bbr-gc", "bbr_cws": "bbr-cws", "bbr3": "bbr3"}
 """Programs and their schemes."""
 KERNEL = "bbr"
@@ -170,7 +170,8 @@ def write() -> None:
     """Write the table."""
     rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
     own = {row["run"]: row for row in rows if row["scheme"] == KERNEL}
-    heads = ["processing, ns/ACK", "of the kernel's", "all calls, ns/ACK", "of the kernel's", "run statistics, ns/ACK"]
+    heads = ["processing, ns/ACK", "of the kernel's", "all calls, ns/ACK", "of the kernel's"]
+    heads += ["run statistics, ns/ACK", "of the kernel's processing"]
     lines = [f"| scheme | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for scheme in (KERNEL, *OURS):
         of = [row for row in rows if row["scheme"] == scheme]
@@ -178,15 +179,20 @@ def write() -> None:
         for cost in (processing, lambda row: row["ns_per_ack"]):
             fields.append(f"{median(map(cost, of)):.0f}")
             fields.append(f"{median(cost(row) / cost(own[row['run']]) for row in of):.2f}")
-        counted = [row["run_statistics_ns"] for row in of if row["run_statistics_ns"]]
-        fields.append(f"{median(counted):.0f}" if counted else "–")
+        counted = {row["run"]: row["run_statistics_ns"] for row in of if row["run_statistics_ns"]}
+        fields.append(f"{median(counted.values()):.0f}" if counted else "–")
+        ratios = [ns / processing(own[run]) for run, ns in counted.items()]
+        fields.append(f"{median(ratios):.2f}" if ratios else "–")
         lines.append(f"| {' | '.join(fields)} |")
     print("\n".join(lines))
-    page = PAGE.read_text(encoding="utf-8")
     pattern = re.compile(r"(<!-- cost -->\n).*?(<!-- /cost -->)", re.DOTALL)
-    page, regions = pattern.subn(lambda match: "\n".join([match[1] + lines[0], *lines[1:], match[2]]), page)
-    if regions == 1:
-        PAGE.write_text(page, encoding="utf-8")
+    for path in PAGES:
+        page, regions = pattern.subn(
+            lambda match: "\n".join([match[1] + lines[0], *lines[1:], match[2]]), path.read_text(encoding="utf-8")
+        )
+        if regions != 1:
+            raise SystemExit(f"{path} has no region `cost`")
+        path.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
