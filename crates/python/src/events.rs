@@ -26,7 +26,8 @@ impl Events {
             return;
         }
         Python::attach(|py| {
-            let called = pyo3::types::PyTuple::new(py, texts).and_then(|texts| self.function.call1(py, texts));
+            let called =
+                pyo3::types::PyTuple::new(py, texts).and_then(|texts| self.function.call1(py, texts));
             if let Err(error) = called {
                 self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
