@@ -143,7 +143,8 @@ fn invented_requesters_take_no_rate() {
         let ran = scope.spawn(|| run_node(&node(16.0, 47_458), &passing));
         scope.spawn(|| serve(&server(Some(passing.address())), &sending));
         let (at, victim) = (sending.address(), passing.address());
-        let attack = scope.spawn(|| {
+        let over = &over;
+        let attack = scope.spawn(move || {
             let mut sent = 0_u32;
             while !over.load(Ordering::Relaxed) {
                 // To the client of others, which knows no such content, and to hosts that are not there.
