@@ -18,7 +18,7 @@ LINE_EVERY_S = 30.0
 
 
 def shown(text: str) -> str:
-    """Return text that a peer or a file may have chosen, safe for a terminal: other characters than letters are escaped.
+    """Return text that a peer or a file may have chosen, safe for a terminal: what is not printable is escaped.
 
     Line breaks and tabulators stay. What the engine reports of peers is escaped there too, line breaks included.
     """

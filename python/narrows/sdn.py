@@ -10,7 +10,7 @@ switch. Messages to the switch are JSON in datagrams:
 | `{"congestion": "queue", "packets": 120}` | none |
 | `{"congestion": "load"}` | none |
 
-Questions are padded with spaces: over UDP the switch sends no answer of more than three times the bytes of its question.
+Questions are padded with spaces: over UDP the switch sends at most three times the bytes of a question.
 """
 
 from __future__ import annotations

@@ -116,7 +116,9 @@ def test_switch_on_a_full_disk_fails():
     """A switch whose log cannot be written detaches and ends with status 1."""
     built("engine.version()")
     switch = f"{sys.executable} -m narrows brf switch --port d0 --rate 10mbit"
-    script = f"ip link add d0 type dummy && ip link set d0 up && {switch} >/dev/full; echo $? >&2; tc qdisc show dev d0 >&2"
+    script = (
+        f"ip link add d0 type dummy && ip link set d0 up && {switch} >/dev/full; echo $? >&2; tc qdisc show dev d0 >&2"
+    )
     done = subprocess.run(
         ["unshare", "-n", "sh", "-c", script], env=BUILT_ENV, capture_output=True, text=True, check=False, timeout=120
     )

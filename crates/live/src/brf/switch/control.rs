@@ -196,6 +196,40 @@ mod tests {
         assert!(peer.recv(&mut [0; 512]).is_err(), "one answer");
     }
 
+    /// 20 000 messages of any length and sense get no more than three times their bytes in answers, each message at
+    /// most one, and a turn reads a bounded number.
+    #[test]
+    fn flood_gets_at_most_three_times_its_bytes() {
+        let mut control = ControlSocket::bind("127.0.0.1:0").unwrap();
+        let Socket::Udp(own) = &control.socket else { unreachable!("bound to UDP") };
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.connect(own.local_addr().unwrap()).unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let statistics =
+            Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 9, queues: 5, capacity_bytes_s: 1 };
+        let mut random = narrows_cc::Random::stream(15, "flood", 0);
+        let (mut sent, mut answered, mut answers, mut reports) = (0, 0, 0_u64, 0);
+        let texts = [r#"{"ask": "statistics"}"#, r#"{"congestion": "load"}"#, "garbage", "{}", "[[[[", ""];
+        for turn in 0..400 {
+            for _ in 0..50 {
+                let text = texts[random.below(texts.len() as u64) as usize];
+                let message = format!("{text:0$}", random.below(300) as usize);
+                sent += peer.send(message.as_bytes()).unwrap_or(0);
+            }
+            reports += control.read(|| statistics).len();
+            let mut answer = [0; 1024];
+            while let Ok(length) = peer.recv(&mut answer) {
+                (answered, answers) = (answered + length, answers + 1);
+            }
+            assert!(answered <= REPLY_FACTOR * sent, "turn {turn}: {answered} bytes for {sent}");
+        }
+        assert!(answers > 500 && reports > 500 && control.refused > 5_000, "{answers} {reports} {control:?}");
+        for _ in 0..MOST + 40 {
+            peer.send(br#"{"congestion": "load"}"#).unwrap();
+        }
+        assert_eq!(control.read(|| statistics).len(), MOST);
+    }
+
     /// A padded question is long enough for the longest answer.
     #[test]
     fn padded_question_pays_for_the_longest_answer() {
