@@ -9,7 +9,7 @@
 # make redteam    the hostile tests in their long forms, and the table of what was tried
 # make audit      licences, sources and advisories of dependencies
 # make sbom       a CycloneDX list of all components in target/sbom.json
-# make lock       pin the Python packages again in requirements.lock
+# make lock       pin the Python packages again in requirements.lock, those of the other extras in requirements-extras.lock
 # make format     format all sources
 # make docs       write the references, the pages of schemes with pictures, and the printed outputs in the documents again
 
@@ -99,22 +99,28 @@ audit:
 	    then cargo deny --offline check advisories; \
 	    else echo "skipped: there is no database of advisories (cargo deny fetch db)"; fi
 	@$(BIN)/python -m pip check
-	@if $(BIN)/python -c "import pip_audit" 2>/dev/null; then $(BIN)/python -m pip_audit -r requirements.lock; \
+	@if $(BIN)/python -c "import pip_audit" 2>/dev/null; \
+	    then $(BIN)/python -m pip_audit -r requirements.lock -r requirements-extras.lock; \
 	    else echo "skipped: pip-audit is not installed"; fi
 
 sbom:
 	@mkdir -p target
 	$(PYTHON) tests/sbom.py >target/sbom.json
 
-# Pins the Python packages with hashes: pip-tools in an environment of its own.
+# Pins the Python packages with hashes: pip-tools in an environment of its own. What the extras `ray` and `sdn` bring
+# lies in a file of its own, which an installation without them does not need.
+PIN = target/lock-venv/bin/pip-compile --quiet --allow-unsafe --generate-hashes --strip-extras --no-header --no-annotate \
+    --no-emit-index-url --no-emit-find-links
 lock:
 	$(PYTHON) -m venv target/lock-venv
 	target/lock-venv/bin/pip install --quiet pip-tools
 	$(PYTHON) -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); \
 	    print(*p['project']['dependencies'], *p['project']['optional-dependencies']['dev'], \
 	    *p['build-system']['requires'], sep='\n')" \
-	    | target/lock-venv/bin/pip-compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
-	    --no-emit-index-url --no-emit-find-links --output-file requirements.lock -
+	    | $(PIN) --output-file requirements.lock -
+	$(PYTHON) -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+	    print(*(text for name, all in extras.items() if name != 'dev' for text in all), sep='\n')" \
+	    | $(PIN) --constraint requirements.lock --output-file requirements-extras.lock -
 
 wasm:
 	@tests/wasm.sh

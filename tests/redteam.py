@@ -24,9 +24,8 @@ RUST = (
     ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "hostile", "--", "--nocapture"),
     ("cargo", "test", "--quiet", "-p", "narrows-live", "--lib", "tests::load", "--", "--nocapture", "--test-threads=1"),
 )
-NEGOTIATION = ("cargo", "test", "-p", "narrows-live", "--lib", "negotiation::tests::attack")
-"""Tests that print no rows: each is one, named as the test."""
-PASSED = re.compile(r"^test negotiation::tests::attack::(\w+) \.\.\. ok$")
+NAMED = (("Nodectl", "negotiation::tests::attack"), ("BRF switch", "brf::switch::control::tests"))
+"""Modules of tests that print no rows: each test is one, named as the test."""
 LONGER = "10"
 """The Rust tests send this many times as much."""
 PYTHON = [
@@ -56,10 +55,12 @@ def attempts(short: bool) -> tuple[bool, list[Row]]:
     for command in RUST:
         good, lines = run(command, {} if short else {"NARROWS_REDTEAM": LONGER})
         passed, found = passed and good, found + rows(lines)
-    good, lines = run(NEGOTIATION, {})
-    named = [match[1].replace("_", " ") for line in lines if (match := PASSED.match(line.strip()))]
-    passed = passed and good and bool(named)  # a test under another name is no success
-    found += [(f"Nodectl: {name}", "1", "as the name says") for name in named]
+    for subject, module in NAMED:
+        good, lines = run(("cargo", "test", "-p", "narrows-live", "--lib", module), {})
+        line_of = re.compile(rf"^test {module}::(\w+) \.\.\. ok$")
+        named = [match[1].replace("_", " ") for line in lines if (match := line_of.match(line.strip()))]
+        passed = passed and good and bool(named)  # a test under another name is no success
+        found += [(f"{subject}: {name}", "1", "as the name says") for name in named]
     with tempfile.NamedTemporaryFile("r", suffix=".table") as table:
         settings = {"NARROWS_REDTEAM_TABLE": table.name} | ({} if short else {"NARROWS_REDTEAM": "1"})
         good, _ = run([sys.executable, "-m", "pytest", "-q", *PYTHON], settings)

@@ -1,4 +1,6 @@
-"""Writes a CycloneDX list of all components: the crates of Cargo.lock and the packages of requirements.lock.
+"""Writes a CycloneDX list of all components: the crates of Cargo.lock and the packages of both lock files of Python.
+
+Packages that only `requirements-extras.lock` has, for the extras `ray` and `sdn`, have the scope `optional`.
 
 python tests/sbom.py > target/sbom.json
 """
@@ -42,7 +44,11 @@ def packages(text: str) -> Iterator[dict[str, Any]]:
 def document(root: Path = ROOT) -> dict[str, Any]:
     """Return the list."""
     cargo = (root / "Cargo.lock").read_text(encoding="utf-8")
-    listed = [*crates(cargo), *packages((root / "requirements.lock").read_text(encoding="utf-8"))]
+    needed = [*packages((root / "requirements.lock").read_text(encoding="utf-8"))]
+    extras = packages((root / "requirements-extras.lock").read_text(encoding="utf-8"))
+    known = {row["purl"] for row in needed}
+    optional = [row | {"scope": "optional"} for row in extras if row["purl"] not in known]
+    listed = [*crates(cargo), *needed, *optional]
     version = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
     main = {"type": "application", "bom-ref": "narrows", "name": "narrows", "version": version}
     return {

@@ -17,9 +17,20 @@ LINE_EVERY_S = 30.0
 """Interval of the progress lines that replace the bar where standard error is no terminal."""
 
 
+def shown(text: str) -> str:
+    """Return text that a peer or a file may have chosen, safe for a terminal: what is not printable is escaped.
+
+    Line breaks and tabulators stay. What the engine reports of peers is escaped there too, line breaks included.
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
 def print_status(text: str) -> None:
-    """Print a line to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line to standard error, as `shown` makes it."""
+    print(shown(text), file=sys.stderr, flush=True)
 
 
 def damage_lines(damages: Sequence[DamagedError]) -> Iterator[str]:

@@ -9,6 +9,8 @@ switch. Messages to the switch are JSON in datagrams:
 | `{"ask": "statistics"}` | `read_s`, `sent_bytes`, `waiting`, `room`, `queues`, `capacity_bytes_s` |
 | `{"congestion": "queue", "packets": 120}` | none |
 | `{"congestion": "load"}` | none |
+
+Questions are padded with spaces: over UDP the switch sends at most three times the bytes of a question.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ ETHERNET = 14
 """Bytes of an Ethernet header: ports count them, rates do not."""
 COUNTERS = ("waiting", "room", "capacity_bytes_s")
 """Members of an answer that are judged."""
+QUESTION_BYTES = 128
+"""The length of a question."""
 ANSWER_S = 0.5
 """Wait for an answer of the switch at most this long."""
 
@@ -71,7 +75,7 @@ class SwitchLink:
         """Ask the switch for its counters; `None` without an answer, or with one that is none."""
         self._drain()
         try:
-            self._send({"ask": "statistics"})
+            self._send({"ask": "statistics"}, QUESTION_BYTES)
             found = json.loads(self._socket.recv(4096))
         except (OSError, ValueError, RecursionError):
             return None
@@ -95,8 +99,8 @@ class SwitchLink:
             self._own.unlink(missing_ok=True)
             self._own.parent.rmdir()
 
-    def _send(self, message: Mapping[str, Any]) -> None:
-        self._socket.send(json.dumps(message).encode())
+    def _send(self, message: Mapping[str, Any], length: int = 0) -> None:
+        self._socket.send(json.dumps(message).ljust(length).encode())
 
     def _drain(self) -> None:
         """Drop answers that came too late."""

@@ -9,7 +9,10 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "tests"))
 import redteam
 
-ATTACK = "test negotiation::tests::attack::flood_of_requests_is_limited ... ok"
+ATTACKS = (
+    "test negotiation::tests::attack::flood_of_requests_is_limited ... ok",
+    "test brf::switch::control::tests::bind_replaces_nothing_but_dead_sockets ... ok",
+)
 
 
 @pytest.fixture
@@ -19,10 +22,10 @@ def ran(tmp_path, monkeypatch):
     page.write_text("before\n<!-- redteam -->\nold\n<!-- /redteam -->\n")
     commands = []
 
-    def run(fails, attack=ATTACK):
+    def run(fails, attacks=ATTACKS):
         def invented(command, settings):
             commands.append(" ".join(command))
-            return not any(fails and fails in word for word in command), [attack, "packets | 10 | no panic"]
+            return not any(fails and fails in word for word in command), [*attacks, "packets | 10 | no panic"]
 
         monkeypatch.setattr(redteam, "run", invented)
         monkeypatch.setattr(redteam, "PAGE", page)
@@ -33,21 +36,23 @@ def ran(tmp_path, monkeypatch):
 
 
 def test_page_has_the_table_if_all_passed(ran):
-    """Rows of all commands reach the page, those of Nodectl under the names of the tests."""
+    """Rows of all commands reach the page, those of Nodectl and BRF under the names of the tests."""
     status, page, commands = ran("")
     assert status == 0 and "old" not in page and "| packets | 10 | no panic |" in page
-    assert "| Nodectl: flood of requests is limited | 1 | as the name says |" in page
+    assert page.count("| Nodectl: flood of requests is limited | 1 | as the name says |") == 1
+    assert page.count("| BRF switch: bind replaces nothing but dead sockets | 1 | as the name says |") == 1
     everything = " ".join(commands)
     for name in ("hostile", "tests::load", "negotiation::tests::attack", "test_qlog.py", "test_dissector.py"):
         assert name in everything
 
 
-@pytest.mark.parametrize("fails", ["hostile", "negotiation", "pytest"])
+@pytest.mark.parametrize("fails", ["hostile", "negotiation", "brf::switch", "pytest"])
 def test_page_stays_if_a_test_failed(ran, fails):
     """A failure anywhere gives status 1, and the page keeps the last table of success."""
     assert ran(fails)[:2] == (1, "before\n<!-- redteam -->\nold\n<!-- /redteam -->\n")
 
 
-def test_missing_attacks_on_nodectl_are_a_failure(ran):
+@pytest.mark.parametrize("attacks", [(), ATTACKS[:1], ATTACKS[1:]])
+def test_missing_named_attacks_are_a_failure(ran, attacks):
     """A filter that matches no test passes in cargo, and fails here."""
-    assert ran("", "running 0 tests")[0] == 1
+    assert ran("", attacks)[0] == 1

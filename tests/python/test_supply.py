@@ -23,6 +23,30 @@ def test_lock_pins_every_dependency_with_hashes():
     assert all(row["hashes"] for row in pinned.values())
 
 
+def test_extras_lock_pins_what_extras_bring():
+    """Every package of the extras is pinned with hashes, none in another version than in the main lock file."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    stated = {re.split(r"[<>=!~\[]", text)[0].lower() for name in set(extras) - {"dev"} for text in extras[name]}
+    pinned = {row["name"]: row for row in sbom.packages((ROOT / "requirements-extras.lock").read_text())}
+    assert stated and stated <= set(pinned)
+    assert all(row["hashes"] for row in pinned.values())
+    main = {row["name"]: row["version"] for row in sbom.packages((ROOT / "requirements.lock").read_text())}
+    assert {name: row["version"] for name, row in pinned.items() if name in main} == {
+        name: version for name, version in main.items() if name in pinned
+    }
+    assert set(pinned) - set(main), "the extras bring packages of their own"
+
+
+def test_sbom_marks_packages_of_extras_optional():
+    """Packages that only the extras bring are optional, all others are not."""
+    optional = {row["name"] for row in sbom.document()["components"] if row.get("scope") == "optional"}
+    main, extras = (
+        {row["name"] for row in sbom.packages((ROOT / name).read_text())}
+        for name in ("requirements.lock", "requirements-extras.lock")
+    )
+    assert optional == extras - main >= {"ray", "os-ken"}
+
+
 def test_sbom_lists_every_crate_and_package():
     """The list has every crate and package once, with the hash of each that comes from a registry."""
     listed = sbom.document()
@@ -64,7 +88,7 @@ def test_audit_fails_over_what_a_tool_finds(tmp_path, finds):
     if not finds:
         assert "cargo deny check bans licenses sources" in done.stdout
         assert "cargo deny --offline check advisories" in done.stdout
-        assert "python -m pip_audit -r requirements.lock" in done.stdout
+        assert "python -m pip_audit -r requirements.lock -r requirements-extras.lock" in done.stdout
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")

@@ -160,6 +160,7 @@ mod tests {
         while pacer.next() <= MS * 100 {
             pacer.on_sent(MS * 100, PACKET, RATE, PACKET * 3);
             sent += 1;
+            assert!(sent <= 3, "the credit does not end");
         }
         assert_eq!(sent, 3);
         assert_eq!(pacer.next(), MS * 101);

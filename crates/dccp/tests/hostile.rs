@@ -11,8 +11,10 @@ use narrows_dccp::{Config, Connection, Event, Header, Kind, Role, State};
 
 const SEED: u64 = 15;
 const DATAGRAMS: u64 = 100_000;
-/// Memory of an endpoint with small queues.
-const MEMORY: usize = 1 << 20;
+/// Memory of an endpoint with small queues: docs/security.md states about 5 kB.
+const MEMORY: usize = 8 << 10;
+/// Bytes sent to an address per byte received from it, at most, until it proves that it gets them (RFC 9000 section 8.1).
+const FACTOR: usize = 3;
 
 fn config(role: Role, scheme: &str) -> Config {
     let scheme = schemes::find(scheme).expect("a scheme");
@@ -142,6 +144,8 @@ fn endpoints_survive_hostile_datagrams() {
         let mut genuine: Vec<Vec<u8>> = ends.each_mut().map(|end| drain(end, now)).concat();
         let mut keys = CookieKeys::default();
         keys.refresh(now, || Ok::<_, ()>([random.bits() as u8; KEY])).unwrap();
+        // Bytes that each end has got from an unproven address and sent to it.
+        let mut unproven_bytes = [(0, 0); 2];
         for _ in 0..200 {
             tried += 1;
             let packet = hostile(&mut random, &genuine);
@@ -151,15 +155,20 @@ fn endpoints_survive_hostile_datagrams() {
             // A packet with a valid acknowledgement number opens the connection: its sender got the Response.
             let proven = ends[to].state().is_open();
             let sent = drain(&mut ends[to], now);
+            let bytes: usize = sent.iter().map(Vec::len).sum();
             if unproven && !proven {
-                assert!(sent.len() <= 1 && sent.iter().all(|sent| sent.len() <= REPLY_LIMIT), "{sent:?}");
+                assert!(sent.len() <= 1 && bytes <= REPLY_LIMIT, "{sent:?}");
+                let (got, answered) = &mut unproven_bytes[to];
+                (*got, *answered) = (*got + packet.len(), *answered + bytes);
+                assert!(*answered <= FACTOR * *got, "{answered} bytes for {got}");
+                assert!(bytes <= FACTOR * packet.len(), "{bytes} bytes for {}", packet.len());
             }
             answers += sent.len() as u64;
             if let Ok((header, body)) = Header::decode(&packet) {
                 let server = config(Role::Server, scheme);
                 if header.kind == Kind::Request {
                     let answer = keys.answer(&server, now, ends_of(), &header, &body, packet.len());
-                    assert!(answer.is_none_or(|answer| answer.len() <= 3 * packet.len()));
+                    assert!(answer.is_none_or(|answer| answer.len() <= FACTOR * packet.len()));
                 } else {
                     let random = Random::stream(1, "server", 0);
                     let returned = keys.open(&server, random, now, ends_of(), &header, &body);
@@ -181,7 +190,8 @@ fn endpoints_survive_hostile_datagrams() {
         }
         over += ends.iter().filter(|end| end.state().is_over()).count();
     }
-    assert!(answers < 4 * tried && over > 0, "{answers} answers, {over} ended");
+    // Noise hardly ever deserves an answer: one in eight, data of the open connections included.
+    assert!(answers < tried / 8 && over > 0, "{answers} answers, {over} ended");
     println!(
         "hostile datagrams into endpoints | {tried} | no panic, at most {most} bytes of memory, {answers} answers"
     );

@@ -5,6 +5,7 @@
 //! * All addresses together get a Reset per [`REFUSAL_INTERVAL`].
 //! * While [`HALF_OPEN`] handshakes are incomplete, further Requests get an Init Cookie and leave no state.
 
+use std::fmt;
 use std::hash::Hasher as _;
 use std::io;
 use std::net::IpAddr;
@@ -47,6 +48,13 @@ pub fn entropy<const N: usize>() -> io::Result<[u8; N]> {
 #[derive(Clone)]
 pub struct Hasher([u8; KEY]);
 
+impl fmt::Debug for Hasher {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hasher")
+    }
+}
+
 impl Hasher {
     /// # Errors
     /// If the system has no random numbers.
@@ -60,6 +68,13 @@ impl Hasher {
         for port in [flow.remote.port(), flow.remote_port, flow.local_port] {
             hasher.write(&port.to_be_bytes());
         }
+        hasher.finish()
+    }
+
+    /// A number that nobody without the key can tell.
+    pub fn secret(&self, number: u64) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(&number.to_be_bytes());
         hasher.finish()
     }
 
@@ -80,22 +95,27 @@ fn write_ip(hasher: &mut SipHasher24, ip: IpAddr, bits: usize) {
 }
 
 /// Token buckets by address. Each is the time at which it would be full again.
+#[derive(Debug)]
 pub struct Buckets {
     hasher: Hasher,
+    /// Time per token, and the time of a full bucket.
+    interval: Nanos,
+    most: Nanos,
     full_at: Vec<Nanos>,
 }
 
 impl Buckets {
-    pub fn new(hasher: Hasher) -> Self {
-        Self { hasher, full_at: vec![Nanos::ZERO; BUCKETS] }
+    /// Buckets of `burst` tokens that get `per_second`.
+    pub fn new(hasher: Hasher, per_second: u64, burst: u64) -> Self {
+        let interval = Nanos::from_nanos(1_000_000_000 / per_second.max(1));
+        Self { hasher, interval, most: interval * burst, full_at: vec![Nanos::ZERO; BUCKETS] }
     }
 
-    /// Takes a token for an answer to `ip`.
+    /// Takes a token of `ip`.
     pub fn take(&mut self, now: Nanos, ip: IpAddr) -> bool {
-        let interval = Nanos::from_nanos(1_000_000_000 / ANSWERS_PER_SECOND);
         let bucket = &mut self.full_at[self.hasher.prefix(ip) as usize % BUCKETS];
-        let full_at = (*bucket).max(now) + interval;
-        let allowed = full_at - now <= interval * ANSWER_BURST;
+        let full_at = (*bucket).max(now) + self.interval;
+        let allowed = full_at - now <= self.most;
         if allowed {
             *bucket = full_at;
         }
@@ -115,7 +135,7 @@ impl Answers {
     pub fn new(hasher: Hasher) -> Self {
         Self {
             cookies: CookieKeys::default(),
-            buckets: Buckets::new(hasher),
+            buckets: Buckets::new(hasher, ANSWERS_PER_SECOND, ANSWER_BURST),
             next_refusal: Nanos::ZERO,
             waiting: Vec::new(),
         }

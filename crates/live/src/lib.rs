@@ -46,6 +46,7 @@ mod source;
 mod table;
 #[cfg(test)]
 mod tests;
+mod text;
 mod timewait;
 
 use std::io;
@@ -59,6 +60,7 @@ pub use report::{Delay, Overview, Report};
 pub use server::{receive, receive_on};
 pub use settings::{Caller, LiveError, Settings, Stop};
 pub use socket::{Received, Socket};
+pub use text::shown;
 
 /// Longest interval between checks for a stop and flushes of captures.
 const TICK: Duration = Duration::from_millis(50);

@@ -3,6 +3,7 @@
 mod bench;
 #[cfg(target_os = "linux")]
 mod brf;
+mod events;
 mod folder;
 #[cfg(target_os = "linux")]
 mod kernel;

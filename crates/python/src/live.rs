@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use narrows_bench::{datagrams, pair};
@@ -14,29 +12,23 @@ use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::{Handle, Shared, refuse};
+use crate::events::Events;
+use crate::{Handle, refuse};
 
 create_exception!(_engine, LiveFailed, PyException, "A connection on sockets failed; the message says how.");
 
-struct Callback {
-    shared: Arc<Shared>,
-    on_event: Py<PyAny>,
-}
+struct Callback(Events);
 
 impl Callback {
     fn report(&self, kind: &str, value: &impl Serialize) {
         let text = serde_json::to_string(value).unwrap_or_default();
-        Python::attach(|py| {
-            if let Err(error) = self.on_event.call1(py, (kind, text)) {
-                error.write_unraisable(py, None);
-            }
-        });
+        self.0.report([kind, &text]);
     }
 }
 
 impl Caller for Callback {
     fn stop(&self) -> Stop {
-        match self.shared.cancelled.load(Ordering::Relaxed) {
+        match self.0.stops() {
             0 => Stop::No,
             1 => Stop::Close,
             _ => Stop::Abort,
@@ -132,7 +124,7 @@ pub fn live(
         connections,
         capture,
     };
-    let callback = Callback { shared: Arc::clone(&handle.shared), on_event };
+    let callback = Callback(Events::new(&handle.shared, on_event));
     let done = py.detach(|| {
         if sender {
             narrows_live::send(&settings, &callback).map(|_| ())
@@ -140,5 +132,5 @@ pub fn live(
             narrows_live::receive(&settings, &callback).map(|_| ())
         }
     });
-    done.map_err(|error: LiveError| LiveFailed::new_err(error.to_string()))
+    callback.0.conclude(done.map_err(|error: LiveError| LiveFailed::new_err(error.to_string())))
 }

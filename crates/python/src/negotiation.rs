@@ -1,8 +1,6 @@
 //! Daemons that negotiate rates: conversions and reports to the caller.
 
 use std::net::SocketAddrV4;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use narrows_cc::Rate;
@@ -13,36 +11,24 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
 
+use crate::Handle;
+use crate::events::Events;
 use crate::kernel::raised;
 use crate::live::LiveFailed;
-use crate::{Handle, Shared};
 
-struct Callback {
-    shared: Arc<Shared>,
-    on_event: Py<PyAny>,
-}
-
-impl Callback {
-    fn report(&self, kind: &str, text: &str) {
-        Python::attach(|py| {
-            if let Err(error) = self.on_event.call1(py, (kind, text)) {
-                error.write_unraisable(py, None);
-            }
-        });
-    }
-}
+struct Callback(Events);
 
 impl Operator for Callback {
     fn is_stopped(&self) -> bool {
-        self.shared.cancelled.load(Ordering::Relaxed) > 0
+        self.0.stops() > 0
     }
 
     fn listening(&self, at: SocketAddrV4) {
-        self.report("listening", &at.to_string());
+        self.0.report(["listening", &at.to_string()]);
     }
 
     fn log(&self, text: &str) {
-        self.report("log", text);
+        self.0.report(["log", text]);
     }
 }
 
@@ -117,7 +103,11 @@ pub(crate) fn negotiate(
     handle: &Handle,
     on_event: Py<PyAny>,
 ) -> PyResult<String> {
-    let callback = Callback { shared: Arc::clone(&handle.shared), on_event };
+    let callback = Callback(Events::new(&handle.shared, on_event));
+    callback.0.conclude(run(py, role, settings, &callback))
+}
+
+fn run(py: Python<'_>, role: &str, settings: &str, callback: &Callback) -> PyResult<String> {
     let json =
         |report: serde_json::Result<String>| report.map_err(|error| LiveFailed::new_err(error.to_string()));
     match role {
@@ -132,7 +122,7 @@ pub(crate) fn negotiate(
                 params: own.params,
                 messages_per_s: own.messages_per_s,
             };
-            let report = py.detach(|| negotiation::run_node(&settings, &callback)).map_err(failure)?;
+            let report = py.detach(|| negotiation::run_node(&settings, callback)).map_err(failure)?;
             json(serde_json::to_string(&report))
         }
         "server" => {
@@ -144,7 +134,7 @@ pub(crate) fn negotiate(
                 connections: own.connections,
                 program: own.program,
             };
-            let report = py.detach(|| negotiation::serve(&settings, &callback)).map_err(failure)?;
+            let report = py.detach(|| negotiation::serve(&settings, callback)).map_err(failure)?;
             json(serde_json::to_string(&report))
         }
         "client" => {
@@ -162,7 +152,7 @@ pub(crate) fn negotiate(
                 responder: own.responder_port,
                 timeout: seconds(own.timeout_s)?,
             };
-            let report = py.detach(|| negotiation::request(&settings, &callback)).map_err(failure)?;
+            let report = py.detach(|| negotiation::request(&settings, callback)).map_err(failure)?;
             json(serde_json::to_string(&report))
         }
         other => Err(PyValueError::new_err(format!("there is no role `{other}`"))),

@@ -2,33 +2,26 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use narrows_live::perf::{self, Caller, Event, Identity, PerfError, Request, Service, Settings, Trust};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::events::Events;
 use crate::live::LiveFailed;
-use crate::{Handle, KernelUnable, Shared};
+use crate::{Handle, KernelUnable};
 
-struct Callback {
-    shared: Arc<Shared>,
-    on_event: Py<PyAny>,
-}
+struct Callback(Events);
 
 impl Caller for Callback {
     fn stop(&self) -> bool {
-        self.shared.cancelled.load(Ordering::Relaxed) > 0
+        self.0.stops() > 0
     }
 
     fn event(&self, event: &Event) {
         let text = serde_json::to_string(event).unwrap_or_default();
-        Python::attach(|py| {
-            if let Err(error) = self.on_event.call1(py, (text,)) {
-                error.write_unraisable(py, None);
-            }
-        });
+        self.0.report([&text]);
     }
 }
 
@@ -74,8 +67,10 @@ pub(crate) fn perf_server(
     let identity =
         identity.map(|(certificate, key)| Identity { certificate: certificate.into(), key: key.into() });
     let service = Service { identity, once, duration: duration_s.map(seconds).transpose()?, connections };
-    let caller: Arc<dyn Caller> = Arc::new(Callback { shared: Arc::clone(&handle.shared), on_event });
-    py.detach(|| perf::server(&settings, &service, &caller)).map_err(|error| raised(&error))
+    let callback = Arc::new(Callback(Events::new(&handle.shared, on_event)));
+    let caller: Arc<dyn Caller> = Arc::clone(&callback) as _;
+    let done = py.detach(|| perf::server(&settings, &service, &caller));
+    callback.0.conclude(done.map_err(|error| raised(&error)))
 }
 
 /// Runs one throughput test against the server at `address`. `trust`: `system`, `any`, `ca:FILE` or `fingerprint:DIGITS`.
@@ -104,6 +99,7 @@ pub(crate) fn perf_client(
         _ => return Err(PyValueError::new_err(format!("trust `{trust}`"))),
     };
     let request = Request { duration: seconds(duration_s)?, streams, reverse, name, trust };
-    let caller = Callback { shared: Arc::clone(&handle.shared), on_event };
-    py.detach(|| perf::client(&settings, &request, &caller)).map(|_| ()).map_err(|error| raised(&error))
+    let caller = Callback(Events::new(&handle.shared, on_event));
+    let done = py.detach(|| perf::client(&settings, &request, &caller));
+    caller.0.conclude(done.map(|_| ()).map_err(|error| raised(&error)))
 }

@@ -295,6 +295,7 @@ mod tests {
         while scheme.reno.cwnd == before {
             scheme.on_ack(&ack(MSS));
             n += 1;
+            assert!(n < 1_000_000, "the window does not grow");
         }
         assert_eq!(scheme.reno.cwnd, before + Bytes::new(MSS));
         n

@@ -347,6 +347,7 @@ mod tests {
             let goal = 100 * every;
             while packets < goal {
                 let flight = window(&scheme);
+                assert!((1..goal).contains(&flight), "a window of {flight} packets");
                 let lost = until_loss <= flight;
                 if lost {
                     until_loss += every;

@@ -257,6 +257,8 @@ impl<C: CongestionControl> Flow<C> {
             });
         }
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight);
+        // A scheme without a limit would send for ever at one instant.
+        assert!(self.inflight < Bytes::new(1 << 30), "{} in flight", self.inflight.as_u64());
         self.inflight += MSS;
         self.sent += 1;
         self.last_sent_at = self.now;

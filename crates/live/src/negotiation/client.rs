@@ -81,7 +81,7 @@ struct Subflow {
     responder: Responder,
 }
 
-fn connect(settings: &ClientSettings) -> io::Result<TcpStream> {
+pub(super) fn connect(settings: &ClientSettings) -> io::Result<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = sockets::socket_with(AddressFamily::INET, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     if let Some(local) = settings.local {
@@ -157,7 +157,7 @@ pub fn request(settings: &ClientSettings, operator: &dyn Operator) -> Result<Cli
         settings,
         messages,
         subflows: subflows.map_err(failed)?,
-        limiter: Limiter::new(ANSWERS_PER_S),
+        limiter: Limiter::new(ANSWERS_PER_S)?,
         report: ClientReport::default(),
         operator,
         first: None,

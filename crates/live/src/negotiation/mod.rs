@@ -6,7 +6,8 @@
 //! ```
 //! A datagram is one message and nothing else. Nodes route by the message: its destination ID is the IPv4 address of
 //! the client. A node forwards requests to the next node, if it has one for this destination, or else to the client.
-//! Answers and adjustments take the way back, which each node has learned from the request.
+//! Answers and adjustments take the way back, which each node has learned from the request. A node keeps nothing and
+//! allocates nothing for a flow until its responder has answered (`unproven`).
 //!
 //! The requester, the responder and the router algorithm are those of the simulator.
 
@@ -18,6 +19,7 @@ mod peers;
 mod server;
 #[cfg(test)]
 mod tests;
+mod unproven;
 mod wire;
 
 use std::fmt;

@@ -4,12 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
 use narrows_cc::{Nanos, Rate};
 use narrows_packet::ControlMessage;
-use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
+use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, Message, Negotiation};
 use narrows_routers::{NodePort, node};
 use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 
 use super::peers::{Found, Limiter, NextHop, Peer, Peers};
+use super::unproven::{Asked, Unproven};
 use super::{Clock, Mbit, NegotiationError, Operator, PORT, wait};
 
 /// Datagrams read at once.
@@ -63,7 +64,9 @@ pub struct NodeReport {
     pub foreign: u64,
     /// Messages beyond the limit per address.
     pub limited: u64,
-    /// Requests of new flows without room in the table.
+    /// Requests forwarded for flows whose responder had not answered.
+    pub unproven: u64,
+    /// Answers of new flows without room in the table.
     pub full: u64,
     /// Flows whose way back is known.
     pub flows: u64,
@@ -71,11 +74,21 @@ pub struct NodeReport {
     pub port: Vec<(String, f64)>,
 }
 
+fn encoded(message: &Message) -> ControlMessage {
+    ControlMessage::new(message.encode().as_bytes())
+}
+
+/// The greatest rate that a failure may state for this Min; zero tells nothing.
+fn below(min: Rate) -> Rate {
+    Rate::from_bytes_per_sec(min.as_bytes_per_sec().saturating_sub(1))
+}
+
 struct Node<'a> {
     settings: &'a NodeSettings,
     socket: UdpSocket,
     port: NodePort,
     peers: Peers,
+    unproven: Unproven,
     limiter: Limiter,
     report: NodeReport,
     operator: &'a dyn Operator,
@@ -113,7 +126,8 @@ pub fn run_node(settings: &NodeSettings, operator: &dyn Operator) -> Result<Node
         socket,
         port: NodePort::new(settings.capacity, params),
         peers: Peers::new(limit, idle),
-        limiter: Limiter::new(settings.messages_per_s),
+        unproven: Unproven::new()?,
+        limiter: Limiter::new(settings.messages_per_s)?,
         report: NodeReport::default(),
         operator,
     };
@@ -167,18 +181,15 @@ impl Node<'_> {
         self.report.received += 1;
         let raw = ControlMessage::new(bytes);
         match message {
-            Message::Negotiation { kind: Negotiation::Request, max, id, .. } => {
-                let to = self.next_hop(id);
-                let peer = match self.peers.towards_responder(now, id, from, to) {
-                    Found::Known(peer) => peer,
-                    Found::New(peer) => {
-                        self.log(id, &format!("requests {} from {from}; next is {to}", Mbit(max)));
-                        peer
+            Message::Negotiation { kind: Negotiation::Request, max, min, id, rtt_us } => {
+                let next = self.next_hop(id);
+                match self.peers.towards_responder(now, id, from, next) {
+                    Found::Known(peer) => self.forward(now, peer, raw),
+                    Found::Unknown => {
+                        self.probe(now, Asked { id, max, min, rtt_us, previous: from, next });
                     }
                     Found::Foreign => return self.report.foreign += 1,
-                    Found::Full => return self.report.full += 1,
-                };
-                self.forward(now, peer, raw);
+                }
             }
             Message::Adjustment { kind: Adjustment::Terminate, id, .. } => {
                 let Some((peer, first)) = self.peers.end(id, from) else {
@@ -193,8 +204,20 @@ impl Node<'_> {
             Message::Negotiation { .. } | Message::Adjustment { .. } => {
                 let id = message.id();
                 let Some(peer) = self.peers.towards_requester(id, from) else {
-                    self.report.foreign += 1;
-                    return;
+                    self.prove(now, from, &message);
+                    return self.send_adjustments(now);
+                };
+                let raw = match message {
+                    Message::Negotiation { kind, max, rtt_us, .. }
+                        if self.peers.take_correction(id, rtt_us) =>
+                    {
+                        if kind != Negotiation::Success {
+                            return;
+                        }
+                        // To the requester, later nodes have reduced the rate.
+                        encoded(&Message::Adjustment { kind: Adjustment::Reduce, id, speed: max })
+                    }
+                    _ => raw,
                 };
                 let passed = self.port.on_answer(now, peer.flow, raw);
                 self.log_answer(id, &passed);
@@ -202,6 +225,52 @@ impl Node<'_> {
             }
         }
         self.send_adjustments(now);
+    }
+
+    /// Forwards the request of a flow that is not proven.
+    fn probe(&mut self, now: Nanos, asked: Asked) {
+        match self.unproven.add(now, asked) {
+            Some(probe) => {
+                self.report.unproven += 1;
+                self.send(now, asked.next, &probe);
+            }
+            None => self.report.limited += 1,
+        }
+    }
+
+    /// Handles a message towards the requester of a flow without a record: an answer that proves the flow lets the port
+    /// allocate, as it would have on the request.
+    fn prove(&mut self, now: Nanos, from: SocketAddrV4, message: &Message) {
+        let Message::Negotiation { kind, max: granted, rtt_us, id, .. } = *message else {
+            return self.report.foreign += 1;
+        };
+        let Some(asked) = self.unproven.take(id, from, rtt_us) else { return self.report.foreign += 1 };
+        let Asked { max, min, rtt_us, previous, next, .. } = asked;
+        let answer = |kind, max, rtt_us| encoded(&Message::Negotiation { kind, max, min, id, rtt_us });
+        if kind != Negotiation::Success || granted < min || granted > max {
+            let failure = answer(Negotiation::Failure, granted.min(below(min)), rtt_us | ATTENDED);
+            return self.send(now, previous, &failure);
+        }
+        let Some(peer) = self.peers.insert(now, id, previous, next) else { return self.report.full += 1 };
+        self.log(id, &format!("requests {} from {previous}; next is {next}", Mbit(max)));
+        let request = answer(Negotiation::Request, max, rtt_us);
+        let passed = self.port.on_request(now, peer.flow, request);
+        let Some((passed, Ok(Message::Negotiation { max: allowed, rtt_us, .. }))) =
+            passed.map(|passed| (passed, Message::decode(passed.as_bytes())))
+        else {
+            // The port's failure is among its messages. Later nodes have allocated.
+            let end = Message::Adjustment { kind: Adjustment::Terminate, id, speed: Rate::ZERO };
+            return self.send(now, next, &encoded(&end));
+        };
+        let success = answer(Negotiation::Success, granted.min(allowed), rtt_us);
+        let success = self.port.on_answer(now, peer.flow, success);
+        self.log_answer(id, &success);
+        self.send(now, previous, &success);
+        if allowed < granted {
+            // Later nodes have allocated more than the flow may use.
+            self.peers.expect_correction(id, rtt_us);
+            self.send(now, next, &passed);
+        }
     }
 
     fn forward(&mut self, now: Nanos, peer: Peer, message: ControlMessage) {

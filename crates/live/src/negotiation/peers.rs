@@ -2,10 +2,13 @@
 //! messages an address may send and get.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use narrows_cc::Nanos;
-use narrows_routers::negotiation::Id;
+use narrows_routers::negotiation::{ATTENDED, Id};
+
+use crate::admission::{Buckets, Hasher};
 
 /// The node to which messages for these destinations are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +34,10 @@ impl NextHop {
     }
 }
 
-/// Order of IDs in the table.
-fn key(id: Id) -> (u32, u32, u16) {
+/// Order of IDs in tables.
+pub(super) type Key = (u32, u32, u16);
+
+pub(super) fn key(id: Id) -> Key {
     (id.content, id.destination, id.subflow)
 }
 
@@ -46,24 +51,25 @@ pub(super) struct Peer {
     seen: Nanos,
     /// The requester has ended the flow; repetitions may follow.
     ended: bool,
+    /// Rtt of a request by which the node itself told later nodes of a lower rate; its answer is for the node.
+    correction: Option<u32>,
 }
 
 /// Answer to a look-up for a message from the requester's side.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found {
     Known(Peer),
-    New(Peer),
+    /// The flow has ended, or is new.
+    Unknown,
     /// Another neighbour has this ID.
     Foreign,
-    /// No room.
-    Full,
 }
 
-/// The neighbours of all flows, bounded.
+/// The neighbours of all flows whose responder has answered, bounded.
 #[derive(Debug)]
 pub(super) struct Peers {
-    by_id: BTreeMap<(u32, u32, u16), Peer>,
-    by_flow: BTreeMap<u32, (u32, u32, u16)>,
+    by_id: BTreeMap<Key, Peer>,
+    by_flow: BTreeMap<u32, Key>,
     limit: usize,
     idle: Nanos,
     next_flow: u32,
@@ -87,7 +93,7 @@ impl Peers {
         self.by_id.len()
     }
 
-    /// The neighbours of the flow with this ID, of which a message arrives from `previous`; a new one gets `next`.
+    /// The neighbours of the flow with this ID, of which a request arrives from `previous` on its way to `next`.
     pub(super) fn towards_responder(
         &mut self,
         now: Nanos,
@@ -97,24 +103,56 @@ impl Peers {
     ) -> Found {
         self.sweep(now);
         if let Some(known) = self.by_id.get_mut(&key(id)) {
+            if known.ended {
+                return Found::Unknown;
+            }
             // A requester that restarts has another port.
-            if known.previous.ip() != previous.ip() && !known.ended {
+            if known.previous.ip() != previous.ip() {
                 return Found::Foreign;
             }
-            (known.previous, known.next, known.seen, known.ended) = (previous, next, now, false);
+            (known.previous, known.next, known.seen) = (previous, next, now);
             return Found::Known(*known);
         }
-        if self.by_id.len() >= self.limit {
-            return Found::Full;
-        }
-        while self.by_flow.contains_key(&self.next_flow) || self.next_flow == u32::MAX {
-            self.next_flow = self.next_flow.wrapping_add(1);
-        }
-        let peer = Peer { flow: self.next_flow, previous, next, seen: now, ended: false };
-        self.next_flow = self.next_flow.wrapping_add(1);
+        Found::Unknown
+    }
+
+    /// Adds a flow whose responder has answered. `None` if there is no room, or the ID is another's.
+    pub(super) fn insert(
+        &mut self,
+        now: Nanos,
+        id: Id,
+        previous: SocketAddrV4,
+        next: SocketAddrV4,
+    ) -> Option<Peer> {
+        let known = self.by_id.get(&key(id)).copied();
+        let flow = match known {
+            Some(known) if known.ended => known.flow,
+            Some(_) => return None,
+            None if self.by_id.len() >= self.limit => return None,
+            None => {
+                while self.by_flow.contains_key(&self.next_flow) || self.next_flow == u32::MAX {
+                    self.next_flow = self.next_flow.wrapping_add(1);
+                }
+                self.next_flow
+            }
+        };
+        let peer = Peer { flow, previous, next, seen: now, ended: false, correction: None };
         self.by_id.insert(key(id), peer);
-        self.by_flow.insert(peer.flow, key(id));
-        Found::New(peer)
+        self.by_flow.insert(flow, key(id));
+        Some(peer)
+    }
+
+    /// The node asks later nodes itself, with a request of this Rtt.
+    pub(super) fn expect_correction(&mut self, id: Id, rtt_us: u32) {
+        if let Some(peer) = self.by_id.get_mut(&key(id)) {
+            peer.correction = Some(rtt_us & !ATTENDED);
+        }
+    }
+
+    /// Whether an answer with this Rtt is for the node itself, which is told once.
+    pub(super) fn take_correction(&mut self, id: Id, rtt_us: u32) -> bool {
+        let Some(peer) = self.by_id.get_mut(&key(id)) else { return false };
+        peer.correction.take_if(|own| *own == rtt_us & !ATTENDED).is_some()
     }
 
     /// The neighbours of a flow of which a message arrives from `next`.
@@ -151,40 +189,24 @@ impl Peers {
     }
 }
 
-/// Addresses with a limit at a time.
-const ADDRESSES: usize = 4096;
-/// Seconds of the limit that may come at once.
-const BURST_S: f64 = 0.5;
-
-/// A limit of messages per second for each address.
+/// A limit of messages per second for each address. Addresses share buckets by a keyed hash, so that invented ones
+/// neither fill a table nor keep others out.
 #[derive(Debug)]
-pub(super) struct Limiter {
-    per_s: f64,
-    buckets: BTreeMap<Ipv4Addr, (f64, Nanos)>,
-}
+pub(super) struct Limiter(Buckets);
 
 impl Limiter {
-    pub(super) fn new(per_s: u32) -> Self {
-        Self { per_s: f64::from(per_s.max(1)), buckets: BTreeMap::new() }
+    /// Half a second of the limit may come at once.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(super) fn new(per_s: u32) -> io::Result<Self> {
+        let per_s = u64::from(per_s.max(1));
+        Ok(Self(Buckets::new(Hasher::new()?, per_s, (per_s / 2).max(1))))
     }
 
     /// Takes one message of this address from its allowance; returns whether there was one.
     pub(super) fn take(&mut self, now: Nanos, address: Ipv4Addr) -> bool {
-        let most = (self.per_s * BURST_S).max(1.0);
-        if self.buckets.len() >= ADDRESSES && !self.buckets.contains_key(&address) {
-            let per_s = self.per_s;
-            // Full buckets carry nothing to remember.
-            self.buckets.retain(|_, (left, at)| *left + (now - *at).as_secs_f64() * per_s < most);
-            if self.buckets.len() >= ADDRESSES {
-                return false;
-            }
-        }
-        let (left, at) = self.buckets.entry(address).or_insert((most, now));
-        *left = (*left + (now - *at).as_secs_f64() * self.per_s).min(most);
-        *at = now;
-        let granted = *left >= 1.0;
-        *left -= f64::from(u8::from(granted));
-        granted
+        self.0.take(now, address.into())
     }
 }
 
@@ -213,38 +235,54 @@ mod tests {
         assert_eq!(NextHop::find(&all[1..], [10, 2, 0, 1].into()), None);
     }
 
-    /// A flow belongs to the neighbour that opened it until it is silent for long.
+    /// A flow belongs to the neighbour that opened it until it ends or is silent for long.
     #[test]
     fn peers_belong_to_the_first_neighbour() {
         let mut peers = Peers::new(2, Nanos::from_secs(20));
         let now = Nanos::from_secs(1);
-        assert!(matches!(peers.towards_responder(now, id(1), at(1, 5), at(2, 5)), Found::New(_)));
+        assert!(matches!(peers.towards_responder(now, id(1), at(1, 5), at(2, 5)), Found::Unknown));
+        assert!(peers.insert(now, id(1), at(1, 5), at(2, 5)).is_some());
         assert!(matches!(peers.towards_responder(now, id(1), at(1, 5), at(2, 5)), Found::Known(_)));
         assert!(matches!(peers.towards_responder(now, id(1), at(3, 5), at(2, 5)), Found::Foreign));
+        assert!(peers.insert(now, id(1), at(3, 5), at(2, 5)).is_none(), "another has it");
         assert!(peers.towards_requester(id(1), at(2, 5)).is_some());
         assert!(peers.towards_requester(id(1), at(3, 5)).is_none());
-        assert!(matches!(peers.towards_responder(now, id(2), at(1, 5), at(2, 5)), Found::New(_)));
-        assert!(matches!(peers.towards_responder(now, id(3), at(1, 5), at(2, 5)), Found::Full));
+        assert!(peers.insert(now, id(2), at(1, 5), at(2, 5)).is_some());
+        assert!(peers.insert(now, id(3), at(1, 5), at(2, 5)).is_none(), "full");
         assert!(peers.end(id(1), at(3, 5)).is_none());
         assert_eq!(peers.end(id(1), at(1, 5)).map(|ended| ended.1), Some(true));
         assert_eq!(peers.end(id(1), at(1, 5)).map(|ended| ended.1), Some(false));
-        assert!(matches!(peers.towards_responder(now, id(1), at(3, 5), at(2, 5)), Found::Known(_)));
+        assert!(matches!(peers.towards_responder(now, id(1), at(3, 5), at(2, 5)), Found::Unknown));
+        assert!(peers.insert(now, id(1), at(3, 5), at(2, 5)).is_some(), "it had ended");
         let later = Nanos::from_secs(30);
-        assert!(matches!(peers.towards_responder(later, id(1), at(1, 6), at(2, 5)), Found::New(_)));
-        assert_eq!(peers.len(), 1);
+        assert!(matches!(peers.towards_responder(later, id(1), at(3, 5), at(2, 5)), Found::Unknown));
+        assert_eq!(peers.len(), 0);
     }
 
-    /// An address has its rate and a burst, and others have theirs; the table stays bounded.
+    /// The answer to the node's own request is recognised once.
+    #[test]
+    fn peers_correction_is_taken_once() {
+        let mut peers = Peers::new(2, Nanos::from_secs(20));
+        assert!(peers.insert(Nanos::ZERO, id(1), at(1, 5), at(2, 5)).is_some());
+        assert!(!peers.take_correction(id(1), 7));
+        peers.expect_correction(id(1), 7 | ATTENDED);
+        assert!(!peers.take_correction(id(1), 8) && !peers.take_correction(id(2), 7));
+        assert!(peers.take_correction(id(1), 7));
+        assert!(!peers.take_correction(id(1), 7));
+    }
+
+    /// An address has its rate and a burst; thousands of invented ones keep no other out.
     #[test]
     fn limiter_bounds_each_address() {
-        let mut limiter = Limiter::new(100);
+        let mut limiter = Limiter::new(100).unwrap();
         let taken =
             |limiter: &mut Limiter, now| (0..1000).filter(|_| limiter.take(now, Ipv4Addr::LOCALHOST)).count();
         assert_eq!(taken(&mut limiter, Nanos::ZERO), 50);
         assert_eq!(taken(&mut limiter, Nanos::from_millis(100)), 10);
         for n in 0..10_000 {
-            limiter.take(Nanos::from_millis(100), Ipv4Addr::from_bits(n));
+            limiter.take(Nanos::from_secs(1), Ipv4Addr::from_bits(n));
         }
-        assert!(limiter.buckets.len() <= ADDRESSES);
+        let others = (10_000..11_000).map(Ipv4Addr::from_bits);
+        assert_eq!(others.filter(|own| limiter.take(Nanos::from_secs(1), *own)).count(), 1000);
     }
 }

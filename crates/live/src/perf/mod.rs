@@ -59,7 +59,8 @@ pub enum PerfError {
 
 impl PerfError {
     fn failed(step: impl Into<String>, reason: impl std::fmt::Display) -> Self {
-        Self::Failed { step: step.into(), reason: reason.to_string() }
+        // The peer states some reasons.
+        Self::Failed { step: step.into(), reason: crate::shown(&reason.to_string()) }
     }
 }
 

@@ -167,7 +167,8 @@ fn session_unproven_peer_bounds_what_is_sent() {
 /// Each address has its own allowance of answers, which refills; the table has a fixed size.
 #[test]
 fn buckets_refill_and_are_separate() {
-    let mut buckets = Buckets::new(Hasher::new().expect("random numbers"));
+    let hasher = Hasher::new().expect("random numbers");
+    let mut buckets = Buckets::new(hasher, ANSWERS_PER_SECOND, ANSWER_BURST);
     let [first, second] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
     let mut taken = |at: Nanos, ip| (0..1_000).filter(|_| buckets.take(at, ip)).count() as u64;
     assert_eq!(taken(SECOND, first), ANSWER_BURST);

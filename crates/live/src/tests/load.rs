@@ -15,9 +15,9 @@ use crate::server::receive_on;
 /// One load at a time: each measures speed.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Attempts at a measurement. Other programs on the machine, and the other tests, take processor time from
-/// either half of a comparison; a fault of the server shows in every attempt.
-const ATTEMPTS: usize = 3;
+/// Pairs of measurements, without and with what may disturb them, of which the median counts: other programs and tests
+/// take processor time from either half of a pair.
+const PAIRS: u64 = 5;
 
 /// How many times as long the loads are.
 fn length() -> u32 {
@@ -87,25 +87,32 @@ fn transfer(to: SocketAddr, duration: Duration) -> Result<(Report, Duration), Li
     Ok((report, opened))
 }
 
-/// Sends Requests that it never completes, `rate` per second, each from another DCCP port, every sixteenth
-/// from another address and UDP port. Returns their number.
+/// Sockets of a flood, each with an address and a UDP port of its own.
+const SOURCES: usize = 256;
+
+/// Sends Requests that it never completes, `rate` per second, each from another address, UDP port and DCCP port than the
+/// one before; every sixteenth from an address that was not used before. Returns their number.
 fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
     let mut random = Random::stream(seed, "flood", 0);
-    let (begin, mut sent, mut socket) = (Instant::now(), 0, None);
+    let mut socket = || {
+        let [_, a, b, c] = (random.bits() as u32).to_be_bytes();
+        StdSocket::bind(SocketAddr::new([127, a, b, c.max(2)].into(), 0)).expect("a loopback address")
+    };
+    let mut sockets: Vec<StdSocket> = (0..SOURCES).map(|_| socket()).collect();
+    let mut numbers = Random::stream(seed, "flood", 1);
+    let (begin, mut sent) = (Instant::now(), 0);
     while !over.load(Ordering::Relaxed) {
         while sent < begin.elapsed().as_millis() as u64 * rate / 1_000 {
-            if sent % 16 == 0 {
-                let [_, a, b, c] = (random.bits() as u32).to_be_bytes();
-                socket = StdSocket::bind(SocketAddr::new([127, a, b, c.max(2)].into(), 0)).ok();
+            let place = sent as usize % SOURCES;
+            if place % 16 == 0 {
+                sockets[place] = socket();
             }
             let mut header = Header::new(Kind::Request);
-            (header.source, header.destination) = (random.bits() as u16, Config::default().local_port);
-            header.seq = random.bits() >> 16;
+            (header.source, header.destination) = (numbers.bits() as u16, Config::default().local_port);
+            header.seq = numbers.bits() >> 16;
             let mut packet = Vec::new();
             header.encode(&[], &[], &mut packet);
-            if let Some(socket) = &socket {
-                let _ = socket.send_to(&packet, to);
-            }
+            let _ = sockets[place].send_to(&packet, to);
             sent += 1;
         }
         thread::sleep(Duration::from_millis(1));
@@ -113,47 +120,50 @@ fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
     sent
 }
 
+/// The median of an odd number of values.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// Under 10 000 unfinished Requests per second a client connects within a second and keeps half of the
-/// throughput that it has alone; memory stays flat.
+/// throughput that it has alone, in the median of interleaved pairs; memory stays flat.
 #[cfg(target_os = "linux")]
 #[test]
 fn server_under_flood_serves_genuine_client() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut seen = Vec::new();
-    for attempt in 0..ATTEMPTS {
-        let settings = settings();
-        let (share, opened, grown, sent) = beside_server(&settings, |to, _| {
-            let time = Duration::from_millis(1_200);
+    let settings = settings();
+    let (shares, opened, grown, sent) = beside_server(&settings, |to, _| {
+        let time = Duration::from_millis(700);
+        let (mut shares, mut waits, mut sent, mut grown) = (Vec::new(), Vec::new(), 0, 0);
+        for pair in 0..PAIRS {
             let (alone, _) = transfer(to, time).expect("a connection alone");
             let over = AtomicBool::new(false);
             thread::scope(|scope| {
-                let attack = scope.spawn(|| flood(to, 10_000, &over, attempt as u64));
-                thread::sleep(Duration::from_millis(800));
+                let attack = scope.spawn(|| flood(to, 10_000, &over, pair));
+                thread::sleep(Duration::from_millis(500));
                 let before = resident();
                 let outcome = transfer(to, time * length());
-                thread::sleep(Duration::from_millis(1_000) * length());
-                let grown = resident().saturating_sub(before);
+                grown = grown.max(resident().saturating_sub(before));
                 over.store(true, Ordering::Relaxed);
-                let sent = attack.join().expect("no panic");
+                sent += attack.join().expect("no panic");
                 let (attacked, opened) = outcome.expect("a connection under attack");
-                (attacked.throughput_mbit_s / alone.throughput_mbit_s, opened, grown, sent)
-            })
-        });
-        assert!(opened < Duration::from_secs(1), "connected after {opened:?}");
-        assert!(grown < 8 << 20, "{grown} bytes more memory");
-        seen.push(share);
-        if share >= 0.5 {
-            let result = format!(
-                "connected after {:.0} ms, {:.2} of the throughput alone, {:.1} MiB more memory",
-                opened.as_secs_f64() * 1e3,
-                share,
-                grown as f64 / f64::from(1 << 20)
-            );
-            print_row("unfinished Requests, 10 000/s", sent, &result);
-            return;
+                shares.push(attacked.throughput_mbit_s / alone.throughput_mbit_s);
+                waits.push(opened.as_secs_f64());
+            });
         }
-    }
-    panic!("shares of the throughput alone: {seen:?}");
+        (shares, median(waits), grown, sent)
+    });
+    assert!(opened < 1.0, "connected after {opened} s");
+    assert!(grown < 8 << 20, "{grown} bytes more memory");
+    let share = median(shares.clone());
+    assert!(share >= 0.5, "shares of the throughput alone: {shares:?}");
+    let result = format!(
+        "connected after {:.0} ms, {share:.2} of the throughput alone, {:.1} MiB more memory",
+        opened * 1e3,
+        grown as f64 / f64::from(1 << 20)
+    );
+    print_row("unfinished Requests, 10 000/s", sent, &result);
 }
 
 /// Connections from each address: two addresses that share an allowance stay below its burst of 40 answers.
@@ -203,34 +213,35 @@ fn ten_senders(to: SocketAddr, time: Duration) -> f64 {
     })
 }
 
-/// Beside 1 000 idle connections, ten busy ones keep four fifths of their throughput.
+/// Beside 1 000 idle connections, ten busy ones keep four fifths of their throughput, in the median of pairs.
 #[cfg(target_os = "linux")]
 #[test]
 fn server_idle_connections_keep_throughput() {
     const IDLE: u32 = 1_000;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut seen = Vec::new();
-    for _ in 0..ATTEMPTS {
+    let (mut shares, mut sizes) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
         let settings = Settings { connections: 2_000, timeout: Duration::from_secs(120), ..settings() };
         let (share, each) = beside_server(&settings, |to, _| {
-            let time = Duration::from_millis(1_000) * length();
+            let time = Duration::from_millis(600) * length();
             ten_senders(to, Duration::from_millis(200)); // buffers grow
             let alone = ten_senders(to, time);
             let before = resident();
             let idle = open_idle(to, IDLE);
-            let each = resident().saturating_sub(before) / u64::from(IDLE);
+            let each = resident().saturating_sub(before) as f64 / f64::from(IDLE);
             let beside = ten_senders(to, time);
             drop(idle);
             (beside / alone, each)
         });
-        seen.push(share);
-        if share >= 0.8 {
-            let result = format!("{share:.2} of the throughput without them, {each} bytes each");
-            print_row("idle connections beside 10 busy ones", IDLE, &result);
-            return;
-        }
+        shares.push(share);
+        sizes.push(each);
     }
-    panic!("shares of the throughput without idle connections: {seen:?}");
+    let (share, each) = (median(shares.clone()), sizes[0]);
+    assert!(share >= 0.8, "shares of the throughput without idle connections: {shares:?}");
+    // The first server's connections: later ones use memory that earlier ones returned.
+    assert!(each < 10_000.0, "{each} bytes for each idle connection");
+    let result = format!("{share:.2} of the throughput without them, {each:.0} bytes each");
+    print_row("idle connections beside 10 busy ones", IDLE, &result);
 }
 
 /// Hostile datagrams over a real socket end neither the server nor a connection, and leave no memory.

@@ -1,8 +1,5 @@
 //! The BRF switch on ports of this machine, and the decisions of its controller: conversions.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_live::brf::switch::{self, PortSettings, Settings, Watch};
 use narrows_live::kernel::KernelError;
@@ -13,8 +10,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
 
+use crate::Handle;
+use crate::events::Events;
 use crate::kernel::raised;
-use crate::{Handle, Shared};
 
 /// Settings as Python states them.
 #[derive(Deserialize)]
@@ -48,22 +46,15 @@ fn settings(text: &str) -> PyResult<Settings> {
     Ok(settings)
 }
 
-struct Caller {
-    shared: Arc<Shared>,
-    on_line: Py<PyAny>,
-}
+struct Caller(Events);
 
 impl Watch for Caller {
     fn log(&self, line: &str) {
-        Python::attach(|py| {
-            if let Err(error) = self.on_line.call1(py, (line,)) {
-                error.write_unraisable(py, None);
-            }
-        });
+        self.0.report([line]);
     }
 
     fn is_stopped(&self) -> bool {
-        self.shared.cancelled.load(Ordering::Relaxed) > 0
+        self.0.stops() > 0
     }
 }
 
@@ -87,8 +78,9 @@ pub(crate) fn run_brf_switch(
     on_line: Py<PyAny>,
 ) -> PyResult<()> {
     let settings = settings(text)?;
-    let caller = Caller { shared: Arc::clone(&handle.shared), on_line };
-    done(py.detach(|| switch::run(&settings, &caller)))
+    let caller = Caller(Events::new(&handle.shared, on_line));
+    let ended = py.detach(|| switch::run(&settings, &caller));
+    caller.0.conclude(done(ended))
 }
 
 /// The switches of this network namespace, as a JSON list.

@@ -5,9 +5,14 @@
 //! | `{"congestion": "queue", "packets": 120}` | the queue is too long | none |
 //! | `{"congestion": "load"}` | the link is utilised beyond the threshold | none |
 //! | `{"ask": "statistics"}` | the counters of the port | [`Statistics`] |
+//!
+//! Over UDP a question gets no answer of more than three times its bytes: controllers pad it with spaces. Whoever reaches
+//! the socket may report congestion.
 
+use std::fs;
 use std::io;
 use std::net::UdpSocket;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +21,8 @@ use serde::{Deserialize, Serialize};
 
 /// Longest message.
 const LONGEST: usize = 1024;
+/// Bytes of an answer over UDP per byte of the question, at most: senders may be forged.
+const REPLY_FACTOR: usize = 3;
 /// Messages that are read at once, at most.
 const MOST: usize = 64;
 
@@ -53,20 +60,24 @@ enum Socket {
 #[derive(Debug)]
 pub(super) struct ControlSocket {
     socket: Socket,
-    /// Messages that were not understood.
+    /// Messages that were not understood, or too short for their answer.
     pub(super) refused: u64,
 }
 
 impl ControlSocket {
-    /// Listens at `host:port`, or `unix:PATH`.
+    /// Listens at `host:port`, or `unix:PATH`, where it replaces the socket of a killed switch and nothing else.
     pub(super) fn bind(address: &str) -> io::Result<Self> {
         let socket = if let Some(path) = address.strip_prefix("unix:") {
-            // A socket of a killed switch refuses connections; a file of another kind stays.
-            if UnixDatagram::unbound()?
-                .connect(path)
-                .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
-            {
-                std::fs::remove_file(path)?;
+            if let Ok(found) = fs::symlink_metadata(path) {
+                if !found.file_type().is_socket() {
+                    let text = "this is no socket; accepted: a path that does not exist, or the socket of a killed switch";
+                    return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+                }
+                // The socket of a killed switch refuses connections, and so does no other.
+                let tried = UnixDatagram::unbound()?.connect(path);
+                if tried.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+                    fs::remove_file(path)?;
+                }
             }
             let socket = UnixDatagram::bind(path)?;
             socket.set_nonblocking(true)?;
@@ -87,10 +98,14 @@ impl ControlSocket {
             let answer = match &self.socket {
                 Socket::Udp(socket) => {
                     let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
-                    let meant = Meaning::of(&buffer[..length]);
+                    let mut meant = Meaning::of(&buffer[..length]);
                     if meant == Some(Meaning::Question) {
                         let text = serde_json::to_vec(&statistics()).unwrap_or_default();
-                        let _ = socket.send_to(&text, from);
+                        if text.len() <= REPLY_FACTOR * length {
+                            let _ = socket.send_to(&text, from);
+                        } else {
+                            meant = None;
+                        }
                     }
                     meant
                 }
@@ -155,7 +170,8 @@ mod tests {
         for text in [
             r#"{"congestion": "queue", "packets": 120}"#,
             r#"{"congestion": "load"}"#,
-            r#"{"ask": "statistics"}"#,
+            &format!("{:128}", r#"{"ask": "statistics"}"#),
+            r#"{"ask": "statistics"}"#, // too short for the answer
             r#"{"congestion": "queue"}"#,
             "garbage",
         ] {
@@ -171,10 +187,83 @@ mod tests {
         };
         let found = control.read(|| statistics);
         assert_eq!(found, [Congestion::Queue { packets: 120 }, Congestion::Load]);
-        assert_eq!(control.refused, 2);
+        assert_eq!(control.refused, 3);
         let mut answer = [0; 512];
         let length = peer.recv(&mut answer).unwrap();
         let answer: serde_json::Value = serde_json::from_slice(&answer[..length]).unwrap();
         assert_eq!((&answer["waiting"], &answer["capacity_bytes_s"]), (&3.into(), &12_500_000.into()));
+        peer.set_nonblocking(true).unwrap();
+        assert!(peer.recv(&mut [0; 512]).is_err(), "one answer");
+    }
+
+    /// 20 000 messages of any length and sense get no more than three times their bytes in answers, each message at
+    /// most one, and a turn reads a bounded number.
+    #[test]
+    fn flood_gets_at_most_three_times_its_bytes() {
+        let mut control = ControlSocket::bind("127.0.0.1:0").unwrap();
+        let Socket::Udp(own) = &control.socket else { unreachable!("bound to UDP") };
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.connect(own.local_addr().unwrap()).unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let statistics =
+            Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 9, queues: 5, capacity_bytes_s: 1 };
+        let mut random = narrows_cc::Random::stream(15, "flood", 0);
+        let (mut sent, mut answered, mut answers, mut reports) = (0, 0, 0_u64, 0);
+        let texts = [r#"{"ask": "statistics"}"#, r#"{"congestion": "load"}"#, "garbage", "{}", "[[[[", ""];
+        for turn in 0..400 {
+            for _ in 0..50 {
+                let text = texts[random.below(texts.len() as u64) as usize];
+                let message = format!("{text:0$}", random.below(300) as usize);
+                sent += peer.send(message.as_bytes()).unwrap_or(0);
+            }
+            reports += control.read(|| statistics).len();
+            let mut answer = [0; 1024];
+            while let Ok(length) = peer.recv(&mut answer) {
+                (answered, answers) = (answered + length, answers + 1);
+            }
+            assert!(answered <= REPLY_FACTOR * sent, "turn {turn}: {answered} bytes for {sent}");
+        }
+        assert!(answers > 500 && reports > 500 && control.refused > 5_000, "{answers} {reports} {control:?}");
+        for _ in 0..MOST + 40 {
+            peer.send(br#"{"congestion": "load"}"#).unwrap();
+        }
+        assert_eq!(control.read(|| statistics).len(), MOST);
+    }
+
+    /// A padded question is long enough for the longest answer.
+    #[test]
+    fn padded_question_pays_for_the_longest_answer() {
+        let most = u64::MAX;
+        let longest = Statistics {
+            read_s: -1.234_567_890_123_456_7e-300,
+            sent_bytes: most,
+            waiting: most,
+            room: most,
+            queues: most,
+            capacity_bytes_s: most,
+        };
+        let length = serde_json::to_vec(&longest).unwrap().len();
+        assert!(length <= REPLY_FACTOR * 128, "{length}");
+    }
+
+    /// Only the socket of a killed switch is replaced: files, links and the socket of a switch that runs stay.
+    #[test]
+    fn bind_replaces_nothing_but_dead_sockets() {
+        let folder = std::env::temp_dir().join(format!("narrows-control-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let bind = |name: &str| ControlSocket::bind(&format!("unix:{}", folder.join(name).display()));
+        fs::write(folder.join("file"), "precious").unwrap();
+        let refused = bind("file").unwrap_err().to_string();
+        assert!(refused.contains("no socket; accepted: "), "{refused}");
+        assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "precious");
+        drop(UnixDatagram::bind(folder.join("dead")).unwrap()); // the file stays
+        std::os::unix::fs::symlink(folder.join("dead"), folder.join("link")).unwrap();
+        assert!(bind("link").is_err() && folder.join("dead").exists());
+        let running = bind("dead").expect("it replaces a dead socket");
+        assert!(bind("dead").is_err(), "another switch listens there");
+        assert!(folder.join("dead").exists());
+        drop(running);
+        assert!(!folder.join("dead").exists());
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -4,27 +4,26 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use narrows_cc::{Nanos, Rate};
 use narrows_routers::NegotiationConfig;
 use narrows_tcp::rates::RateSetup;
 use rustix::event::{PollFd, PollFlags};
 
+use super::lobby::Greeted;
 use super::{ServerSettings, Transmissions};
 use crate::kernel::diagnostics;
 use crate::kernel::netlink::Netlink;
 use crate::kernel::programs::{Grant, Grants};
 use crate::negotiation::pace::Pacer;
-use crate::negotiation::wire::{self, HELLO, Hello, PIECE};
+use crate::negotiation::wire::{self, PIECE};
 use crate::negotiation::{Clock, Counts, Flow, Mbit, NegotiationError, Operator, wait};
 
-/// Longest wait for the hello of a client.
-const GREETING: Duration = Duration::from_secs(5);
 /// Longest wait for the last acknowledgement and the termination.
 const DRAIN: Nanos = Nanos::from_secs(5);
-/// A client that takes no data for this time is gone.
+/// A client that takes less than [`LEAST`] in this time, or a quarter of its rate, is gone.
 const SILENCE: Nanos = Nanos::from_secs(30);
+const LEAST: u64 = 64 << 10;
 /// Pieces written, and datagrams read, at once.
 const BATCH: usize = 16;
 /// Bytes of IPv4 and TCP headers without and with timestamps.
@@ -45,7 +44,8 @@ pub(super) struct Connection<'a> {
     pub(super) written: u64,
     /// All is written, since this time.
     shut_at: Option<Nanos>,
-    last_write: Nanos,
+    /// A time, and what was written by then: a client takes enough from there on.
+    progress: (Nanos, u64),
     /// Data still waits for the first answer.
     waiting: bool,
     name: String,
@@ -70,22 +70,17 @@ fn packet_of(
 }
 
 impl<'a> Connection<'a> {
-    /// Reads the client's wishes and opens the negotiation's socket.
+    /// Opens the socket of the negotiation.
     pub(super) fn open(
         settings: &ServerSettings,
-        stream: &'a TcpStream,
-        client: SocketAddrV4,
+        greeted: &'a Greeted,
         transmissions: &Transmissions,
         grants: Option<&Arc<Grants>>,
         operator: &'a dyn Operator,
     ) -> Result<Self, NegotiationError> {
+        let Greeted { stream, client, hello } = greeted;
+        let client = *client;
         let refused = |reason: &str| NegotiationError::Server(client, reason.to_owned());
-        stream.set_read_timeout(Some(GREETING))?;
-        let mut bytes = [0; HELLO];
-        let mut reading = stream;
-        reading.read_exact(&mut bytes).map_err(|_| refused("the client sent no hello"))?;
-        let hello = Hello::decode(&bytes).map_err(refused)?;
-        stream.set_nonblocking(true)?;
         let SocketAddr::V4(local) = stream.local_addr()? else {
             return Err(refused("the connection has no IPv4 address"));
         };
@@ -121,7 +116,7 @@ impl<'a> Connection<'a> {
             place: 0,
             written: 0,
             shut_at: None,
-            last_write: Nanos::ZERO,
+            progress: (Nanos::ZERO, 0),
             waiting: true,
             name,
             share: f64::from(segment) / f64::from(segment + data_header),
@@ -146,7 +141,7 @@ impl<'a> Connection<'a> {
             if self.flow.is_finished() || self.shut_at.is_some_and(|at| now > at + DRAIN) {
                 break;
             }
-            if full && now > self.last_write + SILENCE {
+            if self.shut_at.is_none() && !self.takes_data(now) {
                 self.shut(now);
                 self.log("the client takes no data: gives up");
             }
@@ -180,6 +175,18 @@ impl<'a> Connection<'a> {
             Ok(_) => true,
             Err(error) => crate::is_transient(&error),
         }
+    }
+
+    /// Whether the client takes enough of what it may have.
+    fn takes_data(&mut self, now: Nanos) -> bool {
+        let (since, before) = self.progress;
+        let grant = self.flow.grant();
+        let allowed = grant.rate.or(grant.limit).map_or(u64::MAX, |rate| rate.over(SILENCE).as_u64() / 4);
+        if self.flow.blocks_data() || self.written - before >= LEAST.min(allowed) {
+            self.progress = (now, self.written);
+            return true;
+        }
+        now <= since + SILENCE
     }
 
     fn shut(&mut self, now: Nanos) {
@@ -219,7 +226,6 @@ impl<'a> Connection<'a> {
         }
         if self.waiting && !self.flow.blocks_data() {
             self.waiting = false;
-            self.last_write = now;
             if self.flow.grant().rate.is_none() {
                 self.log("no node takes part: sends as its scheme does without a rate");
             }
@@ -261,7 +267,6 @@ impl<'a> Connection<'a> {
                 Ok(count) => {
                     self.place += count;
                     self.written += count as u64;
-                    self.last_write = now;
                     self.pacer.spend(count);
                 }
                 Err(error) if crate::is_transient(&error) => return Ok(true),

@@ -1,18 +1,31 @@
 //! Hostile datagrams and clients.
 
 use std::io::Write as _;
-use std::net::{TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use narrows_cc::Rate;
 use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
 
+use super::super::client::connect;
+use super::super::server::ServerSettings;
+use super::super::wire::{HELLO, Hello};
 use super::super::{NodeSettings, request};
 use super::{ClientSettings, Desk, Ending, client, loopback, mbit, node, run_node, serve, server};
 
+/// Address number `n` of those that nothing else uses.
+fn invented(n: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(127, 77, 0, 1).to_bits() + n)
+}
+
 fn request_of(content: u32, max: f64) -> Vec<u8> {
-    let id = Id { content, destination: loopback(9, 0).ip().to_bits(), subflow: 0 };
+    request_for(*loopback(9, 0).ip(), content, max)
+}
+
+fn request_for(destination: Ipv4Addr, content: u32, max: f64) -> Vec<u8> {
+    let id = Id { content, destination: destination.to_bits(), subflow: 0 };
     let kind = Negotiation::Request;
     let message = Message::Negotiation { kind, max: mbit(max), min: Rate::ZERO, id, rtt_us: 1_000 };
     message.encode().as_bytes().to_vec()
@@ -117,4 +130,88 @@ fn malformed_clients_do_not_disturb_others() {
     });
     assert!(report.complete, "{report:?}");
     assert!(counts.served == 1 && counts.failed == 3, "{counts:?}");
+}
+
+/// Requests from 1 000 addresses that no responder answers take no rate from a client and leave no record.
+#[test]
+fn invented_requesters_take_no_rate() {
+    let (passing, sending, receiving) = Default::default();
+    let desks: [&Desk; 3] = [&passing, &sending, &receiving];
+    let over = AtomicBool::new(false);
+    let (report, counts) = thread::scope(|scope| {
+        let _ending = Ending(&desks);
+        let ran = scope.spawn(|| run_node(&node(16.0, 47_458), &passing));
+        scope.spawn(|| serve(&server(Some(passing.address())), &sending));
+        let (at, victim) = (sending.address(), passing.address());
+        let over = &over;
+        let attack = scope.spawn(move || {
+            let mut sent = 0_u32;
+            while !over.load(Ordering::Relaxed) {
+                // To the client of others, which knows no such content, and to hosts that are not there.
+                let to = if sent % 2 == 0 { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
+                let socket = UdpSocket::bind((invented(sent % 1_000), 0)).unwrap();
+                let _ = socket.send_to(&request_for(to, 1_000 + sent, 1_000.0), victim);
+                sent += 1;
+                if sent % 4 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            sent
+        });
+        thread::sleep(Duration::from_millis(500));
+        let report = request(&client(at, 11, 47_458, 4.0), &receiving);
+        over.store(true, Ordering::Relaxed);
+        assert!(attack.join().unwrap() >= 1_000);
+        passing.stop();
+        (report.expect("no stall"), ran.join().unwrap().expect("it ran"))
+    });
+    eprintln!("{report:?} {counts:?}");
+    assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
+    assert!(passing.has("gets 16.00 Mbit/s"), "all of the port");
+    assert!(counts.flows == 1 && counts.unproven >= 1_000, "{counts:?}");
+    // A message per request at most, and what the one flow needs.
+    assert!(counts.sent < counts.received + 100, "{counts:?}");
+}
+
+/// 1 000 silent connections, and those of one address that take nothing, keep no other client out.
+#[test]
+fn silent_clients_keep_no_other_out() {
+    let (sending, receiving) = Default::default();
+    let desks: [&Desk; 2] = [&sending, &receiving];
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let (report, counts) = thread::scope(|scope| {
+        let _ending = Ending(&desks);
+        let settings = ServerSettings { connections: 64, ..server(None) };
+        let sending = &sending;
+        let ran = scope.spawn(move || serve(&settings, sending));
+        let at = sending.address();
+        let from = |address: Ipv4Addr| {
+            connect(&ClientSettings { local: Some(address), ..client(at, 1, 1, 1.0) }).expect("room")
+        };
+        let mut taking = Vec::new();
+        for n in 0..40_u16 {
+            let mut stream = from(invented(2_000));
+            let (content, max) = (5_000 + u32::from(n), mbit(80.0));
+            let hello = Hello { content, subflow: 0, responder: 47_470, max, min: Rate::ZERO, size: 0 };
+            let bytes: [u8; HELLO] = hello.encode();
+            stream.write_all(&bytes).unwrap();
+            taking.push(stream);
+        }
+        let silent: Vec<TcpStream> = (0..1_000).map(|n| from(invented(n % 500))).collect();
+        let wishes = ClientSettings { size: 500_000, limit: mbit(80.0), ..client(at, 12, 47_459, 20.0) };
+        let report = request(&wishes, &receiving);
+        drop((silent, taking));
+        thread::sleep(Duration::from_millis(300));
+        sending.stop();
+        (report.expect("it is served"), ran.join().unwrap().expect("it ran"))
+    });
+    eprintln!("{report:?} {counts:?}");
+    assert!(report.complete, "{report:?}");
+    assert_eq!(counts.refused, 40 - 16, "{counts:?}");
+    assert_eq!(counts.served + counts.failed, 1_000 + 16 + 1, "{counts:?}");
+    let lines = sending.lines.lock().unwrap();
+    let refusals = lines.iter().filter(|line| line.contains("hello") || line.contains("refused")).count();
+    assert!(refusals < 100, "{refusals} lines for 1 000 clients");
 }

@@ -1,0 +1,56 @@
+//! Reports to a function of Python, whose first exception ends the work and reaches the caller.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+use crate::Shared;
+
+/// A function of Python that receives reports, and the request of its handle to stop.
+pub(crate) struct Events {
+    shared: Arc<Shared>,
+    function: Py<PyAny>,
+    /// The first exception; later reports are not made.
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Events {
+    pub(crate) fn new(shared: &Arc<Shared>, function: Py<PyAny>) -> Self {
+        Self { shared: Arc::clone(shared), function, raised: Mutex::new(None) }
+    }
+
+    /// Calls the function with texts, unless it has raised before.
+    pub(crate) fn report<const N: usize>(&self, texts: [&str; N]) {
+        if self.has_raised() {
+            return;
+        }
+        Python::attach(|py| {
+            let called =
+                pyo3::types::PyTuple::new(py, texts).and_then(|texts| self.function.call1(py, texts));
+            if let Err(error) = called {
+                self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        });
+    }
+
+    /// Number of requests to stop; an exception is one.
+    pub(crate) fn stops(&self) -> u32 {
+        self.shared.cancelled.load(Ordering::Relaxed).saturating_add(self.has_raised().into())
+    }
+
+    fn has_raised(&self) -> bool {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The outcome of the work: the exception of the function if there was one.
+    ///
+    /// # Errors
+    /// The exception, or the failure of the work.
+    pub(crate) fn conclude<T>(&self, outcome: PyResult<T>) -> PyResult<T> {
+        match self.raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => outcome,
+        }
+    }
+}
