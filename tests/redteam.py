@@ -24,6 +24,10 @@ RUST = (
     ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "hostile", "--", "--nocapture"),
     ("cargo", "test", "--quiet", "-p", "narrows-live", "--lib", "tests::load", "--", "--nocapture", "--test-threads=1"),
 )
+REPLAY = ("cargo", "test", "--quiet", "-p", "narrows-live", "--test", "programs", "--", "--nocapture")
+"""Programs of the kernel beside their twins. It prints rows too."""
+REPLAYED = {"NARROWS_PROGRAM_EVENTS": "10000000", "NARROWS_PROGRAM_FUZZ": "1000"}
+"""Events of simulations and drawn tapes, for each program."""
 NEGOTIATION = ("cargo", "test", "-p", "narrows-live", "--lib", "negotiation::tests::attack")
 """Tests that print no rows: each is one, named as the test."""
 PASSED = re.compile(r"^test negotiation::tests::attack::(\w+) \.\.\. ok$")
@@ -56,6 +60,9 @@ def attempts(short: bool) -> tuple[bool, list[Row]]:
     for command in RUST:
         good, lines = run(command, {} if short else {"NARROWS_REDTEAM": LONGER})
         passed, found = passed and good, found + rows(lines)
+    good, lines = run(REPLAY, {} if short else REPLAYED)
+    found_here = rows(lines)
+    passed, found = passed and good and bool(found_here), found + found_here
     good, lines = run(NEGOTIATION, {})
     named = [match[1].replace("_", " ") for line in lines if (match := PASSED.match(line.strip()))]
     passed = passed and good and bool(named)  # a test under another name is no success

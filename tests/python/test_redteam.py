@@ -22,6 +22,7 @@ def ran(tmp_path, monkeypatch):
     def run(fails, attack=ATTACK):
         def invented(command, settings):
             commands.append(" ".join(command))
+            run.settings |= {word: settings for word in command}
             return not any(fails and fails in word for word in command), [attack, "packets | 10 | no panic"]
 
         monkeypatch.setattr(redteam, "run", invented)
@@ -29,6 +30,7 @@ def ran(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["redteam.py", "--docs"])
         return redteam.main(), page.read_text(), commands
 
+    run.settings = {}
     return run
 
 
@@ -38,14 +40,27 @@ def test_page_has_the_table_if_all_passed(ran):
     assert status == 0 and "old" not in page and "| packets | 10 | no panic |" in page
     assert "| Nodectl: flood of requests is limited | 1 | as the name says |" in page
     everything = " ".join(commands)
-    for name in ("hostile", "tests::load", "negotiation::tests::attack", "test_qlog.py", "test_dissector.py"):
+    for name in (
+        "hostile",
+        "tests::load",
+        "programs",
+        "negotiation::tests::attack",
+        "test_qlog.py",
+        "test_dissector.py",
+    ):
         assert name in everything
 
 
-@pytest.mark.parametrize("fails", ["hostile", "negotiation", "pytest"])
+@pytest.mark.parametrize("fails", ["hostile", "programs", "negotiation", "pytest"])
 def test_page_stays_if_a_test_failed(ran, fails):
     """A failure anywhere gives status 1, and the page keeps the last table of success."""
     assert ran(fails)[:2] == (1, "before\n<!-- redteam -->\nold\n<!-- /redteam -->\n")
+
+
+def test_long_forms_replay_ten_million_events(ran):
+    """The comparison of the kernel's programs with their twins runs over ten million events."""
+    assert ran("")[0] == 0
+    assert ran.settings["programs"]["NARROWS_PROGRAM_EVENTS"] == "10000000"
 
 
 def test_missing_attacks_on_nodectl_are_a_failure(ran):
