@@ -24,6 +24,8 @@
 #include "advice.h"
 
 enum { MIN_WINDOW = 4, SLOW = 150000, DATA_ACKED = 4 };
+/* The wait for the first share on short paths, us; what shows an overrun, and what a share may exceed after one. */
+enum { FIRST_SHARE = 20000, OVERRUN_LOSSES = 10, OVERRUN_HEADROOM = 2 };
 enum { WAITING = 0, ADVISED = 1, FALLBACK = 2 };
 
 #define CWND_MOST (1U << 24)
@@ -35,7 +37,7 @@ struct core_params {
 	__u32 window_gain;
 	__u32 timeout_rtts; /* 20 fractional bits, as gains */
 	__u32 min_rate; /* packets per second, with 20 fractional bits */
-	__u32 spare;
+	__u32 overrun; /* losses per delivery, with 20 fractional bits; 0: never */
 };
 
 LOADED struct core_params core SEC(".rodata.core");
@@ -48,6 +50,12 @@ struct flow {
 	__u64 since; /* start of the wait for the next share; 0: no event yet */
 	__u64 last_ack;
 	__u64 pacing_rate; /* 0: not paced */
+	__u64 path_rate; /* the highest rate delivered since the last overrun; 0: there was none */
+	/* The round trip in progress, in which the path shows what it carries, and totals at its start. */
+	__u64 round_since;
+	__u32 round_delivered;
+	__u32 round_lost;
+	__u8 round_timed_out;
 	__u32 srtt; /* 0: none */
 	__u32 cwnd;
 	__u32 initial; /* cwnd */
@@ -72,7 +80,20 @@ static struct flow *flow_of(struct sock *sk)
 /* The time without a share after which CUBIC takes over. */
 static __u64 share_timeout(const struct flow *f)
 {
+	__u64 least = f->rate ? core.timeout : least_of(core.timeout, FIRST_SHARE);
+
+	return most_of(least, times_gain(f->srtt, core.timeout_rtts));
+}
+
+/* The idle time after which a share is outdated. */
+static __u64 outdated_after(const struct flow *f)
+{
 	return most_of(core.timeout, times_gain(f->srtt, core.timeout_rtts));
+}
+
+static __u64 least_rate(__u32 mss)
+{
+	return most_of(times_gain(mss, core.min_rate), 1);
 }
 
 static __u32 safety_cwnd(const struct flow *f, __u64 now, __u32 mss)
@@ -83,14 +104,11 @@ static __u32 safety_cwnd(const struct flow *f, __u64 now, __u32 mss)
 	return atleast(least_of(bytes / mss, CWND_MOST), MIN_WINDOW);
 }
 
-static void check_timeout(struct flow *f, __u64 now, __u32 mss)
+/* CUBIC takes over at the current rate. */
+static void fall_back(struct flow *f, __u32 mss)
 {
 	__u64 window;
 
-	if (!f->since)
-		f->since = now;
-	if (f->state == FALLBACK || less(now, f->since) <= share_timeout(f))
-		return;
 	f->state = FALLBACK;
 	COUNT(fallbacks);
 	f->restart = f->initial;
@@ -103,15 +121,67 @@ static void check_timeout(struct flow *f, __u64 now, __u32 mss)
 	cubic_begin_at(&f->cubic, f->restart);
 }
 
+static void check_timeout(struct flow *f, __u64 now, __u32 mss)
+{
+	if (!f->since)
+		f->since = now;
+	if (f->state != FALLBACK && less(now, f->since) > share_timeout(f))
+		fall_back(f, mss);
+}
+
+static void begin_round(struct flow *f, const struct tcp_sock *tp, __u64 now)
+{
+	f->round_since = now;
+	f->round_delivered = tp->delivered;
+	f->round_lost = tp->lost;
+	f->round_timed_out = 0;
+}
+
+/* Judges the round trip that ends now, if one does: whether the path carries the share. */
+static void judge_round(struct flow *f, const struct tcp_sock *tp, __u64 now, __u32 mss)
+{
+	__u64 elapsed = less(now, f->round_since), rate;
+	__u32 delivered = tp->delivered - f->round_delivered, lost = tp->lost - f->round_lost;
+	bool judged = !f->round_timed_out;
+
+	if (!f->srtt)
+		return;
+	if (!f->round_since) {
+		begin_round(f, tp, now);
+		return;
+	}
+	if (elapsed < f->srtt)
+		return;
+	begin_round(f, tp, now);
+	if (!judged)
+		return;
+	rate = most_of(rate_of((__u64)delivered * mss, elapsed), least_rate(mss));
+	if (f->path_rate)
+		f->path_rate = most_of(f->path_rate, rate);
+	if (f->state != ADVISED || !core.overrun || lost < OVERRUN_LOSSES ||
+	    (__u64)lost << GAIN_SHIFT <= (__u64)delivered * core.overrun)
+		return;
+	f->rate = rate;
+	f->path_rate = rate;
+	fall_back(f, mss);
+}
+
+static bool is_valid(const struct flow *f, __u64 share)
+{
+	if (!share || share > core.line_rate)
+		return 0;
+	return !f->path_rate || share / OVERRUN_HEADROOM <= f->path_rate;
+}
+
 /* A share, in payload bytes per second. */
 static void on_advice(struct flow *f, __u64 now, __u64 rate, __u32 mss)
 {
-	if (!rate || rate > core.line_rate) {
+	if (!is_valid(f, rate)) {
 		COUNT(invalid);
 		return;
 	}
 	COUNT(advised);
-	rate = most_of(rate, most_of(times_gain(mss, core.min_rate), 1));
+	rate = most_of(rate, least_rate(mss));
 	if (f->rate > rate) {
 		f->prior_rate = now < f->prior_until ? most_of(f->prior_rate, f->rate) : f->rate;
 		f->prior_until = now + f->srtt;
@@ -192,6 +262,7 @@ void BPF_PROG(brf_init, struct sock *sk)
 	f->srtt = tp->srtt_us >> 3;
 	f->last_ack = tp->tcp_mstamp;
 	check_timeout(f, tp->tcp_mstamp, mss);
+	judge_round(f, tp, tp->tcp_mstamp, mss);
 	sk->sk_pacing_status = PACING_NEEDED;
 	/* The SYN-ACK may have brought the first share. */
 	follow_network(sk, f, tp->tcp_mstamp, mss);
@@ -224,6 +295,7 @@ void BPF_PROG(brf_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 	COUNT(acks);
 	f->srtt = tp->srtt_us >> 3;
 	check_timeout(f, now, mss);
+	judge_round(f, tp, now, mss);
 	if (f->state == FALLBACK) {
 		a.now = now;
 		a.acked = flag & DATA_ACKED ? rs->acked_sacked : 0;
@@ -272,6 +344,10 @@ void BPF_PROG(brf_set_state, struct sock *sk, __u8 to)
 	if (!f || to != LOSS)
 		return;
 	COUNT(timeouts);
+	if (f->round_since) {
+		f->round_since = tp->tcp_mstamp;
+		f->round_timed_out = 1;
+	}
 	before = f->state;
 	check_timeout(f, tp->tcp_mstamp, mss);
 	if (f->state == FALLBACK) {
@@ -302,7 +378,7 @@ void BPF_PROG(brf_cwnd_event, struct sock *sk, enum tcp_ca_event what)
 	} else {
 		/* Idle time does not count towards the timeout. */
 		f->since = least_of(f->since + idle, now);
-		if (idle > share_timeout(f)) {
+		if (idle > outdated_after(f)) {
 			f->since = now;
 			f->cwnd = f->initial;
 			f->state = WAITING;

@@ -105,6 +105,12 @@ static void tell(const struct flow_key *key)
 		COUNT(lost, 1);
 }
 
+/* Both programs set flags, on several processors at once: none may be lost. */
+static void set_flag(struct flow *flow, __u32 flag)
+{
+	__sync_fetch_and_or(&flow->flags, flag);
+}
+
 /* What is read of a packet. */
 struct packet {
 	struct flow_key key;
@@ -250,11 +256,11 @@ static __u32 count_flow(const struct packet *p, struct flow *flow, const struct 
 	if (!(p->flags & SYN)) {
 		if (!(flow->flags & ANSWERED)) {
 			flow->rtt = now - flow->opened;
-			flow->flags |= ANSWERED;
+			set_flag(flow, ANSWERED);
 			is_news = true;
 		}
 		if (p->flags & (FIN | RST) && !(flow->flags & (ENDED | GONE))) {
-			flow->flags |= p->flags & RST ? GONE : ENDED;
+			set_flag(flow, p->flags & RST ? GONE : ENDED);
 			is_news = true;
 		}
 	}
@@ -365,7 +371,7 @@ static bool comes_back(struct flow *flow, const struct packet *p, const struct p
 	COUNT(bare, 1);
 	flow->bare++;
 	if (p->flags & SYN || flow->bare >= BARE_LIMIT) {
-		flow->flags |= STRIPPED;
+		set_flag(flow, STRIPPED);
 		tell(&p->key);
 	}
 	return false;
@@ -448,7 +454,7 @@ int brf_ack(struct __sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	flow->returned = now;
 	if (!(flow->flags & GONE) && (p.flags & RST || (p.flags & FIN && flow->flags & ENDED))) {
-		flow->flags |= GONE;
+		set_flag(flow, GONE);
 		tell(&p.key);
 	}
 	/* Receivers write the option into ACKs without data. */

@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,8 +40,11 @@ SHORTER = {
 }
 """Commands that take minutes, and shorter ones that run in their place."""
 
-TOOLS = ("ip ", "iperf3 ")
+TOOLS = ("ip ", "iperf3 ", "sysctl ")
 """Tools that blocks for root may need."""
+
+DEFAULT_SCHEME = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+"""What blocks for root may change of this machine; it is as before after the document."""
 
 MEASURED = (ROOT / "docs" / "results.md",)
 """Documents whose commands take hours; `docs/results.py` stores their output."""
@@ -97,6 +101,10 @@ class Document:
         Raises:
             Wrong: A block has an unknown kind, a command fails unexpectedly, or a cell raises.
         """
+        with default_scheme_kept():
+            return self._run()
+
+    def _run(self) -> str:
         text = self.path.read_text(encoding="utf-8")
         for name in ("scenarios", "papers"):
             shutil.copytree(ROOT / name, self.folder / name)
@@ -216,6 +224,18 @@ for cell in json.load(sys.stdin):
     printed.append(out.getvalue())
 json.dump(printed, sys.stdout)
 """
+
+
+@contextmanager
+def default_scheme_kept() -> Iterator[None]:
+    """Restore the kernel's default scheme, also if a command in between fails."""
+    may = hasattr(os, "geteuid") and os.geteuid() == 0 and DEFAULT_SCHEME.exists()
+    before = DEFAULT_SCHEME.read_text() if may else ""
+    try:
+        yield
+    finally:
+        if may and DEFAULT_SCHEME.read_text() != before:
+            DEFAULT_SCHEME.write_text(before)
 
 
 def environment() -> dict[str, str]:

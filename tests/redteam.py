@@ -26,6 +26,10 @@ RUST = (
 )
 NAMED = (("Nodectl", "negotiation::tests::attack"), ("BRF switch", "brf::switch::control::tests"))
 """Modules of tests that print no rows: each test is one, named as the test."""
+REPLAY = ("cargo", "test", "--quiet", "-p", "narrows-live", "--test", "programs", "--", "--nocapture")
+"""Programs of the kernel beside their twins. It prints rows too."""
+REPLAYED = {"NARROWS_PROGRAM_EVENTS": "10000000", "NARROWS_PROGRAM_FUZZ": "1000"}
+"""Events of simulations and drawn tapes, for each program."""
 LONGER = "10"
 """The Rust tests send this many times as much."""
 PYTHON = [
@@ -55,6 +59,9 @@ def attempts(short: bool) -> tuple[bool, list[Row]]:
     for command in RUST:
         good, lines = run(command, {} if short else {"NARROWS_REDTEAM": LONGER})
         passed, found = passed and good, found + rows(lines)
+    good, lines = run(REPLAY, {} if short else REPLAYED)
+    replayed = rows(lines)
+    passed, found = passed and good and bool(replayed), found + replayed
     for subject, module in NAMED:
         good, lines = run(("cargo", "test", "-p", "narrows-live", "--lib", module), {})
         line_of = re.compile(rf"^test {module}::(\w+) \.\.\. ok$")

@@ -32,7 +32,7 @@ struct event {
 	__u32 retransmits;
 	__u32 flags;
 	__u32 twin_cwnd; /* 0: ours stays */
-	__u32 spare;
+	__u32 lost;
 };
 
 struct outcome {
@@ -53,6 +53,7 @@ static void kernel_calls(struct sock *sk, const struct event *e)
 	tp->tcp_mstamp = e->now;
 	tp->mss_cache = e->mss;
 	tp->packets_out = e->in_flight;
+	tp->lost = e->lost;
 	if (e->srtt)
 		tp->srtt_us = e->srtt;
 	switch (e->kind) {

@@ -130,9 +130,9 @@ def run_brf_switch(settings: Mapping[str, Any], handle: Handle, on_line: Callabl
     """Run a BRF switch on ports of this machine until `handle` is cancelled. Nothing stays attached.
 
     Args:
-        settings: `ports` (pairs of interface and whether it is the bottleneck), `rate_mbit`, `buffer` (packets),
-            `period_ms` and `patience_ms`, `poll_s` (of its own controller, `None` without one), `control` (address for
-            an external one or `None`), `sets` (pairs of parameter and text).
+        settings: `ports` (pairs of interface and role: `acks`, `bottleneck` or `senders`), `rate_mbit`, `buffer`
+            (packets), `period_ms` and `patience_ms`, `poll_s` (of its own controller, `None` without one), `control`
+            (address for an external one or `None`), `sets` (pairs of parameter and text).
         handle: Ends it.
         on_line: Receives the lines of its log, from the thread that runs it.
 

@@ -256,13 +256,20 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
     watch = manager.instantiate(PortWatch)
     watch.start()
     log(f"controller listens for OpenFlow 1.3 at port {listen}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signals: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     try:
         hub.joinall(services)
     except KeyboardInterrupt:
         log("stopped")
         watcher.link.close()
-        os._exit(128 + signal.SIGINT)  # os-ken's threads do not end
+        os._exit(128 + signals[0])  # os-ken's threads do not end
 
 
 def _check_free(port: int) -> None:

@@ -226,7 +226,7 @@ def brf_status():
 
 
 SWITCH = {
-    "ports": [(TEXT, FLAG)], "rate_mbit": REAL, "buffer": U32, "period_ms": REAL, "patience_ms": REAL,
+    "ports": [(TEXT, TEXT)], "rate_mbit": REAL, "buffer": U32, "period_ms": REAL, "patience_ms": REAL,
     "poll_s": maybe(REAL), "control": maybe(TEXT), "sets": PAIRS,
 }  # fmt: skip
 
@@ -249,7 +249,7 @@ def brf_switches():
     report = {
         "rate_mbit_s": 10.0, "state": "load", "period_ms": 5.0, "queue_mean_ms": 0.1, "queue_most_ms": 1.0,
         "reductions": 0, "classes": [{"name": "a", "rate_mbit_s": 1.0, "sent_packets": 1, "waiting": 0, "drops": 0}],
-        "flows": [flow], "flows_total": 2, "counters": {"written": 1},
+        "flows": [flow], "flows_total": 2, "flows_refused": 1, "counters": {"written": 1, "refused": 2},
     }  # fmt: skip
     return json.dumps([{"process": 1, "ports": ["a", "b"], "runs": True, "report": report}])
 

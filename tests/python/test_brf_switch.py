@@ -1,32 +1,26 @@
 """`narrows brf switch` and `controller`: what they accept, and a segment of this machine's kernel where there is root."""
 
 import contextlib
+import importlib.util
 import json
-import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from conftest import BUILT_ENV, built, call, narrows_in  # isort: skip
-
-LINK_MBIT = 100
-CGROUPS = next(
-    (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"),
-    None,
-)
+from segments import LINK_MBIT, RECEIVER, SENDER, Segment, needs_segment, rates  # isort: skip
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
         (("--port", "eth0:exit", "--rate", "1mbit"), "--port eth0:exit: accepted: IF, or IF:bottleneck"),
+        (("--port", "a:senders", "--port", "b", "--rate", "1mbit"), "--port: accepted: one port as IF:bottleneck"),
         (("--port", "a", "--port", "b", "--rate", "1mbit"), "--port: accepted: one port as IF:bottleneck"),
         (
             ("--port", "eth0", "--rate", "fast"),
@@ -53,6 +47,7 @@ def test_missing_interface_and_parameter_are_refused(tmp_path):
     for args, message in [
         (("--port", "none0"), "--port none0: no such interface in this network namespace"),
         (("--port", "lo"), "--port lo: not an Ethernet device"),
+        (("--port", "lo", "--patience", "5ms"), "--patience 5ms: the programs would give up between two decisions"),
         (("--port", "lo", "--set", "alpha=2"), "--set alpha=2: accepted: 0.5 to 1"),
         (("--port", "lo", "--set", "beat=2"), "--set beat=2: no such parameter; accepted: alpha, beta"),
     ]:
@@ -170,6 +165,27 @@ def test_hostile_answers_count_as_none(rate):
             link.close()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_controller_ends_with_the_status_of_its_signal(number, tmp_path):
+    """Ctrl-C and SIGTERM end a controller that serves, each with its own exit status."""
+    if importlib.util.find_spec("os_ken") is None:
+        pytest.skip("needs os-ken")
+    if not built("1"):
+        pytest.skip("needs the engine: maturin develop")
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    controller = subprocess.Popen(
+        [sys.executable, "-m", "narrows", "brf", "controller", "--port", "p0", "--control", "127.0.0.1:9",
+         "--listen", str(port)],
+        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert f"controller listens for OpenFlow 1.3 at port {port}" in controller.stdout.readline()
+    controller.send_signal(number)
+    assert "stopped" in controller.communicate(timeout=60)[0]
+    assert controller.returncode == 128 + number
+
+
 def test_controller_without_os_ken_is_refused(tmp_path):
     """Without os-ken the controller says what to install."""
     if (
@@ -181,137 +197,12 @@ def test_controller_without_os_ken_is_refused(tmp_path):
     assert (done.returncode, "pip install 'narrows[sdn]'" in done.stderr) == (2, True), done.stderr
 
 
-# The sender connects when its time has come, and both print bytes per 10 ms and time stamps of the same clock.
-RECEIVER = """
-import json, selectors, socket, sys, time
-wait, end = selectors.DefaultSelector(), time.monotonic() + float(sys.argv[1])
-server = socket.create_server(("", 5000), backlog=16)
-wait.register(server, selectors.EVENT_READ)
-print("ready", flush=True)
-slots = {}
-while (now := time.monotonic()) < end:
-    for key, _ in wait.select(0.05):
-        if key.fileobj is server:
-            wait.register(server.accept()[0], selectors.EVENT_READ)
-            continue
-        got = len(key.fileobj.recv(1 << 18))
-        if got == 0:
-            wait.unregister(key.fileobj)
-            continue
-        flow = slots.setdefault(key.fileobj.getpeername()[1], {})
-        slot = int(time.monotonic() * 100)
-        flow[slot] = flow.get(slot, 0) + got
-print(json.dumps(slots), flush=True)
-"""
-SENDER = """
-import socket, sys, time
-port, scheme, start, stop = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
-time.sleep(max(0, start - time.monotonic()))
-own = socket.socket()
-own.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, scheme.encode())
-own.bind(("10.0.0.1", port))
-own.settimeout(1)
-own.connect(("10.0.0.2", 5000))
-while time.monotonic() < stop:
-    try:
-        own.send(bytes(1 << 14))
-    except TimeoutError:
-        pass
-"""
-
-
-class Segment:
-    """Sender, switch and receiver in namespaces of their own, and hosts attached to BRF."""
-
-    def __init__(self, folder):
-        self.folder, self.own = folder, f"nbs{os.getpid()}"
-        self.cgroup = Path(CGROUPS) / self.own
-        self.children = []
-
-    def __enter__(self):
-        for name in ("s", "w", "r"):
-            self.ip(f"netns add {self.own}{name}")
-        for host, port, address in (("s", "p0", "10.0.0.1/24"), ("r", "p1", "10.0.0.2/24")):
-            self.ip(f"link add e0 netns {self.own}{host} type veth peer name {port} netns {self.own}w")
-            self.ip(f"-n {self.own}{host} address add {address} dev e0")
-            self.ip(f"-n {self.own}{host} link set e0 up")
-        self.ip(f"-n {self.own}w link add b0 up type bridge mcast_snooping 0")
-        for port in ("p0", "p1"):
-            self.ip(f"-n {self.own}w link set {port} master b0 up")
-        self.cgroup.mkdir()
-        self.narrows("brf", "attach", "--cgroup", self.cgroup, "--no-adopt")
-        return self
-
-    def __exit__(self, *_):
-        for child in self.children:
-            child.kill()
-            child.wait()
-        with contextlib.suppress(AssertionError):
-            self.narrows("brf", "detach", "--cgroup", self.cgroup)
-        for name in ("s", "w", "r"):
-            subprocess.run(["ip", "netns", "del", self.own + name], check=False)
-        with contextlib.suppress(OSError):
-            self.cgroup.rmdir()
-
-    def ip(self, words):
-        """Run `ip`."""
-        subprocess.run(["ip", *words.split()], check=True, capture_output=True)
-
-    def narrows(self, *args):
-        """Run a command and return what it prints."""
-        done = narrows_in(self.folder, *args)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def start(self, place, *command, joins=True):
-        """Start a process in a namespace."""
-        join = f"echo $$ >{self.cgroup}/cgroup.procs && " if joins else ""
-        child = subprocess.Popen(
-            ["sh", "-c", f'{join}exec ip netns exec {self.own}{place} "$@"', "sh", *map(str, command)],
-            cwd=self.folder, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        self.children.append(child)
-        return child
-
-    def switch(self, *args):
-        """Start a switch and wait until it runs."""
-        child = self.start(
-            "w", sys.executable, "-m", "narrows", "brf", "switch", "--port", "p0", "--port", "p1:bottleneck",
-            "--rate", f"{LINK_MBIT}mbit", *args, joins=False,
-        )  # fmt: skip
-        lines = []
-        while "the switch runs" not in (lines[-1] if lines else ""):
-            lines.append(child.stdout.readline())
-            assert lines[-1], lines
-        return child
-
-    def status(self):
-        """The report of the switch."""
-        done = subprocess.run(
-            ["ip", "netns", "exec", f"{self.own}w", sys.executable, "-m", "narrows", "brf", "status", "--json"],
-            env=BUILT_ENV, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return json.loads(done.stdout)["switches"]
-
-
 @pytest.fixture
 def segment(tmp_path):
     """A segment, where this machine can have one."""
-    if os.geteuid() != 0 or shutil.which("ip") is None or CGROUPS is None:
-        pytest.skip("needs root, ip and a cgroup2 file system")
-    done = narrows_in(tmp_path, "kernel", "list", "--json")
-    if "has no programs" in narrows_in(tmp_path, "brf", "status").stderr:
-        pytest.skip("needs a build with BPF")
-    if any(row["name"] == "brf" and row["registered"] for row in json.loads(done.stdout)):
-        pytest.skip("needs a kernel in which nobody uses the scheme brf")
+    needs_segment(tmp_path)
     with Segment(tmp_path) as own:
         yield own
-
-
-def rates(received, port, start, stop):
-    """Mbit/s of payload of a flow between two times."""
-    flow = {int(slot): count for slot, count in received[str(port)].items()}
-    return sum(flow.get(slot, 0) for slot in range(int(start * 100), int(stop * 100))) * 8e-6 / (stop - start)
 
 
 def test_segment_shares_equally_and_keeps_classes(segment):
@@ -339,8 +230,10 @@ def test_segment_shares_equally_and_keeps_classes(segment):
     assert not any(drops), alone["classes"]
     assert alone["queue_mean_ms"] < 3, alone
     assert beside["counters"]["written"] > 100 and beside["counters"]["silent"] == 0
+    assert segment.wrong_checksums() == [0, 0]
     switch.send_signal(signal.SIGINT)
     assert "detached" in switch.communicate(timeout=30)[0]
+    assert switch.returncode == 128 + signal.SIGINT
     assert segment.status() == []
 
 
@@ -371,5 +264,6 @@ def test_killed_switch_stalls_no_flow(segment):
     again = segment.switch()
     again.send_signal(signal.SIGTERM)
     again.communicate(timeout=30)
+    assert again.returncode == 128 + signal.SIGTERM
     left = subprocess.run([*place, "tc", "qdisc"], capture_output=True, text=True, check=True).stdout
     assert "htb" not in left and "clsact" not in left, left

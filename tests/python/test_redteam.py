@@ -25,6 +25,7 @@ def ran(tmp_path, monkeypatch):
     def run(fails, attacks=ATTACKS):
         def invented(command, settings):
             commands.append(" ".join(command))
+            run.settings |= dict.fromkeys(command, settings)
             return not any(fails and fails in word for word in command), [*attacks, "packets | 10 | no panic"]
 
         monkeypatch.setattr(redteam, "run", invented)
@@ -32,6 +33,7 @@ def ran(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["redteam.py", "--docs"])
         return redteam.main(), page.read_text(), commands
 
+    run.settings = {}
     return run
 
 
@@ -42,14 +44,27 @@ def test_page_has_the_table_if_all_passed(ran):
     assert page.count("| Nodectl: flood of requests is limited | 1 | as the name says |") == 1
     assert page.count("| BRF switch: bind replaces nothing but dead sockets | 1 | as the name says |") == 1
     everything = " ".join(commands)
-    for name in ("hostile", "tests::load", "negotiation::tests::attack", "test_qlog.py", "test_dissector.py"):
+    for name in (
+        "hostile",
+        "tests::load",
+        "programs",
+        "negotiation::tests::attack",
+        "test_qlog.py",
+        "test_dissector.py",
+    ):
         assert name in everything
 
 
-@pytest.mark.parametrize("fails", ["hostile", "negotiation", "brf::switch", "pytest"])
+@pytest.mark.parametrize("fails", ["hostile", "programs", "negotiation", "brf::switch", "pytest"])
 def test_page_stays_if_a_test_failed(ran, fails):
     """A failure anywhere gives status 1, and the page keeps the last table of success."""
     assert ran(fails)[:2] == (1, "before\n<!-- redteam -->\nold\n<!-- /redteam -->\n")
+
+
+def test_long_forms_replay_ten_million_events(ran):
+    """The comparison of the kernel's programs with their twins runs over ten million events."""
+    assert ran("")[0] == 0
+    assert ran.settings["programs"]["NARROWS_PROGRAM_EVENTS"] == "10000000"
 
 
 @pytest.mark.parametrize("attacks", [(), ATTACKS[:1], ATTACKS[1:]])

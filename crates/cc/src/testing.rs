@@ -1,7 +1,7 @@
 //! Plain events for unit tests, varied with struct update syntax.
 
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Nanos, Params, Phase,
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Lost, Nanos, Params, Phase,
     Random, RecoveryEntered, Setup, SpuriousLoss, Timeout,
 };
 
@@ -80,6 +80,22 @@ pub fn entered(cause: CongestionCause, flight: u64) -> RecoveryEntered {
         inflight: Bytes::new(flight),
         acked: Bytes::ZERO,
         delivered: Bytes::ZERO,
+    }
+}
+
+/// A packet is declared lost, the last one of so many bytes.
+pub fn lost(now: Nanos, total: Bytes) -> Lost {
+    Lost {
+        now,
+        bytes: Bytes::new(MSS),
+        packet: 0,
+        sent_at: now,
+        tx_in_flight: Bytes::new(MSS),
+        lost_at_send: Bytes::ZERO,
+        delivered_at_send: Bytes::ZERO,
+        app_limited: false,
+        lost_total: total,
+        inflight: Bytes::ZERO,
     }
 }
 

@@ -22,6 +22,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
 
+#[path = "programs/arithmetic.rs"]
+mod arithmetic;
 #[path = "programs/deferred.rs"]
 mod deferred;
 #[path = "programs/drawn.rs"]

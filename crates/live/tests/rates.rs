@@ -168,7 +168,9 @@ fn rates_program_follows_twin_on_drawn_events() {
 fn rates_comparison_notices_another_parameter() {
     let Some(program) = compiled("noticing") else { return };
     let mut tape = tapes::drawn(1);
-    for (name, value) in [("window_gain", 2.2), ("timeout", 1.1), ("line_rate", 50.0), ("min_rate", 100.0)] {
+    for (name, value) in
+        [("window_gain", 2.2), ("timeout", 1.1), ("line_rate", 50.0), ("min_rate", 100.0), ("overrun", 0.4)]
+    {
         tape.program_params = Some(tapes::params(&[(name, value)]));
         let wrong = compare(&program, std::slice::from_ref(&tape));
         assert!(!wrong.is_within(), "{name}: {wrong:?}");

@@ -215,6 +215,25 @@ fn brf_two_switches_lower_share_wins() {
     assert!(result.links.iter().all(|link| link.drops == 0), "drops");
 }
 
+/// s ── a ══ b
+///
+/// The first link has 80 Mbit/s and a switch, the second 20 and none. The shares are not what the path carries: the flows
+/// become CUBIC after a round trip, and fill the second link without losing more than CUBIC does.
+#[test]
+fn brf_narrow_link_without_switch_is_not_flooded() {
+    let tables = buffered_link(("s", "a"), "80mbit", "5ms", "1000pkt", "router = \"brf\"")
+        + &buffered_link(("a", "b"), "20mbit", "5ms", "50pkt", "")
+        + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\ncount = 2\n";
+    let result = |params: &str| run(&scenario("narrow", 20.0, 2.0, "", &(tables.clone() + params)));
+    let bounded = result("");
+    let sum: f64 = goodputs(&bounded).iter().sum();
+    assert!(sum > 0.85 * 20.0 * PAYLOAD, "{sum}");
+    assert!(bounded.links[1].drop_percent < 3.0, "{:?}", bounded.links[1]);
+    // Without the bound most packets are lost all the time.
+    let flooded = result("params = { overrun = 0 }\n");
+    assert!(flooded.links[1].drop_percent > 50.0, "{:?}", flooded.links[1]);
+}
+
 /// Data crosses b, ACKs cross c: only the switch at c sees them, and the sender still gets the data path's
 /// share.
 #[test]

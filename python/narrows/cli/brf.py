@@ -104,9 +104,9 @@ COUNTERS = {
     "read": "rates read",
     "unlimited": "acknowledgements that no switch wrote into",
     "advised": "rates followed",
-    "invalid": "rates of zero or above the line rate, ignored",
+    "invalid": "rates of zero, above the line rate, or beyond what the path carries, ignored",
     "stale": "rates in overtaken acknowledgements, ignored",
-    "fallbacks": "times that a connection became CUBIC for want of rates",
+    "fallbacks": "times that a connection became CUBIC: no rates came, or the path did not carry them",
     "errors": "steps that the kernel refused",
 }
 
@@ -176,21 +176,26 @@ def _print_switch(switch: dict[str, Any]) -> None:
     if report["flows_total"] > len(report["flows"]):
         print(f"… and {report['flows_total'] - len(report['flows'])} more flows")
     print(", ".join(f"{name} {count}" for name, count in report["counters"].items()))
+    if full := report["flows_refused"] + report["counters"]["refused"]:
+        print(f"table full: {full} flows found no room and get no rates; accepted: a larger --set flows=N")
 
 
-def _ports(texts: list[str]) -> list[tuple[str, bool]]:
-    """Read `IF` and `IF:bottleneck`. A single port is the bottleneck."""
+def _ports(texts: list[str]) -> list[tuple[str, str]]:
+    """Read `IF`, `IF:bottleneck` and `IF:senders` as names and roles. A single port is the bottleneck."""
     ports = []
     for text in texts:
         name, colon, role = text.rpartition(":")
         if not colon:
             name, role = text, ""
-        if not name or role not in ("", "bottleneck"):
-            raise UsageError(f"--port {text}: accepted: IF, or IF:bottleneck for the port into the bottleneck")
-        ports.append((name, role == "bottleneck"))
+        if not name or role not in ("", "bottleneck", "senders"):
+            raise UsageError(
+                f"--port {text}: accepted: IF, or IF:bottleneck for the port into the bottleneck, or IF:senders for a "
+                "port of Open vSwitch towards senders"
+            )
+        ports.append((name, role or "acks"))
     if len(ports) == 1:
-        ports = [(ports[0][0], True)]
-    if sum(bottleneck for _, bottleneck in ports) != 1:
+        ports = [(ports[0][0], "bottleneck")]
+    if sum(role == "bottleneck" for _, role in ports) != 1:
         raise UsageError("--port: accepted: one port as IF:bottleneck, and others where acknowledgements return as IF")
     return ports
 
@@ -205,8 +210,9 @@ def switch(
     port: Annotated[
         list[str],
         typer.Option(
-            metavar="IF[:bottleneck]",
-            help="Select a port (repeatable): the one into the bottleneck, and others where acknowledgements return.",
+            metavar="IF[:ROLE]",
+            help="Select a port (repeatable): IF:bottleneck leads into the bottleneck, at IF acknowledgements return. "
+            "With Open vSwitch in user space, IF:senders leads to senders.",
         ),
     ],
     rate: Annotated[str, typer.Option(metavar="RATE", help="Set the capacity of the bottleneck, in IP packets.")],

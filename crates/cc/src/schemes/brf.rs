@@ -15,9 +15,14 @@
 //! * Before the first share: the initial window, not paced.
 //! * A share of zero, or one above `line_rate`, is invalid: ignored, and counted.
 //! * No share for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R ·
-//!   srtt, or in slow start with the initial window if there never was a share.
+//!   srtt. If there never was a share, it takes over in slow start with the initial window, after max(20 ms,
+//!   `timeout_rtts` · srtt): nobody on the path may know BRF.
+//! * A round trip in which at least ten segments, and more than `overrun` times those delivered, were lost:
+//!   the path does not carry R, which is forged or a faster link's. Let D be the rate at which that round trip
+//!   delivered. CUBIC takes over with W = W_max = D · srtt, and from then on a share above twice the highest
+//!   rate delivered since is invalid. Round trips with a retransmission timeout are not judged.
 //!
-//! Loss, marks and retransmission timeouts change nothing while shares arrive.
+//! Other losses, marks and retransmission timeouts change nothing while shares arrive.
 //!
 //! ## States
 //! ```text
@@ -26,7 +31,7 @@
 //!      |  +-- idle as long as -----+     |                     |
 //!      |      the timeout                |                     |
 //!      |                                 |                     |
-//!      +---------- timeout --------------+------------> fallback (CUBIC)
+//!      +---------- timeout --------------+- or overrun -> fallback (CUBIC)
 //! ```
 //! After a long idle period the share is outdated: the sender returns to `waiting`, with the initial window
 //! paced at its last rate, until the next share or the timeout.
@@ -42,11 +47,15 @@
 //! 1. The paper has no window. Here a cwnd bounds the loss if the network fails.
 //! 2. The paper does not cover a switch that stops answering; the fallback to CUBIC is ours. There CUBIC is
 //!    paced, as it is under Linux's `fq`, which the pacing of the paper's sender also needs.
-//! 3. The timeout is ours: a second or four round trips, so that single lost ACKs change nothing.
+//! 3. The timeout is ours: a second or four round trips, so that single lost ACKs change nothing. Before the
+//!    first share it is shorter: the SYN-ACK brings one if a switch is there.
+//! 4. The paper trusts every share, and a sender whose share is forged floods its path. The bound after an
+//!    overrun is ours; its loss, a fifth, is that of BBR's detection of policers.
 //!
 //! ## Known weaknesses
 //! BRF trusts the network. If the narrowest link of a path does not run `brf` while another does, the flow
-//! overruns that link permanently: loss does not slow it down.
+//! overruns that link permanently as long as less than a sixth of its packets are lost. A forged share costs
+//! up to a round trip at that rate.
 
 use crate::schemes::Cubic;
 use crate::{
@@ -57,6 +66,12 @@ use crate::{
 
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
+/// Maximum wait for the first share on short paths: four of the shortest Δt of switches on real ports.
+const FIRST_SHARE: Nanos = Nanos::from_millis(20);
+/// Minimum number of lost segments that show an overrun.
+const OVERRUN_LOSSES: u64 = 10;
+/// A share may exceed what the path has delivered since an overrun by this factor.
+const OVERRUN_HEADROOM: u64 = 2;
 /// Share of cwnd that CUBIC keeps on loss, by default.
 const CUBIC_BETA: f64 = 0.7;
 
@@ -80,6 +95,17 @@ impl State {
     }
 }
 
+/// A round trip, in which the path shows what it carries.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    since: Nanos,
+    /// Totals at its start.
+    delivered: Bytes,
+    lost: Bytes,
+    /// A retransmission timeout declared everything lost.
+    timed_out: bool,
+}
+
 /// The sender's side of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
@@ -98,9 +124,16 @@ pub struct Brf {
     setup: Setup,
     /// In control during the fallback.
     cubic: Cubic,
+    /// The round trip in progress; `None` before any event.
+    round: Option<Round>,
+    /// Bytes declared lost so far.
+    lost: Bytes,
+    /// The highest rate delivered since the last overrun; `None`: there was none.
+    path_rate: Option<Rate>,
     least: Rate,
     line_rate: Rate,
     window_gain: f64,
+    overrun: f64,
     timeout: Nanos,
     timeout_rtts: f64,
     ignored: u64,
@@ -115,7 +148,18 @@ impl Brf {
 
     /// The time without a share after which CUBIC takes over.
     fn share_timeout(&self) -> Nanos {
+        let least = if self.rate.is_some() { self.timeout } else { self.timeout.min(FIRST_SHARE) };
+        least.max(self.srtt.unwrap_or_default().mul_f64(self.timeout_rtts))
+    }
+
+    /// The idle time after which a share is outdated.
+    fn outdated_after(&self) -> Nanos {
         self.timeout.max(self.srtt.unwrap_or_default().mul_f64(self.timeout_rtts))
+    }
+
+    fn is_valid(&self, share: Rate) -> bool {
+        let carried = |most: Rate| share.as_bytes_per_sec() / OVERRUN_HEADROOM <= most.as_bytes_per_sec();
+        !share.is_zero() && share <= self.line_rate && self.path_rate.is_none_or(carried)
     }
 
     fn safety_cwnd(&self, now: Nanos, rate: Rate) -> Bytes {
@@ -126,9 +170,39 @@ impl Brf {
     /// Falls back to CUBIC if no share has arrived within the timeout.
     fn check_share_timeout(&mut self, now: Nanos) {
         let since = *self.since.get_or_insert(now);
-        if self.state == State::Fallback || now - since <= self.share_timeout() {
+        if self.state != State::Fallback && now - since > self.share_timeout() {
+            self.fall_back(now);
+        }
+    }
+
+    /// Judges the round trip that ends now, if one does: whether the path carries the share.
+    fn judge_round(&mut self, event: &Ack) {
+        let begun = Round { since: event.now, delivered: event.delivered, lost: self.lost, timed_out: false };
+        let Some(srtt) = event.srtt else { return };
+        let round = *self.round.get_or_insert(begun);
+        let elapsed = event.now - round.since;
+        if elapsed < srtt || elapsed.is_zero() {
             return;
         }
+        self.round = Some(begun);
+        if round.timed_out {
+            return;
+        }
+        let (delivered, lost) = (event.delivered - round.delivered, self.lost - round.lost);
+        let rate = delivered.per(elapsed).max(self.least);
+        self.path_rate = self.path_rate.map(|most| most.max(rate));
+        let judged = self.state == State::Advised && self.overrun > 0.0;
+        if judged
+            && lost >= self.setup.mss * OVERRUN_LOSSES
+            && lost.as_f64() > delivered.as_f64() * self.overrun
+        {
+            (self.rate, self.path_rate) = (Some(rate), Some(rate));
+            self.fall_back(event.now);
+        }
+    }
+
+    /// CUBIC takes over at the current rate.
+    fn fall_back(&mut self, now: Nanos) {
         self.transition(State::Fallback);
         self.fallbacks += 1;
         self.cubic = Cubic::new(&self.setup);
@@ -166,6 +240,12 @@ impl CongestionControl for Brf {
             Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "minimum of that time in round trips"),
             Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a lower share counts as this"),
             Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a higher share is invalid"),
+            Param::ratio(
+                "overrun",
+                0.2,
+                (0.0, 10.0),
+                "losses per delivery in a round trip that end obedience; 0: never",
+            ),
         ],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("brf");
@@ -189,6 +269,10 @@ impl CongestionControl for Brf {
             setup: inner,
             least: Rate::from_bytes_per_sec(least.max(1)),
             line_rate: Rate::from_mbit_per_sec(number("line_rate")),
+            round: None,
+            lost: Bytes::ZERO,
+            path_rate: None,
+            overrun: number("overrun"),
             window_gain: number("window_gain"),
             timeout: Nanos::from_secs_f64(number("timeout")),
             timeout_rtts: number("timeout_rtts"),
@@ -207,6 +291,7 @@ impl CongestionControl for Brf {
     fn on_ack(&mut self, event: &Ack) {
         self.srtt = event.srtt;
         self.check_share_timeout(event.now);
+        self.judge_round(event);
         match (self.state, self.rate) {
             (State::Fallback, _) => self.cubic.on_ack(event),
             (State::Advised, Some(rate)) => self.cwnd = self.safety_cwnd(event.now, rate),
@@ -215,6 +300,7 @@ impl CongestionControl for Brf {
     }
 
     fn on_lost(&mut self, event: &Lost) {
+        self.lost = event.lost_total;
         if self.state == State::Fallback {
             self.cubic.on_lost(event);
         }
@@ -233,6 +319,9 @@ impl CongestionControl for Brf {
     }
 
     fn on_timeout(&mut self, event: &Timeout) {
+        if let Some(round) = &mut self.round {
+            (round.since, round.timed_out) = (event.now, true);
+        }
         self.check_share_timeout(event.now);
         if self.state == State::Fallback {
             self.cubic.on_timeout(event);
@@ -247,7 +336,7 @@ impl CongestionControl for Brf {
 
     fn on_rate_advice(&mut self, event: &RateAdvice) {
         match event.advice {
-            Advice::Rate(rate) if !rate.is_zero() && rate <= self.line_rate => {
+            Advice::Rate(rate) if self.is_valid(rate) => {
                 let rate = rate.max(self.least);
                 if let Some(old) = self.rate.filter(|old| *old > rate) {
                     let pending = event.now < self.prior_rate_until;
@@ -272,7 +361,7 @@ impl CongestionControl for Brf {
         }
         // Idle time does not count towards the timeout, but the rest of the wait does.
         self.since = self.since.map(|since| since.saturating_add(event.idle).min(event.now));
-        if event.idle > self.share_timeout() {
+        if event.idle > self.outdated_after() {
             self.since = Some(event.now);
             self.cwnd = self.setup.initial_window;
             self.transition(State::Waiting);
@@ -298,176 +387,4 @@ impl CongestionControl for Brf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Build, MSS, ack, entered, idle, timeout};
-
-    const MB: Rate = Rate::from_bytes_per_sec(1_000_000);
-
-    fn brf(overrides: &[(&str, f64)]) -> Brf {
-        Brf::with(overrides)
-    }
-
-    fn acked(brf: &mut Brf, now_ms: u64, srtt_ms: u64) -> Control {
-        let (now, srtt) = (Nanos::from_millis(now_ms), Some(Nanos::from_millis(srtt_ms)));
-        brf.on_ack(&Ack { now, srtt, ..ack(MSS) });
-        brf.control()
-    }
-
-    fn advised(brf: &mut Brf, now_ms: u64, rate: Rate) -> Control {
-        brf.on_rate_advice(&RateAdvice { now: Nanos::from_millis(now_ms), advice: Advice::Rate(rate) });
-        brf.control()
-    }
-
-    /// The scheme paces at its share, with a cwnd of two BDPs.
-    #[test]
-    fn brf_paces_at_share_with_window_of_two_bdp() {
-        let mut brf = brf(&[]);
-        assert_eq!((brf.control().cwnd, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
-        acked(&mut brf, 40, 40);
-        let control = advised(&mut brf, 40, MB);
-        // Twice 1 MB/s for 40 ms.
-        assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
-        // cwnd follows the RTT and has at least four segments.
-        assert_eq!(acked(&mut brf, 60, 60).cwnd, Bytes::new(120_000));
-        advised(&mut brf, 70, Rate::from_bytes_per_sec(5));
-        let slow = acked(&mut brf, 130, 60);
-        assert_eq!((slow.cwnd, slow.pacing_rate.unwrap().as_bytes_per_sec()), (Bytes::new(4 * MSS), MSS));
-    }
-
-    /// A smaller share slows the sender without a stall.
-    #[test]
-    fn brf_smaller_share_slows_without_stall() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 40, 40);
-        advised(&mut brf, 40, MB);
-        // A tenth: 40 kB are in flight, and the cwnd of the new share would be 8 kB.
-        let tenth = Rate::from_bytes_per_sec(100_000);
-        let control = advised(&mut brf, 100, tenth);
-        assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(tenth)));
-        // Neither a lower nor a higher share shortens that round trip.
-        advised(&mut brf, 120, Rate::from_bytes_per_sec(50_000));
-        assert_eq!(advised(&mut brf, 130, tenth).cwnd, Bytes::new(80_000));
-        assert_eq!(acked(&mut brf, 159, 40).cwnd, Bytes::new(80_000));
-        assert_eq!(acked(&mut brf, 160, 40).cwnd, Bytes::new(8_000));
-    }
-
-    /// While shares arrive, loss and timeouts change nothing.
-    #[test]
-    fn brf_loss_and_timeouts_are_ignored_with_share() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 40, 40);
-        let control = advised(&mut brf, 40, MB);
-        brf.on_recovery_entered(&entered(CongestionCause::Loss, 40_000));
-        brf.on_recovery_entered(&entered(CongestionCause::Ecn, 40_000));
-        brf.on_timeout(&Timeout { now: Nanos::from_millis(900), ..timeout(40_000, 2) });
-        assert_eq!((brf.control(), brf.state), (control, State::Advised));
-    }
-
-    /// Invalid shares are ignored and counted.
-    #[test]
-    fn brf_invalid_share_is_ignored_and_counted() {
-        let mut brf = brf(&[("line_rate", 80.0)]);
-        acked(&mut brf, 40, 40);
-        let control = advised(&mut brf, 40, MB);
-        advised(&mut brf, 41, Rate::ZERO);
-        advised(&mut brf, 42, Rate::from_bytes_per_sec(10_000_001));
-        brf.on_rate_advice(&RateAdvice { now: Nanos::from_millis(43), advice: Advice::Change(1e6) });
-        assert_eq!((brf.control(), brf.ignored), (control, 3));
-        // An invalid share does not restart the timeout.
-        acked(&mut brf, 1_041, 40);
-        assert_eq!(brf.state, State::Fallback);
-        // The line rate itself is valid.
-        let most = Rate::from_bytes_per_sec(10_000_000);
-        assert_eq!(advised(&mut brf, 1_050, most).pacing_rate, Some(most));
-    }
-
-    /// A second without a share falls back to CUBIC at the current rate; the next share ends that.
-    #[test]
-    fn brf_second_without_share_falls_back_to_cubic() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 40, 40);
-        advised(&mut brf, 40, MB);
-        acked(&mut brf, 1_040, 40);
-        assert_eq!(brf.state, State::Advised);
-        let control = acked(&mut brf, 1_041, 40);
-        assert_eq!(brf.state, State::Fallback);
-        // 1 MB/s for 40 ms. Then it grows along the curve: C · t^3 after t seconds.
-        assert_eq!(control.cwnd.as_u64(), 40_000);
-        assert!(control.pacing_rate.is_some());
-        for now in (1_042..4_041).step_by(10) {
-            acked(&mut brf, now, 40);
-        }
-        let grown = brf.control().cwnd.as_f64() / MSS as f64;
-        assert!((46.0..=40.0 + 0.4 * 3.04f64.powi(3)).contains(&grown), "{grown}");
-        brf.on_recovery_entered(&entered(CongestionCause::Loss, (grown * MSS as f64) as u64));
-        let cut = brf.control().cwnd.as_f64() / MSS as f64;
-        assert_eq!(cut, (grown * 0.7).floor(), "whole segments");
-        let again = advised(&mut brf, 5_000, MB);
-        assert_eq!((again.cwnd, again.pacing_rate), (Bytes::new(80_000), Some(MB)));
-        assert_eq!((brf.state, brf.fallbacks), (State::Advised, 1));
-    }
-
-    /// The fallback timeout is four round trips if that is longer.
-    #[test]
-    fn brf_fallback_timeout_is_four_long_round_trips() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 500, 500);
-        advised(&mut brf, 500, MB);
-        acked(&mut brf, 2_500, 500);
-        assert_eq!(brf.state, State::Advised);
-        acked(&mut brf, 2_501, 500);
-        assert_eq!(brf.state, State::Fallback);
-    }
-
-    /// Without any share the scheme starts as CUBIC.
-    #[test]
-    fn brf_without_any_share_starts_as_cubic() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 40, 40);
-        let control = acked(&mut brf, 1_041, 40);
-        // The first acknowledgement in slow start adds a segment.
-        assert_eq!((brf.state, control.cwnd), (State::Fallback, Bytes::new(11 * MSS)));
-        // Timeouts are CUBIC's now.
-        brf.on_timeout(&timeout(10 * MSS, 1));
-        assert_eq!(brf.control().cwnd, Bytes::new(MSS));
-    }
-
-    /// The retransmission timer detects a dead network.
-    #[test]
-    fn brf_retransmission_timeout_triggers_fallback() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 40, 40);
-        advised(&mut brf, 40, MB);
-        brf.on_timeout(&Timeout { now: Nanos::from_millis(1_200), ..timeout(40_000, 3) });
-        assert_eq!((brf.state, brf.control().cwnd), (State::Fallback, Bytes::new(MSS)));
-    }
-
-    /// An application that pauses again and again still falls back when it has sent for the timeout.
-    #[test]
-    fn brf_frequent_pauses_do_not_prevent_fallback() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 40, 40);
-        // 100 ms of idle time every 200 ms: a second of sending is over after two.
-        for now in (240..=2_240).step_by(200) {
-            brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(now), ..idle(100, 200) });
-            acked(&mut brf, now + 40, 40);
-        }
-        assert_eq!((brf.state, brf.fallbacks), (State::Fallback, 1));
-    }
-
-    /// Idle time of the application does not count towards the fallback timeout.
-    #[test]
-    fn brf_idle_application_triggers_no_fallback() {
-        let mut brf = brf(&[]);
-        acked(&mut brf, 40, 40);
-        advised(&mut brf, 40, MB);
-        brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(900), ..idle(800, 200) });
-        assert_eq!(acked(&mut brf, 1_100, 40).cwnd, Bytes::new(80_000));
-        // Idle for longer than the timeout: the initial window, at the old rate.
-        brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(9_000), ..idle(7_000, 200) });
-        let control = acked(&mut brf, 9_040, 40);
-        assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(10 * MSS), Some(MB)));
-        assert_eq!(advised(&mut brf, 9_040, MB).cwnd, Bytes::new(80_000));
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@
 //! /sys/fs/bpf/narrows/brf-host/loaded/    the scheme was loaded by `attach`: the last `detach` unloads it
 //! ```
 //! The folder `loaded` is made before the scheme is loaded, and an attachment has one file. So the next command
-//! recognises what a killed one left, and removes it.
+//! recognises what a killed one left, and removes it. One command at a time does so (`kernel/changing.rs`).
 
 use std::path::{Path, PathBuf};
 
@@ -61,9 +61,9 @@ pub struct Status {
     pub acks: u64,
     /// Rates that it followed.
     pub advised: u64,
-    /// Rates of zero or above the line rate, which it ignored.
+    /// Rates of zero, above the line rate, or beyond what the path carries, which it ignored.
     pub invalid: u64,
-    /// Times that it became CUBIC for want of rates.
+    /// Times that it became CUBIC: no rates came, or the path did not carry them.
     pub fallbacks: u64,
     /// SYNs that offered to obey.
     pub offered: u64,
@@ -155,6 +155,7 @@ mod linked {
     use super::super::program::{self, ADOPTS, HostParams};
     use super::super::{NO_LIMIT, root};
     use super::{Attached, Attachment, KernelError, Options, Path, PathBuf, Program, Status};
+    use crate::kernel::changing::Changing;
     use crate::kernel::libbpf::loading;
     use crate::kernel::programs::pinned::{self, COUNTERS};
     use crate::kernel::programs::status::sums;
@@ -202,7 +203,7 @@ mod linked {
 
     /// Removes what killed commands left: folders without a link, and a scheme that was loaded for no attachment. Returns the
     /// number of connections that keep the scheme.
-    fn clean(program: &Program) -> Result<Option<u64>, KernelError> {
+    fn clean(changing: &Changing, program: &Program) -> Result<Option<u64>, KernelError> {
         for folder in fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if !folder.ends_with(LOADED) && !folder.join(LINK).exists() {
                 let _ = fs::remove_dir(folder);
@@ -211,9 +212,9 @@ mod linked {
         let marker = Path::new(FOLDER).join(LOADED);
         let mut left = None;
         if attachments().is_empty() && marker.exists() {
-            pinned::clean();
+            pinned::clean(changing);
             if pinned::is_loaded(program) {
-                left = Some(program.unload()?);
+                left = Some(pinned::unload(changing, program)?);
             }
             let _ = fs::remove_dir(marker);
         }
@@ -228,8 +229,9 @@ mod linked {
         let Options { cgroup: path, adopts, values, dry, .. } = options;
         pinned::requirements()?;
         let (folder, id) = cgroup(path.as_deref())?;
-        clean(program)?;
-        pinned::clean();
+        let changing = Changing::begin()?;
+        clean(&changing, program)?;
+        pinned::clean(&changing);
         let place = place(id);
         let loads = !pinned::is_loaded(program);
         let attached = Attached {
@@ -261,15 +263,20 @@ mod linked {
             program.accepts(values)?;
             return Ok(attached);
         }
-        let done = complete(program, &attached, options);
+        let done = complete(&changing, program, &attached, options);
         if done.is_err() {
             let _ = fs::remove_file(&attached.link);
-            let _ = clean(program);
+            let _ = clean(&changing, program);
         }
         done.map(|()| attached)
     }
 
-    fn complete(program: &Program, attached: &Attached, options: &Options) -> Result<(), KernelError> {
+    fn complete(
+        changing: &Changing,
+        program: &Program,
+        attached: &Attached,
+        options: &Options,
+    ) -> Result<(), KernelError> {
         pinned::mounted()?;
         let made = |path: &Path| {
             let made = fs::create_dir_all(path);
@@ -277,7 +284,7 @@ mod linked {
         };
         if attached.loads {
             made(&Path::new(FOLDER).join(LOADED))?;
-            program.load(&options.values)?;
+            program.load_within(changing, &options.values)?;
         }
         if let Some(folder) = attached.link.parent() {
             made(folder)?;
@@ -297,6 +304,7 @@ mod linked {
 
     pub(super) fn detach(program: &Program, path: Option<&Path>) -> Result<Vec<String>, KernelError> {
         pinned::is_root()?;
+        let changing = Changing::begin()?;
         let found = attachments();
         let chosen = match path {
             None => found,
@@ -320,7 +328,7 @@ mod linked {
             let name = attachment.ok().and_then(|own| own.cgroup);
             lines.push(format!("detached from {}", named(name.as_deref(), id)));
         }
-        if let Some(sockets) = clean(program)? {
+        if let Some(sockets) = clean(&changing, program)? {
             let left = if sockets > 0 {
                 format!("; {sockets} connections keep it to the end")
             } else {
@@ -359,8 +367,9 @@ mod linked {
 
     pub(super) fn status(program: &Program) -> Result<Status, KernelError> {
         pinned::is_root()?;
-        clean(program)?;
-        pinned::clean();
+        let changing = Changing::begin()?;
+        clean(&changing, program)?;
+        pinned::clean(&changing);
         let mut status = Status { loaded: pinned::is_loaded(program), ..Status::default() };
         if !status.loaded {
             return Ok(status);

@@ -148,3 +148,63 @@ fn host_without_switch_falls_back() {
     assert!(rate > 2e7, "{rate}");
     assert!(status.read == 0 && status.unlimited > 10 && status.fallbacks >= 1, "{status:?}");
 }
+
+/// Set for the processes of the next test: the cgroup to attach to, or the program to load.
+const CHILD: &str = "NARROWS_TEST_ATTACH";
+
+/// The processes that the next test starts.
+#[test]
+fn attaching_process() {
+    let Ok(what) = std::env::var(CHILD) else { return };
+    for turn in 0..4 {
+        if let Ok(program) = Program::find(&what) {
+            program.load(&[]).unwrap_or_else(|error| panic!("load {turn}: {error}"));
+            program.unload().unwrap_or_else(|error| panic!("unload {turn}: {error}"));
+        } else {
+            let cgroup = std::path::PathBuf::from(&what);
+            let options = Options { cgroup: Some(cgroup.clone()), ..Options::default() };
+            host::attach(&options).unwrap_or_else(|error| panic!("attach {turn}: {error}"));
+            host::detach(Some(&cgroup)).unwrap_or_else(|error| panic!("detach {turn}: {error}"));
+        }
+    }
+}
+
+/// Commands that attach, detach, load, unload and look at the same time do not take each other's work for the remains of
+/// killed ones.
+#[test]
+fn host_commands_at_once_do_not_disturb_each_other() {
+    let _alone = alone();
+    if !may_attach() || Program::find("bbr_plain").expect("it is listed").is_registered() {
+        return;
+    }
+    let root = super::root().expect("cgroups");
+    let cgroups = [0, 1, 2].map(|n| root.join(format!("narrows-test-{}-{n}", std::process::id())));
+    cgroups.iter().for_each(|path| std::fs::create_dir(path).expect("root"));
+    let own = std::env::current_exe().expect("this test");
+    let start = |what: &std::ffi::OsStr| {
+        std::process::Command::new(&own)
+            .args(["brf::tests::attaching_process", "--exact", "--nocapture"])
+            .env(CHILD, what)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    let mut children: Vec<_> = cgroups.iter().map(|path| start(path.as_os_str())).collect();
+    children.push(start("bbr_plain".as_ref()));
+    let mut seen = 0;
+    while children.iter_mut().any(|child| child.try_wait().expect("ours").is_none()) {
+        seen += host::status().expect("root").attachments.len();
+    }
+    let said: Vec<String> = children
+        .into_iter()
+        .map(|child| child.wait_with_output().expect("it has ended"))
+        .filter(|done| !done.status.success())
+        .map(|done| String::from_utf8_lossy(&done.stderr).into_owned())
+        .collect();
+    cgroups.iter().for_each(|path| drop(std::fs::remove_dir(path)));
+    assert!(said.is_empty(), "{said:#?}");
+    assert!(seen > 0, "an attachment was there in between");
+    let after = host::status().expect("root");
+    assert!(!after.loaded && after.attachments.is_empty(), "{after:?}");
+}

@@ -12,6 +12,7 @@
 //! [`Lateness`]: narrows_scenario::result::Lateness
 
 mod arrivals;
+pub(crate) mod changing;
 pub(crate) mod clock;
 pub(crate) mod diagnostics;
 mod emulator;

@@ -90,6 +90,10 @@ impl Differences {
     pub fn judge(&self, program: &str) {
         eprintln!("{program}: {self:?}");
         assert!(self.is_within(), "{self:?}");
+        println!(
+            "{program}: events replayed beside its twin | {} | equal decisions within stated bounds",
+            self.events
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use narrows_cc::schemes::Brf;
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionControl, IdleRestart, IdleRule, Nanos, Params, Phase, RateAdvice,
+    Ack, Advice, Bytes, CongestionControl, IdleRestart, IdleRule, Lost, Nanos, Params, Phase, RateAdvice,
     RecoveryEntered, Setup, SpuriousLoss, Timeout, Value,
 };
 
@@ -11,6 +11,7 @@ use narrows_cc::{
 pub enum Event {
     Ack(Ack),
     Advice(RateAdvice),
+    Lost(Lost),
     Entered(RecoveryEntered),
     Timeout(Timeout),
     Spurious(SpuriousLoss),
@@ -72,6 +73,7 @@ pub struct Wire {
     ca_state: u32,
     retransmits: u32,
     flags: u32,
+    lost: u32,
 }
 
 const START: u32 = 1;
@@ -106,7 +108,7 @@ impl Wire {
             self.retransmits,
             self.flags,
             twin.cwnd as u32,
-            0,
+            self.lost,
         ];
         [longs, words.map(u32::to_ne_bytes).concat()].concat()
     }
@@ -119,6 +121,7 @@ pub struct Rounding {
     initial: u32,
     now: u64,
     delivered: u32,
+    lost: u32,
     srtt: u32,
     started: bool,
 }
@@ -135,7 +138,7 @@ impl Rounding {
     pub fn new(setup: &Setup) -> Self {
         let mss = setup.mss.as_u64();
         let initial = (setup.initial_window.as_u64() / mss) as u32;
-        Self { mss, initial, now: 0, delivered: 0, srtt: 0, started: false }
+        Self { mss, initial, now: 0, delivered: 0, lost: 0, srtt: 0, started: false }
     }
 
     fn bytes(&self, packets: u32) -> Bytes {
@@ -151,6 +154,7 @@ impl Rounding {
         let time = match event {
             Event::Ack(e) => e.now,
             Event::Advice(e) => e.now,
+            Event::Lost(e) => e.now,
             Event::Entered(e) => e.now,
             Event::Timeout(e) => e.now,
             Event::Spurious(e) => e.now,
@@ -158,13 +162,18 @@ impl Rounding {
         };
         self.now = self.now.max(time.as_nanos() / 1_000).max(1);
         let now = Nanos::from_micros(self.now);
-        let wire = Wire { now: self.now, srtt: self.srtt * 8, ..Wire::default() };
+        let wire = Wire { now: self.now, srtt: self.srtt * 8, lost: self.lost, ..Wire::default() };
         Some(match *event {
             Event::Ack(ack) => self.ack(&ack, now, wire, twin),
             Event::Advice(e) => {
                 let Advice::Rate(rate) = e.advice else { return None };
                 twin.on_rate_advice(&RateAdvice { now, ..e });
                 Wire { kind: ADVICE, rate: rate.as_bytes_per_sec(), ..wire }
+            }
+            Event::Lost(e) => {
+                self.lost = (e.lost_total.as_u64() / self.mss) as u32;
+                twin.on_lost(&Lost { now, lost_total: self.bytes(self.lost), ..e });
+                return None;
             }
             Event::Entered(e) => {
                 // The program reduces its own cwnd, as Linux does.

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use narrows_cc::schemes::{Brf, Entry};
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, IdleRule, Info, Nanos,
-    Params, Phase, Random, Rate, RateAdvice, RecoveryEntered, Setup, SpuriousLoss, Telemetry, Timeout,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, IdleRule, Info, Lost,
+    Nanos, Params, Phase, Random, Rate, RateAdvice, RecoveryEntered, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 use narrows_scenario::{NoFiles, Source, expand, resolve};
 
@@ -32,6 +32,11 @@ pub const NETWORKS: &[(&str, &[(&str, f64)])] = &[
     (
         "rate = '30mbit'\nbuffer = '1bdp'\nloss = '2%'\n[[flows]]\nscheme = 'brf'\nrtt = '30ms'\n",
         &[("window_gain", 1.5)],
+    ),
+    // The narrower link does not take part.
+    (
+        "[[links]]\nfrom = 's'\nto = 'a'\nrate = '50mbit'\ndelay = '5ms'\nbuffer = '200pkt'\nrouter = 'brf'\n[[links]]\nfrom = 'a'\nto = 'b'\nrate = '10mbit'\ndelay = '5ms'\nbuffer = '50pkt'\n[[flows]]\nscheme = 'brf'\nfrom = 's'\nto = 'b'\n[[flows]]\nscheme = 'brf'\nfrom = 's'\nto = 'b'\nstart = '2s'\n",
+        &[],
     ),
     (
         "rate = '30mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'brf'\nrtt = '30ms'\napp = { kind = 'on-off', on = '300ms', off = '2s' }\n",
@@ -80,6 +85,10 @@ impl CongestionControl for Recording {
     fn on_rate_advice(&mut self, event: &RateAdvice) {
         self.note(Event::Advice(*event));
         self.inner.on_rate_advice(event);
+    }
+    fn on_lost(&mut self, event: &Lost) {
+        self.note(Event::Lost(*event));
+        self.inner.on_lost(event);
     }
     fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
         self.note(Event::Entered(*event));
@@ -144,6 +153,7 @@ pub fn drawn(seed: u64) -> Tape {
     let mut now = Nanos::from_millis(300);
     let mut events = vec![Event::Ack(Ack::of_handshake(now, first, Some(first), Some(first)))];
     let (mut delivered, mut phase, mut silent, mut least) = (0, Phase::Open, false, first);
+    let mut lost = 0;
     for _ in 0..5_000 {
         let bits = if draw.chance(0.005) { 22 } else { 14 };
         now = now.saturating_add(Nanos::from_micros(1 + size(&mut draw, bits)));
@@ -152,6 +162,21 @@ pub fn drawn(seed: u64) -> Tape {
         let rtt = draw.chance(0.9).then(|| Nanos::from_micros(500 + size(&mut draw, 19)));
         least = rtt.map_or(least, |rtt| least.min(rtt));
         let srtt = Nanos::from_micros(1_000 + draw.below(100_000));
+        if draw.chance(0.02) {
+            lost += size(&mut draw, 7);
+            events.push(Event::Lost(Lost {
+                now,
+                bytes: MSS,
+                packet: 0,
+                sent_at: now,
+                tx_in_flight: MSS,
+                lost_at_send: Bytes::ZERO,
+                delivered_at_send: Bytes::ZERO,
+                app_limited: false,
+                lost_total: MSS * lost,
+                inflight: MSS,
+            }));
+        }
         if phase == Phase::Open && draw.chance(0.01) {
             phase = Phase::Recovery;
             let (cause, flight) = (CongestionCause::Loss, MSS * 10);

@@ -1,7 +1,7 @@
 //! The BRF switch on ports of this machine, and the decisions of its controller: conversions.
 
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_live::brf::switch::{self, PortSettings, Settings, Watch};
+use narrows_live::brf::switch::{self, PortSettings, Role, Settings, Watch};
 use narrows_live::kernel::KernelError;
 use narrows_net::PortStatistics;
 use narrows_routers::Congestion;
@@ -17,7 +17,7 @@ use crate::kernel::raised;
 /// Settings as Python states them.
 #[derive(Deserialize)]
 struct Stated {
-    ports: Vec<(String, bool)>,
+    ports: Vec<(String, Role)>,
     rate_mbit: f64,
     buffer: u32,
     period_ms: f64,
@@ -31,7 +31,7 @@ struct Stated {
 fn settings(text: &str) -> PyResult<Settings> {
     let stated: Stated =
         serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let ports = stated.ports.into_iter().map(|(name, bottleneck)| PortSettings { name, bottleneck });
+    let ports = stated.ports.into_iter().map(|(name, role)| PortSettings { name, role });
     let mut settings = Settings::new(ports.collect(), Rate::from_mbit_per_sec(stated.rate_mbit));
     let ms = |value: f64| Nanos::from_secs_f64(value * 1e-3);
     settings.buffer = stated.buffer;

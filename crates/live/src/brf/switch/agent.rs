@@ -11,6 +11,7 @@ use narrows_net::PortStatistics;
 use narrows_net::hook::ClassQueue;
 use narrows_routers::controller::Controller;
 use narrows_routers::{Brf, Congestion, Outgoing, Port, Reading, Router, Signal};
+use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::control::{ControlSocket, Statistics};
@@ -21,7 +22,8 @@ use super::state::{self, State};
 use super::tc::{self, Side, Tree};
 use super::{Settings, Watch};
 use crate::kernel::KernelError;
-use crate::kernel::clock::hurry;
+use crate::kernel::changing::Changing;
+use crate::kernel::clock::Budget;
 use crate::kernel::netlink::Netlink;
 
 /// Longest time between two readings of the counters, with flows and without.
@@ -35,6 +37,12 @@ const REPORT: Nanos = Nanos::from_millis(250);
 const LOG: Nanos = Nanos::from_secs(1);
 /// Flows in a report, at most.
 const LISTED: usize = 1000;
+/// Real-time priority of the loop.
+const PRIORITY: u8 = 10;
+/// Events of flows that a turn takes from the ring buffer, at most: a flood of them must not delay decisions.
+const EVENTS: usize = 256;
+/// The heartbeat comes this many times in the time after which programs write nothing.
+const BEATS: u64 = 4;
 /// Removal of idle flows while the router sleeps.
 const EXPIRE: Nanos = Nanos::from_secs(1);
 
@@ -77,7 +85,10 @@ struct Agent<'a> {
     reported_at: Nanos,
     logged_at: Nanos,
     cut_logged_at: Nanos,
+    full_logged_at: Nanos,
     expired_at: Nanos,
+    /// Flows without room at the last line about them.
+    full: u64,
     /// Number of flows with a share at the last line about shares.
     shared: u64,
     seen: Counters,
@@ -87,10 +98,12 @@ struct Agent<'a> {
 
 /// Runs a switch until the caller ends it.
 pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelError> {
-    for name in state::clean() {
+    let changing = Changing::begin()?;
+    for name in state::clean(&changing) {
         watch.log(&format!("removed what a killed switch left on {name}"));
     }
     let step = |what: &'static str| move |error| KernelError::step(what, error);
+    settings.check()?;
     let htb = settings.classes()?;
     let ports = settings.resolve()?;
     let bottleneck = ports.iter().find(|port| port.bottleneck).map_or(0, |port| port.index);
@@ -104,7 +117,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelEr
     let mut netlink = Netlink::route().map_err(step("open a netlink socket"))?;
     let [_, others, _] = Brf::OTHER_CLASSES;
     let mut tree = Tree::new(bottleneck, &htb, settings.rate, settings.buffer);
-    let state = State::begin(ports)?;
+    let state = State::begin(changing, ports)?;
     tree.create(&mut netlink, others).map_err(step("create the classes of the bottleneck"))?;
     let setup = settings.setup();
     let started = now();
@@ -123,7 +136,9 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelEr
         reported_at: started,
         logged_at: Nanos::ZERO,
         cut_logged_at: Nanos::ZERO,
+        full_logged_at: Nanos::ZERO,
         expired_at: started,
+        full: 0,
         shared: 0,
         seen: Counters::default(),
         late: Lateness::default(),
@@ -134,34 +149,49 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelEr
     };
     // The programs find their settings when they are attached.
     agent.settle(started).map_err(step("write the settings of the programs"))?;
-    attach(&mut agent.state, &programs)?;
+    attach(&mut agent.state, |netlink, index, side, name| {
+        programs.with_program(name, |program| tc::attach(netlink, index, side, program, name))
+    })?;
+    agent.state.complete();
     agent.log("the switch runs; Ctrl-C ends it and detaches everything");
-    hurry(10);
     let ended = agent.work();
     agent.log("detached");
     ended.map_err(step("follow the flows"))
 }
 
-/// Attaches the programs to the ports, and records each hook that had to be created.
-fn attach(state: &mut State, programs: &Programs) -> Result<(), KernelError> {
+/// Creates the hooks for programs that the ports lack, each after it is recorded, and attaches the programs by name.
+pub(super) fn attach(
+    state: &mut State,
+    mut filter: impl FnMut(&mut Netlink, i32, Side, &'static str) -> io::Result<()>,
+) -> Result<(), KernelError> {
     let mut netlink = Netlink::route().map_err(|error| KernelError::step("open a netlink socket", error))?;
     for i in 0..state.record.ports.len() {
         let port = state.record.ports[i].clone();
-        let mut sides = vec![(Side::Ingress, maps::ACK)];
-        if port.bottleneck {
-            sides.push((Side::Egress, maps::DATA));
-        }
-        for (side, name) in sides {
-            let attached = programs
-                .with_program(name, |program| tc::attach(&mut netlink, port.index, side, program, name));
-            let created = attached.map_err(|error| {
-                KernelError::step(&format!("attach `{name}` to {} ({side:?})", port.name), error)
+        hook(state, &mut netlink, i)
+            .map_err(|error| KernelError::step(&format!("create the hook of {}", port.name), error))?;
+        let acks = port.acks.map(|side| (side, maps::ACK));
+        let data = port.bottleneck.then_some((Side::Egress, maps::DATA));
+        for (side, name) in acks.into_iter().chain(data) {
+            filter(&mut netlink, port.index, side, name).map_err(|error| {
+                KernelError::step(&format!("attach `{name}` to {} ({side})", port.name), error)
             })?;
-            if created {
-                state.record.ports[i].hook = true;
-                state.save().map_err(|error| KernelError::step("save the record", error))?;
-            }
         }
+    }
+    Ok(())
+}
+
+/// Creates the hook of a port unless it has one. A switch that is killed here leaves a record of it.
+fn hook(state: &mut State, netlink: &mut Netlink, i: usize) -> io::Result<()> {
+    let index = state.record.ports[i].index;
+    if tc::has_hook(netlink, index)? {
+        return Ok(());
+    }
+    state.record.ports[i].hook = true;
+    state.save()?;
+    if !tc::create_hook(netlink, index)? {
+        // Another program was faster.
+        state.record.ports[i].hook = false;
+        state.save()?;
     }
     Ok(())
 }
@@ -177,20 +207,26 @@ impl Agent<'_> {
         let events = self.programs.map("events");
         let mut ring = RingBufferBuilder::new();
         let added = ring.add(&events, |bytes| {
+            let mut keys = keys.borrow_mut();
             if let Some(own) = bytes.first_chunk() {
-                keys.borrow_mut().insert(Key(*own));
+                keys.insert(Key(*own));
             }
-            0
+            if keys.len() < EVENTS { 0 } else { -Errno::AGAIN.raw_os_error() }
         });
         added.map_err(io::Error::other)?;
         let ring = ring.build().map_err(io::Error::other)?;
         self.settle(now())?;
+        let mut budget = Budget::begin(PRIORITY);
         while !self.watch.is_stopped() {
+            budget.look();
             let wait = self.next_step() - now();
             // The wait counts in whole milliseconds, and zero would spin.
             let wait = Duration::from_nanos(wait.as_nanos()).max(Duration::from_millis(1));
             ring.poll(wait).or_else(|error| {
-                if error.kind() == libbpf_rs::ErrorKind::Interrupted {
+                // The others wait for the next turn.
+                if [libbpf_rs::ErrorKind::Interrupted, libbpf_rs::ErrorKind::WouldBlock]
+                    .contains(&error.kind())
+                {
                     Ok(())
                 } else {
                     Err(io::Error::other(error))
@@ -205,6 +241,7 @@ impl Agent<'_> {
     /// Time of the next reading.
     fn next_step(&self) -> Nanos {
         let every = if self.flows.known.is_empty() { READ_IDLE } else { READ };
+        let every = every.min(self.settings.patience / BEATS);
         self.brf.next_wake().min(self.read_at.saturating_add(every))
     }
 
@@ -292,6 +329,7 @@ impl Agent<'_> {
         for news in std::mem::take(&mut self.flows.news) {
             self.log(&line(&news));
         }
+        self.tell_full(at);
         let shared = self.count("brf_flows");
         if shared != self.shared && at - self.logged_at >= LOG {
             self.logged_at = at;
@@ -304,6 +342,18 @@ impl Agent<'_> {
             self.state.report(&report)?;
         }
         Ok(())
+    }
+
+    /// Says that flows found no room, at most once a second.
+    fn tell_full(&mut self, at: Nanos) {
+        let full = self.flows.refused + self.seen.refused;
+        if full > self.full && at - self.full_logged_at >= LOG {
+            (self.full, self.full_logged_at) = (full, at);
+            let room = self.settings.flows();
+            self.log(&format!(
+                "table full: {full} flows so far found no room among {room} and get no rates (--set flows=N)"
+            ));
+        }
     }
 
     /// The controllers: the switch's own, and the one at the socket.
@@ -418,6 +468,7 @@ impl Agent<'_> {
             late_most_ms: self.late.most * 1e3,
             queue_mean_ms: queue_mean / link * 1e3,
             queue_most_ms: queue_most as f64 / link * 1e3,
+            flows_refused: self.flows.refused,
             control_refused: self.control.as_ref().map_or(0, |control| control.refused),
             counters: self.seen,
             classes,

@@ -36,13 +36,15 @@ pub(super) struct Flows {
     pub(super) known: BTreeMap<Key, Known>,
     /// Numbers that are not in use.
     free: Vec<u32>,
+    /// Flows without room here or in the router.
+    pub(super) refused: u64,
     pub(super) news: Vec<News>,
 }
 
 impl Flows {
     /// Room for this number of flows.
     pub(super) fn new(room: u32) -> Self {
-        Self { known: BTreeMap::new(), free: (0..room).rev().collect(), news: Vec::new() }
+        Self { known: BTreeMap::new(), free: (0..room).rev().collect(), refused: 0, news: Vec::new() }
     }
 
     /// Tells the router what has changed about a flow since its last state.
@@ -108,14 +110,19 @@ impl Flows {
         key: Key,
         state: &FlowState,
     ) -> bool {
-        let id = if state.has(GONE) { None } else { self.free.pop() };
-        let Some(id) = id else {
+        if state.has(GONE) {
+            programs.remove(&key);
+            return false;
+        }
+        let Some(id) = self.free.pop() else {
+            self.refused += 1;
             programs.remove(&key);
             return false;
         };
         brf.assign(id, key.tuple());
         let obeys = state.has(OBEYS) && !state.has(STRIPPED);
         if !brf.open_flow(port, id, obeys) {
+            self.refused += 1;
             self.free.push(id);
             programs.remove(&key);
             return false;

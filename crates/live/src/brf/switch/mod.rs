@@ -12,7 +12,8 @@
 //! at each event of a flow.
 //!
 //! The agent dies without harm: programs write no rates once its last decision is older than `patience`, so senders
-//! fall back, and all flows share a class. [`clean`] removes what it left.
+//! fall back, and all flows share a class. [`clean`] removes what it left. One command at a time creates or removes
+//! (`kernel/changing.rs`), and a record says what will be created before that is done.
 
 #[cfg(feature = "bpf")]
 mod agent;
@@ -30,9 +31,10 @@ mod tc;
 mod tests;
 
 pub use control::Statistics;
-pub use settings::{PortSettings, Settings};
+pub use settings::{PortSettings, Role, Settings};
 
 use crate::kernel::KernelError;
+use crate::kernel::changing::Changing;
 
 /// The caller of a running switch.
 pub trait Watch: Sync {
@@ -74,7 +76,7 @@ pub fn plan(settings: &Settings) -> Result<Vec<String>, KernelError> {
 /// Without rights.
 pub fn clean() -> Result<Vec<String>, KernelError> {
     is_root()?;
-    Ok(state::clean())
+    Ok(state::clean(&Changing::begin()?))
 }
 
 /// The switches of this network namespace, as a JSON list: process, ports, whether it runs, and its latest report.

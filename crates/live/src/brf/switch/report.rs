@@ -74,6 +74,8 @@ pub(super) struct Report {
     pub(super) late_most_ms: f64,
     pub(super) queue_mean_ms: f64,
     pub(super) queue_most_ms: f64,
+    /// Flows that found no room in the router's table; those that found none in the kernel's are `counters.refused`.
+    pub(super) flows_refused: u64,
     pub(super) control_refused: u64,
     pub(super) counters: Counters,
     pub(super) classes: Vec<ClassReport>,

@@ -6,17 +6,33 @@ use narrows_routers::controller::Config;
 use narrows_routers::{Brf, FiveTuple, Router, RouterSetup};
 
 use super::state::AttachedPort;
-use super::tc;
+use super::tc::{self, Side};
 use crate::kernel::KernelError;
 use crate::kernel::netlink::Netlink;
+
+/// Shortest patience: decisions of a busy machine are late by some milliseconds.
+const PATIENCE_LEAST: Nanos = Nanos::from_millis(20);
+
+/// What passes a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Acknowledgements arrive through it.
+    Acks,
+    /// Data leaves through it into the bottleneck, and acknowledgements arrive.
+    Bottleneck,
+    /// Acknowledgements leave through it to the senders, and get their rates there only. A switch in user space, as Open
+    /// vSwitch with its user-space datapath, takes packets that arrive before programs change them.
+    Senders,
+}
 
 /// A port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// The interface.
     pub name: String,
-    /// Data leaves through it into the bottleneck.
-    pub bottleneck: bool,
+    /// What passes it.
+    pub role: Role,
 }
 
 /// Settings of a switch.
@@ -89,14 +105,19 @@ impl Settings {
 
     /// The bottleneck.
     pub(super) fn bottleneck(&self) -> Result<&PortSettings, KernelError> {
-        let mut found = self.ports.iter().filter(|port| port.bottleneck);
+        let mut found = self.ports.iter().filter(|port| port.role == Role::Bottleneck);
         match (found.next(), found.next()) {
             (Some(port), None) => Ok(port),
             _ => Err(KernelError::Unsupported(format!(
                 "{} ports are bottlenecks; accepted: one, as --port IF:bottleneck (a switch per bottleneck)",
-                self.ports.iter().filter(|port| port.bottleneck).count()
+                self.ports.iter().filter(|port| port.role == Role::Bottleneck).count()
             ))),
         }
+    }
+
+    /// Whether acknowledgements get their rates where they leave.
+    fn is_written_towards_senders(&self) -> bool {
+        self.ports.iter().any(|port| port.role == Role::Senders)
     }
 
     /// Inputs of the router algorithm, with room for the 5-tuples of all flows.
@@ -126,6 +147,18 @@ impl Settings {
         }
     }
 
+    /// Refuses values with which the switch cannot work.
+    pub(super) fn check(&self) -> Result<(), KernelError> {
+        if self.patience >= PATIENCE_LEAST {
+            return Ok(());
+        }
+        Err(KernelError::Unsupported(format!(
+            "--patience {}ms: the programs would give up between two decisions; accepted: {}ms or more",
+            self.patience.as_millis_f64(),
+            PATIENCE_LEAST.as_millis_f64()
+        )))
+    }
+
     /// The ports of this machine.
     ///
     /// # Errors
@@ -146,9 +179,15 @@ impl Settings {
             if found.iter().any(|other| other.index == index) {
                 return Err(refused("stated twice".to_owned()));
             }
+            if port.role == Role::Acks && self.is_written_towards_senders() {
+                return Err(refused(
+                    "rates are written at the ports IF:senders only; accepted: all ports towards senders as IF:senders"
+                        .to_owned(),
+                ));
+            }
             let root =
                 tc::root(&mut netlink, index).map_err(|error| KernelError::step("list queues", error))?;
-            if let (true, Some((kind, handle))) = (port.bottleneck, root)
+            if let (true, Some((kind, handle))) = (port.role == Role::Bottleneck, root)
                 && handle != 0
                 && handle != tc::HANDLE
             {
@@ -160,7 +199,12 @@ impl Settings {
             found.push(AttachedPort {
                 name: port.name.clone(),
                 index,
-                bottleneck: port.bottleneck,
+                bottleneck: port.role == Role::Bottleneck,
+                acks: match port.role {
+                    Role::Senders => Some(Side::Egress),
+                    _ if self.is_written_towards_senders() => None,
+                    _ => Some(Side::Ingress),
+                },
                 hook: false,
             });
         }
@@ -169,12 +213,15 @@ impl Settings {
 
     /// See [`super::plan`].
     pub(super) fn plan(&self) -> Result<Vec<String>, KernelError> {
+        self.check()?;
         let htb = self.classes()?;
         let mut lines = Vec::new();
         let mbit = |rate: Rate| rate.as_bytes_per_sec() as f64 * 8e-6;
         for port in self.resolve()? {
             let name = &port.name;
-            lines.push(format!("{name}: filter brf_ack on ingress (clsact), writes rates into ACKs"));
+            if let Some(side) = port.acks {
+                lines.push(format!("{name}: filter brf_ack on {side} (clsact), writes rates into ACKs"));
+            }
             if port.bottleneck {
                 lines.push(format!(
                     "{name}: filter brf_data on egress (clsact), counts flows and selects classes"

@@ -12,10 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::tc;
 use crate::kernel::KernelError;
+use crate::kernel::changing::Changing;
 use crate::kernel::netlink::Netlink;
 
 /// Files of running switches; gone after a restart, as what they describe.
 const FOLDER: &str = "/run/narrows/brf-switch";
+/// Time for which another command may look at a record.
+const LOOK: u32 = 50;
 
 /// A port on which programs are attached.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ pub(super) struct AttachedPort {
     pub(super) index: i32,
     /// The queue is ours.
     pub(super) bottleneck: bool,
+    /// Where acknowledgements get their rates, if they do here.
+    pub(super) acks: Option<tc::Side>,
     /// The hook for programs is ours.
     pub(super) hook: bool,
 }
@@ -49,14 +54,18 @@ pub(super) struct State {
     file: File,
     path: PathBuf,
     pub(super) record: Record,
+    /// While the switch creates what the record lists.
+    changing: Option<Changing>,
 }
 
 impl State {
-    /// Begins a record for these ports, before anything is created.
+    /// Begins a record for these ports, before anything is created. No other command changes anything until [`complete`].
+    ///
+    /// [`complete`]: State::complete
     ///
     /// # Errors
     /// If one of the ports belongs to a running switch.
-    pub(super) fn begin(ports: Vec<AttachedPort>) -> Result<Self, KernelError> {
+    pub(super) fn begin(changing: Changing, ports: Vec<AttachedPort>) -> Result<Self, KernelError> {
         let step = |error| KernelError::step(&format!("write to {FOLDER}"), error);
         let namespace = namespace().map_err(step)?;
         fs::create_dir_all(FOLDER).map_err(step)?;
@@ -75,9 +84,15 @@ impl State {
         let path = Path::new(FOLDER).join(format!("{namespace}-{bottleneck}.json"));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(step)?;
         lock(&file).map_err(step)?;
-        let mut state = Self { file, path, record: Record { process: std::process::id(), namespace, ports } };
+        let record = Record { process: std::process::id(), namespace, ports };
+        let mut state = Self { file, path, record, changing: Some(changing) };
         state.save().map_err(step)?;
         Ok(state)
+    }
+
+    /// Everything is created: other commands may go on.
+    pub(super) fn complete(&mut self) {
+        self.changing = None;
     }
 
     /// Writes the record again.
@@ -99,6 +114,8 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
+        // Without the lock a command that begins now may find a part of it, and refuses the port.
+        let _changing = self.changing.take().or_else(|| Changing::begin().ok());
         undo(&self.record);
         forget(&self.path);
     }
@@ -106,7 +123,7 @@ impl Drop for State {
 
 /// Locks a record for the life of the process. A command that looks at it holds the lock for a moment.
 fn lock(file: &File) -> io::Result<()> {
-    for _ in 0..50 {
+    for _ in 0..LOOK {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
             done => return Ok(done?),
@@ -148,16 +165,13 @@ fn records() -> Vec<(PathBuf, Record)> {
         .collect()
 }
 
-/// Whether no process holds a record.
+/// Whether no switch holds a record. Several commands may look at the same time.
 fn is_abandoned(path: &Path) -> bool {
-    OpenOptions::new()
-        .write(true)
-        .open(path)
-        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+    File::open(path).is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
 /// Removes what killed switches left in this namespace. Returns the names of their ports.
-pub(super) fn clean() -> Vec<String> {
+pub(super) fn clean(_: &Changing) -> Vec<String> {
     let Ok(namespace) = namespace() else { return Vec::new() };
     let mut cleaned = Vec::new();
     for (path, record) in records() {

@@ -1,10 +1,12 @@
 //! What the switch creates in the kernel's traffic control: filters on ports, and the classes of the bottleneck.
 
+use std::fmt;
 use std::io;
 
 use narrows_cc::Rate;
 use narrows_net::config::{Htb, HtbClass};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
+use serde::{Deserialize, Serialize};
 
 use crate::kernel::netlink::{
     CREATE, DELETE_QDISC, NEW_QDISC, Netlink, Request, TCA_KIND, TCA_OPTIONS, attributes,
@@ -51,10 +53,19 @@ const ALL_PROTOCOLS: u32 = 0x0300;
 const TICK_NS: u64 = 64;
 
 /// A direction at a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Side {
     Ingress,
     Egress,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+        })
+    }
 }
 
 impl Side {
@@ -108,20 +119,33 @@ pub(super) fn interface(name: &str) -> io::Result<(i32, bool)> {
     Ok((index, ethernet))
 }
 
-/// Attaches a program to a side of a port. Returns whether the hook for programs had to be created.
+/// Whether a port has a hook for programs.
+pub(super) fn has_hook(netlink: &mut Netlink, index: i32) -> io::Result<bool> {
+    let mut found = false;
+    netlink.get(Request::new(GET_QDISC, DUMP, &message(index, 0, 0, 0)), |body| {
+        found |= word(body, 4) == index as u32 && word(body, 12) == CLSACT;
+    })?;
+    Ok(found)
+}
+
+/// Creates the hook for programs. Returns whether it was created: another may have come first.
+pub(super) fn create_hook(netlink: &mut Netlink, index: i32) -> io::Result<bool> {
+    let hook = Request::new(NEW_QDISC, CREATE, &message(index, CLSACT_HANDLE, CLSACT, 0));
+    match netlink.change(hook.attribute(TCA_KIND, b"clsact\0")) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Attaches a program to a side of a port that has a hook.
 pub(super) fn attach(
     netlink: &mut Netlink,
     index: i32,
     side: Side,
     program: BorrowedFd<'_>,
     name: &str,
-) -> io::Result<bool> {
-    let hook = Request::new(NEW_QDISC, CREATE, &message(index, CLSACT_HANDLE, CLSACT, 0));
-    let created = match netlink.change(hook.attribute(TCA_KIND, b"clsact\0")) {
-        Ok(()) => true,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-        Err(error) => return Err(error),
-    };
+) -> io::Result<()> {
     let fd = program.as_raw_fd() as u32;
     let options = nested(&[
         (BPF_FD, &fd.to_ne_bytes()),
@@ -130,8 +154,7 @@ pub(super) fn attach(
     ]);
     let filter = message(index, FILTER, side.parent(), PRIORITY << 16 | ALL_PROTOCOLS);
     let request = Request::new(NEW_FILTER, CREATE, &filter).attribute(TCA_KIND, b"bpf\0");
-    netlink.change(request.attribute(TCA_OPTIONS, &options))?;
-    Ok(created)
+    netlink.change(request.attribute(TCA_OPTIONS, &options))
 }
 
 /// Removes our filters from a port, and the hook if it is ours and has no others.

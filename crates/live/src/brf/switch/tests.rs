@@ -3,6 +3,7 @@
 mod hosts;
 mod packets;
 mod program;
+mod races;
 mod segment;
 
 use crate::kernel::tests::skipped;

@@ -8,7 +8,7 @@
 //! ```
 //! The pinned link keeps the scheme registered; removing it unregisters the scheme, and connections that use it keep
 //! it until they end. The link is pinned last: a folder without one is what a killed command left, and the next one
-//! removes it.
+//! removes it. One command at a time does so (`kernel/changing.rs`).
 
 mod grants;
 mod parameters;
@@ -24,6 +24,8 @@ use serde::Serialize;
 pub(crate) use grants::{Grant, Grants};
 
 use super::KernelError;
+#[cfg(feature = "bpf")]
+use super::changing::Changing;
 
 /// A scheme that the kernel can run as a program.
 #[derive(Debug)]
@@ -152,12 +154,22 @@ impl Program {
     /// # Errors
     /// If a parameter is refused, or the kernel refuses the program. Nothing stays in the kernel then.
     pub fn load(&self, values: &[(String, String)]) -> Result<(), KernelError> {
-        let params = self.params(values)?;
-        let own = self.parameters(&params)?;
+        self.accepts(values)?;
         #[cfg(feature = "bpf")]
-        return pinned::load(self, &params, &own);
+        return pinned::is_root().and_then(|()| self.load_within(&Changing::begin()?, values));
         #[cfg(not(feature = "bpf"))]
-        Err(missing(own.0.len()))
+        Err(missing(values.len()))
+    }
+
+    /// As `load`, as a part of a larger change.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn load_within(
+        &self,
+        changing: &Changing,
+        values: &[(String, String)],
+    ) -> Result<(), KernelError> {
+        let params = self.params(values)?;
+        pinned::load(changing, self, &params, &self.parameters(&params)?)
     }
 
     /// Refuses parameters that it does not have, or values out of range; texts by name.
@@ -179,7 +191,7 @@ impl Program {
     /// If it is not loaded, or without rights.
     pub fn unload(&self) -> Result<u64, KernelError> {
         #[cfg(feature = "bpf")]
-        return pinned::unload(self);
+        return pinned::is_root().and_then(|()| pinned::unload(&Changing::begin()?, self));
         #[cfg(not(feature = "bpf"))]
         Err(missing(0))
     }

@@ -151,10 +151,9 @@ fn advised(params: &Params) -> Vec<u8> {
     let mut out = Writer::default();
     let line_rate = Rate::from_mbit_per_sec(params.number("line_rate"));
     out.micros(params.number("timeout")).long(line_rate.as_bytes_per_sec());
-    for name in ["window_gain", "timeout_rtts", "min_rate"] {
+    for name in ["window_gain", "timeout_rtts", "min_rate", "overrun"] {
         out.ratio(params.number(name));
     }
-    out.word(0);
     out.0
 }
 
@@ -229,7 +228,8 @@ mod tests {
         let line = [(12_500_000_000_u64 & u64::from(u32::MAX)) as u32, (12_500_000_000_u64 >> 32) as u32];
         assert_eq!(
             words(&core),
-            [&[1_000_000, 0], &line[..], &[2 * one, 4 * one + one / 2, one, 0]].concat()
+            // 0.2 in 2^-20.
+            [&[1_000_000, 0], &line[..], &[2 * one, 4 * one + one / 2, one, 209_715]].concat()
         );
         assert!(own.is_empty());
     }

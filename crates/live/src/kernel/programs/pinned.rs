@@ -10,6 +10,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenO
 use narrows_cc::Params;
 use rustix::mount::MountFlags;
 
+use super::super::changing::Changing;
 use super::super::{KernelError, libbpf, support};
 use super::{Program, parameters, status};
 
@@ -47,10 +48,15 @@ pub(crate) fn is_loaded(program: &Program) -> bool {
 }
 
 /// Loads, registers and pins. Nothing stays if a step fails.
-pub(super) fn load(program: &Program, params: &Params, own: &(Vec<u8>, Vec<u8>)) -> Result<(), KernelError> {
+pub(super) fn load(
+    changing: &Changing,
+    program: &Program,
+    params: &Params,
+    own: &(Vec<u8>, Vec<u8>),
+) -> Result<(), KernelError> {
     requirements()?;
     mounted()?;
-    clean();
+    clean(changing);
     if program.is_registered() {
         let hint = if is_loaded(program) {
             format!("it is loaded; accepted: `narrows kernel unload {}` first", program.name)
@@ -120,9 +126,8 @@ pub(crate) fn map<'obj>(object: &'obj mut Object, name: &str) -> libbpf_rs::Resu
 }
 
 /// Unregisters. Returns the connections that still use it.
-pub(super) fn unload(program: &Program) -> Result<u64, KernelError> {
-    is_root()?;
-    clean();
+pub(crate) fn unload(changing: &Changing, program: &Program) -> Result<u64, KernelError> {
+    clean(changing);
     if !is_loaded(program) {
         let loaded: Vec<&str> =
             super::PROGRAMS.iter().filter(|program| is_loaded(program)).map(|program| program.name).collect();
@@ -164,7 +169,7 @@ pub(super) fn settings(program: &Program) -> Result<Vec<(String, f64)>, KernelEr
 }
 
 /// Removes what commands left that were killed while they loaded or unloaded a program.
-pub(crate) fn clean() {
+pub(crate) fn clean(_: &Changing) {
     let Ok(folders) = fs::read_dir(FOLDER) else { return };
     for folder in folders.flatten().map(|entry| entry.path()) {
         if !folder.join(LINK).exists() {

@@ -11,6 +11,7 @@ use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::super::KernelError;
+use super::super::changing::Changing;
 use super::pinned;
 use super::{PROGRAMS, Program, Status};
 
@@ -127,7 +128,8 @@ impl Drop for Counting {
 /// Observes the loaded programs for this time, or until `is_cancelled`.
 pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<Status>, KernelError> {
     pinned::is_root()?;
-    pinned::clean();
+    let changing = Changing::begin()?;
+    pinned::clean(&changing);
     let loaded: Vec<&Program> = PROGRAMS.iter().filter(|program| pinned::is_loaded(program)).collect();
     if loaded.is_empty() {
         return Ok(Vec::new());
@@ -138,6 +140,10 @@ pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
         Ok((map, id))
     });
     let maps: Vec<(MapHandle, u32)> = maps.collect::<Result<_, KernelError>>()?;
+    // Another command may unload one meanwhile: its counters stay readable here.
+    let settings = loaded.iter().map(|program| pinned::settings(program));
+    let settings: Vec<Vec<(String, f64)>> = settings.collect::<Result<_, KernelError>>()?;
+    drop(changing);
     let counting = Counting::begin()?;
     let begin = Instant::now();
     let before: Vec<Runs> = maps.iter().map(|(_, id)| runs(*id)).collect();
@@ -151,8 +157,8 @@ pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
     let after: Vec<Runs> = maps.iter().map(|(_, id)| runs(*id)).collect();
     let observed = begin.elapsed();
     drop(counting);
-    let rows = loaded.iter().zip(&maps).zip(before.iter().zip(&after));
-    rows.map(|((program, (map, _)), (before, after))| {
+    let rows = loaded.iter().zip(&maps).zip(settings).zip(before.iter().zip(&after));
+    rows.map(|(((program, (map, _)), parameters), (before, after))| {
         let counters = counters(map)?;
         let acks = after.acks - before.acks;
         Ok(Status {
@@ -167,7 +173,7 @@ pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
             ns_per_ack: (acks > 0).then(|| (after.ack_ns - before.ack_ns) as f64 / acks as f64),
             cpu_percent: (after.time_ns - before.time_ns) as f64 / observed.as_nanos() as f64 * 100.0,
             observed_s: observed.as_secs_f64(),
-            parameters: pinned::settings(program)?,
+            parameters,
         })
     })
     .collect()

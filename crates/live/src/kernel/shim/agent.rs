@@ -12,13 +12,11 @@ use libbpf_rs::RingBufferBuilder;
 use narrows_scenario::Plan;
 use narrows_scenario::result;
 use narrows_units::Histogram;
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::time::{ClockId, clock_gettime};
-use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
-};
 
+use super::super::clock::Budget;
 use super::super::hosts::Handle;
 use super::super::{KernelError, Options};
 use super::program::{self, Counters, Program};
@@ -26,6 +24,8 @@ use super::{Flow, FlowSettings, Record, TapeEntry, TapeWriter};
 
 /// Longest wait between checks for the end.
 const TICK: Duration = Duration::from_millis(20);
+/// Records of a batch, at most: decisions must not wait for the end of a flood.
+const BATCH: usize = 4096;
 /// Priority among real-time threads: below the emulator's.
 const PRIORITY: u8 = 45;
 
@@ -147,19 +147,16 @@ impl Drop for Shim {
 
 impl Agent {
     fn run(mut self) -> Result<result::Shim, KernelError> {
-        let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-        if let Ok(priority) = PRIORITY.try_into() {
-            // Without the right it runs as others do; the delay in the result shows it.
-            let priority = ThreadPriority::Crossplatform(priority);
-            let _ = set_thread_priority_and_policy(thread_native_id(), priority, policy);
-        }
+        // Without the right it runs as others do; the delay in the result shows it.
+        let mut budget = Budget::begin(PRIORITY);
         let batch = RefCell::new(Vec::<Record>::new());
         let Self { program, flows, over, until_ns, tape, delays, batches } = &mut self;
         let (records, decisions) = (program.map("records")?, program.map("decisions")?);
         let mut builder = RingBufferBuilder::new();
         let take = |bytes: &[u8]| {
-            batch.borrow_mut().extend(Record::read(bytes));
-            0
+            let mut batch = batch.borrow_mut();
+            batch.extend(Record::read(bytes));
+            if batch.len() < BATCH { 0 } else { -Errno::AGAIN.raw_os_error() }
         };
         let added = builder.add(&records, take).map(|_| ());
         let ring = added.and_then(|()| builder.build());
@@ -169,11 +166,14 @@ impl Agent {
                 thread::sleep(TICK);
                 continue;
             }
-            if let Err(error) = ring.poll(TICK) {
-                if error.kind() == libbpf_rs::ErrorKind::Interrupted {
-                    continue;
+            budget.look();
+            match ring.poll(TICK) {
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => continue,
+                // The batch is full; the others wait for the next one.
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::WouldBlock => {}
+                done => {
+                    done.map_err(|error| program::failed("read the ring buffer of the BPF shim", &error))?
                 }
-                return Err(program::failed("read the ring buffer of the BPF shim", &error));
             }
             let mut batch = batch.borrow_mut();
             if batch.is_empty() {

@@ -16,7 +16,7 @@ use narrows_routers::RateCode;
 use rustix::thread::UnshareFlags;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-use super::super::{PortSettings, Settings, Watch, run, status};
+use super::super::{PortSettings, Role, Settings, Watch, run, status};
 use super::packets::{ACK, FIN, NO_LIMIT, Packet, SYN};
 use crate::kernel::clock::hurry;
 
@@ -310,8 +310,9 @@ impl Watch for Log {
 
 /// Settings of a switch on the bridge, with 100 Mbit/s.
 pub(super) fn settings() -> Settings {
-    let port = |name: &str| PortSettings { name: name.to_owned(), bottleneck: name == BOTTLENECK };
-    Settings::new(vec![port(ACCESS), port(BOTTLENECK)], narrows_cc::Rate::from_bytes_per_sec(12_500_000))
+    let port = |name: &str, role| PortSettings { name: name.to_owned(), role };
+    let ports = vec![port(ACCESS, Role::Acks), port(BOTTLENECK, Role::Bottleneck)];
+    Settings::new(ports, narrows_cc::Rate::from_bytes_per_sec(12_500_000))
 }
 
 impl Running {

@@ -4,6 +4,8 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use narrows_cc::Nanos;
+
 use super::super::tc;
 use super::super::{clean, status};
 use super::hosts::{BOTTLENECK, Hosts, Log, Plan, Running, on_bridge, settings};
@@ -26,7 +28,7 @@ fn wrong(hosts: &Hosts) -> u32 {
 }
 
 /// Root queue and filters of the bottleneck are the default.
-fn is_clean() -> bool {
+pub(super) fn is_clean() -> bool {
     let (index, _) = tc::interface(BOTTLENECK).expect("it exists");
     let mut netlink = Netlink::route().expect("a socket");
     let root = tc::root(&mut netlink, index).expect("a list");
@@ -35,10 +37,11 @@ fn is_clean() -> bool {
     root.is_none_or(|(_, handle)| handle == 0) && !hooks.contains("clsact") && !hooks.contains("htb")
 }
 
-/// Two flows share equally, and a third gets its share within a few round trips. Nothing is dropped, no checksum is
-/// wrong, and the queue stays short.
+/// Two flows share equally. A third has a tenth of its share or less to go with the rate of its handshake or one of the
+/// next three, which come once per round trip, however late a busy machine carries them. Nothing is dropped, no checksum
+/// is wrong, and the mean queue is below a millisecond.
 #[test]
-fn third_flow_gets_its_share_soon() {
+fn third_flow_has_its_share_after_three_round_trips() {
     if !may() {
         return;
     }
@@ -55,20 +58,23 @@ fn third_flow_gets_its_share_soon() {
         };
         let rates: Vec<u64> = hosts.flows.iter().map(|flow| flow.rate).collect();
         let after = (1500..3000).find(|ms| fair(*ms)).map(|ms| ms - 1500);
+        let first: Vec<u64> = hosts.flows[2].rates.iter().take(4).map(|(_, rate)| *rate).collect();
         eprintln!(
-            "halves {halves:?}, thirds {thirds:?} at rates {rates:?}, fair after {after:?} ms of RTT 40 ms, \
+            "halves {halves:?}, thirds {thirds:?} at rates {rates:?}, first of the third {first:?}, fair after {after:?} ms of RTT 40 ms, \
              queue {} ms (at most {}), late {} ms (at most {})",
             report["queue_mean_ms"], report["queue_most_ms"], report["late_mean_ms"], report["late_most_ms"]
         );
         assert!(halves.iter().all(|rate| near(*rate, LINK / 2.0, 0.15)), "{halves:?} {:#?}", switch.lines());
         assert!(thirds.iter().all(|rate| near(*rate, LINK / 3.0, 0.15)), "{thirds:?} {report:#}");
-        assert!(after.is_some_and(|ms| ms <= 400), "{after:?}: {report:#}");
+        let share = first.iter().position(|rate| near(*rate as f64, LINK / 3.0, 0.1));
+        assert!(share.is_some(), "{first:?}: {report:#}");
+        assert!(after.is_some(), "all three have a third: {report:#}");
         assert_eq!(wrong(&hosts), 0);
         assert!(
             report["classes"].as_array().is_some_and(|all| all.iter().all(|own| own["drops"] == 0)),
             "{report:#}"
         );
-        assert!(report["queue_mean_ms"].as_f64().is_some_and(|ms| ms < 3.0), "{report:#}");
+        assert!(report["queue_mean_ms"].as_f64().is_some_and(|ms| ms < 1.0), "{report:#}");
         assert!(report["counters"]["written"].as_u64().is_some_and(|count| count > 50), "{report:#}");
         switch.end().expect("it ran");
         assert!(is_clean());
@@ -145,6 +151,60 @@ fn stripped_and_forged_options_do_no_harm() {
             "{:#?}",
             switch.lines()
         );
+        switch.end().expect("it ran");
+    });
+}
+
+/// Flows beyond the table are counted and named in the log, and go on beside the others.
+#[test]
+fn flows_beyond_the_table_are_counted() {
+    if !may() {
+        return;
+    }
+    on_bridge(|mut hosts| {
+        let mut settings = settings();
+        settings.set("flows", "2").expect("in range");
+        let switch = Running::start(settings);
+        hosts.begin(&[Plan::obeying(0, 20), Plan::obeying(0, 20), Plan::obeying(600, 20)]);
+        hosts.run(1800);
+        let report = Running::report();
+        let refused = report["flows_refused"].as_u64().unwrap_or(0)
+            + report["counters"]["refused"].as_u64().unwrap_or(0);
+        assert_eq!(refused, 1, "{report:#}");
+        let lines = switch.lines();
+        let said = "table full: 1 flows so far found no room among 2";
+        assert!(lines.iter().any(|line| line.contains(said)), "{lines:#?}");
+        assert!(hosts.flows[2].throughput(1000, 1800) > 100_000.0, "it sends at its own rate");
+        switch.end().expect("it ran");
+    });
+}
+
+/// A short patience is honoured: without flows, too, decisions come before it ends. One below that is refused.
+#[test]
+fn short_patience_is_honoured_or_refused() {
+    let mut settings = settings();
+    settings.patience = Nanos::from_millis(19);
+    let refused = super::super::plan(&settings).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("--patience 19ms") && refused.ends_with("accepted: 20ms or more"),
+        "{refused}"
+    );
+    if !may() {
+        return;
+    }
+    settings.patience = Nanos::from_millis(40);
+    on_bridge(|mut hosts| {
+        let switch = Running::start(settings);
+        // Flows begin after idle times, in which the switch sleeps longest.
+        hosts.begin(
+            &[0, 300, 600, 900]
+                .map(|start| Plan { stop: Duration::from_millis(start + 100), ..Plan::obeying(start, 10) }),
+        );
+        hosts.run(1200);
+        let served = hosts.flows.iter().filter(|flow| !flow.rates.is_empty()).count();
+        let report = Running::report();
+        // A busy machine may be late for one.
+        assert!(served >= 3, "{served} flows got rates: {report:#}");
         switch.end().expect("it ran");
     });
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use narrows_cc::{Params, Rate};
 
+use super::super::super::changing::Changing;
 use super::super::super::{KernelError, libbpf, shim};
 use super::super::{Program, pinned};
 use super::{Grant, GrantCounts};
@@ -35,6 +36,8 @@ impl Grants {
     /// # Errors
     /// If the kernel refuses it.
     pub(crate) fn open(program: &'static Program) -> Result<Self, KernelError> {
+        // Nobody unloads it while its maps are opened.
+        let changing = pinned::is_root().and_then(|()| Changing::begin())?;
         if pinned::is_loaded(program) {
             let name = program.name.to_owned();
             return Ok(Self {
@@ -46,6 +49,7 @@ impl Grants {
                 serial: AtomicU64::new(0),
             });
         }
+        drop(changing);
         Self::load(program, &Params::defaults(program.entry().info.params))
     }
 
