@@ -84,19 +84,21 @@ fn hostile_datagrams_change_nothing() {
     assert!(counts.unreadable > 100 && counts.foreign > 300 && report.refused > 100, "{counts:?}");
 }
 
-/// A flood of requests gets no more messages than the limit per address, and the table keeps its bound.
+/// A flood of requests gets no more messages than the limit per address, and leaves no flow.
 #[test]
 fn flood_of_requests_is_limited() {
     let passing = Desk::default();
     let counts = thread::scope(|scope| {
         let _ending = Ending(&[&passing]);
-        let flows = ("flows".to_owned(), "50".to_owned());
-        let settings = NodeSettings { messages_per_s: 100, params: vec![flows], ..node(16.0, 1) };
+        let settings = NodeSettings { messages_per_s: 100, ..node(16.0, 1) };
         let desk = &passing;
         let ran = scope.spawn(move || run_node(&settings, desk));
         let hostile = UdpSocket::bind(loopback(98, 0)).unwrap();
         for content in 0..5_000 {
             let _ = hostile.send_to(&request_of(content, 1.0), passing.address());
+            if content % 50 == 0 {
+                thread::sleep(Duration::from_millis(2)); // the node's socket has room for so many
+            }
         }
         thread::sleep(Duration::from_millis(500));
         passing.stop();
@@ -105,7 +107,7 @@ fn flood_of_requests_is_limited() {
     eprintln!("{counts:?}");
     // Half a second of the limit at once, and what the time of the test allows.
     assert!(counts.received < 1_000 && counts.limited > 1_000, "{counts:?}");
-    assert!(counts.flows <= 50 && counts.sent < 1_000, "{counts:?}");
+    assert!(counts.flows == 0 && counts.sent < 1_000 && counts.sent > 0, "{counts:?}");
 }
 
 /// Clients that say nothing, nonsense or hang up are refused, and others are served meanwhile.
@@ -192,7 +194,7 @@ fn silent_clients_keep_no_other_out() {
             connect(&ClientSettings { local: Some(address), ..client(at, 1, 1, 1.0) }).expect("room")
         };
         let mut taking = Vec::new();
-        for n in 0..40_u16 {
+        for n in 0..32_u16 {
             let mut stream = from(invented(2_000));
             let (content, max) = (5_000 + u32::from(n), mbit(80.0));
             let hello = Hello { content, subflow: 0, responder: 47_470, max, min: Rate::ZERO, size: 0 };
@@ -210,7 +212,7 @@ fn silent_clients_keep_no_other_out() {
     });
     eprintln!("{report:?} {counts:?}");
     assert!(report.complete, "{report:?}");
-    assert_eq!(counts.refused, 40 - 16, "{counts:?}");
+    assert_eq!(counts.refused, 32 - 16, "{counts:?}");
     assert_eq!(counts.served + counts.failed, 1_000 + 16 + 1, "{counts:?}");
     let lines = sending.lines.lock().unwrap();
     let refusals = lines.iter().filter(|line| line.contains("hello") || line.contains("refused")).count();
