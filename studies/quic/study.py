@@ -7,8 +7,9 @@ Every finished run is appended to `cells.jsonl` beside this file, and a run that
 measured again by the same command. So is one that was disturbed, up to three times in all. All cells take about 25
 minutes on a quiet machine; with --minutes no run begins after that time.
 
-Every cell runs in the simulator and on QUIC with the same seed; cells of schemes that noq has too also run with its own
-controllers. A cell agrees if the goodput of every flow is within 5 % and its mean RTT within 10 % of the simulator's.
+Every cell runs in the simulator and on QUIC with the same seed, in the simulator also with four more, whose range shows
+what a seed decides; cells of schemes that noq has too also run with noq's own controllers. A cell agrees if the goodput
+of every flow is within 5 % and its mean RTT within 10 % of the simulator's.
 `causes.toml` says why others do not.
 """
 
@@ -41,6 +42,8 @@ HEADERS = 1500 / 1472
 DURATION, RATES_DURATION = "15s", "8s"
 ATTEMPTS = 3
 """Runs of a cell that is disturbed."""
+SEEDS = 5
+"""Seeds in the simulator; the first one counts."""
 RATES = (5, 20, 60, 400)
 """Paced rates in Mbit/s."""
 Rows = list[dict[str, Any]]
@@ -73,15 +76,16 @@ class Cell:
         """Run it in a place. Return what is kept of the run."""
         results = narrows.compare(
             *self.schemes, rate=self.rate, rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration,
-            on=on,
+            on=on, repeat=SEEDS if on == "sim" else 1,
         )  # fmt: skip
-        (raw,) = results.raw
+        raw = results.raw[0]
         host = raw.get("host") or {}
         keys = ("flow", "goodput_mbit_s", "throughput_mbit_s", "rtt_mean_ms", "loss_percent")
         return {
             "cell": self.name,
             "on": on,
             "flows": [{key: flow[key] for key in keys} for flow in raw["flows"]],
+            "goodputs_mbit_s": [[flow["goodput_mbit_s"] for flow in one["flows"]] for one in results.raw],
             "disturbed": host.get("disturbed", False),
             "lateness_p99_us": (host.get("lateness") or {}).get("p99_us"),
             "socket_drops": host.get("socket_drops"),
@@ -163,6 +167,13 @@ def differences(own: dict[str, Any], other: dict[str, Any]) -> tuple[float | Non
     return first, second
 
 
+def ranges(sim: dict[str, Any]) -> str:
+    """Say what the simulator's seeds give."""
+    flows = zip(sim["flows"], zip(*sim["goodputs_mbit_s"], strict=True), strict=True)
+    shown = [f"{flow['flow']} {min(values):.2f} to {max(values):.2f}" for flow, values in flows]
+    return f"Goodput of {len(sim['goodputs_mbit_s'])} seeds simulated, in Mbit/s: {', '.join(shown)}."
+
+
 def number(value: float | None) -> str:
     """Format a value; a dash if nobody measured it."""
     return "–" if value is None else f"{value:.2f}"
@@ -189,7 +200,7 @@ def rows() -> list[str]:
         )
         measured, agreeing, disturbed = measured + 1, agreeing + agree, disturbed + quic["disturbed"]
         if not agree:
-            missed.append(f"* {cell.name}: {causes.get(cell.name, 'no cause found yet.')}")
+            missed.append(f"* {cell.name}: {causes.get(cell.name, 'no cause found yet.')} {ranges(sim)}")
         for place, (one, other) in enumerate(pairs):
             third = noq["flows"][place] if noq else None
             values = [flow and flow[key] for key in ("goodput_mbit_s", "rtt_mean_ms") for flow in (one, other, third)]
@@ -238,9 +249,10 @@ def main() -> None:
         chosen += [(cell, "quic") for cell in paced()]
         left = measure([one for one in chosen if options.cell in one[0].name], options.minutes)
         print(f"{left} runs are left" if left else "all runs are measured")
-    if stored():
-        write("cells", rows())
-        write("rates", paced_rows())
+    places = {cell for cell, _ in stored()}
+    for region, known, table in [("cells", cells(), rows), ("rates", paced(), paced_rows)]:
+        if any(cell.name in places for cell in known):
+            write(region, table())
 
 
 if __name__ == "__main__":
