@@ -25,6 +25,9 @@ HAS_BPF := $(shell command -v clang >/dev/null && $(CC) -E -x c -include gelf.h 
     && uname -s | grep -x Linux)
 BPF = $(if $(HAS_BPF),--features narrows-live/bpf)
 
+# The adapter for quinn is a feature that only its users need.
+QUINN = --features narrows-quic/quinn
+
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 
@@ -72,14 +75,14 @@ format: setup
 
 lint: setup
 	@rustfmt --edition 2024 --check --quiet $(RUST_FILES)
-	cargo clippy --quiet --workspace --all-targets $(BPF) -- -D warnings
+	cargo clippy --quiet --workspace --all-targets $(BPF) $(QUINN) -- -D warnings
 	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
 	$(BIN)/ruff format --quiet --check python tests docs studies
 	$(BIN)/ruff check --quiet python tests docs studies
 	$(BIN)/mypy python/narrows
 
 unit:
-	cargo test --quiet --workspace --lib --tests $(BPF) -- --skip law_
+	cargo test --quiet --workspace --lib --tests $(BPF) $(QUINN) -- --skip law_
 
 check: lint unit
 	$(BIN)/python -m pytest -q -m "not slow" tests/python

@@ -57,7 +57,7 @@ def run(
         out: The folder for the results; finished runs in it are reused.
         jobs: Simultaneous runs; all cores by default.
         on: "sim"; or in real time "kernel", as root, on this machine's TCP stack, or "shim", there with our schemes; or
-            "quic", over loopback, or "noq", there with noq's own controllers.
+            "quic", on this machine, or "noq", there with noq's own controllers.
         allow_outside: Whether a scenario file may name files outside its folder; `set` may anyway.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where runs are executed: the simulator, the TCP stack of this machine's kernel, or QUIC over its loopback.
+"""Where runs are executed: the simulator, the TCP stack of this machine's kernel, or QUIC on this machine.
 
 | place | schemes |
 |---|---|

@@ -1,20 +1,27 @@
 """Compares schemes on QUIC with the simulator, for docs/topics/quic.md: goodput, RTT, and paced rates.
 
-    python studies/quic/study.py [-o DIR] [--cell TEXT]        measures, and writes the tables of the page
+    python studies/quic/study.py [--cell TEXT] [--minutes N]        measures what is missing, and writes the tables
+    python studies/quic/study.py --tables                           writes the tables of what was measured
 
-Finished runs in DIR are reused, so that a run that was interrupted goes on. All cells take about 25 minutes on a quiet
-machine; --cell measures those whose name contains TEXT, and writes nothing.
+Every finished run is appended to `cells.jsonl` beside this file, and a run that was interrupted, also by SIGKILL, is
+measured again by the same command. So is one that was disturbed, up to three times in all. All cells take about 25
+minutes on a quiet machine; with --minutes no run begins after that time.
 
-Every cell runs in the simulator and on QUIC with the same seed; cells of a scheme that noq has too also run with its
-own controller. A cell agrees if the goodput of every flow is within 5 % and its mean RTT within 10 % of the
-simulator's.
+Every cell runs in the simulator and on QUIC with the same seed, in the simulator also with four more, whose range shows
+what a seed decides; cells of schemes that noq has too also run with noq's own controllers. A cell agrees if the goodput
+of every flow is within 5 % and its mean RTT within 10 % of the simulator's.
+`causes.toml` says why others do not.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
+import os
 import re
+import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +30,7 @@ from typing import Any
 import narrows
 
 HERE = Path(__file__).resolve().parent
+DATA, CAUSES = HERE / "cells.jsonl", HERE / "causes.toml"
 PAGE = HERE.parents[1] / "docs" / "topics" / "quic.md"
 SCHEMES = ("bbr", "bbr-gc", "bbr3", "cubic")
 OWN = {"bbr3", "cubic", "newreno"}
@@ -32,6 +40,14 @@ GOODPUT, RTT = 0.05, 0.10
 HEADERS = 1500 / 1472
 """Bytes on the wire per byte of a QUIC packet: a paced rate leaves out IP and UDP headers."""
 DURATION, RATES_DURATION = "15s", "8s"
+ATTEMPTS = 3
+"""Runs of a cell that is disturbed."""
+SEEDS = 5
+"""Seeds in the simulator; the first one counts."""
+RATES = (5, 20, 60, 400)
+"""Paced rates in Mbit/s."""
+Rows = list[dict[str, Any]]
+"""What a run has measured of each flow."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +59,7 @@ class Cell:
     rtt: str
     buffer: str
     loss: str | None = None
+    duration: str = DURATION
 
     @property
     def name(self) -> str:
@@ -50,15 +67,29 @@ class Cell:
         loss = f", loss {self.loss}" if self.loss else ""
         return f"{'+'.join(self.schemes)}, {self.rate}, {self.rtt}, {self.buffer}{loss}"
 
-    def measure(self, out: Path, on: str) -> list[dict[str, Any]]:
-        """Return the flows of a run of this cell in a place."""
-        folder = out / on / re.sub(r"[^\w.%-]+", "_", self.name)
+    @property
+    def places(self) -> list[str]:
+        """Where it runs."""
+        return ["sim", "quic", *(["noq"] if set(self.schemes) <= OWN else [])]
+
+    def measure(self, on: str) -> dict[str, Any]:
+        """Run it in a place. Return what is kept of the run."""
         results = narrows.compare(
-            *self.schemes, rate=self.rate, rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=DURATION,
-            out=folder, on=on,
+            *self.schemes, rate=self.rate, rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration,
+            on=on, repeat=SEEDS if on == "sim" else 1,
         )  # fmt: skip
-        host = results.raw[0].get("host") or {}
-        return [dict(flow, disturbed=host.get("disturbed", False)) for flow in results.raw[0]["flows"]]
+        raw = results.raw[0]
+        host = raw.get("host") or {}
+        keys = ("flow", "goodput_mbit_s", "throughput_mbit_s", "rtt_mean_ms", "loss_percent")
+        return {
+            "cell": self.name,
+            "on": on,
+            "flows": [{key: flow[key] for key in keys} for flow in raw["flows"]],
+            "goodputs_mbit_s": [[flow["goodput_mbit_s"] for flow in one["flows"]] for one in results.raw],
+            "disturbed": host.get("disturbed", False),
+            "lateness_p99_us": (host.get("lateness") or {}).get("p99_us"),
+            "socket_drops": host.get("socket_drops"),
+        }
 
 
 def cells() -> Iterator[Cell]:
@@ -72,10 +103,75 @@ def cells() -> Iterator[Cell]:
         yield Cell((scheme, "cubic"), "20mbit", "40ms", buffer)
 
 
-def agrees(own: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two flows have the same goodput and mean RTT, within the limits."""
-    limits = (("goodput_mbit_s", GOODPUT), ("rtt_mean_ms", RTT))
-    return all(own[key] and other[key] and abs(other[key] / own[key] - 1) <= limit for key, limit in limits)
+def paced() -> list[Cell]:
+    """Return the cells of paced rates: a fixed rate over a link twice as fast."""
+    return [
+        Cell((f"fixed:rate={rate},window=100000",), f"{2 * rate}mbit", "10ms", "10bdp", duration=RATES_DURATION)
+        for rate in RATES
+    ]
+
+
+def stored() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the finished runs by cell and place, in order. A line that was cut off is none."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    lines = DATA.read_text(encoding="utf-8").splitlines() if DATA.exists() else []
+    for line in lines:
+        try:
+            run = json.loads(line)
+        except ValueError:
+            continue
+        found.setdefault((run["cell"], run["on"]), []).append(run)
+    return found
+
+
+def store(run: dict[str, Any]) -> None:
+    """Append a finished run; it is in the file before the next one begins."""
+    begun = DATA.read_bytes() if DATA.exists() else b""
+    with DATA.open("a", encoding="utf-8") as file:
+        # What was cut off stays a line of its own.
+        file.write(("\n" if begun and not begun.endswith(b"\n") else "") + json.dumps(run) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
+    """Run what is missing until the time is over. Return how many runs are left."""
+    end = time.monotonic() + 60 * minutes
+    runs = stored()
+
+    def is_open(cell: Cell, place: str) -> bool:
+        own = runs.get((cell.name, place), [])
+        return all(run["disturbed"] for run in own) and len(own) < ATTEMPTS
+
+    while (left := [one for one in chosen if is_open(*one)]) and time.monotonic() < end:
+        # Those that were never measured come first.
+        cell, place = min(left, key=lambda one: len(runs.get((one[0].name, one[1]), [])))
+        run = cell.measure(place)
+        store(run)
+        runs.setdefault((cell.name, place), []).append(run)
+        note = ", disturbed" if run["disturbed"] else ""
+        shown = "; ".join(f"{number(flow['goodput_mbit_s'])} Mbit/s" for flow in run["flows"])
+        print(f"{cell.name} on {place}: {shown}{note}", flush=True)
+    return len(left)
+
+
+def best(runs: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the first undisturbed run, or else the last one."""
+    return next((run for run in runs if not run["disturbed"]), runs[-1] if runs else None)
+
+
+def differences(own: dict[str, Any], other: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Return the relative differences of goodput and mean RTT; `None` if nobody measured one."""
+    keys = ("goodput_mbit_s", "rtt_mean_ms")
+    first, second = (other[key] / own[key] - 1 if own[key] and other[key] else None for key in keys)
+    return first, second
+
+
+def ranges(sim: dict[str, Any]) -> str:
+    """Say what the simulator's seeds give."""
+    flows = zip(sim["flows"], zip(*sim["goodputs_mbit_s"], strict=True), strict=True)
+    shown = [f"{flow['flow']} {min(values):.2f} to {max(values):.2f}" for flow, values in flows]
+    return f"Goodput of {len(sim['goodputs_mbit_s'])} seeds simulated, in Mbit/s: {', '.join(shown)}."
 
 
 def number(value: float | None) -> str:
@@ -83,37 +179,54 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def rows(out: Path, chosen: list[Cell]) -> tuple[list[str], int]:
-    """Measure cells. Return the rows of the table, and how many cells agree."""
-    found, agreeing = [], 0
-    for cell in chosen:
-        sim, quic = cell.measure(out, "sim"), cell.measure(out, "quic")
-        own = cell.measure(out, "noq") if set(cell.schemes) <= OWN else [None] * len(sim)
-        agree = all(agrees(one, other) for one, other in zip(sim, quic, strict=True))
-        agreeing += agree
-        for one, other, third in zip(sim, quic, own, strict=True):
+def percent(value: float | None) -> str:
+    """Format a difference."""
+    return "–" if value is None else f"{100 * value:+.1f} %"
+
+
+def rows() -> list[str]:
+    """Return the text between the marks of the page: the count, the table, and the causes."""
+    runs, causes = stored(), tomllib.loads(CAUSES.read_text(encoding="utf-8")) if CAUSES.exists() else {}
+    found, missed, measured, agreeing, disturbed = [], [], 0, 0, 0
+    for cell in cells():
+        sim, quic, noq = (best(runs.get((cell.name, place), [])) for place in ("sim", "quic", "noq"))
+        if sim is None or quic is None:
+            continue
+        pairs = list(zip(sim["flows"], quic["flows"], strict=True))
+        apart = [differences(one, other) for one, other in pairs]
+        limits = (GOODPUT, RTT)
+        agree = all(
+            value is not None and abs(value) <= limit for own in apart for value, limit in zip(own, limits, strict=True)
+        )
+        measured, agreeing, disturbed = measured + 1, agreeing + agree, disturbed + quic["disturbed"]
+        if not agree:
+            missed.append(f"* {cell.name}: {causes.get(cell.name, 'no cause found yet.')} {ranges(sim)}")
+        for place, (one, other) in enumerate(pairs):
+            third = noq["flows"][place] if noq else None
             values = [flow and flow[key] for key in ("goodput_mbit_s", "rtt_mean_ms") for flow in (one, other, third)]
-            note = "disturbed" if other["disturbed"] else "yes" if agree else "**no**"
-            name = cell.name if one is sim[0] else f"{cell.name}: {one['flow']}"
-            found.append(f"| {name} | {' | '.join(number(value) for value in values)} | {note} |")
-        print(found[-1], flush=True)
-    return found, agreeing
+            name = cell.name if len(pairs) == 1 else f"{cell.name}: {one['flow']}"
+            noted = ["yes" if quic["disturbed"] else "", "yes" if agree else "**no**"]
+            columns = [*map(number, values), *map(percent, apart[place]), *noted]
+            found.append(f"| {name} | {' | '.join(columns)} |")
+    head = (
+        "| cell | goodput simulated | on QUIC | noq's own | mean RTT simulated | on QUIC | noq's own | goodput differs"
+        " | RTT differs | disturbed | agrees |"
+    )
+    count = f"{agreeing} of {measured} cells agree; {disturbed} of them were disturbed in every run."
+    return [count, "", head, "|---" + "|---:" * 8 + "|---|---|", *found, *(["", *missed] if missed else [])]
 
 
-def rates(out: Path) -> list[str]:
-    """Measure paced rates: a fixed rate over a faster link, and what arrives of it."""
-    found = []
-    for asked in (5, 20, 60, 400):
-        scheme = f"fixed:rate={asked},window=100000"
-        rate = f"{asked * 2}mbit"
-        results = narrows.compare(
-            scheme, rate=rate, rtt="10ms", buffer="10bdp", duration=RATES_DURATION, out=out / "rates" / str(asked),
-            on="quic",
-        )  # fmt: skip
-        got = results.raw[0]["flows"][0]["throughput_mbit_s"] / HEADERS
-        found.append(f"| {asked} | {got:.2f} | {100 * (got / asked - 1):+.2f} % |")
-        print(found[-1], flush=True)
-    return found
+def paced_rows() -> list[str]:
+    """Return the table of paced rates."""
+    runs, found = stored(), []
+    for rate, cell in zip(RATES, paced(), strict=True):
+        run = best(runs.get((cell.name, "quic"), []))
+        if run is not None:
+            got = run["flows"][0]["throughput_mbit_s"] / HEADERS
+            found.append(
+                f"| {rate} | {got:.2f} | {100 * (got / rate - 1):+.2f} % | {'yes' if run['disturbed'] else ''} |"
+            )
+    return ["| asked, Mbit/s | sent | difference | disturbed |", "|---:|---:|---:|---|", *found]
 
 
 def write(region: str, lines: list[str]) -> None:
@@ -127,17 +240,19 @@ def write(region: str, lines: list[str]) -> None:
 def main() -> None:
     """Measure, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", dest="out", type=Path, default=Path("results/quic"), help="the folder of the runs")
-    parser.add_argument("--cell", default=None, metavar="TEXT", help="measure only cells whose name contains TEXT")
+    parser.add_argument("--cell", default="", metavar="TEXT", help="measure only cells whose name contains TEXT")
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no run after this time")
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
     options = parser.parse_args()
-    chosen = [cell for cell in cells() if options.cell is None or options.cell in cell.name]
-    found, agreeing = rows(options.out, chosen)
-    print(f"{agreeing} of {len(chosen)} cells agree")
-    if options.cell is not None:
-        return
-    head = "| cell | goodput simulated | on QUIC | noq's own | mean RTT simulated | on QUIC | noq's own | agrees |"
-    write("cells", [f"{agreeing} of {len(chosen)} cells agree.", "", head, "|---" + "|---:" * 6 + "|---|", *found])
-    write("rates", ["| asked, Mbit/s | sent | difference |", "|---:|---:|---:|", *rates(options.out)])
+    if not options.tables:
+        chosen = [(cell, place) for cell in cells() for place in cell.places]
+        chosen += [(cell, "quic") for cell in paced()]
+        left = measure([one for one in chosen if options.cell in one[0].name], options.minutes)
+        print(f"{left} runs are left" if left else "all runs are measured")
+    places = {cell for cell, _ in stored()}
+    for region, known, table in [("cells", cells(), rows), ("rates", paced(), paced_rows)]:
+        if any(cell.name in places for cell in known):
+            write(region, table())
 
 
 if __name__ == "__main__":

@@ -109,6 +109,19 @@ def test_throughput_counts_each_acknowledged_packet_once(tmp_path):
     assert loaded.flows["packets_sent"][0] == 101
 
 
+def test_packets_acked_count_as_delivered(tmp_path):
+    """A sender may name the packets that it took for delivered; each counts once, also if a frame names it too."""
+    records = [event(10 * number, "quic:packet_sent", **sent(number)) for number in range(10)]
+    records += [
+        event(99, "quic:packets_acked", packet_numbers=[0, 1, 2, 2, 40]),
+        event(99, "quic:packets_acked", packet_number_space="initial", packet_numbers=[5]),
+        event(100, "quic:packet_received", **ack([0, 3])),
+        event(100, "recovery:packets_acked", packet_numbers=[9]),
+    ]
+    loaded = qlog.load([sequence(tmp_path / "a.sqlog", SEQUENCE, *records)])
+    assert loaded.flows["throughput_mbit_s"][0] == pytest.approx(5 * 1200 * 8e-6 / 0.1)
+
+
 def test_receiver_throughput_is_what_it_received(tmp_path):
     """Throughput at a receiver is what it received."""
     records = [event(10 * number, "transport:packet_received", **sent(number)) for number in range(101)]
@@ -253,6 +266,14 @@ DAMAGED = {
         + json.dumps(event(1, "quic:packet_received", **ack([1, 2, 3])))
         + "\n",
         ":3: `acked_ranges` has a range without ends",
+    ),
+    "acked": (
+        HEAD
+        + json.dumps(event(0, "quic:packet_sent", **sent(0)))
+        + "\n"
+        + json.dumps(event(1, "quic:packets_acked", packet_numbers=["x"]))
+        + "\n",
+        ":3: `packet_numbers` is 'x'; accepted: a number from 0",
     ),
     "units": (
         '{"qlog_version": "0.3", "traces": [{"configuration": {"time_units": "h"}, "events": []}]}',

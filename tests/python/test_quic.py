@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from narrows import perf
+from narrows import perf, qlog
 
 from conftest import BUILT_ENV, json_rows, narrows_in  # isort: skip
 from loopback import free_port  # isort: skip
+from qlogs import points  # isort: skip
 
 BRIEF = ("--rate", "10mbit", "--rtt", "10ms", "--duration", "2s")
 """A path and a duration for every run."""
@@ -43,9 +44,32 @@ def test_traces_of_quic_have_series_and_internals(tmp_path):
     assert any(name.startswith("bw") or "bandwidth" in name for name in series), sorted(series)
 
 
+def test_qlog_of_quic_accounts_for_its_packets(tmp_path):
+    """The file of a run on QUIC is drawn, and what it shows is what the result counts."""
+    arguments = (*BRIEF, "--set", "network.loss=1%", "--on", "quic", "--qlog", "run.sqlog", "--json")
+    done = narrows_in(tmp_path, "compare", "bbr", *arguments)
+    assert done.returncode == 0, done.stderr
+    (flow,) = json_rows(done)[0]["flows"]
+    loaded = qlog.load([tmp_path / "run.sqlog"])
+    (own,) = loaded.flows.iter_rows(named=True)
+    lost = sum(value for _, value in points(loaded, "losses_pkt"))
+    assert lost == round(flow["retransmit_percent"] / 100 * flow["packets_sent"]) > 0
+    # Those that carry no data are few, and the flow loses the share of its packets that the link drops.
+    assert flow["packets_sent"] <= own["packets_sent"] + 20
+    assert own["loss_percent"] < 20
+    # The log counts what was acknowledged, the result what arrived.
+    assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
+    drawn = narrows_in(tmp_path, "plot", "run.sqlog")
+    assert drawn.returncode == 0, drawn.stderr
+
+
 @pytest.mark.parametrize(
     ("place", "scheme", "message"),
-    [("quic", "dctcp", "needs the number of marked packets"), ("noq", "vegas", "accepted: cubic, newreno, bbr3")],
+    [
+        ("quic", "dctcp", "needs the number of marked packets"),
+        ("quic", "bbr3:ecn=true", "with ecn = 1 it needs the number of marked packets"),
+        ("noq", "vegas", "accepted: cubic, newreno, bbr3"),
+    ],
 )
 def test_unsuitable_schemes_are_refused(tmp_path, place, scheme, message):
     """What QUIC cannot run is misuse, before anything runs."""

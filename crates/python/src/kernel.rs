@@ -39,10 +39,15 @@ fn options(on: &str) -> Options {
     Options { shim: on == "shim", ..Options::default() }
 }
 
+/// The options of a place on QUIC.
+fn quic_options(on: &str) -> quic::Options {
+    quic::Options { own: on == "noq", ..quic::Options::default() }
+}
+
 /// Refuses a plan that a place in real time cannot run.
 pub(crate) fn check(plan: &Plan, on: &str) -> PyResult<()> {
     match on {
-        "quic" | "noq" => quic::check(plan, &quic::Options { own: on == "noq" }),
+        "quic" | "noq" => quic::check(plan, &quic_options(on)),
         _ => kernel::check(plan, &options(on)),
     }
     .map_err(|error| raised(&error))
@@ -57,7 +62,7 @@ pub(crate) fn record(
 ) -> PyResult<Option<RunResult>> {
     let create = || outputs.create(plan).map_err(|(_, error)| error);
     let ran = match on {
-        "quic" | "noq" => quic::run(plan, &quic::Options { own: on == "noq" }, create, shared),
+        "quic" | "noq" => quic::run(plan, &quic_options(on), create, shared),
         _ => kernel::run(plan, &options(on), create, shared),
     };
     let Some((result, files)) = ran.map_err(|error| raised(&error))? else { return Ok(None) };

@@ -319,7 +319,8 @@ fn run(
     };
     let (planned, plan) = resolved(py, planned, &Folder::new(directory, outside.as_deref()))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
-    let outputs = Outputs { traces: trace_dir.map(Path::new), capture, qlog };
+    let transport = matches!(on, "quic" | "noq").then_some("quic");
+    let outputs = Outputs { traces: trace_dir.map(Path::new), capture, qlog, transport };
     let run = || match on {
         "sim" => record(plan, &outputs, shared.as_deref()),
         #[cfg(target_os = "linux")]

@@ -21,6 +21,8 @@ pub(crate) struct Outputs<'a> {
     pub(crate) capture: Option<(&'a str, Contents)>,
     /// File of the qlog.
     pub(crate) qlog: Option<&'a str>,
+    /// The transport of all flows; `None`: that of the plan.
+    pub(crate) transport: Option<&'static str>,
 }
 
 /// An error, and the file that it names; the trace's have their own names.
@@ -39,8 +41,9 @@ impl<'a> Outputs<'a> {
         let capture = self.capture.map(|(file, contents)| {
             Capture::create(plan, Path::new(file), contents).map_err(|error| (Some(file), error))
         });
-        let qlog =
-            self.qlog.map(|file| Log::create(plan, Path::new(file)).map_err(|error| (Some(file), error)));
+        let qlog = self.qlog.map(|file| {
+            Log::create(plan, self.transport, Path::new(file)).map_err(|error| (Some(file), error))
+        });
         Ok((recorder, (capture.transpose()?, qlog.transpose()?)))
     }
 

@@ -6,23 +6,44 @@
 //! ```
 //! The server writes its self-made certificate to `cert.der`; the client trusts that one. A request is the name of a file
 //! in the folder, an answer its contents. The three lines that select the scheme are in [`transport`].
+//!
+//! Clients are strangers: names lead to plain files directly in the folder, requests and connections are bounded, and
+//! files are read as far as the client takes them.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use noq::crypto::rustls::QuicClientConfig;
-use noq::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
+use noq::{
+    ClientConfig, Connection, Endpoint, ReadError, ReadToEndError, RecvStream, SendStream, ServerConfig,
+    TransportConfig, VarInt,
+};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// Longest name of a file.
 const NAME: usize = 255;
-/// Largest file that the client takes.
-const LARGEST: usize = 1 << 30;
+/// Bytes that are read at once.
+const CHUNK: usize = 64 << 10;
+/// Most connections at a time. Further ones are refused.
+const CONNECTIONS: usize = 1_000;
+/// Errors of streams.
+const BROKEN: u32 = 500;
+const NO_FILE: u32 = 404;
+const TOO_LONG: u32 = 414;
+
+/// An error with what was tried.
+fn failed(what: impl Display) -> impl FnOnce(std::io::Error) -> Failure {
+    move |error| format!("{what}: {error}").into()
+}
 
 /// A transport that runs this scheme.
 pub fn transport(scheme: &str) -> Result<Arc<TransportConfig>, Failure> {
@@ -38,54 +59,76 @@ pub fn server(at: SocketAddr, scheme: &str) -> Result<(Endpoint, CertificateDer<
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut config = ServerConfig::with_single_cert(vec![certificate.clone()], key.into())?;
     config.transport_config(transport(scheme)?);
-    Ok((Endpoint::server(config, at)?, certificate))
+    Ok((Endpoint::server(config, at).map_err(failed(format_args!("serve at {at}")))?, certificate))
 }
 
 /// Serves connections until the endpoint is closed.
 pub async fn serve(endpoint: Endpoint, folder: PathBuf) {
+    let folder = Arc::new(folder);
     while let Some(incoming) = endpoint.accept().await {
-        let folder = folder.clone();
+        if endpoint.open_connections() > CONNECTIONS {
+            incoming.refuse();
+            continue;
+        }
+        let folder = Arc::clone(&folder);
         tokio::spawn(async move {
             match incoming.await {
-                Ok(connection) => answer(connection, &folder).await,
+                Ok(connection) => answer(connection, folder).await,
                 Err(error) => eprintln!("no connection: {error}"),
             }
         });
     }
 }
 
-async fn answer(connection: Connection, folder: &Path) {
-    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
-        let folder = folder.to_owned();
+async fn answer(connection: Connection, folder: Arc<PathBuf>) {
+    while let Ok((send, receive)) = connection.accept_bi().await {
+        let folder = Arc::clone(&folder);
         tokio::spawn(async move {
-            let Ok(name) = receive.read_to_end(NAME).await else { return };
-            let contents = String::from_utf8(name).ok().and_then(|name| read(&folder, &name));
-            let sent = match &contents {
-                Some(contents) => send.write_all(contents).await.is_ok(),
-                None => send.reset(404_u32.into()).is_ok(),
-            };
-            if sent && contents.is_some() && send.finish().is_ok() {
-                let _ = send.stopped().await;
-            }
+            // The client is gone if this fails.
+            let _ = respond(send, receive, &folder).await;
         });
     }
 }
 
-/// A file directly in the folder.
-fn read(folder: &Path, name: &str) -> Option<Vec<u8>> {
-    let plain = Path::new(name).file_name().is_some_and(|last| last == name);
-    let path = folder.join(name);
-    let inside = plain && std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-    inside.then(|| std::fs::read(path).ok()).flatten()
+/// Answers a request.
+async fn respond(mut send: SendStream, mut receive: RecvStream, folder: &Path) -> Result<(), Failure> {
+    let name = match receive.read_to_end(NAME).await {
+        Ok(name) => name,
+        Err(ReadToEndError::TooLong) => return Ok(send.reset(TOO_LONG.into())?),
+        Err(error) => return Err(error.into()),
+    };
+    let name = String::from_utf8(name).unwrap_or_default();
+    let Some(mut file) = open(folder, &name).await else { return Ok(send.reset(NO_FILE.into())?) };
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match file.read(&mut chunk).await {
+            Ok(0) => break,
+            Ok(count) => send.write_all(&chunk[..count]).await?,
+            // What was sent must not pass for the whole file.
+            Err(_) => return Ok(send.reset(BROKEN.into())?),
+        }
+    }
+    send.finish()?;
+    send.stopped().await?;
+    Ok(())
 }
 
-/// Asks a server for a file.
+/// A file directly in the folder.
+async fn open(folder: &Path, name: &str) -> Option<File> {
+    let plain = Path::new(name).file_name().is_some_and(|last| last == name);
+    let path = folder.join(name);
+    let is_file = plain && tokio::fs::symlink_metadata(&path).await.is_ok_and(|found| found.is_file());
+    if is_file { File::open(path).await.ok() } else { None }
+}
+
+/// Asks a server for a file, and writes it to `out`. Returns its length.
 pub async fn get(
     at: SocketAddr,
     certificate: CertificateDer<'static>,
     name: &str,
     scheme: &str,
-) -> Result<Vec<u8>, Failure> {
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -95,37 +138,63 @@ pub async fn get(
         .with_no_client_auth();
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto)?));
     config.transport_config(transport(scheme)?);
-    let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
+    let own: SocketAddr = match at {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let endpoint = Endpoint::client(own)?;
     let connection = endpoint.connect_with(config, at, "localhost")?.await?;
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_all(name.as_bytes()).await?;
     send.finish()?;
-    let contents = receive.read_to_end(LARGEST).await?;
+    let mut length = 0;
+    let ended = loop {
+        match receive.read_chunk(CHUNK).await {
+            Ok(Some(chunk)) => {
+                out.write_all(&chunk).map_err(failed("write the file"))?;
+                length += chunk.len() as u64;
+            }
+            Ok(None) => break Ok(length),
+            Err(ReadError::Reset(code)) if code == VarInt::from_u32(NO_FILE) => {
+                break Err(format!("the server has no file `{name}`").into());
+            }
+            Err(error) => break Err(error.into()),
+        }
+    };
     connection.close(0_u32.into(), b"done");
     endpoint.wait_idle().await;
-    Ok(contents)
+    ended
 }
 
 #[allow(dead_code)] // a test includes this file
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Failure> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words[..] {
+async fn run(words: &[&str]) -> Result<ExitCode, Failure> {
+    match *words {
         ["serve", folder, at, certificate, ref scheme @ ..] if scheme.len() < 2 => {
             let (endpoint, own) = server(at.parse()?, scheme.first().copied().unwrap_or("bbr-gc"))?;
-            std::fs::write(certificate, &own)?;
+            std::fs::write(certificate, &own).map_err(failed(certificate))?;
             eprintln!("serving {folder} at {}", endpoint.local_addr()?);
             serve(endpoint, folder.into()).await;
         }
         ["get", at, certificate, name] => {
-            let trusted = std::fs::read(certificate)?.into();
-            std::io::stdout().write_all(&get(at.parse()?, trusted, name, "bbr-gc").await?)?;
+            let trusted = std::fs::read(certificate).map_err(failed(certificate))?.into();
+            get(at.parse()?, trusted, name, "bbr-gc", &mut std::io::stdout()).await?;
         }
         _ => {
             eprintln!("accepted: serve FOLDER ADDRESS CERTIFICATE [SCHEME], or get ADDRESS CERTIFICATE NAME");
-            std::process::exit(2);
+            return Ok(ExitCode::from(2));
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+#[allow(dead_code)] // a test includes this file
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(&words)));
+    done.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::FAILURE
+    })
 }

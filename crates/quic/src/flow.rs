@@ -79,8 +79,9 @@ pub(crate) struct Flow {
     /// Number of the last transmission when recovery began, and the time; `None` before the first one.
     since: u64,
     entered: Option<Nanos>,
-    /// ssthresh before the phase began, for an undo, and the phase.
-    reduced: (Phase, Bytes),
+    /// Phase of the last reduction and ssthresh before it, if it was for losses only and was not undone.
+    reduced: Option<(Phase, Bytes)>,
+    /// The losses of the last reduction were spurious; the acknowledgement that shows it undoes the reduction.
     undo: bool,
     timeouts: u32,
     prr: Option<Prr>,
@@ -109,7 +110,7 @@ impl Flow {
             newest: 0,
             since: 0,
             entered: None,
-            reduced: (Phase::Open, Bytes::MAX),
+            reduced: None,
             undo: false,
             timeouts: 0,
             prr: None,
@@ -169,12 +170,9 @@ impl Flow {
         self.tick(now);
         let now = self.now;
         if self.inflight.is_zero() && self.order > 0 {
-            let idle = now - self.last_sent;
-            // With an open window and nothing in flight, the application had nothing to send.
-            if self.phase == Phase::Open {
-                self.driver.set_app_limited(Bytes::ZERO);
-            }
-            self.driver.idle_restart(now, idle, self.rtt.timeout(), self.idle);
+            // The pacer may have held packets back as well as a lack of data: the transport said so with the last
+            // acknowledgement.
+            self.driver.idle_restart(now, now - self.last_sent, self.rtt.timeout(), self.idle);
         }
         let sent = self.driver.stamp(now, bytes, self.inflight);
         self.inflight += bytes;
@@ -237,10 +235,14 @@ impl Flow {
         let Some(open) = self.open.take() else { return };
         let now = self.now;
         let mut rtt = None;
-        if open.newest.order > 0 {
+        // RFC 9002 section 5.1: 'the largest acknowledged packet number is newly acknowledged'. An older packet was
+        // acknowledged before, in an acknowledgement that was lost or overtaken, as far as anyone knows.
+        if open.newest.order > self.newest {
             let sample = now - open.newest.sent_at;
             self.rtt.update(sample);
             rtt = Some(sample);
+        }
+        if open.newest.order > 0 {
             self.timeouts = 0;
         }
         self.inflight = inflight.unwrap_or(self.inflight);
@@ -285,6 +287,8 @@ impl Flow {
 
     /// A packet is lost; its record was found.
     pub(crate) fn lose(&mut self, now: Nanos, number: u64, bytes: Bytes, sent: &SentState) {
+        self.tick(now);
+        let now = self.now;
         if let Some(ended) = self.ended.take_if(|ended| ended.end.now == now) {
             self.driver = ended.driver;
             self.prr = ended.prr;
@@ -292,9 +296,8 @@ impl Flow {
         } else if self.reopened.is_none() {
             self.settle();
         }
-        self.tick(now);
         self.inflight -= bytes;
-        self.driver.lost(self.now, &LostPacket { bytes, packet: number, sent }, self.inflight);
+        self.driver.lost(now, &LostPacket { bytes, packet: number, sent }, self.inflight);
         match &mut self.reopened {
             Some((_, end, _)) => end.lost += bytes,
             None => self.lost += bytes,
@@ -304,6 +307,10 @@ impl Flow {
     /// Packets were lost or marked, the newest of them sent at `sent`. `persistent`: nothing got through for long.
     pub(crate) fn congestion(&mut self, now: Nanos, sent: Nanos, cause: CongestionCause, persistent: bool) {
         self.tick(now);
+        // No acknowledgement has come since: what follows is a reduction of its own.
+        if std::mem::take(&mut self.undo) {
+            self.undo_reduction();
+        }
         let acked = self.reopened.map_or(Bytes::ZERO, |(_, _, acked)| acked);
         // RFC 9002 section 7.3.2: a loss of what was sent before recovery began is part of it.
         if self.entered.is_none_or(|entered| sent > entered) && !persistent {
@@ -316,7 +323,7 @@ impl Flow {
         self.driver.refresh();
     }
 
-    /// All losses of the last reduction were none.
+    /// All losses of the last reduction were spurious.
     #[cfg(feature = "noq")]
     pub(crate) fn spurious(&mut self) {
         self.settle();
@@ -340,8 +347,13 @@ impl Flow {
 
     fn enter(&mut self, cause: CongestionCause, acked: Bytes) {
         let size = self.driver.scheme().control().cwnd.max(self.mtu);
-        if self.phase == Phase::Open {
-            self.reduced = (Phase::Recovery, self.driver.ssthresh());
+        match (cause, self.phase) {
+            (CongestionCause::Loss, Phase::Open) => {
+                self.reduced = Some((Phase::Recovery, self.driver.ssthresh()));
+            }
+            (CongestionCause::Loss, _) => {}
+            // Marks are no losses: that these were spurious does not undo the response to marks.
+            _ => self.reduced = None,
         }
         self.phase = Phase::Recovery;
         (self.since, self.entered) = (self.order, Some(self.now));
@@ -361,11 +373,7 @@ impl Flow {
     }
 
     fn undo_reduction(&mut self) {
-        let (phase, ssthresh) = self.reduced;
-        if phase == Phase::Open {
-            return;
-        }
-        self.reduced.0 = Phase::Open;
+        let Some((phase, ssthresh)) = self.reduced.take() else { return };
         self.phase = Phase::Open;
         self.prr = None;
         self.driver.restore_ssthresh(ssthresh);
@@ -373,9 +381,10 @@ impl Flow {
     }
 
     fn time_out(&mut self) {
-        if self.phase == Phase::Open {
-            self.reduced = (Phase::Loss, self.driver.ssthresh());
-        }
+        self.reduced = match self.phase {
+            Phase::Open => Some((Phase::Loss, self.driver.ssthresh())),
+            _ => self.reduced.map(|(_, ssthresh)| (Phase::Loss, ssthresh)),
+        };
         self.phase = Phase::Loss;
         (self.since, self.entered) = (self.order, Some(self.now));
         self.prr = None;
@@ -384,3 +393,6 @@ impl Flow {
         self.driver.timeout(self.now, Flight { size, inflight: self.inflight }, self.timeouts);
     }
 }
+
+#[cfg(all(test, feature = "noq"))]
+mod tests;

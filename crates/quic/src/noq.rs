@@ -52,8 +52,6 @@ pub struct Controller {
     origin: Instant,
     initial_window: Bytes,
     mtu: u16,
-    /// The transport had nothing to send.
-    idle: bool,
     flow: Flow,
     records: Records,
 }
@@ -75,7 +73,7 @@ impl Controller {
     pub fn new(scheme: &Scheme, now: Instant, mtu: u16) -> Self {
         let size = Bytes::new(mtu.into());
         let flow = Flow::new(scheme.instance(size), scheme.idle_rule(), size);
-        Self { origin: now, initial_window: flow.window(), mtu, idle: false, flow, records: Records::new() }
+        Self { origin: now, initial_window: flow.window(), mtu, flow, records: Records::new() }
     }
 
     /// A copy of the state of a connection's controller, as `Connection::congestion_state` returns it, without its
@@ -118,8 +116,9 @@ impl Controller {
 impl congestion::Controller for Controller {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
         let bytes = Bytes::new(bytes.into());
-        let sent = self.flow.send(self.time(now), bytes);
-        self.records.insert(Record { number: pn, bytes, sent });
+        let at = self.time(now);
+        let sent = self.flow.send(at, bytes);
+        self.records.insert(Record { number: pn, at, bytes, sent });
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -132,11 +131,10 @@ impl congestion::Controller for Controller {
         sent: Instant,
         bytes: u64,
         pn: u64,
-        app_limited: bool,
+        _app_limited: bool,
         _: &RttEstimator,
     ) {
-        self.idle = app_limited;
-        let record = self.records.take(pn, Some(self.time(sent)));
+        let record = self.records.take_acked(pn, self.time(sent));
         let bytes = record.as_ref().map_or(Bytes::new(bytes), |record| record.bytes);
         self.flow.deliver(self.time(now), bytes, record.as_ref().map(|record| &record.sent));
     }
@@ -146,9 +144,9 @@ impl congestion::Controller for Controller {
         self.flow.end_ack(self.time(now), Some(Bytes::new(in_flight)), app_limited, gap);
     }
 
-    fn on_packet_lost(&mut self, _: u16, pn: u64, now: Instant) {
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
         // Others took an older path, or need no acknowledgement.
-        if let Some(record) = self.records.take(pn, None) {
+        if let Some(record) = self.records.take_lost(pn, Bytes::new(lost_bytes.into())) {
             self.flow.lose(self.time(now), pn, record.bytes, &record.sent);
         }
     }
@@ -162,6 +160,10 @@ impl congestion::Controller for Controller {
         _lost_bytes: u64,
         _largest_lost_pn: u64,
     ) {
+        // RFC 9000 section 9.4: packets sent on the old path must not contribute to congestion control for the new one.
+        if sent < self.origin {
+            return;
+        }
         let cause = if is_ecn { CongestionCause::Ecn } else { CongestionCause::Loss };
         let (now, sent) = (self.time(now), self.time(sent));
         self.flow.congestion(now, sent, cause, is_persistent_congestion);

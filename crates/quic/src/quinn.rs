@@ -32,14 +32,10 @@ pub fn controller(name: &str) -> Result<Factory, Refused> {
 /// A scheme with parameters, for `TransportConfig::congestion_controller_factory`.
 ///
 /// # Errors
-/// If its parameters make it set a rate, which quinn ignores.
+/// If the scheme was found for another stack, and quinn cannot run it.
 pub fn factory(scheme: Scheme) -> Result<Factory, Refused> {
-    match scheme.paces() {
-        true => {
-            Err(Refused::Scheme { name: scheme.name(), stack: Stack::Quinn, reason: crate::scheme::PACED })
-        }
-        false => Ok(Arc::new(Schemes(Arc::new(scheme)))),
-    }
+    scheme.runs_on(Stack::Quinn)?;
+    Ok(Arc::new(Schemes(Arc::new(scheme))))
 }
 
 #[derive(Debug)]

@@ -13,6 +13,8 @@ const DISPLACED: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) number: u64,
+    /// When the transport says it left.
+    pub(crate) at: Nanos,
     pub(crate) bytes: Bytes,
     pub(crate) sent: SentState,
 }
@@ -78,18 +80,28 @@ impl Records {
         }
     }
 
-    /// Removes a packet; `sent_at`, if known, tells packets of different spaces apart.
-    pub(crate) fn take(&mut self, number: u64, sent_at: Option<Nanos>) -> Option<Record> {
-        let matches =
-            |record: &Record| record.number == number && sent_at.is_none_or(|at| record.sent.sent_at == at);
+    /// Removes a packet that was acknowledged: the time at which it left tells packets of different spaces apart.
+    pub(crate) fn take_acked(&mut self, number: u64, at: Nanos) -> Option<Record> {
+        self.take(number, |record| record.at == at)
+    }
+
+    /// Removes a packet that is lost. Its size tells packets of different spaces apart; of equal ones it is the last:
+    /// most of those displaced were forgotten with the keys of their space.
+    pub(crate) fn take_lost(&mut self, number: u64, bytes: Bytes) -> Option<Record> {
+        self.take(number, |record| record.bytes == bytes).or_else(|| self.take(number, |_| true))
+    }
+
+    fn take(&mut self, number: u64, is_it: impl Fn(&Record) -> bool) -> Option<Record> {
+        let is_it = |slot: &Option<Record>| {
+            slot.as_ref().is_some_and(|record| record.number == number && is_it(record))
+        };
         let place = self.place(number);
-        if let Some(record) = self.ring[place].filter(matches) {
-            self.ring[place] = None;
+        if is_it(&self.ring[place]) {
             self.live -= 1;
-            return Some(record);
+            return self.ring[place].take();
         }
-        let slot = self.displaced.iter_mut().find(|slot| slot.as_ref().is_some_and(matches))?;
-        slot.take()
+        let found = self.displaced.iter_mut().filter(|slot| is_it(slot));
+        found.max_by_key(|slot| slot.map_or(0, |record| record.sent.order))?.take()
     }
 
     /// Whether a packet with a number below is in flight.
@@ -112,9 +124,11 @@ impl Records {
 mod tests {
     use super::*;
 
+    const SIZE: Bytes = Bytes::new(1200);
+
     fn record(number: u64, order: u64) -> Record {
         let sent = SentState { order, sent_at: Nanos::from_millis(order), ..SentState::default() };
-        Record { number, bytes: Bytes::new(1200), sent }
+        Record { number, at: sent.sent_at, bytes: SIZE, sent }
     }
 
     /// Packets are found by number, once, in any order, beyond the ring's first size.
@@ -125,8 +139,8 @@ mod tests {
             records.insert(record(number, number + 1));
         }
         for number in (0..1000).rev() {
-            assert_eq!(records.take(number, None).map(|found| found.sent.order), Some(number + 1));
-            assert!(records.take(number, None).is_none());
+            assert_eq!(records.take_lost(number, SIZE).map(|found| found.sent.order), Some(number + 1));
+            assert!(records.take_lost(number, SIZE).is_none());
         }
         assert_eq!(records.live, 0);
     }
@@ -137,9 +151,25 @@ mod tests {
         let mut records = Records::new();
         records.insert(record(0, 1));
         records.insert(record(0, 2));
-        assert_eq!(records.take(0, Some(Nanos::from_millis(1))).map(|found| found.sent.order), Some(1));
-        assert_eq!(records.take(0, Some(Nanos::from_millis(2))).map(|found| found.sent.order), Some(2));
-        assert!(records.take(0, None).is_none());
+        assert_eq!(records.take_acked(0, Nanos::from_millis(1)).map(|found| found.sent.order), Some(1));
+        assert_eq!(records.take_acked(0, Nanos::from_millis(2)).map(|found| found.sent.order), Some(2));
+        assert!(records.take_lost(0, SIZE).is_none());
+    }
+
+    /// A loss names no time of sending: of two packets with one number it takes the one of its size, else the later.
+    #[test]
+    fn lost_packet_of_two_spaces_is_told_by_size() {
+        let of_size = |order, bytes| Record { bytes: Bytes::new(bytes), ..record(0, order) };
+        let lost = |sizes: [u64; 2], bytes| {
+            let mut records = Records::new();
+            records.insert(of_size(1, sizes[0]));
+            records.insert(of_size(2, sizes[1]));
+            records.take_lost(0, Bytes::new(bytes)).map(|found| found.sent.order)
+        };
+        assert_eq!(lost([1200, 80], 1200), Some(1));
+        assert_eq!(lost([1200, 80], 80), Some(2));
+        assert_eq!(lost([1200, 1200], 1200), Some(2));
+        assert_eq!(lost([1200, 80], 500), Some(2));
     }
 
     /// Packets that the transport never mentions again neither make the ring grow nor count as a gap for ever.
@@ -149,7 +179,7 @@ mod tests {
         records.insert(record(3, 1));
         for number in 4..100_000 {
             records.insert(record(number, number));
-            assert!(records.take(number, None).is_some());
+            assert!(records.take_lost(number, SIZE).is_some());
         }
         assert_eq!(records.ring.len(), FIRST);
         assert!(!records.has_below(100_000));
@@ -163,9 +193,9 @@ mod tests {
             records.insert(record(number, number));
         }
         assert!(!records.has_below(10));
-        records.take(11, None);
+        records.take_lost(11, SIZE);
         assert!(records.has_below(11));
-        records.take(10, None);
+        records.take_lost(10, SIZE);
         assert!(!records.has_below(11));
         assert!(records.has_below(13));
     }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{
-    AnyScheme, Bytes, EcnNeed, Feedback, IdleRule, ParamError, ParamKind, Params, Random, Setup,
+    AckEnd, AnyScheme, Bytes, Driver, EcnNeed, Feedback, IdleRule, Nanos, Param, ParamError, ParamKind,
+    Params, Phase, Random, Sent, Setup,
 };
 
 /// A QUIC implementation.
@@ -48,7 +49,7 @@ pub enum Refused {
         /// What it needs.
         reason: &'static str,
     },
-    /// A parameter has no such name or value.
+    /// There is no such parameter, it does not accept the value, or the stack cannot run the scheme with it.
     #[error("`{scheme}`: {problem}")]
     Param {
         /// The scheme.
@@ -78,9 +79,7 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
         );
     }
     if entry.ecn != EcnNeed::Nothing {
-        return Some(
-            "it needs the number of marked packets, and the controller only learns that there were some",
-        );
+        return Some(MARKED);
     }
     // Whether a scheme paces is a property of its decisions, not a constant: ask a fresh one.
     if stack == Stack::Quinn && paces(entry, &Params::defaults(entry.info.params)) {
@@ -90,13 +89,57 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
 }
 
 /// Why quinn refuses schemes that pace.
-pub(crate) const PACED: &str = "it sets a pacing rate, and quinn's pacer ignores the controller's rate";
+const PACED: &str = "it sets a pacing rate, and quinn's pacer ignores the controller's rate";
 
+/// Why schemes are refused that count marked packets.
+const MARKED: &str =
+    "it needs the number of marked packets, and the controller only learns that there were some";
+/// The flag of BBR v2, v3 and their variants that makes them count marked packets.
+const ECN: &str = "ecn";
+
+/// Whether a scheme sets a pacing rate: at the start, or once it knows the RTT.
 fn paces(entry: &Entry, params: &Params) -> bool {
-    build(entry, params, DATAGRAM, INITIAL_WINDOW, Random::stream(0, "scheme", 0))
-        .control()
-        .pacing_rate
-        .is_some()
+    let (now, rtt) = (Nanos::ZERO, Nanos::from_millis(10));
+    let scheme = build(entry, params, DATAGRAM, INITIAL_WINDOW, Random::stream(0, "scheme", 0));
+    let mut driver = Driver::new(scheme);
+    if driver.control().pacing_rate.is_some() {
+        return true;
+    }
+    let sent = driver.stamp(now, DATAGRAM, Bytes::ZERO);
+    driver.sent(&Sent { now, bytes: DATAGRAM, inflight: DATAGRAM, retransmission: false });
+    let mut ack = driver.begin_ack(DATAGRAM);
+    driver.delivered_packet(rtt, &mut ack, DATAGRAM, &sent);
+    let end = AckEnd {
+        now: rtt,
+        acked: None,
+        acked_cumulative: None,
+        lost: Bytes::ZERO,
+        rtt: Some(rtt),
+        inflight: Bytes::ZERO,
+        ce: Bytes::ZERO,
+        phase: Phase::Open,
+        srtt: Some(rtt),
+        min_rtt: Some(rtt),
+    };
+    driver.finish_ack(&ack, &end);
+    driver.control().pacing_rate.is_some()
+}
+
+/// Why `stack` cannot run an accepted scheme with these parameters; `None` if it can.
+fn problem(entry: &Entry, stack: Stack, params: &Params) -> Option<String> {
+    let counts = |param: &Param| param.name == ECN && param.kind == ParamKind::Flag && params.flag(ECN);
+    if entry.info.params.iter().any(counts) {
+        return Some(format!("with {ECN} = 1 {MARKED}; accepted on {stack}: {ECN} = 0"));
+    }
+    if stack == Stack::Quinn && paces(entry, params) {
+        let changed: Vec<_> =
+            params.changed().map(|(param, value)| format!("{} = {value}", param.name)).collect();
+        let changed = changed.join(", ");
+        return Some(format!(
+            "with {changed} {PACED}; accepted on {stack}: parameters with which it sets none"
+        ));
+    }
+    None
 }
 
 /// The least datagram size of QUIC (RFC 9000 section 14).
@@ -112,6 +155,7 @@ fn build(entry: &Entry, params: &Params, mss: Bytes, window: u64, random: Random
 #[derive(Debug)]
 pub struct Scheme {
     entry: Entry,
+    stack: Stack,
     params: Params,
     seed: u64,
     first: AtomicU64,
@@ -139,6 +183,7 @@ impl Scheme {
         }
         Ok(Self {
             entry: *entry,
+            stack,
             params: Params::defaults(entry.info.params),
             // Schemes that randomise must differ between hosts.
             seed: RandomState::new().hash_one(entry.info.name),
@@ -151,17 +196,39 @@ impl Scheme {
     /// Sets a parameter by name, in the unit that `narrows schemes NAME` prints.
     ///
     /// # Errors
-    /// If there is no such parameter, or it does not accept the value.
+    /// If there is no such parameter, it does not accept the value, or the stack cannot run the scheme with it.
     pub fn param(mut self, name: &str, value: f64) -> Result<Self, Refused> {
         self.params.set(name, value).map_err(|error| self.explain(name, value, error))?;
-        Ok(self)
+        self.checked()
     }
 
     /// Replaces all parameters.
-    #[must_use]
-    pub fn params(mut self, params: Params) -> Self {
+    ///
+    /// # Errors
+    /// If the stack cannot run the scheme with them.
+    pub fn params(mut self, params: Params) -> Result<Self, Refused> {
         self.params = params;
-        self
+        self.checked()
+    }
+
+    fn checked(self) -> Result<Self, Refused> {
+        self.runs_on(self.stack)?;
+        Ok(self)
+    }
+
+    /// Refuses a stack that cannot run the scheme with its parameters.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(crate) fn runs_on(&self, stack: Stack) -> Result<(), Refused> {
+        let name = self.entry.info.name;
+        if let Some(reason) = refusal(&self.entry, stack) {
+            return Err(Refused::Scheme { name, stack, reason });
+        }
+        match problem(&self.entry, stack, &self.params) {
+            Some(problem) => Err(Refused::Param { scheme: name, problem }),
+            None => Ok(()),
+        }
     }
 
     /// Seeds the schemes' random streams, which otherwise differ from process to process; `first` is the number of the
@@ -206,11 +273,6 @@ impl Scheme {
             self.initial_window,
             Random::stream(self.seed, "scheme", number),
         )
-    }
-
-    #[cfg(feature = "quinn")]
-    pub(crate) fn paces(&self) -> bool {
-        paces(&self.entry, &self.params)
     }
 
     fn explain(&self, name: &str, value: f64, error: ParamError) -> Refused {
@@ -274,5 +336,98 @@ mod tests {
         assert!(low.contains("window = 0; accepted: 1 to"), "{low}");
         let other = fixed().param("pace", 1.0).map(|_| ()).unwrap_err().to_string();
         assert!(other.contains("accepted: window, rate"), "{other}");
+    }
+
+    /// A flag that makes a scheme count marked packets is refused with the reason: it would have no effect.
+    #[test]
+    fn flags_that_count_marks_are_refused() {
+        for (name, stack) in [("bbr3", Stack::Noq), ("bbr2", Stack::Noq)] {
+            let found = || Scheme::find(name, stack).expect("accepted");
+            let refused = found().param("ecn", 1.0).map(|_| ()).unwrap_err().to_string();
+            assert!(refused.contains("needs the number of marked packets"), "{refused}");
+            assert!(refused.contains("accepted on noq: ecn = 0"), "{refused}");
+            assert!(found().param("ecn", 0.0).is_ok());
+        }
+        let mut params = Params::defaults(schemes::find("bbr3").expect("registered").info.params);
+        params.set("ecn", 1.0).expect("a flag");
+        assert!(Scheme::find("bbr3", Stack::Noq).expect("accepted").params(params).is_err());
+    }
+
+    /// No accepted flag or choice makes decisions depend on the number of marked packets: no other parameter needs what
+    /// QUIC does not tell.
+    #[test]
+    fn accepted_settings_decide_without_marks() {
+        let mut tried = 0;
+        for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
+            for param in entry.info.params {
+                let values = match param.kind {
+                    ParamKind::Flag => 2,
+                    ParamKind::Choice(words) => words.len(),
+                    _ => continue,
+                };
+                for value in 0..values {
+                    let mut params = Params::defaults(entry.info.params);
+                    params.set(param.name, value as f64).expect("in range");
+                    let differs = decisions(entry, &params, false) != decisions(entry, &params, true);
+                    let refused = problem(entry, Stack::Noq, &params).is_some();
+                    assert_eq!(differs, refused, "{}: {} = {value}", entry.info.name, param.name);
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 100, "{tried}");
+    }
+
+    /// Window and rate after each of some acknowledgements, of packets that are marked or not.
+    fn decisions(entry: &Entry, params: &Params, marked: bool) -> Vec<(Bytes, Option<narrows_cc::Rate>)> {
+        const ROUNDS: u64 = 40;
+        let rtt = Nanos::from_millis(2);
+        let mut driver = Driver::new(build(entry, params, DATAGRAM, 10, Random::stream(0, "scheme", 0)));
+        let mut found = Vec::new();
+        for round in 0..ROUNDS {
+            let now = rtt * round;
+            let sent: Vec<_> = (0..10)
+                .map(|place| {
+                    let state = driver.stamp(now, DATAGRAM, DATAGRAM * place);
+                    let inflight = DATAGRAM * (place + 1);
+                    driver.sent(&Sent { now, bytes: DATAGRAM, inflight, retransmission: false });
+                    state
+                })
+                .collect();
+            let position = narrows_cc::SendPosition { acknowledged: round * 10, next: round * 10 + 11 };
+            driver.note_usage(true, DATAGRAM * 10, position);
+            let mut ack = driver.begin_ack(DATAGRAM * 10);
+            let now = now + rtt;
+            sent.iter().for_each(|state| driver.delivered_packet(now, &mut ack, DATAGRAM, state));
+            let end = AckEnd {
+                now,
+                acked: None,
+                acked_cumulative: None,
+                lost: Bytes::ZERO,
+                rtt: Some(rtt),
+                inflight: Bytes::ZERO,
+                ce: if marked { DATAGRAM * 10 } else { Bytes::ZERO },
+                phase: Phase::Open,
+                srtt: Some(rtt),
+                min_rtt: Some(rtt),
+            };
+            driver.finish_ack(&ack, &end);
+            found.push((driver.control().cwnd, driver.control().pacing_rate));
+        }
+        found
+    }
+
+    /// Parameters with which a window-based scheme paces are refused on quinn, which would ignore the rate, also where it
+    /// is set only once the RTT is known.
+    #[test]
+    fn quinn_refuses_parameters_that_pace() {
+        for (name, param, value) in
+            [("cubic", "paced", 1.0), ("newreno", "paced", 1.0), ("fixed", "rate", 5.0)]
+        {
+            let refused = Scheme::find(name, Stack::Quinn).expect("accepted").param(param, value);
+            let refused = refused.map(|_| ()).unwrap_err().to_string();
+            assert!(refused.contains(&format!("with {param} = {value} it sets a pacing rate")), "{refused}");
+            assert!(Scheme::find(name, Stack::Noq).expect("accepted").param(param, value).is_ok());
+        }
     }
 }

@@ -75,6 +75,9 @@ impl RunResult {
 pub struct Host {
     /// Where the flows ran: `kernel`, `quic`, or `noq` for its own controllers.
     pub on: &'static str,
+    /// Where the ends of QUIC were: in network `namespaces`, or on `loopback`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between: Option<&'static str>,
     /// Release of the kernel.
     pub kernel: String,
     /// The flows' schemes as the kernel or the QUIC stack names them.

@@ -13,6 +13,24 @@ use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::Packet;
 use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
 
+/// What a sender says of one of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketReport {
+    /// It left.
+    Sent {
+        /// Its number: the packets that the sender says left before it.
+        number: u64,
+        /// Its size, with the IP header.
+        size: Bytes,
+        /// Bytes of data in it, as far as known.
+        payload: Bytes,
+    },
+    /// It is acknowledged.
+    Acknowledged(u64),
+    /// It is declared lost.
+    Lost(u64),
+}
+
 /// The sending end of a flow on a real host.
 pub trait ForeignSender: Debug + Send {
     /// A packet with these bytes leaves the host.
@@ -41,6 +59,11 @@ pub trait ForeignSender: Debug + Send {
     fn info(&self) -> Option<TcpInfo>;
     /// Latest internals of the scheme that the host has reported.
     fn telemetry(&self, sink: Telemetry<'_>);
+    /// What the host said of its packets between the two latest events, oldest first, and how many reports came
+    /// before. `None` if the packets themselves show it: their numbers and acknowledgements are readable.
+    fn reports(&self) -> Option<(u64, &[PacketReport])> {
+        None
+    }
 }
 
 /// The receiving end of a flow on a real host.

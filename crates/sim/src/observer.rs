@@ -9,6 +9,7 @@ use crate::Link;
 use crate::arena::PayloadArena;
 
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
+use crate::foreign::PacketReport;
 use crate::metrics::Metrics;
 
 /// Kind of a packet event.
@@ -345,6 +346,12 @@ impl FlowState<'_> {
     pub fn lost(&self) -> impl Iterator<Item = u64> {
         let sender = if let SenderEndpoint::Stream(sender) = self.sender { Some(sender) } else { None };
         sender.into_iter().flat_map(|sender| sender.lost())
+    }
+
+    /// What the sender on a real host said of its packets between the two latest events, oldest first, and how many
+    /// reports came before. `None` if the packets themselves show it.
+    pub fn reports(&self) -> Option<(u64, &[PacketReport])> {
+        if let SenderEndpoint::Foreign(sender) = self.sender { sender.reports() } else { None }
     }
 
     /// State of loss detection and recovery.

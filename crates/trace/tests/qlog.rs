@@ -15,7 +15,7 @@ use texts::plan;
 fn logged(label: &str, text: &str) -> (RunResult, Vec<Value>) {
     let path: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("{label}.sqlog")].iter().collect();
     let plan = plan(text);
-    let mut log = Log::create(&plan, &path).unwrap();
+    let mut log = Log::create(&plan, None, &path).unwrap();
     let result = Engine::observed(plan, &mut log).finish();
     log.finish().unwrap();
     let bytes = fs::read(&path).unwrap();
@@ -165,6 +165,6 @@ fn log_neither_changes_run_nor_varies() {
 #[test]
 fn full_disk_is_reported() {
     let plan = plan(&scenario("[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\""));
-    let error = Log::create(&plan, "/dev/full".as_ref()).expect_err("no space");
+    let error = Log::create(&plan, None, "/dev/full".as_ref()).expect_err("no space");
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
 }

@@ -37,7 +37,7 @@ On = Annotated[
     typer.Option(
         "--on",
         help="Run in the simulator (sim); in real time, as root, on this machine's TCP: with the kernel's own"
-        " schemes where it has them (kernel), or with ours (shim); or in real time on QUIC over loopback (quic; noq:"
+        " schemes where it has them (kernel), or with ours (shim); or in real time on QUIC on this machine (quic; noq:"
         " with its own controllers).",
         metavar="PLACE",
         rich_help_panel=RUNS,

@@ -151,6 +151,7 @@ class Reader:
             "congestion_state_updated": self._state,
             "packet_sent": self._sent,
             "packet_received": self._received,
+            "packets_acked": self._acked,
             "packet_lost": self._lost,
             "packets_lost": self._lost,
         }
@@ -353,6 +354,19 @@ class Reader:
             total = math.fsum(own.acknowledge(*self._range(ends)) for ends in ranges)
             if total > 0:
                 self._append(connection.acked, time, total)
+
+    def _acked(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
+        """Note packets that a sender took for delivered, which need not show in frames."""
+        numbers = data.get("packet_numbers")
+        own = connection.spaces.get(SPACES.get(str(data.get("packet_number_space")).lower(), ""))
+        if own is None or not isinstance(numbers, list):
+            return
+        if len(numbers) > MOST_RANGES:
+            self._refuse(f"an event acknowledges more than {MOST_RANGES:,} packets", "accepted: several events")
+        places = [int(self._quantity({"packet_numbers": number}, "packet_numbers")) for number in numbers]
+        total = math.fsum(own.acknowledge(number, number) for number in places)
+        if total > 0:
+            self._append(connection.acked, time, total)
 
     def _range(self, ends: Any) -> tuple[int, int]:
         """Return first and last number of a range: one number, or a list of one or two."""

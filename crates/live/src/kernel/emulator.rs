@@ -379,6 +379,7 @@ fn finish<O: Observer>(
     });
     result.host = Some(Host {
         on: "kernel",
+        between: None,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         schemes: schemes.collect(),
         sysctls: sysctls(host),

@@ -203,7 +203,7 @@ pub fn controller(settings: &Settings) -> Result<Factory, PerfError> {
     if let Some(entry) = narrows_cc::schemes::find(scheme.name()) {
         let params =
             narrows_scenario::settings(entry, &settings.params).map_err(|reason| refused(&reason))?;
-        scheme = scheme.params(params);
+        scheme = scheme.params(params).map_err(|reason| refused(&reason))?;
     }
     Ok(schemes::factory(scheme))
 }

@@ -3,13 +3,15 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Value};
 use narrows_quic::noq::{Controller as Ours, Factory};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+
+use super::packets::Packets;
 
 /// Most RTT samples that wait for the emulator.
 const SAMPLES: usize = 4096;
@@ -20,10 +22,6 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct Meter {
     /// Bytes of QUIC packets in flight.
     pub(super) inflight: AtomicU64,
-    /// Bytes of packets that need an acknowledgement, sent so far.
-    pub(super) sent: AtomicU64,
-    /// Packets declared lost.
-    pub(super) lost: AtomicU64,
     window: AtomicU64,
     /// Bytes per second; 0: none.
     pacing: AtomicU64,
@@ -33,6 +31,7 @@ pub(super) struct Meter {
     /// Payload that the receiving application has read, in order.
     pub(super) read: AtomicU64,
     rtts: Mutex<VecDeque<Nanos>>,
+    packets: Mutex<Packets>,
     pub(super) telemetry: Mutex<Vec<(&'static str, Value)>>,
 }
 
@@ -41,14 +40,13 @@ impl Meter {
         let zero = || AtomicU64::new(0);
         Self {
             inflight: zero(),
-            sent: zero(),
-            lost: zero(),
             window: zero(),
             pacing: zero(),
             srtt: AtomicU64::new(NEVER),
             completed: AtomicU64::new(NEVER),
             read: zero(),
             rtts: Mutex::default(),
+            packets: Mutex::default(),
             telemetry: Mutex::default(),
         }
     }
@@ -77,6 +75,11 @@ impl Meter {
     /// The oldest sample that was not taken before.
     pub(super) fn take_rtt(&self) -> Option<Nanos> {
         self.rtts.lock().ok()?.pop_front()
+    }
+
+    /// The packets, if no thread has failed with them.
+    pub(super) fn packets(&self) -> Option<MutexGuard<'_, Packets>> {
+        self.packets.lock().ok()
     }
 
     fn sample(&self, rtt: Duration) {
@@ -116,7 +119,7 @@ impl Metered {
 impl ControllerFactory for Metered {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let inner = Arc::clone(&self.inner.0).build(now, current_mtu);
-        let probe = Probe { inner, meter: Arc::clone(&self.meter), newest: None };
+        let probe = Probe { inner, meter: Arc::clone(&self.meter), newest: None, latest: None };
         probe.publish();
         Box::new(probe)
     }
@@ -127,8 +130,9 @@ impl ControllerFactory for Metered {
 pub(super) struct Probe {
     inner: Box<dyn Controller>,
     meter: Arc<Meter>,
-    /// When the newest packet of the acknowledgement in progress was sent.
+    /// When the newest packet of the acknowledgement in progress was sent, and the newest before it.
     newest: Option<Instant>,
+    latest: Option<Instant>,
 }
 
 impl Probe {
@@ -152,7 +156,9 @@ impl Controller for Probe {
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
         self.meter.inflight.fetch_add(bytes.into(), Relaxed);
-        self.meter.sent.fetch_add(bytes.into(), Relaxed);
+        if let Some(mut packets) = self.meter.packets() {
+            packets.send(now, pn, bytes);
+        }
         self.inner.on_packet_sent(now, bytes, pn);
     }
 
@@ -170,13 +176,19 @@ impl Controller for Probe {
         rtt: &RttEstimator,
     ) {
         self.newest = self.newest.max(Some(sent));
+        if let Some(mut packets) = self.meter.packets() {
+            packets.acknowledge(pn, sent);
+        }
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         self.meter.inflight.store(in_flight, Relaxed);
-        if let Some(sent) = self.newest.take() {
+        // An acknowledgement that was overtaken gives no sample.
+        if let Some(sent) = self.newest.take().filter(|sent| self.latest.is_none_or(|latest| *sent >= latest))
+        {
+            self.latest = Some(sent);
             self.meter.sample(now.saturating_duration_since(sent));
         }
         self.publish();
@@ -203,10 +215,12 @@ impl Controller for Probe {
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        self.meter.lost.fetch_add(1, Relaxed);
-        let inflight = &self.meter.inflight;
-        let _ =
-            inflight.fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(lost_bytes.into())));
+        // Packets without anything to acknowledge are not in flight.
+        if self.meter.packets().is_some_and(|mut packets| packets.lose(pn, lost_bytes)) {
+            let inflight = &self.meter.inflight;
+            let _ = inflight
+                .fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(lost_bytes.into())));
+        }
         self.inner.on_packet_lost(lost_bytes, pn, now);
     }
 
@@ -231,7 +245,12 @@ impl Controller for Probe {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), meter: Arc::clone(&self.meter), newest: None })
+        Box::new(Self {
+            inner: self.inner.clone_box(),
+            meter: Arc::clone(&self.meter),
+            newest: None,
+            latest: self.latest,
+        })
     }
 
     fn initial_window(&self) -> u64 {

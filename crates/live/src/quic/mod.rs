@@ -1,5 +1,5 @@
-//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets on loopback, through the simulator's own network
-//! in real time. It needs no rights.
+//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets, through the simulator's own network in real time.
+//! It needs no rights: the sockets are on loopback, or in network namespaces where this process may create them.
 //!
 //! ```text
 //! senders ─ sockets ─┐                      ┌─ sockets ─ receivers
@@ -11,7 +11,9 @@
 
 mod hosts;
 mod meter;
+mod packets;
 mod peer;
+mod place;
 mod relay;
 mod support;
 mod tap;
@@ -20,7 +22,6 @@ mod tests;
 mod tls;
 mod udp;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,10 +42,10 @@ use crate::kernel::{ATTEMPTS, KernelError, Watch, raise_socket_limit};
 use hosts::{Receiving, Sending};
 use meter::{Meter, Metered};
 use peer::Peer;
+use place::{Place, Spaces};
 use relay::{HEADERS, Relay};
 use tap::{ReceiverTap, SenderTap};
 use tls::Keys;
-use udp::Udp;
 
 /// Time between the preparation of the ends and the start.
 const LEAD: Duration = Duration::from_millis(20);
@@ -58,6 +59,8 @@ const DATAGRAM: u16 = 1500 - HEADERS as u16;
 pub struct Options {
     /// Run noq's own controllers in place of our schemes of the same name.
     pub own: bool,
+    /// Run on loopback also where network namespaces can be created.
+    pub loopback: bool,
 }
 
 /// Refuses a plan that QUIC cannot run.
@@ -101,8 +104,8 @@ struct Ends {
     meters: Vec<Arc<Meter>>,
     /// The schemes that run.
     names: Vec<String>,
-    /// Ports of all sockets, in order.
-    ports: Vec<u16>,
+    /// Where the ends are.
+    spaces: Spaces,
 }
 
 fn transport(controller: Option<Factory>, window: u64) -> Arc<TransportConfig> {
@@ -129,19 +132,14 @@ fn ends(plan: &Plan, options: &Options) -> Result<Ends, KernelError> {
         )));
     }
     let keys = Keys::new()?;
-    let sockets = [Udp::open()?, Udp::open()?];
-    let facing = sockets.each_ref().map(Udp::address);
-    let mut ports: Vec<u16> = facing.iter().map(std::net::SocketAddr::port).collect();
-    let (mut senders, mut receivers, mut meters, mut names, mut pairs) =
-        (vec![], vec![], vec![], vec![], vec![]);
+    let Place { sockets: [near, far], remotes, relay, spaces } = place::open(plan, options.loopback)?;
+    let (mut near, mut far) = (near.into_iter(), far.into_iter());
+    let (mut senders, mut receivers, mut meters, mut names) = (vec![], vec![], vec![], vec![]);
     let unsent = crate::kernel::unsent(plan);
     for (number, flow) in plan.flows.iter().enumerate() {
         let (factory, name) = support::controller(flow, number, plan.seed, options)?;
         let meter = Arc::new(Meter::new());
-        let (near, far) = (Udp::open()?, Udp::open()?);
-        let pair = [near.address(), far.address()];
-        ports.extend(pair.iter().map(std::net::SocketAddr::port));
-        pairs.push(pair);
+        let (Some(near), Some(far)) = (near.next(), far.next()) else { break };
         let window = flow.tcp.receive_window.as_u64();
         let mut client = keys.client();
         client.transport_config(transport(Some(Metered::factory(factory, Arc::clone(&meter))), window));
@@ -149,7 +147,7 @@ fn ends(plan: &Plan, options: &Options) -> Result<Ends, KernelError> {
         server.transport_config(transport(None, window));
         let random = Random::stream(plan.seed, "app", number as u64);
         senders.push(Sending {
-            peer: Peer::new(near, facing[0], None),
+            peer: Peer::new(near, remotes[0][number], None),
             label: flow.label.clone(),
             start: flow.start,
             stop: flow.stop,
@@ -165,16 +163,14 @@ fn ends(plan: &Plan, options: &Options) -> Result<Ends, KernelError> {
             finished: false,
         });
         receivers.push(Receiving {
-            peer: Peer::new(far, facing[1], Some(Arc::new(server))),
+            peer: Peer::new(far, remotes[1][number], Some(Arc::new(server))),
             meter: Arc::clone(&meter),
             stream: None,
         });
         meters.push(meter);
         names.push(name);
     }
-    ports.sort_unstable();
-    let relay = Relay::new(sockets, &plan.flows, pairs);
-    Ok(Ends { senders, receivers, relay, meters, names, ports })
+    Ok(Ends { senders, receivers, relay, meters, names, spaces })
 }
 
 /// Runs a plan once.
@@ -184,7 +180,7 @@ fn once<O: Observer + Send>(
     observer: O,
     watch: &dyn Watch,
 ) -> Result<Option<(RunResult, O)>, KernelError> {
-    let Ends { senders, receivers, relay, meters, names, ports } = ends(plan, options)?;
+    let Ends { senders, receivers, relay, meters, names, spaces } = ends(plan, options)?;
     let over = AtomicBool::new(false);
     let clock = Clock::from(Instant::now() + LEAD);
     thread::scope(|scope| {
@@ -203,7 +199,7 @@ fn once<O: Observer + Send>(
             }
             let done = Emulation::new(plan, engine, relay, clock).run(watch, &failed);
             // Sockets that are closed tell nothing.
-            let dropped = udp::dropped(&ports);
+            let dropped = spaces.dropped();
             drop(ending);
             let Some(done) = done? else { return Ok(None) };
             let (real_time, lateness, cpu) = (done.real_time, done.late.report(), done.cpu_us_per_packet());
@@ -213,8 +209,9 @@ fn once<O: Observer + Send>(
                 on: if options.own { "noq" } else { "quic" },
                 kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
                 schemes: names,
-                sysctls: BTreeMap::new(),
-                offload: true,
+                between: Some(spaces.name()),
+                offload: spaces.name() == "loopback",
+                sysctls: spaces.sysctls,
                 real_time,
                 lateness,
                 cpu_us_per_packet: cpu,

@@ -96,8 +96,8 @@ pub(super) fn controller(
         return Ok((own, format!("noq:{name}")));
     }
     let scheme = Scheme::of(flow.scheme, Stack::Noq)
+        .and_then(|scheme| scheme.params(flow.params.clone()))
         .map_err(|reason| KernelError::Unsupported(format!("`{}`: {reason}", flow.label)))?
-        .params(flow.params.clone())
         .seed(seed, number as u64)
         .initial_window(flow.tcp.initial_window)
         .idle(flow.tcp.idle);

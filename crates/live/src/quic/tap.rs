@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::{Ecn, Packet};
-use narrows_sim::foreign::{ForeignReceiver, ForeignSender};
+use narrows_sim::foreign::{ForeignReceiver, ForeignSender, PacketReport};
 use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
 
 use super::meter::Meter;
@@ -17,16 +17,25 @@ pub(super) struct SenderTap {
     meter: Arc<Meter>,
     first_data_at: Option<Nanos>,
     stats: SenderStats,
+    /// What the end said since the last event but one, and how many reports came before.
+    reports: Vec<PacketReport>,
+    before: u64,
 }
 
 impl SenderTap {
     pub(super) fn new(meter: Arc<Meter>) -> Self {
-        Self { meter, first_data_at: None, stats: SenderStats::default() }
+        Self { meter, first_data_at: None, stats: SenderStats::default(), reports: Vec::new(), before: 0 }
     }
 
     /// The data of a packet declared lost is sent again in another one.
     fn update(&mut self) {
-        self.stats.lost_packets = self.meter.lost.load(Relaxed);
+        self.before += self.reports.len() as u64;
+        self.reports.clear();
+        if let Some(mut packets) = self.meter.packets() {
+            packets.swap_reports(&mut self.reports);
+        }
+        let lost = self.reports.iter().filter(|report| matches!(report, PacketReport::Lost(_)));
+        self.stats.lost_packets += lost.count() as u64;
         self.stats.retransmits = self.stats.lost_packets;
     }
 }
@@ -93,6 +102,10 @@ impl ForeignSender for SenderTap {
                 sink(name, *value);
             }
         }
+    }
+
+    fn reports(&self) -> Option<(u64, &[PacketReport])> {
+        Some((self.before, &self.reports))
     }
 }
 

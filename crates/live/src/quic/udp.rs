@@ -1,12 +1,12 @@
 //! A UDP socket without a runtime: batches of datagrams with their ECN field.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::kernel::KernelError;
 
@@ -29,7 +29,7 @@ impl Buffers {
     }
 }
 
-/// A socket on loopback.
+/// A socket of an end or of the relay.
 pub(super) struct Udp {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -43,21 +43,34 @@ impl AsFd for Udp {
 }
 
 impl Udp {
-    /// Opens a socket on a free port.
+    /// Opens a socket on a free port of loopback.
     pub(super) fn open() -> Result<Self, KernelError> {
+        let opened = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(Self::prepared);
+        opened.map_err(|error| KernelError::step("open a UDP socket on loopback", error))
+    }
+
+    /// Opens a socket between two addresses. Others may have the same one here, and another one there.
+    pub(super) fn between(local: SocketAddrV4, remote: SocketAddrV4) -> Result<Self, KernelError> {
         let opened = || -> io::Result<Self> {
-            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-            socket.set_nonblocking(true)?;
-            let state = UdpSocketState::new((&socket).into())?;
-            // Beyond the limit of the system only with the right to; smaller ones are acceptable.
-            if sockopt::set_socket_recv_buffer_size_force(&socket, SYSTEM_BUFFER).is_err() {
-                let _ = state.set_recv_buffer_size((&socket).into(), SYSTEM_BUFFER);
-            }
-            let _ = state.set_send_buffer_size((&socket).into(), SYSTEM_BUFFER);
-            let address = socket.local_addr()?;
-            Ok(Self { socket, state, address })
+            let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+            sockopt::set_socket_reuseport(&socket, true)?;
+            rustix::net::bind(&socket, &local)?;
+            rustix::net::connect(&socket, &remote)?;
+            Self::prepared(socket.into())
         };
-        opened().map_err(|error| KernelError::step("open a UDP socket on loopback", error))
+        opened().map_err(|error| KernelError::step(&format!("open a UDP socket at {local}"), error))
+    }
+
+    fn prepared(socket: UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let state = UdpSocketState::new((&socket).into())?;
+        // Beyond the limit of the system only with the right to; smaller ones are acceptable.
+        if sockopt::set_socket_recv_buffer_size_force(&socket, SYSTEM_BUFFER).is_err() {
+            let _ = state.set_recv_buffer_size((&socket).into(), SYSTEM_BUFFER);
+        }
+        let _ = state.set_send_buffer_size((&socket).into(), SYSTEM_BUFFER);
+        let address = socket.local_addr()?;
+        Ok(Self { socket, state, address })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -117,9 +130,10 @@ impl Udp {
     }
 }
 
-/// Datagrams that sockets on these ports have dropped for lack of room, as far as the system tells.
+/// Datagrams that sockets on these ports of the calling thread's namespace have dropped for lack of room, as far as the
+/// system tells.
 pub(super) fn dropped(ports: &[u16]) -> u64 {
-    let text = std::fs::read_to_string("/proc/self/net/udp").unwrap_or_default();
+    let text = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap_or_default();
     let of_line = |line: &str| {
         let mut fields = line.split_whitespace();
         let port = u16::from_str_radix(fields.nth(1)?.rsplit(':').next()?, 16).ok()?;

@@ -116,12 +116,19 @@ fn transport(controller: Factory) -> Arc<TransportConfig> {
 }
 
 impl Pair {
+    /// The client sends.
     pub fn new(controller: Factory, path: Path, seed: u64) -> Self {
+        Self::with_client(0, controller, path, seed)
+    }
+
+    /// The host `client` opens the connection; host 0 sends, with this controller.
+    pub fn with_client(client: usize, controller: Factory, path: Path, seed: u64) -> Self {
+        let own = [transport(controller), transport(Arc::new(NewRenoConfig::default()))];
         let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         let chain = vec![certified.cert.der().clone()];
         let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
         let mut server = ServerConfig::with_single_cert(chain.clone(), key.into()).expect("a certificate");
-        server.transport_config(transport(Arc::new(NewRenoConfig::default())));
+        server.transport_config(Arc::clone(&own[1 - client]));
         let mut roots = rustls::RootCertStore::empty();
         roots.add(chain[0].clone()).expect("a certificate");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -130,21 +137,25 @@ impl Pair {
             .expect("TLS 1.3")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let mut client =
+        let mut config =
             ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
-        client.transport_config(transport(controller));
+        config.transport_config(Arc::clone(&own[client]));
         let endpoint = |number: u8, server: Option<ServerConfig>| {
             let mut config = EndpointConfig::default();
             config.rng_seed(Some([number ^ seed as u8; 32]));
             Endpoint::new(Arc::new(config), server.map(Arc::new), false)
         };
         let start = Instant::now();
-        let mut sender = endpoint(1, None);
-        let opened = sender.connect(start, client, address(2, 4433), "localhost").expect("a connection");
-        let hosts = [
-            Host { endpoint: sender, connection: Some(opened), address: address(1, 5000) },
-            Host { endpoint: endpoint(2, Some(server)), connection: None, address: address(2, 4433) },
-        ];
+        let addresses = [address(1, 5000), address(2, 4433)];
+        let mut server = Some(server);
+        let mut hosts = [0, 1].map(|number| Host {
+            endpoint: endpoint(number as u8 + 1, server.take_if(|_| number != client)),
+            connection: None,
+            address: addresses[number],
+        });
+        let to = hosts[1 - client].address;
+        let opened = hosts[client].endpoint.connect(start, config, to, "localhost");
+        hosts[client].connection = Some(opened.expect("a connection"));
         let rate = Rate::from_mbit_per_sec(path.mbit);
         let loss = if path.loss > 0.0 { Loss::Bernoulli(path.loss) } else { Loss::None };
         let config = LinkConfig { loss, ..LinkConfig::drop_tail(rate, Limit::Packets(path.buffer)) };
@@ -185,9 +196,18 @@ impl Pair {
         narrows_quic::noq::Controller::inspect(state).expect("a scheme of ours")
     }
 
-    /// The sender moves to this address.
-    pub fn move_sender(&mut self, host: u8, port: u16) {
-        self.hosts[0].address = address(host, port);
+    /// A host moves to this address. Its endpoint notices, as one that is told by the system.
+    pub fn move_host(&mut self, number: usize, host: u8, port: u16) {
+        let now = self.instant(self.now);
+        self.hosts[number].address = address(host, port);
+        if let Some((_, connection)) = &mut self.hosts[number].connection {
+            connection.handle_network_change(None, now);
+        }
+    }
+
+    /// A host appears at this address without noticing, as behind a NAT.
+    pub fn rebind_host(&mut self, number: usize, host: u8, port: u16) {
+        self.hosts[number].address = address(host, port);
     }
 
     /// Runs until `end`.

@@ -3,10 +3,11 @@
 use narrows_cc::{Nanos, Value};
 use narrows_packet::{Kind, Packet};
 use narrows_scenario::FlowPlan;
+use narrows_sim::foreign::PacketReport;
 use narrows_sim::observer::FlowState;
 
 use super::acks::Outstanding;
-use super::json::{Event, Members, Millis, Ranges};
+use super::json::{Event, List, Members, Millis, Ranges};
 use super::packets;
 
 /// Names of congestion states (RFC 9002 section 7.3), for schemes that report none.
@@ -87,6 +88,8 @@ pub(super) struct FlowLog {
     lost: u64,
     /// Losses reported by packet, ahead of the sender's count.
     reported: u64,
+    /// Reports of a sender on its packets that were written.
+    heard: u64,
 }
 
 impl FlowLog {
@@ -101,11 +104,15 @@ impl FlowLog {
             state: None,
             lost: 0,
             reported: 0,
+            heard: 0,
         }
     }
 
-    /// A packet leaves the sender's host.
-    pub(super) fn on_sent(&mut self, event: &mut Event<'_>, packet: &Packet) {
+    /// A packet with these bytes leaves the sender's host.
+    pub(super) fn on_sent(&mut self, event: &mut Event<'_>, packet: &Packet, bytes: &[u8]) {
+        if packets::is_encrypted(packet, bytes) {
+            return; // the sender reports it
+        }
         let number = self.sent;
         self.sent += 1;
         let start = packet.numbers().0;
@@ -119,9 +126,7 @@ impl FlowLog {
                 }
             });
         }
-        let (size, payload) = (packet.size().as_u64(), packet.payload);
-        let raw = format!("\"raw\":{{\"length\":{size},\"payload_length\":{payload}}}");
-        event.write("quic:packet_sent", format_args!("{{{},{raw}}}", header(number)));
+        sent(event, number, packet.size().as_u64(), packet.payload.into());
     }
 
     /// A packet reaches the sender's host.
@@ -146,8 +151,35 @@ impl FlowLog {
         }
     }
 
+    /// Writes what the sender has reported of its packets. Returns whether it does so at all.
+    fn hear(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) -> bool {
+        let Some((before, reports)) = state.reports() else { return false };
+        let new = reports.get(self.heard.saturating_sub(before) as usize..).unwrap_or_default();
+        self.heard = self.heard.max(before + reports.len() as u64);
+        let acked = |report: &PacketReport| match report {
+            PacketReport::Acknowledged(number) => Some(*number),
+            _ => None,
+        };
+        for group in new.chunk_by(|one, next| acked(one).is_some() && acked(next).is_some()) {
+            match *group {
+                [PacketReport::Sent { number, size, payload }, ..] => {
+                    sent(event, number, size.as_u64(), payload.as_u64());
+                }
+                [PacketReport::Lost(number), ..] => lost(event, number),
+                _ => {
+                    let numbers = List(group.iter().filter_map(acked));
+                    event.write("quic:packets_acked", format_args!("{{\"packet_numbers\":{numbers}}}"));
+                }
+            }
+        }
+        true
+    }
+
     /// The sender has processed an acknowledgement or a timer.
     pub(super) fn on_processed(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
+        if self.hear(event, state) {
+            return;
+        }
         let count = state.lost_packets();
         if count <= self.lost {
             return;
@@ -169,6 +201,7 @@ impl FlowLog {
 
     /// The sender has sent what it may.
     pub(super) fn on_transmitted(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
+        self.hear(event, state);
         // A flow without a connection has no cwnd.
         let Some(cwnd) = state.cwnd().map_or(state.is_foreign().then_some(0), |cwnd| Some(cwnd.as_u64()))
         else {
@@ -225,6 +258,11 @@ impl FlowLog {
 /// The header of a packet. All packets are of one packet number space.
 fn header(number: u64) -> String {
     format!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{number}}}")
+}
+
+fn sent(event: &mut Event<'_>, number: u64, size: u64, payload: u64) {
+    let raw = format!("\"raw\":{{\"length\":{size},\"payload_length\":{payload}}}");
+    event.write("quic:packet_sent", format_args!("{{{},{raw}}}", header(number)));
 }
 
 fn lost(event: &mut Event<'_>, number: u64) {

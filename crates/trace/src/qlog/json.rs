@@ -86,3 +86,17 @@ impl Display for Ranges<'_> {
         f.write_str("]")
     }
 }
+
+/// A list of numbers.
+pub(super) struct List<I>(pub(super) I);
+
+impl<I: Iterator<Item = u64> + Clone> Display for List<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[")?;
+        for (i, number) in self.0.clone().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{number}")?;
+        }
+        f.write_str("]")
+    }
+}

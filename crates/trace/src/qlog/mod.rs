@@ -9,8 +9,10 @@
 //! * Packet numbers count the packets that a sender sends, as in QUIC; a retransmission has a number of its own. An
 //!   acknowledgement lists the packets that it is the first to acknowledge.
 //! * Rates are bits of payload per second. `raw.length` is the packet's size with the IP header.
-//! * A real host does not show which packets it declares lost: a retransmission declares the packet before it lost.
+//! * A real host's TCP does not show which packets it declares lost: a retransmission declares the packet before it lost.
 //!   Other losses without a known packet have no header.
+//! * Packets of QUIC are encrypted: their sender reports those that need an acknowledgement, and what became of them.
+//!   `packets_acked` lists the acknowledged ones.
 //!
 //! Memory holds the packets in flight and [`BUFFER`] bytes.
 
@@ -53,11 +55,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates a file, or replaces it.
+    /// Creates a file, or replaces it. `transport` is that of all flows; `None`: that of the plan.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn create(plan: &Plan, path: &Path) -> io::Result<Self> {
+    pub fn create(plan: &Plan, transport: Option<&str>, path: &Path) -> io::Result<Self> {
         let names: Vec<String> =
             plan.flows.iter().enumerate().map(|(i, flow)| format!("{} {}", i + 1, flow.label)).collect();
         let single = plan.flows.len() == 1;
@@ -69,7 +71,7 @@ impl Log {
             written: 0,
             failed: None,
         };
-        log.describe(plan, &names);
+        log.describe(plan, transport, &names);
         log.flush();
         log.failed.take().map_or(Ok(log), Err)
     }
@@ -89,7 +91,7 @@ impl Log {
     }
 
     /// Appends the header of the file, and the event that describes the flows.
-    fn describe(&mut self, plan: &Plan, names: &[String]) {
+    fn describe(&mut self, plan: &Plan, transport: Option<&str>, names: &[String]) {
         let mut common = json!({
             "time_format": "relative_to_epoch",
             "reference_time": { "clock_type": "monotonic", "epoch": "unknown" },
@@ -113,7 +115,7 @@ impl Log {
                 "group_id": name,
                 "label": flow.label,
                 "scheme": flow.scheme.info.name,
-                "transport": if flow.datagrams.is_some() { "dccp" } else { "tcp" },
+                "transport": transport.unwrap_or(if flow.datagrams.is_some() { "dccp" } else { "tcp" }),
                 "start_ms": flow.start.as_millis_f64(),
                 "rtt_base_ms": flow.base_rtt.as_millis_f64(),
             })
@@ -171,7 +173,7 @@ impl Observer for Log {
             if arrives {
                 flow.on_received(event, packet, arena.bytes(packet));
             } else {
-                flow.on_sent(event, packet);
+                flow.on_sent(event, packet, arena.bytes(packet));
             }
         });
     }

@@ -7,6 +7,15 @@ use narrows_packet::{Flags, Kind, Packet};
 
 use super::acks::Outstanding;
 
+/// Place of the protocol in an IPv4 header, and UDP's number.
+const PROTOCOL: usize = 9;
+const UDP: u8 = 17;
+
+/// Whether a packet of a host is encrypted: QUIC's datagrams. Their sender reports what became of its packets.
+pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
+    packet.kind() == Kind::Foreign && bytes.get(PROTOCOL) == Some(&UDP)
+}
+
 /// Sequence numbers that a packet occupies.
 pub(super) fn occupied(packet: &Packet) -> u64 {
     let marks = packet.flags.has(Flags::SYN) || packet.flags.has(Flags::FIN);

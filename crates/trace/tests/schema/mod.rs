@@ -56,6 +56,7 @@ const EVENTS: &[(&str, &[Member])] = &[
             ("trigger", false, Is::Word(&["reordering_threshold", "time_threshold", "pto_expired"])),
         ],
     ),
+    ("quic:packets_acked", &[("packet_numbers", false, Is::List(&Is::Uint(64), 1))]),
     (
         "quic:recovery_parameters_set",
         &[

@@ -1,0 +1,87 @@
+//! The packets of a sender, by packet number: their order, and what became of each.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use narrows_cc::Bytes;
+use narrows_sim::foreign::PacketReport;
+
+use super::relay::{HEADERS, OVERHEAD};
+
+/// Packets that wait for their fate, and the reports that were not taken.
+///
+/// Each of QUIC's three packet number spaces counts from 0, and the controller does not learn the space: a packet has a
+/// number of its own in the order of sending.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    /// By packet number and order: when it left, and its size.
+    waiting: BTreeMap<(u64, u64), (Instant, u16)>,
+    sent: u64,
+    reports: Vec<PacketReport>,
+}
+
+impl Packets {
+    /// A packet leaves.
+    pub(super) fn send(&mut self, at: Instant, number: u64, bytes: u16) {
+        let order = self.sent;
+        self.sent += 1;
+        self.waiting.insert((number, order), (at, bytes));
+        let (size, overhead) = (usize::from(bytes) + HEADERS, OVERHEAD as u64);
+        let payload = Bytes::new(u64::from(bytes).saturating_sub(overhead));
+        self.reports.push(PacketReport::Sent { number: order, size: Bytes::new(size as u64), payload });
+    }
+
+    /// A packet that left at this time is acknowledged.
+    pub(super) fn acknowledge(&mut self, number: u64, sent: Instant) {
+        if let Some(order) = self.take(number, |at, _| at == sent) {
+            self.reports.push(PacketReport::Acknowledged(order));
+        }
+    }
+
+    /// A packet is declared lost. Returns whether it was one that needs an acknowledgement.
+    pub(super) fn lose(&mut self, number: u64, bytes: u16) -> bool {
+        let found = self.take(number, |_, size| size == bytes).or_else(|| self.take(number, |_, _| true));
+        self.reports.extend(found.map(PacketReport::Lost));
+        found.is_some()
+    }
+
+    /// Takes the last packet of this number that `is_it`; returns its place in the order.
+    fn take(&mut self, number: u64, is_it: impl Fn(Instant, u16) -> bool) -> Option<u64> {
+        let mut found = self.waiting.range((number, 0)..=(number, u64::MAX)).rev();
+        let (&key, _) = found.find(|(_, (at, size))| is_it(*at, *size))?;
+        self.waiting.remove(&key);
+        Some(key.1)
+    }
+
+    /// Exchanges the reports since the last call for `others`, which are empty.
+    pub(super) fn swap_reports(&mut self, others: &mut Vec<PacketReport>) {
+        std::mem::swap(&mut self.reports, others);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Packets of different spaces with one number are told apart by time and size, and each has one fate.
+    #[test]
+    fn packets_of_two_spaces_have_one_fate_each() {
+        let (start, mut packets) = (Instant::now(), Packets::default());
+        let later = start + Duration::from_millis(20);
+        packets.send(start, 0, 1200);
+        packets.send(later, 0, 300);
+        packets.send(later, 1, 1400);
+        packets.swap_reports(&mut Vec::new());
+        assert!(
+            packets.lose(0, 300) && packets.lose(1, 1400) && !packets.lose(1, 1400) && !packets.lose(7, 40)
+        );
+        packets.acknowledge(0, start);
+        packets.acknowledge(0, start);
+        let mut reports = Vec::new();
+        packets.swap_reports(&mut reports);
+        let expected = [PacketReport::Lost(1), PacketReport::Lost(2), PacketReport::Acknowledged(0)];
+        assert_eq!(reports, expected);
+    }
+}

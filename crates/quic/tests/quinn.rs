@@ -1,0 +1,93 @@
+//! Window-based schemes in quinn: real endpoints over loopback.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use narrows_cc::Bytes;
+use narrows_quic::quinn::{Controller, Factory, controller};
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
+
+/// Bytes of a transfer.
+const BYTES: usize = 3 << 20;
+
+fn transport(controller: Factory) -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    // A busy machine may keep connections waiting.
+    transport.congestion_controller_factory(controller).max_idle_timeout(None);
+    Arc::new(transport)
+}
+
+/// A server, and an endpoint that trusts it. Both run this controller.
+fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let certificate = certified.cert.der().clone();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let mut server =
+        ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
+    server.transport_config(transport(Arc::clone(controller)));
+    let server = Endpoint::server(server, (Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let crypto = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let crypto = QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite");
+    let mut client = ClientConfig::new(Arc::new(crypto));
+    client.transport_config(transport(Arc::clone(controller)));
+    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    endpoint.set_default_client_config(client);
+    (server, endpoint)
+}
+
+/// The scheme of a connection.
+fn scheme(connection: &Connection) -> Box<Controller> {
+    connection.congestion_state().into_any().downcast().expect("a scheme of ours")
+}
+
+/// Data arrives whole, the scheme has seen it delivered, and its window has grown beyond the initial one.
+#[test]
+fn quinn_runs_window_based_schemes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    for name in ["cubic", "newreno", "vegas"] {
+        let factory = controller(name).unwrap_or_else(|error| panic!("{error}"));
+        runtime.block_on(async {
+            let (server, client) = pair(&factory);
+            let at = server.local_addr().expect("an address");
+            let receiving = tokio::spawn(async move {
+                let connection = server.accept().await.expect("a client").await.expect("connects");
+                let mut stream = connection.accept_uni().await.expect("a stream");
+                let data = stream.read_to_end(2 * BYTES).await.expect("data");
+                connection.close(0_u32.into(), b"");
+                server.wait_idle().await;
+                data
+            });
+            let connection = client.connect(at, "localhost").expect("begins").await.expect("connects");
+            let initial = scheme(&connection).driver().control().cwnd;
+            let data: Vec<u8> = (0..BYTES).map(|place| (place % 251) as u8).collect();
+            let mut stream = connection.open_uni().await.expect("a stream");
+            stream.write_all(&data).await.expect("sent");
+            stream.finish().expect("open");
+            let _ = stream.stopped().await;
+            let ours = scheme(&connection);
+            assert!(receiving.await.expect("no panic") == data, "{name}");
+            let driver = ours.driver();
+            assert_eq!(driver.scheme().info().name, name);
+            assert!(driver.delivered() >= Bytes::new(BYTES as u64), "{name}: {:?}", driver.delivered());
+            assert!(driver.control().cwnd > initial, "{name}: {:?}", driver.control());
+            connection.close(0_u32.into(), b"");
+            client.wait_idle().await;
+        });
+    }
+}
+
+/// Schemes that set a rate are refused before a connection begins.
+#[test]
+fn quinn_refuses_schemes_that_pace() {
+    let refused = controller("bbr-gc").map(|_| ()).expect_err("refused").to_string();
+    assert!(refused.contains("`bbr-gc` cannot run on quinn: it sets a pacing rate"), "{refused}");
+    assert!(refused.contains("accepted: cubic, ") || refused.contains(", cubic"), "{refused}");
+}
