@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use noq::{ReadExactError, RecvStream, SendStream, WriteError};
+use noq::{ReadExactError, RecvStream, SendStream, StoppedError, WriteError};
 use serde::Serialize;
 
 use super::{MAX_DURATION, MAX_STREAMS};
@@ -177,13 +177,16 @@ impl Reports {
         Ok(())
     }
 
-    /// Writes the last report, and waits until the peer has it.
-    pub(super) async fn finish(mut self, counts: &Counts, seconds: f64) -> Result<(), WriteError> {
+    /// Writes the last report.
+    pub(super) async fn finish(&mut self, counts: &Counts, seconds: f64) -> Result<(), WriteError> {
         self.queue(counts, seconds);
         self.send.write_all(&self.unsent).await?;
-        self.send.finish()?;
-        self.send.stopped().await?;
-        Ok(())
+        Ok(self.send.finish()?)
+    }
+
+    /// Waits until the peer has the last report.
+    pub(super) async fn taken(&self) -> Result<(), StoppedError> {
+        self.send.stopped().await.map(|_| ())
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use noq::{Connection, ReadError, RecvStream, SendStream, WriteError};
+use noq::{Connection, ConnectionError, ReadError, RecvStream, SendStream, WriteError};
 use noq_proto::PathId;
 use tokio::task::JoinSet;
 
@@ -29,6 +29,14 @@ const OVER: u32 = 0;
 const STOPPED: u32 = 1;
 /// Time for the last messages of a test that was stopped.
 const BRIEF: Duration = Duration::from_secs(1);
+
+/// The failure of an end that was not asked to stop.
+const INTERRUPTED: &str = "the other end stopped the test";
+
+/// Whether the peer has closed the connection in order.
+fn finished(connection: &Connection) -> bool {
+    matches!(connection.close_reason(), Some(ConnectionError::ApplicationClosed(close)) if close.error_code == 0_u32.into())
+}
 
 /// A test on its connection.
 pub(super) struct Test<'a> {
@@ -121,11 +129,11 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
     let (connection, heard, flags) = (test.connection.clone(), Arc::clone(&delivered), Arc::clone(&shared));
     tasks.spawn(async move {
         match heard.follow(reports, &written).await {
-            Ok(()) => flags.followed.store(true, Ordering::Relaxed),
-            Err(reason) => flags.fail(explained(&connection, &reason)),
+            Err(reason) if !finished(&connection) => flags.fail(explained(&connection, &reason)),
+            _ => flags.followed.store(true, Ordering::Relaxed),
         }
     });
-    let mut watch = Watch::new();
+    let (mut watch, mut interrupted) = (Watch::new(), false);
     let ended = loop {
         let left = end.saturating_duration_since(Instant::now());
         tokio::time::sleep(left.min(TICK)).await;
@@ -136,8 +144,8 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
         if let Some(reason) = watch.stalled(delivered.counts.sum()) {
             shared.fail(reason);
         }
-        let over = Shared::is_set(&shared.stopped) || Shared::is_set(&shared.followed);
-        if over || test.caller.stop() || shared.failure().is_some() {
+        interrupted = Shared::is_set(&shared.stopped) || Shared::is_set(&shared.followed);
+        if interrupted || test.caller.stop() || shared.failure().is_some() {
             break false;
         }
     };
@@ -153,9 +161,14 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
         while !Shared::is_set(&shared.followed) && shared.failure().is_none() {
             tokio::time::sleep(TICK / 4).await;
         }
+        // A client closes after this, and the server needs the result.
+        let _ = control.stopped().await;
     };
     if tokio::time::timeout(patience, last).await.is_err() && ended {
         shared.fail("the receiver did not say what arrived".to_owned());
+    }
+    if interrupted && !test.caller.stop() {
+        shared.fail(INTERRUPTED.to_owned());
     }
     let failure = shared.failure();
     Moved {
@@ -246,12 +259,14 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         let (connection, count) = (connection.clone(), Arc::clone(&count));
         tasks.spawn(async move { read(connection.accept_uni().await?, count).await });
     }
-    let (mut watch, mut stopped, mut looked) = (Watch::new(), awaited == 0, begun);
+    let (mut watch, mut looked) = (Watch::new(), begun);
+    let (mut stopped, mut interrupted) = (awaited == 0, false);
     while awaited > 0 && !stopped && failure.is_none() {
         match tokio::time::timeout(TICK, tasks.join_next()).await {
             Ok(Some(Ok(Ok(end)))) => {
                 awaited -= 1;
-                stopped |= end == End::Stopped;
+                interrupted |= end == End::Stopped;
+                stopped |= interrupted;
             }
             Ok(Some(Ok(Err(error)))) => failure = Some(explained(connection, &error)),
             Ok(Some(Err(error))) => failure = Some(error.to_string()),
@@ -283,12 +298,16 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
     let exchange = async {
         let told = reports.finish(&count, total.end_s).await;
         sent = Tally::read(&mut result, test.asked.streams).await.ok();
-        told
+        // A client closes after this, and the server needs the report.
+        told.is_ok() && (reports.taken().await.is_ok() || finished(connection))
     };
     match tokio::time::timeout(patience, exchange).await {
-        Ok(Err(error)) if ended => failure = Some(explained(connection, &error)),
+        Ok(false) if ended => failure = Some(explained(connection, &"the sender has gone")),
         Err(_) if ended => failure = Some("the sender does not end the test".to_owned()),
         _ => {}
+    }
+    if interrupted && !test.caller.stop() {
+        failure.get_or_insert(INTERRUPTED.to_owned());
     }
     let received = Tally { seconds: total.end_s, streams: total.streams.clone(), lost: None };
     let complete = ended && failure.is_none();
