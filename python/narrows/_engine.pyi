@@ -100,6 +100,8 @@ def perf_server(
     once: bool,
     duration_s: float | None,
     connections: int,
+    per_address: int,
+    longest_s: float,
     handle: Handle,
     on_event: Callable[[str], None],
 ) -> None: ...

@@ -171,6 +171,8 @@ def perf_server(
     once: bool,
     duration_s: float | None,
     connections: int,
+    per_address: int,
+    longest_s: float,
     handle: Handle,
     on_event: Callable[[str], None],
 ) -> None:
@@ -185,14 +187,19 @@ def perf_server(
         once: Serve one test.
         duration_s: The longest duration.
         connections: The limit of simultaneous tests.
+        per_address: The limit of simultaneous connections of an address.
+        longest_s: The longest test that a client may ask for.
         handle: Ends the server.
-        on_event: Called with JSON of `event`: listening, interval, ended or warning.
+        on_event: Called with JSON of `event`: listening, begun, interval, ended or warning.
 
     Raises:
         KernelUnable: A setting is refused.
         LiveFailed: The address cannot be used.
     """
-    _engine.perf_server(address, scheme, params, interval_s, identity, once, duration_s, connections, handle, on_event)
+    _engine.perf_server(
+        address, scheme, params, interval_s, identity, once, duration_s, connections, per_address, longest_s, handle,
+        on_event,
+    )  # fmt: skip
 
 
 def perf_client(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from narrows import engine, hosts
 from narrows.errors import UsageError
+from narrows.iperf import Recording
 from narrows.live import resolve
 from narrows.progress import print_status
 from narrows.quantities import seconds
@@ -20,6 +21,12 @@ PORT = 6512
 
 OWN = "noq:"
 """The prefix of noq's own controllers."""
+
+MIN_INTERVAL_S = 0.05
+"""The shortest interval between reports: a receiver reports to its sender every 20 ms."""
+
+MAX_DURATION_S = 24 * 3600.0
+"""The longest test."""
 
 
 def parse_scheme(text: str) -> tuple[str, list[tuple[str, str]]]:
@@ -39,6 +46,18 @@ def parse_scheme(text: str) -> tuple[str, list[tuple[str, str]]]:
     return prefix + name, params
 
 
+def _bounded(text: str, flag: str, least: float, most: float) -> float:
+    """Parse a duration within bounds, in seconds.
+
+    Raises:
+        UsageError: It is none, or out of bounds.
+    """
+    found = seconds(text, flag)
+    if not least <= found <= most:
+        raise UsageError(f"{flag}: {text!r} is out of range; accepted: {1e3 * least:g}ms to {most:g}s")
+    return found
+
+
 @dataclass(kw_only=True)
 class Session:
     """A server, or one test of a client."""
@@ -46,8 +65,7 @@ class Session:
     scheme: str
     interval: str = "1s"
     as_json: bool = False
-    _intervals: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
-    _begun: float = field(default_factory=time.time, init=False)
+    _recordings: dict[int, Recording] = field(default_factory=dict, init=False)
 
     def serve(
         self,
@@ -58,8 +76,20 @@ class Session:
         once: bool,
         duration: str | None,
         connections: int,
+        per_address: int | None,
+        longest: str,
     ) -> None:
         """Serve tests until a signal, the end of `duration`, or `once` the first test.
+
+        Args:
+            listen: The address and port.
+            certificate: A file with the certificate; `None`: a self-made one.
+            key: A file with its key.
+            once: End after a test.
+            duration: The longest duration of the server.
+            connections: The limit of simultaneous tests.
+            per_address: The limit of connections of an address; `None`: half of `connections`.
+            longest: The longest test that a client may ask for.
 
         Raises:
             UsageError: A setting is invalid.
@@ -70,17 +100,21 @@ class Session:
             raise UsageError("--cert, --key: a certificate needs its key; accepted: both, or neither")
         identity = None if certificate is None or key is None else (str(certificate), str(key))
         limit = None if duration is None else seconds(duration, "--duration")
+        most = _bounded(longest, "--longest", 1e-3, MAX_DURATION_S)
         name, params = parse_scheme(self.scheme)
-        address, interval = resolve(listen, "--listen", port=None), seconds(self.interval, "--interval")
+        address = resolve(listen, "--listen", port=None)
+        interval = _bounded(self.interval, "--interval", MIN_INTERVAL_S, MAX_DURATION_S)
+        places = (connections + 1) // 2 if per_address is None else per_address
         handle = engine.Handle()
         conclude(
             *supervised(
                 lambda: hosts.perf_server(
-                    address, name, params, interval, identity, once, limit, connections, handle, self._report
+                    address, name, params, interval, identity, once, limit, connections, places, most, handle,
+                    self._report,
                 ),
                 handle,
             )
-        )
+        )  # fmt: skip
 
     def test(self, host: str, *, duration: str, streams: int, reverse: bool, name: str | None, trust: str) -> None:
         """Run one test against a server.
@@ -96,12 +130,13 @@ class Session:
         Raises:
             UsageError: A setting is invalid.
             Stopped: A signal ended the test.
-            LiveFailed: The server cannot be reached or is not trusted.
+            LiveFailed: The server cannot be reached or is not trusted, or the connection failed.
         """
         address = resolve(host, "HOST", port=PORT)
         plain = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         chosen, params = parse_scheme(self.scheme)
-        limit, interval = seconds(duration, "--duration"), seconds(self.interval, "--interval")
+        limit = _bounded(duration, "--duration", 1e-3, MAX_DURATION_S)
+        interval = _bounded(self.interval, "--interval", MIN_INTERVAL_S, MAX_DURATION_S)
         handle = engine.Handle()
         conclude(
             *supervised(
@@ -120,54 +155,40 @@ class Session:
             print_status(f"listening at {row['address']}\n  fingerprint {row['fingerprint']}")
         elif kind == "warning":
             print_status(f"narrows: warning: {row['text']}")
+        elif kind == "begun":
+            if self.as_json:
+                self._recordings[row["test"]] = Recording()
+            if not row["client"]:
+                print_status(opening(row))
         elif kind == "interval":
-            self._intervals.setdefault(row["peer"], []).append(row)
+            recording = self._recordings.get(row["test"])
+            if recording is not None:
+                recording.add(row)
             print_status(line(row))
         elif self.as_json:
-            print(engine.json_line(self._document(row)), flush=True)
+            print(engine.json_line(self._recordings.pop(row["test"]).document(row)), flush=True)
         else:
             print(summary(row), flush=True)
 
-    def _document(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the result in the layout of iperf3."""
-        total = row["total"]
-        received = row["received_bytes"]
-        ended = {
-            "sum_sent": _sum(total) if row["sends"] else None,
-            "sum_received": None
-            if received is None
-            else {
-                "start": 0.0, "end": row["received_s"], "seconds": row["received_s"], "bytes": received,
-                "bits_per_second": received * 8 / row["received_s"] if row["received_s"] else 0.0,
-            },
-        }  # fmt: skip
-        return {
-            "start": {
-                "version": f"narrows {engine.version()}",
-                "timestamp": {"timesecs": int(self._begun)},
-                "connected": [{"remote": row["peer"]}],
-                "test_start": {
-                    "protocol": "QUIC", "num_streams": row["streams"], "congestion": row["scheme"],
-                    "sender": row["sends"],
-                },
-            },
-            "intervals": [{"sum": _sum(one)} for one in self._intervals.pop(row["peer"], [])],
-            "end": {**ended, "complete": row["complete"]},
-        }  # fmt: skip
+
+def opening(row: Mapping[str, Any]) -> str:
+    """Format the begin of a test at a server."""
+    verb = "receives" if row["sends"] else "sends"
+    return f"{row['peer']} {verb} {_streams(row)} for {row['duration_s']:g} s"
 
 
-def _sum(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "start": row["start_s"], "end": row["end_s"], "seconds": row["end_s"] - row["start_s"], "bytes": row["bytes"],
-        "bits_per_second": row["mbit_s"] * 1e6, "packets": row["packets"], "lost_packets": row["lost"],
-        "rtt_ms": row["rtt_ms"], "cwnd_bytes": row["cwnd_bytes"], "pacing_mbit_s": row["pacing_mbit_s"],
-        "state": row["state"],
-    }  # fmt: skip
+def _streams(row: Mapping[str, Any]) -> str:
+    return f"{row['streams']} stream{'s' if row['streams'] > 1 else ''}"
 
 
-def line(row: dict[str, Any]) -> str:
+def line(row: Mapping[str, Any]) -> str:
     """Format an interval as one line."""
-    parts = [f"{row['mbit_s']:.2f} Mbit/s"]
+    return f"{row['start_s']:.1f}–{row['end_s']:.1f} s: {row['mbit_s']:.2f} Mbit/s{_conditions(row)}"
+
+
+def _conditions(row: Mapping[str, Any]) -> str:
+    """Format what the path was like, with a comma before each value."""
+    parts = []
     if row["rtt_ms"] is not None:
         parts.append(f"RTT {row['rtt_ms']:.2f} ms")
     if row["sends"]:
@@ -179,21 +200,24 @@ def line(row: dict[str, Any]) -> str:
             parts.append(f"pacing {row['pacing_mbit_s']:.2f} Mbit/s")
         if row["state"] is not None:
             parts.append(str(row["state"]))
-    return f"{row['start_s']:.1f}–{row['end_s']:.1f} s: {', '.join(parts)}"
+    return "".join(f", {part}" for part in parts)
 
 
-def summary(row: dict[str, Any]) -> str:
-    """Format the result of a test."""
-    total = row["total"]
+def summary(row: Mapping[str, Any]) -> str:
+    """Format the result of a test: the sender's line and the receiver's, as iperf3 does."""
     direction = "to" if row["sends"] else "from"
-    streams = f"{row['streams']} stream{'s' if row['streams'] > 1 else ''}"
-    lines = [f"{row['scheme']}, {streams} {direction} {row['peer']}: {line(total)}"]
-    if row["sends"]:
-        if row["received_bytes"] is None:
-            lines.append("  the receiver did not say what arrived")
-        elif row["received_s"]:
-            rate = row["received_bytes"] * 8e-6 / row["received_s"]
-            lines.append(f"  received: {row['received_bytes']} bytes, {rate:.2f} Mbit/s")
-    if not row["complete"]:
+    lines = [f"{row['scheme']}, {_streams(row)} {direction} {row['peer']}"]
+    for name, tally, own in (("sent", row["sent"], row["sends"]), ("received", row["received"], not row["sends"])):
+        if tally is None:
+            lines.append(f"  {name}: the other end did not say")
+            continue
+        moved = sum(tally["streams"])
+        rate = moved * 8e-6 / tally["seconds"] if tally["seconds"] else 0.0
+        lost = f", {tally['lost']} lost" if tally["lost"] is not None and not own else ""
+        conditions = _conditions(row["total"]) if own else lost
+        lines.append(f"  {name}: {moved} bytes in {tally['seconds']:.2f} s, {rate:.2f} Mbit/s{conditions}")
+    if row["failure"] is not None:
+        lines.append(f"  the test failed: {row['failure']}")
+    elif not row["complete"]:
         lines.append("  the test ended early")
     return "\n".join(lines)

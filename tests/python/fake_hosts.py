@@ -103,21 +103,32 @@ def _perf(function, address, scheme, params, interval_s, sends, on_event):
     check_address(address)
     if scheme.startswith("nosuch"):
         raise KernelUnable(f"there is no scheme {scheme!r}")
+    client = function == "perf_client"
+    begun = {
+        "test": 0, "local": "127.0.0.1:1", "peer": address, "client": client, "sends": sends, "scheme": scheme,
+        "streams": 1, "duration_s": 1.0,
+    }  # fmt: skip
     span = {
-        "start_s": 0.0, "end_s": 1.0, "bytes": 1000, "mbit_s": 0.008, "packets": 10, "lost": 1, "rtt_ms": 1.0,
-        "cwnd_bytes": 5000, "pacing_mbit_s": 8.0, "state": "startup", "sends": sends,
+        "test": 0, "peer": address, "start_s": 0.0, "end_s": 1.0, "bytes": 1000, "streams": [1000], "mbit_s": 0.008,
+        "packets": 10, "lost": 1, "rtt_ms": 1.0, "cwnd_bytes": 5000, "pacing_mbit_s": 8.0, "mtu_bytes": 1452,
+        "state": "startup", "sends": sends,
     }  # fmt: skip
     on_event(json.dumps({"event": "warning", "text": "a warning"}))
-    on_event(json.dumps({"event": "interval", "peer": address, **span}))
+    on_event(json.dumps({"event": "begun", **begun}))
+    on_event(json.dumps({"event": "interval", **span}))
     on_event(json.dumps({
-        "event": "ended", "peer": address, "streams": 1, "scheme": scheme, "sends": sends, "complete": True,
-        "received_bytes": 900, "received_s": 1.0, "total": span,
+        "event": "ended", **begun, "total": span, "sent": {"seconds": 1.0, "streams": [1000], "lost": 1},
+        "received": {"seconds": 1.0, "streams": [900], "lost": None}, "complete": True, "failure": None,
     }))  # fmt: skip
 
 
-def perf_server(address, scheme, params, interval_s, identity, once, duration_s, connections, handle, on_event):
+def perf_server(
+    address, scheme, params, interval_s, identity, once, duration_s, connections, per_address, longest_s, handle,
+    on_event,
+):  # fmt: skip
     check("perf_server", (address, TEXT), (scheme, TEXT), (params, PAIRS), (interval_s, REAL),
-          (identity, maybe((TEXT, TEXT))), (once, FLAG), (duration_s, maybe(REAL)), (connections, U32))  # fmt: skip
+          (identity, maybe((TEXT, TEXT))), (once, FLAG), (duration_s, maybe(REAL)), (connections, U32),
+          (per_address, U32), (longest_s, REAL))  # fmt: skip
     for path in identity or ():
         check_regular(path)
     on_event(json.dumps({"event": "listening", "address": address, "fingerprint": "00"}))

@@ -1,16 +1,10 @@
-"""`--on quic` and `narrows perf` on the built engine, over loopback; they need no rights."""
-
-import json
-import signal
-import subprocess
-import sys
+"""`--on quic` on the built engine, over loopback; it needs no rights."""
 
 import pytest
 
-from narrows import perf, qlog
+from narrows import qlog
 
-from conftest import BUILT_ENV, json_rows, narrows_in  # isort: skip
-from loopback import free_port  # isort: skip
+from conftest import json_rows, narrows_in  # isort: skip
 from qlogs import points  # isort: skip
 
 BRIEF = ("--rate", "10mbit", "--rtt", "10ms", "--duration", "2s")
@@ -74,78 +68,4 @@ def test_qlog_of_quic_accounts_for_its_packets(tmp_path):
 def test_unsuitable_schemes_are_refused(tmp_path, place, scheme, message):
     """What QUIC cannot run is misuse, before anything runs."""
     done = narrows_in(tmp_path, "compare", scheme, *BRIEF, "--on", place)
-    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        ("bbr", ("bbr", [])),
-        ("bbr:cwnd_gain=1.5,lt_bw=off", ("bbr", [("cwnd_gain", "1.5"), ("lt_bw", "off")])),
-        ("noq:cubic", ("noq:cubic", [])),
-    ],
-)
-def test_schemes_of_perf_are_split(text, parsed):
-    """The prefix of noq's own controllers is no parameter."""
-    assert perf.parse_scheme(text) == parsed
-
-
-@pytest.fixture
-def server(tmp_path):
-    """Start a server of throughput tests; return it with its port and the fingerprint of its certificate."""
-    narrows_in(tmp_path, "--version")  # skips the test without an engine
-    started = []
-
-    def start(*args):
-        port = free_port()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "narrows", "perf", "server", "--listen", f"127.0.0.1:{port}", *args],
-            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        started.append(process)
-        assert f"127.0.0.1:{port}" in process.stderr.readline()
-        return process, port, process.stderr.readline().split()[-1]
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def test_perf_measures_and_prints_as_iperf3(tmp_path, server):
-    """Client and server print the same bytes, in the layout of iperf3, and the server ends after one test."""
-    process, port, fingerprint = server("--once", "--json", "--scheme", "cubic")
-    where = ("perf", "client", f"127.0.0.1:{port}", "--fingerprint", fingerprint)
-    done = narrows_in(tmp_path, *where, "--duration", "2s", "--streams", 2, "--interval", "500ms", "--json")
-    assert done.returncode == 0, done.stderr
-    (own,) = json_rows(done)
-    out, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
-    other = json.loads(out)
-    assert own["end"]["sum_received"]["bytes"] == other["end"]["sum_received"]["bytes"] > 0
-    assert (own["start"]["test_start"]["num_streams"], own["end"]["complete"]) == (2, True)
-    assert own["intervals"][0]["sum"]["cwnd_bytes"] > 0
-
-
-def test_perf_stops_on_ctrl_c(server):
-    """The server ends on Ctrl-C with the status of the signal."""
-    process, _, _ = server()
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, "stopped" in err) == (130, True), err
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--scheme", "bbr-gc:gain"), "is no parameter"),
-        (("--scheme", "noq:vegas", "--insecure"), "accepted: noq:cubic, noq:newreno, noq:bbr3"),
-        (("--insecure", "--fingerprint", "00"), "exclude each other"),
-        (("--fingerprint", "00"), "64 hexadecimal digits"),
-    ],
-)
-def test_perf_refuses_with_what_is_accepted(tmp_path, args, message):
-    """Misuse ends with status 2 before anything is sent."""
-    done = narrows_in(tmp_path, "perf", "client", "127.0.0.1:9", *args)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr

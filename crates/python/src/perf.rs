@@ -47,8 +47,8 @@ fn settings(
 }
 
 /// Serves throughput tests at `address` until `handle` is cancelled, `duration_s` is over or, with `once`, a test is.
-/// `identity`: files of certificate and key. `on_event` is called with JSON of `event`: listening, interval, ended or
-/// warning.
+/// `identity`: files of certificate and key. `connections`: tests at a time. `per_address`: connections of an address.
+/// `longest_s`: the longest test. `on_event` is called with JSON of `event`: listening, begun, interval, ended or warning.
 #[pyfunction]
 pub(crate) fn perf_server(
     py: Python<'_>,
@@ -60,13 +60,16 @@ pub(crate) fn perf_server(
     once: bool,
     duration_s: Option<f64>,
     connections: usize,
+    per_address: usize,
+    longest_s: f64,
     handle: &Handle,
     on_event: Py<PyAny>,
 ) -> PyResult<()> {
     let settings = settings(address, scheme, params, interval_s)?;
     let identity =
         identity.map(|(certificate, key)| Identity { certificate: certificate.into(), key: key.into() });
-    let service = Service { identity, once, duration: duration_s.map(seconds).transpose()?, connections };
+    let (duration, longest) = (duration_s.map(seconds).transpose()?, seconds(longest_s)?);
+    let service = Service { identity, once, duration, connections, per_address, longest };
     let callback = Arc::new(Callback(Events::new(&handle.shared, on_event)));
     let caller: Arc<dyn Caller> = Arc::clone(&callback) as _;
     let done = py.detach(|| perf::server(&settings, &service, &caller));

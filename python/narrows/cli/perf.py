@@ -62,6 +62,13 @@ def server(
     connections: Annotated[
         int, whole("--connections", 1, 1000, help="Serve up to N tests at a time; refuse others.")
     ] = 8,
+    per_address: Annotated[
+        int | None,
+        whole("--per-address", 1, 1000, help="Accept N connections of an address; by default half of --connections."),
+    ] = None,
+    longest: Annotated[
+        str, typer.Option(metavar="TIME", help="Accept tests up to this time, a day at most.")
+    ] = "3600s",
     interval: Interval = "1s",
     as_json: AsJson = False,
 ) -> None:
@@ -76,6 +83,8 @@ def server(
         once=once,
         duration=duration,
         connections=connections,
+        per_address=per_address,
+        longest=longest,
     )
 
 

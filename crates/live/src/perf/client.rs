@@ -6,19 +6,28 @@ use std::sync::Arc;
 use noq::{ClientConfig, Connection, Endpoint};
 use noq_proto::crypto::rustls::QuicClientConfig;
 
-use super::transfer::{self, Asked, REQUEST};
-use super::{Caller, Event, PATIENCE, PerfError, Request, Settings, Summary, TICK, peer, tls, transport};
+use crate::shown;
+
+use super::control::Asked;
+use super::transfer::{self, Moved, Test};
+use super::{
+    Begun, Caller, Event, MAX_DURATION, PATIENCE, PerfError, Request, Settings, Summary, TICK, WINDOW, ended,
+    explained, local, peer, tls, transport,
+};
 
 /// Runs one test and returns its result.
 ///
 /// # Errors
-/// If the settings are refused, the server cannot be reached or is not trusted, or the connection fails.
+/// If the settings are refused, the server cannot be reached or is not trusted, or the connection fails. The result of
+/// a test that has begun is reported before.
 pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Result<Summary, PerfError> {
-    let mut config = ClientConfig::new(Arc::new(
-        QuicClientConfig::try_from(tls::client(&request.trust)?)
-            .map_err(|error| PerfError::failed("set up TLS", error))?,
-    ));
-    config.transport_config(transport(settings)?);
+    let asked = Asked { reverse: request.reverse, streams: request.streams, duration: request.duration };
+    asked.check(MAX_DURATION).map_err(PerfError::Refused)?;
+    let (crypto, verdict) = tls::client(&request.trust)?;
+    let crypto =
+        QuicClientConfig::try_from(crypto).map_err(|error| PerfError::failed("set up TLS", error))?;
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport_config(transport(settings, WINDOW, WINDOW as u32)?);
     super::block_on(async {
         let any: SocketAddr = match settings.address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -29,64 +38,73 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
         let connecting = endpoint
             .connect_with(config, settings.address, &request.name)
             .map_err(|error| PerfError::failed(&step, error))?;
-        let Some(connected) = bounded(connecting, caller).await else {
-            return Err(PerfError::failed(step, "no answer, or stopped"));
+        let connected = match bounded(connecting, caller).await {
+            Ok(connected) => connected,
+            Err(reason) => return Err(PerfError::failed(step, reason)),
         };
-        let connection = connected.map_err(|error| PerfError::failed(step, error))?;
-        let done = test(&connection, settings, request, caller).await;
-        connection.close(0_u32.into(), b"done");
+        let connection = connected
+            .map_err(|error| PerfError::failed(step, verdict.take().unwrap_or_else(|| ended(&error))))?;
+        let bound = endpoint.local_addr().unwrap_or(any);
+        let done = test(&connection, bound, asked, settings, caller).await;
+        connection.close(0_u32.into(), b"");
         let _ = tokio::time::timeout(PATIENCE / 10, endpoint.wait_idle()).await;
         done
     })
 }
 
 /// The result of `work`, unless it takes too long or the caller stops.
-async fn bounded<T>(work: impl Future<Output = T>, caller: &dyn Caller) -> Option<T> {
+async fn bounded<T>(work: impl Future<Output = T>, caller: &dyn Caller) -> Result<T, String> {
     let mut work = std::pin::pin!(work);
     let begun = std::time::Instant::now();
     loop {
         if let Ok(done) = tokio::time::timeout(TICK, &mut work).await {
-            return Some(done);
+            return Ok(done);
         }
-        if caller.stop() || begun.elapsed() > PATIENCE {
-            return None;
+        if caller.stop() {
+            return Err("stopped before an answer".to_owned());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("no answer within {} s", PATIENCE.as_secs()));
         }
     }
 }
 
 async fn test(
     connection: &Connection,
+    bound: SocketAddr,
+    asked: Asked,
     settings: &Settings,
-    request: &Request,
     caller: &dyn Caller,
 ) -> Result<Summary, PerfError> {
-    let failed = |error: &dyn std::fmt::Display| PerfError::failed("ask for a test", error);
-    let asked = Asked { reverse: request.reverse, streams: request.streams, duration: request.duration };
-    let (mut send, mut answer) = connection.open_bi().await.map_err(|error| failed(&error))?;
+    let failed =
+        |error: &dyn std::fmt::Display| PerfError::failed("ask for a test", explained(connection, error));
+    let opened = bounded(connection.open_bi(), caller).await.map_err(|reason| failed(&reason))?;
+    let (mut send, receive) = opened.map_err(|error| failed(&error))?;
     send.write_all(&asked.encode()).await.map_err(|error| failed(&error))?;
-    let sends = !request.reverse;
-    let moved = transfer::run(connection, asked, sends, settings.interval, caller).await?;
-    let (mut received_bytes, mut received_s) = (None, None);
-    if !sends {
-        (received_bytes, received_s) = (Some(moved.total.bytes), Some(moved.total.end_s));
-    } else if moved.complete {
-        let mut bytes = [0; REQUEST];
-        if let Some(Ok(())) = bounded(answer.read_exact(&mut bytes), caller).await {
-            let (count, micros) = bytes.split_at(8);
-            let number = |part: &[u8]| part.try_into().map(u64::from_be_bytes).ok();
-            (received_bytes, received_s) = (number(count), number(micros).map(|micros| micros as f64 / 1e6));
-        }
-    }
-    let summary = Summary {
+    let begun = Begun {
+        test: 0,
+        local: local(connection, bound),
         peer: peer(connection),
-        sends,
+        client: true,
+        sends: !asked.reverse,
         scheme: settings.scheme.clone(),
-        streams: request.streams,
-        total: moved.total,
-        received_bytes,
-        received_s,
-        complete: moved.complete,
+        streams: asked.streams,
+        duration_s: asked.duration.as_secs_f64(),
     };
-    caller.event(&Event::Ended(summary.clone()));
-    Ok(summary)
+    caller.event(&Event::Begun(begun.clone()));
+    let test =
+        Test { id: begun.test, connection, asked, sends: begun.sends, interval: settings.interval, caller };
+    let Moved { total, sent, received, complete, failure } = transfer::run(&test, send, receive).await;
+    if let Some(reason) = &failure
+        && total.bytes == 0
+    {
+        return Err(PerfError::failed("run the test", reason));
+    }
+    let failure = failure.map(|text| shown(&text));
+    let summary = Summary { begun, total, sent, received, complete, failure };
+    caller.event(&Event::Ended(Box::new(summary.clone())));
+    match &summary.failure {
+        Some(reason) => Err(PerfError::failed("finish the test", reason)),
+        None => Ok(summary),
+    }
 }

@@ -1,11 +1,19 @@
 //! Throughput tests of QUIC between real hosts: `narrows perf`.
 //!
 //! ## Protocol
-//! ALPN `narrows-perf/1`. The client opens a bidirectional stream and writes a request of 16 bytes: who sends, the number
-//! of streams, the duration. Then the sender opens the streams, one direction each, and fills them until the duration is
-//! over. The receiver counts; if that is the server, it answers with the bytes and the time. The client closes.
+//! ALPN `narrows-perf/2`. The client opens a bidirectional stream, the control stream, and writes its request: who sends,
+//! the number of streams, the duration. A server without a place for it closes the connection with the reason. Then the
+//! sender opens the streams, one direction each, and fills them until the duration is over. The receiver reports on the
+//! control stream what it has read; at the end the sender adds its own result there (see `control`). The client closes.
+//!
+//! ## Hostile peers
+//! `admission` bounds handshakes, connections and tests; a test in which nothing moves, or that lasts longer than asked,
+//! ends. A server's tests share [`MEMORY`] for data that arrives, and the sender's buffer follows the congestion window.
 
+mod admission;
 mod client;
+mod control;
+mod measure;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -18,26 +26,37 @@ use std::time::Duration;
 
 use narrows_quic::noq::{self as schemes, Factory};
 use narrows_quic::{Scheme, Stack};
-use noq::{Connection, TransportConfig};
+use noq::{Connection, ConnectionError, TransportConfig, TransportErrorCode};
 use noq_proto::PathId;
 use serde::Serialize;
 
 pub use client::run as client;
+pub use control::Tally;
 pub use server::run as server;
 pub use tls::{Identity, Trust};
 
-/// Longest interval between checks for a stop.
-const TICK: Duration = Duration::from_millis(50);
+/// Longest interval between checks for a stop, and shortest between reports of a receiver.
+const TICK: Duration = Duration::from_millis(20);
 /// Time for a handshake, and for the rest of a test beyond its duration.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Silence after which a connection is given up.
+/// Silence after which a connection, or a test in which no data moves, is given up.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Most streams of a test, and its longest duration.
 pub const MAX_STREAMS: u16 = 128;
 /// See [`MAX_STREAMS`].
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
-/// Bytes that a stream, and a connection, may have in flight: 10 Gbit/s at 100 ms.
-const WINDOW: u32 = 128 << 20;
+/// Data that a receiver takes before it is read, in bytes, and that a sender buffers at most: 10 Gbit/s at 50 ms.
+const WINDOW: u64 = 64 << 20;
+/// Data for which the tests of a server share room, in bytes.
+const MEMORY: u64 = 256 << 20;
+/// Data that a server takes from a connection without a test.
+const EARLY_WINDOW: u32 = 256 << 10;
+/// Least data that a sender buffers, in bytes: more than the first windows of all schemes.
+const SEND_WINDOW: u64 = 64 << 10;
+/// Codes with which a server closes a connection: no place, or no request that it accepts.
+const BUSY: u32 = 2;
+/// See [`BUSY`].
+const INVALID: u32 = 1;
 /// Prefix of noq's own controllers.
 const OWN: &str = "noq:";
 
@@ -103,11 +122,17 @@ pub struct Service {
     pub duration: Option<Duration>,
     /// Tests at a time; others are refused.
     pub connections: usize,
+    /// Connections at a time of one address.
+    pub per_address: usize,
+    /// The longest test that a client may ask for.
+    pub longest: Duration,
 }
 
 /// The measurements of an interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Interval {
+    /// The number of the test at this end.
+    pub test: u64,
     /// The other end.
     pub peer: String,
     /// Whether this end sends.
@@ -116,8 +141,10 @@ pub struct Interval {
     pub start_s: f64,
     /// See `start_s`.
     pub end_s: f64,
-    /// Payload bytes: written by the sender, or read by the receiver.
+    /// Payload bytes that the receiver has read, by its reports at the sender.
     pub bytes: u64,
+    /// The same by stream.
+    pub streams: Vec<u64>,
     /// The same per time.
     pub mbit_s: f64,
     /// Smoothed RTT at the end.
@@ -126,7 +153,9 @@ pub struct Interval {
     pub cwnd_bytes: Option<u64>,
     /// Pacing rate at the end.
     pub pacing_mbit_s: Option<f64>,
-    /// Packets sent, and declared lost.
+    /// Payload of the largest datagrams, at the end.
+    pub mtu_bytes: u16,
+    /// Packets sent, and declared lost, without probes of the MTU.
     pub packets: u64,
     /// See `packets`.
     pub lost: u64,
@@ -134,25 +163,43 @@ pub struct Interval {
     pub state: Option<&'static str>,
 }
 
-/// The result of a test.
+/// A test that begins.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub struct Begun {
+    /// Its number at this end.
+    pub test: u64,
+    /// The address of this end.
+    pub local: String,
     /// The other end.
     pub peer: String,
+    /// Whether this end is the client.
+    pub client: bool,
     /// Whether this end sends.
     pub sends: bool,
     /// The scheme of this end.
     pub scheme: String,
     /// Parallel streams.
     pub streams: u16,
+    /// How long data is sent.
+    pub duration_s: f64,
+}
+
+/// The result of a test.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// What was known at the start.
+    #[serde(flatten)]
+    pub begun: Begun,
     /// All intervals together.
     pub total: Interval,
-    /// Payload that arrived, as the receiver counts it, and its time; `None` if it has not said.
-    pub received_bytes: Option<u64>,
-    /// See `received_bytes`.
-    pub received_s: Option<f64>,
+    /// The sender's tally: what reports have confirmed within its time; `None` if it has not said.
+    pub sent: Option<Tally>,
+    /// The receiver's tally: what it has read, and its time since the first byte; `None` if it has not said.
+    pub received: Option<Tally>,
     /// Whether the test ended as asked.
     pub complete: bool,
+    /// What broke the test.
+    pub failure: Option<String>,
 }
 
 /// Reports of a test.
@@ -166,10 +213,12 @@ pub enum Event {
         /// SHA-256 of the certificate.
         fingerprint: String,
     },
+    /// A test begins.
+    Begun(Begun),
     /// An interval is over.
     Interval(Interval),
     /// A test is over.
-    Ended(Summary),
+    Ended(Box<Summary>),
     /// Something that does not end the program.
     Warning {
         /// What.
@@ -213,17 +262,18 @@ fn block_on<T>(work: impl Future<Output = Result<T, PerfError>>) -> Result<T, Pe
     runtime.map_err(|error| PerfError::failed("start", error))?.block_on(work)
 }
 
-fn transport(settings: &Settings) -> Result<Arc<TransportConfig>, PerfError> {
+/// The transport of an end that takes `window` bytes before they are read, `early` of them at once.
+fn transport(settings: &Settings, window: u64, early: u32) -> Result<Arc<TransportConfig>, PerfError> {
+    let range = |_| PerfError::failed("set the transport", "a value out of range");
     let mut config = TransportConfig::default();
-    let silence =
-        SILENCE.try_into().map_err(|_| PerfError::failed("set the transport", "a time out of range"))?;
     config
         .congestion_controller_factory(controller(settings)?)
-        .max_idle_timeout(Some(silence))
+        .max_idle_timeout(Some(SILENCE.try_into().map_err(range)?))
         .keep_alive_interval(Some(SILENCE / 3))
-        .receive_window(WINDOW.into())
-        .stream_receive_window(WINDOW.into())
-        .send_window(WINDOW.into())
+        .receive_window(early.into())
+        .stream_receive_window(window.try_into().map_err(range)?)
+        .send_window(SEND_WINDOW)
+        .datagram_receive_buffer_size(None)
         .max_concurrent_bidi_streams(1_u32.into())
         .max_concurrent_uni_streams(u32::from(MAX_STREAMS).into());
     Ok(Arc::new(config))
@@ -235,27 +285,38 @@ fn peer(connection: &Connection) -> String {
     address.map_or_else(|| "unknown".to_owned(), |address| address.to_string())
 }
 
-/// The state of a connection now; counters since its start.
-fn measure(connection: &Connection, sends: bool) -> Interval {
-    let mut now = Interval { peer: peer(connection), sends, ..Interval::default() };
-    if let Some(path) = connection.path_stats(PathId::ZERO) {
-        (now.packets, now.lost) = (path.sent_packets, path.lost_packets);
-    }
-    now.rtt_ms = connection.rtt(PathId::ZERO).map(|rtt| rtt.as_secs_f64() * 1e3);
-    if !sends {
-        return now;
-    }
-    if let Some(controller) = connection.congestion_state(PathId::ZERO) {
-        let metrics = controller.metrics();
-        now.cwnd_bytes = Some(metrics.congestion_window);
-        now.pacing_mbit_s = metrics.pacing_rate.map(|rate| rate as f64 * 8e-6);
-        if let Some(own) = schemes::Controller::inspect(controller.as_ref()) {
-            own.driver().scheme().telemetry(&mut |name, value| {
-                if let ("state", narrows_cc::Value::State(state)) = (name, value) {
-                    now.state = Some(state);
-                }
-            });
+/// This end's address, of which `bound` is the socket's.
+fn local(connection: &Connection, bound: SocketAddr) -> String {
+    let ip = connection.path(PathId::ZERO).and_then(|path| path.local_ip().ok().flatten());
+    SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port()).to_string()
+}
+
+/// Why a connection ended, else the error itself.
+fn explained(connection: &Connection, error: &dyn std::fmt::Display) -> String {
+    connection.close_reason().map_or_else(|| error.to_string(), |reason| ended(&reason))
+}
+
+/// Alert `no_application_protocol` (RFC 7301) as an error of QUIC (RFC 9001 section 4.8).
+const NO_PROTOCOL: u64 = 0x100 + 120;
+
+/// Why a connection ended, in words.
+fn ended(error: &ConnectionError) -> String {
+    match error {
+        ConnectionError::ApplicationClosed(close) if close.reason.is_empty() => {
+            "the other end closed".to_owned()
         }
+        ConnectionError::ApplicationClosed(close) => {
+            format!("the other end closed: {}", String::from_utf8_lossy(&close.reason))
+        }
+        ConnectionError::ConnectionClosed(close)
+            if close.error_code == TransportErrorCode::CONNECTION_REFUSED =>
+        {
+            "the server refuses connections: it has too many, or too many from this address".to_owned()
+        }
+        ConnectionError::ConnectionClosed(close) if u64::from(close.error_code) == NO_PROTOCOL => {
+            "the server is not `narrows perf server` of this version".to_owned()
+        }
+        ConnectionError::TimedOut => format!("no answer for {} s", SILENCE.as_secs()),
+        other => other.to_string(),
     }
-    now
 }

@@ -1,14 +1,33 @@
 //! The server of throughput tests.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use noq::{Connection, Endpoint, Incoming, ServerConfig};
 use noq_proto::crypto::rustls::QuicServerConfig;
 use tokio::task::JoinSet;
 
-use super::transfer::{self, Asked, REQUEST};
-use super::{Caller, Event, PATIENCE, PerfError, Service, Settings, Summary, TICK, peer, tls, transport};
+use crate::shown;
+
+use super::admission::{Admission, Arrival, Place};
+use super::control::{Asked, REQUEST};
+use super::transfer::{self, Moved, Test};
+use super::{
+    BUSY, Begun, Caller, EARLY_WINDOW, Event, INVALID, MEMORY, PATIENCE, PerfError, Service, Settings,
+    Summary, TICK, WINDOW, ended, explained, local, peer, tls, transport,
+};
+
+/// First packets that wait for a decision, and the bytes that follow them.
+const INCOMING: usize = 1 << 12;
+const INCOMING_BYTES: u64 = 1 << 20;
+/// Time for the tests that run when the server is stopped to say what they moved.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Warnings about connections per [`WARNING_TIME`]; others are counted.
+const WARNINGS: u64 = 10;
+/// See [`WARNINGS`].
+const WARNING_TIME: Duration = Duration::from_secs(10);
 
 /// Serves tests until the caller stops.
 ///
@@ -17,88 +36,149 @@ use super::{Caller, Event, PATIENCE, PerfError, Service, Settings, Summary, TICK
 pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> Result<(), PerfError> {
     let (chain, key) = tls::identity(service.identity.as_ref())?;
     let fingerprint = chain.first().map(|own| tls::fingerprint(own)).unwrap_or_default();
-    let crypto = QuicServerConfig::try_from(tls::server(chain, key)?)
+    let crypto = QuicServerConfig::try_from(tls::server(chain, key, service.identity.as_ref())?)
         .map_err(|error| PerfError::failed("set up TLS", error))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport(settings)?);
+    let tests = if service.once { 1 } else { service.connections.max(1) };
+    let window = (MEMORY / tests as u64).clamp(EARLY_WINDOW.into(), WINDOW);
+    config.transport_config(transport(settings, window, EARLY_WINDOW)?);
+    config
+        .max_incoming(INCOMING)
+        .incoming_buffer_size(INCOMING_BYTES / 16)
+        .incoming_buffer_size_total(INCOMING_BYTES);
     super::block_on(async {
         let endpoint = Endpoint::server(config, settings.address)
             .map_err(|error| PerfError::failed(format!("listen at {}", settings.address), error))?;
-        let address =
-            endpoint.local_addr().map_or_else(|_| settings.address.to_string(), |at| at.to_string());
-        caller.event(&Event::Listening { address, fingerprint });
-        let mut tests = JoinSet::new();
+        let bound = endpoint.local_addr().unwrap_or(settings.address);
+        caller.event(&Event::Listening { address: bound.to_string(), fingerprint });
+        let server = Arc::new(Server {
+            settings: settings.clone(),
+            longest: service.longest,
+            window,
+            bound,
+            caller: Arc::clone(caller),
+            tests: AtomicU64::new(0),
+            warned: Mutex::new((Instant::now(), 0)),
+        });
+        let admission = Admission::new(tests, service.per_address);
+        let mut work = JoinSet::new();
         let begun = Instant::now();
         let over = || caller.stop() || service.duration.is_some_and(|most| begun.elapsed() >= most);
-        let mut served = 0_u64;
-        while !over() && (!service.once || served == 0) {
-            while let Some(ended) = tests.try_join_next() {
-                served += u64::from(ended.unwrap_or(false));
+        let mut served = false;
+        while !(over() || service.once && served) {
+            while let Some(ended) = work.try_join_next() {
+                served |= ended.unwrap_or(false);
             }
-            let Ok(Some(incoming)) = tokio::time::timeout(TICK, endpoint.accept()).await else { continue };
-            if tests.len() >= service.connections {
-                incoming.refuse();
-                continue;
+            let Ok(incoming) = tokio::time::timeout(TICK, endpoint.accept()).await else { continue };
+            let Some(incoming) = incoming else {
+                return Err(PerfError::failed(format!("listen at {bound}"), "the socket failed"));
+            };
+            match admission.arrival(incoming.remote_address().ip(), incoming.remote_address_validated()) {
+                Arrival::Accepted(place) => _ = work.spawn(Arc::clone(&server).serve(incoming, place)),
+                // It refuses one that may not get a Retry, and there is none: its address would be proven.
+                Arrival::Retry => _ = incoming.retry(),
+                Arrival::Refused => incoming.refuse(),
             }
-            tests.spawn(serve(incoming, settings.clone(), Arc::clone(caller)));
         }
-        tests.abort_all();
+        if caller.stop() {
+            let rest = async { while work.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(FAREWELL, rest).await;
+        }
+        work.abort_all();
         endpoint.close(0_u32.into(), b"the server ends");
         let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
         Ok(())
     })
 }
 
-/// Serves one connection. Returns whether it was a test.
-async fn serve(incoming: Incoming, settings: Settings, caller: Arc<dyn Caller>) -> bool {
-    let from = incoming.remote_address();
-    match test(incoming, &settings, caller.as_ref()).await {
-        Ok(summary) => {
-            caller.event(&Event::Ended(summary));
-            true
-        }
-        Err(error) => {
-            caller.event(&Event::Warning { text: format!("{from}: {error}") });
-            false
-        }
-    }
+struct Server {
+    settings: Settings,
+    longest: Duration,
+    window: u64,
+    bound: SocketAddr,
+    caller: Arc<dyn Caller>,
+    tests: AtomicU64,
+    /// Begin of the time in which warnings are counted, and their number.
+    warned: Mutex<(Instant, u64)>,
 }
 
-async fn test(incoming: Incoming, settings: &Settings, caller: &dyn Caller) -> Result<Summary, PerfError> {
-    let failed = |error: &dyn std::fmt::Display| PerfError::failed("take a test", error);
-    let connection: Connection = within(incoming).await?.map_err(|error| failed(&error))?;
-    let (mut answer, mut receive) = within(connection.accept_bi()).await?.map_err(|error| failed(&error))?;
-    let mut bytes = [0; REQUEST];
-    within(receive.read_exact(&mut bytes)).await?.map_err(|error| failed(&error))?;
-    let Some(asked) = Asked::decode(&bytes) else {
-        connection.close(1_u32.into(), b"not a request of narrows perf");
-        return Err(failed(&"not a request of narrows perf, or beyond its limits"));
-    };
-    let sends = asked.reverse;
-    let moved = transfer::run(&connection, asked, sends, settings.interval, caller).await?;
-    let (mut received_bytes, mut received_s) = (None, None);
-    if !sends {
-        (received_bytes, received_s) = (Some(moved.total.bytes), Some(moved.total.end_s));
-        let mut bytes = [0; REQUEST];
-        bytes[..8].copy_from_slice(&moved.total.bytes.to_be_bytes());
-        bytes[8..].copy_from_slice(&((moved.total.end_s * 1e6) as u64).to_be_bytes());
-        // The client may have gone.
-        if answer.write_all(&bytes).await.is_ok() && answer.finish().is_ok() {
-            let _ = within(answer.stopped()).await;
+impl Server {
+    /// Serves one connection. Returns whether it was a test.
+    async fn serve(self: Arc<Self>, incoming: Incoming, mut place: Place) -> bool {
+        let from = incoming.remote_address();
+        match self.test(incoming, &mut place).await {
+            Ok(summary) => {
+                let complete = summary.complete;
+                self.caller.event(&Event::Ended(Box::new(summary)));
+                complete
+            }
+            // Anyone may send packets in any name.
+            Err(_) if place.is_unproven() => false,
+            Err(error) => {
+                self.warn(format!("{from}: {error}"));
+                false
+            }
         }
-    } else {
-        let _ = within(connection.closed()).await;
     }
-    Ok(Summary {
-        peer: peer(&connection),
-        sends,
-        scheme: settings.scheme.clone(),
-        streams: asked.streams,
-        total: moved.total,
-        received_bytes,
-        received_s,
-        complete: moved.complete,
-    })
+
+    fn warn(&self, text: String) {
+        let (text, mut warned) = (shown(&text), self.warned.lock().unwrap_or_else(PoisonError::into_inner));
+        if warned.0.elapsed() >= WARNING_TIME {
+            let silent = warned.1.saturating_sub(WARNINGS);
+            if silent > 0 {
+                self.caller.event(&Event::Warning { text: format!("{silent} further connections failed") });
+            }
+            *warned = (Instant::now(), 0);
+        }
+        warned.1 += 1;
+        if warned.1 <= WARNINGS {
+            self.caller.event(&Event::Warning { text });
+        }
+    }
+
+    async fn test(&self, incoming: Incoming, place: &mut Place) -> Result<Summary, PerfError> {
+        let failed = |reason: &dyn std::fmt::Display| PerfError::failed("take a test", reason);
+        let connection: Connection = within(incoming).await?.map_err(|error| failed(&ended(&error)))?;
+        let refuse = |code: u32, reason: String| {
+            connection.close(code.into(), reason.as_bytes());
+            failed(&reason)
+        };
+        place.prove().map_err(|reason| refuse(BUSY, reason))?;
+        let (send, mut receive) =
+            within(connection.accept_bi()).await?.map_err(|error| failed(&ended(&error)))?;
+        let mut bytes = [0; REQUEST];
+        let read = within(receive.read_exact(&mut bytes)).await?;
+        read.map_err(|error| failed(&explained(&connection, &error)))?;
+        let asked = Asked::decode(&bytes, self.longest).map_err(|reason| refuse(INVALID, reason))?;
+        place.begin().map_err(|reason| refuse(BUSY, reason))?;
+        connection.set_receive_window(self.window.try_into().unwrap_or(EARLY_WINDOW.into()));
+        let begun = Begun {
+            test: self.tests.fetch_add(1, Ordering::Relaxed),
+            local: local(&connection, self.bound),
+            peer: peer(&connection),
+            client: false,
+            sends: asked.reverse,
+            scheme: self.settings.scheme.clone(),
+            streams: asked.streams,
+            duration_s: asked.duration.as_secs_f64(),
+        };
+        self.caller.event(&Event::Begun(begun.clone()));
+        let test = Test {
+            id: begun.test,
+            connection: &connection,
+            asked,
+            sends: begun.sends,
+            interval: self.settings.interval,
+            caller: self.caller.as_ref(),
+        };
+        let Moved { total, sent, received, complete, failure } = transfer::run(&test, send, receive).await;
+        // The client closes when it has heard everything.
+        let patience = if complete { PATIENCE } else { PATIENCE / 10 };
+        if tokio::time::timeout(patience, connection.closed()).await.is_err() {
+            connection.close(0_u32.into(), failure.as_deref().unwrap_or("the test has ended").as_bytes());
+        }
+        Ok(Summary { begun, total, sent, received, complete, failure: failure.map(|text| shown(&text)) })
+    }
 }
 
 async fn within<F: IntoFuture>(work: F) -> Result<F::Output, PerfError> {

@@ -1,17 +1,28 @@
 //! Throughput tests over loopback.
 
+mod certificates;
+mod hostile;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use super::{Caller, Event, PerfError, Request, Service, Settings, Trust, client, server};
+use super::{Caller, Event, PerfError, Request, Service, Settings, Summary, Trust, client, server};
 
 /// Keeps events, and passes on where the server listens.
 struct Log {
     events: Mutex<Vec<Event>>,
     listening: mpsc::SyncSender<(SocketAddr, String)>,
     stop: AtomicBool,
+    /// Stop after the first interval.
+    brief: bool,
+}
+
+impl Log {
+    fn events(&self) -> Vec<Event> {
+        self.events.lock().expect("no panic").clone()
+    }
 }
 
 impl Caller for Log {
@@ -20,8 +31,12 @@ impl Caller for Log {
     }
 
     fn event(&self, event: &Event) {
-        if let Event::Listening { address, fingerprint } = event {
-            let _ = self.listening.send((address.parse().expect("an address"), fingerprint.clone()));
+        match event {
+            Event::Listening { address, fingerprint } => {
+                let _ = self.listening.send((address.parse().expect("an address"), fingerprint.clone()));
+            }
+            Event::Interval(_) if self.brief => self.stop.store(true, Ordering::Relaxed),
+            _ => {}
         }
         self.events.lock().expect("no panic").push(event.clone());
     }
@@ -29,36 +44,63 @@ impl Caller for Log {
 
 fn log() -> (Arc<Log>, mpsc::Receiver<(SocketAddr, String)>) {
     let (listening, heard) = mpsc::sync_channel(1);
-    (Arc::new(Log { events: Mutex::default(), listening, stop: AtomicBool::new(false) }), heard)
+    let stop = AtomicBool::new(false);
+    (Arc::new(Log { events: Mutex::default(), listening, stop, brief: false }), heard)
 }
 
 fn settings(address: SocketAddr, scheme: &str) -> Settings {
-    Settings { address, scheme: scheme.to_owned(), params: Vec::new(), interval: Duration::from_millis(200) }
+    let (scheme, params) = match scheme.split_once(":rate=") {
+        Some((name, rate)) => (name.to_owned(), vec![("rate".to_owned(), rate.to_owned())]),
+        None => (scheme.to_owned(), Vec::new()),
+    };
+    Settings { address, scheme, params, interval: Duration::from_millis(200) }
 }
 
 fn request(trust: Trust, reverse: bool) -> Request {
     Request { duration: Duration::from_millis(700), streams: 3, reverse, name: "localhost".to_owned(), trust }
 }
 
+fn service() -> Service {
+    Service {
+        identity: None,
+        once: false,
+        duration: Some(Duration::from_secs(60)),
+        connections: 4,
+        per_address: 4,
+        longest: Duration::from_secs(3600),
+    }
+}
+
 /// Runs a server, and clients against it.
-fn serving(scheme: &str, clients: impl FnOnce(SocketAddr, String)) -> Vec<Event> {
+fn serving_as(service: &Service, scheme: &str, clients: impl FnOnce(SocketAddr, String)) -> Vec<Event> {
     let (caller, heard) = log();
     let at = (Ipv4Addr::LOCALHOST, 0).into();
-    let service =
-        Service { identity: None, once: false, duration: Some(Duration::from_secs(60)), connections: 4 };
     std::thread::scope(|scope| {
         let shared: Arc<dyn Caller> = Arc::clone(&caller) as Arc<dyn Caller>;
         let own = settings(at, scheme);
-        let running = scope.spawn(move || server(&own, &service, &shared));
+        let running = scope.spawn(move || server(&own, service, &shared));
         let (address, fingerprint) = heard.recv_timeout(Duration::from_secs(20)).expect("it listens");
         clients(address, fingerprint);
         caller.stop.store(true, Ordering::Relaxed);
         running.join().expect("no panic").expect("the server ends");
     });
-    caller.events.lock().expect("no panic").clone()
+    caller.events()
 }
 
-/// Both directions: what the receiver counts is what the sender sent, and intervals and state are reported.
+fn serving(scheme: &str, clients: impl FnOnce(SocketAddr, String)) -> Vec<Event> {
+    serving_as(&service(), scheme, clients)
+}
+
+fn ended(events: &[Event]) -> Vec<Summary> {
+    let summary = |event: &Event| match event {
+        Event::Ended(summary) => Some(Summary::clone(summary)),
+        _ => None,
+    };
+    events.iter().filter_map(summary).collect()
+}
+
+/// Both directions: both ends have the sender's and the receiver's tally, the intervals make up the total, and no
+/// sender counts what the receiver has not read.
 #[test]
 fn both_directions_agree_on_the_bytes() {
     let seen = serving("bbr", |address, fingerprint| {
@@ -67,19 +109,46 @@ fn both_directions_agree_on_the_bytes() {
             let trust = Trust::Fingerprint(fingerprint.clone());
             let done = client(&settings(address, "bbr-gc"), &request(trust, reverse), caller.as_ref());
             let summary = done.unwrap_or_else(|error| panic!("{error}"));
-            assert!(summary.complete && summary.sends != reverse, "{summary:?}");
-            let bytes = summary.received_bytes.expect("the receiver has counted");
-            assert!(bytes > 100_000, "{summary:?}");
+            assert!(summary.complete && summary.begun.sends != reverse, "{summary:?}");
+            let (sent, received) = (summary.sent.expect("said"), summary.received.expect("said"));
+            assert!(received.bytes() > 100_000 && sent.bytes() <= received.bytes(), "{sent:?} {received:?}");
+            assert!(received.streams.iter().all(|bytes| *bytes > 0), "{received:?}");
+            assert!(sent.seconds >= 0.7 && received.seconds >= 0.7, "{sent:?} {received:?}");
             if !reverse {
-                assert_eq!(bytes, summary.total.bytes, "{summary:?}");
-                assert!(summary.total.state.is_some() && summary.total.cwnd_bytes.is_some(), "{summary:?}");
+                assert!(summary.total.state.is_some() && summary.total.cwnd_bytes.is_some());
             }
-            let events = caller.events.lock().expect("no panic");
-            assert!(events.iter().any(|event| matches!(event, Event::Interval(_))));
+            let (mut bytes, mut end, mut streams) = (0, 0.0, vec![0; 3]);
+            for event in caller.events() {
+                let Event::Interval(interval) = event else { continue };
+                assert!(interval.start_s == end, "{interval:?} begins at {end}");
+                (bytes, end) = (bytes + interval.bytes, interval.end_s);
+                streams.iter_mut().zip(&interval.streams).for_each(|(sum, bytes)| *sum += bytes);
+            }
+            let own = if reverse { received } else { sent };
+            assert_eq!((bytes, end, streams), (summary.total.bytes, own.seconds, own.streams));
         }
     });
-    let ended = seen.iter().filter(|event| matches!(event, Event::Ended(summary) if summary.complete));
-    assert_eq!(ended.count(), 2, "{seen:?}");
+    let both = ended(&seen);
+    assert!(both.len() == 2 && both.iter().all(|summary| summary.complete), "{seen:?}");
+}
+
+/// A sender on a slow path counts what arrives, not what its buffer takes, ends in time and leaves no rest.
+#[test]
+fn slow_sender_counts_what_arrives() {
+    serving("fixed:rate=2mbit", |address, _| {
+        for reverse in [false, true] {
+            let (caller, _) = log();
+            let request = Request { streams: 1, ..request(Trust::Any, reverse) };
+            let summary =
+                client(&settings(address, "fixed:rate=2mbit"), &request, caller.as_ref()).expect("it runs");
+            assert!(summary.complete, "{summary:?}");
+            for tally in [summary.sent, summary.received].map(|tally| tally.expect("said")) {
+                // A late timer may make up for its delay, by the pacer's burst of 10 packets.
+                let most = 0.25e6 * tally.seconds + 10.0 * 1452.0;
+                assert!((1.0..most).contains(&(tally.bytes() as f64)), "{tally:?} of {most} bytes");
+            }
+        }
+    });
 }
 
 /// noq's own controllers run by their names, for comparison.
@@ -107,15 +176,45 @@ fn wrong_settings_are_refused() {
     });
 }
 
-/// A client that is stopped ends at once, and the server goes on.
+/// A client that is stopped, in either direction, ends at once with the result so far, and the server goes on.
 #[test]
-fn stopped_client_ends_at_once() {
-    serving("bbr", |address, _| {
+fn stopped_client_ends_with_its_result() {
+    let seen = serving("bbr", |address, _| {
+        for reverse in [false, true] {
+            let (listening, _heard) = mpsc::sync_channel(1);
+            let caller =
+                Log { events: Mutex::default(), listening, stop: AtomicBool::new(false), brief: true };
+            let long = Request { duration: Duration::from_secs(600), ..request(Trust::Any, reverse) };
+            let summary = client(&settings(address, "bbr"), &long, &caller).expect("no failure");
+            assert!(!summary.complete && summary.failure.is_none(), "{summary:?}");
+            assert!(summary.total.bytes > 0 && summary.total.end_s < 300.0, "{summary:?}");
+            assert_eq!(ended(&caller.events()).len(), 1);
+        }
         let (caller, _) = log();
-        caller.stop.store(true, Ordering::Relaxed);
-        let mut long = request(Trust::Any, false);
-        long.duration = Duration::from_secs(600);
-        let done = client(&settings(address, "bbr"), &long, caller.as_ref());
-        assert!(done.map_or(true, |summary| !summary.complete));
+        let done = client(&settings(address, "bbr"), &request(Trust::Any, false), caller.as_ref());
+        assert!(done.is_ok_and(|summary| summary.complete));
     });
+    assert_eq!(ended(&seen).len(), 3, "{seen:?}");
+}
+
+/// A server that is stopped says what its tests have moved.
+#[test]
+fn stopped_server_ends_its_tests() {
+    let (caller, heard) = log();
+    let at = (Ipv4Addr::LOCALHOST, 0).into();
+    std::thread::scope(|scope| {
+        let shared: Arc<dyn Caller> = Arc::clone(&caller) as Arc<dyn Caller>;
+        let running = scope.spawn(move || server(&settings(at, "bbr"), &service(), &shared));
+        let (address, _) = heard.recv_timeout(Duration::from_secs(20)).expect("it listens");
+        let long = Request { duration: Duration::from_secs(600), ..request(Trust::Any, false) };
+        let testing = scope.spawn(move || client(&settings(address, "bbr"), &long, log().0.as_ref()));
+        while !caller.events().iter().any(|event| matches!(event, Event::Interval(_))) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        caller.stop.store(true, Ordering::Relaxed);
+        running.join().expect("no panic").expect("the server ends");
+        let told = testing.join().expect("no panic").expect_err("the test is incomplete").to_string();
+        assert!(told.contains("the other end stopped the test"), "{told}");
+    });
+    assert!(ended(&caller.events()).iter().any(|summary| summary.total.bytes > 0));
 }

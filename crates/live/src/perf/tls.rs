@@ -2,18 +2,21 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
 
 use super::PerfError;
 
-const ALPN: &[u8] = b"narrows-perf/1";
+const ALPN: &[u8] = b"narrows-perf/2";
 /// Authorities that the system trusts.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
@@ -80,35 +83,55 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PerfError> 
 pub(super) fn server(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    files: Option<&Identity>,
 ) -> Result<ServerConfig, PerfError> {
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(failed)?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
         .map_err(failed)?;
+    let mut config =
+        builder.with_no_client_auth().with_single_cert(chain, key).map_err(|error| match files {
+            Some(files) => PerfError::Refused(format!(
+                "{} and {} do not fit: {error}; accepted: a certificate and its own key",
+                files.certificate.display(),
+                files.key.display()
+            )),
+            None => failed(error),
+        })?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(config)
 }
 
-pub(super) fn client(trust: &Trust) -> Result<ClientConfig, PerfError> {
+/// Why a client has refused a certificate, in words.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verdict(Arc<Mutex<Option<String>>>);
+
+impl Verdict {
+    pub(super) fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+pub(super) fn client(trust: &Trust) -> Result<(ClientConfig, Verdict), PerfError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(failed)?;
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::System => {
-            let path = SYSTEM.iter().map(Path::new).find(|path| path.is_file());
-            authorities(path.ok_or_else(|| {
-                PerfError::Refused("this system has no list of authorities; accepted: --ca FILE".to_owned())
-            })?)?
-        }
-        Trust::Authorities(path) => authorities(path)?,
-        Trust::Fingerprint(text) => Arc::new(Pinned { digest: Some(digits(text)?), provider: provider() }),
-        Trust::Any => Arc::new(Pinned { digest: None, provider: provider() }),
+    let system = || {
+        let path = SYSTEM.iter().map(Path::new).find(|path| path.is_file());
+        path.ok_or_else(|| {
+            PerfError::Refused("this system has no list of authorities; accepted: --ca FILE".to_owned())
+        })
     };
+    let (verifier, issuers): (Arc<dyn ServerCertVerifier>, _) = match trust {
+        Trust::System => (authorities(system()?)?, "an authority that this system trusts".to_owned()),
+        Trust::Authorities(path) => (authorities(path)?, format!("an authority in {}", path.display())),
+        Trust::Fingerprint(text) => (Arc::new(Pinned::new(Some(digits(text)?))), String::new()),
+        Trust::Any => (Arc::new(Pinned::new(None)), String::new()),
+    };
+    let verdict = Verdict::default();
+    let verifier = Arc::new(Explained { verifier, issuers, verdict: verdict.clone() });
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(config)
+    Ok((config, verdict))
 }
 
 fn authorities(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, PerfError> {
@@ -143,11 +166,113 @@ pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     })
 }
 
+/// Keeps the reason of a refusal, which QUIC would reduce to a number.
+#[derive(Debug)]
+struct Explained {
+    verifier: Arc<dyn ServerCertVerifier>,
+    /// Who may sign.
+    issuers: String,
+    verdict: Verdict,
+}
+
+impl Explained {
+    fn reason(&self, error: &Error) -> String {
+        let Error::InvalidCertificate(reason) = error else {
+            return match error {
+                Error::General(text) => text.clone(),
+                other => other.to_string(),
+            };
+        };
+        let date = |time: &UnixTime| {
+            let (year, month, day) = civil(time.as_secs());
+            format!("{year}-{month:02}-{day:02}")
+        };
+        let certificate = "the server's certificate";
+        match reason {
+            CertificateError::ExpiredContext { not_after, .. } => {
+                format!("{certificate} expired on {}; accepted: one that is valid now", date(not_after))
+            }
+            CertificateError::NotValidYetContext { not_before, .. } => {
+                format!("{certificate} is valid from {}; accepted: one that is valid now", date(not_before))
+            }
+            CertificateError::NotValidForNameContext { expected, presented } => {
+                let names = if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") };
+                let wanted = expected.to_str();
+                format!(
+                    "{certificate} is for {names}, not for {wanted}; accepted: --name with a name that it has"
+                )
+            }
+            CertificateError::UnknownIssuer => {
+                let issuers = &self.issuers;
+                format!("{certificate} is not signed by {issuers}; accepted: --ca FILE, --fingerprint DIGITS")
+            }
+            other => format!("{certificate} is invalid: {}", Error::InvalidCertificate(other.clone())),
+        }
+    }
+}
+
+/// Year, month and day of a Unix time (Howard Hinnant's `civil_from_days`).
+fn civil(seconds: u64) -> (u64, u64, u64) {
+    let days = seconds / 86_400 + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (year + era * 400 + u64::from(month <= 2), month, day)
+}
+
+impl ServerCertVerifier for Explained {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.verifier
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            .inspect_err(|error| {
+                *self.verdict.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.reason(error));
+            })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
 /// Accepts the certificate with this digest, or any.
 #[derive(Debug)]
 struct Pinned {
     digest: Option<String>,
     provider: Arc<CryptoProvider>,
+}
+
+impl Pinned {
+    fn new(digest: Option<String>) -> Self {
+        Self { digest, provider: provider() }
+    }
 }
 
 impl ServerCertVerifier for Pinned {
@@ -158,11 +283,11 @@ impl ServerCertVerifier for Pinned {
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+    ) -> Result<ServerCertVerified, Error> {
         let found = fingerprint(end_entity);
         match &self.digest {
             Some(wanted) if *wanted != found => {
-                Err(rustls::Error::General(format!("the server's certificate has the fingerprint {found}")))
+                Err(Error::General(format!("the server's certificate has the fingerprint {found}")))
             }
             _ => Ok(ServerCertVerified::assertion()),
         }
@@ -173,7 +298,7 @@ impl ServerCertVerifier for Pinned {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
@@ -182,7 +307,7 @@ impl ServerCertVerifier for Pinned {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 

@@ -1,188 +1,348 @@
 //! The data of a test: both ends of its streams.
+//!
+//! Both ends count what the receiver has read: the sender hears it by reports on the control stream ([`super::control`]),
+//! and data that waits in a buffer, or is lost, counts nowhere. When the time is over, the sender resets its streams, so
+//! that no queue has to drain, and the receiver's last report says what has arrived.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use noq::Connection;
+use bytes::Bytes;
+use noq::{Connection, ConnectionError, ReadError, RecvStream, SendStream, WriteError};
+use noq_proto::PathId;
 use tokio::task::JoinSet;
 
-use super::{Caller, Event, Interval, MAX_DURATION, MAX_STREAMS, PATIENCE, PerfError, TICK, measure};
+use super::control::{Asked, Counts, Delivered, Reports, Tally};
+use super::measure::Reporter;
+use super::{Caller, Interval, PATIENCE, SEND_WINDOW, SILENCE, TICK, WINDOW, explained};
 
-/// Bytes per write and read.
+/// Bytes per write of a single stream, and of one of several, which take turns.
 const CHUNK: usize = 256 << 10;
-/// Bytes of a request, and of its answer.
-pub(super) const REQUEST: usize = 16;
-const VERSION: u8 = 1;
+const TURN: usize = 16 << 10;
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
+/// Chunks per read.
+const CHUNKS: usize = 32;
+/// Codes of reset streams: the time is over, or the sender was stopped.
+const OVER: u32 = 0;
+const STOPPED: u32 = 1;
+/// Time for the last messages of a test that was stopped.
+const BRIEF: Duration = Duration::from_secs(1);
 
-/// What a client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
-    pub(super) reverse: bool,
-    pub(super) streams: u16,
-    pub(super) duration: Duration,
+/// The failure of an end that was not asked to stop.
+const INTERRUPTED: &str = "the other end stopped the test";
+
+/// Whether the peer has closed the connection in order.
+fn finished(connection: &Connection) -> bool {
+    matches!(connection.close_reason(), Some(ConnectionError::ApplicationClosed(close)) if close.error_code == 0_u32.into())
 }
 
-impl Asked {
-    pub(super) fn encode(self) -> [u8; REQUEST] {
-        let mut bytes = [0; REQUEST];
-        bytes[0] = VERSION;
-        bytes[1] = self.reverse.into();
-        bytes[2..4].copy_from_slice(&self.streams.to_be_bytes());
-        bytes[8..].copy_from_slice(&(self.duration.as_millis() as u64).to_be_bytes());
-        bytes
-    }
-
-    /// The request; `None` if it is not one, or asks for too much.
-    pub(super) fn decode(bytes: &[u8; REQUEST]) -> Option<Self> {
-        let streams = u16::from_be_bytes([bytes[2], bytes[3]]);
-        let duration = Duration::from_millis(u64::from_be_bytes(*bytes.last_chunk()?));
-        let sound = bytes[0] == VERSION && bytes[1] < 2 && (1..=MAX_STREAMS).contains(&streams);
-        (sound && duration <= MAX_DURATION).then_some(Self { reverse: bytes[1] == 1, streams, duration })
-    }
+/// A test on its connection.
+pub(super) struct Test<'a> {
+    pub(super) id: u64,
+    pub(super) connection: &'a Connection,
+    pub(super) asked: Asked,
+    pub(super) sends: bool,
+    pub(super) interval: Duration,
+    pub(super) caller: &'a dyn Caller,
 }
 
 /// What a test moved.
 #[derive(Clone, Debug)]
 pub(super) struct Moved {
     pub(super) total: Interval,
+    pub(super) sent: Option<Tally>,
+    pub(super) received: Option<Tally>,
     /// It ended as asked.
     pub(super) complete: bool,
+    /// What broke it.
+    pub(super) failure: Option<String>,
 }
 
-/// Moves the data of a test over `connection`: sends it for the duration, or receives until the streams end.
-pub(super) async fn run(
-    connection: &Connection,
-    asked: Asked,
-    sends: bool,
-    interval: Duration,
-    caller: &dyn Caller,
-) -> Result<Moved, PerfError> {
+/// Moves the data of a test; `send` and `receive` are the control stream.
+pub(super) async fn run(test: &Test<'_>, send: SendStream, receive: RecvStream) -> Moved {
+    if test.sends { sender(test, send, receive).await } else { receiver(test, send, receive).await }
+}
+
+/// When data moved last: a test ends if it does not move for [`SILENCE`].
+struct Watch {
+    bytes: u64,
+    at: Instant,
+}
+
+impl Watch {
+    fn new() -> Self {
+        Self { bytes: 0, at: Instant::now() }
+    }
+
+    fn stalled(&mut self, bytes: u64) -> Option<String> {
+        if bytes != self.bytes {
+            *self = Self { bytes, at: Instant::now() };
+        }
+        (self.at.elapsed() > SILENCE).then(|| format!("no data has arrived for {} s", SILENCE.as_secs()))
+    }
+}
+
+/// What the tasks of a sender share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// No more data is written.
+    over: AtomicBool,
+    /// The receiver takes no more, or reports no more.
+    stopped: AtomicBool,
+    followed: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl Shared {
+    fn fail(&self, reason: String) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_set(flag: &AtomicBool) -> bool {
+        flag.load(Ordering::Relaxed)
+    }
+}
+
+async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -> Moved {
+    let streams = test.asked.streams;
+    let (written, delivered) = (Counts::new(streams), Delivered::new(streams));
+    let shared = Arc::new(Shared::default());
+    let mut reporter = Reporter::new(test, Arc::clone(&delivered.counts));
     let begun = Instant::now();
-    let count = Arc::new(AtomicU64::new(0));
-    let mut streams = JoinSet::new();
-    for _ in 0..asked.streams {
-        let (connection, count) = (connection.clone(), Arc::clone(&count));
-        if sends {
-            streams.spawn(send(connection, count, begun + asked.duration));
-        } else {
-            streams.spawn(receive(connection, count));
+    let end = begun + test.asked.duration;
+    // What it holds is aborted when this function is.
+    let mut tasks = JoinSet::new();
+    let (connection, counts, flags) = (test.connection.clone(), Arc::clone(&written), Arc::clone(&shared));
+    tasks.spawn(async move {
+        match write(&connection, streams, &counts, &flags.over, end).await {
+            Ok(()) => {}
+            Err(WriteError::Stopped(_)) => flags.stopped.store(true, Ordering::Relaxed),
+            Err(error) => flags.fail(explained(&connection, &error)),
         }
+    });
+    let (connection, heard, flags) = (test.connection.clone(), Arc::clone(&delivered), Arc::clone(&shared));
+    tasks.spawn(async move {
+        match heard.follow(reports, &written).await {
+            Err(reason) if !finished(&connection) => flags.fail(explained(&connection, &reason)),
+            _ => flags.followed.store(true, Ordering::Relaxed),
+        }
+    });
+    let (mut watch, mut interrupted) = (Watch::new(), false);
+    let ended = loop {
+        let left = end.saturating_duration_since(Instant::now());
+        tokio::time::sleep(left.min(TICK)).await;
+        if Instant::now() >= end {
+            break true;
+        }
+        reporter.look(begun.elapsed());
+        if let Some(reason) = watch.stalled(delivered.counts.sum()) {
+            shared.fail(reason);
+        }
+        interrupted = Shared::is_set(&shared.stopped) || Shared::is_set(&shared.followed);
+        if interrupted || test.caller.stop() || shared.failure().is_some() {
+            break false;
+        }
+    };
+    shared.over.store(true, Ordering::Relaxed);
+    let total = reporter.finish(begun.elapsed());
+    let sent = Tally { seconds: total.end_s, streams: total.streams.clone(), lost: Some(total.lost) };
+    let patience = if ended { PATIENCE } else { BRIEF };
+    let last = async {
+        let _ = control.set_priority(1);
+        if control.write_all(&sent.encode()).await.is_ok() {
+            let _ = control.finish();
+        }
+        while !Shared::is_set(&shared.followed) && shared.failure().is_none() {
+            tokio::time::sleep(TICK / 4).await;
+        }
+        // A client closes after this, and the server needs the result.
+        let _ = control.stopped().await;
+    };
+    if tokio::time::timeout(patience, last).await.is_err() && ended {
+        shared.fail("the receiver did not say what arrived".to_owned());
     }
-    let most = asked.duration + PATIENCE;
-    let mut reporter =
-        Reporter { begun, sends, count: &count, last: measure(connection, sends), interval, caller };
-    reporter.last.end_s = 0.0;
-    let first = reporter.last.clone();
-    let mut complete = false;
+    if interrupted && !test.caller.stop() {
+        shared.fail(INTERRUPTED.to_owned());
+    }
+    let failure = shared.failure();
+    Moved {
+        total,
+        sent: Some(sent),
+        received: Some(delivered.tally()),
+        complete: ended && failure.is_none(),
+        failure,
+    }
+}
+
+/// Fills the streams in turns until the end, then resets them.
+async fn write(
+    connection: &Connection,
+    streams: u16,
+    written: &Counts,
+    over: &AtomicBool,
+    end: Instant,
+) -> Result<(), WriteError> {
+    let mut open = Vec::with_capacity(streams.into());
+    for _ in 0..streams {
+        open.push(connection.open_uni().await?);
+    }
+    let chunk = Bytes::from_static(if streams == 1 { &ZEROS } else { &ZEROS[..TURN] });
+    let mut window = SEND_WINDOW;
+    let left = || end.saturating_duration_since(Instant::now());
+    let mut turn = 0;
+    let done = loop {
+        if Shared::is_set(over) || left().is_zero() {
+            break Ok(());
+        }
+        let Some(stream) = open.get_mut(turn) else { break Ok(()) };
+        let mut whole = [chunk.clone()];
+        match tokio::time::timeout(left().min(TICK), stream.write_many_chunks(&mut &mut whole[..])).await {
+            Ok(Ok(bytes)) => {
+                written.add(turn as u64, bytes);
+                if bytes < chunk.len() {
+                    widen(connection, &mut window);
+                }
+                turn = (turn + 1) % open.len();
+            }
+            Ok(Err(error)) => break Err(error),
+            Err(_) => widen(connection, &mut window),
+        }
+    };
+    let code = if left().is_zero() { OVER } else { STOPPED };
+    for stream in &mut open {
+        let _ = stream.reset(code.into());
+    }
+    done
+}
+
+/// Lets noq buffer two congestion windows: enough that it always has data to send, and little that waits.
+fn widen(connection: &Connection, window: &mut u64) {
+    let Some(path) = connection.path_stats(PathId::ZERO) else { return };
+    let wanted = path.cwnd.saturating_mul(2).clamp(SEND_WINDOW, WINDOW);
+    if wanted > *window + *window / 8 || wanted < *window / 2 {
+        *window = wanted;
+        connection.set_send_window(wanted);
+    }
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Over,
+    Stopped,
+}
+
+async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) -> Moved {
+    let connection = test.connection;
+    let count = Counts::new(test.asked.streams);
+    let mut reporter = Reporter::new(test, Arc::clone(&count));
+    let mut reports = Reports::new(control, test.asked.streams);
     let mut failure = None;
+    let mut tasks = JoinSet::new();
+    match begin(test).await {
+        Ok(Some(first)) => {
+            tasks.spawn(read(first, Arc::clone(&count)));
+        }
+        Ok(None) => {}
+        Err(reason) => failure = Some(reason),
+    }
+    // The sender's time includes no handshake; so does this one.
+    let begun = Instant::now();
+    let mut awaited = if tasks.is_empty() { 0 } else { usize::from(test.asked.streams) };
+    for _ in 1..awaited {
+        let (connection, count) = (connection.clone(), Arc::clone(&count));
+        tasks.spawn(async move { read(connection.accept_uni().await?, count).await });
+    }
+    let (mut watch, mut looked) = (Watch::new(), begun);
+    let (mut stopped, mut interrupted) = (awaited == 0, false);
+    while awaited > 0 && !stopped && failure.is_none() {
+        match tokio::time::timeout(TICK, tasks.join_next()).await {
+            Ok(Some(Ok(Ok(end)))) => {
+                awaited -= 1;
+                interrupted |= end == End::Stopped;
+                stopped |= interrupted;
+            }
+            Ok(Some(Ok(Err(error)))) => failure = Some(explained(connection, &error)),
+            Ok(Some(Err(error))) => failure = Some(error.to_string()),
+            Ok(None) | Err(_) => {}
+        }
+        if looked.elapsed() < TICK {
+            continue;
+        }
+        looked = Instant::now();
+        failure = failure.or_else(|| watch.stalled(count.sum()));
+        if begun.elapsed() > test.asked.duration + PATIENCE {
+            failure.get_or_insert("the sender goes on after the end of the test".to_owned());
+        }
+        stopped |= test.caller.stop();
+        reporter.look(begun.elapsed());
+        if let Err(error) = reports.write(&count, begun.elapsed().as_secs_f64()).await {
+            failure.get_or_insert(explained(connection, &error));
+        }
+    }
+    let ended = awaited == 0 && !stopped && failure.is_none();
+    // A reset that is late, because it was lost, is no part of the test; data that is late is.
+    let time = begun.elapsed();
+    let last = (watch.bytes == count.sum()).then(|| watch.at.saturating_duration_since(begun));
+    let time = if ended { time.min(last.unwrap_or(time).max(test.asked.duration)) } else { time };
+    tasks.abort_all();
+    let total = reporter.finish(time);
+    let patience = if ended { PATIENCE } else { BRIEF };
+    let mut sent = None;
+    let exchange = async {
+        let told = reports.finish(&count, total.end_s).await;
+        sent = Tally::read(&mut result, test.asked.streams).await.ok();
+        // A client closes after this, and the server needs the report.
+        told.is_ok() && (reports.taken().await.is_ok() || finished(connection))
+    };
+    match tokio::time::timeout(patience, exchange).await {
+        Ok(false) if ended => failure = Some(explained(connection, &"the sender has gone")),
+        Err(_) if ended => failure = Some("the sender does not end the test".to_owned()),
+        _ => {}
+    }
+    if interrupted && !test.caller.stop() {
+        failure.get_or_insert(INTERRUPTED.to_owned());
+    }
+    let received = Tally { seconds: total.end_s, streams: total.streams.clone(), lost: None };
+    let complete = ended && failure.is_none();
+    Moved { total, sent, received: Some(received), complete, failure }
+}
+
+/// The first stream, with which a test begins; `None` if the caller stops before.
+async fn begin(test: &Test<'_>) -> Result<Option<RecvStream>, String> {
+    let waiting = Instant::now();
+    while !test.caller.stop() {
+        if let Ok(stream) = tokio::time::timeout(TICK, test.connection.accept_uni()).await {
+            return stream.map(Some).map_err(|error| explained(test.connection, &error));
+        }
+        if waiting.elapsed() > PATIENCE {
+            return Err(format!("the sender has sent nothing for {} s", PATIENCE.as_secs()));
+        }
+    }
+    Ok(None)
+}
+
+async fn read(mut stream: RecvStream, count: Arc<Counts>) -> Result<End, ReadError> {
+    let index = stream.id().index();
+    let mut chunks: [Bytes; CHUNKS] = std::array::from_fn(|_| Bytes::new());
     loop {
-        match tokio::time::timeout(TICK, streams.join_next()).await {
-            Ok(None) => {
-                complete = failure.is_none();
-                break;
+        match stream.read_many_chunks(&mut chunks).await {
+            Ok(Some(filled)) => {
+                let bytes = chunks[..filled].iter().map(Bytes::len).sum();
+                if !count.add(index, bytes) {
+                    return Err(ReadError::ClosedStream);
+                }
             }
-            Ok(Some(Ok(Ok(())))) => {}
-            Ok(Some(Ok(Err(reason)))) => failure = Some(reason),
-            Ok(Some(Err(ended))) => failure = Some(ended.to_string()),
-            Err(_) => {}
+            Ok(None) => return Ok(End::Over),
+            Err(ReadError::Reset(code)) if code == OVER.into() => return Ok(End::Over),
+            Err(ReadError::Reset(_)) => return Ok(End::Stopped),
+            Err(error) => return Err(error),
         }
-        if caller.stop() || begun.elapsed() > most {
-            break;
-        }
-        reporter.look(connection);
-    }
-    streams.abort_all();
-    let total = reporter.finish(connection, &first);
-    match failure {
-        // A client may go when it likes.
-        Some(reason) if total.bytes == 0 => Err(PerfError::failed("move data", reason)),
-        _ => Ok(Moved { total, complete }),
-    }
-}
-
-async fn send(connection: Connection, count: Arc<AtomicU64>, end: Instant) -> Result<(), String> {
-    static ZEROS: [u8; CHUNK] = [0; CHUNK];
-    let mut stream = connection.open_uni().await.map_err(|error| error.to_string())?;
-    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        match tokio::time::timeout(left, stream.write(&ZEROS)).await {
-            Ok(Ok(written)) => {
-                count.fetch_add(written as u64, Ordering::Relaxed);
-            }
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => break,
-        }
-    }
-    stream.finish().map_err(|error| error.to_string())?;
-    // Until the peer has everything.
-    stream.stopped().await.map(|_| ()).map_err(|error| error.to_string())
-}
-
-async fn receive(connection: Connection, count: Arc<AtomicU64>) -> Result<(), String> {
-    let mut stream = connection.accept_uni().await.map_err(|error| error.to_string())?;
-    while let Some(chunk) = stream.read_chunk(CHUNK).await.map_err(|error| error.to_string())? {
-        count.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
-struct Reporter<'a> {
-    begun: Instant,
-    sends: bool,
-    count: &'a AtomicU64,
-    /// Counters at the end of the last interval.
-    last: Interval,
-    interval: Duration,
-    caller: &'a dyn Caller,
-}
-
-impl Reporter<'_> {
-    /// Reports the interval if it is over.
-    fn look(&mut self, connection: &Connection) {
-        if self.begun.elapsed().as_secs_f64() >= self.last.end_s + self.interval.as_secs_f64() {
-            let now = self.now(connection);
-            self.caller.event(&Event::Interval(since(&self.last, &now)));
-            self.last = now;
-        }
-    }
-
-    fn now(&self, connection: &Connection) -> Interval {
-        let bytes = self.count.load(Ordering::Relaxed);
-        Interval { bytes, end_s: self.begun.elapsed().as_secs_f64(), ..measure(connection, self.sends) }
-    }
-
-    fn finish(&self, connection: &Connection, first: &Interval) -> Interval {
-        since(first, &self.now(connection))
-    }
-}
-
-/// What happened between two states.
-fn since(before: &Interval, now: &Interval) -> Interval {
-    let seconds = now.end_s - before.end_s;
-    let bytes = now.bytes - before.bytes;
-    Interval {
-        start_s: before.end_s,
-        bytes,
-        mbit_s: if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 },
-        packets: now.packets - before.packets,
-        lost: now.lost - before.lost,
-        ..now.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A request comes back as it was; a foreign or greedy one is refused.
-    #[test]
-    fn requests_are_checked() {
-        let asked = Asked { reverse: true, streams: 4, duration: Duration::from_secs(10) };
-        assert_eq!(Asked::decode(&asked.encode()), Some(asked));
-        let greedy = Asked { streams: MAX_STREAMS + 1, ..asked };
-        assert_eq!(Asked::decode(&greedy.encode()), None);
-        let endless = Asked { duration: MAX_DURATION * 2, ..asked };
-        assert_eq!(Asked::decode(&endless.encode()), None);
-        assert_eq!(Asked::decode(&[0xff; REQUEST]), None);
     }
 }

@@ -1,0 +1,227 @@
+//! Who may connect to a server of tests: bounds on handshakes and tests.
+//!
+//! * One handshake at a time of an address that has not proven itself. While it is pending, others prove theirs by a
+//!   Retry packet (RFC 9000 section 8.1.2), which costs the server no state and is shorter than what it answers.
+//! * [`PENDING`] connections that have not yet asked for a test.
+//! * A number of tests, and of connections per address (of IPv6, per 64-bit prefix).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most connections that have not yet asked for a test.
+pub(super) const PENDING: usize = 64;
+
+#[derive(Debug, Default)]
+struct Occupied {
+    /// A handshake of an unproven address is pending.
+    unproven: bool,
+    /// Proven connections without a test.
+    pending: usize,
+    tests: usize,
+    /// Proven connections, tests included.
+    by_address: BTreeMap<IpAddr, usize>,
+}
+
+/// The places of a server.
+#[derive(Debug)]
+pub(super) struct Admission {
+    occupied: Mutex<Occupied>,
+    tests: usize,
+    per_address: usize,
+}
+
+/// What becomes of a first packet.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// The handshake begins.
+    Accepted(Place),
+    /// The address has to be proven.
+    Retry,
+    /// There is no place.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Unproven,
+    Pending,
+    Test,
+}
+
+/// The place of a connection, free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    admission: Arc<Admission>,
+    address: IpAddr,
+    stage: Stage,
+}
+
+impl Admission {
+    /// Places for this many tests, and for this many connections of an address.
+    pub(super) fn new(tests: usize, per_address: usize) -> Arc<Self> {
+        Arc::new(Self { occupied: Mutex::default(), tests, per_address })
+    }
+
+    fn occupied(&self) -> MutexGuard<'_, Occupied> {
+        self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides about the first packet of a connection; `proven` if a token shows that the address is its own.
+    pub(super) fn arrival(self: &Arc<Self>, address: IpAddr, proven: bool) -> Arrival {
+        let address = prefix(address);
+        let stage = if proven { Stage::Pending } else { Stage::Unproven };
+        let mut occupied = self.occupied();
+        if proven {
+            if self.crowded(&occupied, address).is_some() {
+                return Arrival::Refused;
+            }
+            occupied.pending += 1;
+            *occupied.by_address.entry(address).or_default() += 1;
+        } else if occupied.unproven {
+            return Arrival::Retry;
+        } else {
+            occupied.unproven = true;
+        }
+        Arrival::Accepted(Place { admission: Arc::clone(self), address, stage })
+    }
+
+    /// Why there is no place for another connection of this address.
+    fn crowded(&self, occupied: &Occupied, address: IpAddr) -> Option<String> {
+        if occupied.by_address.get(&address).is_some_and(|count| *count >= self.per_address) {
+            return Some(format!("this address has as many connections as it may, {}", self.per_address));
+        }
+        (occupied.pending >= PENDING).then(|| "too many connections wait for a test".to_owned())
+    }
+}
+
+impl Place {
+    pub(super) fn is_unproven(&self) -> bool {
+        self.stage == Stage::Unproven
+    }
+
+    /// The handshake is complete, which proves the address.
+    ///
+    /// # Errors
+    /// Why there is no place for it.
+    pub(super) fn prove(&mut self) -> Result<(), String> {
+        if self.stage == Stage::Unproven {
+            let mut occupied = self.admission.occupied();
+            if let Some(reason) = self.admission.crowded(&occupied, self.address) {
+                return Err(reason);
+            }
+            occupied.unproven = false;
+            occupied.pending += 1;
+            *occupied.by_address.entry(self.address).or_default() += 1;
+            self.stage = Stage::Pending;
+        }
+        Ok(())
+    }
+
+    /// The connection has asked for a test.
+    ///
+    /// # Errors
+    /// Why there is no place for it.
+    pub(super) fn begin(&mut self) -> Result<(), String> {
+        let mut occupied = self.admission.occupied();
+        if occupied.tests >= self.admission.tests {
+            let most = self.admission.tests;
+            return Err(format!(
+                "the server is busy: {most} test{} at a time",
+                if most == 1 { "" } else { "s" }
+            ));
+        }
+        occupied.pending -= 1;
+        occupied.tests += 1;
+        self.stage = Stage::Test;
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut occupied = self.admission.occupied();
+        match self.stage {
+            Stage::Unproven => return occupied.unproven = false,
+            Stage::Pending => occupied.pending -= 1,
+            Stage::Test => occupied.tests -= 1,
+        }
+        let left = occupied.by_address.get_mut(&self.address).map_or(0, |count| {
+            *count -= 1;
+            *count
+        });
+        if left == 0 {
+            occupied.by_address.remove(&self.address);
+        }
+    }
+}
+
+/// An address, or the 64-bit prefix of IPv6, of which one host has all addresses.
+fn prefix(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(whole) => IpAddr::V6((u128::from(whole) >> 64 << 64).into()),
+        plain => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(arrival: Arrival) -> Place {
+        match arrival {
+            Arrival::Accepted(place) => place,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn address(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    /// One unproven handshake at a time: the others get a Retry, and those that prove their address a place.
+    #[test]
+    fn unproven_handshakes_cost_one_place() {
+        let admission = Admission::new(8, 4);
+        let first = taken(admission.arrival(address(1), false));
+        for last in 2..100 {
+            assert!(matches!(admission.arrival(address(last), false), Arrival::Retry));
+        }
+        let mut proven = taken(admission.arrival(address(200), true));
+        assert_eq!(proven.begin(), Ok(()));
+        drop(first);
+        assert!(taken(admission.arrival(address(2), false)).is_unproven());
+        assert!(taken(admission.arrival(address(3), false)).is_unproven(), "the place is free again");
+    }
+
+    /// Connections without a test are bounded, those of an address and tests too, and all places become free.
+    #[test]
+    fn places_are_bounded_and_free_again() {
+        let admission = Admission::new(2, 3);
+        let mut own: Vec<Place> = (0..3).map(|_| taken(admission.arrival(address(1), true))).collect();
+        assert!(matches!(admission.arrival(address(1), true), Arrival::Refused));
+        let mut unproven = taken(admission.arrival(address(1), false));
+        assert!(unproven.prove().is_err_and(|reason| reason.contains("may, 3")));
+        drop(unproven);
+        assert!(own[0].begin().is_ok() && own[1].begin().is_ok());
+        assert!(own[2].begin().is_err_and(|reason| reason.contains("2 tests at a time")));
+        drop(own);
+        let many: Vec<Place> =
+            (0..PENDING as u8).map(|last| taken(admission.arrival(address(last), true))).collect();
+        assert!(matches!(admission.arrival(address(250), true), Arrival::Refused));
+        drop(many);
+        let occupied = admission.occupied();
+        assert!((occupied.pending, occupied.tests, occupied.unproven) == (0, 0, false), "{occupied:?}");
+        assert!(occupied.by_address.is_empty(), "{occupied:?}");
+    }
+
+    /// A host of IPv6 has all addresses of its prefix, and an IPv4 address in IPv6 is that address.
+    #[test]
+    fn prefixes_of_ipv6_count_as_one_address() {
+        let parsed = |text: &str| prefix(text.parse().expect("an address"));
+        assert_eq!(parsed("2001:db8::1"), parsed("2001:db8::ffff:1"));
+        assert_ne!(parsed("2001:db8::1"), parsed("2001:db8:0:1::1"));
+        assert_eq!(parsed("::ffff:192.0.2.1"), address(1));
+        assert_ne!(parsed("::ffff:192.0.2.1"), parsed("::ffff:192.0.2.2"));
+    }
+}

@@ -1,0 +1,286 @@
+//! The control stream of a test: the client's request, the receiver's reports and the sender's result.
+//!
+//! All numbers are big-endian.
+//!
+//! | message | writer | bytes |
+//! |---|---|---|
+//! | request | client, first | version, 1 if the server sends, streams (2), four of zero, duration in ms (8) |
+//! | report | receiver, every [`TICK`] and at the end | time since the first byte in µs (8), streams that follow (2), for each its index (2) and the bytes read so far (8) |
+//! | result | sender, at the end | time in µs (8), packets lost (8), for each stream the bytes that reports have confirmed (8) |
+//!
+//! [`TICK`]: super::TICK
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use noq::{ReadExactError, RecvStream, SendStream, StoppedError, WriteError};
+use serde::Serialize;
+
+use super::{MAX_DURATION, MAX_STREAMS};
+
+/// Bytes of a request.
+pub(super) const REQUEST: usize = 16;
+const VERSION: u8 = 2;
+/// Bytes of a report before its streams, and per stream.
+const HEAD: usize = 10;
+const ENTRY: usize = 10;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) reverse: bool,
+    pub(super) streams: u16,
+    pub(super) duration: Duration,
+}
+
+impl Asked {
+    pub(super) fn encode(self) -> [u8; REQUEST] {
+        let mut bytes = [0; REQUEST];
+        bytes[0] = VERSION;
+        bytes[1] = self.reverse.into();
+        bytes[2..4].copy_from_slice(&self.streams.to_be_bytes());
+        bytes[8..].copy_from_slice(&(self.duration.as_millis() as u64).to_be_bytes());
+        bytes
+    }
+
+    /// The request; an error names what is accepted.
+    pub(super) fn decode(bytes: &[u8; REQUEST], longest: Duration) -> Result<Self, String> {
+        if bytes[0] != VERSION || bytes[1] > 1 {
+            return Err("this is no request of narrows perf, or one of another version".to_owned());
+        }
+        let streams = u16::from_be_bytes([bytes[2], bytes[3]]);
+        let duration = u64::from_be_bytes(*bytes.last_chunk().unwrap_or(&[0; 8]));
+        let asked = Self { reverse: bytes[1] == 1, streams, duration: Duration::from_millis(duration) };
+        asked.check(longest)?;
+        Ok(asked)
+    }
+
+    pub(super) fn check(&self, longest: Duration) -> Result<(), String> {
+        let longest = longest.min(MAX_DURATION);
+        if !(1..=MAX_STREAMS).contains(&self.streams) {
+            return Err(format!("a test has no {} streams; accepted: 1 to {MAX_STREAMS}", self.streams));
+        }
+        if self.duration.is_zero() || self.duration > longest {
+            let (asked, most) = (self.duration.as_secs_f64(), longest.as_secs_f64());
+            return Err(format!("a test does not take {asked} s; accepted: above 0, {most} s at most"));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes by stream.
+#[derive(Debug)]
+pub(super) struct Counts(Box<[AtomicU64]>);
+
+impl Counts {
+    pub(super) fn new(streams: u16) -> Arc<Self> {
+        Arc::new(Self((0..streams).map(|_| AtomicU64::new(0)).collect()))
+    }
+
+    /// Adds bytes of a stream; `false` if there is no such stream.
+    pub(super) fn add(&self, stream: u64, bytes: usize) -> bool {
+        let found = usize::try_from(stream).ok().and_then(|index| self.0.get(index));
+        found.inspect(|count| _ = count.fetch_add(bytes as u64, Ordering::Relaxed)).is_some()
+    }
+
+    pub(super) fn all(&self) -> Vec<u64> {
+        self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    pub(super) fn sum(&self) -> u64 {
+        self.0.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What one end counts of a test.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tally {
+    /// Its time in seconds.
+    pub seconds: f64,
+    /// Bytes of payload by stream.
+    pub streams: Vec<u64>,
+    /// Packets declared lost; `None` at a receiver.
+    pub lost: Option<u64>,
+}
+
+impl Tally {
+    /// Payload of all streams, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.streams.iter().sum()
+    }
+
+    /// Writes the result of a sender.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(16 + 8 * self.streams.len());
+        bytes.extend(micros(self.seconds).to_be_bytes());
+        bytes.extend(self.lost.unwrap_or(0).to_be_bytes());
+        bytes.extend(self.streams.iter().flat_map(|count| count.to_be_bytes()));
+        bytes
+    }
+
+    /// Reads the result of a sender.
+    pub(super) async fn read(receive: &mut RecvStream, streams: u16) -> Result<Self, ReadExactError> {
+        let mut bytes = vec![0; 16 + 8 * usize::from(streams)];
+        receive.read_exact(&mut bytes).await?;
+        let mut numbers = bytes.chunks_exact(8).map(number);
+        let mut next = || numbers.next().unwrap_or(0);
+        let (seconds, lost) = (next() as f64 / 1e6, next());
+        Ok(Self { seconds, lost: Some(lost), streams: numbers.collect() })
+    }
+}
+
+fn micros(seconds: f64) -> u64 {
+    (seconds * 1e6) as u64
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_be_bytes)
+}
+
+/// Writes the reports of a receiver. One that the peer does not take delays the next, and grows nothing.
+pub(super) struct Reports {
+    send: SendStream,
+    reported: Vec<u64>,
+    unsent: Vec<u8>,
+}
+
+impl Reports {
+    pub(super) fn new(send: SendStream, streams: u16) -> Self {
+        Self { send, reported: vec![0; streams.into()], unsent: Vec::new() }
+    }
+
+    fn queue(&mut self, counts: &Counts, seconds: f64) {
+        let now = counts.all();
+        let changed: Vec<_> =
+            (0_u16..).zip(now.iter().zip(&self.reported)).filter(|(_, (now, then))| now != then).collect();
+        self.unsent.extend(micros(seconds).to_be_bytes());
+        self.unsent.extend((changed.len() as u16).to_be_bytes());
+        for (index, (count, _)) in changed {
+            self.unsent.extend(index.to_be_bytes());
+            self.unsent.extend(count.to_be_bytes());
+        }
+        self.reported = now;
+    }
+
+    /// Writes, as far as the peer takes it, a report of what has changed.
+    pub(super) async fn write(&mut self, counts: &Counts, seconds: f64) -> Result<(), WriteError> {
+        if self.unsent.is_empty() {
+            if self.reported.iter().sum::<u64>() == counts.sum() {
+                return Ok(());
+            }
+            self.queue(counts, seconds);
+        }
+        if let Ok(written) = tokio::time::timeout(Duration::ZERO, self.send.write(&self.unsent)).await {
+            self.unsent.drain(..written?);
+        }
+        Ok(())
+    }
+
+    /// Writes the last report.
+    pub(super) async fn finish(&mut self, counts: &Counts, seconds: f64) -> Result<(), WriteError> {
+        self.queue(counts, seconds);
+        self.send.write_all(&self.unsent).await?;
+        Ok(self.send.finish()?)
+    }
+
+    /// Waits until the peer has the last report.
+    pub(super) async fn taken(&self) -> Result<(), StoppedError> {
+        self.send.stopped().await.map(|_| ())
+    }
+}
+
+/// What reports say of the data that was sent.
+#[derive(Debug)]
+pub(super) struct Delivered {
+    pub(super) counts: Arc<Counts>,
+    micros: AtomicU64,
+}
+
+impl Delivered {
+    pub(super) fn new(streams: u16) -> Arc<Self> {
+        Arc::new(Self { counts: Counts::new(streams), micros: AtomicU64::new(0) })
+    }
+
+    /// The receiver's tally by its last report.
+    pub(super) fn tally(&self) -> Tally {
+        let seconds = self.micros.load(Ordering::Relaxed) as f64 / 1e6;
+        Tally { seconds, streams: self.counts.all(), lost: None }
+    }
+
+    /// Takes reports until their end.
+    ///
+    /// # Errors
+    /// If the connection ends before, or a report says what cannot be.
+    pub(super) async fn follow(&self, mut receive: RecvStream, written: &Counts) -> Result<(), String> {
+        let (mut head, mut body) = ([0; HEAD], Vec::new());
+        loop {
+            match receive.read_exact(&mut head).await {
+                Ok(()) => {}
+                Err(ReadExactError::FinishedEarly(0)) => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            }
+            let entries = usize::from(u16::from_be_bytes([head[8], head[9]]));
+            if entries > self.counts.0.len() {
+                return Err("a report names more streams than there are".to_owned());
+            }
+            body.resize(entries * ENTRY, 0);
+            receive.read_exact(&mut body).await.map_err(|error| error.to_string())?;
+            for entry in body.chunks_exact(ENTRY) {
+                let index = usize::from(u16::from_be_bytes([entry[0], entry[1]]));
+                self.take(index, number(&entry[2..]), written)?;
+            }
+            self.micros.store(number(&head[..8]), Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self, stream: usize, bytes: u64, written: &Counts) -> Result<(), String> {
+        let (Some(count), Some(most)) = (self.counts.0.get(stream), written.0.get(stream)) else {
+            return Err(format!("a report names stream {stream}, which does not exist"));
+        };
+        if bytes < count.load(Ordering::Relaxed) || bytes > most.load(Ordering::Relaxed) {
+            return Err("a report takes back bytes, or has more than were sent".to_owned());
+        }
+        count.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = MAX_DURATION;
+
+    /// A request comes back as it was; a foreign or greedy one is refused with what is accepted.
+    #[test]
+    fn requests_are_checked() {
+        let asked = Asked { reverse: true, streams: 4, duration: Duration::from_secs(10) };
+        assert_eq!(Asked::decode(&asked.encode(), DAY), Ok(asked));
+        for (greedy, accepted) in [
+            (Asked { streams: MAX_STREAMS + 1, ..asked }, "accepted: 1 to 128"),
+            (Asked { streams: 0, ..asked }, "accepted: 1 to 128"),
+            (Asked { duration: DAY * 2, ..asked }, "5 s at most"),
+            (Asked { duration: Duration::from_millis(5001), ..asked }, "5 s at most"),
+            (Asked { duration: Duration::ZERO, ..asked }, "accepted: above 0"),
+        ] {
+            let refused = Asked::decode(&greedy.encode(), Duration::from_secs(5)).expect_err("too much");
+            assert!(refused.contains(accepted), "{refused}");
+        }
+        assert!(Asked::decode(&[0xff; REQUEST], DAY).is_err());
+        assert!(Asked::decode(&Asked { duration: DAY * 2, ..asked }.encode(), DAY * 9).is_err());
+    }
+
+    /// Reports only grow, name streams that exist, and never more than was written.
+    #[test]
+    fn false_reports_are_refused() {
+        let (delivered, written) = (Delivered::new(2), Counts::new(2));
+        assert!(written.add(1, 100) && !written.add(2, 1));
+        assert_eq!(delivered.take(1, 60, &written), Ok(()));
+        for (stream, bytes) in [(1, 59), (1, 101), (0, 1), (2, 0)] {
+            assert!(delivered.take(stream, bytes, &written).is_err(), "{stream} {bytes}");
+        }
+        assert_eq!(delivered.take(1, 100, &written), Ok(()));
+        assert_eq!(delivered.tally().streams, [0, 100]);
+    }
+}

@@ -1,0 +1,289 @@
+"""`narrows perf`: its documents on invented reports, and client against server over loopback on the built engine."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from narrows import iperf, perf
+
+from conftest import BUILT_ENV, call, json_rows, narrows_in  # isort: skip
+from loopback import free_port  # isort: skip
+
+ROW = {
+    "test": 0, "peer": "[::1]:9", "start_s": 0.0, "end_s": 1.0, "bytes": 3000, "streams": [1000, 2000],
+    "mbit_s": 0.024, "packets": 10, "lost": 1, "rtt_ms": 1.5, "cwnd_bytes": 5000, "pacing_mbit_s": 8.0,
+    "mtu_bytes": 1452, "state": "startup", "sends": True,
+}  # fmt: skip
+END = {
+    "test": 0, "local": "[::1]:8", "peer": "[::1]:9", "client": True, "sends": True, "scheme": "bbr", "streams": 2,
+    "duration_s": 1.0, "total": ROW, "sent": {"seconds": 1.0, "streams": [1000, 2000], "lost": 1},
+    "received": {"seconds": 1.25, "streams": [1100, 2200], "lost": None}, "complete": True, "failure": None,
+}  # fmt: skip
+"""Reports of the engine."""
+SOCKETS = {"cookie", "tcp_mss_default", "sock_bufsize", "sndbuf_actual", "rcvbuf_actual"}
+"""Keys under `start` that only TCP's sockets have."""
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("bbr", ("bbr", [])),
+        ("bbr:cwnd_gain=1.5,lt_bw=off", ("bbr", [("cwnd_gain", "1.5"), ("lt_bw", "off")])),
+        ("noq:cubic", ("noq:cubic", [])),
+    ],
+)
+def test_schemes_of_perf_are_split(text, parsed):
+    """The prefix of noq's own controllers is no parameter."""
+    assert perf.parse_scheme(text) == parsed
+
+
+def paths(value, place=""):
+    """Yield the places of all keys of a document; items of a list have one place."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield f"{place}.{key}"
+            yield from paths(inner, f"{place}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from paths(inner, f"{place}[]")
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
+@pytest.mark.parametrize("reverse", [False, True])
+def test_document_has_the_keys_of_iperf3(reverse):
+    """Every key of a real run of iperf3 has its place in our document, except for those of TCP's sockets."""
+    port = str(free_port())
+    server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port, "--forceflush"], stdout=subprocess.PIPE, text=True)
+    try:
+        while "listening" not in (line := server.stdout.readline()):
+            assert line, "iperf3 has ended"
+        options = ["-c", "127.0.0.1", "-p", port, "-t", "1", "-P", "2", "-J", *(["-R"] if reverse else [])]
+        run = subprocess.run(["iperf3", *options], capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        server.kill()
+        server.communicate()
+    real = json.loads(run.stdout)
+    assert run.returncode == 0 and real["intervals"], run.stdout
+    recording = iperf.Recording()
+    recording.add({**ROW, "sends": not reverse})
+    own = set(paths(recording.document({**END, "sends": not reverse})))
+    other_end = ".end.sender_tcp_congestion" if reverse else ".end.receiver_tcp_congestion"
+    missing = {place for place in paths(real) if place not in own} - {f".start.{key}" for key in SOCKETS}
+    assert missing == {other_end}
+
+
+def test_document_has_values_in_units_of_iperf3():
+    """Bytes, bits per second and microseconds are where readers of iperf3 look for them."""
+    recording = iperf.Recording()
+    recording.add(ROW)
+    recording.add({**ROW, "start_s": 1.0, "end_s": 2.0, "rtt_ms": 0.5, "cwnd_bytes": 7000})
+    document = recording.document(END)
+    first = document["intervals"][0]
+    assert [stream["bytes"] for stream in first["streams"]] == [1000, 2000]
+    assert first["sum"]["bits_per_second"] == 24_000 and first["sum"]["retransmits"] == 1
+    assert first["streams"][0]["rtt"] == 1500 and first["streams"][0]["snd_cwnd"] == 5000
+    assert first["streams"][0]["retransmits"] is None, "losses belong to no stream"
+    sender = document["end"]["streams"][1]["sender"]
+    assert (sender["min_rtt"], sender["mean_rtt"], sender["max_rtt"]) == (500, 1000, 1500)
+    assert sender["max_snd_cwnd"] == 7000
+    sent, received = document["end"]["sum_sent"], document["end"]["sum_received"]
+    assert (sent["bytes"], sent["bits_per_second"], sent["retransmits"]) == (3000, 24_000, 1)
+    assert (received["bytes"], received["seconds"], received["bits_per_second"]) == (3300, 1.25, 21_120)
+    assert document["start"]["connecting_to"] == {"host": "::1", "port": 9}
+    assert document["start"]["test_start"]["reverse"] == 0 and "error" not in document
+    assert recording.document({**END, "failure": "a reason"})["error"] == "a reason"
+
+
+def test_recording_is_bounded(monkeypatch):
+    """A long test keeps a bounded number of intervals, sums longer than streams, and says how many it left out."""
+    monkeypatch.setattr(iperf, "MAX_ROWS", 10)
+    recording = iperf.Recording()
+    for _ in range(25):
+        recording.add(ROW)
+    document = recording.document(END)
+    assert (len(document["intervals"]), document["intervals_omitted"]) == (10, 15)
+    assert sum(len(interval["streams"]) for interval in document["intervals"]) == 10
+
+
+def test_tests_that_end_leave_nothing():
+    """A server keeps the intervals of tests that run, by their number and only for --json, until their end."""
+    for as_json in (False, True):
+        session = perf.Session(scheme="bbr", as_json=as_json)
+        for number in (1, 2):
+            for row in ({"event": "begun", **END}, {"event": "interval", **ROW}):
+                session._report(json.dumps({**row, "test": number}))
+        assert set(session._recordings) == ({1, 2} if as_json else set())
+        for number in (1, 2):
+            session._report(json.dumps({"event": "ended", **END, "test": number, "failure": "gone"}))
+        assert session._recordings == {}
+
+
+def test_text_and_json_agree(capsys):
+    """The lines of the summary have the numbers of the document, for sender and receiver."""
+    recording = iperf.Recording()
+    recording.add(ROW)
+    end = recording.document(END)["end"]
+    text = perf.summary(END)
+    for name, key in (("sent", "sum_sent"), ("received", "sum_received")):
+        found = re.search(rf"{name}: (\d+) bytes in ([\d.]+) s, ([\d.]+) Mbit/s", text)
+        assert (int(found[1]), float(found[2])) == (end[key]["bytes"], end[key]["seconds"])
+        assert float(found[3]) == pytest.approx(end[key]["bits_per_second"] / 1e6, abs=0.005)
+    assert "the test ended early" in perf.summary({**END, "complete": False})
+    assert "received: the other end did not say" in perf.summary({**END, "received": None})
+    assert "the test failed: a reason" in perf.summary({**END, "complete": False, "failure": "a reason"})
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--interval", "1ms"), ("--duration", "90000s"), ("--longest", "90000s")],
+)
+def test_times_out_of_range_are_misuse(option):
+    """Intervals shorter than the reports, and tests longer than a day, are refused with what is accepted."""
+    if option[0] == "--longest":
+        done = call("perf", "server", "--listen", "127.0.0.1:1", *option)
+    else:
+        done = call("perf", "client", "127.0.0.1", *option)
+    assert (done.exit_code, f"{option[0]}: {option[1]!r} is out of range; accepted: " in done.stderr) == (2, True)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Start a server of throughput tests; return it with its port and the fingerprint of its certificate."""
+    narrows_in(tmp_path, "--version")  # skips the test without an engine
+    started = []
+
+    def start(*args):
+        port = free_port()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "narrows", "perf", "server", "--listen", f"127.0.0.1:{port}", *args],
+            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        assert f"127.0.0.1:{port}" in process.stderr.readline()
+        return process, port, process.stderr.readline().split()[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_perf_measures_and_prints_as_iperf3(tmp_path, server, reverse):
+    """Both ends print the same tallies, in the layout of iperf3, and the server ends after one test."""
+    process, port, fingerprint = server("--once", "--json", "--scheme", "cubic")
+    where = ("perf", "client", f"127.0.0.1:{port}", "--fingerprint", fingerprint, *(["-R"] if reverse else []))
+    done = narrows_in(tmp_path, *where, "--duration", "2s", "--streams", 2, "--interval", "500ms", "--json")
+    assert done.returncode == 0, done.stderr
+    (own,) = json_rows(done)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    other = json.loads(out)
+    for key in ("sum_sent", "sum_received"):
+        assert own["end"][key]["bytes"] == other["end"][key]["bytes"] > 0
+        assert own["end"][key]["seconds"] == pytest.approx(other["end"][key]["seconds"], abs=1e-5)
+    assert 0 < own["end"]["sum_sent"]["bytes"] <= own["end"]["sum_received"]["bytes"]
+    sender, receiver = (other, own) if reverse else (own, other)
+    assert sender["intervals"][0]["sum"]["cwnd_bytes"] > 0
+    assert all(stream["pmtu"] >= 1200 for stream in sender["intervals"][0]["streams"])
+    for document, key in ((sender, "sum_sent"), (receiver, "sum_received")):
+        moved = [interval["sum"]["bytes"] for interval in document["intervals"]]
+        assert sum(moved) == document["end"][key]["bytes"]
+    assert (own["start"]["test_start"]["num_streams"], own["end"]["complete"]) == (2, True)
+    assert own["start"]["connected"][0]["remote_port"] == port == other["start"]["connected"][0]["local_port"]
+
+
+def test_perf_counts_what_a_slow_sender_delivers(tmp_path, server):
+    """A sender that paces 4 Mbit/s reports at most that, in text as in JSON: nothing that waits in a buffer counts."""
+    _, port, fingerprint = server("--scheme", "fixed:rate=4mbit")
+    where = ("perf", "client", f"127.0.0.1:{port}", "--fingerprint", fingerprint, "--scheme", "fixed:rate=4mbit")
+    burst = 10 * 1452 * 8e-6  # megabits that noq's pacer releases at once
+    for reverse in ([], ["-R"]):
+        done = narrows_in(tmp_path, *where, "--duration", "2s", "--json", *reverse)
+        (row,) = json_rows(done)
+        for key in ("sum_sent", "sum_received"):
+            assert 0 < row["end"][key]["bits_per_second"] / 1e6 <= 4 + burst / row["end"][key]["seconds"]
+        done = narrows_in(tmp_path, *where, "--duration", "2s", *reverse)
+        rates = re.findall(r"(?:sent|received): \d+ bytes in ([\d.]+) s, ([\d.]+) Mbit/s", done.stdout)
+        assert len(rates) == 2, done.stdout
+        assert all(0 < float(rate) <= 4.01 + burst / float(passed) for passed, rate in rates), done.stdout
+
+
+@pytest.mark.parametrize("reverse", [[], ["-R"]])
+def test_ctrl_c_prints_the_summary(tmp_path, server, reverse):
+    """A client that is interrupted prints what it moved, and ends with the status of the signal; the server goes on."""
+    process, port, _ = server()
+    where = [sys.executable, "-m", "narrows", "perf", "client", f"127.0.0.1:{port}", "--insecure", *reverse]
+    client = subprocess.Popen(
+        [*where, "--duration", "600s", "--interval", "200ms"],
+        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "Mbit/s" in client.stderr.readline()
+    client.send_signal(signal.SIGINT)
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 130, err
+    assert re.search(r"received: [1-9]\d* bytes", out) and "the test ended early" in out, out
+    again = narrows_in(tmp_path, "perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "300ms")
+    assert again.returncode == 0 and process.poll() is None, again.stderr
+
+
+def test_perf_stops_on_ctrl_c(server):
+    """The server ends on Ctrl-C with the status of the signal."""
+    process, _, _ = server()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, "stopped" in err) == (130, True), err
+
+
+def test_untrusted_certificate_is_a_failure(tmp_path, server):
+    """A certificate that nobody vouches for, or another one, ends the client with the reason and status 1."""
+    _, port, _ = server()
+    for trust, reason in [
+        ([], "is not signed by an authority that this system trusts; accepted: --ca FILE, --fingerprint DIGITS"),
+        (["--fingerprint", "00" * 32], "has the fingerprint "),
+    ]:
+        done = narrows_in(tmp_path, "perf", "client", f"127.0.0.1:{port}", *trust)
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert done.stderr.startswith(f"narrows: cannot connect to 127.0.0.1:{port}: the server's certificate {reason}")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_certificate_of_an_authority_is_accepted(tmp_path, server):
+    """`--cert` and `--key` show a certificate that `--ca` and `--name` accept; a key of another is misuse."""
+    for name in ("perf.example", "other.example"):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}",
+             "-addext", f"subjectAltName=DNS:{name}", "-addext", "basicConstraints=critical,CA:FALSE"],
+            cwd=tmp_path, check=True, capture_output=True,
+        )  # fmt: skip
+    _, port, _ = server("--cert", "perf.example.pem", "--key", "perf.example.key")
+    where = ("perf", "client", f"127.0.0.1:{port}", "--ca", "perf.example.pem", "--duration", "300ms")
+    done = narrows_in(tmp_path, *where, "--name", "perf.example")
+    assert done.returncode == 0, done.stderr
+    done = narrows_in(tmp_path, *where)
+    assert done.returncode == 1 and "is for perf.example, not for 127.0.0.1; accepted: --name" in done.stderr
+    mixed = ("--listen", "127.0.0.1:1", "--cert", "perf.example.pem", "--key", "other.example.key")
+    done = narrows_in(tmp_path, "perf", "server", *mixed)
+    assert done.returncode == 2 and "accepted: a certificate and its own key" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--scheme", "bbr-gc:gain"), "is no parameter"),
+        (("--scheme", "noq:vegas", "--insecure"), "accepted: noq:cubic, noq:newreno, noq:bbr3"),
+        (("--insecure", "--fingerprint", "00"), "exclude each other"),
+        (("--fingerprint", "00"), "64 hexadecimal digits"),
+    ],
+)
+def test_perf_refuses_with_what_is_accepted(tmp_path, args, message):
+    """Misuse ends with status 2 before anything is sent."""
+    done = narrows_in(tmp_path, "perf", "client", "127.0.0.1:9", *args)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
