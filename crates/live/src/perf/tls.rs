@@ -196,7 +196,11 @@ impl Explained {
                 format!("{certificate} is valid from {}; accepted: one that is valid now", date(not_before))
             }
             CertificateError::NotValidForNameContext { expected, presented } => {
-                let names = if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") };
+                let names = if presented.is_empty() {
+                    "no name".to_owned()
+                } else {
+                    presented.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
+                };
                 let wanted = expected.to_str();
                 format!(
                     "{certificate} is for {names}, not for {wanted}; accepted: --name with a name that it has"
@@ -209,6 +213,11 @@ impl Explained {
             other => format!("{certificate} is invalid: {}", Error::InvalidCertificate(other.clone())),
         }
     }
+}
+
+/// The name in rustls' notation of it: `DnsName("host.example")`, `IpAddress(192.0.2.1)`.
+fn plain(name: &str) -> &str {
+    name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name).trim_matches('"')
 }
 
 /// Year, month and day of a Unix time (Howard Hinnant's `civil_from_days`).
