@@ -1,6 +1,6 @@
 """Measures how flows share a link in this kernel and in the simulator, for docs/results.md.
 
-    sudo python studies/kernel/shares.py           measures what the file lacks; 7 minutes
+    sudo python studies/kernel/shares.py           measures what the file lacks; 9 minutes
     python studies/kernel/shares.py --print        writes the table from the stored runs
 
 Two flows share a link and a third joins. A machine without other work gives the figures their meaning: each run keeps
@@ -25,22 +25,24 @@ import narrows
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "shares.jsonl"
 PAGE = HERE.parents[1] / "docs" / "results.md"
-RATE_MBIT_S, RTT_MS, BUFFER = 40.0, 40, "1bdp"
+RTT_MS, BUFFER = 40, "1bdp"
 JOINS_S, ENDS_S = 5, 12
 SETTLED_S = 2
 """Shares after a join count from this time on."""
 ENOUGH = 0.9
 """A flow has its share when it reaches this part of it."""
-CASES: tuple[tuple[str, ...], ...] = (
-    ("brf", "brf", "brf"),
-    ("nodectl", "nodectl", "nodectl"),
-    ("brf", "brf", "cubic"),
-    ("bbr-gc", "bbr-gc", "bbr-gc"),
-    ("bbr3", "bbr3", "bbr3"),
-    ("bbr", "bbr", "bbr"),
-    ("cubic", "cubic", "cubic"),
+CASES: tuple[tuple[float, tuple[str, ...]], ...] = (
+    (40, ("brf", "brf", "brf")),
+    (100, ("brf", "brf", "brf")),
+    (40, ("nodectl", "nodectl", "nodectl")),
+    (100, ("nodectl", "nodectl", "nodectl")),
+    (40, ("brf", "brf", "cubic")),
+    (40, ("bbr-gc", "bbr-gc", "bbr-gc")),
+    (40, ("bbr3", "bbr3", "bbr3")),
+    (40, ("bbr", "bbr", "bbr")),
+    (40, ("cubic", "cubic", "cubic")),
 )
-"""The schemes of the two flows, and of the one that joins."""
+"""The rate of the link in Mbit/s, and the schemes of the two flows and of the one that joins."""
 PROGRAMS = ("bbr_gc", "bbr3")
 """Programs that the cases need; BRF's and Nodectl's come with their runs, the others are the kernel's own."""
 WORLDS = ("kernel", "sim")
@@ -61,14 +63,14 @@ def reached_rtts(samples: pl.DataFrame, share: float) -> float | None:
     return None if there.is_empty() else (there[0] - JOINS_S) * 1e3 / RTT_MS
 
 
-def run(case: tuple[str, ...], seed: int, world: str) -> Row:
+def run(rate: float, case: tuple[str, ...], seed: int, world: str) -> Row:
     """Run one case, and return what the table needs."""
-    print(f"{', '.join(case)}: seed {seed}, on {world}", flush=True)
+    print(f"{', '.join(case)} at {rate:g} Mbit/s: seed {seed}, on {world}", flush=True)
     flows: list[dict[str, Any]] = [{"scheme": scheme, "rtt": f"{RTT_MS}ms"} for scheme in case]
     flows[2]["start"] = f"{JOINS_S}s"
     scenario = {
         "name": "shares", "duration": f"{ENDS_S}s", "warmup": "1s", "seed": seed,
-        "network": {"rate": f"{RATE_MBIT_S:g}mbit", "buffer": BUFFER}, "flows": flows,
+        "network": {"rate": f"{rate:g}mbit", "buffer": BUFFER}, "flows": flows,
     }  # fmt: skip
     done = narrows.run(scenario, on=world, trace=f"{RTT_MS}ms")
     (result,) = done.raw
@@ -82,9 +84,9 @@ def run(case: tuple[str, ...], seed: int, world: str) -> Row:
 
     link = result["links"][0]
     return {
-        "case": case, "seed": seed, "world": world,
+        "case": case, "rate_mbit_s": rate, "seed": seed, "world": world,
         "before_mbit_s": means(1, JOINS_S)[:2], "after_mbit_s": means(JOINS_S + SETTLED_S, ENDS_S),
-        "reached_rtts": reached_rtts(samples, RATE_MBIT_S / len(case)),
+        "reached_rtts": reached_rtts(samples, rate / len(case)),
         "queue_delay_mean_ms": link["queue_delay_mean_ms"], "drops": link["drops"],
         "kernel": host.get("kernel"), "load": host.get("load"), "disturbed": host.get("disturbed"),
     }  # fmt: skip
@@ -92,17 +94,17 @@ def run(case: tuple[str, ...], seed: int, world: str) -> Row:
 
 def measure() -> None:
     """Run what the file lacks."""
-    have = [(tuple(row["case"]), row["seed"], row["world"]) for row in stored()]
+    have = [(row["rate_mbit_s"], tuple(row["case"]), row["seed"], row["world"]) for row in stored()]
     command = Path(sys.executable).with_name("narrows")
     for program in PROGRAMS:
         subprocess.run([command, "kernel", "load", program], check=True)
     try:
         for seed in range(1, RUNS + 1):
-            for case in CASES:
+            for rate, case in CASES:
                 for world in WORLDS:
-                    if (case, seed, world) not in have:
+                    if (rate, case, seed, world) not in have:
                         with DATA.open("a", encoding="utf-8") as file:
-                            file.write(json.dumps(run(case, seed, world)) + "\n")
+                            file.write(json.dumps(run(rate, case, seed, world)) + "\n")
     finally:
         for program in PROGRAMS:
             subprocess.run([command, "kernel", "unload", program], check=False)
@@ -131,15 +133,18 @@ def write() -> None:
     """Write the table to its region of the page."""
     rows = stored()
     heads = (
-        "two flows, and a third", "where", "after the join, Mbit/s", "least Jain's index of two",
+        "two flows, and a third", "Mbit/s", "where", "after the join, Mbit/s", "least Jain's index of two",
         "RTTs to 0.9 of a third", "mean queue, ms", "drops",
     )  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", "|---|---|" + "---:|" * (len(heads) - 2)]
-    for case in CASES:
+    lines = [f"| {' | '.join(heads)} |", "|---|---:|---|" + "---:|" * (len(heads) - 3)]
+    for rate, case in CASES:
         for world in WORLDS:
-            if same := [row for row in rows if (tuple(row["case"]), row["world"]) == (case, world)]:
+            same = [
+                row for row in rows if (row["rate_mbit_s"], tuple(row["case"]), row["world"]) == (rate, case, world)
+            ]
+            if same:
                 where = {"kernel": "kernel", "sim": "simulator"}[world]
-                lines.append(f"| {', '.join(case)} | {where} | {' | '.join(cells(same))} |")
+                lines.append(f"| {', '.join(case)} | {rate:g} | {where} | {' | '.join(cells(same))} |")
     print("\n".join(lines))
     page = PAGE.read_text(encoding="utf-8")
     pattern = re.compile(r"(<!-- kernel-shares -->\n).*?(<!-- /kernel-shares -->)", re.DOTALL)
