@@ -22,7 +22,7 @@ def ran(tmp_path, monkeypatch):
     def run(fails, attack=ATTACK):
         def invented(command, settings):
             commands.append(" ".join(command))
-            run.settings |= {word: settings for word in command}
+            run.settings |= dict.fromkeys(command, settings)
             return not any(fails and fails in word for word in command), [attack, "packets | 10 | no panic"]
 
         monkeypatch.setattr(redteam, "run", invented)
