@@ -181,7 +181,7 @@ fn once<O: Observer + Send>(
     watch: &dyn Watch,
 ) -> Result<Option<(RunResult, O)>, KernelError> {
     let Ends { senders, receivers, relay, meters, names, spaces } = ends(plan, options)?;
-    let over = AtomicBool::new(false);
+    let (over, spaces) = (AtomicBool::new(false), &spaces);
     let clock = Clock::from(Instant::now() + LEAD);
     thread::scope(|scope| {
         let sending = scope.spawn(|| hosts::serve(senders, clock, &over));
@@ -211,7 +211,7 @@ fn once<O: Observer + Send>(
                 schemes: names,
                 between: Some(spaces.name()),
                 offload: spaces.name() == "loopback",
-                sysctls: spaces.sysctls,
+                sysctls: spaces.sysctls.clone(),
                 real_time,
                 lateness,
                 cpu_us_per_packet: cpu,

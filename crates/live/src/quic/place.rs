@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::thread;
 
 use narrows_scenario::{FlowPlan, Plan};
@@ -41,6 +42,8 @@ pub(super) struct Place {
 pub(super) struct Spaces {
     /// Those of senders and receivers; none on loopback.
     own: Vec<File>,
+    /// Their ways out. They stay until the ends are gone, which may send to the last.
+    _devices: Option<Arc<[SyncDevice; 2]>>,
     /// Ports of all sockets, in order.
     ports: Vec<u16>,
     /// Settings of the hosts.
@@ -90,7 +93,7 @@ fn on_loopback(plan: &Plan) -> Result<Place, KernelError> {
     let sockets = near.iter().chain(&far).chain(&facing);
     let mut ports: Vec<u16> = sockets.map(|socket| socket.address().port()).collect();
     ports.sort_unstable();
-    let spaces = Spaces { own: Vec::new(), ports, sysctls: BTreeMap::new() };
+    let spaces = Spaces { own: Vec::new(), _devices: None, ports, sysctls: BTreeMap::new() };
     let relay = Relay::new(Joint::sockets(facing, ends), &plan.flows);
     Ok(Place { sockets: [near, far], remotes, relay, spaces })
 }
@@ -153,7 +156,8 @@ fn in_namespaces(plan: &Plan, [senders, receivers]: [HostConfig; 2]) -> Result<P
     let sysctls = settings.collect();
     let (left, near, first) = host(senders, pairs)?;
     let (right, far, second) = host(receivers, back)?;
-    let spaces = Spaces { own: vec![first, second], ports, sysctls };
-    let relay = Relay::new(Joint::devices([left, right]), &plan.flows);
+    let devices = Arc::new([left, right]);
+    let spaces = Spaces { own: vec![first, second], _devices: Some(Arc::clone(&devices)), ports, sysctls };
+    let relay = Relay::new(Joint::devices(devices), &plan.flows);
     Ok(Place { sockets: [near, far], remotes, relay, spaces })
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_cc::Nanos;
@@ -54,7 +55,7 @@ pub(super) enum Joint {
         buffers: Box<Buffers>,
     },
     /// The devices of their namespaces.
-    Devices { devices: [SyncDevice; 2], buffer: Vec<u8> },
+    Devices { devices: Arc<[SyncDevice; 2]>, buffer: Vec<u8> },
 }
 
 impl Joint {
@@ -70,7 +71,7 @@ impl Joint {
     }
 
     /// Devices of senders and receivers.
-    pub(super) fn devices(devices: [SyncDevice; 2]) -> Self {
+    pub(super) fn devices(devices: Arc<[SyncDevice; 2]>) -> Self {
         Self::Devices { devices, buffer: vec![0; PACKET] }
     }
 
