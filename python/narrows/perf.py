@@ -65,7 +65,8 @@ class Session:
     scheme: str
     interval: str = "1s"
     as_json: bool = False
-    _recordings: dict[int, Recording] = field(default_factory=dict, init=False)
+    recordings: dict[int, Recording] = field(default_factory=dict, init=False)
+    """Of tests that run, by number; only for JSON."""
 
     def serve(
         self,
@@ -110,7 +111,7 @@ class Session:
             *supervised(
                 lambda: hosts.perf_server(
                     address, name, params, interval, identity, once, limit, connections, places, most, handle,
-                    self._report,
+                    self.report,
                 ),
                 handle,
             )
@@ -142,13 +143,14 @@ class Session:
             *supervised(
                 lambda: hosts.perf_client(
                     address, chosen, params, interval, limit, streams, reverse, name or plain, trust, handle,
-                    self._report,
+                    self.report,
                 ),
                 handle,
             )
         )  # fmt: skip
 
-    def _report(self, text: str) -> None:
+    def report(self, text: str) -> None:
+        """Print an event of the engine, which is a text in JSON, or keep it for the document of its test."""
         row = json.loads(text)
         kind = row.pop("event")
         if kind == "listening":
@@ -157,16 +159,16 @@ class Session:
             print_status(f"narrows: warning: {row['text']}")
         elif kind == "begun":
             if self.as_json:
-                self._recordings[row["test"]] = Recording()
+                self.recordings[row["test"]] = Recording()
             if not row["client"]:
                 print_status(opening(row))
         elif kind == "interval":
-            recording = self._recordings.get(row["test"])
+            recording = self.recordings.get(row["test"])
             if recording is not None:
                 recording.add(row)
             print_status(line(row))
         elif self.as_json:
-            print(engine.json_line(self._recordings.pop(row["test"]).document(row)), flush=True)
+            print(engine.json_line(self.recordings.pop(row["test"]).document(row)), flush=True)
         else:
             print(summary(row), flush=True)
 

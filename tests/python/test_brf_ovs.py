@@ -98,7 +98,7 @@ def segment(tmp_path):
         yield own
 
 
-def test_flows_share_through_open_vswitch_and_survive_its_controller(segment):
+def test_flows_share_through_ovs_and_survive_controller(segment):
     """Two flows share a link of Open vSwitch, whose controller reports to the switch; when it is killed no flow stalls."""
     switch = segment.switch("--controller", "external", "--control", CONTROL)
     controller = segment.controller()

@@ -29,7 +29,7 @@ fn hostile(reason: &'static [u8]) -> SocketAddr {
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key.into())
         .unwrap();
-    tls.alpn_protocols = vec![b"narrows-perf/1".to_vec()];
+    tls.alpn_protocols = vec![perf::ALPN.to_vec()];
     let config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
     let (tell, told) = std::sync::mpsc::channel();
     // It ends with the process.

@@ -6,7 +6,7 @@
 //! | what | bound | why |
 //! |---|---|---|
 //! | state | equal | whole microseconds decide |
-//! | pacing rate | a share of 2⁻¹⁶ and 2 B/s | rates are whole bytes per second, divided in another order. Recovery changes it at the acknowledgement in progress, not before |
+//! | pacing rate | a share of 2⁻¹⁶ and 2 B/s, where CUBIC's cwnd agrees | rates are whole bytes per second, divided in another order. Recovery changes it at the acknowledgement in progress, not before |
 //! | cwnd with a rate | 1 packet | `window_gain` has 20 fractional bits |
 //! | cwnd of CUBIC | 2 packets, once in 1000 events | its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`) and is cut to whole packets, which its growth per acknowledgement divides by |
 //!
@@ -85,11 +85,12 @@ impl Differences {
             return;
         }
         self.seen[twin.state as usize] += 1;
-        if let Some(wanted) = twin.rate {
+        let apart = u64::from(word(12)).abs_diff(twin.cwnd);
+        // CUBIC's rate follows its cwnd.
+        if let Some(wanted) = twin.rate.filter(|_| twin.state != events::FALLBACK || apart == 0) {
             let apart = rate.abs_diff(wanted).saturating_sub(2) as f64 / wanted as f64;
             self.rate = self.rate.max(apart);
         }
-        let apart = u64::from(word(12)).abs_diff(twin.cwnd);
         if twin.state == events::FALLBACK {
             self.cubic += u64::from(apart > 0);
             self.cubic_most = self.cubic_most.max(apart);

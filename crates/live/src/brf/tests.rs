@@ -164,6 +164,8 @@ fn attaching_process() {
             let cgroup = std::path::PathBuf::from(&what);
             let options = Options { cgroup: Some(cgroup.clone()), ..Options::default() };
             host::attach(&options).unwrap_or_else(|error| panic!("attach {turn}: {error}"));
+            // Others look at it meanwhile.
+            std::thread::sleep(Duration::from_millis(50));
             host::detach(Some(&cgroup)).unwrap_or_else(|error| panic!("detach {turn}: {error}"));
         }
     }

@@ -33,7 +33,7 @@ use serde::Serialize;
 pub use client::run as client;
 pub use control::Tally;
 pub use server::run as server;
-pub use tls::{Identity, Trust};
+pub use tls::{ALPN, Identity, Trust};
 
 /// Longest interval between checks for a stop, and shortest between reports of a receiver.
 const TICK: Duration = Duration::from_millis(20);

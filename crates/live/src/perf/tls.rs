@@ -16,7 +16,8 @@ use rustls::{
 
 use super::PerfError;
 
-const ALPN: &[u8] = b"narrows-perf/2";
+/// The protocol that clients and servers agree on (ALPN).
+pub const ALPN: &[u8] = b"narrows-perf/2";
 /// Authorities that the system trusts.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];

@@ -47,7 +47,7 @@ struct Arrival {
 pub(super) enum Joint {
     /// Two sockets that face them.
     Sockets {
-        sockets: [Udp; 2],
+        sockets: Box<[Udp; 2]>,
         /// The flow of each port, by side.
         flows: [Vec<u32>; 2],
         /// The ends of each flow.
@@ -67,7 +67,7 @@ impl Joint {
                 flows[side][usize::from(end.port())] = flow;
             }
         }
-        Self::Sockets { sockets, flows, ends, buffers: Box::new(Buffers::new()) }
+        Self::Sockets { sockets: Box::new(sockets), flows, ends, buffers: Box::new(Buffers::new()) }
     }
 
     /// Devices of senders and receivers.

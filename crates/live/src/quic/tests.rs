@@ -86,7 +86,8 @@ fn ends_are_in_namespaces_where_possible() {
             );
         }
         let total: f64 = result.flows.iter().map(|flow| flow.goodput_mbit_s).sum();
-        assert!(total > 0.6 * 19.0 && total < 19.4, "loopback {loopback}: {total}");
+        // Data behind a hole is delivered at once: a part of a run may hold more than the link carries in it.
+        assert!(total > 0.6 * 19.0 && total < 20.0, "loopback {loopback}: {total}");
     }
 }
 
@@ -120,7 +121,7 @@ fn lost_packets_are_sent_again() {
 #[test]
 fn qlog_gives_each_packet_one_fate() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let plan = plan(&format!("{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n"));
+    let plan = plan(&format!("warmup = '0s'\n{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n"));
     let path = std::env::temp_dir().join(format!("narrows-quic-{}.sqlog", std::process::id()));
     let create = || Log::create(&plan, Some("quic"), &path);
     let done = run(&plan, &Options::default(), create, &Calm).unwrap_or_else(|error| panic!("{error}"));

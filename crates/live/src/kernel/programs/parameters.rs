@@ -37,6 +37,11 @@ impl Writer {
         self.word((value * f64::from(1 << 20)).round() as u32)
     }
 
+    /// A ratio that a quotient of small numbers must exceed: rounded up, so that one that equals it does not.
+    fn bound(&mut self, value: f64) -> &mut Self {
+        self.word((value * f64::from(1 << 20)).ceil() as u32)
+    }
+
     /// Segments per cubic second or per round trip. Their ranges end below 2^7.
     fn growth(&mut self, value: f64) -> &mut Self {
         self.word((value * f64::from(1 << 24)).round() as u32)
@@ -151,9 +156,10 @@ fn advised(params: &Params) -> Vec<u8> {
     let mut out = Writer::default();
     let line_rate = Rate::from_mbit_per_sec(params.number("line_rate"));
     out.micros(params.number("timeout")).long(line_rate.as_bytes_per_sec());
-    for name in ["window_gain", "timeout_rtts", "min_rate", "overrun"] {
+    for name in ["window_gain", "timeout_rtts", "min_rate"] {
         out.ratio(params.number(name));
     }
+    out.bound(params.number("overrun"));
     out.0
 }
 

@@ -21,7 +21,7 @@ use super::packets::{ACK, FIN, NO_LIMIT, Packet, SYN};
 use crate::kernel::clock::hurry;
 
 pub(super) const BOTTLENECK: &str = "bottle0";
-const ACCESS: &str = "send0";
+pub(super) const ACCESS: &str = "send0";
 /// What a late sender makes up for.
 const CATCH_UP: Duration = Duration::from_millis(2);
 

@@ -8,7 +8,7 @@ use narrows_cc::Nanos;
 
 use super::super::tc;
 use super::super::{clean, status};
-use super::hosts::{BOTTLENECK, Hosts, Log, Plan, Running, on_bridge, settings};
+use super::hosts::{ACCESS, BOTTLENECK, Hosts, Log, Plan, Running, on_bridge, settings};
 use super::may;
 use super::packets::NO_LIMIT;
 use crate::kernel::netlink::Netlink;
@@ -27,14 +27,18 @@ fn wrong(hosts: &Hosts) -> u32 {
     hosts.flows.iter().map(|flow| flow.wrong_checksums).sum()
 }
 
-/// Root queue and filters of the bottleneck are the default.
+/// Root queue and filters of both ports are the default.
 pub(super) fn is_clean() -> bool {
     let (index, _) = tc::interface(BOTTLENECK).expect("it exists");
     let mut netlink = Netlink::route().expect("a socket");
     let root = tc::root(&mut netlink, index).expect("a list");
-    let hooks = Command::new("tc").args(["qdisc", "show", "dev", BOTTLENECK]).output();
-    let hooks = hooks.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
-    root.is_none_or(|(_, handle)| handle == 0) && !hooks.contains("clsact") && !hooks.contains("htb")
+    let clean = |port: &str| {
+        let listed =
+            Command::new("tc").args(["qdisc", "show", "dev", port]).output().expect("tc of iproute2");
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        !text.contains("clsact") && !text.contains("htb")
+    };
+    root.is_none_or(|(_, handle)| handle == 0) && clean(ACCESS) && clean(BOTTLENECK)
 }
 
 /// Two flows share equally. A third has a tenth of its share or less to go with the rate of its handshake or one of the
