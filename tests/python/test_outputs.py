@@ -83,7 +83,7 @@ def _retried(*arguments):
             return client
 
 
-def test_perf_fails_on_a_full_disk_and_ends_quietly_without_reader():
+def test_perf_fails_on_a_full_disk():
     """A client whose result cannot be written fails; a server behind a closed pipe says nothing and ends with 1."""
     built("engine.version()")
     port, pipe = free_port(), closed_pipe()

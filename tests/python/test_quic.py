@@ -40,7 +40,18 @@ def test_traces_of_quic_have_series_and_internals(tmp_path):
 
 def test_qlog_of_quic_accounts_for_its_packets(tmp_path):
     """The file of a run on QUIC is drawn, and what it shows is what the result counts."""
-    arguments = (*BRIEF, "--set", "network.loss=1%", "--on", "quic", "--qlog", "run.sqlog", "--json")
+    arguments = (
+        *BRIEF,
+        "--set",
+        "network.loss=1%",
+        "--set",
+        "warmup=0s",
+        "--on",
+        "quic",
+        "--qlog",
+        "run.sqlog",
+        "--json",
+    )
     done = narrows_in(tmp_path, "compare", "bbr", *arguments)
     assert done.returncode == 0, done.stderr
     (flow,) = json_rows(done)[0]["flows"]
