@@ -100,7 +100,7 @@ async fn test(
     }
     let failure = failure.map(|text| printable(&text));
     let summary = Summary { begun, total, sent, received, complete, failure };
-    caller.event(&Event::Ended(summary.clone()));
+    caller.event(&Event::Ended(Box::new(summary.clone())));
     match &summary.failure {
         Some(reason) => Err(PerfError::failed("finish the test", reason)),
         None => Ok(summary),

@@ -106,7 +106,7 @@ impl Server {
         let from = incoming.remote_address();
         match self.test(incoming, &mut place).await {
             Ok(summary) => {
-                self.caller.event(&Event::Ended(summary));
+                self.caller.event(&Event::Ended(Box::new(summary)));
                 true
             }
             // Anyone may send packets in any name.
