@@ -8,7 +8,7 @@
 //!
 //! ## Hostile peers
 //! `admission` bounds handshakes, connections and tests; a test in which nothing moves, or that lasts longer than asked,
-//! ends. A server's tests share [`MEMORY`] for data that arrives, and the sender's buffer follows the congestion window.
+//! ends. A server's tests share `MEMORY` for data that arrives, and the sender's buffer follows the congestion window.
 
 mod admission;
 mod client;

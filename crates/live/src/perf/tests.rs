@@ -103,7 +103,7 @@ fn serving(scheme: &str, clients: impl FnOnce(SocketAddr, String)) -> Vec<Event>
 
 fn ended(events: &[Event]) -> Vec<Summary> {
     let summary = |event: &Event| match event {
-        Event::Ended(summary) => Some(Summary::clone(summary)),
+        Event::Ended(summary) => Some(summary.as_ref().clone()),
         _ => None,
     };
     events.iter().filter_map(summary).collect()
