@@ -31,7 +31,7 @@ pub trait Policy: Clone + core::fmt::Debug {
     /// The variant's own state at the start of a connection.
     fn new(setup: &Setup) -> Self;
 
-    /// An acknowledgement arrived. [`Model::round_start`] is current; min_rtt does not include this sample
+    /// An acknowledgement arrived. `Model::round_start` is current; min_rtt does not include this sample
     /// yet.
     #[inline]
     fn observe(&mut self, _ack: &Ack, _model: &Model) {}

@@ -26,7 +26,7 @@ pub trait Policy: Clone + core::fmt::Debug {
     /// The variant's own state at the start of a connection.
     fn new(setup: &Setup) -> Self;
 
-    /// An acknowledgement arrived. [`Model::latest_rtt`] and [`Model::round_start`] are current; min_rtt does
+    /// An acknowledgement arrived. `Model::latest_rtt` and `Model::round_start` are current; min_rtt does
     /// not include this sample yet.
     #[inline]
     fn observe(&mut self, _ack: &Ack, _model: &Model) {}
