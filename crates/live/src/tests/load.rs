@@ -108,7 +108,7 @@ fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
     while !over.load(Ordering::Relaxed) {
         while sent < begin.elapsed().as_millis() as u64 * rate / 1_000 {
             let place = sent as usize % SOURCES;
-            if place % 16 == 0 {
+            if place.is_multiple_of(16) {
                 sockets[place] = socket();
             }
             let mut header = Header::new(Kind::Request);

@@ -150,11 +150,12 @@ fn invented_requesters_take_no_rate() {
             let mut sent = 0_u32;
             while !over.load(Ordering::Relaxed) {
                 // To the client of others, which knows no such content, and to hosts that are not there.
-                let to = if sent % 2 == 0 { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
+                let to =
+                    if sent.is_multiple_of(2) { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
                 let socket = UdpSocket::bind((invented(sent % 1_000), 0)).unwrap();
                 let _ = socket.send_to(&request_for(to, 1_000 + sent, 1_000.0), victim);
                 sent += 1;
-                if sent % 4 == 0 {
+                if sent.is_multiple_of(4) {
                     thread::sleep(Duration::from_millis(1));
                 }
             }
