@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_live::perf::{self, Caller, Event, Request, Settings, Trust};
-use noq::{Endpoint, ServerConfig};
+use noq::{Endpoint, ServerConfig, TransportConfig};
 use noq_proto::crypto::rustls::QuicServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
@@ -30,7 +30,11 @@ fn hostile(reason: &'static [u8]) -> SocketAddr {
         .with_single_cert(vec![made.cert.der().clone()], key.into())
         .unwrap();
     tls.alpn_protocols = vec![perf::ALPN.to_vec()];
-    let config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+    // The client cannot begin before it is closed.
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(0_u32.into());
+    config.transport_config(Arc::new(transport));
     let (tell, told) = std::sync::mpsc::channel();
     // It ends with the process.
     std::thread::spawn(move || {
