@@ -161,7 +161,6 @@ fn endpoints_survive_hostile_datagrams() {
                 let (got, answered) = &mut unproven_bytes[to];
                 (*got, *answered) = (*got + packet.len(), *answered + bytes);
                 assert!(*answered <= FACTOR * *got, "{answered} bytes for {got}");
-                assert!(bytes <= FACTOR * packet.len(), "{bytes} bytes for {}", packet.len());
             }
             answers += sent.len() as u64;
             if let Ok((header, body)) = Header::decode(&packet) {
