@@ -26,9 +26,10 @@ fn schemes_of_ours_need_bpf() {
     skipped("a build with BPF (clang, libelf-dev and zlib1g-dev)");
 }
 
-/// The first run of a scenario.
+#[cfg(feature = "bpf")]
 pub(crate) use real::alone;
 
+/// The first run of a scenario.
 fn plan(text: &str) -> Plan {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("valid");
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves")

@@ -25,7 +25,12 @@ mod maps;
 #[cfg(feature = "bpf")]
 mod report;
 mod settings;
+#[cfg_attr(
+    not(feature = "bpf"),
+    allow(dead_code, reason = "without programs a switch is only looked at and cleaned up")
+)]
 mod state;
+#[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "as for `state`"))]
 mod tc;
 #[cfg(all(test, feature = "bpf"))]
 mod tests;

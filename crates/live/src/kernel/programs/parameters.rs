@@ -234,8 +234,8 @@ mod tests {
         let line = [(12_500_000_000_u64 & u64::from(u32::MAX)) as u32, (12_500_000_000_u64 >> 32) as u32];
         assert_eq!(
             words(&core),
-            // 0.2 in 2^-20.
-            [&[1_000_000, 0], &line[..], &[2 * one, 4 * one + one / 2, one, 209_715]].concat()
+            // 0.2 in 2^-20, rounded up.
+            [&[1_000_000, 0], &line[..], &[2 * one, 4 * one + one / 2, one, 209_716]].concat()
         );
         assert!(own.is_empty());
     }
