@@ -7,9 +7,10 @@ from matplotlib.image import imread
 
 import narrows
 from narrows import engine, plots
-from narrows.errors import UsageError
+from narrows.errors import OptionError, UsageError
 from narrows.frames import spec
 from narrows.plots import style
+from narrows.plots.checks import check_options
 from narrows.plots.time import state_spans
 from narrows.quantities import axis, quantity
 
@@ -356,3 +357,10 @@ def test_spec_omits_swept_parameters():
     assert spec(flow, {"flows.params.cwnd_gain": "1.5"}) == "bbr:lt_bw=off"
     assert spec(flow, {"flows.1.params.cwnd_gain": "1.5", "flows.params.lt_bw": "off"}) == "bbr"
     assert spec({"scheme": "bbr"}, {"network.buffer": "1bdp"}) == "bbr"
+
+
+@pytest.mark.parametrize("title", ["\udcff", "a\0b"])
+def test_titles_that_no_font_can_draw_are_refused(title):
+    """A lone surrogate or a null character is no text of a figure."""
+    with pytest.raises(OptionError, match="accepted: a text"):
+        check_options({"title": title})

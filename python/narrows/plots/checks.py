@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from narrows.arguments import is_text
 from narrows.errors import OptionError
 
 
@@ -21,7 +22,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def _text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
+    return value is None or is_text(value)
 
 
 def _texts(value: Any) -> bool:
