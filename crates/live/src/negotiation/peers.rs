@@ -149,7 +149,7 @@ impl Peers {
         }
     }
 
-    /// Whether an answer with this Rtt is for the node itself, which is told once.
+    /// Whether an answer with this Rtt acknowledges a correction by the node itself. It does so once per correction.
     pub(super) fn take_correction(&mut self, id: Id, rtt_us: u32) -> bool {
         let Some(peer) = self.by_id.get_mut(&key(id)) else { return false };
         peer.correction.take_if(|own| *own == rtt_us & !ATTENDED).is_some()

@@ -1,8 +1,7 @@
 //! Requests of flows whose responder has not answered yet. They get no record and no rate: a node only forwards them,
 //! with a secret in the lowest bits of Rtt, and the responder's answer, which repeats Rtt, proves the flow.
 //!
-//! Whoever sends requests from invented addresses, or for responders that do not exist, displaces other such requests
-//! at most.
+//! An attacker who invents requesters or responders can at most displace other unproven requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -31,7 +31,7 @@ pub(super) struct Admission {
     per_address: usize,
 }
 
-/// What becomes of a first packet.
+/// The decision about the first packet of a connection.
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// The handshake begins.

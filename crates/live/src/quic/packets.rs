@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// Packets of different spaces with one number are told apart by time and size, and each has one fate.
+    /// Packet numbers repeat between spaces. Time and size tell such packets apart, and each has one fate.
     #[test]
     fn packets_of_two_spaces_have_one_fate_each() {
         let (start, mut packets) = (Instant::now(), Packets::default());

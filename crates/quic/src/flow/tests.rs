@@ -1,4 +1,4 @@
-//! Laws of the adapter, on a scheme that notes what it is told.
+//! Laws of the adapter, tested with a scheme that records its events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use super::*;
 
 const PACKET: Bytes = Bytes::new(1000);
 
-/// What the scheme is told.
+/// An event that the scheme received.
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Ack { acked: u64, lost: u64, rtt: Option<u64>, app_limited: Option<bool>, phase: Phase },

@@ -6,8 +6,8 @@
 //! | `{"congestion": "load"}` | the link is utilised beyond the threshold | none |
 //! | `{"ask": "statistics"}` | the counters of the port | [`Statistics`] |
 //!
-//! Over UDP a question gets no answer of more than three times its bytes: controllers pad it with spaces. Whoever reaches
-//! the socket may report congestion.
+//! Over UDP an answer has at most three times the bytes of its question, so controllers pad questions with spaces. Anybody
+//! who reaches the socket may report congestion.
 
 use std::fs;
 use std::io;

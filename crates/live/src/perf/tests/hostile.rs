@@ -88,7 +88,7 @@ fn silent_connections_hold_no_test() {
     });
 }
 
-/// A client beyond the places for tests, or beyond those of its address, is told why.
+/// A server that refuses a client states which limit was reached: tests at a time, or connections of an address.
 #[test]
 fn busy_server_says_so() {
     for (connections, per_address, reason) in [(1, 8, "busy: 1 test at a time"), (8, 1, "this address")] {
