@@ -125,8 +125,8 @@ REACHES = {
 }
 """Functions of the engine behind the commands for hosts: reached by arguments that passed Python's checks."""
 PIPES = ["fifo", "fifo.qlog"]
-STREAMED = {("run",), ("compare",), ("sweep",)}
-"""Commands that read a scenario from a pipe, or write packets into one, and wait for its other end."""
+STREAMED = {("run",), ("compare",), ("sweep",), ("packetdrill",)}
+"""Commands that read a scenario or a script from a pipe, or write packets into one, and wait for its other end."""
 HOSTS = ("brf", "dccp", "kernel", "nodectl", "perf")
 
 

@@ -159,10 +159,14 @@ fn impossible(explicit: Explicit) -> Vec<RateHeader> {
 /// Impossible advice is counted each time and has no effect.
 #[test]
 fn impossible_advice_is_counted_and_ignored() {
+    let config = TcpConfig::default();
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
+        // BRF waits for a share longer than the transfer lasts; otherwise CUBIC takes over.
+        let params: &[(&str, f64)] = if explicit == Explicit::Brf { &[("timeout_rtts", 100.0)] } else { &[] };
         for extension in impossible(explicit) {
-            let mut pipe = pipe(name, AppConfig::File(Bytes::new(SEGMENTS * 1448)), common::delay(ms(20)));
+            let made = sender(name, params, &config, AppConfig::File(Bytes::new(SEGMENTS * 1448)));
+            let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
