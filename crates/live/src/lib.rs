@@ -22,6 +22,8 @@
 mod admission;
 mod alarm;
 #[cfg(target_os = "linux")]
+mod awake;
+#[cfg(target_os = "linux")]
 pub mod brf;
 mod capture;
 mod client;

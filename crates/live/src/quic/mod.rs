@@ -36,6 +36,7 @@ use narrows_sim::{Engine, Observer};
 use narrows_traffic::App;
 use noq_proto::TransportConfig;
 
+use crate::awake::Awake;
 use crate::emulation::{Emulation, load};
 use crate::kernel::clock::Clock;
 use crate::kernel::{ATTEMPTS, KernelError, Watch, raise_socket_limit};
@@ -182,15 +183,23 @@ fn once<O: Observer + Send>(
 ) -> Result<Option<(RunResult, O)>, KernelError> {
     let Ends { senders, receivers, relay, meters, names, spaces } = ends(plan, options)?;
     let (over, spaces) = (AtomicBool::new(false), &spaces);
+    let awake = &Awake::begin();
     let clock = Clock::from(Instant::now() + LEAD);
     thread::scope(|scope| {
-        let sending = scope.spawn(|| hosts::serve(senders, clock, &over));
-        let receiving = scope.spawn(|| hosts::serve(receivers, clock, &over));
+        let sending = scope.spawn(|| {
+            awake.stay();
+            hosts::serve(senders, clock, &over)
+        });
+        let receiving = scope.spawn(|| {
+            awake.stay();
+            hosts::serve(receivers, clock, &over)
+        });
         let (sending_ends, receiving_ends) = (&sending, &receiving);
         let failed = move || sending_ends.is_finished() || receiving_ends.is_finished();
         // Whatever ends the relay ends the others.
         let ending = Ending(&over);
         let emulate = move || {
+            awake.stay();
             let mut engine = Engine::observed(plan.clone(), observer);
             for (number, meter) in (0..).zip(&meters) {
                 let (sender, receiver) =
