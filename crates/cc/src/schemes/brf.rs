@@ -60,7 +60,7 @@
 use crate::schemes::Cubic;
 use crate::{
     Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param,
-    Params, Provenance, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
+    Params, Provenance, Random, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
     SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -95,6 +95,14 @@ impl State {
     }
 }
 
+/// Parameters of the CUBIC that takes over.
+fn paced() -> Params {
+    let mut params = Params::defaults(Cubic::INFO.params);
+    let paced = params.set("paced", 1.0);
+    debug_assert!(paced.is_ok(), "CUBIC can be paced");
+    params
+}
+
 /// A round trip, in which the path shows what it carries.
 #[derive(Clone, Copy, Debug)]
 struct Round {
@@ -120,8 +128,10 @@ pub struct Brf {
     /// event.
     since: Option<Nanos>,
     srtt: Option<Nanos>,
-    /// Inputs to CUBIC's constructor.
-    setup: Setup,
+    mss: Bytes,
+    initial_window: Bytes,
+    sack: bool,
+    random: Random,
     /// In control during the fallback.
     cubic: Cubic,
     /// The round trip in progress; `None` before any event.
@@ -164,7 +174,7 @@ impl Brf {
 
     fn safety_cwnd(&self, now: Nanos, rate: Rate) -> Bytes {
         let rate = if now < self.prior_rate_until { rate.max(self.prior_rate) } else { rate };
-        rate.over(self.srtt.unwrap_or_default()).mul_f64(self.window_gain).max(self.setup.mss * MIN_CWND)
+        rate.over(self.srtt.unwrap_or_default()).mul_f64(self.window_gain).max(self.mss * MIN_CWND)
     }
 
     /// Falls back to CUBIC if no share has arrived within the timeout.
@@ -192,26 +202,29 @@ impl Brf {
         let rate = delivered.per(elapsed).max(self.least);
         self.path_rate = self.path_rate.map(|most| most.max(rate));
         let judged = self.state == State::Advised && self.overrun > 0.0;
-        if judged
-            && lost >= self.setup.mss * OVERRUN_LOSSES
-            && lost.as_f64() > delivered.as_f64() * self.overrun
-        {
+        if judged && lost >= self.mss * OVERRUN_LOSSES && lost.as_f64() > delivered.as_f64() * self.overrun {
             (self.rate, self.path_rate) = (Some(rate), Some(rate));
             self.fall_back(event.now);
         }
+    }
+
+    /// A fresh CUBIC with this initial window.
+    fn paced_cubic(&self, initial_window: Bytes) -> Cubic {
+        let Self { mss, sack, ref random, .. } = *self;
+        Cubic::new(&Setup { mss, initial_window, sack, random: random.clone(), params: paced() })
     }
 
     /// CUBIC takes over at the current rate.
     fn fall_back(&mut self, now: Nanos) {
         self.transition(State::Fallback);
         self.fallbacks += 1;
-        self.cubic = Cubic::new(&self.setup);
+        self.cubic = self.paced_cubic(self.initial_window);
         if let Some(rate) = self.rate
             && let Some(srtt) = self.srtt
         {
-            let mss = self.setup.mss;
+            let mss = self.mss;
             let window = mss * ((rate.over(srtt) + mss / 2).as_u64() / mss.as_u64()).max(MIN_CWND);
-            self.cubic = Cubic::new(&Setup { initial_window: window, ..self.setup.clone() });
+            self.cubic = self.paced_cubic(window);
             // A reduction from W / beta yields cwnd = ssthresh = W_max = W: avoidance begins on the plateau. W
             // is in whole segments, and the quotient is rounded up, because CUBIC rounds ssthresh down.
             let flight_size = window.mul_f64(1.0 / CUBIC_BETA) + Bytes::new(1);
@@ -253,10 +266,6 @@ impl CongestionControl for Brf {
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);
         let least = (setup.mss.as_f64() * number("min_rate")) as u64;
-        let mut params = Params::defaults(Cubic::INFO.params);
-        let paced = params.set("paced", 1.0);
-        debug_assert!(paced.is_ok(), "CUBIC can be paced");
-        let inner = Setup { params, ..setup.clone() };
         Self {
             state: State::Waiting,
             rate: None,
@@ -265,8 +274,11 @@ impl CongestionControl for Brf {
             cwnd: setup.initial_window,
             since: None,
             srtt: None,
-            cubic: Cubic::new(&inner),
-            setup: inner,
+            cubic: Cubic::new(&Setup { params: paced(), ..setup.clone() }),
+            mss: setup.mss,
+            initial_window: setup.initial_window,
+            sack: setup.sack,
+            random: setup.random.clone(),
             least: Rate::from_bytes_per_sec(least.max(1)),
             line_rate: Rate::from_mbit_per_sec(number("line_rate")),
             round: None,
@@ -363,7 +375,7 @@ impl CongestionControl for Brf {
         self.since = self.since.map(|since| since.saturating_add(event.idle).min(event.now));
         if event.idle > self.outdated_after() {
             self.since = Some(event.now);
-            self.cwnd = self.setup.initial_window;
+            self.cwnd = self.initial_window;
             self.transition(State::Waiting);
         }
     }
@@ -372,7 +384,7 @@ impl CongestionControl for Brf {
     fn control(&self) -> Control {
         match self.state {
             State::Fallback => self.cubic.control(),
-            _ => Control { cwnd: self.cwnd, pacing_rate: self.rate, burst: self.setup.mss },
+            _ => Control { cwnd: self.cwnd, pacing_rate: self.rate, burst: self.mss },
         }
     }
 
