@@ -1,51 +1,47 @@
-//! Keeps processors awake. One that sleeps takes tens of microseconds to wake, and longer in a virtual machine: on a slow
+//! Keeps a processor awake. One that sleeps takes tens of microseconds to wake, and longer in a virtual machine: on a slow
 //! path, whose packets are rare, that delays every timer and every packet. A scheme that takes the maximum of rate samples
 //! then overestimates the rate.
 //!
-//! A thread of the policy `SCHED_IDLE` spins on each of a few processors. It runs only where nothing else wants to, and
-//! needs no rights.
+//! A thread of the policy `SCHED_IDLE` spins on the processor. It runs only while nothing else wants to, and needs no
+//! rights. The threads of the run stay on that processor too: what wakes another one waits for it. It is one only, since a
+//! virtual machine that is never idle loses its processors to others for milliseconds.
 
 use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
 };
 
-/// Processors kept awake at most: as many as a run has threads, and one for others.
-const MOST: usize = 4;
 /// Turns between two looks at the end.
 const TURNS: u32 = 1000;
 
-/// Processors that stay awake until this is dropped.
+/// A processor that stays awake until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Awake {
     kept: CpuSet,
     over: Arc<AtomicBool>,
-    spinners: Vec<thread::JoinHandle<bool>>,
+    spinner: Option<thread::JoinHandle<bool>>,
 }
 
 impl Awake {
-    /// Keeps processors awake that the calling thread may use. Where the system does not allow it, they sleep as ever.
+    /// Keeps the processor awake on which the calling thread is now. Where the system does not allow it, it sleeps as
+    /// ever.
     pub(crate) fn begin() -> Self {
         let mut kept = CpuSet::new();
-        let own = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        let chosen: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| own.is_set(*cpu)).take(MOST).collect();
-        chosen.iter().for_each(|cpu| kept.set(*cpu));
+        kept.set(sched_getcpu());
         let over = Arc::new(AtomicBool::new(false));
-        let spin = |cpu| {
-            let over = Arc::clone(&over);
-            thread::Builder::new().name(format!("awake-{cpu}")).spawn(move || spin(cpu, &over)).ok()
-        };
-        let spinners = chosen.into_iter().filter_map(spin).collect();
-        Self { kept, over, spinners }
+        let shared = Arc::clone(&over);
+        let spinner =
+            thread::Builder::new().name("awake".to_owned()).spawn(move || spin(&kept, &shared)).ok();
+        Self { kept, over, spinner }
     }
 
-    /// Binds the calling thread to the processors kept awake.
+    /// Binds the calling thread to the processor.
     pub(crate) fn stay(&self) {
         let _ = sched_setaffinity(None, &self.kept);
     }
@@ -54,18 +50,16 @@ impl Awake {
 impl Drop for Awake {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        for spinner in self.spinners.drain(..) {
+        if let Some(spinner) = self.spinner.take() {
             let _ = spinner.join();
         }
     }
 }
 
 /// Spins on a processor until the end. Returns whether the system allowed it to, behind everything else.
-fn spin(cpu: usize, over: &AtomicBool) -> bool {
-    let mut own = CpuSet::new();
-    own.set(cpu);
+fn spin(kept: &CpuSet, over: &AtomicBool) -> bool {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    let allowed = sched_setaffinity(None, &own).is_ok()
+    let allowed = sched_setaffinity(None, kept).is_ok()
         && set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle).is_ok();
     while allowed && !over.load(Ordering::Relaxed) {
         (0..TURNS).for_each(|_| hint::spin_loop());
@@ -75,6 +69,7 @@ fn spin(cpu: usize, over: &AtomicBool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::sched_getaffinity;
     use thread_priority::thread_schedule_policy;
 
     use super::*;
@@ -82,10 +77,10 @@ mod tests {
     /// A thread that spins has the idle policy and one processor.
     #[test]
     fn thread_that_spins_is_behind_all_others() {
-        let own = sched_getaffinity(None).expect("the processors of this thread");
-        let cpu = (0..CpuSet::MAX_CPU).find(|cpu| own.is_set(*cpu)).expect("a processor");
+        let mut kept = CpuSet::new();
+        kept.set(sched_getcpu());
         let spun = thread::spawn(move || {
-            let allowed = spin(cpu, &AtomicBool::new(true));
+            let allowed = spin(&kept, &AtomicBool::new(true));
             (allowed, thread_schedule_policy(), sched_getaffinity(None).map(|set| set.count()))
         });
         let (allowed, policy, cpus) = spun.join().expect("no panic");
@@ -94,14 +89,13 @@ mod tests {
         assert_eq!(cpus.ok(), Some(1));
     }
 
-    /// The threads end with their owner, also those that never began to spin.
+    /// The thread ends with its owner, also if it has not begun to spin.
     #[test]
-    fn threads_end_with_their_owner() {
+    fn thread_ends_with_its_owner() {
         let awake = Awake::begin();
         let over = Arc::clone(&awake.over);
-        assert!((1..=MOST).contains(&awake.spinners.len()), "{awake:?}");
         drop(awake);
-        // Each had a copy.
+        // The thread had a copy.
         assert_eq!(Arc::strong_count(&over), 1);
     }
 }

@@ -22,16 +22,17 @@ mod tests;
 mod tls;
 mod udp;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use narrows_cc::{Nanos, Random};
+use narrows_cc::{Nanos, Random, Rate};
 use narrows_quic::noq::Factory;
-use narrows_scenario::Plan;
 use narrows_scenario::result::{Host, RunResult};
+use narrows_scenario::{FlowPlan, Plan};
 use narrows_sim::{Engine, Observer};
 use narrows_traffic::App;
 use noq_proto::TransportConfig;
@@ -48,6 +49,8 @@ use relay::{HEADERS, Relay};
 use tap::{ReceiverTap, SenderTap};
 use tls::Keys;
 
+/// Most that the flows together can send on one processor, which then stays awake: at higher rates none sleeps for long.
+const QUIET: Rate = Rate::from_bytes_per_sec(12_500_000);
 /// Time between the preparation of the ends and the start.
 const LEAD: Duration = Duration::from_millis(20);
 /// Longest interval between readings of a scheme's internals.
@@ -174,6 +177,16 @@ fn ends(plan: &Plan, options: &Options) -> Result<Ends, KernelError> {
     Ok(Ends { senders, receivers, relay, meters, names, spaces })
 }
 
+/// Sum of the rates of all links that are the slowest on a flow's path.
+fn most_demand(plan: &Plan) -> Rate {
+    let rate = |link: usize| plan.links[link].config.capacity.mean_rate();
+    let slowest =
+        |flow: &FlowPlan| flow.path.forward.iter().map(|hop| hop.link).min_by_key(|link| rate(*link));
+    let narrow: BTreeSet<usize> = plan.flows.iter().filter_map(slowest).collect();
+    let sum = narrow.into_iter().fold(0_u64, |sum, link| sum.saturating_add(rate(link).as_bytes_per_sec()));
+    Rate::from_bytes_per_sec(sum)
+}
+
 /// Runs a plan once.
 fn once<O: Observer + Send>(
     plan: &Plan,
@@ -183,15 +196,16 @@ fn once<O: Observer + Send>(
 ) -> Result<Option<(RunResult, O)>, KernelError> {
     let Ends { senders, receivers, relay, meters, names, spaces } = ends(plan, options)?;
     let (over, spaces) = (AtomicBool::new(false), &spaces);
-    let awake = &Awake::begin();
+    let awake = &(most_demand(plan) <= QUIET).then(Awake::begin);
+    let stay = || awake.as_ref().map_or((), Awake::stay);
     let clock = Clock::from(Instant::now() + LEAD);
     thread::scope(|scope| {
         let sending = scope.spawn(|| {
-            awake.stay();
+            stay();
             hosts::serve(senders, clock, &over)
         });
         let receiving = scope.spawn(|| {
-            awake.stay();
+            stay();
             hosts::serve(receivers, clock, &over)
         });
         let (sending_ends, receiving_ends) = (&sending, &receiving);
@@ -199,7 +213,7 @@ fn once<O: Observer + Send>(
         // Whatever ends the relay ends the others.
         let ending = Ending(&over);
         let emulate = move || {
-            awake.stay();
+            stay();
             let mut engine = Engine::observed(plan.clone(), observer);
             for (number, meter) in (0..).zip(&meters) {
                 let (sender, receiver) =
