@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{
@@ -122,14 +124,18 @@ pub(super) fn client(trust: &Trust) -> Result<(ClientConfig, Verdict), PerfError
             PerfError::Refused("this system has no list of authorities; accepted: --ca FILE".to_owned())
         })
     };
-    let (verifier, issuers): (Arc<dyn ServerCertVerifier>, _) = match trust {
-        Trust::System => (authorities(system()?)?, "an authority that this system trusts".to_owned()),
-        Trust::Authorities(path) => (authorities(path)?, format!("an authority in {}", path.display())),
-        Trust::Fingerprint(text) => (Arc::new(Pinned::new(Some(digits(text)?))), String::new()),
-        Trust::Any => (Arc::new(Pinned::new(None)), String::new()),
+    let (accepted, issuers) = match trust {
+        Trust::System => {
+            (Accepted::Signed(authorities(system()?)?), "an authority that this system trusts".to_owned())
+        }
+        Trust::Authorities(path) => {
+            (Accepted::Signed(authorities(path)?), format!("an authority in {}", path.display()))
+        }
+        Trust::Fingerprint(text) => (Accepted::Digest(digits(text)?), String::new()),
+        Trust::Any => (Accepted::Any, String::new()),
     };
-    let verdict = Verdict::default();
-    let verifier = Arc::new(Explained { verifier, issuers, verdict: verdict.clone() });
+    let (algorithms, verdict) = (provider().signature_verification_algorithms, Verdict::default());
+    let verifier = Arc::new(Verifier { accepted, issuers, algorithms, verdict: verdict.clone() });
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok((config, verdict))
@@ -167,16 +173,27 @@ pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     })
 }
 
-/// Keeps the reason of a refusal, which QUIC would reduce to a number.
+/// The certificates that a client accepts.
 #[derive(Debug)]
-struct Explained {
-    verifier: Arc<dyn ServerCertVerifier>,
+enum Accepted {
+    /// Those that an authority has signed.
+    Signed(Arc<dyn ServerCertVerifier>),
+    /// The one with this fingerprint.
+    Digest(String),
+    Any,
+}
+
+/// Verifies certificates, and keeps the reason of a refusal, which QUIC would reduce to a number.
+#[derive(Debug)]
+struct Verifier {
+    accepted: Accepted,
     /// Who may sign.
     issuers: String,
+    algorithms: WebPkiSupportedAlgorithms,
     verdict: Verdict,
 }
 
-impl Explained {
+impl Verifier {
     fn reason(&self, error: &Error) -> String {
         let Error::InvalidCertificate(reason) = error else {
             return match error {
@@ -233,7 +250,7 @@ fn civil(seconds: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
-impl ServerCertVerifier for Explained {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -242,65 +259,19 @@ impl ServerCertVerifier for Explained {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.verifier
-            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-            .inspect_err(|error| {
-                *self.verdict.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.reason(error));
-            })
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
-    }
-}
-
-/// Accepts the certificate with this digest, or any.
-#[derive(Debug)]
-struct Pinned {
-    digest: Option<String>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl Pinned {
-    fn new(digest: Option<String>) -> Self {
-        Self { digest, provider: provider() }
-    }
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let found = fingerprint(end_entity);
-        match &self.digest {
-            Some(wanted) if *wanted != found => {
+        let verified = match &self.accepted {
+            Accepted::Signed(verifier) => {
+                verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            }
+            Accepted::Digest(wanted) if *wanted != fingerprint(end_entity) => {
+                let found = fingerprint(end_entity);
                 Err(Error::General(format!("the server's certificate has the fingerprint {found}")))
             }
-            _ => Ok(ServerCertVerified::assertion()),
-        }
+            Accepted::Digest(_) | Accepted::Any => Ok(ServerCertVerified::assertion()),
+        };
+        verified.inspect_err(|error| {
+            *self.verdict.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.reason(error));
+        })
     }
 
     fn verify_tls12_signature(
@@ -309,7 +280,7 @@ impl ServerCertVerifier for Pinned {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -318,10 +289,10 @@ impl ServerCertVerifier for Pinned {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
