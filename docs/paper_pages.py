@@ -5,6 +5,7 @@
 | `papers/<paper>` through `narrows.papers` | title, notes, figures, claims with their printed values, causes |
 | `docs/papers/measured.jsonl`, written by `docs/results.py` | our value and the verdict of every claim |
 | `docs/papers/kernel.jsonl`, written by `docs/results.py --kernel` | the same on the kernel's TCP |
+| `docs/papers/kernel-quick.jsonl`, written by `docs/results.py --kernel-quick` | the same, shortened and in real time |
 | `papers/<paper>/findings.md` | the readings and findings that no claim holds |
 """
 
@@ -24,17 +25,20 @@ from blocks import ROOT
 PAPERS = ROOT / "papers"
 FOLDER = ROOT / "docs" / "papers"
 MEASURED = FOLDER / "measured.jsonl"
-KERNEL = FOLDER / "kernel.jsonl"
 NOTICE = "<!-- Written by docs/generate.py from papers/{0}, its findings.md and docs/papers/measured.jsonl. -->"
 VERDICTS = ("holds", "inconclusive", "holds in direction", "does not hold")
 WORLDS = {"paper": "as the paper ran it", "today": "today"}
-ON_KERNEL = "kernel"
-"""A third world, of the figures that were run on the kernel."""
-KERNEL_RUNS = (
-    "On the kernel: `narrows reproduce {0} {1} --on kernel` with Linux 6.18.35"
+ON_KERNEL, QUICKLY = "kernel", "kernel-quick"
+"""More worlds, of the figures that were run on the kernel: in virtual time, and shortened in real time."""
+KERNELS = {ON_KERNEL: "on the kernel", QUICKLY: "on the kernel, shortened"}
+KERNEL_FILES = {world: FOLDER / f"{world}.jsonl" for world in KERNELS}
+KERNEL_RUNS = {
+    ON_KERNEL: "On the kernel: `narrows reproduce {0} {1} --on kernel` with Linux 6.18.35"
     " [in virtual time](../topics/kernel.md#linux-in-virtual-time) and receive buffers of 64 MiB."
-    " It judges the claims about schemes that Linux has."
-)
+    " It judges the claims about schemes that Linux has.",
+    QUICKLY: "On the kernel, shortened: `narrows reproduce {0} {1} --quick --on kernel` in real time, with one seed,"
+    " shorter runs, and programs of the kernel for schemes that Linux lacks.",
+}
 COLUMNS = "| {} | world | claims | " + " | ".join(VERDICTS) + " | beside |"
 RULE = "|---|---|" + "---:|" * (len(VERDICTS) + 2)
 WIDTH = 120
@@ -49,9 +53,9 @@ Outcomes = Mapping[Key, Mapping[str, Any]]
 def measured() -> dict[Key, Mapping[str, Any]]:
     """The stored outcomes, by claim."""
     rows = [json.loads(line) for line in MEASURED.read_text(encoding="utf-8").splitlines()]
-    if KERNEL.is_file():
-        lines = map(json.loads, KERNEL.read_text(encoding="utf-8").splitlines())
-        rows += [row for row in lines if row["world"] == ON_KERNEL]
+    for world, file in KERNEL_FILES.items():
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        rows += [row | {"world": world} for row in map(json.loads, lines) if row["world"] == ON_KERNEL]
     return {(row["paper"], row["figure"], row["claim"], row["world"]): row for row in rows}
 
 
@@ -183,10 +187,11 @@ def figure_section(paper: str, figure: Any, outcomes: Outcomes) -> Iterator[str]
     scenario = Path(figure.scenario.source)
     target = os.path.relpath(scenario.resolve(), FOLDER)
     yield from (f"Scenario: [{scenario.name}]({target}). Command: `narrows reproduce {paper} {figure.id}`.", "")
-    real = any((paper, figure.id, claim.id, ON_KERNEL) in outcomes for claim in figure.claims)
-    worlds = {**WORLDS, ON_KERNEL: "on the kernel"} if real else WORLDS
-    if real:
-        yield from (*wrapped(KERNEL_RUNS.format(paper, figure.id)), "")
+    worlds = dict(WORLDS)
+    for world, head in KERNELS.items():
+        if any((paper, figure.id, claim.id, world) in outcomes for claim in figure.claims):
+            worlds[world] = head
+            yield from (*wrapped(KERNEL_RUNS[world].format(paper, figure.id)), "")
     verdicts = [head for words in worlds.values() for head in (words, "verdict")]
     heads = ("claim", "source", "paper", *verdicts, "cause", "our bound")
     yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")

@@ -8,11 +8,11 @@
     cargo test --release -p narrows-sim --test laws_convergence --test laws_allocation -- --nocapture > laws.txt
     python docs/results.py report bench.jsonl [laws.txt]  # REPORT BENCH [LAWS]
     narrows reproduce bbr-gc fig5 --on kernel --json > fig5.jsonl     # as root; so for every figure with such verdicts
-    python docs/results.py --kernel fig5.jsonl fig8.jsonl
+    python docs/results.py --kernel fig5.jsonl fig8.jsonl             # or --kernel-quick, with --quick in real time
     make docs
 
 The claims of the report go to `docs/papers/measured.jsonl`, from which `docs/generate.py` writes the pages of papers.
-Those of the kernel go to `docs/papers/kernel.jsonl`.
+Those of the kernel go to `docs/papers/kernel.jsonl` or `kernel-quick.jsonl`.
 The rest goes to the regions between `<!-- NAME -->` and `<!-- /NAME -->` of `docs/results.md`. Nothing here measures. A
 region without new lines in the files keeps its content, with a note on standard error; BENCH may be an empty file. A
 report that lacks a claim of `papers/` is refused.
@@ -30,7 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from comparisons import ABLATION, LITERAL
-from paper_pages import KERNEL, ON_KERNEL, PAPERS, rounded
+from paper_pages import KERNEL_FILES, ON_KERNEL, PAPERS, rounded
 from paper_pages import MEASURED as CLAIMS
 
 from narrows.claims import stated
@@ -159,16 +159,17 @@ def measured(page: str, rows: list[dict[str, Any]]) -> str:
     return page
 
 
-def on_kernel(files: Sequence[str]) -> None:
-    """Store the outcomes of the kernel's runs."""
+def on_kernel(world: str, files: Sequence[str]) -> None:
+    """Store the outcomes of the kernel's runs of this world."""
     claims = [json.loads(line) for name in files for line in Path(name).read_text().splitlines()]
-    KERNEL.write_text(outcomes([claim for claim in claims if claim["world"] == ON_KERNEL]))
+    KERNEL_FILES[world].write_text(outcomes([claim for claim in claims if claim["world"] == ON_KERNEL]))
 
 
 def main() -> None:
     """Read the files, write the page and the outcomes of claims."""
-    if sys.argv[1:2] == ["--kernel"] and len(sys.argv) > 2:
-        on_kernel(sys.argv[2:])
+    world = next((world for world in KERNEL_FILES if sys.argv[1:2] == [f"--{world}"]), None)
+    if world and len(sys.argv) > 2:
+        on_kernel(world, sys.argv[2:])
         return
     if len(sys.argv) not in (3, 4):
         raise SystemExit(__doc__)

@@ -4,12 +4,12 @@
     python studies/quic/study.py --tables                           writes the tables of what was measured
 
 Every finished run is appended to `cells.jsonl` beside this file, and a run that was interrupted, also by SIGKILL, is
-measured again by the same command. So is one that was disturbed, up to three times in all. All cells take about 25
-minutes on a quiet machine; with --minutes no run begins after that time.
+measured again by the same command. So is one that was disturbed, up to six runs in all. All cells take about an hour
+on a quiet machine; with --minutes no run begins after that time.
 
-Every cell runs in the simulator and on QUIC with the same seed, in the simulator also with four more, whose range shows
-what a seed decides; cells of schemes that noq has too also run with noq's own controllers. A cell agrees if the goodput
-of every flow is within 5 % and its mean RTT within 10 % of the simulator's.
+Every cell runs three times on QUIC, and with five seeds in the simulator, where CUBIC is paced as in noq. Cells of
+schemes that noq has too also run with noq's own controllers. A cell agrees if the median goodput of every flow is
+within 5 % and the median of its mean RTT within 10 % of the simulator's.
 `causes.toml` says why others do not.
 """
 
@@ -25,6 +25,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import narrows
@@ -40,10 +41,11 @@ GOODPUT, RTT = 0.05, 0.10
 HEADERS = 1500 / 1472
 """Bytes on the wire per byte of a QUIC packet: a paced rate leaves out IP and UDP headers."""
 DURATION, RATES_DURATION = "15s", "8s"
-ATTEMPTS = 3
-"""Runs of a cell that is disturbed."""
+REPEATS, ATTEMPTS = 3, 6
+"""Undisturbed runs of a cell, and all its runs at most."""
 SEEDS = 5
-"""Seeds in the simulator; the first one counts."""
+"""Seeds in the simulator, all in one run."""
+KEYS = ("goodput_mbit_s", "throughput_mbit_s", "rtt_mean_ms", "loss_percent")
 RATES = (5, 20, 60, 400)
 """Paced rates in Mbit/s."""
 Rows = list[dict[str, Any]]
@@ -74,18 +76,16 @@ class Cell:
 
     def measure(self, on: str) -> dict[str, Any]:
         """Run it in a place. Return what is kept of the run."""
+        paced = [scheme + ":paced=on" * (on == "sim" and scheme == "cubic") for scheme in self.schemes]
         results = narrows.compare(
-            *self.schemes, rate=self.rate, rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration,
+            *paced, rate=self.rate, rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration,
             on=on, repeat=SEEDS if on == "sim" else 1,
         )  # fmt: skip
-        raw = results.raw[0]
-        host = raw.get("host") or {}
-        keys = ("flow", "goodput_mbit_s", "throughput_mbit_s", "rtt_mean_ms", "loss_percent")
+        host = results.raw[0].get("host") or {}
         return {
             "cell": self.name,
             "on": on,
-            "flows": [{key: flow[key] for key in keys} for flow in raw["flows"]],
-            "goodputs_mbit_s": [[flow["goodput_mbit_s"] for flow in one["flows"]] for one in results.raw],
+            "runs": [[{key: flow[key] for key in KEYS} for flow in one["flows"]] for one in results.raw],
             "disturbed": host.get("disturbed", False),
             "lateness_p99_us": (host.get("lateness") or {}).get("p99_us"),
             "socket_drops": host.get("socket_drops"),
@@ -141,7 +141,8 @@ def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
 
     def is_open(cell: Cell, place: str) -> bool:
         own = runs.get((cell.name, place), [])
-        return all(run["disturbed"] for run in own) and len(own) < ATTEMPTS
+        wanted = 1 if place == "sim" else REPEATS
+        return sum(not run["disturbed"] for run in own) < wanted and len(own) < ATTEMPTS
 
     while (left := [one for one in chosen if is_open(*one)]) and time.monotonic() < end:
         # Those that were never measured come first.
@@ -150,14 +151,24 @@ def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
         store(run)
         runs.setdefault((cell.name, place), []).append(run)
         note = ", disturbed" if run["disturbed"] else ""
-        shown = "; ".join(f"{number(flow['goodput_mbit_s'])} Mbit/s" for flow in run["flows"])
+        shown = "; ".join(f"{number(flow['goodput_mbit_s'])} Mbit/s" for flow in run["runs"][0])
         print(f"{cell.name} on {place}: {shown}{note}", flush=True)
     return len(left)
 
 
-def best(runs: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the first undisturbed run, or else the last one."""
-    return next((run for run in runs if not run["disturbed"]), runs[-1] if runs else None)
+def medians(runs: list[dict[str, Any]]) -> Rows | None:
+    """Return the medians of each flow over the undisturbed runs, or else over all."""
+    quiet = [run for run in runs if not run["disturbed"]] or runs
+    repeats = [flows for run in quiet for flows in run["runs"]]
+    if not repeats:
+        return None
+    return [{key: middle([flow[key] for flow in flows]) for key in KEYS} for flows in zip(*repeats, strict=True)]
+
+
+def middle(values: list[float | None]) -> float | None:
+    """Return the median; `None` if nobody measured one of them."""
+    known = [value for value in values if value is not None]
+    return median(known) if len(known) == len(values) else None
 
 
 def differences(own: dict[str, Any], other: dict[str, Any]) -> tuple[float | None, float | None]:
@@ -167,11 +178,17 @@ def differences(own: dict[str, Any], other: dict[str, Any]) -> tuple[float | Non
     return first, second
 
 
-def ranges(sim: dict[str, Any]) -> str:
-    """Say what the simulator's seeds give."""
-    flows = zip(sim["flows"], zip(*sim["goodputs_mbit_s"], strict=True), strict=True)
-    shown = [f"{flow['flow']} {min(values):.2f} to {max(values):.2f}" for flow, values in flows]
-    return f"Goodput of {len(sim['goodputs_mbit_s'])} seeds simulated, in Mbit/s: {', '.join(shown)}."
+def ranges(cell: Cell, runs: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
+    """Say how far apart repeats are, in the simulator and on QUIC."""
+
+    def of(place: str) -> str:
+        repeats = [flows for run in runs[cell.name, place] if not run["disturbed"] for flows in run["runs"]]
+        values = [[flow["goodput_mbit_s"] for flow in flows] for flows in zip(*repeats, strict=True)]
+        return ", ".join(
+            f"{scheme} {min(own):.2f} to {max(own):.2f}" for scheme, own in zip(cell.schemes, values, strict=True)
+        )
+
+    return f"Goodput in Mbit/s, simulated: {of('sim')}; on QUIC: {of('quic')}."
 
 
 def number(value: float | None) -> str:
@@ -189,23 +206,25 @@ def rows() -> list[str]:
     runs, causes = stored(), tomllib.loads(CAUSES.read_text(encoding="utf-8")) if CAUSES.exists() else {}
     found, missed, measured, agreeing, disturbed = [], [], 0, 0, 0
     for cell in cells():
-        sim, quic, noq = (best(runs.get((cell.name, place), [])) for place in ("sim", "quic", "noq"))
+        sim, quic, noq = (medians(runs.get((cell.name, place), [])) for place in ("sim", "quic", "noq"))
         if sim is None or quic is None:
             continue
-        pairs = list(zip(sim["flows"], quic["flows"], strict=True))
+        own = runs[cell.name, "quic"]
+        is_disturbed = all(run["disturbed"] for run in own)
+        pairs = list(zip(sim, quic, strict=True))
         apart = [differences(one, other) for one, other in pairs]
         limits = (GOODPUT, RTT)
         agree = all(
             value is not None and abs(value) <= limit for own in apart for value, limit in zip(own, limits, strict=True)
         )
-        measured, agreeing, disturbed = measured + 1, agreeing + agree, disturbed + quic["disturbed"]
+        measured, agreeing, disturbed = measured + 1, agreeing + agree, disturbed + is_disturbed
         if not agree:
-            missed.append(f"* {cell.name}: {causes.get(cell.name, 'no cause found yet.')} {ranges(sim)}")
+            missed.append(f"* {cell.name}: {causes.get(cell.name, 'no cause found yet.')} {ranges(cell, runs)}")
         for place, (one, other) in enumerate(pairs):
-            third = noq["flows"][place] if noq else None
+            third = noq[place] if noq else None
             values = [flow and flow[key] for key in ("goodput_mbit_s", "rtt_mean_ms") for flow in (one, other, third)]
-            name = cell.name if len(pairs) == 1 else f"{cell.name}: {one['flow']}"
-            noted = ["yes" if quic["disturbed"] else "", "yes" if agree else "**no**"]
+            name = cell.name if len(pairs) == 1 else f"{cell.name}: {cell.schemes[place]}"
+            noted = ["yes" if is_disturbed else "", "yes" if agree else "**no**"]
             columns = [*map(number, values), *map(percent, apart[place]), *noted]
             found.append(f"| {name} | {' | '.join(columns)} |")
     head = (
@@ -220,12 +239,11 @@ def paced_rows() -> list[str]:
     """Return the table of paced rates."""
     runs, found = stored(), []
     for rate, cell in zip(RATES, paced(), strict=True):
-        run = best(runs.get((cell.name, "quic"), []))
-        if run is not None:
-            got = run["flows"][0]["throughput_mbit_s"] / HEADERS
-            found.append(
-                f"| {rate} | {got:.2f} | {100 * (got / rate - 1):+.2f} % | {'yes' if run['disturbed'] else ''} |"
-            )
+        own = runs.get((cell.name, "quic"), [])
+        if (flows := medians(own)) is not None:
+            got = flows[0]["throughput_mbit_s"] / HEADERS
+            noted = "yes" if all(run["disturbed"] for run in own) else ""
+            found.append(f"| {rate} | {got:.2f} | {100 * (got / rate - 1):+.2f} % | {noted} |")
     return ["| asked, Mbit/s | sent | difference | disturbed |", "|---:|---:|---:|---|", *found]
 
 

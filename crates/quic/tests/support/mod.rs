@@ -6,8 +6,10 @@
 mod estimator;
 pub mod service;
 
+use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,7 +69,7 @@ pub struct Pair {
     start: Instant,
     pub now: Nanos,
     hosts: [Host; 2],
-    link: Link<Wire>,
+    link: Rc<RefCell<Link<Wire>>>,
     delays: [DelayLine<Wire>; 2],
     buffers: Vec<Vec<u8>>,
     free: Vec<usize>,
@@ -165,7 +167,7 @@ impl Pair {
             start,
             now: Nanos::ZERO,
             hosts,
-            link: Link::new(&config, Random::stream(seed, "link", 0)),
+            link: Rc::new(RefCell::new(Link::new(&config, Random::stream(seed, "link", 0)))),
             delays: [line(0), line(1)],
             buffers: Vec::new(),
             free: Vec::new(),
@@ -210,16 +212,24 @@ impl Pair {
         self.hosts[number].address = address(host, port);
     }
 
+    /// Sends through the link of another pair, which has the same path and began at the same time.
+    pub fn share_link(&mut self, other: &Self) {
+        self.link = Rc::clone(&other.link);
+    }
+
+    /// Does all that is due, and returns the time of the next event.
+    pub fn next(&mut self) -> Nanos {
+        self.drive();
+        let timer =
+            |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
+        let timers = self.hosts.each_ref().map(|host| timer(host).map_or(Nanos::MAX, |at| self.nanos(at)));
+        timers.into_iter().fold(self.delays[0].next().min(self.delays[1].next()), Nanos::min)
+    }
+
     /// Runs until `end`.
     pub fn run_until(&mut self, end: Nanos) {
         loop {
-            self.drive();
-            let timer =
-                |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
-            let timers =
-                self.hosts.each_ref().map(|host| timer(host).map_or(Nanos::MAX, |at| self.nanos(at)));
-            let next = timers.into_iter().chain([self.delays[0].next(), self.delays[1].next()]).min();
-            let next = next.unwrap_or(Nanos::MAX);
+            let next = self.next();
             if next > end {
                 self.now = end;
                 return;
@@ -373,7 +383,8 @@ impl Pair {
         if size > 1000 {
             self.departures.push((self.now, size));
         }
-        match self.link.offer(self.now, &frame) {
+        let offered = self.link.borrow_mut().offer(self.now, &frame);
+        match offered {
             Offer::Departs { at, lost: false } => {
                 self.delays[0].push(at, &frame);
             }

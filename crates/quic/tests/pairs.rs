@@ -1,0 +1,65 @@
+//! Two connections of noq share a bottleneck in virtual time. `--nocapture` prints their goodput: what a pair of real
+//! connections can do without a late timer.
+
+mod support;
+
+use narrows_cc::Nanos;
+use narrows_quic::noq::controller;
+use support::{Pair, Path};
+
+const MBIT: f64 = 20.0;
+/// Warm-up and end.
+const TIMES: [Nanos; 2] = [Nanos::from_millis(1500), Nanos::from_secs(15)];
+
+/// Goodput in Mbit/s of two flows that begin together, on a path of 40 ms.
+fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
+    let path = Path { mbit: MBIT, delay_ms: 20, buffer, loss: 0.0 };
+    let mut number = 0;
+    let mut pairs = schemes.map(|scheme| {
+        number += 1;
+        let mut pair = Pair::new(controller(scheme).expect("registered"), path, seed + number);
+        pair.offered = u64::MAX;
+        pair
+    });
+    let [first, second] = &mut pairs;
+    second.share_link(first);
+    let [before, after] = TIMES.map(|end| {
+        loop {
+            // The link takes packets in the order of time.
+            let next = [first.next(), second.next()];
+            let earlier = if next[1] < next[0] { &mut *second } else { &mut *first };
+            let at = next[0].min(next[1]);
+            if at > end {
+                return [first.read, second.read];
+            }
+            earlier.run_until(at);
+        }
+    });
+    let seconds = (TIMES[1] - TIMES[0]).as_secs_f64();
+    assert!(pairs.iter().all(|pair| pair.closed.is_none()), "{schemes:?}");
+    [0, 1].map(|flow| (after[flow] - before[flow]) as f64 * 8.0 / seconds / 1e6)
+}
+
+/// Beside CUBIC every flow keeps a twentieth of the link, and both fill it.
+#[test]
+fn flows_beside_cubic_live() {
+    for scheme in ["bbr-gc", "bbr3", "bbr"] {
+        // One and four bandwidth-delay products.
+        for (bdps, buffer) in [(1, 67), (4, 267)] {
+            let runs: Vec<_> = (0..4).map(|seed| goodputs([scheme, "cubic"], buffer, 10 * seed)).collect();
+            let range = |flow: usize| {
+                let of = runs.iter().map(|run| run[flow]);
+                (of.clone().fold(f64::MAX, f64::min), of.fold(0.0, f64::max))
+            };
+            let [own, cubic] = [range(0), range(1)];
+            println!(
+                "{scheme}+cubic, {bdps} BDP: {:.2} to {:.2}, {:.2} to {:.2} Mbit/s",
+                own.0, own.1, cubic.0, cubic.1
+            );
+            for [own, cubic] in &runs {
+                assert!(own.min(*cubic) > MBIT / 20.0, "{scheme}: {own:.2}, CUBIC {cubic:.2}");
+                assert!((0.9 * MBIT..MBIT).contains(&(own + cubic)), "{scheme}: {own:.2}, CUBIC {cubic:.2}");
+            }
+        }
+    }
+}
