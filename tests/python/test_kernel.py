@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -242,3 +243,28 @@ def test_without_root_one_sentence_and_status_2(tmp_path):
         pytest.skip("another user cannot read this installation")
     expected = "narrows: --on kernel needs root: it creates network namespaces and devices in them\n"
     assert (done.returncode, done.stderr) == (2, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("world", "reason"),
+    [
+        (["setarch", os.uname().machine, "--uname-2.6"], "is too old; accepted: Linux 6.10 or later"),
+        (
+            ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && exec "$@"', "sh"],
+            "has no BTF (/sys/kernel/btf/vmlinux); accepted: kernels with CONFIG_DEBUG_INFO_BTF",
+        ),
+    ],
+    ids=["old kernel", "no BTF"],
+)
+def test_unable_kernel_loads_nothing(world, reason):
+    """An old kernel and one without BTF are named with status 2, and nothing is loaded."""
+    if os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists() or shutil.which(world[0]) is None:
+        pytest.skip(f"needs root, BTF and {world[0]}")
+    command = [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"]
+    done = subprocess.run([*world, *command], env=BUILT_ENV, capture_output=True, text=True, check=False)
+    if "built" in done.stderr:
+        pytest.skip("needs an installation with BPF")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("narrows: kernel ") and done.stderr.endswith(f"{reason}\n")
+    assert not Path("/sys/fs/bpf/narrows/bbr_gc").exists()

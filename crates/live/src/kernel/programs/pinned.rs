@@ -16,6 +16,8 @@ use super::{Program, parameters, status};
 
 /// Where the kernel's BPF file system is mounted.
 const BPFFS: &str = "/sys/fs/bpf";
+/// Types of the running kernel, which programs need.
+const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Our folder in it.
 const FOLDER: &str = "/sys/fs/bpf/narrows";
 pub(super) const LINK: &str = "link";
@@ -203,19 +205,23 @@ pub(crate) fn is_root() -> Result<(), KernelError> {
 pub(crate) fn requirements() -> Result<(), KernelError> {
     is_root()?;
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    if !is_recent(&release) {
+    let has_tcp = !support::offered().is_empty();
+    lacking(&release, Path::new(BTF), has_tcp).map_or(Ok(()), |reason| Err(unable(reason)))
+}
+
+/// What a kernel lacks, with what is accepted.
+fn lacking(release: &str, btf: &Path, has_tcp: bool) -> Option<String> {
+    if !is_recent(release) {
         let (major, minor) = OLDEST;
-        return Err(unable(format!("kernel {release} is too old; accepted: Linux {major}.{minor} or later")));
+        return Some(format!("kernel {release} is too old; accepted: Linux {major}.{minor} or later"));
     }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Err(unable(format!(
-            "kernel {release} has no BTF (/sys/kernel/btf/vmlinux); accepted: kernels with CONFIG_DEBUG_INFO_BTF"
-        )));
+    if !btf.exists() {
+        return Some(format!(
+            "kernel {release} has no BTF ({BTF}); accepted: kernels with CONFIG_DEBUG_INFO_BTF"
+        ));
     }
-    if support::offered().is_empty() {
-        return Err(unable("this kernel has no TCP; accepted: kernels with CONFIG_INET".to_owned()));
-    }
-    Ok(())
+    let none = "this kernel has no TCP; accepted: kernels with CONFIG_INET";
+    (!has_tcp).then(|| none.to_owned())
 }
 
 /// Whether a release (`6.10.3-amd64`) is new enough. What cannot be read is left to the kernel to refuse.
@@ -255,5 +261,19 @@ mod tests {
         {
             assert_eq!(is_recent(release), recent, "{release}");
         }
+    }
+
+    /// An old kernel, one without BTF and one without TCP are each told what is accepted.
+    #[test]
+    fn lack_of_a_kernel_is_explained() {
+        let (there, nowhere) = (Path::new("/"), Path::new("/nowhere"));
+        let text = |release, btf, has_tcp| lacking(release, btf, has_tcp).unwrap_or_default();
+        assert_eq!(text("6.18.0", there, true), "");
+        let old = text("5.15.0-91-generic", nowhere, false);
+        assert_eq!(old, "kernel 5.15.0-91-generic is too old; accepted: Linux 6.10 or later");
+        assert!(
+            text("6.18.0", nowhere, true).starts_with("kernel 6.18.0 has no BTF (/sys/kernel/btf/vmlinux); ")
+        );
+        assert!(text("6.18.0", there, false).starts_with("this kernel has no TCP; accepted: "));
     }
 }
