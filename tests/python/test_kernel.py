@@ -263,7 +263,7 @@ def test_unable_kernel_loads_nothing(world, reason):
         pytest.skip(f"needs root, BTF and {world[0]}")
     command = [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"]
     done = subprocess.run([*world, *command], env=BUILT_ENV, capture_output=True, text=True, check=False)
-    if "built" in done.stderr:
+    if "this build has no programs" in done.stderr:
         pytest.skip("needs an installation with BPF")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("narrows: kernel ") and done.stderr.endswith(f"{reason}\n")
