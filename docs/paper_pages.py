@@ -37,7 +37,8 @@ KERNEL_RUNS = {
     " [in virtual time](../topics/kernel.md#linux-in-virtual-time) and receive buffers of 64 MiB."
     " It judges the claims about schemes that Linux has.",
     QUICKLY: "On the kernel, shortened: `narrows reproduce {0} {1} --quick --on kernel` in real time, with one seed,"
-    " shorter runs, and programs of the kernel for schemes that Linux lacks.",
+    " shorter runs, and programs of the kernel for schemes that Linux lacks. Without an interval, small differences"
+    " decide.",
 }
 COLUMNS = "| {} | world | claims | " + " | ".join(VERDICTS) + " | beside |"
 RULE = "|---|---|" + "---:|" * (len(VERDICTS) + 2)
