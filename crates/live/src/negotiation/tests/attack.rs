@@ -171,6 +171,7 @@ fn invented_requesters_take_no_rate() {
     eprintln!("{report:?} {counts:?}");
     assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
     assert!(passing.has("gets 16.00 Mbit/s"), "all of the port");
+    assert!(!sending.has("the nodes are silent"), "cut off");
     assert!(counts.flows == 1 && counts.unproven >= 1_000, "{counts:?}");
     // A message per request at most, and what the one flow needs.
     assert!(counts.sent < counts.received + 100, "{counts:?}");
