@@ -17,6 +17,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use narrows_routers::Congestion;
+use rustix::fs::Mode;
+use rustix::net::{self as sockets, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 /// Longest message.
@@ -79,9 +81,7 @@ impl ControlSocket {
                     fs::remove_file(path)?;
                 }
             }
-            let socket = UnixDatagram::bind(path)?;
-            socket.set_nonblocking(true)?;
-            Socket::Unix(socket, Path::new(path).to_owned())
+            Socket::Unix(bind_private(path)?, Path::new(path).to_owned())
         } else {
             let socket = UdpSocket::bind(address)?;
             socket.set_nonblocking(true)?;
@@ -127,6 +127,16 @@ impl ControlSocket {
         }
         found
     }
+}
+
+/// A socket at this path, to which only its user may write, whatever the umask is: Linux gives the file the mode that the
+/// socket has when it is bound, so no other user finds it open at any moment.
+fn bind_private(path: &str) -> io::Result<UnixDatagram> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = sockets::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    sockets::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixDatagram::from(socket))
 }
 
 impl Drop for ControlSocket {
@@ -244,6 +254,18 @@ mod tests {
         };
         let length = serde_json::to_vec(&longest).unwrap().len();
         assert!(length <= REPLY_FACTOR * 128, "{length}");
+    }
+
+    /// Only the user of the switch may write to its socket, although the umask lets all read and execute files.
+    #[test]
+    fn socket_is_for_its_user_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("narrows-private-{}", std::process::id()));
+        let control = ControlSocket::bind(&format!("unix:{}", path.display())).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        UnixDatagram::unbound().unwrap().send_to(b"{}", &path).expect("its user reaches it");
+        drop(control);
+        assert!(!path.exists());
     }
 
     /// Only the socket of a killed switch is replaced: files, links and the socket of a switch that runs stay.
