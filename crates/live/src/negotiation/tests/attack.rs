@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use narrows_cc::Rate;
 use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
@@ -132,6 +132,32 @@ fn malformed_clients_do_not_disturb_others() {
     });
     assert!(report.complete, "{report:?}");
     assert!(counts.served == 1 && counts.failed == 3, "{counts:?}");
+}
+
+/// A client that sends data after its hello is served no longer, and wakes the server no more.
+#[test]
+fn talking_client_is_closed() {
+    let sending = Desk::default();
+    let counts = thread::scope(|scope| {
+        let _ending = Ending(&[&sending]);
+        let ran = scope.spawn(|| serve(&server(None), &sending));
+        let mut stream = TcpStream::connect(sending.address()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let max = mbit(8.0);
+        let hello = Hello { content: 13, subflow: 0, responder: 47_471, max, min: Rate::ZERO, size: 0 };
+        stream.write_all(&hello.encode()).unwrap();
+        sending.wait_for("content 13");
+        let begun = Instant::now();
+        // Until the connection is reset, with what was not read.
+        while stream.write(&[b'x'; 64]).map_or_else(|error| crate::is_transient(&error), |_| true) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the server reads on");
+            thread::sleep(Duration::from_millis(1));
+        }
+        sending.stop();
+        ran.join().unwrap().expect("it ran")
+    });
+    assert!(sending.has("sent data after its hello; accepted: "), "the log says why");
+    assert_eq!((counts.served, counts.failed), (0, 1), "{counts:?}");
 }
 
 /// Requests from 1 000 addresses that no responder answers take no rate from a client and leave no record.
