@@ -175,3 +175,35 @@ fn reasons_of_peers_are_printable() {
     let text = text.expect("a warning");
     assert!(text.contains("gone") && !text.contains(char::is_control), "{text:?}");
 }
+
+/// A sender whose result has more than was received, a time or losses that cannot be ends the test with the reason, and
+/// its numbers are in no result.
+#[test]
+fn lying_sender_ends_the_test() {
+    const SENT: u64 = 1_000;
+    let (second, day) = (1_000_000, 86_400_000_000);
+    for (time, lost, bytes, reason) in [
+        (second, 0, u64::MAX, "these are 1000"),
+        (u64::MAX, 0, SENT, "s at most"),
+        (day, 0, SENT, "s at most"),
+        (second, u64::MAX, SENT, "packets were lost in 1 s; accepted: "),
+    ] {
+        let seen = serving("bbr", |address, _| {
+            connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked = Asked { reverse: false, streams: 1, duration: Duration::from_millis(200) };
+                send.write_all(&asked.encode()).await.expect("sent");
+                let mut data = connection.open_uni().await.expect("a stream");
+                data.write_all(&[0; SENT as usize]).await.expect("sent");
+                data.finish().expect("open");
+                data.stopped().await.expect("read");
+                let result = [time, lost, bytes].map(u64::to_be_bytes).concat();
+                send.write_all(&result).await.expect("sent");
+                connection.closed().await
+            });
+        });
+        let summary = &ended(&seen)[0];
+        assert!(summary.failure.as_ref().is_some_and(|text| text.contains(reason)), "{summary:?}");
+        assert!(summary.sent.is_none() && summary.total.bytes == SENT, "{summary:?}");
+    }
+}
