@@ -168,6 +168,7 @@ impl Meaning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redteam::{length, print_row, seed};
 
     /// Reports and questions are read; anything else is counted and ignored.
     #[test]
@@ -217,10 +218,11 @@ mod tests {
         peer.set_nonblocking(true).unwrap();
         let statistics =
             Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 9, queues: 5, capacity_bytes_s: 1 };
-        let mut random = narrows_cc::Random::stream(15, "flood", 0);
+        let mut random = narrows_cc::Random::stream(seed(), "flood", 0);
         let (mut sent, mut answered, mut answers, mut reports) = (0, 0, 0_u64, 0);
         let texts = [r#"{"ask": "statistics"}"#, r#"{"congestion": "load"}"#, "garbage", "{}", "[[[[", ""];
-        for turn in 0..400 {
+        let turns = 400 * u64::from(length());
+        for turn in 0..turns {
             for _ in 0..50 {
                 let text = texts[random.below(texts.len() as u64) as usize];
                 let message = format!("{text:0$}", random.below(300) as usize);
@@ -233,6 +235,8 @@ mod tests {
             }
             assert!(answered <= REPLY_FACTOR * sent, "turn {turn}: {answered} bytes for {sent}");
         }
+        let result = format!("{answers} answers, {answered} bytes for {sent}");
+        print_row("BRF switch: control messages of any length and sense", turns * 50, &result);
         assert!(answers > 500 && reports > 500 && control.refused > 5_000, "{answers} {reports} {control:?}");
         for _ in 0..MOST + 40 {
             peer.send(br#"{"congestion": "load"}"#).unwrap();
