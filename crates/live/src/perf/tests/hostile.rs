@@ -142,25 +142,26 @@ fn greedy_requests_are_refused() {
     assert!(ended(&seen).is_empty(), "{seen:?}");
 }
 
-/// A receiver that reports more than it got ends the test, and what it says is in no result.
+/// A receiver that reports more than it got, or a time that no test takes, ends the test, and what it says is in no
+/// result.
 #[test]
 fn lying_receiver_ends_the_test() {
-    let seen = serving("fixed:rate=1mbit", |address, _| {
-        connected(address, |connection| async move {
-            let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-            let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(600) };
-            send.write_all(&asked.encode()).await.expect("sent");
-            let report = [&[0; 8][..], &[0, 1, 0, 0], &[0xff; 8]].concat();
-            send.write_all(&report).await.expect("sent");
-            connection.closed().await
+    let bytes = [&[0; 8][..], &[0, 1, 0, 0], &[0xff; 8]].concat();
+    let time = [&[0xff; 8][..], &[0, 0]].concat();
+    for (report, reason) in [(bytes, "more than were sent"), (time, "the test took")] {
+        let seen = serving("fixed:rate=1mbit", |address, _| {
+            connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(600) };
+                send.write_all(&asked.encode()).await.expect("sent");
+                send.write_all(&report).await.expect("sent");
+                connection.closed().await
+            });
         });
-    });
-    let summary = &ended(&seen)[0];
-    assert!(
-        summary.failure.as_ref().is_some_and(|reason| reason.contains("more than were sent")),
-        "{seen:?}"
-    );
-    assert_eq!(summary.total.bytes, 0);
+        let summary = &ended(&seen)[0];
+        assert!(summary.failure.as_ref().is_some_and(|text| text.contains(reason)), "{seen:?}");
+        assert_eq!((summary.total.bytes, summary.received.as_ref().map(|own| own.seconds)), (0, Some(0.0)));
+    }
 }
 
 /// What a peer writes as its reason reaches no terminal as it is.
