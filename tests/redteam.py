@@ -1,6 +1,6 @@
 """Runs the hostile tests in their long forms, and prints the table of what was tried.
 
-    make redteam                       about twenty minutes; NARROWS_SEED=N selects another seed of the Python part
+    make redteam                       about twenty minutes; NARROWS_SEED=N selects another seed
     python tests/redteam.py --short    in the forms of the ordinary tests
     python tests/redteam.py --docs     writes the table to docs/security.md too, if all tests passed
 
@@ -24,8 +24,16 @@ RUST = (
     ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "hostile", "--", "--nocapture"),
     ("cargo", "test", "--quiet", "-p", "narrows-live", "--lib", "tests::load", "--", "--nocapture", "--test-threads=1"),
 )
-NAMED = (("Nodectl", "negotiation::tests::attack"), ("BRF switch", "brf::switch::control::tests"))
-"""Modules of tests that print no rows: each test is one, named as the test."""
+NAMED = (
+    ("Nodectl", "negotiation::tests::attack"),
+    ("BRF switch", "brf::switch::control::tests"),
+    ("QUIC server", "perf::tests::hostile"),
+    ("DCCP server", "tests::attack"),
+    ("DCCP sender", "tests::endings"),
+    ("text of peers", "text::tests"),
+)
+"""Modules of tests of which some print rows; each other test is one, named as the test."""
+ALL_NAMED = ("cargo", "test", "-p", "narrows-live", "--lib", "--", "--show-output", *(module for _, module in NAMED))
 REPLAY = ("cargo", "test", "--quiet", "-p", "narrows-live", "--test", "programs", "--", "--nocapture")
 """Programs of the kernel beside their twins. It prints rows too."""
 REPLAYED = {"NARROWS_PROGRAM_EVENTS": "10000000", "NARROWS_PROGRAM_FUZZ": "1000"}
@@ -42,6 +50,18 @@ Row = tuple[str, str, str]
 def rows(lines: list[str]) -> list[Row]:
     """Return the rows of an output."""
     return [match.group(1, 2, 3) for line in lines if (match := ROW.match(line.strip(" .")))]
+
+
+def outputs(lines: list[str]) -> dict[str, list[str]]:
+    """Return what each test printed, of an output with `--show-output`."""
+    found: dict[str, list[str]] = {}
+    own: list[str] = []
+    for line in lines:
+        if match := re.match(r"^---- (\S+) stdout ----$", line):
+            own = found.setdefault(match[1], [])
+        else:
+            own.append(line)
+    return found
 
 
 def run(command: list[str] | tuple[str, ...], settings: dict[str, str]) -> tuple[bool, list[str]]:
@@ -62,12 +82,15 @@ def attempts(short: bool) -> tuple[bool, list[Row]]:
     good, lines = run(REPLAY, {} if short else REPLAYED)
     replayed = rows(lines)
     passed, found = passed and good and bool(replayed), found + replayed
+    good, lines = run(ALL_NAMED, {} if short else {"NARROWS_REDTEAM": LONGER})
+    passed, by_test = passed and good, outputs(lines)
     for subject, module in NAMED:
-        good, lines = run(("cargo", "test", "-p", "narrows-live", "--lib", module), {})
         line_of = re.compile(rf"^test {module}::(\w+) \.\.\. ok$")
-        named = [match[1].replace("_", " ") for line in lines if (match := line_of.match(line.strip()))]
-        passed = passed and good and bool(named)  # a test under another name is no success
-        found += [(f"{subject}: {name}", "1", "as the name says") for name in named]
+        named = [match[1] for line in lines if (match := line_of.match(line.strip()))]
+        passed = passed and bool(named)  # a test under another name is no success
+        for name in named:
+            alone = (f"{subject}: {name.replace('_', ' ')}", "1", "as the name says")
+            found += rows(by_test.get(f"{module}::{name}", [])) or [alone]
     with tempfile.NamedTemporaryFile("r", suffix=".table") as table:
         settings = {"NARROWS_REDTEAM_TABLE": table.name} | ({} if short else {"NARROWS_REDTEAM": "1"})
         good, _ = run([sys.executable, "-m", "pytest", "-q", *PYTHON], settings)

@@ -12,6 +12,14 @@ import redteam
 ATTACKS = (
     "test negotiation::tests::attack::flood_of_requests_is_limited ... ok",
     "test brf::switch::control::tests::bind_replaces_nothing_but_dead_sockets ... ok",
+    "test perf::tests::hostile::lying_sender_ends_the_test ... ok",
+    "test tests::attack::buckets_refill_and_are_separate ... ok",
+    "test tests::attack::server_repeated_request_gets_few_answers ... ok",
+    "test tests::endings::sender_without_listener_closes ... ok",
+    "test text::tests::shown_text_moves_no_cursor ... ok",
+    "successes:",
+    "---- tests::attack::server_repeated_request_gets_few_answers stdout ----",
+    "DCCP server: a repeated Request | 200 | 40 answers",
 )
 
 
@@ -38,11 +46,13 @@ def ran(tmp_path, monkeypatch):
 
 
 def test_page_has_the_table_if_all_passed(ran):
-    """Rows of all commands reach the page, those of Nodectl and BRF under the names of the tests."""
+    """Rows of all commands reach the page; a test that prints none has one under its name."""
     status, page, commands = ran("")
     assert status == 0 and "old" not in page and "| packets | 10 | no panic |" in page
     assert page.count("| Nodectl: flood of requests is limited | 1 | as the name says |") == 1
     assert page.count("| BRF switch: bind replaces nothing but dead sockets | 1 | as the name says |") == 1
+    assert "| DCCP server: a repeated Request | 200 | 40 answers |" in page
+    assert "repeated request gets few answers" not in page
     everything = " ".join(commands)
     for name in (
         "hostile",
@@ -67,7 +77,7 @@ def test_long_forms_replay_ten_million_events(ran):
     assert ran.settings["programs"]["NARROWS_PROGRAM_EVENTS"] == "10000000"
 
 
-@pytest.mark.parametrize("attacks", [(), ATTACKS[:1], ATTACKS[1:]])
+@pytest.mark.parametrize("attacks", [(), ATTACKS[:1], ATTACKS[1:], ATTACKS[:6]])
 def test_missing_named_attacks_are_a_failure(ran, attacks):
     """A filter that matches no test passes in cargo, and fails here."""
     assert ran("", attacks)[0] == 1

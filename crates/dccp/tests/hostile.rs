@@ -1,6 +1,6 @@
 //! Hostile datagrams into endpoints without sockets, in every state: no panic, bounded memory, few answers.
 //!
-//! `NARROWS_REDTEAM=N` sends N times as many; `-- --nocapture` prints the table.
+//! `NARROWS_REDTEAM=N` sends N times as many, `NARROWS_SEED=N` selects another seed; `-- --nocapture` prints the table.
 
 // The length of the test is no input of a run.
 #![allow(clippy::disallowed_methods)]
@@ -129,9 +129,13 @@ fn hostile(random: &mut Random, genuine: &[Vec<u8>]) -> Vec<u8> {
 /// most one short answer to each that proves nothing.
 #[test]
 fn endpoints_survive_hostile_datagrams() {
-    let length = std::env::var("NARROWS_REDTEAM").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    println!("seed {SEED}");
-    let mut random = Random::stream(SEED, "hostile", 0);
+    let number = |name: &str, default| {
+        let Ok(text) = std::env::var(name) else { return default };
+        text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number; accepted: such as {default}"))
+    };
+    let (length, seed) = (number("NARROWS_REDTEAM", 1), number("NARROWS_SEED", SEED));
+    println!("seed {seed}");
+    let mut random = Random::stream(seed, "hostile", 0);
     let schemes = ["newreno", "bbr", "ccid2", "ccid3", "dccp-bbr"];
     let ends_of =
         || Ends { remote: "192.0.2.1:9".parse().unwrap(), local: "192.0.2.2:6511".parse().unwrap() };

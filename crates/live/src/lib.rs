@@ -39,6 +39,8 @@ pub mod perf;
 mod port;
 #[cfg(target_os = "linux")]
 pub mod quic;
+#[cfg(test)]
+mod redteam;
 mod report;
 mod server;
 mod session;

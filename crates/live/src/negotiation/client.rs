@@ -239,12 +239,13 @@ impl Client<'_> {
         Ok(())
     }
 
+    /// Answers requests that have arrived. Only an answer counts towards the limit of the node that it goes to: foreign
+    /// requests, which anybody can make a node forward, leave the allowance to genuine ones.
     fn answer(&mut self, now: Nanos) {
         let mut bytes = [0; 64];
         for _ in 0..BATCH {
             let Ok((length, SocketAddr::V4(from))) = self.messages.recv_from(&mut bytes) else { return };
-            let is_short = length <= ControlMessage::MAX_BYTES;
-            if !is_short || !self.limiter.take(now, *from.ip()) {
+            if length > ControlMessage::MAX_BYTES {
                 self.report.refused += 1;
                 continue;
             }
@@ -258,6 +259,10 @@ impl Client<'_> {
                 continue;
             };
             while let Some((answer, _)) = own.poll() {
+                if !self.limiter.take(now, *from.ip()) {
+                    self.report.refused += 1;
+                    continue;
+                }
                 self.report.answered += 1;
                 // A lost answer is asked for again.
                 let _ = self.messages.send_to(answer.as_bytes(), from);
@@ -284,5 +289,55 @@ impl Client<'_> {
             wait_s: first.as_secs_f64(),
             ..self.report
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_routers::negotiation::{Id, MOST, Message, Negotiation};
+
+    use super::super::tests::{Desk, client as settings_of, loopback, mbit};
+    use super::*;
+
+    /// Foreign requests from the address of a node leave it its answers, of which an address gets no more than its
+    /// allowance.
+    #[test]
+    fn foreign_requests_use_up_no_answers() {
+        let (settings, operator) = (settings_of(loopback(1, 1), 9, 0, 1.0), Desk::default());
+        let socket = || {
+            let socket = UdpSocket::bind(loopback(1, 0)).expect("a free port");
+            socket.set_nonblocking(true).expect("a socket");
+            socket
+        };
+        let (node, messages) = (socket(), socket());
+        node.connect(messages.local_addr().expect("an address")).expect("a route");
+        let config =
+            NegotiationConfig { content: 9, destination: 9, receive: MOST, ..NegotiationConfig::default() };
+        let own = Subflow { stream: None, pieces: Pieces::default(), responder: Responder::new(&config) };
+        let mut client = Client {
+            settings: &settings,
+            messages,
+            subflows: vec![own],
+            limiter: Limiter::new(ANSWERS_PER_S).expect("random numbers"),
+            report: ClientReport::default(),
+            operator: &operator,
+            first: None,
+            last: Nanos::ZERO,
+        };
+        let mut ask = |content, count| {
+            for _ in 0..count {
+                let id = Id { content, destination: 9, subflow: 0 };
+                let (kind, min) = (Negotiation::Request, Rate::ZERO);
+                let message = Message::Negotiation { kind, max: mbit(8.0), min, id, rtt_us: 1_000 };
+                node.send(message.encode().as_bytes()).expect("sent");
+                client.answer(Nanos::from_secs(1));
+            }
+            (client.report.answered, client.report.refused)
+        };
+        assert_eq!(ask(1_000, 5_000), (0, 5_000));
+        // Half a second of the limit may leave at once.
+        let burst = u64::from(ANSWERS_PER_S / 2);
+        assert_eq!(ask(9, burst + 20), (burst, 5_020));
+        assert_eq!((0..burst + 20).filter(|_| node.recv(&mut [0; 64]).is_ok()).count() as u64, burst);
     }
 }

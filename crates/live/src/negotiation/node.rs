@@ -1,8 +1,9 @@
 //! A node: the router algorithm of one port, beside the router that forwards the data.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
-use narrows_cc::{Nanos, Rate};
+use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::ControlMessage;
 use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, Message, Negotiation};
 use narrows_routers::{NodePort, node};
@@ -106,8 +107,6 @@ pub fn run_node(settings: &NodeSettings, operator: &dyn Operator) -> Result<Node
             "the capacity is zero; accepted: a rate such as 100mbit".to_owned(),
         ));
     }
-    let (limit, idle) =
-        (params.number("flows") as usize, Nanos::from_secs_f64(2.0 * params.number("timeout")));
     let opened = UdpSocket::bind(settings.listen).and_then(|socket| {
         socket.set_nonblocking(true)?;
         Ok(socket)
@@ -121,21 +120,32 @@ pub fn run_node(settings: &NodeSettings, operator: &dyn Operator) -> Result<Node
         operator.listening(at);
     }
     operator.log(&format!("the port has {}", Mbit(settings.capacity)));
-    let mut node = Node {
-        settings,
-        socket,
-        port: NodePort::new(settings.capacity, params),
-        peers: Peers::new(limit, idle),
-        unproven: Unproven::new()?,
-        limiter: Limiter::new(settings.messages_per_s)?,
-        report: NodeReport::default(),
-        operator,
-    };
+    let mut node = Node::over(socket, settings, params, operator)?;
     node.run()?;
     Ok(node.finish())
 }
 
-impl Node<'_> {
+impl<'a> Node<'a> {
+    fn over(
+        socket: UdpSocket,
+        settings: &'a NodeSettings,
+        params: Params,
+        operator: &'a dyn Operator,
+    ) -> io::Result<Self> {
+        let (limit, idle) =
+            (params.number("flows") as usize, Nanos::from_secs_f64(2.0 * params.number("timeout")));
+        Ok(Self {
+            settings,
+            socket,
+            port: NodePort::new(settings.capacity, params),
+            peers: Peers::new(limit, idle),
+            unproven: Unproven::new(settings.messages_per_s)?,
+            limiter: Limiter::new(settings.messages_per_s)?,
+            report: NodeReport::default(),
+            operator,
+        })
+    }
+
     fn run(&mut self) -> Result<(), NegotiationError> {
         let clock = Clock::start();
         let mut next_summary = SUMMARY;
@@ -163,6 +173,10 @@ impl Node<'_> {
             self.report.limited += 1;
             return;
         }
+        self.transmit(to, message);
+    }
+
+    fn transmit(&mut self, to: SocketAddrV4, message: &ControlMessage) {
         // A neighbour that is gone is silent; its record ends.
         if self.socket.send_to(message.as_bytes(), to).is_ok() {
             self.report.sent += 1;
@@ -227,12 +241,13 @@ impl Node<'_> {
         self.send_adjustments(now);
     }
 
-    /// Forwards the request of a flow that is not proven.
+    /// Forwards the request of a flow that is not proven, within the limit of [`Unproven`]: that of proven flows is not
+    /// touched.
     fn probe(&mut self, now: Nanos, asked: Asked) {
         match self.unproven.add(now, asked) {
             Some(probe) => {
                 self.report.unproven += 1;
-                self.send(now, asked.next, &probe);
+                self.transmit(asked.next, &probe);
             }
             None => self.report.limited += 1,
         }
@@ -339,5 +354,61 @@ impl Node<'_> {
     fn finish(self) -> NodeReport {
         let port = self.telemetry();
         NodeReport { flows: self.peers.len() as u64, port, ..self.report }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Desk, loopback, mbit, node as settings_of};
+    use super::*;
+
+    fn request_of(content: u32) -> Message {
+        let id = Id { content, destination: Ipv4Addr::LOCALHOST.to_bits(), subflow: 0 };
+        Message::Negotiation {
+            kind: Negotiation::Request,
+            max: mbit(8.0),
+            min: Rate::ZERO,
+            id,
+            rtt_us: 9_000,
+        }
+    }
+
+    /// 10 000 requests of invented flows that name a client, at the same moment, leave the messages of its proven flow
+    /// their allowance, and get a share of the limit themselves.
+    #[test]
+    fn unproven_requests_use_up_no_message_of_others() {
+        const LIMIT: u32 = 200;
+        let responder = UdpSocket::bind(loopback(1, 0)).expect("a free port");
+        responder.set_nonblocking(true).expect("a socket");
+        let at = responder.local_addr().expect("an address");
+        let SocketAddr::V4(at) = at else { unreachable!("bound to IPv4") };
+        let settings = NodeSettings { messages_per_s: LIMIT, ..settings_of(16.0, at.port()) };
+        let socket = UdpSocket::bind(loopback(1, 0)).expect("a free port");
+        let (params, desk) = (Params::defaults(node::negotiating().info.params), Desk::default());
+        let mut node = Node::over(socket, &settings, params, &desk).expect("random numbers");
+        let (now, requester) = (Nanos::from_secs(1), loopback(7, 9));
+        let own = request_of(9);
+        node.on_datagram(now, requester, own.encode().as_bytes());
+        let mut bytes = [0; DATAGRAM];
+        let length = responder.recv(&mut bytes).expect("forwarded");
+        let Ok(Message::Negotiation { max, min, id, rtt_us, .. }) = Message::decode(&bytes[..length]) else {
+            panic!("no request: {bytes:?}");
+        };
+        let success = Message::Negotiation { kind: Negotiation::Success, max, min, id, rtt_us };
+        node.on_datagram(now, at, success.encode().as_bytes());
+        assert_eq!((node.peers.len(), node.report.sent), (1, 2));
+        for n in 0..10_000 {
+            let invented = SocketAddrV4::new(Ipv4Addr::from_bits(0x7f4d_0001 + n), 9);
+            node.on_datagram(now, invented, request_of(100 + n).encode().as_bytes());
+        }
+        // Half a second of a quarter of the limit at once; one was the flow's own.
+        let probes = u64::from(LIMIT / 4 / 2);
+        assert_eq!((node.report.unproven, node.report.sent), (probes, probes + 1));
+        // The requester asks again, and gets its answer.
+        for _ in 0..20 {
+            let before = node.report.sent;
+            node.on_datagram(now, requester, own.encode().as_bytes());
+            assert_eq!(node.report.sent, before + 1, "{:?}", node.report);
+        }
     }
 }

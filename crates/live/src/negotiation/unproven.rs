@@ -1,7 +1,8 @@
 //! Requests of flows whose responder has not answered yet. They get no record and no rate: a node only forwards them,
 //! with a secret in the lowest bits of Rtt, and the responder's answer, which repeats Rtt, proves the flow.
 //!
-//! An attacker who invents requesters or responders can at most displace other unproven requests.
+//! An attacker who invents requesters or responders can at most displace other unproven requests: they leave from
+//! an allowance of their own for each next node or responder, so the messages of proven flows keep theirs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -11,7 +12,7 @@ use narrows_cc::{Nanos, Rate};
 use narrows_packet::ControlMessage;
 use narrows_routers::negotiation::{ATTENDED, Id, LONGEST_RTT_US, Message, Negotiation};
 
-use super::peers::{Key, key};
+use super::peers::{Key, Limiter, key};
 use crate::admission::Hasher;
 
 /// Requests that wait for an answer; a further one displaces the oldest.
@@ -22,6 +23,9 @@ pub(super) const PER_ADDRESS: usize = MOST / 8;
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// The bits of Rtt that hold the secret: 4 ms, which matters little to predictions of arrivals.
 const SECRET: u32 = 0xfff;
+
+/// Share of a node's limit of messages to an address that requests of unproven flows may take: one in so many.
+const SHARE: u32 = 4;
 
 /// A request that waits.
 #[derive(Clone, Copy, Debug)]
@@ -42,32 +46,40 @@ pub(super) struct Unproven {
     by_age: VecDeque<(Nanos, (Key, u32), u64)>,
     per_address: BTreeMap<Ipv4Addr, usize>,
     secrets: Hasher,
+    /// By the address to which a request is forwarded.
+    limiter: Limiter,
     number: u64,
 }
 
 impl Unproven {
+    /// Requests of a node that sends at most `messages_per_s` to an address.
+    ///
     /// # Errors
     /// If the system has no random numbers.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(messages_per_s: u32) -> io::Result<Self> {
         Ok(Self {
             by_answer: BTreeMap::new(),
             by_age: VecDeque::new(),
             per_address: BTreeMap::new(),
             secrets: Hasher::new()?,
+            limiter: Limiter::new(messages_per_s / SHARE)?,
             number: 0,
         })
     }
 
-    /// Remembers a request; returns what to forward. `None` if too many of this address wait.
+    /// Remembers a request; returns what to forward. `None` if too many of this address wait, or too many have been
+    /// forwarded to the same place.
     pub(super) fn add(&mut self, now: Nanos, asked: Asked) -> Option<ControlMessage> {
-        while self.by_age.front().is_some_and(|(at, ..)| self.by_age.len() >= MOST || now - *at >= PATIENCE) {
-            let Some((_, key, number)) = self.by_age.pop_front() else { break };
-            if self.by_answer.get(&key).is_some_and(|own| own.0 == number) {
-                self.remove(key);
-            }
+        while self.by_age.front().is_some_and(|(at, ..)| now - *at >= PATIENCE) {
+            self.forget_oldest();
         }
-        if self.per_address.get(asked.previous.ip()).is_some_and(|count| *count >= PER_ADDRESS) {
+        if self.per_address.get(asked.previous.ip()).is_some_and(|count| *count >= PER_ADDRESS)
+            || !self.limiter.take(now, *asked.next.ip())
+        {
             return None;
+        }
+        if self.by_age.len() >= MOST {
+            self.forget_oldest();
         }
         self.number += 1;
         let rtt = (asked.rtt_us & !ATTENDED).min(LONGEST_RTT_US - SECRET) & !SECRET;
@@ -88,6 +100,14 @@ impl Unproven {
         let place = (key(id), rtt_us & !ATTENDED);
         self.by_answer.get(&place).filter(|(_, own)| own.next == next)?;
         self.remove(place)
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, place, number)) = self.by_age.pop_front()
+            && self.by_answer.get(&place).is_some_and(|own| own.0 == number)
+        {
+            self.remove(place);
+        }
     }
 
     fn remove(&mut self, place: (Key, u32)) -> Option<Asked> {
@@ -129,7 +149,7 @@ mod tests {
     /// Only an answer of the responder that repeats the secret proves a flow, and once; few guesses do.
     #[test]
     fn unproven_needs_the_secret_of_its_request() {
-        let mut all = Unproven::new().unwrap();
+        let mut all = Unproven::new(1_000_000).unwrap();
         let own = asked(1, 1);
         let sent = rtt(&all.add(Nanos::ZERO, own).unwrap());
         assert!(sent.abs_diff(own.rtt_us) <= SECRET);
@@ -150,7 +170,7 @@ mod tests {
     /// An address has its share, the oldest are displaced, and silence ends the wait: the memory is bounded.
     #[test]
     fn unproven_requests_are_bounded() {
-        let mut all = Unproven::new().unwrap();
+        let mut all = Unproven::new(1_000_000).unwrap();
         let added = (0..2 * MOST as u32).filter(|n| all.add(Nanos::ZERO, asked(*n, 1)).is_some()).count();
         assert_eq!((added, all.by_answer.len()), (PER_ADDRESS, PER_ADDRESS));
         let last = (0..2 * MOST as u32)

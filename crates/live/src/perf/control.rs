@@ -25,6 +25,8 @@ const VERSION: u8 = 2;
 /// Bytes of a report before its streams, and per stream.
 const HEAD: usize = 10;
 const ENTRY: usize = 10;
+/// More packets per second than a network sends: those of 1 250 bytes at 1 Tbit/s.
+const PACKETS_PER_S: f64 = 1e8;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,15 +121,55 @@ impl Tally {
         bytes
     }
 
-    /// Reads the result of a sender.
-    pub(super) async fn read(receive: &mut RecvStream, streams: u16) -> Result<Self, ReadExactError> {
-        let mut bytes = vec![0; 16 + 8 * usize::from(streams)];
+    /// Reads the result of a sender, whose reports said that `received` has arrived.
+    ///
+    /// # Errors
+    /// If the stream ends before; the inner one if the result says what cannot be.
+    pub(super) async fn read(
+        receive: &mut RecvStream,
+        received: &[u64],
+        longest: Duration,
+    ) -> Result<Result<Self, String>, ReadExactError> {
+        let mut bytes = vec![0; 16 + 8 * received.len()];
         receive.read_exact(&mut bytes).await?;
         let mut numbers = bytes.chunks_exact(8).map(number);
         let mut next = || numbers.next().unwrap_or(0);
         let (seconds, lost) = (next() as f64 / 1e6, next());
-        Ok(Self { seconds, lost: Some(lost), streams: numbers.collect() })
+        let tally = Self { seconds, lost: Some(lost), streams: numbers.collect() };
+        Ok(tally.check(received, longest).map(|()| tally))
     }
+
+    /// Whether a sender can have counted this: what it had confirmed has arrived, in the time of a test.
+    fn check(&self, received: &[u64], longest: Duration) -> Result<(), String> {
+        for (index, (sent, received)) in self.streams.iter().zip(received).enumerate() {
+            if sent > received {
+                return Err(format!(
+                    "the sender says that {sent} bytes of stream {index} have arrived; these are {received}"
+                ));
+            }
+        }
+        check_time(self.seconds, longest)?;
+        if self.seconds == 0.0 && self.bytes() > 0 {
+            return Err(format!("the sender says that {} bytes took no time", self.bytes()));
+        }
+        let (lost, most) = (self.lost.unwrap_or(0), (self.seconds * PACKETS_PER_S) as u64);
+        if lost > most {
+            return Err(format!(
+                "the sender says that {lost} packets were lost in {} s; accepted: {most} at most",
+                self.seconds
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the peer's time is one that a test may take.
+fn check_time(seconds: f64, longest: Duration) -> Result<(), String> {
+    let most = longest.as_secs_f64();
+    if seconds > most {
+        return Err(format!("the other end says that the test took {seconds} s; accepted: {most} s at most"));
+    }
+    Ok(())
 }
 
 fn micros(seconds: f64) -> u64 {
@@ -212,7 +254,12 @@ impl Delivered {
     ///
     /// # Errors
     /// If the connection ends before, or a report says what cannot be.
-    pub(super) async fn follow(&self, mut receive: RecvStream, written: &Counts) -> Result<(), String> {
+    pub(super) async fn follow(
+        &self,
+        mut receive: RecvStream,
+        written: &Counts,
+        longest: Duration,
+    ) -> Result<(), String> {
         let (mut head, mut body) = ([0; HEAD], Vec::new());
         loop {
             match receive.read_exact(&mut head).await {
@@ -230,7 +277,9 @@ impl Delivered {
                 let index = usize::from(u16::from_be_bytes([entry[0], entry[1]]));
                 self.take(index, number(&entry[2..]), written)?;
             }
-            self.micros.store(number(&head[..8]), Ordering::Relaxed);
+            let time = number(&head[..8]);
+            check_time(time as f64 / 1e6, longest)?;
+            self.micros.store(time, Ordering::Relaxed);
         }
     }
 
@@ -269,6 +318,29 @@ mod tests {
         }
         assert!(Asked::decode(&[0xff; REQUEST], DAY).is_err());
         assert!(Asked::decode(&Asked { duration: DAY * 2, ..asked }.encode(), DAY * 9).is_err());
+    }
+
+    /// A sender's result has no more than has arrived, in a time and with losses that can be.
+    #[test]
+    fn false_results_are_refused() {
+        let longest = Duration::from_secs(20);
+        let check = |seconds, lost, streams: [u64; 2]| {
+            Tally { seconds, lost: Some(lost), streams: streams.to_vec() }.check(&[100, 50], longest)
+        };
+        for good in [(10.0, 3, [100, 50]), (20.0, 0, [0, 0]), (0.0, 0, [0, 0])] {
+            assert_eq!(check(good.0, good.1, good.2), Ok(()));
+        }
+        for (seconds, lost, streams, reason) in [
+            (10.0, 0, [101, 50], "101 bytes of stream 0 have arrived; these are 100"),
+            (10.0, 0, [0, u64::MAX], "of stream 1"),
+            (20.1, 0, [100, 50], "accepted: 20 s at most"),
+            (u64::MAX as f64 / 1e6, 0, [100, 50], "accepted: 20 s at most"),
+            (0.0, 0, [100, 50], "150 bytes took no time"),
+            (1.0, u64::MAX, [100, 50], "accepted: 100000000 at most"),
+        ] {
+            let refused = check(seconds, lost, streams).expect_err("false");
+            assert!(refused.contains(reason), "{refused}");
+        }
     }
 
     /// Reports only grow, name streams that exist, and never more than was written.

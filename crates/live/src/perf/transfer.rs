@@ -48,6 +48,13 @@ pub(super) struct Test<'a> {
     pub(super) caller: &'a dyn Caller,
 }
 
+impl Test<'_> {
+    /// Longest time that the peer may state: each end waits [`PATIENCE`] for the other before and after.
+    fn longest(&self) -> Duration {
+        self.asked.duration + 2 * PATIENCE
+    }
+}
+
 /// What a test moved.
 #[derive(Clone, Debug)]
 pub(super) struct Moved {
@@ -127,8 +134,9 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
         }
     });
     let (connection, heard, flags) = (test.connection.clone(), Arc::clone(&delivered), Arc::clone(&shared));
+    let longest = test.longest();
     tasks.spawn(async move {
-        match heard.follow(reports, &written).await {
+        match heard.follow(reports, &written, longest).await {
             Err(reason) if !finished(&connection) => flags.fail(explained(&connection, &reason)),
             _ => flags.followed.store(true, Ordering::Relaxed),
         }
@@ -294,10 +302,15 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
     tasks.abort_all();
     let total = reporter.finish(time);
     let patience = if ended { PATIENCE } else { BRIEF };
-    let mut sent = None;
+    let (mut sent, mut false_result) = (None, None);
     let exchange = async {
         let told = reports.finish(&count, total.end_s).await;
-        sent = Tally::read(&mut result, test.asked.streams).await.ok();
+        if let Ok(read) = Tally::read(&mut result, &total.streams, test.longest()).await {
+            match read {
+                Ok(tally) => sent = Some(tally),
+                Err(reason) => false_result = Some(reason),
+            }
+        }
         // A client closes after this, and the server needs the report.
         told.is_ok() && (reports.taken().await.is_ok() || finished(connection))
     };
@@ -306,6 +319,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         Err(_) if ended => failure = Some("the sender does not end the test".to_owned()),
         _ => {}
     }
+    failure = failure.or(false_result);
     if interrupted && !test.caller.stop() {
         failure.get_or_insert(INTERRUPTED.to_owned());
     }

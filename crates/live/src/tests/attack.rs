@@ -4,6 +4,7 @@ use narrows_dccp::{Opt, options};
 
 use super::*;
 use crate::admission::{ANSWER_BURST, ANSWERS_PER_SECOND, BUCKETS, Buckets, HALF_OPEN, Hasher};
+use crate::redteam::print_row;
 use crate::timewait::{LIMIT, TimeWait};
 
 /// A loopback address with a port, one of many.
@@ -57,6 +58,11 @@ fn server_unfinished_requests_lock_out_nobody() {
         assert_eq!(code(&answers), ResetCode::Closed as u8);
         let ends = test.listener.ends.borrow();
         assert_eq!((ends.len(), ends[0].datagrams, ends[0].end), (1, 1, "closed"));
+        print_row(
+            "DCCP server: unfinished Requests, then a client",
+            1_000,
+            "served, 16 handshakes with state",
+        );
         Ok(())
     })
     .expect("no error");
@@ -120,6 +126,9 @@ fn server_unproven_address_gets_little() {
                 assert!(got <= 3 * sent, "{got} bytes for {sent}");
             }
             assert!((1..=ANSWER_BURST).contains(&answers), "{answers} answers");
+            let when = if under_load { " under load" } else { "" };
+            let result = format!("{answers} answers, {got} bytes for {sent}");
+            print_row(&format!("DCCP server{when}: Requests of one unproven address"), 400, &result);
             Ok(())
         })
         .expect("no error");
@@ -190,6 +199,7 @@ fn timewait_beyond_limit_forgets_oldest() {
         timewait.insert(&flow(n), SECOND + Nanos::from_nanos(u64::from(n)));
     }
     assert_eq!(timewait.len(), LIMIT);
+    print_row("DCCP server: ended connections", LIMIT + 100, &format!("{LIMIT} remembered"));
     assert!(!timewait.contains(&flow(99)) && timewait.contains(&flow(100)));
     // A later end of the same connection replaces the earlier.
     timewait.insert(&flow(100), SECOND * 9);
@@ -218,6 +228,7 @@ fn server_reset_connections_leave_compact_records() {
             // TIMEWAIT lasts 2 MSL, half of the timeout: four seconds.
             assert_eq!(records, (n as usize + 1).min(4));
         }
+        print_row("DCCP server: connections that peers reset", 200, "4 records at most, no connection");
         Ok(())
     })
     .expect("no error");
@@ -252,6 +263,8 @@ fn server_idle_connections_cost_no_work() {
         }
         let work = test.server.work - before;
         assert!((100..=400).contains(&work), "{work} connections served for 100 packets");
+        let result = format!("{work} connections served for 100 packets");
+        print_row("DCCP server: idle connections beside a busy one", IDLE, &result);
         Ok(())
     })
     .expect("no error");
@@ -275,6 +288,7 @@ fn server_invalid_packets_are_no_signs_of_life() {
         assert!(test.listener.ends.borrow().is_empty());
         test.answers(SECOND * 9).await;
         assert_eq!(test.listener.ends.borrow()[0].end, "peer gone");
+        print_row("DCCP server: packets with wrong numbers from a silent sender", 7, "given up in time");
         Ok(())
     })
     .expect("no error");
@@ -324,6 +338,7 @@ fn server_repeated_request_gets_few_answers() {
         }
         assert!((1..=ANSWER_BURST).contains(&answers), "{answers} answers");
         assert_eq!(test.server.counts(), (1, 0, 0));
+        print_row("DCCP server: a repeated Request", 200, &format!("{answers} answers"));
         Ok(())
     })
     .expect("no error");
@@ -347,6 +362,7 @@ fn server_resets_count_towards_the_answers_of_their_address() {
         }
         let most = ANSWER_BURST + 5 * ANSWERS_PER_SECOND;
         assert!((ANSWER_BURST..=most).contains(&answers), "{answers} answers");
+        print_row("DCCP server: packets without a connection, in 5 s", 500, &format!("{answers} Resets"));
         Ok(())
     })
     .expect("no error");

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::client::send;
+use crate::redteam::print_row;
 
 /// How a server keeps a client waiting.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,13 +109,14 @@ fn send_to(kind: Server, duration: Option<Duration>) -> (Result<Report, LiveErro
 #[test]
 fn sender_ends_whatever_the_peer_does() {
     let short = Some(Duration::from_millis(200));
-    for (kind, duration) in [
+    let servers = [
         (Server::ConfirmsNothing, None),
         (Server::ConfirmsNothing, short),
         (Server::DropsData, None),
         (Server::DropsData, short),
         (Server::NeverCloses, short),
-    ] {
+    ];
+    for (kind, duration) in servers {
         let (result, took) = send_to(kind, duration);
         let Err(error) = result else { panic!("{kind:?}: no error") };
         assert!(matches!(error, LiveError::Stalled(..) | LiveError::PeerGone(..)), "{kind:?}: {error}");
@@ -125,6 +127,7 @@ fn sender_ends_whatever_the_peer_does() {
             assert_eq!((report.end, report.datagrams), ("stalled", 0));
         }
     }
+    print_row("DCCP sender: servers that keep it waiting", servers.len(), "ended within its timeout");
 }
 
 /// A sender whose peer does not listen closes instead of waiting.

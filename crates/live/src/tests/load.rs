@@ -1,7 +1,8 @@
 //! Servers under load on real sockets of the loopback interface, bounded in time.
 //!
 //! `NARROWS_REDTEAM=N` makes each N times as long; `-- --nocapture` shows the table. Absolute speeds depend on
-//! the machine, so speeds are compared within one run.
+//! the machine, so speeds are compared within one run. The long form, which runs alone, has the bounds of a machine that
+//! does nothing else; the short form runs beside other tests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,6 +11,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::client::send;
+use crate::redteam::{length, print_row, seed};
 use crate::server::receive_on;
 
 /// One load at a time: each measures speed.
@@ -19,13 +21,9 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// take processor time from either half of a pair.
 const PAIRS: u64 = 5;
 
-/// How many times as long the loads are.
-fn length() -> u32 {
-    std::env::var("NARROWS_REDTEAM").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
-
-fn print_row(tried: &str, many: impl std::fmt::Display, result: &str) {
-    println!("{tried} | {many} | {result}");
+/// Whether this is the long form.
+fn is_long() -> bool {
+    length() > 1
 }
 
 /// Stops when told, and counts what ended.
@@ -130,24 +128,26 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Under 10 000 unfinished Requests per second a client connects within a second and keeps half of the
-/// throughput that it has alone, in the median of interleaved pairs; memory stays flat.
+/// Under 10 000 unfinished Requests per second a client connects within a second (each time in the long form, in the
+/// median otherwise) and keeps half of the throughput that it has alone for the same time, in the median of interleaved
+/// pairs; memory stays flat from before the flood.
 #[cfg(target_os = "linux")]
 #[test]
 fn server_under_flood_serves_genuine_client() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let settings = settings();
-    let (shares, opened, grown, sent) = beside_server(&settings, |to, _| {
-        let time = Duration::from_millis(700);
+    let seed = seed();
+    let (shares, waits, grown, sent) = beside_server(&settings, |to, _| {
+        let time = Duration::from_millis(700) * length();
         let (mut shares, mut waits, mut sent, mut grown) = (Vec::new(), Vec::new(), 0, 0);
         for pair in 0..PAIRS {
             let (alone, _) = transfer(to, time).expect("a connection alone");
             let over = AtomicBool::new(false);
+            let before = resident();
             thread::scope(|scope| {
-                let attack = scope.spawn(|| flood(to, 10_000, &over, pair));
+                let attack = scope.spawn(|| flood(to, 10_000, &over, seed + pair));
                 thread::sleep(Duration::from_millis(500));
-                let before = resident();
-                let outcome = transfer(to, time * length());
+                let outcome = transfer(to, time);
                 grown = grown.max(resident().saturating_sub(before));
                 over.store(true, Ordering::Relaxed);
                 sent += attack.join().expect("no panic");
@@ -156,15 +156,17 @@ fn server_under_flood_serves_genuine_client() {
                 waits.push(opened.as_secs_f64());
             });
         }
-        (shares, median(waits), grown, sent)
+        (shares, waits, grown, sent)
     });
-    assert!(opened < 1.0, "connected after {opened} s");
+    let slowest = waits.iter().copied().fold(0.0, f64::max);
+    let opened = if is_long() { slowest } else { median(waits.clone()) };
+    assert!(opened < 1.0, "connected after {waits:?} s");
     assert!(grown < 8 << 20, "{grown} bytes more memory");
     let share = median(shares.clone());
     assert!(share >= 0.5, "shares of the throughput alone: {shares:?}");
     let result = format!(
-        "connected after {:.0} ms, {share:.2} of the throughput alone, {:.1} MiB more memory",
-        opened * 1e3,
+        "connected after {:.0} ms at most, {share:.2} of the throughput alone, {:.1} MiB more memory",
+        slowest * 1e3,
         grown as f64 / f64::from(1 << 20)
     );
     print_row("unfinished Requests, 10 000/s", sent, &result);
@@ -206,14 +208,14 @@ fn open_idle(to: SocketAddr, count: u32) -> Vec<StdSocket> {
     sockets
 }
 
-/// Bytes that ten senders together bring to the server, per second of its processor time: other programs and tests do not
-/// change it much.
-fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> f64 {
+/// Bytes that ten senders together bring to the server: per second of its processor time, which other programs and tests
+/// do not change much, and per second.
+fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> [f64; 2] {
     let spent = || {
         thread::sleep(crate::TICK * 2); // the server asks whether to stop
         watch.cpu.load(Ordering::Relaxed) as f64 * 1e-9
     };
-    let before = spent();
+    let (before, begin) = (spent(), Instant::now());
     let bytes = thread::scope(|scope| {
         let senders: Vec<_> = (0..10).map(|_| scope.spawn(|| transfer(to, time))).collect();
         let sum = |sum: f64, sender: thread::ScopedJoinHandle<'_, Result<(Report, Duration), LiveError>>| {
@@ -221,20 +223,21 @@ fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> f64 {
         };
         senders.into_iter().fold(0.0, sum)
     });
-    bytes / (spent() - before)
+    let seconds = begin.elapsed().as_secs_f64();
+    [bytes / (spent() - before), bytes / seconds]
 }
 
 /// Beside 1 000 idle connections, the server receives at least four fifths of the bytes of ten busy ones in the same
-/// processor time, in the median of pairs.
+/// processor time, in the median of pairs; and in the same time in the long form, half of them in the short one.
 #[cfg(target_os = "linux")]
 #[test]
 fn server_idle_connections_keep_throughput() {
     const IDLE: u32 = 1_000;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut shares, mut sizes) = (Vec::new(), Vec::new());
+    let (mut shares, mut speeds, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..PAIRS {
         let settings = Settings { connections: 2_000, timeout: Duration::from_secs(120), ..settings() };
-        let (share, each) = beside_server(&settings, |to, watch| {
+        let ([share, speed], each) = beside_server(&settings, |to, watch| {
             let time = Duration::from_millis(600) * length();
             ten_senders(to, Duration::from_millis(200), watch); // buffers grow
             let alone = ten_senders(to, time, watch);
@@ -243,16 +246,21 @@ fn server_idle_connections_keep_throughput() {
             let each = resident().saturating_sub(before) as f64 / f64::from(IDLE);
             let beside = ten_senders(to, time, watch);
             drop(idle);
-            (beside / alone, each)
+            ([beside[0] / alone[0], beside[1] / alone[1]], each)
         });
         shares.push(share);
+        speeds.push(speed);
         sizes.push(each);
     }
-    let (share, each) = (median(shares.clone()), sizes[0]);
+    let (share, speed, each) = (median(shares.clone()), median(speeds.clone()), sizes[0]);
     assert!(share >= 0.8, "shares of the bytes per processor time without idle connections: {shares:?}");
+    let least = if is_long() { 0.8 } else { 0.5 };
+    assert!(speed >= least, "shares of the throughput without idle connections: {speeds:?}");
     // The first server's connections: later ones use memory that earlier ones returned.
     assert!(each < 10_000.0, "{each} bytes for each idle connection");
-    let result = format!("{share:.2} of the bytes per processor time without them, {each:.0} bytes each");
+    let result = format!(
+        "{speed:.2} of the throughput without them, {share:.2} of the bytes per processor time, {each:.0} bytes each"
+    );
     print_row("idle connections beside 10 busy ones", IDLE, &result);
 }
 
@@ -261,8 +269,7 @@ fn server_idle_connections_keep_throughput() {
 #[test]
 fn server_survives_hostile_datagrams() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let seed = 15;
-    println!("seed {seed}");
+    let seed = seed();
     let settings = settings();
     let count = 20_000 * u64::from(length());
     let grown = beside_server(&settings, |to, watch| {

@@ -17,6 +17,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use narrows_routers::Congestion;
+use rustix::fs::Mode;
+use rustix::net::{self as sockets, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 /// Longest message.
@@ -79,9 +81,7 @@ impl ControlSocket {
                     fs::remove_file(path)?;
                 }
             }
-            let socket = UnixDatagram::bind(path)?;
-            socket.set_nonblocking(true)?;
-            Socket::Unix(socket, Path::new(path).to_owned())
+            Socket::Unix(bind_private(path)?, Path::new(path).to_owned())
         } else {
             let socket = UdpSocket::bind(address)?;
             socket.set_nonblocking(true)?;
@@ -129,6 +129,16 @@ impl ControlSocket {
     }
 }
 
+/// A socket at this path, to which only its user may write, whatever the umask is: Linux gives the file the mode that the
+/// socket has when it is bound, so no other user finds it open at any moment.
+fn bind_private(path: &str) -> io::Result<UnixDatagram> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = sockets::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    sockets::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixDatagram::from(socket))
+}
+
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         if let Socket::Unix(_, path) = &self.socket {
@@ -158,6 +168,7 @@ impl Meaning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redteam::{length, print_row, seed};
 
     /// Reports and questions are read; anything else is counted and ignored.
     #[test]
@@ -207,10 +218,11 @@ mod tests {
         peer.set_nonblocking(true).unwrap();
         let statistics =
             Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 9, queues: 5, capacity_bytes_s: 1 };
-        let mut random = narrows_cc::Random::stream(15, "flood", 0);
+        let mut random = narrows_cc::Random::stream(seed(), "flood", 0);
         let (mut sent, mut answered, mut answers, mut reports) = (0, 0, 0_u64, 0);
         let texts = [r#"{"ask": "statistics"}"#, r#"{"congestion": "load"}"#, "garbage", "{}", "[[[[", ""];
-        for turn in 0..400 {
+        let turns = 400 * u64::from(length());
+        for turn in 0..turns {
             for _ in 0..50 {
                 let text = texts[random.below(texts.len() as u64) as usize];
                 let message = format!("{text:0$}", random.below(300) as usize);
@@ -223,6 +235,8 @@ mod tests {
             }
             assert!(answered <= REPLY_FACTOR * sent, "turn {turn}: {answered} bytes for {sent}");
         }
+        let result = format!("{answers} answers, {answered} bytes for {sent}");
+        print_row("BRF switch: control messages of any length and sense", turns * 50, &result);
         assert!(answers > 500 && reports > 500 && control.refused > 5_000, "{answers} {reports} {control:?}");
         for _ in 0..MOST + 40 {
             peer.send(br#"{"congestion": "load"}"#).unwrap();
@@ -244,6 +258,18 @@ mod tests {
         };
         let length = serde_json::to_vec(&longest).unwrap().len();
         assert!(length <= REPLY_FACTOR * 128, "{length}");
+    }
+
+    /// Only the user of the switch may write to its socket, although the umask lets all read and execute files.
+    #[test]
+    fn socket_is_for_its_user_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("narrows-private-{}", std::process::id()));
+        let control = ControlSocket::bind(&format!("unix:{}", path.display())).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        UnixDatagram::unbound().unwrap().send_to(b"{}", &path).expect("its user reaches it");
+        drop(control);
+        assert!(!path.exists());
     }
 
     /// Only the socket of a killed switch is replaced: files, links and the socket of a switch that runs stay.

@@ -28,9 +28,12 @@ const LEAST: u64 = 64 << 10;
 const BATCH: usize = 16;
 /// Bytes of IPv4 and TCP headers without and with timestamps.
 const HEADERS: [u16; 2] = [40, 52];
+/// An error of the client: each of its bytes would wake the server.
+const TALKS: &str = "the client sent data after its hello; accepted: nothing more";
 
 pub(super) struct Connection<'a> {
     stream: &'a TcpStream,
+    client: SocketAddrV4,
     messages: UdpSocket,
     netlink: Netlink,
     flow: Flow,
@@ -106,6 +109,7 @@ impl<'a> Connection<'a> {
         let setup = RateSetup { segment, data_header, line: None };
         Ok(Self {
             stream,
+            client,
             messages,
             netlink,
             flow: Flow::new(&config, &setup, (local, client)).between_hosts(),
@@ -131,11 +135,16 @@ impl<'a> Connection<'a> {
 
     /// Sends until all is written and acknowledged, the client is gone, or the operator stops.
     pub(super) fn run(&mut self) -> Result<(), NegotiationError> {
+        let mut talks = false;
         loop {
             let now = self.clock.now();
             self.negotiate(now)?;
-            if self.shut_at.is_none() && (self.operator.is_stopped() || !self.is_open()) {
-                self.shut(now);
+            if self.shut_at.is_none() {
+                let heard = self.heard();
+                talks = heard.is_some_and(|bytes| bytes > 0);
+                if heard.is_some() || self.operator.is_stopped() {
+                    self.shut(now);
+                }
             }
             let full = self.shut_at.is_none() && !self.flow.blocks_data() && self.write(now)?;
             if self.flow.is_finished() || self.shut_at.is_some_and(|at| now > at + DRAIN) {
@@ -159,6 +168,9 @@ impl<'a> Connection<'a> {
             "ended after {} bytes; messages: {sent} sent, {received} received, {refused} refused; {changes} changes",
             self.written
         ));
+        if talks {
+            return Err(NegotiationError::Server(self.client, TALKS.to_owned()));
+        }
         Ok(())
     }
 
@@ -166,14 +178,14 @@ impl<'a> Connection<'a> {
         self.operator.log(&format!("{}: {text}", self.name));
     }
 
-    /// Whether the client reads on. It sends nothing after its hello.
-    fn is_open(&self) -> bool {
+    /// Bytes from the client, 0 if it has gone; `None` as long as it reads on in silence.
+    fn heard(&self) -> Option<usize> {
         let mut rest = [0; 64];
         let mut reading = self.stream;
         match reading.read(&mut rest) {
-            Ok(0) => false,
-            Ok(_) => true,
-            Err(error) => crate::is_transient(&error),
+            Ok(bytes) => Some(bytes),
+            Err(error) if crate::is_transient(&error) => None,
+            Err(_) => Some(0),
         }
     }
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use narrows_cc::Rate;
 use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
@@ -13,6 +13,8 @@ use super::super::client::connect;
 use super::super::server::ServerSettings;
 use super::super::wire::{HELLO, Hello};
 use super::super::{NodeSettings, request};
+use crate::redteam::{length, print_row};
+
 use super::{ClientSettings, Desk, Ending, client, loopback, mbit, node, run_node, serve, server};
 
 /// Address number `n` of those that nothing else uses.
@@ -81,6 +83,8 @@ fn hostile_datagrams_change_nothing() {
     });
     eprintln!("{report:?} {counts:?}");
     assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
+    let kept = format!("no answer, {:.1} of 16 Mbit/s kept", report.goodput_mbit_s);
+    print_row("Nodectl: forged messages and garbage beside a flow", 150 * (2 * 3 + 2), &kept);
     assert!(counts.unreadable > 100 && counts.foreign > 300 && report.refused > 100, "{counts:?}");
 }
 
@@ -88,13 +92,14 @@ fn hostile_datagrams_change_nothing() {
 #[test]
 fn flood_of_requests_is_limited() {
     let passing = Desk::default();
+    let sent = 5_000 * length();
     let counts = thread::scope(|scope| {
         let _ending = Ending(&[&passing]);
         let settings = NodeSettings { messages_per_s: 100, ..node(16.0, 1) };
         let desk = &passing;
         let ran = scope.spawn(move || run_node(&settings, desk));
         let hostile = UdpSocket::bind(loopback(98, 0)).unwrap();
-        for content in 0..5_000 {
+        for content in 0..sent {
             let _ = hostile.send_to(&request_of(content, 1.0), passing.address());
             if content % 50 == 0 {
                 thread::sleep(Duration::from_millis(2)); // the node's socket has room for so many
@@ -106,8 +111,10 @@ fn flood_of_requests_is_limited() {
     });
     eprintln!("{counts:?}");
     // Half a second of the limit at once, and what the time of the test allows.
-    assert!(counts.received < 1_000 && counts.limited > 1_000, "{counts:?}");
-    assert!(counts.flows == 0 && counts.sent < 1_000 && counts.sent > 0, "{counts:?}");
+    let most = 1_000 * u64::from(length());
+    assert!(counts.received < most && counts.limited > 1_000, "{counts:?}");
+    assert!(counts.flows == 0 && counts.sent < most && counts.sent > 0, "{counts:?}");
+    print_row("Nodectl: requests of one address", sent, &format!("{} forwarded, no flow", counts.sent));
 }
 
 /// Clients that say nothing, nonsense or hang up are refused, and others are served meanwhile.
@@ -131,16 +138,49 @@ fn malformed_clients_do_not_disturb_others() {
         (report, ran.join().unwrap().expect("it ran"))
     });
     assert!(report.complete, "{report:?}");
+    print_row(
+        "Nodectl: clients that are silent, gone or speak nonsense",
+        counts.failed,
+        "another was served",
+    );
     assert!(counts.served == 1 && counts.failed == 3, "{counts:?}");
 }
 
-/// Requests from 1 000 addresses that no responder answers take no rate from a client and leave no record.
+/// A client that sends data after its hello is served no longer, and wakes the server no more.
+#[test]
+fn talking_client_is_closed() {
+    let sending = Desk::default();
+    let counts = thread::scope(|scope| {
+        let _ending = Ending(&[&sending]);
+        let ran = scope.spawn(|| serve(&server(None), &sending));
+        let mut stream = TcpStream::connect(sending.address()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let max = mbit(8.0);
+        let hello = Hello { content: 13, subflow: 0, responder: 47_471, max, min: Rate::ZERO, size: 0 };
+        stream.write_all(&hello.encode()).unwrap();
+        sending.wait_for("content 13");
+        let begun = Instant::now();
+        // Until the connection is reset, with what was not read.
+        while stream.write(&[b'x'; 64]).map_or_else(|error| crate::is_transient(&error), |_| true) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the server reads on");
+            thread::sleep(Duration::from_millis(1));
+        }
+        sending.stop();
+        ran.join().unwrap().expect("it ran")
+    });
+    assert!(sending.has("sent data after its hello; accepted: "), "the log says why");
+    assert_eq!((counts.served, counts.failed), (0, 1), "{counts:?}");
+}
+
+/// Requests from 1 000 addresses that no responder answers take no rate from a client and leave no record. In the long
+/// form the client's own requests are repeated and run out of patience if they get no answer.
 #[test]
 fn invented_requesters_take_no_rate() {
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
     let over = AtomicBool::new(false);
-    let (report, counts) = thread::scope(|scope| {
+    let seconds = if length() > 1 { 25.0 } else { 4.0 };
+    let (report, counts, sent) = thread::scope(|scope| {
         let _ending = Ending(&desks);
         let ran = scope.spawn(|| run_node(&node(16.0, 47_458), &passing));
         scope.spawn(|| serve(&server(Some(passing.address())), &sending));
@@ -162,16 +202,20 @@ fn invented_requesters_take_no_rate() {
             sent
         });
         thread::sleep(Duration::from_millis(500));
-        let report = request(&client(at, 11, 47_458, 4.0), &receiving);
+        let report = request(&client(at, 11, 47_458, seconds), &receiving);
         over.store(true, Ordering::Relaxed);
-        assert!(attack.join().unwrap() >= 1_000);
+        let sent = attack.join().unwrap();
         passing.stop();
-        (report.expect("no stall"), ran.join().unwrap().expect("it ran"))
+        (report.expect("no stall"), ran.join().unwrap().expect("it ran"), sent)
     });
     eprintln!("{report:?} {counts:?}");
     assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
     assert!(passing.has("gets 16.00 Mbit/s"), "all of the port");
+    assert!(!sending.has("the nodes are silent"), "cut off");
     assert!(counts.flows == 1 && counts.unproven >= 1_000, "{counts:?}");
+    assert!(sent >= 1_000, "{sent}");
+    let kept = format!("{:.1} of 16 Mbit/s kept, no record", report.goodput_mbit_s);
+    print_row("Nodectl: requests of invented addresses", sent, &kept);
     // A message per request at most, and what the one flow needs.
     assert!(counts.sent < counts.received + 100, "{counts:?}");
 }
@@ -212,6 +256,7 @@ fn silent_clients_keep_no_other_out() {
     });
     eprintln!("{report:?} {counts:?}");
     assert!(report.complete, "{report:?}");
+    print_row("Nodectl: clients that say or take nothing", 1_000 + 32, "another was served");
     assert_eq!(counts.refused, 32 - 16, "{counts:?}");
     assert_eq!(counts.served + counts.failed, 1_000 + 16 + 1, "{counts:?}");
     let lines = sending.lines.lock().unwrap();

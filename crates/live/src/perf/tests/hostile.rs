@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use noq::{ClientConfig, Connection, Endpoint};
 use noq_proto::crypto::rustls::QuicClientConfig;
 
+use crate::redteam::print_row;
+
 use super::super::control::{Asked, REQUEST};
 use super::super::{Event, MAX_DURATION, Request, Service, Trust, client, tls, transport};
 use super::{ended, log, request, service, serving, serving_as, settings};
@@ -69,6 +71,8 @@ fn client_connects_beside_spoofed_handshakes() {
             }
         }
         assert!((1..=3 * sent).contains(&answered), "{answered} bytes for {sent}");
+        let result = format!("a client ran beside them, {answered} bytes in answer to {sent}");
+        print_row("QUIC server: first packets in foreign names", 1_000, &result);
     });
 }
 
@@ -138,25 +142,26 @@ fn greedy_requests_are_refused() {
     assert!(ended(&seen).is_empty(), "{seen:?}");
 }
 
-/// A receiver that reports more than it got ends the test, and what it says is in no result.
+/// A receiver that reports more than it got, or a time that no test takes, ends the test, and what it says is in no
+/// result.
 #[test]
 fn lying_receiver_ends_the_test() {
-    let seen = serving("fixed:rate=1mbit", |address, _| {
-        connected(address, |connection| async move {
-            let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-            let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(600) };
-            send.write_all(&asked.encode()).await.expect("sent");
-            let report = [&[0; 8][..], &[0, 1, 0, 0], &[0xff; 8]].concat();
-            send.write_all(&report).await.expect("sent");
-            connection.closed().await
+    let bytes = [&[0; 8][..], &[0, 1, 0, 0], &[0xff; 8]].concat();
+    let time = [&[0xff; 8][..], &[0, 0]].concat();
+    for (report, reason) in [(bytes, "more than were sent"), (time, "the test took")] {
+        let seen = serving("fixed:rate=1mbit", |address, _| {
+            connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(600) };
+                send.write_all(&asked.encode()).await.expect("sent");
+                send.write_all(&report).await.expect("sent");
+                connection.closed().await
+            });
         });
-    });
-    let summary = &ended(&seen)[0];
-    assert!(
-        summary.failure.as_ref().is_some_and(|reason| reason.contains("more than were sent")),
-        "{seen:?}"
-    );
-    assert_eq!(summary.total.bytes, 0);
+        let summary = &ended(&seen)[0];
+        assert!(summary.failure.as_ref().is_some_and(|text| text.contains(reason)), "{seen:?}");
+        assert_eq!((summary.total.bytes, summary.received.as_ref().map(|own| own.seconds)), (0, Some(0.0)));
+    }
 }
 
 /// What a peer writes as its reason reaches no terminal as it is.
@@ -174,4 +179,36 @@ fn reasons_of_peers_are_printable() {
     });
     let text = text.expect("a warning");
     assert!(text.contains("gone") && !text.contains(char::is_control), "{text:?}");
+}
+
+/// A sender whose result has more than was received, a time or losses that cannot be ends the test with the reason, and
+/// its numbers are in no result.
+#[test]
+fn lying_sender_ends_the_test() {
+    const SENT: u64 = 1_000;
+    let (second, day) = (1_000_000, 86_400_000_000);
+    for (time, lost, bytes, reason) in [
+        (second, 0, u64::MAX, "these are 1000"),
+        (u64::MAX, 0, SENT, "s at most"),
+        (day, 0, SENT, "s at most"),
+        (second, u64::MAX, SENT, "packets were lost in 1 s; accepted: "),
+    ] {
+        let seen = serving("bbr", |address, _| {
+            connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked = Asked { reverse: false, streams: 1, duration: Duration::from_millis(200) };
+                send.write_all(&asked.encode()).await.expect("sent");
+                let mut data = connection.open_uni().await.expect("a stream");
+                data.write_all(&[0; SENT as usize]).await.expect("sent");
+                data.finish().expect("open");
+                data.stopped().await.expect("read");
+                let result = [time, lost, bytes].map(u64::to_be_bytes).concat();
+                send.write_all(&result).await.expect("sent");
+                connection.closed().await
+            });
+        });
+        let summary = &ended(&seen)[0];
+        assert!(summary.failure.as_ref().is_some_and(|text| text.contains(reason)), "{summary:?}");
+        assert!(summary.sent.is_none() && summary.total.bytes == SENT, "{summary:?}");
+    }
 }

@@ -1,0 +1,29 @@
+//! What the hostile tests share: their length, their seed, and the table of what was tried.
+//!
+//! `NARROWS_REDTEAM=N` makes long forms N times as long, `NARROWS_SEED=N` selects another seed, and `-- --show-output`
+//! shows the rows, which `make redteam` collects.
+
+use std::fmt::Display;
+
+/// The number of an environment variable, or a default if it is not set.
+fn number(name: &str, default: u64) -> u64 {
+    let Ok(text) = std::env::var(name) else { return default };
+    text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number; accepted: such as {default}"))
+}
+
+/// How many times as long the tests are.
+pub fn length() -> u32 {
+    number("NARROWS_REDTEAM", 1) as u32
+}
+
+/// The seed of what is drawn.
+pub fn seed() -> u64 {
+    let seed = number("NARROWS_SEED", 15);
+    println!("seed {seed}");
+    seed
+}
+
+/// Prints a row of the table.
+pub fn print_row(tried: &str, many: impl Display, result: &str) {
+    println!("{tried} | {many} | {result}");
+}
