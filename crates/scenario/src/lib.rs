@@ -4,6 +4,8 @@
 //! `repeat` into runs, and checks them; [`resolve`] turns one run into a [`Plan`]. A diagnostic names the file,
 //! the line, the key, the problem and the values accepted.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
 mod app;
@@ -65,6 +67,9 @@ pub struct Source<'a> {
     pub files: &'a dyn Files,
 }
 
+/// The key of the first seed.
+const SEED: &str = "seed";
+
 /// One run of a scenario.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -88,11 +93,31 @@ pub struct Run {
 #[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
 pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
     let mut all = Vec::new();
+    let mut swept_seeds = BTreeSet::new();
     points(source, overrides, |point, tree, points, traces| {
-        all.extend(runs_of(source, points, point, tree, traces)?);
+        let runs = runs_of(source, points, point, tree, traces)?;
+        if point.iter().any(|(key, _)| key == SEED) {
+            check_seeds(&runs, &mut swept_seeds)?;
+        }
+        all.extend(runs);
         Ok(())
     })?;
     Ok(all)
+}
+
+/// Rejects a seed that two points of a sweep of seeds have, each with `repeat` seeds: its run would count twice.
+fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) -> Result<(), Diagnostic> {
+    for run in runs {
+        let rest = run.point.iter().filter(|(key, _)| key != SEED).cloned().collect();
+        if !seen.insert((rest, run.seed)) {
+            let message =
+                format!("`{}` is a seed of two swept values, of {} seeds each", run.seed, runs.len());
+            return Err(
+                Diagnostic::new(SEED, message).accepted("seeds farther apart than `repeat`, or one of both")
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The swept keys of a point with their values.
