@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from narrows.errors import DamagedError
 from narrows.files import contents, write_atomic
 from narrows.shapes import check_result
 
-SUMS, RESULTS = "SHA256SUMS", "results.jsonl"
+SUMS, RESULTS, PLAN = "SHA256SUMS", "results.jsonl", ".plan"
 TRACES = "traces"
 """The key of a saved run that has the checksums of its trace files, by name."""
 _END = re.compile(rb', "checksum": "sha256:([0-9a-f]{64})"\}\n?\Z')
@@ -167,14 +167,38 @@ def saved_results(folder: Path) -> list[dict[str, Any]] | None:
     return [parse(table, line, f"line {at} ") for at, line in enumerate(lines, 1) if line.strip()]
 
 
+def write_plan(folder: Path, runs: Iterable[str]) -> None:
+    """Write which runs the command consists of that fills a folder of results."""
+    write_atomic(folder / PLAN, "".join(f"{run}\n" for run in runs))
+
+
+def read_plan(folder: Path) -> set[str] | None:
+    """Read which runs the last command consists of; `None` if an earlier version wrote the folder.
+
+    Raises:
+        DamagedError: The file cannot be read.
+    """
+    path = folder / PLAN
+    try:
+        return set(contents(path, MOST_BYTES).decode().split())
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as error:
+        raise DamagedError(path, _problem(error) if isinstance(error, OSError) else "is no list of runs") from None
+
+
 def saved_runs(folder: Path) -> list[dict[str, Any]]:
-    """Read all saved runs of a folder, in the order of their names.
+    """Read the saved runs of the last command in a folder `runs`, in the order of their names.
+
+    Runs of other commands stay, so that these can be repeated, but are no part of the same work.
 
     Raises:
         DamagedError: One is damaged, has no checksum, or has the name of another one.
     """
-    found = []
+    found, plan = [], read_plan(folder.parent)
     for path in sorted(folder.glob("*.json")):
+        if plan is not None and path.stem not in plan:
+            continue
         result = read_run(path)
         if result is None:
             continue

@@ -1,8 +1,8 @@
 """Executes planned runs on all cores and saves every finished run.
 
-A folder of results holds `runs/<id>.json`, each written whole or not at all, with a checksum. After any interruption
-(Ctrl-C, an error, a kill) the same scenario reuses the finished runs and executes the others, and those whose files are
-damaged.
+A folder of results holds `runs/<id>.json`, each written whole or not at all, with a checksum, and `.plan`, which lists
+those of the last command. After any interruption (Ctrl-C, an error, a kill) the same scenario reuses the finished runs
+and executes the others, and those whose files are damaged.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class Runner:
         with contextlib.ExitStack() as stack:
             if self.out is not None:
                 stack.enter_context(locked(self.out))
+                checksums.write_plan(self.out, (item.id for item in planned))
             return self._run(planned)
 
     def _run(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:

@@ -28,6 +28,18 @@ def saved(tmp_path_factory):
     return out, results.raw, results.samples
 
 
+def test_runs_of_an_earlier_command_are_not_mixed_in(tmp_path):
+    """A folder without final results shows the runs of its last command, and the earlier ones are reused by theirs."""
+    out, text = tmp_path / "out", '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "{}"\n'
+    for scheme in ("bbr", "cubic"):
+        narrows.run(text.format(scheme), out=out)
+    (out / checksums.SUMS).unlink()
+    assert len(list((out / "runs").glob("*.json"))) == 2
+    assert narrows.Results.load(out).flows["scheme"].to_list() == ["cubic"]
+    (out / checksums.PLAN).unlink()  # as earlier versions left it
+    assert len(narrows.Results.load(out)) == 2
+
+
 def cut(data, draw):
     return data[: draw.randrange(len(data))]
 
