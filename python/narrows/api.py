@@ -67,8 +67,8 @@ def run(
     """
     check_arguments(scenario=scenario, seed=seed, repeat=repeat, duration=duration, set=set, trace=trace, out=out)
     check_arguments(jobs=jobs, on=on, allow_outside=allow_outside)
-    overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
-    chosen = load(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
+    overrides = overrides_of(set)
+    chosen = _loaded(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
     chosen = chosen.permitting(None if allow_outside else [value for _, value in overrides])
     return execute(chosen, trace=trace, out=out, jobs=jobs, on=on)
 
@@ -135,7 +135,7 @@ def compare(
         start=split_values(start, "--start"), stop=split_values(stop, "--stop"),
         count=count, each=each, queue=queue, loss=loss, ack_every=ack_every, ecn=ecn,
     )  # fmt: skip
-    overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
+    overrides = overrides_of(set)
     return execute(
         comparison.scenario().replaced(common_overrides(seed, repeat, duration, overrides)),
         trace=trace,
@@ -168,6 +168,32 @@ def sweep(scenario: Source, grid: Mapping[str, Sequence[Any]], **options: Any) -
         if not isinstance(row, Sequence) or isinstance(row, str | bytes) or not row:
             raise UsageError(f"{key}: {shown(row)} is not a list of values; accepted: a list such as ['1bdp', '4bdp']")
     return run(scenario, set={**(options.pop("set", None) or {}), **grid}, **options)
+
+
+def overrides_of(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the overrides of an argument `set`.
+
+    Raises:
+        UsageError: A scenario cannot hold a value.
+    """
+    try:
+        return [(key, override_text(value)) for key, value in (given or {}).items()]
+    except RecursionError:
+        raise UsageError("set: a value holds itself, or is nested too deeply; accepted: plain values") from None
+
+
+def _loaded(scenario: str | Path | Mapping[str, Any]) -> Scenario:
+    """Load a scenario.
+
+    Raises:
+        UsageError: A dictionary holds what no file can.
+    """
+    try:
+        loaded = load(scenario)
+        loaded.text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("scenario: a text has half a letter (a surrogate); accepted: texts that UTF-8 holds") from None
+    return loaded
 
 
 def common_overrides(

@@ -63,6 +63,10 @@ def test_pcap_with_folder_executes_a_finished_run_again(tmp_path):
     [
         (["--pcap", "{}/a", "--repeat", "3"], "--pcap: the file holds one run, not 3; accepted: a single value"),
         (["--pcap", "{}/a", "--each"], "--pcap: the file holds one run, not 2; accepted: a single value"),
+        (
+            ["--pcap", "{}/o/results.jsonl", "-o", "{}/o"],
+            "--pcap, -o: {}/o/results.jsonl lies among the results; accepted:",
+        ),
         (["--pcap", "{}"], "is a folder; accepted: a file in a writable folder"),
         (["--pcap", "{}/none/a"], "there is no folder {}/none; accepted: a file in a writable folder"),
         (["--pcap", "{}/a", "--pcap-at", "node"], "--pcap-at: `node` names no hosts; accepted: senders, receivers,"),

@@ -34,6 +34,22 @@ def test_number_errors_name_found_and_accepted(args, message):
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"narrows: {message}\n")
 
 
+def test_values_that_no_file_holds_are_refused():
+    """A value that holds itself, and half a letter, are invalid usage, wherever they stand."""
+    own_table, own_list = {}, []
+    own_table["a"] = own_table
+    own_list.append(own_list)
+    for call_it in (
+        lambda: narrows.compare("bbr", set=own_table),
+        lambda: narrows.run({"network": {"rate": "1mbit"}}, set={"network.rate": own_list}),
+        lambda: narrows.run({"network": own_table}),
+    ):
+        with pytest.raises(narrows.UsageError, match="nested too deeply"):
+            call_it()
+    with pytest.raises(narrows.UsageError, match=r"half a letter \(a surrogate\); accepted: texts that UTF-8 holds"):
+        narrows.run({"duration": "\ud800", "network": {"rate": "1mbit"}, "flows": [{"scheme": "bbr"}]})
+
+
 @pytest.mark.parametrize("command", [["compare", "bbr"], ["trace", "5g"]])
 def test_folder_that_cannot_be_made_exits_2(command):
     """A folder that cannot be created is invalid usage of `--out`."""

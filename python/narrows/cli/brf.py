@@ -300,7 +300,8 @@ def run_controller(
 ) -> None:
     """Detect congestion from counters of Open vSwitch (OpenFlow 1.3), and report it to a BRF switch, until Ctrl-C.
 
-    It needs os-ken (`pip install 'narrows[sdn]'`) and a bridge with `ovs-vsctl set-controller BRIDGE tcp:HOST:6653`.
+    It needs os-ken, which the extra `sdn` of this package brings, and a bridge with
+    `ovs-vsctl set-controller BRIDGE tcp:HOST:6653`.
     """
     from narrows import sdn
 

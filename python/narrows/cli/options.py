@@ -322,6 +322,8 @@ class Options:
         if len(files) == 2 and _same(*files.values()):
             raise UsageError(f"--pcap, --qlog: both write {self.qlog}; accepted: two files")
         for flag, file in files.items():
+            if self.out is not None and file.resolve().is_relative_to(self.out.resolve()):
+                raise UsageError(f"{flag}, -o: {file} lies among the results; accepted: a file outside {self.out}")
             if ray is not None:
                 raise UsageError(f"--ray: {CONTENTS[flag]} stay on the cluster's machines; accepted: without {flag}")
             check_writable(file, folder=False, flag=flag, make=False)
