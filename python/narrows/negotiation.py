@@ -297,5 +297,7 @@ def request(
         state = "complete" if report["complete"] else "ended"
         print(f"{state}: {report['bytes']} bytes in {report['seconds']:.2f} s, {report['goodput_mbit_s']:.2f} Mbit/s;"
               f" first data after {report['wait_s'] * 1e3:.0f} ms")  # fmt: skip
+    if not report["bytes"]:
+        raise engine.LiveFailed(f"{settings['server']}: no data arrived")
     if amount and not report["complete"] and duration is None:
         raise engine.LiveFailed(f"{settings['server']}: only {report['bytes']} of {amount} bytes arrived")

@@ -134,7 +134,8 @@ class Session:
             LiveFailed: The server cannot be reached or is not trusted, or the connection failed.
         """
         address = resolve(host, "HOST", port=PORT)
-        plain = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        bracketed, several = host.startswith("["), host.count(":") > 1  # an address of IPv6, with or without a port
+        plain = host[1:].partition("]")[0] if bracketed else host if several else host.partition(":")[0]
         chosen, params = parse_scheme(self.scheme)
         limit = _bounded(duration, "--duration", 1e-3, MAX_DURATION_S)
         interval = _bounded(self.interval, "--interval", MIN_INTERVAL_S, MAX_DURATION_S)

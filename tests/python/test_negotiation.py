@@ -11,6 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from narrows import negotiation
+
+from conftest import call  # isort: skip
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="narrows nodectl needs Linux")
 
 PORT = 47_490
@@ -102,6 +106,14 @@ def test_invalid_settings_are_refused(start: Daemons, arguments: tuple[str, ...]
     process = start(*arguments)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, message in err) == (2, True), err
+
+
+def test_request_without_data_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that trickles bytes which are no data is a failure, also where a duration ends the request."""
+    report = {"bytes": 0, "complete": False, "seconds": 2.7, "goodput_mbit_s": 0.0, "wait_s": 0.0}
+    monkeypatch.setattr(negotiation, "run", lambda *_, **__: report)
+    done = call("nodectl", "request", "127.0.0.1:7970", "--duration", "3s", "--json")
+    assert (done.exit_code, done.stderr) == (1, "narrows: 127.0.0.1:7970: no data arrived\n")
 
 
 def test_absent_server_is_a_failure(start: Daemons) -> None:

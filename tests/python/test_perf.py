@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from narrows import iperf, perf
+from narrows import hosts, iperf, perf
 
 from conftest import BUILT_ENV, call, json_rows, narrows_in  # isort: skip
 from loopback import free_port  # isort: skip
@@ -97,6 +97,17 @@ def test_document_has_values_in_units_of_iperf3():
     assert document["start"]["connecting_to"] == {"host": "::1", "port": 9}
     assert document["start"]["test_start"]["reverse"] == 0 and "error" not in document
     assert recording.document({**END, "failure": "a reason"})["error"] == "a reason"
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]", "[::1]:6000", "127.0.0.1", "127.0.0.1:6000"])
+def test_name_of_a_certificate_is_the_host(monkeypatch, host):
+    """The name that the certificate must have is the host without its port, also for addresses of IPv6."""
+    asked = []
+    monkeypatch.setattr(hosts, "perf_client", lambda *given: asked.append(given))
+    perf.Session(scheme="bbr").test(host, duration="1s", streams=1, reverse=False, name=None, trust="any")
+    [(address, *_, name, _trust, _handle, _report)] = asked
+    assert name == ("::1" if ":" in host[:4] else "127.0.0.1")
+    assert address.startswith("[::1]:" if name == "::1" else "127.0.0.1:")
 
 
 def test_recording_is_bounded(monkeypatch):
