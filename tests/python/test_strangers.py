@@ -107,6 +107,14 @@ def test_law_words_before_parentheses_call_nothing():
             assert word in ("values",), word
 
 
+@pytest.mark.parametrize("value", ["cast(goodput_mbit_s AS decimal(99,99))", "cast(1 AS decimal(0,0))", "seed // null"])
+def test_hostile_queries_print_no_panic(value, results, capfd):
+    """Queries that polars panics over are refused before it prints that."""
+    with pytest.raises(ValueError, match=r"the query (casts|has)"):
+        frames.query(results, f"SELECT seed, {value} AS value FROM flows")
+    assert capfd.readouterr().err == ""
+
+
 # Programs
 
 
