@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib as mpl
 import polars as pl
 import pytest
+from matplotlib.text import Text
 
 import narrows
 from attempts import Tally, generators, many
@@ -151,6 +152,30 @@ def test_figures_ignore_settings_of_matplotlib(results):
     plain = plots.image(results.plot("line", x="scheme"))
     with mpl.rc_context({"text.usetex": True, "font.size": 30, "axes.facecolor": "red"}):
         assert plots.image(results.plot("line", x="scheme")) == plain
+
+
+@pytest.mark.parametrize("text", ["$x^{$", "$$", "cost $5 and $10", r"$\notacommand$"])
+def test_dollar_signs_in_texts_are_no_mathematics(text):
+    """Labels and titles are drawn as they are: no error of mathematics, and `$5 and $10` keeps its signs."""
+    raw = narrows.compare("bbr", "cubic", duration="1s").raw
+    flows = [{**flow, "label": f"{text} {number}"} for number, flow in enumerate(raw[0]["flows"])]
+    found = narrows.Results([{}], [{**raw[0], "flows": flows}])
+    for kind, options in (("line", {"x": "label"}), ("bar", {"series": "label"}), ("delay", {"by": "label"})):
+        figure = found.plot(kind, title=text, **options)
+        assert b"<svg" in plots.image(figure, "svg")
+        drawn = [part for part in figure.findobj(Text) if "$" in part.get_text()]
+        assert len(drawn) > 1
+        assert not any(part.get_parse_math() for part in drawn)
+
+
+def test_logarithmic_axes_have_powers_of_letters(results):
+    """Ticks of logarithmic axes read 10² and 2×10², without mathematics."""
+    sql = "SELECT seed, 1 AS x, goodput_mbit_s AS y FROM flows UNION ALL SELECT seed, 2 AS x, 900 AS y FROM flows"
+    figure = results.plot("line", sql=sql, logy=True)
+    plots.image(figure)
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels(which="both") if label.get_text()]
+    assert "10²" in labels or "10³" in labels, labels
+    assert not any("$" in label for label in labels)
 
 
 def test_git_sees_only_the_sources_of_the_package(tmp_path):
