@@ -178,6 +178,19 @@ def test_logarithmic_axes_have_powers_of_letters(results):
     assert not any("$" in label for label in labels)
 
 
+@pytest.mark.parametrize("command", [["compare", "bbr", "cubic", "--duration", "1s"], ["schemes"], ["--help"]])
+def test_no_columns_are_unset_columns(command):
+    """`COLUMNS=0`, as some shells set it, prints what an unset variable prints."""
+    env = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    script = [sys.executable, "-c", BOOT, *command]
+    unset, zero = (
+        subprocess.run(script, env={**env, **more}, capture_output=True, text=True, check=True).stdout
+        for more in ({}, {"COLUMNS": "0"})
+    )
+    assert zero.strip()
+    assert zero == unset
+
+
 def test_git_sees_only_the_sources_of_the_package(tmp_path):
     """A package installed inside a stranger's repository does not run the programs of its configuration."""
     if shutil.which("git") is None:

@@ -85,6 +85,8 @@ def main() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # results may hold letters that the terminal lacks
+    if not os.environ.get("COLUMNS", "").strip("0"):  # rich would print lines without columns
+        os.environ.pop("COLUMNS", None)
     try:
         app(args=spelled_out(sys.argv[1:]), prog_name="narrows")
     except KeyboardInterrupt:
