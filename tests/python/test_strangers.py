@@ -5,16 +5,20 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
+import xml.etree.ElementTree
 from pathlib import Path
 
 import matplotlib as mpl
 import polars as pl
 import pytest
 from matplotlib.text import Text
+from rich.table import Table
 
 import narrows
 from attempts import Tally, generators, many
 from narrows import frames, plots, report, sql
+from narrows.cli import outcome
 from narrows.errors import UsageError
 
 from conftest import BOOT, ROOT, call  # isort: skip
@@ -114,6 +118,52 @@ def test_hostile_queries_print_no_panic(value, results, capfd):
     with pytest.raises(ValueError, match=r"the query (casts|has)"):
         frames.query(results, f"SELECT seed, {value} AS value FROM flows")
     assert capfd.readouterr().err == ""
+
+
+# Terminals
+
+
+@pytest.mark.parametrize(("key", "named"), [("title", "figure.title"), ("text", "claim.text"), ("unit", "claim.unit")])
+def test_control_characters_in_studies_are_refused(key, named, study, tmp_path):
+    """An escape sequence in a text of a study is refused with file and key, and does not reach the terminal."""
+    folder = tmp_path / "mine"
+    shutil.copytree(study, folder)
+    lines = {"title": "", "text": "", "unit": ""} | {key: f'{key} = "\\u001b[31mF"\n'}
+    (folder / "fig1.claims.toml").write_text(
+        f"[figure]\n{lines['title']}[[claim]]\n{lines['text']}{lines['unit']}id = 'c'\nsource = 's'\nkind = 'value'\n"
+    )
+    done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
+    assert done.exit_code == 2
+    assert "fig1.claims.toml: cannot be read as" in done.stderr
+    assert f"{named}: the text has the control character '\\x1b'; accepted: " in done.stderr
+    assert "\x1b" not in done.output
+
+
+def test_control_characters_in_scenarios_are_refused(tmp_path):
+    """An escape sequence in a scenario is refused with file and key, also in dictionaries and inside tables."""
+    file = tmp_path / "a.toml"
+    file.write_text('name = "a"\n[[flows]]\nscheme = "bbr"\nlabel = "\\u0007"\n')
+    for source, where in ((file, str(file)), ({"name": "a", "flows": [{"label": "\a"}]}, "the dictionary")):
+        with pytest.raises(UsageError, match=re.escape(f"{where}: flows.label: the text has the control character")):
+            narrows.run(source)
+
+
+def test_control_characters_are_escaped_at_output(results, capsys):
+    """What reaches output nevertheless is escaped in tables, lines and vector files."""
+    flows = [{**flow, "label": "\x1b[31mred"} for flow in results.raw[0]["flows"]]
+    found = narrows.Results([{}], [{**results.raw[0], "flows": flows}])
+    table = Table("label")
+    table.add_row(str(found.flows["label"][0]))
+    for printed in (table, "\x1b[31mred"):
+        outcome.print_table(printed)
+        out = capsys.readouterr().out
+        assert "\\x1b" in out
+        assert "\x1b" not in out
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        image = plots.image(found.plot("line", x="label", title="\x1b[31mred"), "svg")
+    assert b"\x1b" not in image
+    xml.etree.ElementTree.fromstring(image)
 
 
 # Programs

@@ -197,4 +197,6 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     with mpl.rc_context({**DEFAULTS, **look}):
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
+    if form == "svg":  # it repeats texts in comments, and XML has no control characters
+        return re.sub(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]", lambda found: b"\\x%02x" % found[0][0], buffer.getvalue())
     return buffer.getvalue()
