@@ -166,6 +166,20 @@ def test_control_characters_are_escaped_at_output(results, capsys):
     xml.etree.ElementTree.fromstring(image)
 
 
+@pytest.mark.parametrize("columns", [1, 20, 50])
+def test_numbers_stay_whole_on_narrow_terminals(columns, capsys, monkeypatch):
+    """No number is broken or left out where the terminal is narrow: lines become longer."""
+    found = narrows.compare("bbr", "cubic", duration="3s", loss="0.5%", repeat=3)
+    monkeypatch.setenv("COLUMNS", "200")
+    outcome.print_table(found.table())
+    numbers = re.findall(r"\d\S*±\S+", capsys.readouterr().out)
+    assert len(numbers) > 8
+    monkeypatch.setenv("COLUMNS", str(columns))
+    outcome.print_table(found.table())
+    printed = capsys.readouterr().out.split()
+    assert [number for number in numbers[:8] if number not in printed] == []
+
+
 # Programs
 
 

@@ -32,7 +32,8 @@ def print_table(table: Any, width: int | None = None) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else width)
-    console.print(shown(table) if isinstance(table, str) else _Shown(table))
+    console.width = max(console.width, 20)  # rich prints nothing in columns without width
+    console.print(shown(table) if isinstance(table, str) else _Shown(table), crop=False)
 
 
 class _Shown:
