@@ -17,7 +17,7 @@ from rich.table import Table
 
 import narrows
 from attempts import Tally, generators, many
-from narrows import frames, plots, report, sql
+from narrows import frames, plots, progress, report, sql
 from narrows.cli import outcome
 from narrows.errors import UsageError
 
@@ -178,6 +178,19 @@ def test_numbers_stay_whole_on_narrow_terminals(columns, capsys, monkeypatch):
     outcome.print_table(found.table())
     printed = capsys.readouterr().out.split()
     assert [number for number in numbers[:8] if number not in printed] == []
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_tables_in_ascii_spell_signs(encoding):
+    """Signs that the terminal's encoding lacks are spelled: `+-` instead of an escape."""
+    script = "compare", "bbr", "cubic", "--duration", "1s", "--repeat", "2"
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-c", BOOT, *script], env=env, capture_output=True, check=True)
+    out = done.stdout.decode(encoding)
+    assert re.search(r"\d\+-\d" if encoding == "ascii" else r"\d±\d", out), out
+    assert "\\x" not in out
+    error = UnicodeEncodeError("ascii", "a–µé", 1, 4, "not in range")
+    assert progress.spelled(error) == (r"-u\xe9", 4)
 
 
 # Programs
