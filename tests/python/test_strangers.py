@@ -193,6 +193,25 @@ def test_tables_in_ascii_spell_signs(encoding):
     assert progress.spelled(error) == (r"-u\xe9", 4)
 
 
+class Unshown:
+    """A value that cannot be formatted."""
+
+    def __repr__(self):
+        """Fail."""
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("value", [Unshown(), b"x", "x" * 10_000 + "\0"])
+@pytest.mark.parametrize("option", ["kind", "title", "size", "where"])
+def test_options_of_any_type_are_refused(option, value, results):
+    """Options of plots refuse values of any type with a short message, also those that cannot be formatted."""
+    given = {"scheme": value} if option == "where" and isinstance(value, bytes) else value
+    with pytest.raises(UsageError, match="accepted: ") as caught:
+        results.plot(**{"kind": "line", option: given})
+    assert str(caught.value).startswith(f"{option}: ")
+    assert len(str(caught.value)) < 250
+
+
 # Programs
 
 

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from narrows import provenance
+from narrows.arguments import shown
 from narrows.errors import OptionError, UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
@@ -88,7 +89,7 @@ def options_of(kind: str) -> list[str]:
         UsageError: There is no such kind.
     """
     if not isinstance(kind, str) or kind not in KINDS:
-        raise OptionError("kind", f"there is no kind {kind!r}; accepted: {', '.join(KINDS)}")
+        raise OptionError("kind", f"there is no kind {shown(kind)}; accepted: {', '.join(KINDS)}")
     return [name for name in _options(KINDS[kind]) if name not in FIXED.get(kind, ())]
 
 
