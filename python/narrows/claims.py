@@ -32,6 +32,7 @@ from typing import Any
 from narrows.errors import UNSUITABLE, UsageError, unsuitable
 from narrows.files import inside, read_text
 from narrows.templates import LONE, Sql, Writer
+from narrows.toml import check_letters
 
 ENDING = ".claims.toml"
 NAME = re.compile(r"[\w.-]+")
@@ -173,10 +174,12 @@ def parsed(text: str) -> dict[str, Any]:
     """Parse TOML.
 
     Raises:
-        ValueError: It is no TOML, or nested too deeply.
+        ValueError: It is no TOML, nested too deeply, or has control characters in texts.
     """
     try:
-        return tomllib.loads(text)
+        data = tomllib.loads(text)
+        check_letters(data)
+        return data
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

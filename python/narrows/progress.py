@@ -28,6 +28,19 @@ def shown(text: str) -> str:
     )
 
 
+PLAIN = {"±": "+-", "✓": "+", "✗": "x", "×": "x", "–": "-", "…": "...", "µ": "u", "≤": "<=", "≥": ">="}
+"""Signs of tables in ASCII."""
+
+
+def spelled(error: UnicodeError) -> tuple[str, int]:
+    """Handle an error of encoding: return letters that the terminal lacks in ASCII, or escaped."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    escaped = [PLAIN.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in letters]
+    return "".join(escaped), error.end
+
+
 def print_status(text: str) -> None:
     """Print a line to standard error, as `shown` makes it."""
     print(shown(text), file=sys.stderr, flush=True)

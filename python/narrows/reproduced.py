@@ -128,6 +128,8 @@ def table(done: Sequence[Reproduced]) -> Group:
     from rich.table import Table
     from rich.text import Text
 
+    from narrows.tables import whole_words
+
     parts: list[Any] = []
     seen: dict[tuple[str, str], str] = {}
     for row in done:
@@ -146,7 +148,7 @@ def table(done: Sequence[Reproduced]) -> Group:
         place = row.paper.world.name if row.world == "paper" else kernel(row)
         world = f" ({place})" if place else ""
         head = f"{name}, {WORLD_NAMES[row.world]}{world}: {row.figure.title}"
-        parts += [Text(head, style="bold"), shown]
+        parts += [Text(head, style="bold"), whole_words(shown, "paper", "ours")]
         for number, cause in enumerate(listed, 1):
             mark = f"[{number}] "
             earlier = seen.setdefault((row.paper.id, cause), f"{name} {mark.strip()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from narrows.arguments import is_text, shown
 from narrows.errors import UsageError
 from narrows.files import read_text
-from narrows.toml import inline, to_toml
+from narrows.toml import check_letters, inline, to_toml
 
 COMMAND_LINE = "command line"
 """The source that errors name for a scenario built from options."""
@@ -81,8 +82,22 @@ def load(source: str | Path | Mapping[str, Any], *, stream: bool = True) -> Scen
         stream: Whether the path may be a pipe or a device, as `/dev/stdin`.
 
     Raises:
-        UsageError: The file cannot be read.
+        UsageError: The file cannot be read, or has control characters in texts.
     """
+    loaded = _load(source, stream=stream)
+    if "\\" in loaded.text:  # TOML accepts these characters as escapes only
+        try:
+            data = tomllib.loads(loaded.text)
+        except (ValueError, RecursionError):
+            return loaded  # the engine says what is wrong
+        try:
+            check_letters(data)
+        except ValueError as error:
+            raise UsageError(f"{loaded.source}: {error}") from None
+    return loaded
+
+
+def _load(source: str | Path | Mapping[str, Any], *, stream: bool) -> Scenario:
     if isinstance(source, Mapping):
         try:
             return Scenario(to_toml(source), "the dictionary")

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 from rich import box
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -167,7 +168,7 @@ def _flow_table(results: ResultFrames, many_points: bool) -> Table:
             cells.append(str(rows["flows"][0]))
         cells += [spread(rows[name].to_list()) for name in names]
         table.add_row(*cells)
-    return table
+    return whole_words(table)
 
 
 def _is_stated(key: str, flows: pl.DataFrame) -> bool:
@@ -221,7 +222,7 @@ def _connection_table(results: ResultFrames, many_points: bool) -> Table:
         if grouped:
             cells.append(str(rows["connections"][0]))
         table.add_row(*cells, *(spread(rows[name].to_list()) for _, name in columns))
-    return table
+    return whole_words(table)
 
 
 def _link_table(results: ResultFrames, many_points: bool) -> Table:
@@ -238,7 +239,7 @@ def _link_table(results: ResultFrames, many_points: bool) -> Table:
             *(provenance.marked(str(part)) for part in place),
             *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS),
         )
-    return table
+    return whole_words(table)
 
 
 def spread(values: Sequence[float | None]) -> str:
@@ -273,6 +274,20 @@ def heading(key: str, keys: Sequence[str], taken: Sequence[str] = ()) -> str:
     head, dot, last = key.rpartition(".")
     alone = sum(other.rpartition(".")[2] == last for other in keys) == 1
     return last if not dot or (alone and last not in taken) else f"{head}.\n{last}"
+
+
+def whole_words(table: Table, *also: str) -> Table:
+    """Let no number break: the columns of numbers keep their longest word, and lines become longer than the terminal.
+
+    Args:
+        table: The table.
+        also: The headings of further columns, beside those aligned to the right.
+    """
+    for column in table.columns:
+        if column.justify == "right" or column.header in also:
+            texts = [text.plain if isinstance(text, Text) else str(text) for text in (column.header, *column.cells)]
+            column.min_width = max((cell_len(word) for text in texts for word in text.split()), default=1)
+    return table
 
 
 def plain_table() -> Table:

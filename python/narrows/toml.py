@@ -8,6 +8,8 @@ from typing import Any
 
 from narrows.errors import UsageError
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Control characters but tabulators and line breaks."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -46,6 +48,28 @@ def inline(value: Any, key: str = "") -> str:
     raise UsageError(
         f"{place}a scenario cannot hold a value of type {type(value).__name__}; accepted: text, numbers, lists, tables"
     )
+
+
+def check_letters(data: Any, key: str = "") -> None:
+    """Refuse texts and keys with control characters, which would reach terminals and figures.
+
+    Args:
+        data: A parsed document.
+        key: The key of the document.
+
+    Raises:
+        ValueError: The key and the character.
+    """
+    if isinstance(data, Mapping):
+        for name, value in data.items():
+            inside = f"{key}.{name}" if key else str(name)
+            check_letters(str(name), repr(inside))
+            check_letters(value, inside)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            check_letters(value, key)
+    elif isinstance(data, str) and (found := CONTROLS.search(data)):
+        raise ValueError(f"{key}: the text has the control character {found[0]!r}; accepted: letters and line breaks")
 
 
 def _write_table(data: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:

@@ -5,15 +5,20 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
+import xml.etree.ElementTree
 from pathlib import Path
 
 import matplotlib as mpl
 import polars as pl
 import pytest
+from matplotlib.text import Text
+from rich.table import Table
 
 import narrows
 from attempts import Tally, generators, many
-from narrows import frames, plots, report, sql
+from narrows import frames, plots, progress, report, sql
+from narrows.cli import outcome
 from narrows.errors import UsageError
 
 from conftest import BOOT, ROOT, call  # isort: skip
@@ -107,6 +112,106 @@ def test_law_words_before_parentheses_call_nothing():
             assert word in ("values",), word
 
 
+@pytest.mark.parametrize("value", ["cast(goodput_mbit_s AS decimal(99,99))", "cast(1 AS decimal(0,0))", "seed // null"])
+def test_hostile_queries_print_no_panic(value, results, capfd):
+    """Queries that polars panics over are refused before it prints that."""
+    with pytest.raises(ValueError, match=r"the query (casts|has)"):
+        frames.query(results, f"SELECT seed, {value} AS value FROM flows")
+    assert capfd.readouterr().err == ""
+
+
+# Terminals
+
+
+@pytest.mark.parametrize(("key", "named"), [("title", "figure.title"), ("text", "claim.text"), ("unit", "claim.unit")])
+def test_control_characters_in_studies_are_refused(key, named, study, tmp_path):
+    """An escape sequence in a text of a study is refused with file and key, and does not reach the terminal."""
+    folder = tmp_path / "mine"
+    shutil.copytree(study, folder)
+    lines = {"title": "", "text": "", "unit": ""} | {key: f'{key} = "\\u001b[31mF"\n'}
+    (folder / "fig1.claims.toml").write_text(
+        f"[figure]\n{lines['title']}[[claim]]\n{lines['text']}{lines['unit']}id = 'c'\nsource = 's'\nkind = 'value'\n"
+    )
+    done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
+    assert done.exit_code == 2
+    assert "fig1.claims.toml: cannot be read as" in done.stderr
+    assert f"{named}: the text has the control character '\\x1b'; accepted: " in done.stderr
+    assert "\x1b" not in done.output
+
+
+def test_control_characters_in_scenarios_are_refused(tmp_path):
+    """An escape sequence in a scenario is refused with file and key, also in dictionaries and inside tables."""
+    file = tmp_path / "a.toml"
+    file.write_text('name = "a"\n[[flows]]\nscheme = "bbr"\nlabel = "\\u0007"\n')
+    for source, where in ((file, str(file)), ({"name": "a", "flows": [{"label": "\a"}]}, "the dictionary")):
+        with pytest.raises(UsageError, match=re.escape(f"{where}: flows.label: the text has the control character")):
+            narrows.run(source)
+
+
+def test_control_characters_are_escaped_at_output(results, capsys):
+    """What reaches output nevertheless is escaped in tables, lines and vector files."""
+    flows = [{**flow, "label": "\x1b[31mred"} for flow in results.raw[0]["flows"]]
+    found = narrows.Results([{}], [{**results.raw[0], "flows": flows}])
+    table = Table("label")
+    table.add_row(str(found.flows["label"][0]))
+    for printed in (table, "\x1b[31mred"):
+        outcome.print_table(printed)
+        out = capsys.readouterr().out
+        assert "\\x1b" in out
+        assert "\x1b" not in out
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        image = plots.image(found.plot("line", x="label", title="\x1b[31mred"), "svg")
+    assert b"\x1b" not in image
+    xml.etree.ElementTree.fromstring(image)
+
+
+@pytest.mark.parametrize("columns", [1, 20, 50])
+def test_numbers_stay_whole_on_narrow_terminals(columns, capsys, monkeypatch):
+    """No number is broken or left out where the terminal is narrow: lines become longer."""
+    found = narrows.compare("bbr", "cubic", duration="3s", loss="0.5%", repeat=3)
+    monkeypatch.setenv("COLUMNS", "200")
+    outcome.print_table(found.table())
+    numbers = re.findall(r"\d\S*±\S+", capsys.readouterr().out)
+    assert len(numbers) > 8
+    monkeypatch.setenv("COLUMNS", str(columns))
+    outcome.print_table(found.table())
+    printed = capsys.readouterr().out.split()
+    assert [number for number in numbers[:8] if number not in printed] == []
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_tables_in_ascii_spell_signs(encoding):
+    """Signs that the terminal's encoding lacks are spelled: `+-` instead of an escape."""
+    script = "compare", "bbr", "cubic", "--duration", "1s", "--repeat", "2"
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-c", BOOT, *script], env=env, capture_output=True, check=True)
+    out = done.stdout.decode(encoding)
+    assert re.search(r"\d\+-\d" if encoding == "ascii" else r"\d±\d", out), out
+    assert "\\x" not in out
+    error = UnicodeEncodeError("ascii", "a–µé", 1, 4, "not in range")
+    assert progress.spelled(error) == (r"-u\xe9", 4)
+
+
+class Unshown:
+    """A value that cannot be formatted."""
+
+    def __repr__(self):
+        """Fail."""
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("value", [Unshown(), b"x", "x" * 10_000 + "\0"])
+@pytest.mark.parametrize("option", ["kind", "title", "size", "where"])
+def test_options_of_any_type_are_refused(option, value, results):
+    """Options of plots refuse values of any type with a short message, also those that cannot be formatted."""
+    given = {"scheme": value} if option == "where" and isinstance(value, bytes) else value
+    with pytest.raises(UsageError, match="accepted: ") as caught:
+        results.plot(**{"kind": "line", option: given})
+    assert str(caught.value).startswith(f"{option}: ")
+    assert len(str(caught.value)) < 250
+
+
 # Programs
 
 
@@ -143,6 +248,43 @@ def test_figures_ignore_settings_of_matplotlib(results):
     plain = plots.image(results.plot("line", x="scheme"))
     with mpl.rc_context({"text.usetex": True, "font.size": 30, "axes.facecolor": "red"}):
         assert plots.image(results.plot("line", x="scheme")) == plain
+
+
+@pytest.mark.parametrize("text", ["$x^{$", "$$", "cost $5 and $10", r"$\notacommand$"])
+def test_dollar_signs_in_texts_are_no_mathematics(text):
+    """Labels and titles are drawn as they are: no error of mathematics, and `$5 and $10` keeps its signs."""
+    raw = narrows.compare("bbr", "cubic", duration="1s").raw
+    flows = [{**flow, "label": f"{text} {number}"} for number, flow in enumerate(raw[0]["flows"])]
+    found = narrows.Results([{}], [{**raw[0], "flows": flows}])
+    for kind, options in (("line", {"x": "label"}), ("bar", {"series": "label"}), ("delay", {"by": "label"})):
+        figure = found.plot(kind, title=text, **options)
+        assert b"<svg" in plots.image(figure, "svg")
+        drawn = [part for part in figure.findobj(Text) if "$" in part.get_text()]
+        assert len(drawn) > 1
+        assert not any(part.get_parse_math() for part in drawn)
+
+
+def test_logarithmic_axes_have_powers_of_letters(results):
+    """Ticks of logarithmic axes read 10² and 2×10², without mathematics."""
+    sql = "SELECT seed, 1 AS x, goodput_mbit_s AS y FROM flows UNION ALL SELECT seed, 2 AS x, 900 AS y FROM flows"
+    figure = results.plot("line", sql=sql, logy=True)
+    plots.image(figure)
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels(which="both") if label.get_text()]
+    assert "10²" in labels or "10³" in labels, labels
+    assert not any("$" in label for label in labels)
+
+
+@pytest.mark.parametrize("command", [["compare", "bbr", "cubic", "--duration", "1s"], ["schemes"], ["--help"]])
+def test_no_columns_are_unset_columns(command):
+    """`COLUMNS=0`, as some shells set it, prints what an unset variable prints."""
+    env = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    script = [sys.executable, "-c", BOOT, *command]
+    unset, zero = (
+        subprocess.run(script, env={**env, **more}, capture_output=True, text=True, check=True).stdout
+        for more in ({}, {"COLUMNS": "0"})
+    )
+    assert zero.strip()
+    assert zero == unset
 
 
 def test_git_sees_only_the_sources_of_the_package(tmp_path):

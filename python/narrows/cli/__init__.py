@@ -9,6 +9,7 @@ numbers, `outcome` messages and exit statuses.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -35,7 +36,7 @@ from narrows.cli import (
 )
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import FAILURE, INTERRUPTED
-from narrows.progress import print_status
+from narrows.progress import print_status, spelled
 
 app = typer.Typer(
     name="narrows",
@@ -84,7 +85,10 @@ def main() -> None:
         if getattr(sys, name) is None:  # the caller closed it: narrows … >&-
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # results may hold letters that the terminal lacks
+        codecs.register_error("narrows", spelled)
+        sys.stdout.reconfigure(errors="narrows")  # results may hold letters that the terminal lacks
+    if not os.environ.get("COLUMNS", "").strip("0"):  # rich would print lines without columns
+        os.environ.pop("COLUMNS", None)
     try:
         app(args=spelled_out(sys.argv[1:]), prog_name="narrows")
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ import typer
 
 from narrows import engine, runner
 from narrows.errors import DamagedError, Stopped, UsageError
-from narrows.progress import print_status
+from narrows.progress import print_status, shown
 from narrows.scenario import COMMAND_LINE, flag_of
 
 USAGE_ERROR, FAILURE = 2, 1
@@ -31,7 +31,20 @@ def print_table(table: Any, width: int | None = None) -> None:
     """Print to standard output, 80 columns or `width` wide unless it is a terminal."""
     from rich.console import Console
 
-    Console(highlight=False, width=None if sys.stdout.isatty() else width).print(table)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else width)
+    console.width = max(console.width, 20)  # rich prints nothing in columns without width
+    console.print(shown(table) if isinstance(table, str) else _Shown(table), crop=False)
+
+
+class _Shown:
+    """A table whose text is escaped as `shown` does."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        for part in console.render(self.table, options):
+            yield part if part.control else part._replace(text=shown(part.text))
 
 
 def fail(text: str, status: int) -> NoReturn:

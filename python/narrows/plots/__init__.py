@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from narrows import provenance
+from narrows.arguments import shown
 from narrows.errors import OptionError, UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
@@ -32,7 +33,7 @@ from narrows.plots.delay import throughput_against_delay
 from narrows.plots.heatmap import heatmap
 from narrows.plots.rows import UndrawnError
 from narrows.plots.spread import box, cdf
-from narrows.plots.style import DEFAULTS, image, size_of
+from narrows.plots.style import DEFAULTS, image, size_of, without_mathematics
 from narrows.plots.time import over_time
 
 __all__ = ["KINDS", "UndrawnError", "default_kind", "image", "options_of", "plot", "save"]
@@ -78,7 +79,7 @@ def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figu
             raise OptionError(name, f"plots of kind {kind!r} lack this option; accepted: {', '.join(accepted)}")
     check_options(options)
     with mpl.rc_context({**DEFAULTS, **size_of(options.get("size")).look}):
-        return _explained(KINDS[kind](results, **options), str(options.get("sql", "")))
+        return _explained(without_mathematics(KINDS[kind](results, **options)), str(options.get("sql", "")))
 
 
 def options_of(kind: str) -> list[str]:
@@ -88,7 +89,7 @@ def options_of(kind: str) -> list[str]:
         UsageError: There is no such kind.
     """
     if not isinstance(kind, str) or kind not in KINDS:
-        raise OptionError("kind", f"there is no kind {kind!r}; accepted: {', '.join(KINDS)}")
+        raise OptionError("kind", f"there is no kind {shown(kind)}; accepted: {', '.join(KINDS)}")
     return [name for name in _options(KINDS[kind]) if name not in FIXED.get(kind, ())]
 
 

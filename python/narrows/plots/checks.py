@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from narrows.arguments import is_text
+from narrows.arguments import is_text, shown
 from narrows.errors import OptionError
 
 
@@ -18,7 +18,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         fits, accepted = CHECKS[name]
         if not fits(value):
-            raise OptionError(name, f"{value!r} does not fit this option; accepted: {accepted}")
+            raise OptionError(name, f"{shown(value)} does not fit this option; accepted: {accepted}")
 
 
 def _text(value: Any) -> bool:
@@ -48,7 +48,11 @@ def _where(value: Any) -> bool:
     if value is None:
         return True
     return isinstance(value, Mapping) and all(
-        isinstance(key, str) and (_one(one) or (isinstance(one, Sequence) and len(one) > 0 and all(map(_one, one))))
+        isinstance(key, str)
+        and (
+            _one(one)
+            or (isinstance(one, Sequence) and not isinstance(one, bytes) and len(one) > 0 and all(map(_one, one)))
+        )
         for key, one in value.items()
     )
 

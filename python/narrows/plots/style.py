@@ -6,19 +6,26 @@ A scheme looks the same in all of them, by its place in the registry.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation
 
 from narrows import engine
 from narrows.errors import OptionError
 
 _OF_PROGRAMS = ("backend", "backend_fallback", "date.epoch", "interactive", "savefig.directory", "toolbar")
-DEFAULTS: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _OF_PROGRAMS}
-"""matplotlib's own settings. A settings file could start a program, as `text.usetex` does."""
+DEFAULTS: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _OF_PROGRAMS} | {
+    "text.parse_math": False
+}
+"""matplotlib's own settings, except that a dollar sign in a text starts no mathematics.
+
+A settings file could start a program, as `text.usetex` does.
+"""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, distinct with any colour vision; without their yellow, which is invisible on white paper."""
@@ -152,6 +159,28 @@ def series_name(key: Sequence[Any]) -> str:
     return ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key)
 
 
+class PowerFormatter(LogFormatterSciNotation):
+    """Labels logarithmic ticks with letters, as 10², where matplotlib writes mathematics."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Return the label of a tick."""
+        text = re.sub(r"\$\\mathdefault\{(.*)\}\$", r"\1", super().__call__(x, pos)).replace(r"\times", "×")
+        return re.sub(r"\^\{(-?\d+)\}", lambda power: power[1].translate(_RAISED), text)
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def without_mathematics(figure: Figure) -> Figure:
+    """Label the logarithmic axes of a figure with plain letters."""
+    for axis in [axis for panel in figure.axes for axis in (panel.xaxis, panel.yaxis)]:
+        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+            axis.set_major_formatter(PowerFormatter())
+        if isinstance(axis.get_minor_formatter(), LogFormatterSciNotation):
+            axis.set_minor_formatter(PowerFormatter(labelOnlyBase=False))
+    return figure
+
+
 def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     """Return the figure as the bytes of a file; equal figures give equal bytes.
 
@@ -168,4 +197,6 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     with mpl.rc_context({**DEFAULTS, **look}):
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
+    if form == "svg":  # it repeats texts in comments, and XML has no control characters
+        return re.sub(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]", lambda found: b"\\x%02x" % found[0][0], buffer.getvalue())
     return buffer.getvalue()
