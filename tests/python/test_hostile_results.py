@@ -1,0 +1,114 @@
+"""Folders of results from strangers: nothing is read without end, and nothing outside the folder is shown."""
+
+import os
+import shutil
+
+import pytest
+
+import narrows
+from narrows import checksums
+from narrows.errors import DamagedError, UsageError
+
+from conftest import call  # isort: skip
+
+TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n'
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Return a folder of one run with its trace."""
+    out = tmp_path_factory.mktemp("saved") / "out"
+    narrows.run(TEXT, trace=True, out=out)
+    return out
+
+
+@pytest.fixture
+def out(saved, tmp_path):
+    """Return a copy of the folder."""
+    shutil.copytree(saved, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.fixture(autouse=True)
+def finite(monkeypatch):
+    """Let the hash of a file beyond the limits fail instead of taking an hour."""
+    digest = checksums.hashlib.file_digest
+
+    def bounded(file, name):
+        size = os.fstat(file.fileno()).st_size
+        assert size <= 1 << 30, f"{size} bytes are hashed"
+        return digest(file, name)
+
+    monkeypatch.setattr(checksums.hashlib, "file_digest", bounded)
+
+
+def sparse(path, size=1 << 40):
+    """Make a file large without using a disk."""
+    path.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("command", ["plot", "report"])
+def test_listed_file_without_end_is_named(command, out):
+    """`plot`, `report` and `load` hash no file of 1 TiB that `SHA256SUMS` lists; they name it at once."""
+    sparse(out / "big")
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  big\n")
+    done = call(command, out)
+    assert done.exit_code == 1 and done.stderr.startswith(f"narrows: {out / 'big'}: is larger than 1024 MiB;"), done
+    with pytest.raises(DamagedError, match="big: is larger than 1024 MiB; run the command"):
+        narrows.Results.load(out)
+
+
+def test_listed_files_have_a_limit_together(out, monkeypatch):
+    """Names of one large file, each within the limit, are not hashed again and again."""
+    size = (out / "results.jsonl").stat().st_size
+    whole = (out / "SHA256SUMS").read_text()
+    for number in range(100):
+        os.link(out / "results.jsonl", out / f"again-{number}")
+    line = next(line for line in whole.splitlines() if line.endswith("results.jsonl"))
+    copies = "".join(f"{line.partition(' ')[0]}  again-{number}\n" for number in range(100))
+    (out / "SHA256SUMS").write_text(whole + copies)
+    assert len(narrows.Results.load(out)) == 1
+    monkeypatch.setattr(checksums, "MOST_SUMMED", 100 * size)
+    with pytest.raises(DamagedError, match=r"again-\d+: is larger than"):
+        narrows.Results.load(out)
+
+
+def test_trace_without_end_is_named_and_repeated(out):
+    """A trace of 1 TiB is named by `plot`, and its run is repeated."""
+    (path,) = out.glob("traces/*/samples.parquet")
+    whole = path.read_bytes()
+    sparse(path)
+    done = call("plot", out)
+    assert done.exit_code == 1 and f"{path}: is larger than 16384 MiB; run" in done.stderr, done.stderr
+    with pytest.warns(UserWarning, match=r"samples.parquet is larger than 16384 MiB: the run is repeated"):
+        narrows.run(TEXT, trace=True, out=out)
+    assert path.read_bytes() == whole
+
+
+def test_written_trace_is_one_that_is_read(tmp_path, monkeypatch):
+    """A trace beyond the limit ends its work with a message, instead of being refused and repeated for ever."""
+    monkeypatch.setattr(checksums, "MOST_TRACE", 1000)
+    with pytest.raises(UsageError, match="the trace is larger than .*; accepted: a longer interval of `trace.samples`"):
+        narrows.run(TEXT, trace=True, out=tmp_path / "out")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_listed_file_of_another_kind_is_named(kind, out):
+    """A pipe, a device and a folder in `SHA256SUMS` are named; nothing waits for a writer."""
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  odd\n")
+    if kind == "pipe":
+        os.mkfifo(out / "odd")
+    elif kind == "device":
+        (out / "odd").symlink_to("/dev/zero")
+    else:
+        (out / "odd").mkdir()
+    with pytest.raises(DamagedError, match="/odd: .*; run the command"):
+        narrows.Results.load(out)
