@@ -42,11 +42,12 @@ def with_checksum(result: Mapping[str, Any]) -> str:
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
-    """Read a saved run; `None` if there is none.
+    """Read a saved run, `runs/ID.json` of a folder of results; `None` if there is none.
 
     Raises:
-        DamagedError: The file is damaged, has no checksum, holds no run, or cannot be read.
+        DamagedError: The file is damaged, has no checksum, holds no run, cannot be read, or lies outside the folder.
     """
+    check_inside(path.parents[1], path)
     try:
         data = contents(path, MOST_BYTES)
     except FileNotFoundError:
@@ -91,6 +92,20 @@ def _without_checksum(path: Path, data: bytes) -> DamagedError:
     except (ValueError, RecursionError):
         whole = False
     return DamagedError(path, NONE, old=True) if whole else DamagedError(path, "is cut or changed")
+
+
+def check_inside(folder: Path, path: Path) -> None:
+    """Reject a file that a symbolic link puts outside a folder of results; the folder itself may be behind one.
+
+    Raises:
+        DamagedError: It lies outside.
+    """
+    try:
+        within = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a loop of links
+        within = False
+    if not within:
+        raise DamagedError(path, f"is a symbolic link that leads out of {folder}")
 
 
 def digest(path: Path, most_bytes: int) -> tuple[str, int]:
@@ -151,6 +166,7 @@ def traces_of(out: Path, run: str) -> dict[str, Path]:
         return {}
     found = {name: folder / name for name in result.get(TRACES, {})}
     for name, path in found.items():
+        check_inside(out, path)
         check_file(path, result[TRACES][name])
     return found
 
@@ -176,6 +192,8 @@ def saved_results(folder: Path) -> list[dict[str, Any]] | None:
             raise DamagedError(table, NONE, old=True)
         return None
     left = MOST_SUMMED
+    for name in (RESULTS, *sums):
+        check_inside(folder, folder / name)
     for name, expected in sums.items():
         left -= check_file(folder / name, expected, f" in {SUMS}", min(left, MOST_BYTES))
     if RESULTS not in sums:
@@ -212,6 +230,7 @@ def read_sums(folder: Path) -> dict[str, str] | None:
         DamagedError: The file is damaged.
     """
     path = folder / SUMS
+    check_inside(folder, path)
     try:
         lines = contents(path, 1 << 20).decode().splitlines()
     except FileNotFoundError:

@@ -94,7 +94,9 @@ def test_trace_without_end_is_named_and_repeated(out):
 def test_written_trace_is_one_that_is_read(tmp_path, monkeypatch):
     """A trace beyond the limit ends its work with a message, instead of being refused and repeated for ever."""
     monkeypatch.setattr(checksums, "MOST_TRACE", 1000)
-    with pytest.raises(UsageError, match="the trace is larger than .*; accepted: a longer interval of `trace.samples`"):
+    with pytest.raises(
+        UsageError, match=r"the trace is larger than .*; accepted: a longer interval of `trace.samples`"
+    ):
         narrows.run(TEXT, trace=True, out=tmp_path / "out")
     assert not list(tmp_path.rglob("*.parquet"))
 
@@ -110,5 +112,68 @@ def test_listed_file_of_another_kind_is_named(kind, out):
         (out / "odd").symlink_to("/dev/zero")
     else:
         (out / "odd").mkdir()
-    with pytest.raises(DamagedError, match="/odd: .*; run the command"):
+    with pytest.raises(DamagedError, match=r"/odd: .*; run the command"):
         narrows.Results.load(out)
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["SHA256SUMS", "results.jsonl", "flows.parquet", "scenario.toml", "runs/*.json", "traces/*/samples.parquet",
+     "runs", "traces"],
+)  # fmt: skip
+def test_links_out_of_the_folder_are_named(pattern, out, tmp_path):
+    """A link that leads out of the folder is named and shows nothing, although what it leads to is whole."""
+    assert call("run", "-o", out, "--trace", scenario(tmp_path)).exit_code == 0
+    if pattern.startswith("runs"):
+        (out / "SHA256SUMS").unlink()
+        (out / "results.jsonl").unlink()
+    (path,) = out.glob(pattern)
+    shutil.move(path, tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    done = call("report", out, "-o", tmp_path / "page.html")
+    assert (done.exit_code, "is a symbolic link that leads out of" in done.stderr) == (1, True), done.output
+    assert f"{path}" in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_sum_of_a_link_to_a_file_of_the_system_is_refused(out):
+    """A right checksum of a link to a file of the system is not confirmed."""
+    from hashlib import sha256
+    from pathlib import Path
+
+    (out / "odd").symlink_to("/etc/passwd")
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{sha256(Path('/etc/passwd').read_bytes()).hexdigest()}  odd\n")
+    with pytest.raises(DamagedError, match="/odd: is a symbolic link that leads out of"):
+        narrows.Results.load(out)
+
+
+def test_links_to_and_within_the_folder_are_read(out, tmp_path):
+    """The folder may be behind a link, and a link in it may lead to another file of it."""
+    (tmp_path / "link").symlink_to(out)
+    shutil.move(out / "results.jsonl", out / "other")
+    (out / "results.jsonl").symlink_to("other")
+    assert len(narrows.Results.load(tmp_path / "link").samples) > 0
+
+
+@pytest.mark.parametrize("pattern", ["runs/*.json", "traces/*/samples.parquet"])
+def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
+    """A run or a trace behind a link out of the folder is not taken for a finished one."""
+    (path,) = out.glob(pattern)
+    shutil.move(path, tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    try:
+        with pytest.warns(UserWarning, match=r"is a symbolic link that leads out of .*: the run is repeated"):
+            narrows.run(TEXT, trace=True, out=out)
+    except UsageError as error:  # the run is repeated, and no output replaces a link
+        assert pattern.startswith("runs") and "is a symbolic link; accepted" in str(error)
+
+
+def scenario(folder):
+    """Write the scenario of the saved run to a file."""
+    path = folder / "s.toml"
+    path.write_text(TEXT)
+    return path
