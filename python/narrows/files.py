@@ -66,7 +66,7 @@ def regular(path: Path, most_bytes: int, *, stream: bool = False) -> BinaryIO:
     except BaseException:
         os.close(file)
         raise
-    return open(file, "rb")  # noqa: PTH123, SIM115 (a descriptor; the caller closes it)
+    return open(file, "rb")  # noqa: PTH123 (a descriptor; the caller closes it)
 
 
 def _too_large(most_bytes: int) -> ValueError:

@@ -348,19 +348,39 @@ def test_pipes_and_devices_are_no_certificates(tmp_path, flag):
         assert problem in done.stderr, done.stderr
 
 
-def test_last_resort_names_a_bug(monkeypatch, capsys):
+class PanicException(BaseException):
+    """As pyo3 raises it: a panic of Rust is no `Exception`."""
+
+
+@pytest.mark.parametrize("raised", [ZeroDivisionError, PanicException])
+def test_last_resort_names_a_bug(raised, monkeypatch, capsys):
     """An exception that nothing expects ends the command with a message and status 1; `NARROWS_DEBUG` shows it."""
     from narrows import cli
 
     def broken(*_, **__):
-        raise ZeroDivisionError("a bug")
+        raise raised("a bug")
 
     monkeypatch.setattr(cli, "app", broken)
     monkeypatch.setattr("sys.argv", ["narrows", "schemes"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith("narrows: a bug of Narrows: ZeroDivisionError: a bug\n")
+    assert capsys.readouterr().err.startswith(f"narrows: a bug of Narrows: {raised.__name__}: a bug\n")
     monkeypatch.setenv("NARROWS_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(raised):
         cli.main()
+
+
+@pytest.mark.parametrize("raised", [SystemExit, GeneratorExit])
+def test_ends_of_python_are_no_bugs(raised, monkeypatch, capsys):
+    """What ends a program or a generator passes the last resort."""
+    from narrows import cli
+
+    def ends(*_, **__):
+        raise raised
+
+    monkeypatch.setattr(cli, "app", ends)
+    monkeypatch.setattr("sys.argv", ["narrows", "schemes"])
+    with pytest.raises(raised):
+        cli.main()
+    assert capsys.readouterr().err == ""
