@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from narrows import provenance
+from narrows.arguments import shown
 from narrows.errors import OptionError, UsageError
 from narrows.files import write_atomic
 from narrows.frames import ResultFrames
@@ -71,6 +72,7 @@ def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figu
     Raises:
         UsageError: There is no such kind or option, the results lack its data, or more keys vary than panels can show.
     """
+    _check(results)
     kind = default_kind(results) if kind is None else kind
     accepted = options_of(kind)
     for name in options:
@@ -79,6 +81,11 @@ def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figu
     check_options(options)
     with mpl.rc_context({**DEFAULTS, **size_of(options.get("size")).look}):
         return _explained(KINDS[kind](results, **options), str(options.get("sql", "")))
+
+
+def _check(results: Any) -> None:
+    if not isinstance(results, ResultFrames):
+        raise UsageError(f"results: {shown(results)} does not fit; accepted: what run, compare, sweep or load returns")
 
 
 def options_of(kind: str) -> list[str]:
@@ -102,7 +109,12 @@ def _options(function: Callable[..., Figure]) -> list[str]:
 
 
 def default_kind(results: ResultFrames) -> str:
-    """Return the kind of figure that suits the results."""
+    """Return the kind of figure that suits the results.
+
+    Raises:
+        UsageError: These are no results.
+    """
+    _check(results)
     if results.traced:
         return "time"
     rivals = results.flows.group_by("id").agg(pl.col("spec").n_unique())["spec"].max()

@@ -14,7 +14,8 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from narrows import engine
-from narrows.errors import OptionError
+from narrows.arguments import shown
+from narrows.errors import OptionError, UsageError
 
 _OF_PROGRAMS = ("backend", "backend_fallback", "date.epoch", "interactive", "savefig.directory", "toolbar")
 DEFAULTS: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _OF_PROGRAMS}
@@ -159,7 +160,12 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
         figure: The figure.
         form: `png`, `svg` or `pdf`.
         dpi: The resolution of bitmaps in dots per inch; by default that of the figure's size.
+
+    Raises:
+        UsageError: It is no figure.
     """
+    if not isinstance(figure, Figure):
+        raise UsageError(f"figure: {shown(figure)} does not fit; accepted: a figure, such as plot returns")
     buffer = io.BytesIO()
     size = Size()
     if dpi is None:
