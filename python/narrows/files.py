@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import re
 import secrets
@@ -13,7 +14,6 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from narrows.errors import UsageError
 
@@ -45,11 +45,11 @@ def contents(path: Path, most_bytes: int, *, stream: bool = False) -> bytes:
     return data
 
 
-def regular(path: Path, most_bytes: int, *, stream: bool = False) -> BinaryIO:
+def regular(path: Path, most_bytes: int, *, stream: bool = False) -> io.BufferedReader:
     """Open a regular file, or with `stream` also a pipe or a device.
 
     Raises:
-        ValueError: It is no regular file, or larger than `most_bytes`. The message has the problem and what is accepted.
+        ValueError: It is no regular file, or larger than `most_bytes`; the message has what is accepted.
         OSError: It cannot be read.
     """
     # Without O_NONBLOCK, opening a pipe waits for its writer.

@@ -172,6 +172,52 @@ def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
         assert pattern.startswith("runs") and "is a symbolic link; accepted" in str(error)
 
 
+# Letters
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda r: r["flows"][0].update(params="\x1b]0;PWN\x07\x1b[2J"), r"params is '\x1b]0;PWN\x07\x1b[2J', which"),
+        (lambda r: r["flows"][0].update(scheme="bbr\x9b2J"), r"scheme is 'bbr\x9b2J', which is not printable"),
+        (lambda r: r.update(scenario="a\nb"), r"scenario is 'a\nb', which is not printable"),
+        (lambda r: r["point"].update({"network.buffer": "\x1b[2J"}), r"network.buffer is '\x1b[2J', which"),
+        (lambda r: r["point"].update({"a\x1b[2J": "1"}), r"a key is 'a\x1b[2J', which is not printable"),
+        (lambda r: r["links"][0].update(more={"deep": ["\u202e"]}), r"deep is '\u202e', which is not printable"),
+    ],
+)
+def test_letters_for_terminals_are_named_not_printed(change, problem, out):
+    """Texts of a saved run with a right checksum reach a terminal only if they are printable."""
+    import json
+
+    (path,) = out.glob("runs/*.json")
+    result = checksums.read_run(path)
+    change(result)
+    path.write_text(checksums.with_checksum(result) + "\n")
+    with pytest.raises(DamagedError) as caught:
+        checksums.read_run(path)
+    assert problem in str(caught.value)
+    del result["traces"]
+    checksums.write_all(out, {"results.jsonl": (json.dumps(result) + "\n").encode()})
+    for command in ("plot", "report"):
+        done = call(command, out)
+        assert done.exit_code == 1 and "line 1 is no result" in done.stderr and problem in done.stderr, done.output
+        assert "\x1b" not in done.output
+
+
+@pytest.mark.parametrize("command", ["plot", "report"])
+def test_letters_without_a_glyph_give_no_warning(command, out, recwarn):
+    """A label that the font cannot show, such as one in Chinese, is drawn with boxes and without a warning."""
+    import json
+
+    line = json.loads((out / "results.jsonl").read_text())
+    line["flows"][0] |= {"label": "\u6d41\u91cf", "params": "\u540d=\u6d41"}
+    line["scenario"] = "\u6d41\u91cf"
+    checksums.write_all(out, {"results.jsonl": (json.dumps(line) + "\n").encode()})
+    assert call(command, out, *(("--kind", "bar", "--x", "spec") if command == "plot" else ())).exit_code == 0
+    assert [str(each.message) for each in recwarn] == []
+
+
 def scenario(folder):
     """Write the scenario of the saved run to a file."""
     path = folder / "s.toml"

@@ -33,7 +33,7 @@ from narrows.plots.delay import throughput_against_delay
 from narrows.plots.heatmap import heatmap
 from narrows.plots.rows import UndrawnError
 from narrows.plots.spread import box, cdf
-from narrows.plots.style import DEFAULTS, image, size_of
+from narrows.plots.style import DEFAULTS, boxes_for_glyphs, image, size_of
 from narrows.plots.time import over_time
 
 __all__ = ["KINDS", "UndrawnError", "default_kind", "image", "options_of", "plot", "save"]
@@ -79,7 +79,7 @@ def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figu
         if name not in accepted:
             raise OptionError(name, f"plots of kind {kind!r} lack this option; accepted: {', '.join(accepted)}")
     check_options(options)
-    with mpl.rc_context({**DEFAULTS, **size_of(options.get("size")).look}):
+    with mpl.rc_context({**DEFAULTS, **size_of(options.get("size")).look}), boxes_for_glyphs():
         return _explained(KINDS[kind](results, **options), str(options.get("sql", "")))
 
 

@@ -5,8 +5,10 @@ A scheme looks the same in all of them, by its place in the registry.
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,6 +155,14 @@ def series_name(key: Sequence[Any]) -> str:
     return ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key)
 
 
+@contextlib.contextmanager
+def boxes_for_glyphs() -> Iterator[None]:
+    """Draw letters that the font lacks as boxes, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
+
+
 def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     """Return the figure as the bytes of a file; equal figures give equal bytes.
 
@@ -171,7 +181,7 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     if dpi is None:
         dpi = getattr(figure, "resolution", size.dpi)
     look: Any = getattr(figure, "look", size.look)
-    with mpl.rc_context({**DEFAULTS, **look}):
+    with mpl.rc_context({**DEFAULTS, **look}), boxes_for_glyphs():
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
     return buffer.getvalue()
