@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from narrows import engine
-from narrows.errors import DamagedError
-from narrows.files import contents, write_atomic
+from narrows.errors import DamagedError, UsageError
+from narrows.files import contents, regular, write_atomic
 from narrows.shapes import check_result
 
 SUMS, RESULTS, PLAN = "SHA256SUMS", "results.jsonl", ".plan"
@@ -25,7 +26,11 @@ TRACES = "traces"
 _END = re.compile(rb', "checksum": "sha256:([0-9a-f]{64})"\}\n?\Z')
 _SUM = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 MOST_BYTES = 1 << 30
-"""The largest saved run, and the largest `results.jsonl`."""
+"""The largest saved run, and the largest file of `SHA256SUMS`."""
+MOST_SUMMED = 4 << 30
+"""The largest sum of the files of `SHA256SUMS`, which may name one file many times."""
+MOST_TRACE = 16 << 30
+"""The largest trace file. Traces may exceed memory."""
 CHANGED = "does not match its checksum"
 NONE = "has no checksum, as of an earlier version"
 
@@ -37,11 +42,12 @@ def with_checksum(result: Mapping[str, Any]) -> str:
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
-    """Read a saved run; `None` if there is none.
+    """Read a saved run, `runs/ID.json` of a folder of results; `None` if there is none.
 
     Raises:
-        DamagedError: The file is damaged, has no checksum, holds no run, or cannot be read.
+        DamagedError: The file is damaged, has no checksum, holds no run, cannot be read, or lies outside the folder.
     """
+    check_inside(path.parents[1], path)
     try:
         data = contents(path, MOST_BYTES)
     except FileNotFoundError:
@@ -88,33 +94,61 @@ def _without_checksum(path: Path, data: bytes) -> DamagedError:
     return DamagedError(path, NONE, old=True) if whole else DamagedError(path, "is cut or changed")
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def check_inside(folder: Path, path: Path) -> None:
+    """Reject a file that a symbolic link puts outside a folder of results; the folder itself may be behind one.
+
+    Raises:
+        DamagedError: It lies outside.
+    """
+    try:
+        within = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a loop of links
+        within = False
+    if not within:
+        raise DamagedError(path, f"is a symbolic link that leads out of {folder}")
+
+
+def digest(path: Path, most_bytes: int) -> tuple[str, int]:
+    """Return the SHA-256 of a regular file, and its size.
+
+    Raises:
+        ValueError: It is no regular file, or too large.
+        OSError: It cannot be read.
+    """
+    with regular(path, most_bytes) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), os.fstat(file.fileno()).st_size
 
 
 def trace_sums(folder: Path) -> dict[str, str]:
-    """Return the checksums of the trace files of a run."""
-    return {path.name: digest(path) for path in sorted(folder.glob("*.parquet"))}
-
-
-def check_file(path: Path, expected: str | None, where: str = "") -> None:
-    """Compare a file with its checksum, which stands `where`.
+    """Return the checksums of the trace files of a run.
 
     Raises:
-        DamagedError: It is missing or another one, or there is no checksum.
+        UsageError: One is larger than those that are read.
+    """
+    try:
+        return {path.name: digest(path, MOST_TRACE)[0] for path in sorted(folder.glob("*.parquet"))}
+    except ValueError as error:
+        accepted = "a longer interval of `trace.samples`, or a trace without packets"
+        raise UsageError(f"the trace {_problem(error)}; accepted: {accepted}") from None
+
+
+def check_file(path: Path, expected: str | None, where: str = "", most_bytes: int = MOST_TRACE) -> int:
+    """Compare a file with its checksum, which stands `where`; return its size.
+
+    Raises:
+        DamagedError: It is missing, another one, no regular file or too large, or there is no checksum.
     """
     if expected is None:
         raise DamagedError(path, NONE, old=True)
     try:
-        if not path.is_file():
-            raise DamagedError(path, f"is missing, and has a checksum{where}")
-        found = digest(path)
-    except OSError as error:
+        found, size = digest(path, most_bytes)
+    except FileNotFoundError:
+        raise DamagedError(path, f"is missing, and has a checksum{where}") from None
+    except (ValueError, OSError) as error:
         raise DamagedError(path, _problem(error)) from None
     if found != expected:
         raise DamagedError(path, CHANGED + where)
+    return size
 
 
 def traces_of(out: Path, run: str) -> dict[str, Path]:
@@ -132,6 +166,7 @@ def traces_of(out: Path, run: str) -> dict[str, Path]:
         return {}
     found = {name: folder / name for name in result.get(TRACES, {})}
     for name, path in found.items():
+        check_inside(out, path)
         check_file(path, result[TRACES][name])
     return found
 
@@ -156,8 +191,11 @@ def saved_results(folder: Path) -> list[dict[str, Any]] | None:
         if table.is_file() and not any((folder / "runs").glob("*.json")):
             raise DamagedError(table, NONE, old=True)
         return None
+    left = MOST_SUMMED
+    for name in (RESULTS, *sums):
+        check_inside(folder, folder / name)
     for name, expected in sums.items():
-        check_file(folder / name, expected, f" in {SUMS}")
+        left -= check_file(folder / name, expected, f" in {SUMS}", min(left, MOST_BYTES))
     if RESULTS not in sums:
         raise DamagedError(folder / SUMS, f"has no checksum of {RESULTS}")
     try:
@@ -216,6 +254,7 @@ def read_sums(folder: Path) -> dict[str, str] | None:
         DamagedError: The file is damaged.
     """
     path = folder / SUMS
+    check_inside(folder, path)
     try:
         lines = contents(path, 1 << 20).decode().splitlines()
     except FileNotFoundError:

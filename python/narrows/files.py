@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import io
 import os
 import re
 import secrets
@@ -36,18 +38,39 @@ def contents(path: Path, most_bytes: int, *, stream: bool = False) -> bytes:
         ValueError: It is no regular file, or too large. The message has the problem and what is accepted.
         OSError: It cannot be read.
     """
-    # Without O_NONBLOCK, opening a pipe waits for its writer.
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if stream else os.O_NONBLOCK))
-    with open(file, "rb") as opened:  # noqa: PTH123 (a descriptor)
-        mode = os.fstat(file).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(None, "this is a folder", str(path))
-        if not stat.S_ISREG(mode) and not stream:
-            raise ValueError("is not a regular file; accepted: a file that is no pipe and no device")
+    with regular(path, most_bytes, stream=stream) as opened:
         data = opened.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise ValueError(f"is larger than {most_bytes >> 20} MiB; accepted: a smaller file")
+        raise _too_large(most_bytes)
     return data
+
+
+def regular(path: Path, most_bytes: int, *, stream: bool = False) -> io.BufferedReader:
+    """Open a regular file, or with `stream` also a pipe or a device.
+
+    Raises:
+        ValueError: It is no regular file, or larger than `most_bytes`; the message has what is accepted.
+        OSError: It cannot be read.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if stream else os.O_NONBLOCK))
+    try:
+        status = os.fstat(file)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if stat.S_ISREG(status.st_mode):
+            if status.st_size > most_bytes:
+                raise _too_large(most_bytes)
+        elif not stream:
+            raise ValueError("is not a regular file; accepted: a file that is no pipe and no device")
+    except BaseException:
+        os.close(file)
+        raise
+    return open(file, "rb")  # noqa: PTH123 (a descriptor; the caller closes it)
+
+
+def _too_large(most_bytes: int) -> ValueError:
+    return ValueError(f"is larger than {most_bytes >> 20} MiB; accepted: a smaller file")
 
 
 def read_text(path: Path, accepted: str, *, stream: bool = False) -> str:

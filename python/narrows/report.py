@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 from rich.table import Table
 
-from narrows import engine, plots, tables
+from narrows import checksums, engine, plots, tables
 from narrows.errors import UsageError
 from narrows.files import inside, read_text, write_atomic
 from narrows.frames import ResultFrames
@@ -212,7 +212,10 @@ def results_html(results: ResultFrames, drawn: Sequence[Picture] = ()) -> str:
         drawn: Its plots.
     """
     scenario = results.out / "scenario.toml" if results.out is not None else None
-    shown = read_text(scenario, "a TOML file in UTF-8") if scenario is not None and scenario.is_file() else None
+    shown = None
+    if scenario is not None and scenario.is_file():
+        checksums.check_inside(scenario.parent, scenario)
+        shown = read_text(scenario, "a TOML file in UTF-8")
     again = [("make this page again", shlex.join(["narrows", "report", str(results.out)]))] if results.out else []
     names = list(dict.fromkeys(results.runs["scenario"].to_list()))
     return (

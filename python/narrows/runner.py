@@ -201,7 +201,9 @@ class Runner:
                 if "samples.parquet" not in sums:  # it ran without a trace
                     return None
                 for name, expected in sums.items():
-                    checksums.check_file(self.out / "traces" / planned.id / name, expected)
+                    trace = self.out / "traces" / planned.id / name
+                    checksums.check_inside(self.out, trace)
+                    checksums.check_file(trace, expected)
         except DamagedError as damage:
             self.damages[damage.path] = damage
             return None

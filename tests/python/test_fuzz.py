@@ -232,6 +232,8 @@ FUNCTIONS = {
     "sweep": ("[network]\nrate = '1mbit'\n[[flows]]\nscheme = 'bbr'\n", {"network.buffer": ["1bdp"]}),
     "radio_trace": (),
 }
+FIRST = {"plots.plot": plots.plot, "plots.default_kind": plots.default_kind, "plots.image": plots.image}
+"""Functions that the fuzz gives any first argument."""
 READERS = {"qlog.load": qlog.load, "schemes": narrows.schemes, "routers": narrows.routers}
 EXPECTED = (UsageError, DamagedError, narrows.ScenarioError, engine.KernelUnable, RunError, OSError)
 
@@ -249,7 +251,7 @@ def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
     results = narrows.compare("bbr", "cubic", set={"network.buffer": ["1bdp", "2bdp"]})
     kinds = [*plots.KINDS, "nosuch", None]
     for number, draw in generators("library", many(600, 20_000)):
-        what = draw.choice([*FUNCTIONS, "plot", "load", "save", *READERS])
+        what = draw.choice([*FUNCTIONS, "plot", "load", "save", *READERS, *FIRST])
         args, options = list(FUNCTIONS.get(what, ())), {}
         if what in FUNCTIONS:
             if args and draw.random() < 0.3:
@@ -262,6 +264,9 @@ def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
             names = plots.options_of(args[0]) if isinstance(args[0], str) and args[0] in plots.KINDS else ["x"]
             options = {name: draw.choice([*VALUES, "scheme", "network.buffer"]) for name in draw.sample(names, 1)}
             function = results.plot
+        elif what in FIRST:
+            function = FIRST[what]
+            args = [draw.choice([*VALUES, results]) if what != "plots.image" else draw.choice(VALUES)]
         elif what in READERS:
             function = READERS[what]
             args = [draw.choice([*VALUES, [draw.choice(VALUES)], tmp_path / "a.qlog"])] if what == "qlog.load" else []
@@ -291,6 +296,10 @@ def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
         (lambda: narrows.sweep("x=1", {"a": 3}), "a: 3 is not a list of values; accepted: a list such as"),
         (lambda: narrows.sweep("x=1", {"a": [3]}, nosuch=1), "nosuch: there is no such option; accepted: scenario, seed"),
         (lambda: narrows.Results.load(3), "directory: 3 does not fit; accepted: the path of a folder"),
+        (lambda: plots.plot(3), "results: 3 does not fit; accepted: what run, compare, sweep or load returns"),
+        (lambda: plots.default_kind(3), "results: 3 does not fit; accepted: what run, compare, sweep or load returns"),
+        (lambda: plots.image(3), "figure: 3 does not fit; accepted: a figure, such as plot returns"),
+        (lambda: plots.save(3, Path("a.png")), "figure: 3 does not fit; accepted: a figure, such as plot returns"),
         (lambda: qlog.load(3), "paths: 3 does not fit; accepted: the path of a qlog file, or a list of them"),
         (lambda: qlog.load(None), "paths: None does not fit"),
         (lambda: qlog.load([3]), "paths: [3] does not fit"),
@@ -348,19 +357,39 @@ def test_pipes_and_devices_are_no_certificates(tmp_path, flag):
         assert problem in done.stderr, done.stderr
 
 
-def test_last_resort_names_a_bug(monkeypatch, capsys):
+class PanicException(BaseException):
+    """As pyo3 raises it: a panic of Rust is no `Exception`."""
+
+
+@pytest.mark.parametrize("raised", [ZeroDivisionError, PanicException])
+def test_last_resort_names_a_bug(raised, monkeypatch, capsys):
     """An exception that nothing expects ends the command with a message and status 1; `NARROWS_DEBUG` shows it."""
     from narrows import cli
 
     def broken(*_, **__):
-        raise ZeroDivisionError("a bug")
+        raise raised("a bug")
 
     monkeypatch.setattr(cli, "app", broken)
     monkeypatch.setattr("sys.argv", ["narrows", "schemes"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith("narrows: a bug of Narrows: ZeroDivisionError: a bug\n")
+    assert capsys.readouterr().err.startswith(f"narrows: a bug of Narrows: {raised.__name__}: a bug\n")
     monkeypatch.setenv("NARROWS_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(raised):
         cli.main()
+
+
+@pytest.mark.parametrize("raised", [SystemExit, GeneratorExit])
+def test_ends_of_python_are_no_bugs(raised, monkeypatch, capsys):
+    """What ends a program or a generator passes the last resort."""
+    from narrows import cli
+
+    def ends(*_, **__):
+        raise raised
+
+    monkeypatch.setattr(cli, "app", ends)
+    monkeypatch.setattr("sys.argv", ["narrows", "schemes"])
+    with pytest.raises(raised):
+        cli.main()
+    assert capsys.readouterr().err == ""

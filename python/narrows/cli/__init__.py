@@ -95,7 +95,9 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except typer.Exit as ended:
         sys.exit(ended.exit_code)
-    except Exception as error:
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of Rust is no Exception
         if os.environ.get("NARROWS_DEBUG"):
             raise
         print_status(

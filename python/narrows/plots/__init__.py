@@ -33,7 +33,7 @@ from narrows.plots.delay import throughput_against_delay
 from narrows.plots.heatmap import heatmap
 from narrows.plots.rows import UndrawnError
 from narrows.plots.spread import box, cdf
-from narrows.plots.style import DEFAULTS, image, size_of, without_mathematics
+from narrows.plots.style import DEFAULTS, boxes_for_glyphs, image, size_of, without_mathematics
 from narrows.plots.time import over_time
 
 __all__ = ["KINDS", "UndrawnError", "default_kind", "image", "options_of", "plot", "save"]
@@ -72,14 +72,20 @@ def plot(results: ResultFrames, kind: str | None = None, **options: Any) -> Figu
     Raises:
         UsageError: There is no such kind or option, the results lack its data, or more keys vary than panels can show.
     """
+    _check(results)
     kind = default_kind(results) if kind is None else kind
     accepted = options_of(kind)
     for name in options:
         if name not in accepted:
             raise OptionError(name, f"plots of kind {kind!r} lack this option; accepted: {', '.join(accepted)}")
     check_options(options)
-    with mpl.rc_context({**DEFAULTS, **size_of(options.get("size")).look}):
+    with mpl.rc_context({**DEFAULTS, **size_of(options.get("size")).look}), boxes_for_glyphs():
         return _explained(without_mathematics(KINDS[kind](results, **options)), str(options.get("sql", "")))
+
+
+def _check(results: Any) -> None:
+    if not isinstance(results, ResultFrames):
+        raise UsageError(f"results: {shown(results)} does not fit; accepted: what run, compare, sweep or load returns")
 
 
 def options_of(kind: str) -> list[str]:
@@ -103,7 +109,12 @@ def _options(function: Callable[..., Figure]) -> list[str]:
 
 
 def default_kind(results: ResultFrames) -> str:
-    """Return the kind of figure that suits the results."""
+    """Return the kind of figure that suits the results.
+
+    Raises:
+        UsageError: These are no results.
+    """
+    _check(results)
     if results.traced:
         return "time"
     rivals = results.flows.group_by("id").agg(pl.col("spec").n_unique())["spec"].max()

@@ -5,9 +5,11 @@ A scheme looks the same in all of them, by its place in the registry.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
 from narrows import engine
-from narrows.errors import OptionError
+from narrows.arguments import shown
+from narrows.errors import OptionError, UsageError
 
 _OF_PROGRAMS = ("backend", "backend_fallback", "date.epoch", "interactive", "savefig.directory", "toolbar")
 DEFAULTS: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _OF_PROGRAMS} | {
@@ -181,6 +184,14 @@ def without_mathematics(figure: Figure) -> Figure:
     return figure
 
 
+@contextlib.contextmanager
+def boxes_for_glyphs() -> Iterator[None]:
+    """Draw letters that the font lacks as boxes, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
+
+
 def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     """Return the figure as the bytes of a file; equal figures give equal bytes.
 
@@ -188,13 +199,18 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
         figure: The figure.
         form: `png`, `svg` or `pdf`.
         dpi: The resolution of bitmaps in dots per inch; by default that of the figure's size.
+
+    Raises:
+        UsageError: It is no figure.
     """
+    if not isinstance(figure, Figure):
+        raise UsageError(f"figure: {shown(figure)} does not fit; accepted: a figure, such as plot returns")
     buffer = io.BytesIO()
     size = Size()
     if dpi is None:
         dpi = getattr(figure, "resolution", size.dpi)
     look: Any = getattr(figure, "look", size.look)
-    with mpl.rc_context({**DEFAULTS, **look}):
+    with mpl.rc_context({**DEFAULTS, **look}), boxes_for_glyphs():
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
     if form == "svg":  # it repeats texts in comments, and XML has no control characters

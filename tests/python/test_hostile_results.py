@@ -1,0 +1,225 @@
+"""Folders of results from strangers: nothing is read without end, and nothing outside the folder is shown."""
+
+import os
+import shutil
+
+import pytest
+
+import narrows
+from narrows import checksums
+from narrows.errors import DamagedError, UsageError
+
+from conftest import call  # isort: skip
+
+TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n'
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Return a folder of one run with its trace."""
+    out = tmp_path_factory.mktemp("saved") / "out"
+    narrows.run(TEXT, trace=True, out=out)
+    return out
+
+
+@pytest.fixture
+def out(saved, tmp_path):
+    """Return a copy of the folder."""
+    shutil.copytree(saved, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.fixture(autouse=True)
+def finite(monkeypatch):
+    """Let the hash of a file beyond the limits fail instead of taking an hour."""
+    digest = checksums.hashlib.file_digest
+
+    def bounded(file, name):
+        size = os.fstat(file.fileno()).st_size
+        assert size <= 1 << 30, f"{size} bytes are hashed"
+        return digest(file, name)
+
+    monkeypatch.setattr(checksums.hashlib, "file_digest", bounded)
+
+
+def sparse(path, size=1 << 40):
+    """Make a file large without using a disk."""
+    path.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("command", ["plot", "report"])
+def test_listed_file_without_end_is_named(command, out):
+    """`plot`, `report` and `load` hash no file of 1 TiB that `SHA256SUMS` lists; they name it at once."""
+    sparse(out / "big")
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  big\n")
+    done = call(command, out)
+    assert done.exit_code == 1 and done.stderr.startswith(f"narrows: {out / 'big'}: is larger than 1024 MiB;"), done
+    with pytest.raises(DamagedError, match="big: is larger than 1024 MiB; run the command"):
+        narrows.Results.load(out)
+
+
+def test_listed_files_have_a_limit_together(out, monkeypatch):
+    """Names of one large file, each within the limit, are not hashed again and again."""
+    size = (out / "results.jsonl").stat().st_size
+    whole = (out / "SHA256SUMS").read_text()
+    for number in range(100):
+        os.link(out / "results.jsonl", out / f"again-{number}")
+    line = next(line for line in whole.splitlines() if line.endswith("results.jsonl"))
+    copies = "".join(f"{line.partition(' ')[0]}  again-{number}\n" for number in range(100))
+    (out / "SHA256SUMS").write_text(whole + copies)
+    assert len(narrows.Results.load(out)) == 1
+    monkeypatch.setattr(checksums, "MOST_SUMMED", 100 * size)
+    with pytest.raises(DamagedError, match=r"again-\d+: is larger than"):
+        narrows.Results.load(out)
+
+
+def test_trace_without_end_is_named_and_repeated(out):
+    """A trace of 1 TiB is named by `plot`, and its run is repeated."""
+    (path,) = out.glob("traces/*/samples.parquet")
+    whole = path.read_bytes()
+    sparse(path)
+    done = call("plot", out)
+    assert done.exit_code == 1 and f"{path}: is larger than 16384 MiB; run" in done.stderr, done.stderr
+    with pytest.warns(UserWarning, match=r"samples.parquet is larger than 16384 MiB: the run is repeated"):
+        narrows.run(TEXT, trace=True, out=out)
+    assert path.read_bytes() == whole
+
+
+def test_written_trace_is_one_that_is_read(tmp_path, monkeypatch):
+    """A trace beyond the limit ends its work with a message, instead of being refused and repeated for ever."""
+    monkeypatch.setattr(checksums, "MOST_TRACE", 1000)
+    with pytest.raises(
+        UsageError, match=r"the trace is larger than .*; accepted: a longer interval of `trace.samples`"
+    ):
+        narrows.run(TEXT, trace=True, out=tmp_path / "out")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_listed_file_of_another_kind_is_named(kind, out):
+    """A pipe, a device and a folder in `SHA256SUMS` are named; nothing waits for a writer."""
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  odd\n")
+    if kind == "pipe":
+        os.mkfifo(out / "odd")
+    elif kind == "device":
+        (out / "odd").symlink_to("/dev/zero")
+    else:
+        (out / "odd").mkdir()
+    with pytest.raises(DamagedError, match=r"/odd: .*; run the command"):
+        narrows.Results.load(out)
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["SHA256SUMS", "results.jsonl", "flows.parquet", "scenario.toml", "runs/*.json", "traces/*/samples.parquet",
+     "runs", "traces"],
+)  # fmt: skip
+def test_links_out_of_the_folder_are_named(pattern, out, tmp_path):
+    """A link that leads out of the folder is named and shows nothing, although what it leads to is whole."""
+    assert call("run", "-o", out, "--trace", scenario(tmp_path)).exit_code == 0
+    if pattern.startswith("runs"):
+        (out / "SHA256SUMS").unlink()
+        (out / "results.jsonl").unlink()
+    (path,) = out.glob(pattern)
+    shutil.move(path, tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    done = call("report", out, "-o", tmp_path / "page.html")
+    assert (done.exit_code, "is a symbolic link that leads out of" in done.stderr) == (1, True), done.output
+    assert f"{path}" in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_sum_of_a_link_to_a_file_of_the_system_is_refused(out):
+    """A right checksum of a link to a file of the system is not confirmed."""
+    from hashlib import sha256
+    from pathlib import Path
+
+    (out / "odd").symlink_to("/etc/passwd")
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{sha256(Path('/etc/passwd').read_bytes()).hexdigest()}  odd\n")
+    with pytest.raises(DamagedError, match="/odd: is a symbolic link that leads out of"):
+        narrows.Results.load(out)
+
+
+def test_links_to_and_within_the_folder_are_read(out, tmp_path):
+    """The folder may be behind a link, and a link in it may lead to another file of it."""
+    (tmp_path / "link").symlink_to(out)
+    shutil.move(out / "results.jsonl", out / "other")
+    (out / "results.jsonl").symlink_to("other")
+    assert len(narrows.Results.load(tmp_path / "link").samples) > 0
+
+
+@pytest.mark.parametrize("pattern", ["runs/*.json", "traces/*/samples.parquet"])
+def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
+    """A run or a trace behind a link out of the folder is not taken for a finished one."""
+    (path,) = out.glob(pattern)
+    shutil.move(path, tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    try:
+        with pytest.warns(UserWarning, match=r"is a symbolic link that leads out of .*: the run is repeated"):
+            narrows.run(TEXT, trace=True, out=out)
+    except UsageError as error:  # the run is repeated, and no output replaces a link
+        assert pattern.startswith("runs") and "is a symbolic link; accepted" in str(error)
+
+
+# Letters
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda r: r["flows"][0].update(params="\x1b]0;PWN\x07\x1b[2J"), r"params is '\x1b]0;PWN\x07\x1b[2J', which"),
+        (lambda r: r["flows"][0].update(scheme="bbr\x9b2J"), r"scheme is 'bbr\x9b2J', which is not printable"),
+        (lambda r: r.update(scenario="a\nb"), r"scenario is 'a\nb', which is not printable"),
+        (lambda r: r["point"].update({"network.buffer": "\x1b[2J"}), r"network.buffer is '\x1b[2J', which"),
+        (lambda r: r["point"].update({"a\x1b[2J": "1"}), r"a key is 'a\x1b[2J', which is not printable"),
+        (lambda r: r["links"][0].update(more={"deep": ["\u202e"]}), r"deep is '\u202e', which is not printable"),
+    ],
+)
+def test_letters_for_terminals_are_named_not_printed(change, problem, out):
+    """Texts of a saved run with a right checksum reach a terminal only if they are printable."""
+    import json
+
+    (path,) = out.glob("runs/*.json")
+    result = checksums.read_run(path)
+    change(result)
+    path.write_text(checksums.with_checksum(result) + "\n")
+    with pytest.raises(DamagedError) as caught:
+        checksums.read_run(path)
+    assert problem in str(caught.value)
+    del result["traces"]
+    checksums.write_all(out, {"results.jsonl": (json.dumps(result) + "\n").encode()})
+    for command in ("plot", "report"):
+        done = call(command, out)
+        assert done.exit_code == 1 and "line 1 is no result" in done.stderr and problem in done.stderr, done.output
+        assert "\x1b" not in done.output
+
+
+@pytest.mark.parametrize("command", ["plot", "report"])
+def test_letters_without_a_glyph_give_no_warning(command, out, recwarn):
+    """A label that the font cannot show, such as one in Chinese, is drawn with boxes and without a warning."""
+    import json
+
+    line = json.loads((out / "results.jsonl").read_text())
+    line["flows"][0] |= {"label": "\u6d41\u91cf", "params": "\u540d=\u6d41"}
+    line["scenario"] = "\u6d41\u91cf"
+    checksums.write_all(out, {"results.jsonl": (json.dumps(line) + "\n").encode()})
+    assert call(command, out, *(("--kind", "bar", "--x", "spec") if command == "plot" else ())).exit_code == 0
+    assert [str(each.message) for each in recwarn] == []
+
+
+def scenario(folder):
+    """Write the scenario of the saved run to a file."""
+    path = folder / "s.toml"
+    path.write_text(TEXT)
+    return path
