@@ -29,6 +29,7 @@ def needs_root():
     ("args", "message"),
     [
         (("--limit", "20"), "--limit: '20' is not a rate above zero; accepted: a number with a unit, 100mbit"),
+        (("--limit", "1bit", "--dry-run"), "--limit: '1bit' is less than a byte per second; accepted: 8bit or more"),
         (("--limit", "20ms"), "--limit: '20ms' is not a rate above zero; accepted: a number with a unit, 100mbit"),
         (("--set", "timeout"), "--set: `timeout` sets nothing; accepted: KEY=VALUE"),
     ],

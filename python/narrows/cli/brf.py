@@ -56,10 +56,11 @@ def attach(
         if not equals:
             raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
         values.append((key.strip(), value.strip()))
+    most = None if limit is None else quantities.rate(limit, "--limit")
+    if most is not None and most * 125_000 < 1:
+        raise UsageError(f"--limit: {limit!r} is less than a byte per second; accepted: 8bit or more")
     try:
-        done = hosts.attach_brf(
-            cgroup, adopt, None if limit is None else quantities.rate(limit, "--limit"), values, dry_run
-        )
+        done = hosts.attach_brf(cgroup, adopt, most, values, dry_run)
     except hosts.KernelFailed as error:
         fail(str(error), FAILURE)
     would = "would " if dry_run else ""
