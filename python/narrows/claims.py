@@ -22,6 +22,7 @@ Nothing here needs the engine or knows a scheme: `papers.py` checks whether a cl
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
@@ -421,6 +422,8 @@ class _File:
                 raise ValueError(f"{key} = {value!r}; accepted: a text")
             if key in NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float) or value != value):
                 raise ValueError(f"{key} = {value!r}; accepted: a number")
+            if key in NUMBERS and not math.isfinite(value):
+                raise ValueError(f"{key} = {value!r}; accepted: a finite number")
             if key == "schemes" and isinstance(value, list):
                 value = [name for name in value if not (lone := LONE.fullmatch(str(name))) or lone[1] in keys]
             fill = writer.sql if key == "sql" else writer.prose if key in PROSE else writer.plain

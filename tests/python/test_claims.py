@@ -377,6 +377,14 @@ def test_cases_with_a_slip_are_refused(read, old, new, named):
     assert named in str(raised.value)
 
 
+@pytest.mark.parametrize("key", ["baseline", "within", "tolerance"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_number_of_a_claim_is_finite(read, key, value):
+    """A claim is judged against finite numbers only."""
+    with pytest.raises(UsageError, match=f"{key} = {value}; accepted: a finite number"):
+        read(QUERIES + TABLE.replace('kind = "less"', f'kind = "less"\n{key} = {value}'))
+
+
 def test_plot_placeholder_without_value_names_the_plot(read):
     """An error in the template of a plot names the line of its table."""
     with pytest.raises(UsageError, match=r"fig1\.claims\.toml:4: plot 1: \{scheme\} has no value"):
