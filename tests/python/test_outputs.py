@@ -136,3 +136,14 @@ def test_status_shows_control_characters_escaped(capsys):
     """What a peer or a file may have chosen moves no cursor; letters, line breaks and tabulators stay."""
     progress.print_status("naïve\t10 µs\n\x1b]0;title\x07\x9b2J\u202etxt.exe\r")
     assert capsys.readouterr().err == "naïve\t10 µs\n\\x1b]0;title\\x07\\x9b2J\\u202etxt.exe\\r\n"
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_on_full_disk_names_standard_output(option, tmp_path):
+    """Help and version on a full disk end with the name of the output and status 1."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "narrows", option],
+            cwd=tmp_path, env=BUILT_ENV, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, f"{FULL}\n")

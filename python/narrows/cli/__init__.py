@@ -10,6 +10,7 @@ numbers, `outcome` messages and exit statuses.
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import os
 import sys
@@ -100,6 +101,11 @@ def main() -> None:
     except BaseException as error:  # a panic of Rust is no Exception
         if os.environ.get("NARROWS_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+            # Help and version, which no command guards.
+            print_status(f"narrows: standard output: {error.strerror}")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(FAILURE)
         print_status(
             f"narrows: a bug of Narrows: {type(error).__name__}: {error}\n"
             "  please report it with the command; NARROWS_DEBUG=1 prints where it is"
