@@ -22,6 +22,8 @@ from narrows._engine import (
     ScenarioError,
     datagram_scheme,
 )
+from narrows.arguments import check_letters
+from narrows.errors import UsageError
 from narrows.places import BACKENDS, KERNEL, NOQ, QUIC, SHIM, SIM, kernel_schemes, run_id
 from narrows.records import CAPTURE_ENDS, Capture, Diagnostic, Planned, Router, Scheme
 
@@ -216,12 +218,17 @@ def plan(
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
+        UsageError: A text in it is not printable, so its results could not be shown.
         KernelUnable: The place cannot run it.
     """
     folder = None if directory is None else str(directory)
     planned = []
     for row in _engine.plan(text, source, folder, list(overrides), outside):
         parsed = json.loads(row)
+        try:
+            check_letters({"scenario": parsed["scenario"], "point": parsed["point"]})
+        except ValueError as error:
+            raise UsageError(f"{source}: {error}; accepted: printable letters") from None
         if on != SIM:
             check_place(row, directory, on, outside)
         found = tuple(Diagnostic(**found) for found in parsed.get(WARNINGS, ()))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narrows import engine
+from narrows.arguments import check_letters
 
 ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]{0,127}")
 """A run's id, which names its files."""
@@ -38,7 +39,7 @@ def check_result(result: Any) -> None:
     for key, value in point.items():
         if not isinstance(value, str) and not _counts(value):
             raise ValueError(f"point: {key} is {str(value)[:40]!r}")
-    _check_letters("", result)
+    check_letters(result)
     traces = result.get("traces", {})
     if not isinstance(traces, Mapping) or not all(ID.fullmatch(key) and isinstance(traces[key], str) for key in traces):
         raise ValueError("traces is no table of checksums")
@@ -49,20 +50,6 @@ def check_result(result: Any) -> None:
             raise ValueError(f"{table} is no list of tables")
         for row in rows:
             _check_row(f"{table}: ", row, fields)
-
-
-def _check_letters(place: str, value: Any) -> None:
-    """Reject texts and keys with letters that steer a terminal, or that no figure shows, however deep."""
-    if isinstance(value, str):
-        if not value.isprintable():
-            raise ValueError(f"{place or 'a value'} is {value[:40]!r}, which is not printable")
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            _check_letters("a key", key)
-            _check_letters(key if isinstance(inner, str) or not place else f"{place}: {key}", inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_letters(place, inner)
 
 
 def _counts(value: Any) -> bool:

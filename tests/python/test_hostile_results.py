@@ -139,7 +139,7 @@ def test_links_out_of_the_folder_are_named(pattern, out, tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_sum_of_a_link_to_a_file_of_the_system_is_refused(out):
+def test_sum_of_a_link_to_a_system_file_is_refused(out):
     """A right checksum of a link to a file of the system is not confirmed."""
     from hashlib import sha256
     from pathlib import Path
@@ -203,6 +203,15 @@ def test_letters_for_terminals_are_named_not_printed(change, problem, out):
         done = call(command, out)
         assert done.exit_code == 1 and "line 1 is no result" in done.stderr and problem in done.stderr, done.output
         assert "\x1b" not in done.output
+
+
+def test_scenario_with_unprintable_name_does_not_run(tmp_path):
+    """A name that the saved result could not keep ends before the run; a space without a break is one of letters."""
+    with pytest.raises(UsageError, match=r"name is 'a\\x1b', which is not printable; accepted: printable letters"):
+        narrows.run('name = "a\\u001b"\n' + TEXT, out=tmp_path / "out")
+    assert not (tmp_path / "out" / "runs").exists()
+    narrows.run('name = "a\\u00a0b"\n' + TEXT, out=tmp_path / "out")
+    assert narrows.Results.load(tmp_path / "out").runs["scenario"].to_list() == ["a\u00a0b"]
 
 
 @pytest.mark.parametrize("command", ["plot", "report"])
