@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_receiver_on_a_full_disk_fails():
     """A result that cannot be written ends a receiver with status 1, and the message names the output."""
     built("engine.version()")
     port = free_port()
-    with open("/dev/full", "w") as full:  # noqa: PTH123
+    with Path("/dev/full").open("w") as full:  # noqa: PTH123
         receiver = narrows("dccp", "recv", "--listen", f"127.0.0.1:{port}", "--once", stdout=full)
         sender = _retried("dccp", "send", f"127.0.0.1:{port}", "--duration", "200ms")
         _, err = receiver.communicate(timeout=60)
@@ -90,7 +91,7 @@ def test_perf_fails_on_a_full_disk():
     server = narrows("perf", "server", "--listen", f"127.0.0.1:{port}", "--once", stdout=pipe)
     os.close(pipe)
     assert server.stderr.readline().startswith("listening at ")
-    with open("/dev/full", "w") as full:  # noqa: PTH123
+    with Path("/dev/full").open("w") as full:  # noqa: PTH123
         client = narrows("perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "500ms", stdout=full)
         _, err = client.communicate(timeout=60)
     assert (client.returncode, err.splitlines()[-1]) == (1, FULL), err
@@ -141,7 +142,7 @@ def test_status_shows_control_characters_escaped(capsys):
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_on_full_disk_names_standard_output(option, tmp_path):
     """Help and version on a full disk end with the name of the output and status 1."""
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "narrows", option],
             cwd=tmp_path, env=BUILT_ENV, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
