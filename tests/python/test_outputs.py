@@ -65,7 +65,7 @@ def test_receiver_on_a_full_disk_fails():
     """A result that cannot be written ends a receiver with status 1, and the message names the output."""
     built("engine.version()")
     port = free_port()
-    with Path("/dev/full").open("w") as full:  # noqa: PTH123
+    with Path("/dev/full").open("w") as full:
         receiver = narrows("dccp", "recv", "--listen", f"127.0.0.1:{port}", "--once", stdout=full)
         sender = _retried("dccp", "send", f"127.0.0.1:{port}", "--duration", "200ms")
         _, err = receiver.communicate(timeout=60)
@@ -91,7 +91,7 @@ def test_perf_fails_on_a_full_disk():
     server = narrows("perf", "server", "--listen", f"127.0.0.1:{port}", "--once", stdout=pipe)
     os.close(pipe)
     assert server.stderr.readline().startswith("listening at ")
-    with Path("/dev/full").open("w") as full:  # noqa: PTH123
+    with Path("/dev/full").open("w") as full:
         client = narrows("perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "500ms", stdout=full)
         _, err = client.communicate(timeout=60)
     assert (client.returncode, err.splitlines()[-1]) == (1, FULL), err

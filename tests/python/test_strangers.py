@@ -16,7 +16,6 @@ from matplotlib.text import Text
 from rich.table import Table
 
 import narrows
-from attempts import Tally, generators, many
 from narrows import frames, plots, progress, report, sql
 from narrows.cli import outcome
 from narrows.errors import UsageError
@@ -375,90 +374,7 @@ def test_unsuitable_files_are_named(kind, name, study, tmp_path):
     assert "accepted: " in done.stderr, done.stderr
 
 
-# Malformed folders
-
-VALUES = [
-    "1", "-1", "1.5", "nan", "true", "''", "'x'", "[]", "[1]", "['x']", "[[]]", "{}", "{ a = 1 }", "1979-05-27", "'{x}'",
-    "'{'", "'\\u0000'", '"\\u0000"', "'../../x'", "9223372036854775808", "[{ }]", "'SELECT'", "inf", "07:32:00",
-    "[" * 500 + "]" * 500,
-]  # fmt: skip
-
-
-def replaced(text, draw):
-    """Give a key of a file another value."""
-    keys = list(re.finditer(r"^([\w.\"-]+) *= *(.+)$", text, re.MULTILINE))
-    found = draw.choice(keys)
-    return text[: found.start(2)] + draw.choice(VALUES) + text[found.end(2) :]
-
-
-def renamed(text, draw):
-    keys = list(re.finditer(r"^([\w-]+) *=", text, re.MULTILINE))
-    found = draw.choice(keys)
-    return (
-        text[: found.start(1)] + draw.choice(["x", "sql", "paper", "id", '""', "rows", "query"]) + text[found.end(1) :]
-    )
-
-
-def added(text, draw):
-    lines = text.splitlines()
-    key = draw.choice(["rows", "header", "query", "alternative", "scenario", "plot", "trace", "quick", "order", "cases",
-                       "names", "world", "schemes", "points", "axes", "kind", "set", "claim", "defaults", "sql"])  # fmt: skip
-    lines.insert(draw.randrange(len(lines) + 1), f"{key} = {draw.choice(VALUES)}")
-    return "\n".join(lines)
-
-
-def headed(text, draw):
-    """Turn a table into a list of tables or the reverse, or add a table."""
-    choices = ["[figure]", "[[figure]]", "[claim]", "[[claim]]", "[query]", "[cases.a]", "[names]", "[world]", "[plot]"]
-    return text + f"\n{draw.choice(choices)}\n{draw.choice(['a', 'id', 'sql', 'x'])} = {draw.choice(VALUES)}\n"
-
-
-def shortened(text, draw):
-    lines = text.splitlines()
-    del lines[draw.randrange(len(lines))]
-    return "\n".join(lines)
-
-
-def torn(text, draw):
-    at = draw.randrange(len(text))
-    return (
-        text[:at]
-        + draw.choice(["\x00", "\ud800", '"', "'", "[", "]", "{", "}", "=", "#", "\\", "'''"])
-        + text[at + 1 :]
-    )
-
-
-def doubling(text, draw):
-    """Let texts double each other, which would fill the memory."""
-    names = "\n".join(f"t{n} = '{{t{n + 1}}}{{t{n + 1}}}'" for n in range(60))
-    return text.replace("[[claim]]", f"[[claim]]\n{names}\nt60 = 'x'", 1).replace('text = "', 'text = "{t0} ', 1)
-
-
-MANGLERS = [replaced, replaced, replaced, renamed, added, added, headed, shortened, torn, doubling]
-
-
-@pytest.mark.slow
-def test_malformed_studies_give_no_traceback(study, tmp_path):
-    """Malformed study folders are refused with a message, or run; no exception of Python, no endless work."""
-    tally = Tally("malformed study folders")
-    texts = {path.name: path.read_text() for path in study.iterdir() if path.is_file()}
-    for number, draw in generators("studies", many(200, 3000)):
-        folder = tmp_path / f"study-{number}"
-        folder.mkdir()
-        name = draw.choice(["paper.toml", "fig1.toml", "fig1.claims.toml", "fig1.claims.toml", "findings.md"])
-        for file, text in texts.items():
-            for _ in range(draw.randrange(1, 4) if file == name else 0):
-                text = draw.choice(MANGLERS)(text, draw) if text and file.endswith("toml") else torn(text or "x", draw)
-            (folder / file).write_bytes(text.encode("utf-8", "surrogatepass"))
-        done = call("reproduce", folder, "--quick", "-o", tmp_path / "report", "--jobs", 1)
-        case = (number, name, (folder / name).read_bytes(), done.exc_info)
-        assert done.exception is None or isinstance(done.exception, SystemExit), case
-        assert done.exit_code in (0, 1, 2), case
-        assert done.exit_code == 0 or done.stderr.splitlines()[-1:] != [], case
-        assert "Traceback" not in done.stderr, case
-        tally.add({0: "ran", 1: "failed with a message", 2: "refused with a message"}[done.exit_code])
-        shutil.rmtree(folder)
-    tally.close()
+# Sources
 
 
 def test_sources_execute_nothing_from_folders():
