@@ -41,7 +41,18 @@ REPLAYED = {"NARROWS_PROGRAM_EVENTS": "10000000", "NARROWS_PROGRAM_FUZZ": "1000"
 LONGER = "10"
 """The Rust tests send this many times as much."""
 PYTHON = [
-    f"tests/python/test_{name}.py" for name in ("damage", "strangers", "fuzz", "interruptions", "qlog", "dissector")
+    f"tests/python/test_{name}.py"
+    for name in (
+        "damage",
+        "hostile_results",
+        "strangers",
+        "malformed_studies",
+        "fuzz",
+        "interruptions",
+        "qlog",
+        "qlog_hostile",
+        "dissector",
+    )
 ]
 
 Row = tuple[str, str, str]

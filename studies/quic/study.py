@@ -8,7 +8,7 @@ measured again by the same command. So is one that was disturbed, up to six runs
 on a quiet machine; with --minutes no run begins after that time.
 
 Every cell runs three times on QUIC, and with five seeds in the simulator, where CUBIC is paced as in noq. Cells of
-schemes that noq has too also run with noq's own controllers. A cell agrees if the median goodput of every flow is
+schemes that noq has too also run once with noq's own controllers. A cell agrees if the median goodput of every flow is
 within 5 % and the median of its mean RTT within 10 % of the simulator's.
 `causes.toml` says why others do not.
 """
@@ -42,7 +42,7 @@ HEADERS = 1500 / 1472
 """Bytes on the wire per byte of a QUIC packet: a paced rate leaves out IP and UDP headers."""
 DURATION, RATES_DURATION = "15s", "8s"
 REPEATS, ATTEMPTS = 3, 6
-"""Undisturbed runs of a cell, and all its runs at most."""
+"""Undisturbed runs of a cell on QUIC, and all its runs in a place at most."""
 SEEDS = 5
 """Seeds in the simulator, all in one run."""
 KEYS = ("goodput_mbit_s", "throughput_mbit_s", "rtt_mean_ms", "loss_percent")
@@ -141,7 +141,7 @@ def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
 
     def is_open(cell: Cell, place: str) -> bool:
         own = runs.get((cell.name, place), [])
-        wanted = 1 if place == "sim" else REPEATS
+        wanted = REPEATS if place == "quic" else 1
         return sum(not run["disturbed"] for run in own) < wanted and len(own) < ATTEMPTS
 
     while (left := [one for one in chosen if is_open(*one)]) and time.monotonic() < end:
