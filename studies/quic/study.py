@@ -8,7 +8,8 @@ measured again by the same command. So is one that was disturbed, up to six runs
 on a quiet machine; with --minutes no run begins after that time.
 
 Every cell runs three times on QUIC, and with five seeds in the simulator, where CUBIC is paced as in noq. Cells of
-schemes that noq has too also run once with noq's own controllers. A cell agrees if the median goodput of every flow is
+schemes that noq has too also run once with noq's own controllers. The runs of a pair differ in their seed, which draws
+when BBR probes: what happens then lasts for the rest of the run. A cell agrees if the median goodput of every flow is
 within 5 % and the median of its mean RTT within 10 % of the simulator's.
 `causes.toml` says why others do not.
 """
@@ -74,17 +75,18 @@ class Cell:
         """Where it runs."""
         return ["sim", "quic", *(["noq"] if set(self.schemes) <= OWN else [])]
 
-    def measure(self, on: str) -> dict[str, Any]:
-        """Run it in a place. Return what is kept of the run."""
+    def measure(self, on: str, seed: int) -> dict[str, Any]:
+        """Run it in a place, with this seed. Return what is kept of the run."""
         paced = [scheme + ":paced=on" * (on == "sim" and scheme == "cubic") for scheme in self.schemes]
         results = narrows.compare(
             *paced, rate=self.rate, rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration,
-            on=on, repeat=SEEDS if on == "sim" else 1,
+            on=on, seed=seed, repeat=SEEDS if on == "sim" else 1,
         )  # fmt: skip
         host = results.raw[0].get("host") or {}
         return {
             "cell": self.name,
             "on": on,
+            "seed": seed,
             "runs": [[{key: flow[key] for key in KEYS} for flow in one["flows"]] for one in results.raw],
             "disturbed": host.get("disturbed", False),
             "lateness_p99_us": (host.get("lateness") or {}).get("p99_us"),
@@ -147,7 +149,8 @@ def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
     while (left := [one for one in chosen if is_open(*one)]) and time.monotonic() < end:
         # Those that were never measured come first.
         cell, place = min(left, key=lambda one: len(runs.get((one[0].name, one[1]), [])))
-        run = cell.measure(place)
+        earlier = [run for run in runs.get((cell.name, place), []) if not run["disturbed"]]
+        run = cell.measure(place, 1 + len(earlier) if len(cell.schemes) > 1 else 1)
         store(run)
         runs.setdefault((cell.name, place), []).append(run)
         note = ", disturbed" if run["disturbed"] else ""
