@@ -420,9 +420,9 @@ class _File:
                 continue
             if key in TEXTS and not isinstance(value, str):
                 raise ValueError(f"{key} = {value!r}; accepted: a text")
-            if key in NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float) or value != value):
+            if key in NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise ValueError(f"{key} = {value!r}; accepted: a number")
-            if key in NUMBERS and not math.isfinite(value):
+            if key in NUMBERS and isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{key} = {value!r}; accepted: a finite number")
             if key == "schemes" and isinstance(value, list):
                 value = [name for name in value if not (lone := LONE.fullmatch(str(name))) or lone[1] in keys]

@@ -325,7 +325,7 @@ TWICE = TABLE.replace('"cubic-delay"', '"reno-delay"')
         ('text = "{than} waits', 'text = "{delay} waits', "order", ["{delay} is a query and cannot stand in a text"]),
         ('than = "cubic"', "than = 2020-01-01", "order", ["is no value for SQL", "a text, a number"]),
         ('than = "cubic"', "than = []", "order", ["[] is no value for SQL"]),
-        ("within = 1.0", "within = nan", "cubic-delay", ["within = nan; accepted: a number"]),
+        ("within = 1.0", "within = nan", "cubic-delay", ["within = nan; accepted: a finite number"]),
         ('than = "cubic"', "than = nan", "order", ["nan is no value for SQL"]),
         ('than = "cubic"', 'than = "{than}"', "order", ["{than} contains itself"]),
         ('"about 40"],', '"about 40", "queue", 7],', "reno-delay", ["7 values", "id, scheme, paper, panel, said, cause"]),

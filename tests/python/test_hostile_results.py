@@ -207,8 +207,8 @@ def test_letters_for_terminals_are_named_not_printed(change, problem, out):
 
 def test_scenario_with_unprintable_name_does_not_run(tmp_path):
     """A name that the saved result could not keep ends before the run; a space without a break is one of letters."""
-    with pytest.raises(UsageError, match=r"name is 'a\\x1b', which is not printable; accepted: printable letters"):
-        narrows.run('name = "a\\u001b"\n' + TEXT, out=tmp_path / "out")
+    with pytest.raises(UsageError, match=r"name is 'a\\u202e', which is not printable; accepted: printable letters"):
+        narrows.run('name = "a\\u202e"\n' + TEXT, out=tmp_path / "out")
     assert not (tmp_path / "out" / "runs").exists()
     narrows.run('name = "a\\u00a0b"\n' + TEXT, out=tmp_path / "out")
     assert narrows.Results.load(tmp_path / "out").runs["scenario"].to_list() == ["a\u00a0b"]
