@@ -17,6 +17,7 @@
 
 #[cfg(feature = "bpf")]
 mod agent;
+#[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "as for `state`"))]
 mod control;
 #[cfg(feature = "bpf")]
 mod flows;
