@@ -9,13 +9,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from narrows.api import compare, run, sweep
-from narrows.engine import Router, Scheme, routers, schemes, version
-from narrows.engine import ScenarioError as ScenarioError
-from narrows.errors import UsageError
-from narrows.radio import radio_trace
+try:
+    from narrows.api import compare, run, sweep
+    from narrows.engine import Router, Scheme, routers, schemes, version
+    from narrows.engine import ScenarioError as ScenarioError
+    from narrows.errors import UsageError
+    from narrows.radio import radio_trace
+except KeyboardInterrupt:
+    # The command's own modules come after this package: here nothing else can end it quietly.
+    if PurePath(sys.argv[0]).name not in ("narrows", "-m"):
+        raise
+    sys.exit(130)
 
 if TYPE_CHECKING:
     from narrows.results import Results

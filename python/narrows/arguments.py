@@ -44,6 +44,10 @@ def is_text(value: Any) -> bool:
     return True
 
 
+LINES = ("learned",)
+"""Keys of texts of several lines."""
+
+
 def check_letters(value: Any, place: str = "a value") -> None:
     """Reject texts and keys with letters that steer a terminal, however deep; spaces of any width are accepted.
 
@@ -51,7 +55,9 @@ def check_letters(value: Any, place: str = "a value") -> None:
         ValueError: The key, its value, and the problem.
     """
     if isinstance(value, str):
-        if not all(letter.isprintable() or unicodedata.category(letter) == "Zs" for letter in value):
+        more = "\n" if place in LINES else ""
+        fit = (letter.isprintable() or letter in more or unicodedata.category(letter) == "Zs" for letter in value)
+        if not all(fit):
             raise ValueError(f"{place} is {value[:40]!r}, which is not printable")
     elif isinstance(value, Mapping):
         for key, inner in value.items():

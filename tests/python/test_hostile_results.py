@@ -205,6 +205,17 @@ def test_letters_for_terminals_are_named_not_printed(change, problem, out):
         assert "\x1b" not in done.output
 
 
+def test_texts_of_several_lines_are_kept(tmp_path):
+    """What a router has learned is a text of several lines, and part of a result."""
+    out = tmp_path / "out"
+    narrows.run(TEXT, out=out)
+    [path] = (out / "runs").glob("*.json")
+    result = checksums.read_run(path)
+    result["links"][0]["router"] = {"kind": "brf", "readings": {}, "learned": "# brf averages\n1 2\n"}
+    path.write_text(checksums.with_checksum(result) + "\n")
+    assert checksums.read_run(path)["links"][0]["router"]["learned"].endswith("1 2\n")
+
+
 def test_scenario_with_unprintable_name_does_not_run(tmp_path):
     """A name that the saved result could not keep ends before the run; a space without a break is one of letters."""
     with pytest.raises(UsageError, match=r"name is 'a\\u202e', which is not printable; accepted: printable letters"):

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -15,6 +16,8 @@ import fake_engine
 import narrows
 from narrows import checksums, engine, files, progress, runner
 from narrows.runner import Runner
+
+from conftest import BUILT_ENV  # isort: skip
 
 TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n[sweep]\n"network.buffer" = ["1bdp", "2bdp", "3bdp"]\n'
 
@@ -176,6 +179,28 @@ SWEEP = [
     "-o",
     "out",
 ]
+
+
+INTERRUPTED_IMPORT = """
+import sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "narrows.api":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+sys.argv[0] = sys.argv[1]
+import narrows
+"""
+
+
+@pytest.mark.parametrize(("started", "status", "quiet"), [("/usr/bin/narrows", 130, True), ("notebook.py", -2, False)])
+def test_ctrl_c_while_the_package_loads(started, status, quiet):
+    """Ctrl-C ends the command quietly even while the package loads; a program of others gets the interrupt."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, started],
+        env=BUILT_ENV, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr == "") == (status, quiet), done.stderr
 
 
 def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
