@@ -262,6 +262,6 @@ def read_sums(folder: Path) -> dict[str, str] | None:
     except (ValueError, OSError):
         raise DamagedError(path, "is no list of checksums") from None
     found = [_SUM.fullmatch(line) for line in lines]
-    if not found or not all(match is not None and "/" not in match[2] for match in found):
+    if not found or not all(match is not None and not {"/", "\0"} & set(match[2]) for match in found):
         raise DamagedError(path, "is no list of checksums")
     return {match[2]: match[1] for match in found if match is not None}

@@ -205,6 +205,16 @@ def test_letters_for_terminals_are_named_not_printed(change, problem, out):
         assert "\x1b" not in done.output
 
 
+def test_listed_name_with_a_zero_byte_is_damage(tmp_path):
+    """No file has a name with a zero byte: a list of checksums with one is damaged."""
+    out = tmp_path / "out"
+    narrows.run(TEXT, out=out)
+    sums = out / "SHA256SUMS"
+    sums.write_bytes(sums.read_bytes().replace(b"flows", b"fl\0ws", 1))
+    with pytest.raises(DamagedError, match="is no list of checksums"):
+        narrows.Results.load(out)
+
+
 def test_texts_of_several_lines_are_kept(tmp_path):
     """What a router has learned is a text of several lines, and part of a result."""
     out = tmp_path / "out"
