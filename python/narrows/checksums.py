@@ -214,9 +214,10 @@ def read_plan(folder: Path) -> set[str] | None:
     """Read which runs the last command consists of; `None` if an earlier version wrote the folder.
 
     Raises:
-        DamagedError: The file cannot be read.
+        DamagedError: The file cannot be read, or lies outside the folder.
     """
     path = folder / PLAN
+    check_inside(folder, path)
     try:
         return set(contents(path, MOST_BYTES).decode().split())
     except FileNotFoundError:

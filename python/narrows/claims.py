@@ -33,7 +33,7 @@ from typing import Any
 from narrows.errors import UNSUITABLE, UsageError, unsuitable
 from narrows.files import inside, read_text
 from narrows.templates import LONE, Sql, Writer
-from narrows.toml import check_letters
+from narrows.toml import check_controls
 
 ENDING = ".claims.toml"
 NAME = re.compile(r"[\w.-]+")
@@ -179,7 +179,7 @@ def parsed(text: str) -> dict[str, Any]:
     """
     try:
         data = tomllib.loads(text)
-        check_letters(data)
+        check_controls(data)
         return data
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

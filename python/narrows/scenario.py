@@ -12,7 +12,7 @@ from typing import Any
 from narrows.arguments import is_text, shown
 from narrows.errors import UsageError
 from narrows.files import read_text
-from narrows.toml import check_letters, inline, to_toml
+from narrows.toml import check_controls, inline, to_toml
 
 COMMAND_LINE = "command line"
 """The source that errors name for a scenario built from options."""
@@ -91,7 +91,7 @@ def load(source: str | Path | Mapping[str, Any], *, stream: bool = True) -> Scen
         except (ValueError, RecursionError):
             return loaded  # the engine says what is wrong
         try:
-            check_letters(data)
+            check_controls(data)
         except ValueError as error:
             raise UsageError(f"{loaded.source}: {error}") from None
     return loaded

@@ -50,7 +50,7 @@ def inline(value: Any, key: str = "") -> str:
     )
 
 
-def check_letters(data: Any, key: str = "") -> None:
+def check_controls(data: Any, key: str = "") -> None:
     """Refuse texts and keys with control characters, which would reach terminals and figures.
 
     Args:
@@ -63,11 +63,11 @@ def check_letters(data: Any, key: str = "") -> None:
     if isinstance(data, Mapping):
         for name, value in data.items():
             inside = f"{key}.{name}" if key else str(name)
-            check_letters(str(name), repr(inside))
-            check_letters(value, inside)
+            check_controls(str(name), repr(inside))
+            check_controls(value, inside)
     elif isinstance(data, list | tuple):
         for value in data:
-            check_letters(value, key)
+            check_controls(value, key)
     elif isinstance(data, str) and (found := CONTROLS.search(data)):
         raise ValueError(f"{key}: the text has the control character {found[0]!r}; accepted: letters and line breaks")
 

@@ -113,7 +113,7 @@ fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) 
             let message =
                 format!("`{}` is a seed of two swept values, of {} seeds each", run.seed, runs.len());
             return Err(
-                Diagnostic::new(SEED, message).accepted("seeds farther apart than `repeat`, or one of both")
+                Diagnostic::new(SEED, message).accepted("seeds at least `repeat` apart, or one of both")
             );
         }
     }
