@@ -4,14 +4,15 @@
     python studies/quic/study.py --tables                           writes the tables of what was measured
 
 Every finished run is appended to `cells.jsonl` beside this file, and a run that was interrupted, also by SIGKILL, is
-measured again by the same command. So is one that was disturbed, up to six runs in all. All cells take about an hour
-on a quiet machine; with --minutes no run begins after that time.
+measured again by the same command. So is one that was disturbed, up to six runs in all. All cells take about two
+hours on a quiet machine; with --minutes no run begins after that time.
 
 Every cell runs three times on QUIC, and with five seeds in the simulator, where CUBIC is paced as in noq. Cells of
-schemes that noq has too also run once with noq's own controllers. The runs of a pair differ in their seed, which draws
-when BBR probes: what happens then lasts for the rest of the run. A cell agrees if the median goodput of every flow is
-within 5 % and the median of its mean RTT within 10 % of the simulator's.
-`causes.toml` says why others do not.
+schemes that noq has too also run once with noq's own controllers. A cell agrees if the median goodput of every flow is
+within 5 % and the median of its mean RTT within 10 % of the simulator's. `causes.toml` says why others do not.
+
+Of a pair, CUBIC begins two seconds later, and the measurement after 40 s: for the first half minute their shares depend
+on what happened in the first 100 ms, in the simulator too. Runs of a pair differ in the seed, which draws when BBR probes.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ GOODPUT, RTT = 0.05, 0.10
 HEADERS = 1500 / 1472
 """Bytes on the wire per byte of a QUIC packet: a paced rate leaves out IP and UDP headers."""
 DURATION, RATES_DURATION = "15s", "8s"
+LATER, PAIR_WARMUP, PAIR_DURATION = "2s", "40s", "100s"
+"""Start of the second flow of a pair, and the times of its measurement."""
 REPEATS, ATTEMPTS = 3, 6
 """Undisturbed runs of a cell on QUIC, and all its runs in a place at most."""
 SEEDS = 5
@@ -66,9 +69,9 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The flows, and their bottleneck."""
+        """The flows in the order in which they begin, and their bottleneck."""
         loss = f", loss {self.loss}" if self.loss else ""
-        return f"{'+'.join(self.schemes)}, {self.rate}, {self.rtt}, {self.buffer}{loss}"
+        return f"{' then '.join(self.schemes)}, {self.rate}, {self.rtt}, {self.buffer}{loss}"
 
     @property
     def places(self) -> list[str]:
@@ -77,11 +80,15 @@ class Cell:
 
     def measure(self, on: str, seed: int) -> dict[str, Any]:
         """Run it in a place, with this seed. Return what is kept of the run."""
-        paced = [scheme + ":paced=on" * (on == "sim" and scheme == "cubic") for scheme in self.schemes]
-        results = narrows.compare(
-            *paced, rate=self.rate, rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration,
-            on=on, seed=seed, repeat=SEEDS if on == "sim" else 1,
-        )  # fmt: skip
+        repeat = SEEDS if on == "sim" else 1
+        if len(self.schemes) > 1:
+            results = narrows.run(self.pair(on), on=on, seed=seed, repeat=repeat)
+        else:
+            results = narrows.compare(
+                self.schemes[0] + ":paced=on" * (on == "sim" and self.schemes == ("cubic",)), rate=self.rate,
+                rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration, on=on, seed=seed,
+                repeat=repeat,
+            )  # fmt: skip
         host = results.raw[0].get("host") or {}
         return {
             "cell": self.name,
@@ -92,6 +99,16 @@ class Cell:
             "lateness_p99_us": (host.get("lateness") or {}).get("p99_us"),
             "socket_drops": host.get("socket_drops"),
         }
+
+    def pair(self, on: str) -> str:
+        """Return the scenario of two flows, of which the second begins later."""
+        tables = [f'duration = "{PAIR_DURATION}"\nwarmup = "{PAIR_WARMUP}"']
+        tables.append(f'[network]\nrate = "{self.rate}"\nbuffer = "{self.buffer}"')
+        for scheme, start in zip(self.schemes, ("0s", LATER), strict=True):
+            tables.append(f'[[flows]]\nscheme = "{scheme}"\nrtt = "{self.rtt}"\nstart = "{start}"')
+            if on == "sim" and scheme == "cubic":
+                tables.append('params = { paced = "on" }')
+        return "\n".join(tables)
 
 
 def cells() -> Iterator[Cell]:

@@ -349,6 +349,14 @@ def test_kept_plot_is_drawn_again_if_damaged(tmp_path):
     assert drawn == ["drawing 1 of 1 plots"]
 
 
+def test_report_checks_its_output_first(tmp_path):
+    """A page that cannot be written is refused before the results are read."""
+    (tmp_path / "file").write_text("keep")
+    done = call("report", tmp_path / "absent", "-o", tmp_path / "file" / "page.html")
+    assert (done.exit_code, "cannot be created; accepted: " in done.stderr) == (2, True), done.stderr
+    assert "absent" not in done.stderr
+
+
 def test_output_links_are_refused(tmp_path):
     """No output follows a symbolic link: what it leads to stays as it is, and the message names it."""
     victim = tmp_path / "victim"
@@ -371,7 +379,7 @@ def test_output_links_are_refused(tmp_path):
             path.symlink_to(victim)
         done = call(*command)
         assert (done.exit_code, "is a symbolic link; accepted: " in done.stderr) == (2, True), done.stderr
-    for name in ("runs", "traces", ".lock", "results.jsonl", "SHA256SUMS"):
+    for name in ("runs", "traces", ".lock", ".plan", "results.jsonl", "SHA256SUMS"):
         shutil.rmtree(out)
         out.mkdir()
         elsewhere = tmp_path / "elsewhere"

@@ -244,6 +244,7 @@ def test_time_plot_shows_throughput(traced, monkeypatch):
     monkeypatch.setattr(traced, "scan_samples", lambda: both)
     assert [panel.get_ylabel() for panel in traced.plot("time").axes][-1] == "throughput\nMbit/s"
     assert not any("goodput" in panel.get_ylabel() for panel in traced.plot("time").axes)
+    assert len(traced.plot("time", series=None).axes) == len(traced.plot("time").axes)
     assert traced.plot("time", series=["goodput_mbit_s"]).axes[0].get_ylabel() == "goodput\nMbit/s"
 
 

@@ -173,6 +173,8 @@ def report(
 
     if out is not None and out.suffix not in (".html", ".htm"):
         raise UsageError(f"--out: {out}: the ending {out.suffix!r} is not that of a page; accepted: .html or .htm")
+    if out is not None:
+        check_writable(out, folder=False)
     results = _load(directory)
     target = out or directory / "report.html"
     check_writable(target, folder=False)

@@ -56,7 +56,7 @@ SHORT_VISIT = 0.02
 def over_time(
     results: ResultFrames,
     *,
-    series: str | Sequence[str] = DEFAULT_PANELS,
+    series: str | Sequence[str] | None = DEFAULT_PANELS,
     run: int | None = None,
     where: Where | None = None,
     title: str | None = None,
@@ -69,7 +69,7 @@ def over_time(
     Args:
         results: The data, with a trace.
         series: One series per panel; names joined by `+` share a panel. A series of `PANELS` that the scheme does not
-            report is left out.
+            report is left out. `None` selects the default ones.
         run: The index of the run; by default the first.
         where: Values of swept keys, instead of `run`; the first run that has them is drawn.
         title: The title; by default the scenario, the swept keys and the seed of the run.
@@ -82,7 +82,8 @@ def over_time(
     raw = results.raw[run]
     samples = results.scan_samples().filter(pl.col("id") == raw.get("id", ""))
     present = samples.select("series").unique().collect()["series"].sort().to_list()
-    requested = [name.split("+") for name in ([series] if isinstance(series, str) else series)]
+    asked = DEFAULT_PANELS if series is None else series
+    requested = [name.split("+") for name in ([asked] if isinstance(asked, str) else asked)]
     absent = [name for part in requested for name in part if name not in present]
     unknown = [name for name in absent if name not in PANELS]
     shown = [names for part in requested if (names := [name for name in part if name in present])]

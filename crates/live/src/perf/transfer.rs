@@ -79,15 +79,15 @@ struct Watch {
 }
 
 impl Watch {
-    fn new() -> Self {
-        Self { bytes: 0, at: Instant::now() }
+    fn new(now: Instant) -> Self {
+        Self { bytes: 0, at: now }
     }
 
-    fn stalled(&mut self, bytes: u64) -> Option<String> {
+    fn stalled(&mut self, now: Instant, bytes: u64) -> Option<String> {
         if bytes != self.bytes {
-            *self = Self { bytes, at: Instant::now() };
+            *self = Self { bytes, at: now };
         }
-        (self.at.elapsed() > SILENCE).then(|| format!("no data has arrived for {} s", SILENCE.as_secs()))
+        (now - self.at > SILENCE).then(|| format!("no data has arrived for {} s", SILENCE.as_secs()))
     }
 }
 
@@ -141,15 +141,16 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
             _ => flags.followed.store(true, Ordering::Relaxed),
         }
     });
-    let (mut watch, mut interrupted) = (Watch::new(), false);
+    let (mut watch, mut interrupted) = (Watch::new(begun), false);
     let ended = loop {
         let left = end.saturating_duration_since(Instant::now());
         tokio::time::sleep(left.min(TICK)).await;
-        if Instant::now() >= end {
+        let now = Instant::now();
+        if now >= end {
             break true;
         }
-        reporter.look(begun.elapsed());
-        if let Some(reason) = watch.stalled(delivered.counts.sum()) {
+        reporter.look(now - begun);
+        if let Some(reason) = watch.stalled(now, delivered.counts.sum()) {
             shared.fail(reason);
         }
         interrupted = Shared::is_set(&shared.stopped) || Shared::is_set(&shared.followed);
@@ -267,7 +268,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         let (connection, count) = (connection.clone(), Arc::clone(&count));
         tasks.spawn(async move { read(connection.accept_uni().await?, count).await });
     }
-    let (mut watch, mut looked) = (Watch::new(), begun);
+    let (mut watch, mut looked) = (Watch::new(begun), begun);
     let (mut stopped, mut interrupted) = (awaited == 0, false);
     while awaited > 0 && !stopped && failure.is_none() {
         match tokio::time::timeout(TICK, tasks.join_next()).await {
@@ -284,7 +285,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
             continue;
         }
         looked = Instant::now();
-        failure = failure.or_else(|| watch.stalled(count.sum()));
+        failure = failure.or_else(|| watch.stalled(looked, count.sum()));
         if begun.elapsed() > test.asked.duration + PATIENCE {
             failure.get_or_insert("the sender goes on after the end of the test".to_owned());
         }
@@ -358,5 +359,24 @@ async fn read(mut stream: RecvStream, count: Arc<Counts>) -> Result<End, ReadErr
             Err(ReadError::Reset(_)) => return Ok(End::Stopped),
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test ends when no byte has arrived for longer than its limit, and any byte begins the wait again.
+    #[test]
+    fn transfer_without_progress_is_stalled() {
+        let begun = Instant::now();
+        let mut watch = Watch::new(begun);
+        let after = |seconds: f64| begun + SILENCE.mul_f64(seconds);
+        assert_eq!(watch.stalled(after(0.9), 0), None);
+        assert_eq!(watch.stalled(after(0.95), 1), None);
+        assert_eq!(watch.stalled(after(1.9), 1), None);
+        let reason = watch.stalled(after(2.0), 1).expect("nothing has come since");
+        assert!(reason.contains("no data has arrived for"), "{reason}");
+        assert_eq!(watch.stalled(after(2.1), 2), None);
     }
 }
