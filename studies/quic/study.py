@@ -8,11 +8,13 @@ measured again by the same command. So is one that was disturbed, up to six runs
 hours on a quiet machine; with --minutes no run begins after that time.
 
 Every cell runs three times on QUIC, and with five seeds in the simulator, where CUBIC is paced as in noq. Cells of
-schemes that noq has too also run once with noq's own controllers. A cell agrees if the median goodput of every flow is
-within 5 % and the median of its mean RTT within 10 % of the simulator's. `causes.toml` says why others do not.
+schemes that noq has too also run once with noq's own controllers. A cell agrees if the median of its goodput is within
+5 %, the median of each flow's mean RTT within 10 % of the simulator's, and each flow's share within 5 points, as on the
+kernel. `causes.toml` says why others do not.
 
 Of a pair, CUBIC begins two seconds later, and the measurement after 40 s: for the first half minute their shares depend
-on what happened in the first 100 ms, in the simulator too. Runs of a pair differ in the seed, which draws when BBR probes.
+on what happened in the first 100 ms, in the simulator too. Runs of a pair differ in the seed, which draws when BBR
+probes.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ PAGE = HERE.parents[1] / "docs" / "topics" / "quic.md"
 SCHEMES = ("bbr", "bbr-gc", "bbr3", "cubic")
 OWN = {"bbr3", "cubic", "newreno"}
 """Schemes of which noq has a controller of its own."""
-GOODPUT, RTT = 0.05, 0.10
-"""Differences within which a cell agrees."""
+GOODPUT, RTT, SHARE = 0.05, 0.10, 0.05
+"""Differences within which a cell agrees: relative ones, and that of a share."""
 HEADERS = 1500 / 1472
 """Bytes on the wire per byte of a QUIC packet: a paced rate leaves out IP and UDP headers."""
 DURATION, RATES_DURATION = "15s", "8s"
@@ -198,6 +200,22 @@ def differences(own: dict[str, Any], other: dict[str, Any]) -> tuple[float | Non
     return first, second
 
 
+def shares(rows: Rows) -> list[float]:
+    """Return the part of each flow in the goodput."""
+    values = [row["goodput_mbit_s"] for row in rows]
+    return [value / sum(values) for value in values]
+
+
+def agreement(sim: Rows, quic: Rows) -> tuple[bool, bool]:
+    """Return whether a cell agrees, and whether the goodput of every flow does, a small one too."""
+    apart = [differences(one, other) for one, other in zip(sim, quic, strict=True)]
+    delays = all(rtt is not None and abs(rtt) <= RTT for _, rtt in apart)
+    strict = delays and all(goodput is not None and abs(goodput) <= GOODPUT for goodput, _ in apart)
+    before, after = (sum(row["goodput_mbit_s"] for row in rows) for rows in (sim, quic))
+    moved = max(abs(one - other) for one, other in zip(shares(sim), shares(quic), strict=True))
+    return delays and abs(after / before - 1) <= GOODPUT and moved <= SHARE, strict
+
+
 def ranges(cell: Cell, runs: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
     """Say how far apart repeats are, in the simulator and on QUIC."""
 
@@ -224,7 +242,7 @@ def percent(value: float | None) -> str:
 def rows() -> list[str]:
     """Return the text between the marks of the page: the count, the table, and the causes."""
     runs, causes = stored(), tomllib.loads(CAUSES.read_text(encoding="utf-8")) if CAUSES.exists() else {}
-    found, missed, measured, agreeing, disturbed = [], [], 0, 0, 0
+    found, missed, judged = [], [], []
     for cell in cells():
         sim, quic, noq = (medians(runs.get((cell.name, place), [])) for place in ("sim", "quic", "noq"))
         if sim is None or quic is None:
@@ -233,11 +251,8 @@ def rows() -> list[str]:
         is_disturbed = all(run["disturbed"] for run in own)
         pairs = list(zip(sim, quic, strict=True))
         apart = [differences(one, other) for one, other in pairs]
-        limits = (GOODPUT, RTT)
-        agree = all(
-            value is not None and abs(value) <= limit for own in apart for value, limit in zip(own, limits, strict=True)
-        )
-        measured, agreeing, disturbed = measured + 1, agreeing + agree, disturbed + is_disturbed
+        agree, strict = agreement(sim, quic)
+        judged.append((len(pairs) > 1, agree, strict, is_disturbed))
         if not agree:
             missed.append(f"* {cell.name}: {causes.get(cell.name, 'no cause found yet.')} {ranges(cell, runs)}")
         for place, (one, other) in enumerate(pairs):
@@ -251,7 +266,13 @@ def rows() -> list[str]:
         "| cell | goodput simulated | on QUIC | noq's own | mean RTT simulated | on QUIC | noq's own | goodput differs"
         " | RTT differs | disturbed | agrees |"
     )
-    count = f"{agreeing} of {measured} cells agree; {disturbed} of them were disturbed in every run."
+    alone, together = ([agree for is_pair, agree, *_ in judged if is_pair == asked] for asked in (False, True))
+    count = (
+        f"{sum(alone + together)} of {len(judged)} cells agree: {sum(alone)} of {len(alone)} single flows and "
+        f"{sum(together)} of {len(together)} pairs. In {sum(strict for *_, strict, _ in judged)} cells the goodput of "
+        f"every flow is within 5 %, also that of a small share. {sum(one[-1] for one in judged)} cells were disturbed "
+        "in every run."
+    )
     return [count, "", head, "|---" + "|---:" * 8 + "|---|---|", *found, *(["", *missed] if missed else [])]
 
 
