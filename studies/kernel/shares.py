@@ -3,8 +3,9 @@
     sudo python studies/kernel/shares.py           measures what the file lacks; 9 minutes
     python studies/kernel/shares.py --print        writes the table from the stored runs
 
-Two flows share a link and a third joins. A machine without other work gives the figures their meaning: each run keeps
-whether it was disturbed. Runs are kept in `shares.jsonl` beside this file.
+Two flows share a link and a third joins. BRF's router drains queues at every allocation, as `narrows brf switch` does. A
+machine without other work gives the figures their meaning: each run keeps whether it was disturbed. Runs are kept in
+`shares.jsonl` beside this file.
 """
 
 from __future__ import annotations
@@ -68,9 +69,12 @@ def run(rate: float, case: tuple[str, ...], seed: int, world: str) -> Row:
     print(f"{', '.join(case)} at {rate:g} Mbit/s: seed {seed}, on {world}", flush=True)
     flows: list[dict[str, Any]] = [{"scheme": scheme, "rtt": f"{RTT_MS}ms"} for scheme in case]
     flows[2]["start"] = f"{JOINS_S}s"
+    network: dict[str, Any] = {"rate": f"{rate:g}mbit", "buffer": BUFFER}
+    if "brf" in case:
+        network["router"] = {"kind": "brf", "drain": True}
     scenario = {
         "name": "shares", "duration": f"{ENDS_S}s", "warmup": "1s", "seed": seed,
-        "network": {"rate": f"{rate:g}mbit", "buffer": BUFFER}, "flows": flows,
+        "network": network, "flows": flows,
     }  # fmt: skip
     done = narrows.run(scenario, on=world, trace=f"{RTT_MS}ms")
     (result,) = done.raw
