@@ -3,8 +3,8 @@
     sudo python studies/kernel/shares.py           measures what the file lacks; 9 minutes
     python studies/kernel/shares.py --print        writes the table from the stored runs
 
-Two flows share a link and a third joins. BRF's router drains queues at every allocation, as `narrows brf switch` does. A
-machine without other work gives the figures their meaning: each run keeps whether it was disturbed. Runs are kept in
+Two flows share a link and a third joins. BRF's router drains queues at every allocation, as `narrows brf switch` does.
+A machine without other work gives the figures their meaning: each run keeps whether it was disturbed. Runs are kept in
 `shares.jsonl` beside this file.
 """
 
