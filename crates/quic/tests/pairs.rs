@@ -45,6 +45,7 @@ fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
 
 /// Beside CUBIC every flow keeps a twentieth of the link, and both fill it. `NARROWS_SEEDS=3` tries three seeds.
 #[test]
+#[allow(clippy::disallowed_methods)] // how long the test is
 fn flows_beside_cubic_live() {
     let seeds = std::env::var("NARROWS_SEEDS").map_or(1, |text| text.parse().expect("a number"));
     for scheme in ["bbr-gc", "bbr3", "bbr"] {
