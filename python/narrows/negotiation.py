@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from narrows import _engine, engine
 from narrows.errors import Stopped, UsageError
 from narrows.progress import print_status
 from narrows.quantities import MOST_MBIT_S, quantity, rate, seconds
+from narrows.supervision import supervised
 
 
 def port() -> int:
@@ -131,41 +131,23 @@ def run(role: str, settings: dict[str, Any], *, duration: str | None, as_json: b
     """
     left = None if duration is None else seconds(duration, "--duration")
     handle = engine.Handle()
-    failed: list[BaseException] = []
     report: dict[str, Any] = {}
-    finished = threading.Event()
 
     def work() -> None:
-        try:
-            report.update(negotiate(role, settings, handle, lambda kind, text: _print_event(role, kind, text)))
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            finished.set()
+        report.update(negotiate(role, settings, handle, lambda kind, text: _print_event(role, kind, text)))
 
-    signals: list[int] = []
-
-    def stop(number: int, _: object) -> None:
-        signals.append(number)
-        handle.cancel()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    timer = None if left is None or role == "client" else threading.Timer(left, handle.cancel)
+    if timer is not None:
+        timer.start()
     try:
-        thread = threading.Thread(target=work)
-        thread.start()
-        waited = 0.0
-        while not finished.wait(0.1):
-            waited += 0.1
-            if left is not None and waited >= left and role != "client":
-                handle.cancel()
-        thread.join()
+        failed, signals = supervised(work, handle)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if failed and isinstance(failed[0], ValueError) and not isinstance(failed[0], engine.KernelUnable):
-        raise UsageError(str(failed[0]))
-    if failed:
-        raise failed[0]
+        if timer is not None:
+            timer.cancel()
+    if isinstance(failed, ValueError) and not isinstance(failed, engine.KernelUnable):
+        raise UsageError(str(failed))
+    if failed is not None:
+        raise failed
     if as_json:
         print(engine.json_line(report), flush=True)
     if signals and role == "client":
