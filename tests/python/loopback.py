@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -76,6 +77,16 @@ def wait_for_data(process: subprocess.Popen[str]) -> None:
     """Wait for the first line of progress."""
     assert process.stderr is not None
     assert "datagrams" in process.stderr.readline()
+
+
+def freeze(process: subprocess.Popen[str]) -> None:
+    """Stop a process, and wait until all its threads have: until one of them sees the signal, the others run on."""
+    process.send_signal(signal.SIGSTOP)
+    until = time.monotonic() + 20
+    for state in Path(f"/proc/{process.pid}/task").glob("*/stat"):
+        while state.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < until and process.poll() is None, "the process does not stop"
+            time.sleep(0.001)
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:

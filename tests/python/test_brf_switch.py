@@ -225,10 +225,10 @@ def test_segment_shares_equally_and_keeps_classes(segment):
     print("halves", halves, "thirds", thirds, "beside CUBIC", quarters, "queue", alone["queue_mean_ms"], "ms")
     full = LINK_MBIT * 1448 / 1500
     for found, count in ((halves, 2), (thirds, 3), (quarters, 4)):
-        assert all(0.7 * full / count < rate < 1.3 * full / count for rate in found), found
+        assert all(0.9 * full / count < rate < 1.1 * full / count for rate in found), found
     drops = [own["drops"] for own in alone["classes"] if own["name"] in ("brf", "mice", "limited", "elephants")]
     assert not any(drops), alone["classes"]
-    assert alone["queue_mean_ms"] < 3, alone
+    assert alone["queue_mean_ms"] < 1, alone
     assert beside["counters"]["written"] > 100 and beside["counters"]["silent"] == 0
     assert segment.wrong_checksums() == [0, 0]
     switch.send_signal(signal.SIGINT)

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from loopback import (  # isort: skip
-    ACK, DATA, DATA_ACK, REQUEST, RESPONSE, Starter, connected, done, free_port, listening, records, wait_for_data, wait_for_line,
+    ACK, DATA, DATA_ACK, REQUEST, RESPONSE, Starter, connected, done, free_port, freeze, listening, records, wait_for_data,
+    wait_for_line,
 )  # fmt: skip
 
 
@@ -345,7 +346,7 @@ def test_abort_is_no_refusal(start: Starter) -> None:
     """An abort is reported as such, with its name, and not as a refusal."""
     receiver, sender = connected(start, receiver=())
     # A stopped sender cannot answer the CloseReq; when it continues, it finds the Reset too.
-    sender.send_signal(signal.SIGSTOP)
+    freeze(sender)
     receiver.send_signal(signal.SIGINT)
     wait_for_line(receiver, "closing")
     receiver.send_signal(signal.SIGINT)
@@ -359,7 +360,7 @@ def test_abort_is_no_refusal(start: Starter) -> None:
 def test_ctrl_c_status_with_dead_peer(start: Starter) -> None:
     """Ctrl-C exits with its status even if the peer is dead."""
     receiver, sender = connected(start, sender=("--timeout", "2s"))
-    receiver.send_signal(signal.SIGSTOP)
+    freeze(receiver)
     sender.send_signal(signal.SIGINT)
     sent, err = done(sender, 130)
     assert (sent["end"], "stopped" in err, "gone" in err) == ("peer gone", True, True)
@@ -381,7 +382,7 @@ def test_ctrl_c_stops_unanswered_sender(start: Starter, times: int) -> None:
 def test_second_ctrl_c_does_not_wait(start: Starter) -> None:
     """A second Ctrl-C does not wait for the peer."""
     receiver, sender = connected(start, sender=("--timeout", "60s"))
-    receiver.send_signal(signal.SIGSTOP)
+    freeze(receiver)
     sender.send_signal(signal.SIGINT)
     wait_for_line(sender, "closing")
     with pytest.raises(subprocess.TimeoutExpired):
