@@ -5,6 +5,7 @@ Tests of the built engine start a process of their own, by `built` or by the com
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,19 @@ def narrows_in(folder, *args):
     if "cannot import name '_engine'" in done.stderr:
         pytest.skip("the engine is not built: maturin develop")
     return done
+
+
+def without_rights_in(folder, *args):
+    """Run the command as a user without rights: root gives them up in a user namespace, and still reads its files."""
+    given_up = []
+    if os.geteuid() == 0:
+        given_up = ["unshare", "--user"]
+        if shutil.which("unshare") is None or subprocess.run([*given_up, "true"], capture_output=True).returncode:
+            pytest.skip("needs user namespaces, or a user other than root")
+    return subprocess.run(
+        [*given_up, sys.executable, "-m", "narrows", *map(str, args)],
+        cwd=folder, env=BUILT_ENV, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
 
 
 def built(expression):

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import fake_engine
-from narrows import engine
+from narrows import engine, qlog
 
-from conftest import BUILT_ENV, ROOT, call, json_rows, narrows_in  # isort: skip
+from conftest import BUILT_ENV, ROOT, call, json_rows, narrows_in, without_rights_in  # isort: skip
 
 BRIEF = ("--rate", "20mbit", "--rtt", "10ms", "--duration", "2s")
 
@@ -234,13 +234,7 @@ def test_two_runs_at_once_do_not_collide(tmp_path):
 def test_without_root_one_sentence_and_status_2(tmp_path):
     """A user without root reads one sentence."""
     needs_root()
-    code = "import os, sys; os.setuid(65534); from narrows.cli import main; sys.argv[1:] = ['compare', 'bbr', '--on',"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code} 'kernel']; main()"],
-        cwd=tmp_path, env=BUILT_ENV, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if "Permission denied" in done.stderr or "No module" in done.stderr:
-        pytest.skip("another user cannot read this installation")
+    done = without_rights_in(tmp_path, "compare", "bbr", "--on", "kernel")
     expected = "narrows: --on kernel needs root: it creates network namespaces and devices in them\n"
     assert (done.returncode, done.stderr) == (2, expected)
 
@@ -268,3 +262,89 @@ def test_unable_kernel_loads_nothing(world, reason):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("narrows: kernel ") and done.stderr.endswith(f"{reason}\n")
     assert not Path("/sys/fs/bpf/narrows/bbr_gc").exists()
+
+
+BPF = Path("/sys/fs/bpf")
+PINNED = BPF / "narrows" / "bbr_gc"
+
+
+@pytest.fixture
+def loader(tmp_path):
+    """Run `narrows kernel` with words; what it loaded is unloaded afterwards."""
+    if os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists():
+        pytest.skip("needs root and BTF")
+    if "bbr_gc" in engine.kernel_schemes():
+        pytest.skip("needs a kernel without bbr_gc")
+
+    def run(*words):
+        done = narrows_in(tmp_path, "kernel", *words)
+        if "this build has no programs" in done.stderr:
+            pytest.skip("needs an installation with BPF")
+        return done
+
+    yield run
+    narrows_in(tmp_path, "kernel", "unload", "bbr-gc")
+    assert "bbr_gc" not in engine.kernel_schemes() and not PINNED.exists()
+
+
+@pytest.mark.slow
+def test_taken_name_is_refused(loader):
+    """A name that the kernel has already is refused with status 2, whoever took it, and stays as it is."""
+    done = loader("load", "bbr-gc")
+    assert done.returncode == 0, done.stderr
+    again = loader("load", "bbr-gc")
+    assert (again.returncode, "already: it is loaded; accepted: " in again.stderr) == (2, True), again.stderr
+    foreign = BPF / "narrows-test-elsewhere"
+    PINNED.rename(foreign)
+    try:
+        other = loader("load", "bbr-gc")
+        assert (other.returncode, "another program or module has this name" in other.stderr) == (2, True), other.stderr
+        assert not PINNED.exists() and "bbr_gc" in engine.kernel_schemes()
+    finally:
+        foreign.rename(PINNED)
+
+
+@pytest.mark.slow
+def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
+    """After SIGKILL at any moment of a load the next command cleans up, and loads."""
+    loader("status")
+    for tenth in range(1, 16):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"],
+            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(tenth / 10)
+        process.kill()
+        process.wait()
+        if "bbr_gc" not in engine.kernel_schemes():
+            done = loader("load", "bbr-gc")
+            assert done.returncode == 0, done.stderr
+        done = loader("unload", "bbr-gc")
+        assert done.returncode == 0, done.stderr
+        assert "bbr_gc" not in engine.kernel_schemes() and not PINNED.exists()
+
+
+@pytest.mark.parametrize("words", [("load", "bbr-gc"), ("unload", "bbr-gc"), ("status",)])
+def test_programs_need_root(words, tmp_path):
+    """Another user reads one sentence with status 2."""
+    needs_root()
+    done = without_rights_in(tmp_path, "kernel", *words)
+    if "no programs" in done.stderr:
+        pytest.skip("needs an installation with BPF")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert "root" in done.stderr
+
+
+@pytest.mark.slow
+def test_qlog_of_the_kernel_is_drawn(tmp_path):
+    """A run on the kernel writes a qlog file that is read and drawn, with the window and the RTT of its flow."""
+    needs_root()
+    done = narrows_in(tmp_path, "compare", "cubic", *BRIEF, "--on", "kernel", "--qlog", "run.sqlog", "--json")
+    assert done.returncode == 0, done.stderr
+    ((flow,),) = (row["flows"] for row in json_rows(done))
+    loaded = qlog.load([tmp_path / "run.sqlog"])
+    (own,) = loaded.flows.iter_rows(named=True)
+    assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
+    assert {"cwnd_bytes", "rtt_ms"} <= set(loaded.samples["series"].unique())
+    drawn = narrows_in(tmp_path, "plot", "run.sqlog")
+    assert drawn.returncode == 0, drawn.stderr

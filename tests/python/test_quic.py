@@ -1,10 +1,12 @@
-"""`--on quic` on the built engine, over loopback; it needs no rights."""
+"""`--on quic` on the built engine: over loopback without rights, between namespaces as root."""
+
+import json
 
 import pytest
 
 from narrows import qlog
 
-from conftest import json_rows, narrows_in  # isort: skip
+from conftest import json_rows, narrows_in, without_rights_in  # isort: skip
 from qlogs import points  # isort: skip
 
 BRIEF = ("--rate", "10mbit", "--rtt", "10ms", "--duration", "2s")
@@ -24,6 +26,29 @@ def test_compare_runs_on_quic(tmp_path, place, schemes):
     assert all(flow["goodput_mbit_s"] > 0 for flow in row["flows"])
     assert sum(flow["goodput_mbit_s"] for flow in row["flows"]) < 10
     assert all(10 <= flow["rtt_min_ms"] <= flow["rtt_p50_ms"] <= flow["rtt_p99_ms"] for flow in row["flows"])
+
+
+FLOW = 'duration = "1s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "vegas"\nrtt = "10ms"\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "schemes"),
+    [
+        (("compare", "bbr-gc", "bbr3", "cubic", *BRIEF), [["bbr-gc", "bbr3", "cubic"]]),
+        (("run", "flow.toml"), [["vegas"]]),
+        (("sweep", "flow.toml", "--set", "network.rate=5mbit,10mbit"), [["vegas"], ["vegas"]]),
+    ],
+    ids=["compare", "run", "sweep"],
+)
+def test_user_without_rights_runs_quic(tmp_path, words, schemes):
+    """Who has no rights runs scenarios over loopback."""
+    (tmp_path / "flow.toml").write_text(FLOW)
+    done = without_rights_in(tmp_path, *words, "--on", "quic", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [[flow["scheme"] for flow in row["flows"]] for row in rows] == schemes
+    assert {row["host"]["between"] for row in rows} == {"loopback"}
+    assert all(flow["goodput_mbit_s"] > 0 for row in rows for flow in row["flows"])
 
 
 def test_traces_of_quic_have_series_and_internals(tmp_path):

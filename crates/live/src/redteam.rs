@@ -1,9 +1,18 @@
-//! What the hostile tests share: their length, their seed, and the table of what was tried.
+//! What the hostile tests share: their turns, their length, their seed, and the table of what was tried.
 //!
 //! `NARROWS_REDTEAM=N` makes long forms N times as long, `NARROWS_SEED=N` selects another seed, and `-- --show-output`
 //! shows the rows, which `make redteam` collects.
 
 use std::fmt::Display;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Runs in real time and loads disturb each other, and a loaded program changes what runs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Keeps other runs and loads out.
+pub fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The number of an environment variable, or a default if it is not set.
 fn number(name: &str, default: u64) -> u64 {

@@ -118,6 +118,10 @@ impl congestion::Controller for Controller {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
+        // RFC 9000 section 9.4: packets sent on the old path must not contribute to congestion control for the new one.
+        if sent < self.origin {
+            return;
+        }
         let (now, sent) = (self.time(now), self.time(sent));
         let cause = if lost_bytes == 0 { CongestionCause::Ecn } else { CongestionCause::Loss };
         if let Some(state) = self.state(sent).filter(|_| lost_bytes > 0) {

@@ -2,9 +2,12 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use narrows_cc::Bytes;
 use narrows_quic::quinn::{Controller, Factory, controller};
+use narrows_quic::{Scheme, Stack};
+use quinn::congestion::Controller as _;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
 
@@ -46,6 +49,35 @@ fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
 /// The scheme of a connection.
 fn scheme(connection: &Connection) -> Box<Controller> {
     connection.congestion_state().into_any().downcast().expect("a scheme of ours")
+}
+
+/// Losses and marks reduce the window once per round trip, persistent congestion to two datagrams, and losses of an older
+/// path not at all.
+#[test]
+#[allow(clippy::disallowed_methods)] // quinn counts from an instant
+fn congestion_of_the_own_path_reduces_the_window() {
+    const DATAGRAM: u16 = 1200;
+    let size = u64::from(DATAGRAM);
+    for lost in [size, 0] {
+        let scheme = Scheme::find("newreno", Stack::Quinn).expect("registered");
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut controller = Controller::new(&scheme, at(100), DATAGRAM);
+        let initial = controller.window();
+        for place in 0..10 {
+            controller.on_sent(at(110 + place), size, place);
+        }
+        controller.on_congestion_event(at(150), at(50), false, lost);
+        assert_eq!(controller.driver().ssthresh(), Bytes::MAX, "sent before this path");
+        controller.on_congestion_event(at(150), at(112), false, lost);
+        let reduced = controller.driver().ssthresh();
+        assert!((2 * size..=initial / 2).contains(&reduced.as_u64()), "{reduced:?} of {initial}");
+        controller.on_congestion_event(at(151), at(113), false, lost);
+        assert_eq!(controller.driver().ssthresh(), reduced, "once per round trip");
+        let rest = 10 * size - 2 * lost;
+        controller.on_congestion_event(at(400), at(119), true, rest);
+        assert_eq!(controller.window(), 2 * size);
+    }
 }
 
 /// Data arrives whole, the scheme has seen it delivered, and its window has grown beyond the initial one.

@@ -13,7 +13,8 @@ use rustix::net::{self, AddressFamily, SocketType};
 use super::host::{self, Options};
 use crate::kernel::programs::Program;
 use crate::kernel::shim;
-use crate::kernel::tests::{alone, skipped};
+use crate::kernel::tests::skipped;
+use crate::redteam::alone;
 
 /// An attachment, while this lives.
 struct Attached;

@@ -26,9 +26,6 @@ fn schemes_of_ours_need_bpf() {
     skipped("a build with BPF (clang, libelf-dev and zlib1g-dev)");
 }
 
-#[cfg(feature = "bpf")]
-pub(crate) use real::alone;
-
 /// The first run of a scenario.
 fn plan(text: &str) -> Plan {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("valid");

@@ -5,17 +5,13 @@
 //! does nothing else; the short form runs beside other tests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use super::*;
 use crate::client::send;
-use crate::redteam::{length, print_row, seed};
+use crate::redteam::{alone, length, print_row, seed};
 use crate::server::receive_on;
-
-/// One load at a time: each measures speed.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Pairs of measurements, without and with what may disturb them, of which the median counts: other programs and tests
 /// take processor time from either half of a pair.
@@ -134,7 +130,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(target_os = "linux")]
 #[test]
 fn server_under_flood_serves_genuine_client() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone(); // each measures speed
     let settings = settings();
     let seed = seed();
     let (shares, waits, grown, sent) = beside_server(&settings, |to, _| {
@@ -233,7 +229,7 @@ fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> [f64; 2] {
 #[test]
 fn server_idle_connections_keep_throughput() {
     const IDLE: u32 = 1_000;
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone(); // each measures speed
     let (mut shares, mut speeds, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..PAIRS {
         let settings = Settings { connections: 2_000, timeout: Duration::from_secs(120), ..settings() };
@@ -268,7 +264,7 @@ fn server_idle_connections_keep_throughput() {
 #[cfg(target_os = "linux")]
 #[test]
 fn server_survives_hostile_datagrams() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone(); // each measures speed
     let seed = seed();
     let settings = settings();
     let count = 20_000 * u64::from(length());

@@ -2,8 +2,9 @@
 
 use super::super::programs::{PROGRAMS, Program, status};
 use super::super::{Options, shim};
-use super::real::{alone, next_to_none};
+use super::real::next_to_none;
 use super::skipped;
+use crate::redteam::alone;
 
 /// A program in the kernel, while this lives.
 struct Loaded(&'static Program);

@@ -1,12 +1,11 @@
 //! On this machine's kernel. Without root the tests say so and pass.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use narrows_scenario::result::RunResult;
 
 use super::super::shim;
 use super::super::{KernelError, Options, Watch, check, run};
 use super::{plan, skipped};
+use crate::redteam::alone;
 
 struct Calm;
 
@@ -16,14 +15,6 @@ impl Watch for Calm {
     fn is_cancelled(&self) -> bool {
         false
     }
-}
-
-/// Runs in real time disturb each other, and a loaded program changes what runs.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Keeps other runs out.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The run on the kernel; `None` without root.

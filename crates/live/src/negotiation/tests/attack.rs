@@ -13,7 +13,7 @@ use super::super::client::connect;
 use super::super::server::ServerSettings;
 use super::super::wire::{HELLO, Hello};
 use super::super::{NodeSettings, request};
-use crate::redteam::{length, print_row};
+use crate::redteam::{alone, length, print_row};
 
 use super::{ClientSettings, Desk, Ending, client, loopback, mbit, node, run_node, serve, server};
 
@@ -36,6 +36,7 @@ fn request_for(destination: Ipv4Addr, content: u32, max: f64) -> Vec<u8> {
 /// Garbage, forged answers and terminations do not change the rate of a flow, are counted, and get no answer.
 #[test]
 fn hostile_datagrams_change_nothing() {
+    let _alone = alone(); // a run in real time beside it would take its processors
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
     let (report, counts) = thread::scope(|scope| {
@@ -176,6 +177,7 @@ fn talking_client_is_closed() {
 /// form the client's own requests are repeated and run out of patience if they get no answer.
 #[test]
 fn invented_requesters_take_no_rate() {
+    let _alone = alone(); // a run in real time beside it would take its processors
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
     let over = AtomicBool::new(false);
