@@ -348,3 +348,32 @@ def test_qlog_of_the_kernel_is_drawn(tmp_path):
     assert {"cwnd_bytes", "rtt_ms"} <= set(loaded.samples["series"].unique())
     drawn = narrows_in(tmp_path, "plot", "run.sqlog")
     assert drawn.returncode == 0, drawn.stderr
+
+
+@pytest.mark.slow
+def test_schemes_of_hosts_and_of_networks_are_compared(tmp_path):
+    """One command runs schemes with and without a network's help on the kernel, each alone, and fills the link."""
+    needs_root()
+    words = (
+        "compare",
+        "brf",
+        "nodectl",
+        "bbr3",
+        "cubic",
+        "--each",
+        *BRIEF,
+        "--duration",
+        "4s",
+        "--on",
+        "kernel",
+        "--json",
+    )
+    done = narrows_in(tmp_path, *words)
+    if "BPF" in done.stderr and done.returncode == 2:
+        pytest.skip("needs an installation with BPF")
+    assert done.returncode == 0, done.stderr
+    rows = json_rows(done)
+    assert [row["flows"][0]["scheme"] for row in rows] == ["brf", "nodectl", "bbr3", "cubic"]
+    assert all(row["flows"][0]["goodput_mbit_s"] > 0.6 * 20 for row in rows)
+    rates, negotiation = rows[0]["host"]["rates"], rows[1]["host"]["negotiation"]
+    assert rates["advised"] > 50 and negotiation is not None, (rates, negotiation)

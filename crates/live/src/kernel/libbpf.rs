@@ -35,8 +35,38 @@ fn refused(what: &str, error: &libbpf_rs::Error) -> KernelError {
     }
     let printed = PRINTED.lock().map(|printed| printed.clone()).unwrap_or_default();
     let reason = if printed.trim().is_empty() { error.to_string() } else { reason(&printed) };
-    let needs = "schemes of ours need Linux 6.10 or later with BTF and BPF struct_ops";
-    KernelError::Unsupported(format!("kernel {kernel} refuses {what} ({reason}); {needs}"))
+    let meaning = meaning(&reason).map_or_else(String::new, |meaning| format!(": {meaning}"));
+    KernelError::Unsupported(format!(
+        "kernel {kernel} refuses {what}{meaning} ({reason}); accepted: Linux 6.10 or later with BTF and BPF struct_ops"
+    ))
+}
+
+/// What a reason means, in plain words, if it is a common one.
+fn meaning(reason: &str) -> Option<&'static str> {
+    const KNOWN: [(&[&str], &str); 6] = [
+        (
+            &["unknown func", "calling kernel function", "invalid kernel function", "cannot use helper"],
+            "the program calls a function that this kernel does not offer to it",
+        ),
+        (
+            &["too large", "too many states", "too complex", "loop"],
+            "the program is longer than the kernel's verifier follows",
+        ),
+        (
+            &["BTF is missing", "vmlinux BTF", "find BTF", "in kernel BTF", "in vmlinux"],
+            "the kernel does not describe a type that the program needs",
+        ),
+        (
+            &["mem access", "invalid access", "type=", "!read_ok", "out of range", "unbounded"],
+            "the verifier cannot prove that the program reads and writes only what it may",
+        ),
+        (&["not permitted", "Permission denied", "lockdown"], "a policy of this system forbids it"),
+        (&["Cannot allocate memory", "out of memory"], "there is no memory for it"),
+    ];
+    KNOWN
+        .iter()
+        .find(|(signs, _)| signs.iter().any(|sign| reason.contains(sign)))
+        .map(|(_, meaning)| *meaning)
 }
 
 /// The sentence in what libbpf printed: the verifier's last line, or else the first line.
@@ -69,5 +99,21 @@ mod tests {
         let log =
             "libbpf: kernel BTF is missing at '/sys/kernel/btf/vmlinux'\nlibbpf: failed to load object\n";
         assert_eq!(reason(log), "kernel BTF is missing at '/sys/kernel/btf/vmlinux'");
+    }
+
+    /// Common reasons are said in plain words beside the verifier's.
+    #[test]
+    fn common_reasons_have_a_meaning() {
+        for (reason, expected) in [
+            ("R1 invalid mem access 'scalar'", "only what it may"),
+            ("program of this type cannot use helper bpf_tcp_sock#94", "does not offer"),
+            ("calling kernel function tcp_reno_undo_cwnd is not allowed", "does not offer"),
+            ("BPF program is too large. Processed 1000001 insn", "longer than"),
+            ("kernel BTF is missing at '/sys/kernel/btf/vmlinux'", "does not describe"),
+            ("Operation not permitted (os error 1)", "policy"),
+        ] {
+            assert!(meaning(reason).is_some_and(|meaning| meaning.contains(expected)), "{reason}");
+        }
+        assert_eq!(meaning("something else"), None);
     }
 }

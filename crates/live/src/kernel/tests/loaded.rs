@@ -40,6 +40,36 @@ fn loaded_programs_carry_flows() {
     }
 }
 
+/// A program that the verifier rejects is refused with the reason in plain words, and stays nowhere.
+#[cfg(feature = "bpf")]
+#[test]
+fn rejected_program_is_refused_in_plain_words() {
+    use libbpf_rs::ObjectBuilder;
+
+    if !rustix::process::geteuid().is_root() || shim::missing().is_some() {
+        skipped("root and BPF");
+        return;
+    }
+    let _alone = alone();
+    let mut bytes = PROGRAMS[0].object.to_vec();
+    let mut damaged = 0;
+    // Loads through R1, the context, become loads through R0, which holds nothing yet. Instructions are aligned.
+    for instruction in bytes.chunks_exact_mut(8) {
+        if instruction[0] == 0x79 && instruction[1] >> 4 == 1 && instruction[2..] == [0; 6] {
+            instruction[1] &= 0xf;
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0);
+    let refused = super::super::libbpf::loading("a damaged program", || {
+        ObjectBuilder::default().open_memory(&bytes)?.load().map(drop)
+    });
+    let refused = refused.expect_err("the verifier rejects it").to_string();
+    eprintln!("{refused}");
+    assert!(refused.contains(" refuses a damaged program: the verifier cannot prove that"), "{refused}");
+    assert!(!PROGRAMS[0].is_registered());
+}
+
 /// A cancelled observation ends long before its time.
 fn ends_when_cancelled() {
     let rows = status(3_000.0, &|| true).unwrap();
