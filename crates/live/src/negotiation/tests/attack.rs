@@ -191,9 +191,13 @@ fn invented_requesters_take_no_rate() {
         let attack = scope.spawn(move || {
             let mut sent = 0_u32;
             while !over.load(Ordering::Relaxed) {
-                // To the client of others, which knows no such content, and to hosts that are not there.
-                let to =
-                    if sent.is_multiple_of(2) { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
+                // To the client, which knows no such content, fewer than a node forwards to one address without an
+                // answer: more would delay its own flow. The others go to hosts that are not there.
+                let to = if sent.is_multiple_of(16) {
+                    *loopback(11, 0).ip()
+                } else {
+                    invented(1_000 + sent % 500)
+                };
                 let socket = UdpSocket::bind((invented(sent % 1_000), 0)).unwrap();
                 let _ = socket.send_to(&request_for(to, 1_000 + sent, 1_000.0), victim);
                 sent += 1;
