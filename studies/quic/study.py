@@ -102,15 +102,15 @@ class Cell:
             "socket_drops": host.get("socket_drops"),
         }
 
-    def pair(self, on: str) -> str:
+    def pair(self, on: str) -> dict[str, Any]:
         """Return the scenario of two flows, of which the second begins later."""
-        tables = [f'duration = "{PAIR_DURATION}"\nwarmup = "{PAIR_WARMUP}"']
-        tables.append(f'[network]\nrate = "{self.rate}"\nbuffer = "{self.buffer}"')
-        for scheme, start in zip(self.schemes, ("0s", LATER), strict=True):
-            tables.append(f'[[flows]]\nscheme = "{scheme}"\nrtt = "{self.rtt}"\nstart = "{start}"')
-            if on == "sim" and scheme == "cubic":
-                tables.append('params = { paced = "on" }')
-        return "\n".join(tables)
+        flows: list[dict[str, Any]] = [
+            {"scheme": scheme, "rtt": self.rtt, "start": start}
+            | ({"params": {"paced": "on"}} if on == "sim" and scheme == "cubic" else {})
+            for scheme, start in zip(self.schemes, ("0s", LATER), strict=True)
+        ]
+        network = {"rate": self.rate, "buffer": self.buffer}
+        return {"duration": PAIR_DURATION, "warmup": PAIR_WARMUP, "network": network, "flows": flows}
 
 
 def cells() -> Iterator[Cell]:

@@ -43,10 +43,10 @@ def json_rows(result):
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def narrows_in(folder, *args):
-    """Run the command on the built engine in a folder; skip the test if there is none."""
+def narrows_in(folder, *args, prefix=()):
+    """Run the command on the built engine in a folder, after the words of `prefix`; skip the test if there is none."""
     done = subprocess.run(
-        [sys.executable, "-m", "narrows", *map(str, args)],
+        [*prefix, sys.executable, "-m", "narrows", *map(str, args)],
         cwd=folder, env=BUILT_ENV, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     if "cannot import name '_engine'" in done.stderr:
@@ -56,15 +56,12 @@ def narrows_in(folder, *args):
 
 def without_rights_in(folder, *args):
     """Run the command as a user without rights: root gives them up in a user namespace, and still reads its files."""
-    given_up = []
-    if os.geteuid() == 0:
-        given_up = ["unshare", "--user"]
-        if shutil.which("unshare") is None or subprocess.run([*given_up, "true"], capture_output=True).returncode:
-            pytest.skip("needs user namespaces, or a user other than root")
-    return subprocess.run(
-        [*given_up, sys.executable, "-m", "narrows", *map(str, args)],
-        cwd=folder, env=BUILT_ENV, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    if os.geteuid() != 0:
+        return narrows_in(folder, *args)
+    prefix = ("unshare", "--user")
+    if shutil.which("unshare") is None or subprocess.run([*prefix, "true"], capture_output=True).returncode:
+        pytest.skip("needs user namespaces, or a user other than root")
+    return narrows_in(folder, *args, prefix=prefix)
 
 
 def built(expression):

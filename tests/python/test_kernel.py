@@ -289,7 +289,7 @@ def loader(tmp_path):
 
 @pytest.mark.slow
 def test_taken_name_is_refused(loader):
-    """A name that the kernel has already is refused with status 2, whoever took it, and stays as it is."""
+    """A load under a taken name exits with status 2 and names the reason; the scheme of that name stays registered."""
     done = loader("load", "bbr-gc")
     assert done.returncode == 0, done.stderr
     again = loader("load", "bbr-gc")
@@ -326,7 +326,7 @@ def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
 
 @pytest.mark.parametrize("words", [("load", "bbr-gc"), ("unload", "bbr-gc"), ("status",)])
 def test_programs_need_root(words, tmp_path):
-    """Another user reads one sentence with status 2."""
+    """Without root the commands end with status 2 and one sentence."""
     needs_root()
     done = without_rights_in(tmp_path, "kernel", *words)
     if "no programs" in done.stderr:

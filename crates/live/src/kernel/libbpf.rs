@@ -49,7 +49,7 @@ fn meaning(reason: &str) -> Option<&'static str> {
             "the program calls a function that this kernel does not offer to it",
         ),
         (
-            &["too large", "too many states", "too complex", "loop"],
+            &["too large", "too many states", "too complex", "infinite loop"],
             "the program is longer than the kernel's verifier follows",
         ),
         (
@@ -60,7 +60,8 @@ fn meaning(reason: &str) -> Option<&'static str> {
             &["mem access", "invalid access", "type=", "!read_ok", "out of range", "unbounded"],
             "the verifier cannot prove that the program reads and writes only what it may",
         ),
-        (&["not permitted", "Permission denied", "lockdown"], "a policy of this system forbids it"),
+        // The verifier's own refusals are 'Permission denied'.
+        (&["not permitted", "lockdown"], "a policy of this system forbids it"),
         (&["Cannot allocate memory", "out of memory"], "there is no memory for it"),
     ];
     KNOWN

@@ -80,8 +80,7 @@ fn router_death_stalls_nobody() {
     let router = "router = { kind = 'brf', dies = '2s' }";
     let text = dumbbell(6, router, &["scheme = 'brf'", "scheme = 'brf'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
-    // On a busy machine the first rate may be late too.
-    assert!((2..=4).contains(&rates.fallbacks), "{rates:?}");
+    assert_eq!(rates.fallbacks, 2, "{rates:?}");
     for flow in &result.flows {
         // CUBIC shares the rest of the time, not equally within six seconds.
         assert!(flow.goodput_mbit_s > 0.1 * 38.6, "{flow:?}");
