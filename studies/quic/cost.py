@@ -4,7 +4,8 @@
 
 `--acks`: nanoseconds per acknowledgement (`cargo bench --bench acks`, all schemes). `--loopback`: throughput over
 loopback of the named schemes (default: bbr-gc, bbr3, bbr, cubic, newreno) relative to noq's own CUBIC in the same run
-(`--bench loopback`). Without both, both. Needs a quiet machine; the tables replace those of the page.
+(`--bench loopback`), with a receive buffer of 4 MiB and with the system's default. Without both, both.
+Needs a quiet machine; the tables replace those of the page.
 """
 
 from __future__ import annotations
@@ -45,11 +46,18 @@ def acks() -> list[str]:
     return ["| controller | ns per acknowledgement |", "|---|---:|", *lines]
 
 
+def throughput(arguments: list[str]) -> dict[str, list[str]]:
+    """Return Mbit/s and the ratio to noq's CUBIC by controller."""
+    rows = [line.split() for line in bench("loopback", arguments).splitlines()]
+    return {row[0]: row[1:] for row in rows if len(row) == 3 and row[0] != "controller"}
+
+
 def loopback(schemes: list[str]) -> list[str]:
-    """Return the table of throughput over loopback."""
-    rows = [line.split() for line in bench("loopback", schemes).splitlines()]
-    lines = [f"| {row[0]} | {row[1]} | {row[2]} |" for row in rows if len(row) == 3 and row[0] != "controller"]
-    return ["| controller | Mbit/s | to noq's CUBIC |", "|---|---:|---:|", *lines]
+    """Return the table of throughput over loopback, with both receive buffers."""
+    wide, small = throughput(schemes), throughput(["--small", *schemes])
+    lines = [f"| {name} | {' | '.join(wide[name] + small[name])} |" for name in wide]
+    head = "| controller | Mbit/s, 4 MiB | to noq's CUBIC | Mbit/s, default buffer | to noq's CUBIC |"
+    return [head, "|---|---:|---:|---:|---:|", *lines]
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ const RECEIVE_BUFFER: usize = 1 << 16;
 /// Largest batch of a send call, in bytes.
 const MAX_BATCH: usize = 60_000;
 /// Kernel buffer sizes: several milliseconds at 1 Gbit/s.
-const SYSTEM_BUFFER: usize = 4 << 20;
+pub(crate) const SYSTEM_BUFFER: usize = 4 << 20;
 
 /// A socket with its buffers.
 pub struct Socket {

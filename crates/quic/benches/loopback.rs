@@ -1,7 +1,10 @@
 //! Throughput over loopback: every scheme of noq's own and ours in turns, several times, with the ratio to noq's first.
 //! Both ends share one thread, so it is the cost of the whole stack.
 //!
-//!     cargo bench -p narrows-quic --bench loopback -- [SCHEME ...]
+//!     cargo bench -p narrows-quic --bench loopback -- [--small] [SCHEME ...]
+//!
+//! The receiver's socket asks for 4 MiB, so that the stack is the bottleneck, or with `--small` keeps the system's
+//! default buffer, which the window of a scheme that ignores losses overflows.
 
 #![allow(clippy::disallowed_methods)] // it measures
 
@@ -16,15 +19,17 @@ use narrows_quic::{Scheme, Stack, controller, refusal};
 use support::service::{count, pair};
 
 const ROUNDS: usize = 5;
+/// Receive buffer that is asked for, in bytes.
+const BUFFER: usize = 4 << 20;
 /// Bytes of a transfer, and of one that warms up.
 const BYTES: usize = 300 << 20;
 const WARM: usize = 20 << 20;
 
 /// Megabits per second of one transfer.
-fn measure(factory: &Factory) -> f64 {
+fn measure(factory: &Factory, buffer: Option<usize>) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let (server, at, client) = pair(factory.clone());
+        let (server, at, client) = pair(factory.clone(), buffer);
         let serving = tokio::spawn(count(server.clone()));
         let connection = client.connect(at, "localhost").expect("begins").await.expect("connects");
         let mut seconds = 0.0;
@@ -49,6 +54,7 @@ fn measure(factory: &Factory) -> f64 {
 }
 
 fn main() {
+    let buffer = (!std::env::args().any(|word| word == "--small")).then_some(BUFFER);
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let own = noq::OWN.iter().filter_map(|name| Some((format!("noq:{name}"), noq::own(name)?)));
     // A fixed window or rate measures itself.
@@ -67,7 +73,7 @@ fn main() {
     let mut found: Vec<Vec<f64>> = rows.iter().map(|_| Vec::new()).collect();
     for _ in 0..ROUNDS {
         for ((_, factory), found) in rows.iter().zip(&mut found) {
-            found.push(measure(factory));
+            found.push(measure(factory, buffer));
         }
     }
     let median = |values: &[f64]| {

@@ -14,7 +14,7 @@ fn thousand_connections_share_a_process() {
     const BYTES: usize = 20_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let work = async {
-        let (server, at, client) = pair(controller("bbr-gc").expect("registered"));
+        let (server, at, client) = pair(controller("bbr-gc").expect("registered"), None);
         let serving = tokio::spawn(count(server.clone()));
         let mut open = Vec::with_capacity(CONNECTIONS);
         // Handshakes in groups: a thousand at once would time out on a busy machine.

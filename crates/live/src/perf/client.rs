@@ -3,12 +3,13 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use noq::{ClientConfig, Connection, Endpoint};
+use noq::{ClientConfig, Connection};
 use noq_proto::crypto::rustls::QuicClientConfig;
 
 use crate::shown;
 
 use super::control::Asked;
+use super::endpoint::endpoint;
 use super::transfer::{self, Moved, Test};
 use super::{
     Begun, Caller, Event, MAX_DURATION, PATIENCE, PerfError, Request, Settings, Summary, TICK, WINDOW, ended,
@@ -33,7 +34,7 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
-        let endpoint = Endpoint::client(any).map_err(|error| PerfError::failed("open a socket", error))?;
+        let endpoint = endpoint(None, any).map_err(|error| PerfError::failed("open a socket", error))?;
         let step = format!("connect to {}", settings.address);
         let connecting = endpoint
             .connect_with(config, settings.address, &request.name)

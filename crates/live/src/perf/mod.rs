@@ -13,6 +13,7 @@
 mod admission;
 mod client;
 mod control;
+mod endpoint;
 mod measure;
 mod server;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use noq::{Connection, Endpoint, Incoming, ServerConfig};
+use noq::{Connection, Incoming, ServerConfig};
 use noq_proto::crypto::rustls::QuicServerConfig;
 use tokio::task::JoinSet;
 
@@ -13,6 +13,7 @@ use crate::shown;
 
 use super::admission::{Admission, Arrival, Place};
 use super::control::{Asked, REQUEST};
+use super::endpoint::endpoint;
 use super::transfer::{self, Moved, Test};
 use super::{
     BUSY, Begun, Caller, EARLY_WINDOW, Event, INVALID, MEMORY, PATIENCE, PerfError, Service, Settings,
@@ -47,7 +48,7 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
         .incoming_buffer_size(INCOMING_BYTES / 16)
         .incoming_buffer_size_total(INCOMING_BYTES);
     super::block_on(async {
-        let endpoint = Endpoint::server(config, settings.address)
+        let endpoint = endpoint(Some(config), settings.address)
             .map_err(|error| PerfError::failed(format!("listen at {}", settings.address), error))?;
         let bound = endpoint.local_addr().unwrap_or(settings.address);
         caller.event(&Event::Listening { address: bound.to_string(), fingerprint });

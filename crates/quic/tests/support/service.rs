@@ -1,11 +1,12 @@
 //! Endpoints of noq over loopback.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use narrows_quic::noq::Factory;
 use noq::crypto::rustls::QuicClientConfig;
-use noq::{ClientConfig, Endpoint, ServerConfig, TransportConfig};
+use noq::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig, default_runtime};
+use rustix::net::sockopt;
 
 fn transport(controller: Factory) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
@@ -14,15 +15,26 @@ fn transport(controller: Factory) -> Arc<TransportConfig> {
     Arc::new(transport)
 }
 
-/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`.
-pub fn pair(controller: Factory) -> (Endpoint, SocketAddr, Endpoint) {
+/// An endpoint on loopback whose socket asks for a receive buffer of this size in bytes, or keeps the system's default.
+fn endpoint(server: Option<ServerConfig>, buffer: Option<usize>) -> Endpoint {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    if let Some(buffer) = buffer {
+        sockopt::set_socket_recv_buffer_size(&socket, buffer).expect("a socket takes what the system allows");
+    }
+    let runtime = default_runtime().expect("a runtime of tokio");
+    Endpoint::new(EndpointConfig::default(), server, socket, runtime).expect("an endpoint")
+}
+
+/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`. Their sockets ask
+/// for receive buffers of `buffer` bytes.
+pub fn pair(controller: Factory, buffer: Option<usize>) -> (Endpoint, SocketAddr, Endpoint) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let certificate = certified.cert.der().clone();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut server =
         ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
     server.transport_config(transport(Arc::clone(&controller)));
-    let server = Endpoint::server(server, (Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    let server = endpoint(Some(server), buffer);
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).expect("a certificate");
     let crypto =
@@ -34,7 +46,7 @@ pub fn pair(controller: Factory) -> (Endpoint, SocketAddr, Endpoint) {
     let mut client =
         ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
     client.transport_config(transport(controller));
-    let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+    let endpoint = endpoint(None, None);
     endpoint.set_default_client_config(client);
     let at = server.local_addr().expect("an address");
     (server, at, endpoint)
