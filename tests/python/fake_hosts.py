@@ -209,7 +209,8 @@ def unload_program(name):
 
 def program_status(seconds):
     check("program_status", (seconds, REAL))
-    row = {"sockets": 1, "opened": 2, "acks": 3, "cpu_percent": 0.1, "timeouts": 0, "errors": 0}
+    row = {"sockets": 1, "opened": 2, "acks": 3, "cpu_percent": 0.1, "timeouts": 0, "errors": 0,
+           "calls": 5000, "observed_s": 2.0}  # fmt: skip
     return json.dumps([{"name": "fake_bbr", "ns_per_ack": None, "parameters": [["cwnd_gain", 2.0]], **row}])
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import fake_engine
-from narrows import engine, qlog
+from narrows import engine, hosts, qlog
+from narrows.cli import kernel
 
 from conftest import BUILT_ENV, ROOT, call, json_rows, narrows_in, without_rights_in  # isort: skip
 
@@ -322,6 +323,20 @@ def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
         done = loader("unload", "bbr-gc")
         assert done.returncode == 0, done.stderr
         assert "bbr_gc" not in engine.kernel_schemes() and not PINNED.exists()
+
+
+def test_status_shows_calls_and_their_time(monkeypatch, capsys):
+    """The table shows the calls and the time of one: 0.1 % of a processor in two seconds, over 5000 calls, is 400 ns."""
+    row = {
+        "name": "bbr_gc", "sockets": 1, "opened": 2, "acks": 3, "calls": 5000, "ns_per_ack": 250.0, "cpu_percent": 0.1,
+        "observed_s": 2.0, "timeouts": 7, "errors": 9, "parameters": [],
+    }  # fmt: skip
+    monkeypatch.setattr(hosts, "program_status", lambda _: [row, row | {"calls": 0, "ns_per_ack": None}])
+    kernel.status(seconds=1.0, as_json=False)
+    heads, busy, idle = capsys.readouterr().out.splitlines()
+    assert " ".join(heads.split()) == ("name sockets opened acks calls ns/call ns/ack cpu % timeouts errors parameters")
+    assert busy.split() == ["bbr_gc", "1", "2", "3", "5000", "400", "250", "0.10", "7", "9", "defaults"]
+    assert idle.split()[4:7] == ["0", "–", "–"]
 
 
 @pytest.mark.parametrize("words", [("load", "bbr-gc"), ("unload", "bbr-gc"), ("status",)])

@@ -84,7 +84,7 @@ def status(
     ] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list, and nothing else.")] = False,
 ) -> None:
-    """Show what loaded schemes do: connections, acknowledgements, time per acknowledgement, errors.
+    """Show what loaded schemes do: connections, acknowledgements, calls and their time, errors.
 
     The kernel's run statistics are on meanwhile, and their own cost (some 50 ns per call) is part of the time.
     """
@@ -101,19 +101,25 @@ def status(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("name", "sockets", "opened", "acks", "ns/ack", "cpu %", "timeouts", "errors", "parameters"):
+    for title in (
+        "name", "sockets", "opened", "acks", "calls", "ns/call", "ns/ack", "cpu %", "timeouts", "errors", "parameters",
+    ):  # fmt: skip
         table.add_column(title, justify="left" if title in ("name", "parameters") else "right")
     for row in rows:
         per_ack = "–" if row["ns_per_ack"] is None else f"{row['ns_per_ack']:.0f}"
+        # The share of a processor, in per cent of the observed seconds, as nanoseconds.
+        busy = row["cpu_percent"] * row["observed_s"] * 1e7
+        per_call = f"{busy / row['calls']:.0f}" if row["calls"] else "–"
         changed = ", ".join(f"{key}={value:g}" for key, value in row["parameters"]) or "defaults"
-        counts = (str(row[key]) for key in ("sockets", "opened", "acks"))
+        counts = (str(row[key]) for key in ("sockets", "opened", "acks", "calls"))
         table.add_row(
             row["name"],
             *counts,
+            per_call,
             per_ack,
             f"{row['cpu_percent']:.2f}",
             str(row["timeouts"]),
             str(row["errors"]),
             changed,
         )
-    print_table(table, 120)
+    print_table(table, 140)
