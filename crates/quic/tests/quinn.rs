@@ -1,50 +1,18 @@
 //! Window-based schemes in quinn: real endpoints over loopback.
 
-use std::net::Ipv4Addr;
-use std::sync::Arc;
+mod quinn_support;
+
 use std::time::{Duration, Instant};
 
 use narrows_cc::Bytes;
-use narrows_quic::quinn::{Controller, Factory, controller};
+use narrows_quic::quinn::{Controller, controller};
 use narrows_quic::{Scheme, Stack};
+use quinn::Connection;
 use quinn::congestion::Controller as _;
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
+use quinn_support::pair;
 
 /// Bytes of a transfer.
 const BYTES: usize = 3 << 20;
-
-fn transport(controller: Factory) -> Arc<TransportConfig> {
-    let mut transport = TransportConfig::default();
-    // A busy machine may keep connections waiting.
-    transport.congestion_controller_factory(controller).max_idle_timeout(None);
-    Arc::new(transport)
-}
-
-/// A server, and an endpoint that trusts it. Both run this controller.
-fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let certificate = certified.cert.der().clone();
-    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let mut server =
-        ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
-    server.transport_config(transport(Arc::clone(controller)));
-    let server = Endpoint::server(server, (Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let crypto = rustls::ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("TLS 1.3")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let crypto = QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite");
-    let mut client = ClientConfig::new(Arc::new(crypto));
-    client.transport_config(transport(Arc::clone(controller)));
-    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
-    endpoint.set_default_client_config(client);
-    (server, endpoint)
-}
 
 /// The scheme of a connection.
 fn scheme(connection: &Connection) -> Box<Controller> {
