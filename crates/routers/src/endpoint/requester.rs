@@ -3,7 +3,8 @@
 //!
 //! * The request leaves after the handshake. Without an answer it is repeated after two round-trip times,
 //!   with twice the timeout each time. After four requests data flows without a rate under the scheme's
-//!   fallback, and a request follows every 10 s. The same applies if the answer shows that no node took part.
+//!   fallback, and a request follows every 10 s; between hosts ([`RateRequester::refreshed`]) after 1, 2, 4 and 8 s
+//!   first. A request also follows every 10 s if the answer shows that no node took part.
 //!   The limits stated by both ends still apply then: pacing stays within them.
 //! * An answer belongs to a request if it repeats its Rtt. The message has no sequence number, so the three
 //!   lowest bits of the Rtt, in microseconds, number the requests. Only the answer to the last request
@@ -34,6 +35,8 @@
 //!   messages.
 
 mod state;
+#[cfg(test)]
+mod tests;
 
 use narrows_cc::{Advice, Bytes, Limit, Nanos, Rate};
 use narrows_packet::{ControlMessage, Packet};
@@ -73,7 +76,8 @@ impl RateRequester {
     }
 
     /// Repeats requests for the granted rate after `refresh`, for nodes that see no data and would delete the record
-    /// of a silent flow. If repetitions stay without an answer, the nodes have failed: the rate is withdrawn.
+    /// of a silent flow. If repetitions stay without an answer, the nodes have failed: the rate is withdrawn, and the
+    /// next requests follow after 1, 2, 4, 8 and then 10 s.
     #[must_use]
     pub fn refreshed(mut self, refresh: Nanos) -> Self {
         self.state.set_refresh(refresh);

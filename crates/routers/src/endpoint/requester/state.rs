@@ -11,7 +11,7 @@ const MAX_ATTEMPTS: u8 = 4;
 const MAX_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Delay of the next request after failures on all paths.
 const RETRY_DELAY: Nanos = Nanos::from_secs(1);
-/// Delay of the next request after giving up.
+/// Delay of the next request after giving up; with repetitions, its maximum.
 const FALLBACK_RETRY: Nanos = Nanos::from_secs(10);
 /// Round-trip times between usage reviews.
 pub(super) const REVIEW: u64 = 8;
@@ -93,6 +93,8 @@ pub(super) struct Requester {
     /// Requests are repeated after this time, and the time of the next repetition.
     refresh: Nanos,
     refresh_at: Nanos,
+    /// Delay of the next request after giving up.
+    retry: Nanos,
 }
 
 /// A usage review: start time, bytes sent before, and due time.
@@ -136,12 +138,27 @@ impl Requester {
             review: Review { from: Nanos::MAX, sent: 0, at: Nanos::MAX },
             refresh: Nanos::MAX,
             refresh_at: Nanos::MAX,
+            retry: FALLBACK_RETRY,
         }
     }
 
-    /// Repeats requests for the granted rate after this time, and falls back if none is answered.
+    /// Repeats requests for the granted rate after this time, and falls back if none is answered. After that it
+    /// requests soon, then at doubled delays.
     pub(super) fn set_refresh(&mut self, refresh: Nanos) {
         self.refresh = refresh;
+        self.retry = RETRY_DELAY;
+    }
+
+    /// Delay of the next request without a rate: the first ones follow soon, where messages may be lost for a while.
+    fn next_retry(&mut self) -> Nanos {
+        let delay = self.retry;
+        self.retry = (delay * 2).min(FALLBACK_RETRY);
+        delay
+    }
+
+    /// After an answer the delays begin anew.
+    fn reset_retry(&mut self) {
+        self.retry = if self.refresh < Nanos::MAX { RETRY_DELAY } else { FALLBACK_RETRY };
     }
 
     pub(super) fn deadline(&self) -> Nanos {
@@ -227,19 +244,21 @@ impl Requester {
         self.ends = self.max;
         // With repetitions, an answer is due all the time.
         if self.refresh < Nanos::MAX && self.granted.is_some() && self.requested_path == self.path {
-            return self.fall_back(now);
+            let delay = self.next_retry();
+            return self.fall_back(now, delay);
         }
         if self.granted.is_some() || self.requested_path > 0 {
             self.refused(now);
             return Update::None;
         }
-        self.fall_back(now)
+        let delay = self.next_retry();
+        self.fall_back(now, delay)
     }
 
-    fn fall_back(&mut self, now: Nanos) -> Update {
+    fn fall_back(&mut self, now: Nanos, delay: Nanos) -> Update {
         self.granted = None;
         self.stage = Stage::Fallback;
-        self.at = now.saturating_add(FALLBACK_RETRY);
+        self.at = now.saturating_add(delay);
         Update::Withdrawn
     }
 
@@ -269,7 +288,7 @@ impl Requester {
                 self.requested_path = self.path;
                 self.requested = self.max;
                 self.request_due = true;
-                self.at = now.saturating_add(FALLBACK_RETRY);
+                self.at = now.saturating_add(self.next_retry());
             }
             Stage::Ended => self.termination_due = Some(self.path),
             Stage::Before => {}
@@ -315,6 +334,7 @@ impl Requester {
                 }
                 self.awaited = false;
                 self.request_due = false;
+                self.reset_retry();
                 if kind == Negotiation::Failure || max < self.min {
                     self.refused(now);
                     return Some(Update::None);
@@ -322,7 +342,7 @@ impl Requester {
                 if !attended {
                     // A grant below the request is the responder's limit.
                     self.ends = if max < self.requested { max } else { self.max };
-                    return Some(self.fall_back(now));
+                    return Some(self.fall_back(now, FALLBACK_RETRY));
                 }
                 let update = self.on_success(now, max);
                 self.plan_announcement(now, timeout);
