@@ -93,6 +93,30 @@ def test_qlog_of_quic_accounts_for_its_packets(tmp_path):
     assert drawn.returncode == 0, drawn.stderr
 
 
+MARKING = """duration = "3s"
+[network]
+rate = "10mbit"
+buffer = "400pkt"
+queue = { kind = "codel", ecn = true, target = "2ms" }
+[tcp]
+ecn = true
+[[flows]]
+scheme = "cubic"
+rtt = "20ms"
+"""
+
+
+def test_marks_of_the_network_reach_the_scheme(tmp_path):
+    """A queue that marks slows CUBIC down without a loss: else 400 packets would wait, 480 ms."""
+    (tmp_path / "marks.toml").write_text(MARKING)
+    done = without_rights_in(tmp_path, "run", "marks.toml", "--on", "quic", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json_rows(done)
+    assert row["links"][0]["marks"] > 0
+    assert row["links"][0]["drops"] == 0
+    assert row["flows"][0]["rtt_mean_ms"] < 100
+
+
 @pytest.mark.parametrize(
     ("place", "scheme", "message"),
     [
