@@ -7,10 +7,10 @@ Every finished run is appended to `cells.jsonl` beside this file, and a run that
 measured again by the same command. So is one that was disturbed, up to six runs in all. All cells take about two
 hours on a quiet machine; with --minutes no run begins after that time.
 
-Every cell runs three times on QUIC, and with five seeds in the simulator, where CUBIC is paced as in noq. Cells of
-schemes that noq has too also run once with noq's own controllers. A cell agrees if the median of its goodput is within
-5 %, the median of each flow's mean RTT within 10 % of the simulator's, and each flow's share within 5 points, as on the
-kernel. `causes.toml` says why others do not.
+Every cell runs three times on QUIC, and with five seeds in the simulator, where schemes without a rate are paced as in
+noq. Cells of schemes that noq has too also run once with noq's own controllers. A cell agrees if the median of its
+goodput is within 5 %, the median of each flow's mean RTT within 10 % of the simulator's, and each flow's share within 5
+points, as on the kernel. `causes.toml` says why others do not.
 
 Of a pair, CUBIC begins two seconds later, and the measurement after 40 s: for the first half minute their shares depend
 on what happened in the first 100 ms, in the simulator too. Runs of a pair differ in the seed, which draws when BBR
@@ -38,6 +38,16 @@ HERE = Path(__file__).resolve().parent
 DATA, CAUSES = HERE / "cells.jsonl", HERE / "causes.toml"
 PAGE = HERE.parents[1] / "docs" / "topics" / "quic.md"
 SCHEMES = ("bbr", "bbr-gc", "bbr3", "cubic")
+WINDOWED = ("newreno", "bic", "vegas", "compound", "fast")
+OTHERS = (
+    *WINDOWED, "bbr2", "bbq", "bbr-cws", "bbr-acw", "bbr-a", "bbr-acd", "adaptive-bbr", "da-bbr", "modest-bbr", "rfbbr",
+    "bbr2-gc", "bbr3-gc",
+)  # fmt: skip
+"""The other schemes that noq runs."""
+PACED = ("cubic", *WINDOWED)
+"""Schemes that set no rate, so that noq paces them."""
+NOQ_PACES: dict[str, Any] = {"params": {"paced": "on"}, "tcp": {"tso": False, "max_burst": "10pkt"}}
+"""The same in the simulator: noq's pacer releases ten packets at once, or 2 ms, about as many at 50 Mbit/s."""
 OWN = {"bbr3", "cubic", "newreno"}
 """Schemes of which noq has a controller of its own."""
 GOODPUT, RTT, SHARE = 0.05, 0.10, 0.05
@@ -82,15 +92,7 @@ class Cell:
 
     def measure(self, on: str, seed: int) -> dict[str, Any]:
         """Run it in a place, with this seed. Return what is kept of the run."""
-        repeat = SEEDS if on == "sim" else 1
-        if len(self.schemes) > 1:
-            results = narrows.run(self.pair(on), on=on, seed=seed, repeat=repeat)
-        else:
-            results = narrows.compare(
-                self.schemes[0] + ":paced=on" * (on == "sim" and self.schemes == ("cubic",)), rate=self.rate,
-                rtt=self.rtt, buffer=self.buffer, loss=self.loss, duration=self.duration, on=on, seed=seed,
-                repeat=repeat,
-            )  # fmt: skip
+        results = narrows.run(self.scenario(on), on=on, seed=seed, repeat=SEEDS if on == "sim" else 1)
         host = results.raw[0].get("host") or {}
         return {
             "cell": self.name,
@@ -102,24 +104,29 @@ class Cell:
             "socket_drops": host.get("socket_drops"),
         }
 
-    def pair(self, on: str) -> dict[str, Any]:
-        """Return the scenario of two flows, of which the second begins later."""
-        flows: list[dict[str, Any]] = [
-            {"scheme": scheme, "rtt": self.rtt, "start": start}
-            | ({"params": {"paced": "on"}} if on == "sim" and scheme == "cubic" else {})
-            for scheme, start in zip(self.schemes, ("0s", LATER), strict=True)
-        ]
-        network = {"rate": self.rate, "buffer": self.buffer}
-        return {"duration": PAIR_DURATION, "warmup": PAIR_WARMUP, "network": network, "flows": flows}
+    def scenario(self, on: str) -> dict[str, Any]:
+        """Return the scenario: of a pair, the second flow begins later."""
+        starts = ("0s", LATER)[: len(self.schemes)]
+        network = {"rate": self.rate, "buffer": self.buffer} | ({"loss": self.loss} if self.loss else {})
+        flows = []
+        for scheme, start in zip(self.schemes, starts, strict=True):
+            name, _, values = scheme.partition(":")
+            params = dict(value.split("=") for value in values.split(",") if value)
+            paced = NOQ_PACES if on == "sim" and name in PACED else {}
+            flows.append({"scheme": name, "rtt": self.rtt, "start": start, "params": params} | paced)
+        times = {"duration": self.duration} if len(flows) == 1 else {"duration": PAIR_DURATION, "warmup": PAIR_WARMUP}
+        return times | {"network": network, "flows": flows}
 
 
 def cells() -> Iterator[Cell]:
-    """Yield all cells: alone on eight paths, with random loss, and in pairs."""
+    """Yield all cells: four schemes alone on eight paths and with random loss, all others on one path, and pairs."""
     paths = itertools.product(("10mbit", "50mbit"), ("20ms", "60ms"), ("1bdp", "4bdp"))
     for (rate, rtt, buffer), scheme in itertools.product(paths, SCHEMES):
         yield Cell((scheme,), rate, rtt, buffer)
     for scheme in SCHEMES:
         yield Cell((scheme,), "20mbit", "40ms", "1bdp", "1%")
+    for scheme in OTHERS:
+        yield Cell((scheme,), "20mbit", "40ms", "1bdp")
     for scheme, buffer in itertools.product(("bbr-gc", "bbr3", "bbr"), ("1bdp", "4bdp")):
         yield Cell((scheme, "cubic"), "20mbit", "40ms", buffer)
 
