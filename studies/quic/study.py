@@ -7,10 +7,10 @@ Every finished run is appended to `cells.jsonl` beside this file, and a run that
 measured again by the same command. So is one that was disturbed, up to six runs in all. All cells take about two
 hours on a quiet machine; with --minutes no run begins after that time.
 
-Every cell runs three times on QUIC, and with five seeds in the simulator, where schemes without a rate are paced as in
-noq. Cells of schemes that noq has too also run once with noq's own controllers. A cell agrees if the median of its
-goodput is within 5 %, the median of each flow's mean RTT within 10 % of the simulator's, and each flow's share within 5
-points, as on the kernel. `causes.toml` says why others do not.
+Every cell runs three times on QUIC, and with five seeds in the simulator, where schemes without a rate send ten packets
+at once as in noq. Cells of schemes that noq has too also run once with noq's own controllers. A cell agrees if the
+median of its goodput is within 5 %, the median of each flow's mean RTT within 10 % of the simulator's, and each flow's
+share within 5 points, as on the kernel. `causes.toml` says why others do not.
 
 Of a pair, CUBIC begins two seconds later, and the measurement after 40 s: for the first half minute their shares depend
 on what happened in the first 100 ms, in the simulator too. Runs of a pair differ in the seed, which draws when BBR

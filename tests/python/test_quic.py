@@ -107,7 +107,7 @@ rtt = "20ms"
 
 
 def test_marks_of_the_network_reach_the_scheme(tmp_path):
-    """A queue that marks slows CUBIC down without a loss: else 400 packets would wait, 480 ms."""
+    """A queue that marks slows CUBIC down without a loss; in a queue of 400 packets without marks it has 170 ms."""
     (tmp_path / "marks.toml").write_text(MARKING)
     done = without_rights_in(tmp_path, "run", "marks.toml", "--on", "quic", "--json")
     assert done.returncode == 0, done.stderr

@@ -92,7 +92,7 @@ fn alone(scheme: &str, buffer: u64) -> [f64; 2] {
 /// simulates, within 2 %. BBR-GC has 9.4 Mbit/s with either buffer, as simulated with 4 BDP; with 1 BDP the simulated
 /// flow settles at 8.9.
 #[test]
-fn flows_alone_agree_with_the_simulator() {
+fn flows_alone_keep_the_simulated_goodput() {
     for (scheme, bdps, buffer, simulated) in [
         ("bbr", 1, 17, [9.53, 29.5]),
         ("bbr", 4, 67, [9.53, 29.5]),
@@ -101,8 +101,9 @@ fn flows_alone_agree_with_the_simulator() {
     ] {
         let own = alone(scheme, buffer);
         println!("{scheme} alone, {bdps} BDP: {:.2} Mbit/s, {:.2} ms", own[0], own[1]);
-        let bound = if scheme == "bbr" { 0.02 } else { 0.05 };
-        for (own, simulated) in own.into_iter().zip(simulated) {
+        // The RTT of BBR-GC depends on the phase of its gains.
+        let bounds = if scheme == "bbr" { [0.02, 0.02] } else { [0.02, 0.05] };
+        for ((own, simulated), bound) in own.into_iter().zip(simulated).zip(bounds) {
             assert!((own / simulated - 1.0).abs() < bound, "{scheme}, {bdps} BDP: {own} against {simulated}");
         }
     }

