@@ -7,10 +7,10 @@ Every finished run is appended to `cells.jsonl` beside this file, and a run that
 measured again by the same command. So is one that was disturbed, up to six runs in all. All cells take about two
 hours on a quiet machine; with --minutes no run begins after that time.
 
-Every cell runs three times on QUIC, and with five seeds in the simulator, where schemes without a rate send ten packets
-at once as in noq. Cells of schemes that noq has too also run once with noq's own controllers. A cell agrees if the
-median of its goodput is within 5 %, the median of each flow's mean RTT within 10 % of the simulator's, and each flow's
-share within 5 points, as on the kernel. `causes.toml` says why others do not.
+Every cell runs three times on QUIC, and with five seeds in the simulator, which spaces packets as noq's pacer. Cells
+of schemes that noq has too also run once with noq's own controllers. A cell agrees if the median of its goodput is
+within 5 %, the median of each flow's mean RTT within 10 % of the simulator's, and each flow's share within 5 points,
+as on the kernel. `causes.toml` says why others do not.
 
 Of a pair, CUBIC begins two seconds later, and the measurement after 40 s: for the first half minute their shares depend
 on what happened in the first 100 ms, in the simulator too. Runs of a pair differ in the seed, which draws when BBR
@@ -46,8 +46,10 @@ OTHERS = (
 """The other schemes that noq runs."""
 PACED = ("cubic", *WINDOWED)
 """Schemes that set no rate, so that noq paces them."""
+NOQ: dict[str, Any] = {"tcp": {"tso": False, "max_burst": "1pkt"}}
+"""noq's pacer in the simulator, for schemes that set a rate: it waits for the credit of one packet."""
 NOQ_PACES: dict[str, Any] = {"params": {"paced": "on"}, "tcp": {"tso": False, "max_burst": "10pkt"}}
-"""The same in the simulator: noq's pacer releases ten packets at once, or 2 ms, about as many at 50 Mbit/s."""
+"""The same for others: it waits until the credit of ten packets is full (or 2 ms, about as many at 50 Mbit/s)."""
 OWN = {"bbr3", "cubic", "newreno"}
 """Schemes of which noq has a controller of its own."""
 GOODPUT, RTT, SHARE = 0.05, 0.10, 0.05
@@ -112,8 +114,10 @@ class Cell:
         for scheme, start in zip(self.schemes, starts, strict=True):
             name, _, values = scheme.partition(":")
             params = dict(value.split("=") for value in values.split(",") if value)
-            paced = NOQ_PACES if on == "sim" and name in PACED else {}
-            flows.append({"scheme": name, "rtt": self.rtt, "start": start, "params": params} | paced)
+            own: dict[str, Any] = {"scheme": name, "rtt": self.rtt, "start": start, "params": params}
+            if on == "sim":
+                own |= NOQ_PACES if name in PACED else NOQ
+            flows.append(own)
         times = {"duration": self.duration} if len(flows) == 1 else {"duration": PAIR_DURATION, "warmup": PAIR_WARMUP}
         return times | {"network": network, "flows": flows}
 
