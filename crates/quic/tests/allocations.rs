@@ -3,46 +3,20 @@
 #![allow(unsafe_code)] // a global allocator
 #![allow(clippy::disallowed_methods)] // noq counts from an instant
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod counting;
+mod support;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use narrows_cc::schemes;
 use narrows_quic::{Scheme, Stack, noq::Controller, refusal};
 use noq_proto::congestion::Controller as _;
 
-struct Counting;
-
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The estimator of a real connection, which nothing else can make.
-fn estimator() -> noq_proto::RttEstimator {
-    support::estimator()
-}
-
-mod support;
-
 /// After the first window, neither sending nor acknowledgements nor losses allocate, for any scheme.
 #[test]
 fn steady_state_allocates_nothing() {
-    let rtt = estimator();
+    let rtt = support::estimator();
     for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
         let scheme = Arc::new(Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0));
         let start = Instant::now();
@@ -51,7 +25,7 @@ fn steady_state_allocates_nothing() {
         for round in 0..400_u64 {
             let sent = start + Duration::from_millis(20 * round);
             let acked = sent + Duration::from_millis(20);
-            let before = COUNT.load(Ordering::Relaxed);
+            let before = counting::allocations();
             for place in 0..20 {
                 controller.on_packet_sent(sent, 1200, round * 20 + place);
             }
@@ -66,7 +40,7 @@ fn steady_state_allocates_nothing() {
                 controller.on_congestion_event(acked, sent, round % 64 == 63, false, 1200, round * 20);
             }
             std::hint::black_box((controller.window(), controller.metrics().pacing_rate));
-            counted = COUNT.load(Ordering::Relaxed) - before;
+            counted = counting::allocations() - before;
             assert!(round < 10 || counted == 0, "{}: round {round} allocates", entry.info.name);
         }
         assert_eq!(counted, 0);

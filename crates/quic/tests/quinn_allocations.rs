@@ -3,35 +3,14 @@
 #![allow(unsafe_code)] // a global allocator
 #![allow(clippy::disallowed_methods)] // quinn counts from an instant
 
+mod counting;
 mod quinn_support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use narrows_cc::schemes;
 use narrows_quic::{Scheme, Stack, quinn::Controller, refusal};
 use quinn_proto::congestion::Controller as _;
-
-struct Counting;
-
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// After the first rounds, neither sending nor acknowledgements nor losses allocate, for any scheme.
 #[test]
@@ -46,7 +25,7 @@ fn steady_state_of_quinn_allocates_nothing() {
         for round in 0..400_u64 {
             let sent = |place: u64| start + Duration::from_millis(20 * round + place / 2);
             let acked = start + Duration::from_millis(20 * round + 20);
-            let before = COUNT.load(Ordering::Relaxed);
+            let before = counting::allocations();
             for place in 0..20 {
                 controller.on_sent(sent(place), 1200, round * 20 + place);
             }
@@ -59,7 +38,7 @@ fn steady_state_of_quinn_allocates_nothing() {
                 controller.on_congestion_event(acked, sent(0), round % 64 == 63, 1200);
             }
             std::hint::black_box(controller.window());
-            let counted = COUNT.load(Ordering::Relaxed) - before;
+            let counted = counting::allocations() - before;
             assert!(round < 10 || counted == 0, "{}: round {round} allocates {counted}", entry.info.name);
         }
         assert!(controller.driver().delivered().as_u64() > 399 * 19 * 1200, "{}", entry.info.name);
