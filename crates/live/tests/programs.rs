@@ -156,7 +156,7 @@ fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) 
             break;
         }
     }
-    all.judge(program);
+    all.judge(program, "simulated");
     Some(all)
 }
 
@@ -167,7 +167,7 @@ fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) -> 
         let values = VALUES[seed as usize % VALUES.len()];
         all.add(replay.compare::<S>(&drawn::tape(params(entry, values), seed, 5_000)));
     }
-    all.judge(program);
+    all.judge(program, "drawn");
     Some(all)
 }
 

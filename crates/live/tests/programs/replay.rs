@@ -87,11 +87,12 @@ impl Differences {
             && self.bound <= ROUNDED
     }
 
-    pub fn judge(&self, program: &str) {
+    /// Demands equal decisions. `events` says where the events come from.
+    pub fn judge(&self, program: &str, events: &str) {
         eprintln!("{program}: {self:?}");
         assert!(self.is_within(), "{self:?}");
         println!(
-            "{program}: events replayed beside its twin | {} | equal decisions within stated bounds",
+            "{program}: {events} events beside its twin | {} | equal decisions within stated bounds",
             self.events
         );
     }
