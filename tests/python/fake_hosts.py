@@ -211,7 +211,9 @@ def program_status(seconds):
     check("program_status", (seconds, REAL))
     row = {"sockets": 1, "opened": 2, "acks": 3, "cpu_percent": 0.1, "timeouts": 0, "errors": 0,
            "calls": 5000, "observed_s": 2.0}  # fmt: skip
-    return json.dumps([{"name": "fake_bbr", "ns_per_ack": None, "parameters": [["cwnd_gain", 2.0]], **row}])
+    return json.dumps(
+        [{"name": "fake_bbr", "ns_per_call": 400.0, "ns_per_ack": None, "parameters": [["cwnd_gain", 2.0]], **row}]
+    )
 
 
 def attach_brf(cgroup, adopts, limit_mbit, values, dry):

@@ -326,12 +326,14 @@ def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
 
 
 def test_status_shows_calls_and_their_time(monkeypatch, capsys):
-    """The table shows the calls and the time of one: 0.1 % of a processor in two seconds, over 5000 calls, is 400 ns."""
+    """The table shows the calls and the time of one, and a dash where there was none."""
     row = {
-        "name": "bbr_gc", "sockets": 1, "opened": 2, "acks": 3, "calls": 5000, "ns_per_ack": 250.0, "cpu_percent": 0.1,
-        "observed_s": 2.0, "timeouts": 7, "errors": 9, "parameters": [],
+        "name": "bbr_gc", "sockets": 1, "opened": 2, "acks": 3, "calls": 5000, "ns_per_call": 400.0, "ns_per_ack": 250.0,
+        "cpu_percent": 0.1, "observed_s": 2.0, "timeouts": 7, "errors": 9, "parameters": [],
     }  # fmt: skip
-    monkeypatch.setattr(hosts, "program_status", lambda _: [row, row | {"calls": 0, "ns_per_ack": None}])
+    monkeypatch.setattr(
+        hosts, "program_status", lambda _: [row, row | {"calls": 0, "ns_per_call": None, "ns_per_ack": None}]
+    )
     kernel.status(seconds=1.0, as_json=False)
     heads, busy, idle = capsys.readouterr().out.splitlines()
     assert " ".join(heads.split()) == ("name sockets opened acks calls ns/call ns/ack cpu % timeouts errors parameters")

@@ -82,6 +82,8 @@ pub struct Status {
     pub errors: u64,
     /// Calls of all its functions in the observed time.
     pub calls: u64,
+    /// Mean duration of a call of any of its functions, in the observed time; `None`: there was none.
+    pub ns_per_call: Option<f64>,
     /// Mean duration of a call that processes an acknowledgement, in the observed time; `None`: there was none.
     pub ns_per_ack: Option<f64>,
     /// Share of one processor that it used in the observed time.

@@ -160,7 +160,7 @@ pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
     let rows = loaded.iter().zip(&maps).zip(settings).zip(before.iter().zip(&after));
     rows.map(|(((program, (map, _)), parameters), (before, after))| {
         let counters = counters(map)?;
-        let acks = after.acks - before.acks;
+        let mean = |ns: u64, calls: u64| (calls > 0).then(|| ns as f64 / calls as f64);
         Ok(Status {
             name: program.name.to_owned(),
             scheme: program.scheme.to_owned(),
@@ -170,7 +170,8 @@ pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
             timeouts: counters.timeouts,
             errors: counters.errors,
             calls: after.calls - before.calls,
-            ns_per_ack: (acks > 0).then(|| (after.ack_ns - before.ack_ns) as f64 / acks as f64),
+            ns_per_call: mean(after.time_ns - before.time_ns, after.calls - before.calls),
+            ns_per_ack: mean(after.ack_ns - before.ack_ns, after.acks - before.acks),
             cpu_percent: (after.time_ns - before.time_ns) as f64 / observed.as_nanos() as f64 * 100.0,
             observed_s: observed.as_secs_f64(),
             parameters,
