@@ -1,14 +1,21 @@
 """Measures what a scheme costs per acknowledgement in this kernel, for docs/deploy.md and docs/results.md.
 
-    sudo python studies/kernel/cost.py           loads our programs and measures; 4 minutes; needs `perf` and `ip`
+    sudo python studies/kernel/cost.py           loads our programs and measures; 8 minutes
     python studies/kernel/cost.py --print        writes the table from the stored runs
 
+It needs `perf`, `ip`, `clang`, `bpftool` and the headers of libbpf.
+
 A connection over the loopback device of a network namespace of its own sends as fast as one processor allows, two
-segments per packet, so that nearly every packet is acknowledged. `perf` samples all processors meanwhile. A scheme's
-cost is the share of samples in its functions, times the time, over the acknowledgements: no probe is in its way, and
-the kernel's own scheme is measured as ours are. Time in helpers that others use too (the maps of BPF, `ktime_get`) is
-not seen; the kernel's run statistics of BPF, which `narrows kernel status` reads, include it, and their own cost.
-The kernel's own scheme and ours take turns.
+segments per packet, so that nearly every packet is acknowledged. Two methods, one after the other:
+
+* The kernel's run statistics of BPF: the time of the function that processes an acknowledgement. The kernel's own BBR
+  has none, so programs that only call it are measured (`bbr_called.bpf.c`). The clock is read twice, which is part of
+  the time, the same for all.
+* `perf` samples the processors: all functions of a scheme and the kernel's way into a program. Time in helpers that
+  others use too (the maps of BPF, `ktime_get`) is not seen. Every sample is an interrupt that leaves the caches colder.
+
+Where a program lies in memory changes its time by up to 50 ns, and it lies where the kernel finds room when it is
+loaded. So every run loads all programs anew, each time another one first.
 """
 
 from __future__ import annotations
@@ -26,6 +33,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,17 +42,16 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "cost.jsonl"
 PAGES = [HERE.parents[1] / "docs" / name for name in ("deploy.md", "results.md")]
-OURS = {"bbr_plain": "bbr", "bbr_gc": "bbr-gc", "bbr_cws": "bbr-cws", "bbr3": "bbr3"}
-"""Programs and their schemes."""
-KERNEL = "bbr"
-SECONDS = 5.0
-HERTZ = 20_000
-HOOKS = re.compile(r"(ssthresh|set_state|cwnd_event|min_tso_segs|undo_cwnd|sndbuf_expand|init|release|get_info)$")
-"""Functions of a scheme that process no acknowledgement."""
-ENTRY = re.compile(r"^(__bpf_prog_(enter|exit)\w*|bpf_trampoline_\w+)$")
-"""What the kernel does around each call of a program."""
-RUNS = 3
+OURS = ("bbr_plain", "bbr_gc", "bbr_cws", "bbr3")
+"""Programs, which `narrows kernel` loads by their names in Linux, too."""
+KERNEL, CALLED = "bbr", "bbr_called"
+"""The kernel's own scheme, and programs that call it."""
+SECONDS, SAMPLED_SECONDS = 2.5, 4.0
+HERTZ = 4000
+RUNS = 8
+"""Twice each program in each place of the order."""
 CLONE_NEWNET = 0x4000_0000
+STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 KERNEL_SYMBOL = re.compile(r"^(bbr_\w+|minmax_running_max)$")
 PROGRAM_SYMBOL = re.compile(
     r"^(bpf_prog_[0-9a-f]+_\w+|__bpf_prog_(enter|exit)\w*|bpf_trampoline_\w+|bpf_sk_storage_\w+)$"
@@ -91,50 +99,99 @@ def send(scheme: str, ready: Any, over: Any, counted: Any) -> None:
     reader.kill()
 
 
-def measure(scheme: str) -> Row:
-    """Sample one connection."""
-    ready, over, counted = multiprocessing.Event(), multiprocessing.Event(), multiprocessing.Queue()
-    sender = multiprocessing.Process(target=send, args=(scheme, ready, over, counted))
-    sender.start()
-    if not ready.wait(10):
-        sender.kill()
-        raise SystemExit(f"{scheme}: the connection did not start")
-    with tempfile.TemporaryDirectory() as folder:
+class Connection:
+    """One connection that sends, from the end of its first second on."""
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+        self.ready, self.over, self.counted = multiprocessing.Event(), multiprocessing.Event(), multiprocessing.Queue()
+        self.sender = multiprocessing.Process(target=send, args=(scheme, self.ready, self.over, self.counted))
+
+    def __enter__(self) -> Connection:
+        self.sender.start()
+        if not self.ready.wait(10):
+            self.sender.kill()
+            raise SystemExit(f"{self.scheme}: the connection did not start")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.sender.join(10)
+        self.sender.kill()
+
+
+def sampled(scheme: str) -> dict[str, Any]:
+    """Return the time per acknowledgement by `perf`, in ns, how many there were, and the samples by function."""
+    with Connection(scheme) as connection, tempfile.TemporaryDirectory() as folder:
         recording = f"{folder}/perf.data"
         start = time.monotonic()
         command = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", str(HERTZ), "-o", recording]
-        subprocess.run([*command, "--", "sleep", str(SECONDS)], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([*command, "--", "sleep", str(SAMPLED_SECONDS)], check=True, stderr=subprocess.DEVNULL)
         seconds = time.monotonic() - start
-        over.set()
-        acks = counted.get(timeout=10)
-        sender.join(10)
+        connection.over.set()
+        acks = connection.counted.get(timeout=10)
         script = ["perf", "script", "-i", recording, "-F", "ip,sym"]
         lines = subprocess.run(script, check=True, capture_output=True, text=True).stdout.splitlines()
     symbols = Counter(fields[1] for line in lines if len(fields := line.split()) > 1)
     pattern = KERNEL_SYMBOL if scheme == KERNEL else PROGRAM_SYMBOL
-    inside = {name: count for name, count in symbols.items() if pattern.match(name)}
+    inside = {name: count for name, count in sorted(symbols.items()) if pattern.match(name)}
     # `perf` runs a little longer than it samples; the rate of samples tells the time.
-    sampled = len(lines) / HERTZ / (os.cpu_count() or 1)
-    acks_sampled = acks * sampled / seconds
-    return {
-        "scheme": scheme, "acks": round(acks_sampled), "samples": sum(inside.values()), "sampled_s": round(sampled, 2),
-        "ns_per_ack": sum(inside.values()) / HERTZ * 1e9 / acks_sampled, "symbols": dict(sorted(inside.items())),
-    }  # fmt: skip
+    acks_sampled = acks * len(lines) / HERTZ / (os.cpu_count() or 1) / seconds
+    ns = sum(inside.values()) / HERTZ * 1e9 / acks_sampled
+    return {"sampled_ns": ns, "acks": round(acks_sampled), "symbols": inside}
 
 
-def statistics(scheme: str) -> float | None:
-    """Return the time per acknowledgement that the kernel's run statistics show."""
-    from narrows import hosts
+def runs() -> Counter[str]:
+    """Return the calls of functions that process acknowledgements, and their time in ns, of all programs."""
+    show = subprocess.run(["bpftool", "prog", "show", "--json"], check=True, capture_output=True, text=True).stdout
+    sums: Counter[str] = Counter()
+    for program in json.loads(show):
+        if program.get("type") == "struct_ops" and program["name"].endswith("cong_control"):
+            sums["calls"] += program.get("run_cnt", 0)
+            sums["ns"] += program.get("run_time_ns", 0)
+    return sums
 
-    ready, over, counted = multiprocessing.Event(), multiprocessing.Event(), multiprocessing.Queue()
-    sender = multiprocessing.Process(target=send, args=(scheme, ready, over, counted))
-    sender.start()
-    ready.wait(10)
-    rows = hosts.program_status(SECONDS / 2)
-    over.set()
-    counted.get(timeout=10)
-    sender.join(10)
-    return next(row["ns_per_ack"] for row in rows if row["name"] == scheme)
+
+def statistics(scheme: str) -> float:
+    """Return the time per acknowledgement that the kernel's run statistics show, in ns."""
+    with Connection(scheme):
+        STATISTICS.write_text("1", encoding="ascii")
+        try:
+            before = runs()
+            time.sleep(SECONDS)
+            after = runs()
+        finally:
+            STATISTICS.write_text("0", encoding="ascii")
+    return (after["ns"] - before["ns"]) / (after["calls"] - before["calls"])
+
+
+@contextmanager
+def loaded(order: Sequence[str]) -> Iterator[None]:
+    """Load these programs in this order, and unload them at the end."""
+    narrows = Path(sys.executable).with_name("narrows")
+    try:
+        for name in order:
+            subprocess.run([narrows, "kernel", "load", name], check=True, stdout=subprocess.DEVNULL)
+        yield
+    finally:
+        for name in order:
+            subprocess.run([narrows, "kernel", "unload", name], check=False, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def called() -> Iterator[None]:
+    """Load the programs that call the kernel's own scheme, and unload them at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/{CALLED}.o"
+        compiler = ["clang", "-g", "-O2", "-Wall", "-Werror", "-Wno-unused-function", "-target", "bpf", "-mcpu=v3"]
+        source = HERE / f"{CALLED}.bpf.c"
+        subprocess.run([*compiler, "-I", str(HERE.parents[1] / "bpf"), "-c", source, "-o", program], check=True)
+        subprocess.run(["bpftool", "struct_ops", "register", program], check=True, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        command = ["bpftool", "struct_ops", "unregister", "name", CALLED]
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
 
 
 def main() -> None:
@@ -142,47 +199,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--print", action="store_true", help="write the table from the stored runs")
     if not parser.parse_args().print:
-        narrows = Path(sys.executable).with_name("narrows")
-        rows = []
-        for name in OURS:
-            subprocess.run([narrows, "kernel", "load", name], check=True)
-        try:
+        rows: list[Row] = []
+        with called():
             for run in range(RUNS):
-                for scheme in (KERNEL, *OURS):
-                    row = measure(scheme) | {"run": run, "kernel": platform.release(), "load": os.getloadavg()[0]}
-                    row["run_statistics_ns"] = None if scheme == KERNEL else statistics(scheme)
-                    rows.append(row)
-                    print(f"{scheme}: {row['ns_per_ack']:.0f} ns, {row['acks']} acknowledgements", flush=True)
-        finally:
-            for name in OURS:
-                subprocess.run([narrows, "kernel", "unload", name], check=False)
+                order = [*OURS[run % len(OURS) :], *OURS[: run % len(OURS)]]
+                with loaded(order):
+                    for scheme in (KERNEL, *order):
+                        row = {"scheme": scheme, "run": run, "kernel": platform.release(), "load": os.getloadavg()[0]}
+                        row["statistics_ns"] = statistics(CALLED if scheme == KERNEL else scheme)
+                        rows.append(row | sampled(scheme))
+                        print(f"{run} {scheme}: {row['statistics_ns']:.0f} ns", flush=True)
         DATA.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     write()
-
-
-def processing(row: Row) -> float:
-    """Return the time per acknowledgement in the functions that process it, in ns."""
-    inside = sum(count for name, count in row["symbols"].items() if not HOOKS.search(name) and not ENTRY.match(name))
-    return row["ns_per_ack"] * inside / row["samples"]
 
 
 def write() -> None:
     """Write the table."""
     rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
     own = {row["run"]: row for row in rows if row["scheme"] == KERNEL}
-    heads = ["processing, ns/ACK", "of the kernel's", "all calls, ns/ACK", "of the kernel's"]
-    heads += ["run statistics, ns/ACK", "of the kernel's processing"]
+    heads = ["run statistics, ns/ACK", "range", "of the kernel's", "all calls by `perf`, ns/ACK", "of the kernel's"]
     lines = [f"| scheme | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for scheme in (KERNEL, *OURS):
         of = [row for row in rows if row["scheme"] == scheme]
         fields = ["the kernel's own `bbr`" if scheme == KERNEL else f"`{scheme}`"]
-        for cost in (processing, lambda row: row["ns_per_ack"]):
-            fields.append(f"{median(map(cost, of)):.0f}")
-            fields.append(f"{median(cost(row) / cost(own[row['run']]) for row in of):.2f}")
-        counted = {row["run"]: row["run_statistics_ns"] for row in of if row["run_statistics_ns"]}
-        fields.append(f"{median(counted.values()):.0f}" if counted else "–")
-        ratios = [ns / processing(own[run]) for run, ns in counted.items()]
-        fields.append(f"{median(ratios):.2f}" if ratios else "–")
+        for key in ("statistics_ns", "sampled_ns"):
+            values = [row[key] for row in of]
+            fields.append(f"{median(values):.0f}")
+            if key == "statistics_ns":
+                fields.append(f"{min(values):.0f} to {max(values):.0f}")
+            fields.append(f"{median(row[key] / own[row['run']][key] for row in of):.2f}")
         lines.append(f"| {' | '.join(fields)} |")
     print("\n".join(lines))
     pattern = re.compile(r"(<!-- cost -->\n).*?(<!-- /cost -->)", re.DOTALL)
