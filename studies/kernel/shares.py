@@ -32,18 +32,22 @@ SETTLED_S = 2
 """Shares after a join count from this time on."""
 ENOUGH = 0.9
 """A flow has its share when it reaches this part of it."""
-CASES: tuple[tuple[float, tuple[str, ...]], ...] = (
-    (40, ("brf", "brf", "brf")),
-    (100, ("brf", "brf", "brf")),
-    (40, ("nodectl", "nodectl", "nodectl")),
-    (100, ("nodectl", "nodectl", "nodectl")),
-    (40, ("brf", "brf", "cubic")),
-    (40, ("bbr-gc", "bbr-gc", "bbr-gc")),
-    (40, ("bbr3", "bbr3", "bbr3")),
-    (40, ("bbr", "bbr", "bbr")),
-    (40, ("cubic", "cubic", "cubic")),
+Case = tuple[float, tuple[str, ...], bool]
+"""The rate of the link in Mbit/s, the schemes of the two flows and of the one that joins, and whether receive windows
+grow as in Linux (`receive_autotuning`)."""
+CASES: tuple[Case, ...] = (
+    (40, ("brf", "brf", "brf"), True),
+    (100, ("brf", "brf", "brf"), True),
+    (100, ("brf", "brf", "brf"), False),
+    (40, ("nodectl", "nodectl", "nodectl"), True),
+    (100, ("nodectl", "nodectl", "nodectl"), True),
+    (100, ("nodectl", "nodectl", "nodectl"), False),
+    (40, ("brf", "brf", "cubic"), True),
+    (40, ("bbr-gc", "bbr-gc", "bbr-gc"), True),
+    (40, ("bbr3", "bbr3", "bbr3"), True),
+    (40, ("bbr", "bbr", "bbr"), True),
+    (40, ("cubic", "cubic", "cubic"), True),
 )
-"""The rate of the link in Mbit/s, and the schemes of the two flows and of the one that joins."""
 PROGRAMS = ("bbr_gc", "bbr3")
 """Programs that the cases need; BRF's and Nodectl's come with their runs, the others are the kernel's own."""
 WORLDS = ("kernel", "sim")
@@ -64,10 +68,23 @@ def reached_rtts(samples: pl.DataFrame, share: float) -> float | None:
     return None if there.is_empty() else (there[0] - JOINS_S) * 1e3 / RTT_MS
 
 
-def run(rate: float, case: tuple[str, ...], seed: int, world: str) -> Row:
+def label(case: Case) -> str:
+    """Return what the table calls a case."""
+    _, schemes, growing = case
+    return ", ".join(schemes) + ("" if growing else "; fixed receive buffer")
+
+
+def key(row: Row) -> tuple[Case, str]:
+    """Return the case of a stored run, and where it ran."""
+    return (row["rate_mbit_s"], tuple(row["case"]), row.get("receive_autotuning", True)), row["world"]
+
+
+def run(setting: Case, seed: int, world: str) -> Row:
     """Run one case, and return what the table needs."""
-    print(f"{', '.join(case)} at {rate:g} Mbit/s: seed {seed}, on {world}", flush=True)
-    flows: list[dict[str, Any]] = [{"scheme": scheme, "rtt": f"{RTT_MS}ms"} for scheme in case]
+    rate, case, growing = setting
+    print(f"{label(setting)} at {rate:g} Mbit/s: seed {seed}, on {world}", flush=True)
+    tcp = {"receive_autotuning": growing}
+    flows: list[dict[str, Any]] = [{"scheme": scheme, "rtt": f"{RTT_MS}ms", "tcp": tcp} for scheme in case]
     flows[2]["start"] = f"{JOINS_S}s"
     network: dict[str, Any] = {"rate": f"{rate:g}mbit", "buffer": BUFFER}
     if "brf" in case:
@@ -88,7 +105,7 @@ def run(rate: float, case: tuple[str, ...], seed: int, world: str) -> Row:
 
     link = result["links"][0]
     return {
-        "case": case, "rate_mbit_s": rate, "seed": seed, "world": world,
+        "case": case, "rate_mbit_s": rate, "receive_autotuning": growing, "seed": seed, "world": world,
         "before_mbit_s": means(1, JOINS_S)[:2], "after_mbit_s": means(JOINS_S + SETTLED_S, ENDS_S),
         "reached_rtts": reached_rtts(samples, rate / len(case)),
         "queue_delay_mean_ms": link["queue_delay_mean_ms"], "drops": link["drops"],
@@ -98,17 +115,17 @@ def run(rate: float, case: tuple[str, ...], seed: int, world: str) -> Row:
 
 def measure() -> None:
     """Run what the file lacks."""
-    have = [(row["rate_mbit_s"], tuple(row["case"]), row["seed"], row["world"]) for row in stored()]
+    have = [(*key(row), row["seed"]) for row in stored()]
     command = Path(sys.executable).with_name("narrows")
     for program in PROGRAMS:
         subprocess.run([command, "kernel", "load", program], check=True)
     try:
         for seed in range(1, RUNS + 1):
-            for rate, case in CASES:
+            for case in CASES:
                 for world in WORLDS:
-                    if (rate, case, seed, world) not in have:
+                    if (case, world, seed) not in have:
                         with DATA.open("a", encoding="utf-8") as file:
-                            file.write(json.dumps(run(rate, case, seed, world)) + "\n")
+                            file.write(json.dumps(run(case, seed, world)) + "\n")
     finally:
         for program in PROGRAMS:
             subprocess.run([command, "kernel", "unload", program], check=False)
@@ -141,14 +158,11 @@ def write() -> None:
         "RTTs to 0.9 of a third", "mean queue, ms", "drops",
     )  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---|---:|---|" + "---:|" * (len(heads) - 3)]
-    for rate, case in CASES:
+    for case in CASES:
         for world in WORLDS:
-            same = [
-                row for row in rows if (row["rate_mbit_s"], tuple(row["case"]), row["world"]) == (rate, case, world)
-            ]
-            if same:
+            if same := [row for row in rows if key(row) == (case, world)]:
                 where = {"kernel": "kernel", "sim": "simulator"}[world]
-                lines.append(f"| {', '.join(case)} | {rate:g} | {where} | {' | '.join(cells(same))} |")
+                lines.append(f"| {label(case)} | {case[0]:g} | {where} | {' | '.join(cells(same))} |")
     print("\n".join(lines))
     page = PAGE.read_text(encoding="utf-8")
     pattern = re.compile(r"(<!-- kernel-shares -->\n).*?(<!-- /kernel-shares -->)", re.DOTALL)
