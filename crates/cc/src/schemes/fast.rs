@@ -222,7 +222,10 @@ impl CongestionControl for Fast {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         self.reno.restart(event);
-        self.halt();
+        // A small window empties before every acknowledgement, and is judged all the same.
+        if event.outlasts_rto() {
+            self.halt();
+        }
     }
 
     #[inline]
@@ -419,6 +422,17 @@ mod tests {
         near(limited(steady(200, 125.0, &[])), 200.0);
         near(limited(steady(200, 100.0, &[])), 200.0);
         near(limited(steady(1000, 200.0, &[])), 800.0);
+    }
+
+    /// A window of two packets that every acknowledgement empties is judged like others.
+    #[test]
+    fn fast_window_that_empties_every_round_is_judged() {
+        let mut scheme = steady(2, 110.0, &[]);
+        for _ in 0..=scheme.every {
+            scheme.on_idle_restart(&testing::idle(100, 200));
+            scheme.on_ack(&Ack { round_start: true, ..ack(2 * MSS) });
+        }
+        near(scheme.reno.cwnd.in_segments(scheme.reno.mss), 4.0);
     }
 
     /// Idle time beyond the RTO restarts from the initial window.

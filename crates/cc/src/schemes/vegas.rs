@@ -201,9 +201,10 @@ impl CongestionControl for Vegas {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        // The path may have changed meanwhile, so baseRTT is measured again.
+        // The path may have changed meanwhile, so baseRTT is measured again. A round begins: a small window that empties
+        // before every acknowledgement must grow.
         self.rtts = RoundSamples::default();
-        self.judging = false;
+        self.judging = true;
         self.reno.restart(event);
     }
 
@@ -365,8 +366,19 @@ mod tests {
     fn vegas_after_idle_time_measures_base_rtt_again() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_idle_restart(&testing::idle(100, 200));
-        round(&mut scheme, 150_000); // begins the first full round
         assert_eq!(round(&mut scheme, 150_000), 41 * MSS, "nothing queued on a path of 150 ms");
+    }
+
+    /// A window of two packets that one acknowledgement empties grows: by Reno's step, as in Linux.
+    #[test]
+    fn vegas_window_that_empties_every_round_grows() {
+        let mut scheme = avoiding(2, &[]);
+        for segments in 3..6 {
+            scheme.on_idle_restart(&testing::idle(100, 200));
+            let window = scheme.control().cwnd.as_u64();
+            scheme.on_ack(&Ack { round_start: true, rtt: Some(Nanos::from_millis(100)), ..ack(window) });
+            assert_eq!(scheme.control().cwnd, Bytes::new(segments * MSS));
+        }
     }
 
     /// An application-limited window does not grow but may shrink.
