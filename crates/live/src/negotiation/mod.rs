@@ -28,6 +28,7 @@ use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Rate};
+use narrows_routers::negotiation::MOST;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thiserror::Error;
 
@@ -98,11 +99,20 @@ impl Clock {
     }
 }
 
-/// A rate for people.
+/// A rate for people, in hundredths of Mbit/s.
 struct Mbit(Rate);
+
+impl Mbit {
+    fn hundredths(&self) -> u64 {
+        (self.0.as_bytes_per_sec() as f64 * 8e-4).round() as u64
+    }
+}
 
 impl fmt::Display for Mbit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 >= MOST {
+            return f.write_str("1 Tbit/s (no limit)");
+        }
         write!(f, "{:.2} Mbit/s", self.0.as_bytes_per_sec() as f64 * 8e-6)
     }
 }

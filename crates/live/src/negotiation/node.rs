@@ -317,9 +317,11 @@ impl<'a> Node<'a> {
         self.operator.log(&format!("content {content} to {destination}, subflow {subflow}: {what}"));
     }
 
-    fn log_answer(&self, id: Id, answer: &ControlMessage) {
+    fn log_answer(&mut self, id: Id, answer: &ControlMessage) {
         match Message::decode(answer.as_bytes()) {
-            Ok(Message::Negotiation { kind: Negotiation::Success, max, .. }) => {
+            Ok(Message::Negotiation { kind: Negotiation::Success, max, .. })
+                if self.peers.tell(id, Mbit(max).hundredths()) =>
+            {
                 self.log(id, &format!("gets {}", Mbit(max)));
             }
             Ok(Message::Negotiation { kind: Negotiation::Failure, max, .. }) => {

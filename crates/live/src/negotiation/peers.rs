@@ -53,6 +53,8 @@ pub(super) struct Peer {
     ended: bool,
     /// Rtt of a request by which the node itself told later nodes of a lower rate; its answer is for the node.
     correction: Option<u32>,
+    /// The rate that the log told last, in hundredths of Mbit/s.
+    told: Option<u64>,
 }
 
 /// Answer to a look-up for a message from the requester's side.
@@ -136,7 +138,7 @@ impl Peers {
                 self.next_flow
             }
         };
-        let peer = Peer { flow, previous, next, seen: now, ended: false, correction: None };
+        let peer = Peer { flow, previous, next, seen: now, ended: false, correction: None, told: None };
         self.by_id.insert(key(id), peer);
         self.by_flow.insert(flow, key(id));
         Some(peer)
@@ -155,9 +157,15 @@ impl Peers {
         peer.correction.take_if(|own| *own == rtt_us & !ATTENDED).is_some()
     }
 
-    /// The neighbours of a flow of which a message arrives from `next`.
+    /// The neighbours of a flow of which a message arrives from `next`. An ended flow has none: an answer then belongs to
+    /// a new flow of the same ID.
     pub(super) fn towards_requester(&mut self, id: Id, next: SocketAddrV4) -> Option<Peer> {
-        self.by_id.get(&key(id)).copied().filter(|peer| peer.next == next)
+        self.by_id.get(&key(id)).copied().filter(|peer| peer.next == next && !peer.ended)
+    }
+
+    /// Whether the log has another rate for this flow, or none; from now on it has this one.
+    pub(super) fn tell(&mut self, id: Id, hundredths: u64) -> bool {
+        self.by_id.get_mut(&key(id)).is_none_or(|peer| peer.told.replace(hundredths) != Some(hundredths))
     }
 
     /// The neighbours of a numbered flow.
@@ -252,11 +260,20 @@ mod tests {
         assert!(peers.end(id(1), at(3, 5)).is_none());
         assert_eq!(peers.end(id(1), at(1, 5)).map(|ended| ended.1), Some(true));
         assert_eq!(peers.end(id(1), at(1, 5)).map(|ended| ended.1), Some(false));
+        assert!(peers.towards_requester(id(1), at(2, 5)).is_none(), "answers are those of the next flow");
         assert!(matches!(peers.towards_responder(now, id(1), at(3, 5), at(2, 5)), Found::Unknown));
         assert!(peers.insert(now, id(1), at(3, 5), at(2, 5)).is_some(), "it had ended");
         let later = Nanos::from_secs(30);
         assert!(matches!(peers.towards_responder(later, id(1), at(3, 5), at(2, 5)), Found::Unknown));
         assert_eq!(peers.len(), 0);
+    }
+
+    /// The log tells a rate again only after another one.
+    #[test]
+    fn peers_rate_is_told_when_it_changes() {
+        let mut peers = Peers::new(2, Nanos::from_secs(20));
+        assert!(peers.insert(Nanos::ZERO, id(1), at(1, 5), at(2, 5)).is_some());
+        assert_eq!([800, 800, 400, 800].map(|rate| peers.tell(id(1), rate)), [true, false, true, true]);
     }
 
     /// The answer to the node's own request is recognised once.

@@ -3,7 +3,7 @@
 mod connection;
 mod lobby;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use narrows_cc::Rate;
+use narrows_routers::negotiation::Id;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -63,20 +64,35 @@ pub struct ServerReport {
     pub acks_granted: Option<u64>,
 }
 
-/// Next offset of each transmission in progress: its subflows take pieces in turn.
+/// A transmission in progress: its next offset, and the subflows that have joined.
+type Transmission = (Weak<AtomicU64>, BTreeSet<u16>);
+
+/// Transmissions in progress: their subflows take pieces in turn.
 #[derive(Debug, Default)]
-struct Transmissions(Mutex<BTreeMap<(u32, u32), Weak<AtomicU64>>>);
+struct Transmissions(Mutex<BTreeMap<(u32, u32), Transmission>>);
 
 impl Transmissions {
-    fn join(&self, content: u32, destination: u32) -> Arc<AtomicU64> {
+    /// The next offset of the transmission that a subflow belongs to. A number that has joined already is that of a new
+    /// request for the same content.
+    fn join(&self, id: Id) -> Arc<AtomicU64> {
         let Ok(mut all) = self.0.lock() else { return Arc::default() };
-        all.retain(|_, own| own.strong_count() > 0);
-        let known = all.get(&(content, destination)).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
+        all.retain(|_, (next, _)| next.strong_count() > 0);
+        let known = all.get_mut(&(id.content, id.destination));
+        let joined =
+            known.and_then(|(next, subflows)| subflows.insert(id.subflow).then(|| next.upgrade())?);
+        joined.unwrap_or_else(|| {
             let fresh = Arc::default();
-            all.insert((content, destination), Arc::downgrade(&fresh));
+            let own = (Arc::downgrade(&fresh), BTreeSet::from([id.subflow]));
+            all.insert((id.content, id.destination), own);
             fresh
         })
+    }
+
+    /// No other subflow joins this transmission: its client is gone.
+    fn close(&self, gone: &Arc<AtomicU64>) {
+        if let Ok(mut all) = self.0.lock() {
+            all.retain(|_, (next, _)| next.as_ptr() != Arc::as_ptr(gone));
+        }
     }
 }
 

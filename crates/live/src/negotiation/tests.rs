@@ -140,6 +140,25 @@ fn file_arrives_at_the_rate_of_the_narrower_node() {
     assert!(second.has("gets 16.00 Mbit/s") && second.has("has ended"));
 }
 
+/// A client may request the same content again at once, any number of times.
+#[test]
+fn content_is_negotiated_again_at_once() {
+    let (passing, sending, receiving) = Default::default();
+    let desks: [&Desk; 3] = [&passing, &sending, &receiving];
+    let reports = thread::scope(|scope| {
+        let _ending = Ending(&desks);
+        scope.spawn(|| run_node(&node(16.0, 47_457), &passing));
+        scope.spawn(|| serve(&server(Some(passing.address())), &sending));
+        let wishes = ClientSettings { size: 500_000, ..client(sending.address(), 10, 47_457, 20.0) };
+        [(); 3].map(|()| request(&wishes, &receiving).expect("it is served"))
+    });
+    for report in reports {
+        assert!(report.complete && report.answered >= 1, "{report:?}");
+        assert!(report.goodput_mbit_s < 16.0 * 1.1, "{report:?}");
+    }
+    assert!(!sending.has("no node takes part"));
+}
+
 /// A second client halves the first one's rate, and the first gets it back when the second ends.
 #[test]
 fn second_client_halves_the_rate_of_the_first() {

@@ -41,6 +41,7 @@ pub(super) struct Connection<'a> {
     /// Payload of the whole transmission; 0: no end.
     size: u64,
     next: Arc<AtomicU64>,
+    transmissions: &'a Transmissions,
     /// The current piece, and how much of it is written.
     piece: Vec<u8>,
     place: usize,
@@ -52,6 +53,8 @@ pub(super) struct Connection<'a> {
     /// Data still waits for the first answer.
     waiting: bool,
     name: String,
+    /// What the log said last of the rate: small changes look the same.
+    told: String,
     /// Payload share of wire bytes.
     share: f64,
     clock: Clock,
@@ -77,7 +80,7 @@ impl<'a> Connection<'a> {
     pub(super) fn open(
         settings: &ServerSettings,
         greeted: &'a Greeted,
-        transmissions: &Transmissions,
+        transmissions: &'a Transmissions,
         grants: Option<&Arc<Grants>>,
         operator: &'a dyn Operator,
     ) -> Result<Self, NegotiationError> {
@@ -115,7 +118,8 @@ impl<'a> Connection<'a> {
             flow: Flow::new(&config, &setup, (local, client)).between_hosts(),
             pacer: Pacer::new(grants),
             size: hello.size,
-            next: transmissions.join(id.content, id.destination),
+            next: transmissions.join(id),
+            transmissions,
             piece: Vec::new(),
             place: 0,
             written: 0,
@@ -123,6 +127,7 @@ impl<'a> Connection<'a> {
             progress: (Nanos::ZERO, 0),
             waiting: true,
             name,
+            told: String::new(),
             share: f64::from(segment) / f64::from(segment + data_header),
             clock: Clock::start(),
             operator,
@@ -143,7 +148,7 @@ impl<'a> Connection<'a> {
                 let heard = self.heard();
                 talks = heard.is_some_and(|bytes| bytes > 0);
                 if heard.is_some() || self.operator.is_stopped() {
-                    self.shut(now);
+                    self.give_up(now);
                 }
             }
             let full = self.shut_at.is_none() && !self.flow.blocks_data() && self.write(now)?;
@@ -151,7 +156,7 @@ impl<'a> Connection<'a> {
                 break;
             }
             if self.shut_at.is_none() && !self.takes_data(now) {
-                self.shut(now);
+                self.give_up(now);
                 self.log("the client takes no data: gives up");
             }
             let writable = if full { PollFlags::OUT } else { PollFlags::empty() };
@@ -199,6 +204,12 @@ impl<'a> Connection<'a> {
             return true;
         }
         now <= since + SILENCE
+    }
+
+    /// Ends before all is written.
+    fn give_up(&mut self, now: Nanos) {
+        self.transmissions.close(&self.next);
+        self.shut(now);
     }
 
     fn shut(&mut self, now: Nanos) {
@@ -249,13 +260,17 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    fn log_grant(&self, grant: Grant) {
-        match grant.rate {
+    fn log_grant(&mut self, grant: Grant) {
+        let text = match grant.rate {
             Some(rate) => {
                 let wire = Rate::from_bytes_per_sec((rate.as_bytes_per_sec() as f64 / self.share) as u64);
-                self.log(&format!("may send {} ({} of payload)", Mbit(wire), Mbit(rate)));
+                format!("may send {} ({} of payload)", Mbit(wire), Mbit(rate))
             }
-            None => self.log("the nodes are silent: sends as its scheme does without a rate"),
+            None => "the nodes are silent: sends as its scheme does without a rate".to_owned(),
+        };
+        if self.told != text {
+            self.log(&text);
+            self.told = text;
         }
     }
 
@@ -284,7 +299,7 @@ impl<'a> Connection<'a> {
                 Err(error) if crate::is_transient(&error) => return Ok(true),
                 // The client is gone.
                 Err(_) => {
-                    self.shut(now);
+                    self.give_up(now);
                     return Ok(false);
                 }
             }
