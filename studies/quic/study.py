@@ -13,8 +13,8 @@ within 5 %, the median of each flow's mean RTT within 10 % of the simulator's, a
 as on the kernel. `causes.toml` says why others do not.
 
 Of a pair, CUBIC begins two seconds later, and the measurement after 40 s: for the first half minute their shares depend
-on what happened in the first 100 ms, in the simulator too. Runs of a pair differ in the seed, which draws when BBR
-probes.
+on what happened in the first 100 ms, in the simulator too. Runs of a pair, and those with random loss, differ in the
+seed, which draws when BBR probes and which packets are lost.
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ class Cell:
         return f"{' then '.join(self.schemes)}, {self.rate}, {self.rtt}, {self.buffer}{loss}"
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether its result depends on what the seed draws."""
+        return len(self.schemes) > 1 or self.loss is not None
+
+    @property
     def places(self) -> list[str]:
         """Where it runs."""
         return ["sim", "quic", *(["noq"] if set(self.schemes) <= OWN else [])]
@@ -123,11 +128,11 @@ class Cell:
 
 
 def cells() -> Iterator[Cell]:
-    """Yield all cells: four schemes alone on eight paths and with random loss, all others on one path, and pairs."""
+    """Yield all cells: four schemes alone on eight paths, all others on one, all with random loss, and pairs."""
     paths = itertools.product(("10mbit", "50mbit"), ("20ms", "60ms"), ("1bdp", "4bdp"))
     for (rate, rtt, buffer), scheme in itertools.product(paths, SCHEMES):
         yield Cell((scheme,), rate, rtt, buffer)
-    for scheme in SCHEMES:
+    for scheme in (*SCHEMES, *OTHERS):
         yield Cell((scheme,), "20mbit", "40ms", "1bdp", "1%")
     for scheme in OTHERS:
         yield Cell((scheme,), "20mbit", "40ms", "1bdp")
@@ -180,7 +185,7 @@ def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
         # Those that were never measured come first.
         cell, place = min(left, key=lambda one: len(runs.get((one[0].name, one[1]), [])))
         earlier = [run for run in runs.get((cell.name, place), []) if not run["disturbed"]]
-        run = cell.measure(place, 1 + len(earlier) if len(cell.schemes) > 1 else 1)
+        run = cell.measure(place, 1 + len(earlier) if cell.is_drawn else 1)
         store(run)
         runs.setdefault((cell.name, place), []).append(run)
         note = ", disturbed" if run["disturbed"] else ""
