@@ -227,6 +227,7 @@ mod linked {
 
     pub(super) fn attach(program: &Program, options: &Options) -> Result<Attached, KernelError> {
         let Options { cgroup: path, adopts, values, dry, .. } = options;
+        pinned::has_rights("narrows brf attach")?;
         pinned::requirements()?;
         let (folder, id) = cgroup(path.as_deref())?;
         let changing = Changing::begin()?;
@@ -303,7 +304,7 @@ mod linked {
     }
 
     pub(super) fn detach(program: &Program, path: Option<&Path>) -> Result<Vec<String>, KernelError> {
-        pinned::is_root()?;
+        pinned::has_rights("narrows brf detach")?;
         let changing = Changing::begin()?;
         let found = attachments();
         let chosen = match path {
@@ -366,7 +367,7 @@ mod linked {
     }
 
     pub(super) fn status(program: &Program) -> Result<Status, KernelError> {
-        pinned::is_root()?;
+        pinned::has_rights("narrows brf status")?;
         let changing = Changing::begin()?;
         clean(&changing, program)?;
         pinned::clean(&changing);

@@ -24,6 +24,7 @@ pub(crate) mod namespace;
 mod negotiation;
 pub(crate) mod netlink;
 pub mod programs;
+pub(crate) mod rights;
 pub mod shim;
 mod support;
 mod tap;

@@ -12,14 +12,17 @@ use std::sync::OnceLock;
 use rustix::thread::UnshareFlags;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use super::KernelError;
 use super::netlink::{CREATE, NEW_QDISC, Netlink, REPLACE, Request, TCA_KIND, root_queue};
+use super::{KernelError, rights};
 
 /// Name of the device, in a namespace of its own.
 const DEVICE: &str = "narrows";
 /// Packets that wait to be read. A burst must not be lost before it is seen.
 const QUEUE: u32 = 100_000;
 const LOOPBACK: i32 = 1;
+/// Why root of a user namespace cannot create hosts.
+const CONFINED: &str = "--on kernel needs root outside of a user namespace: it creates network namespaces and devices in \
+                        them (accepted: sudo on the machine, not in a rootless container)";
 /// Queue discipline of the device.
 const QUEUE_KIND: &[u8] = b"pfifo_fast\0";
 
@@ -73,6 +76,10 @@ pub(crate) fn available() -> Result<(), KernelError> {
     static LACKS: OnceLock<Option<String>> = OnceLock::new();
     if !rustix::process::geteuid().is_root() {
         return Err(KernelError::NotRoot);
+    }
+    // There a namespace can be created, but not all of a host.
+    if rights::is_confined() {
+        return Err(KernelError::Unavailable(CONFINED.to_owned()));
     }
     // In a thread of its own, with which the namespace ends.
     let lacks = LACKS.get_or_init(|| {

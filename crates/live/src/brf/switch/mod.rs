@@ -41,6 +41,7 @@ pub use settings::{PortSettings, Role, Settings};
 
 use crate::kernel::KernelError;
 use crate::kernel::changing::Changing;
+use crate::kernel::rights;
 
 /// The caller of a running switch.
 pub trait Watch: Sync {
@@ -55,7 +56,7 @@ pub trait Watch: Sync {
 /// # Errors
 /// If a port does not exist or is taken, without rights, or if the kernel refuses a step.
 pub fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelError> {
-    is_root()?;
+    has_rights("narrows brf switch")?;
     #[cfg(feature = "bpf")]
     return agent::run(settings, watch);
     #[cfg(not(feature = "bpf"))]
@@ -81,7 +82,7 @@ pub fn plan(settings: &Settings) -> Result<Vec<String>, KernelError> {
 /// # Errors
 /// Without rights.
 pub fn clean() -> Result<Vec<String>, KernelError> {
-    is_root()?;
+    has_rights("narrows brf detach")?;
     Ok(state::clean(&Changing::begin()?))
 }
 
@@ -94,12 +95,6 @@ pub fn status() -> serde_json::Value {
     state::reports().into_iter().map(row).collect()
 }
 
-fn is_root() -> Result<(), KernelError> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    Err(KernelError::Unsupported(
-        "`narrows brf` needs root: it attaches programs to ports and changes their queues (accepted: sudo)"
-            .to_owned(),
-    ))
+fn has_rights(command: &str) -> Result<(), KernelError> {
+    rights::may_change_programs(command, "it changes programs and queues of ports")
 }

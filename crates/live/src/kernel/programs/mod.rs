@@ -158,7 +158,8 @@ impl Program {
     pub fn load(&self, values: &[(String, String)]) -> Result<(), KernelError> {
         self.accepts(values)?;
         #[cfg(feature = "bpf")]
-        return pinned::is_root().and_then(|()| self.load_within(&Changing::begin()?, values));
+        return pinned::has_rights("narrows kernel load")
+            .and_then(|()| self.load_within(&Changing::begin()?, values));
         #[cfg(not(feature = "bpf"))]
         Err(missing(values.len()))
     }
@@ -193,7 +194,8 @@ impl Program {
     /// If it is not loaded, or without rights.
     pub fn unload(&self) -> Result<u64, KernelError> {
         #[cfg(feature = "bpf")]
-        return pinned::is_root().and_then(|()| pinned::unload(&Changing::begin()?, self));
+        return pinned::has_rights("narrows kernel unload")
+            .and_then(|()| pinned::unload(&Changing::begin()?, self));
         #[cfg(not(feature = "bpf"))]
         Err(missing(0))
     }

@@ -11,7 +11,7 @@ use narrows_cc::Params;
 use rustix::mount::MountFlags;
 
 use super::super::changing::Changing;
-use super::super::{KernelError, libbpf, support};
+use super::super::{KernelError, libbpf, rights, support};
 use super::{Program, parameters, status};
 
 /// Where the kernel's BPF file system is mounted.
@@ -193,17 +193,13 @@ fn unable(message: String) -> KernelError {
     KernelError::Unsupported(message)
 }
 
-/// Refuses users other than root.
-pub(crate) fn is_root() -> Result<(), KernelError> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    Err(unable("`narrows kernel` needs root: it loads programs into the kernel (accepted: sudo)".to_owned()))
+/// Refuses a `command` of users without the rights for it.
+pub(crate) fn has_rights(command: &str) -> Result<(), KernelError> {
+    rights::may_change_programs(command, "it changes programs of the kernel")
 }
 
 /// Refuses kernels that lack something, by name.
 pub(crate) fn requirements() -> Result<(), KernelError> {
-    is_root()?;
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let has_tcp = !support::offered().is_empty();
     lacking(&release, Path::new(BTF), has_tcp).map_or(Ok(()), |reason| Err(unable(reason)))

@@ -127,7 +127,7 @@ impl Drop for Counting {
 
 /// Observes the loaded programs for this time, or until `is_cancelled`.
 pub(super) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<Status>, KernelError> {
-    pinned::is_root()?;
+    pinned::has_rights("narrows kernel status")?;
     let changing = Changing::begin()?;
     pinned::clean(&changing);
     let loaded: Vec<&Program> = PROGRAMS.iter().filter(|program| pinned::is_loaded(program)).collect();
