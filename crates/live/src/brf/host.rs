@@ -7,10 +7,11 @@
 //!
 //! /sys/fs/bpf/narrows/brf/            the scheme and the maps (as after `narrows kernel load brf`)
 //! /sys/fs/bpf/narrows/brf-host/ID/link    an attachment; ID is the cgroup's number
-//! /sys/fs/bpf/narrows/brf-host/loaded/    the scheme was loaded by `attach`: the last `detach` unloads it
+//! /sys/fs/bpf/narrows/brf/mark/       the scheme was loaded by `attach`: the last `detach` unloads it
 //! ```
-//! The folder `loaded` is made before the scheme is loaded, and an attachment has one file. So the next command
-//! recognises what a killed one left, and removes it. One command at a time does so (`kernel/changing.rs`).
+//! The mark is made before the scheme is loaded and goes with it, and an attachment has one file. So the next command
+//! recognises what a killed one left, and removes it. One command at a time does so (`kernel/changing.rs`). An attachment
+//! has the maps of the scheme that was loaded then: the scheme is neither unloaded nor loaded while there is one.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +47,7 @@ pub struct Attachment {
     pub adopts: bool,
 }
 
-/// Attachments, and what their programs and the scheme did since the scheme was loaded.
+/// Attachments, and what their programs and the scheme did since the scheme was loaded: zeros unless it is loaded.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Status {
     /// The scheme is loaded.
@@ -136,6 +137,15 @@ pub fn status() -> Result<Status, KernelError> {
     Err(unable(program, ()))
 }
 
+/// Refuses to load or to unload the scheme while programs of the host are attached, which have its maps.
+///
+/// # Errors
+/// If there are such programs: where, and what is accepted.
+#[cfg(feature = "bpf")]
+pub(crate) fn is_unused(program: &Program) -> Result<(), KernelError> {
+    linked::is_unused(program)
+}
+
 #[cfg(not(feature = "bpf"))]
 fn unable<T>(_: &Program, _: T) -> KernelError {
     crate::kernel::programs::missing(0)
@@ -162,7 +172,6 @@ mod linked {
 
     const FOLDER: &str = "/sys/fs/bpf/narrows/brf-host";
     const LINK: &str = "link";
-    const LOADED: &str = "loaded";
 
     fn unable(message: String) -> KernelError {
         KernelError::Unsupported(message)
@@ -205,19 +214,13 @@ mod linked {
     /// number of connections that keep the scheme.
     fn clean(changing: &Changing, program: &Program) -> Result<Option<u64>, KernelError> {
         for folder in fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if !folder.ends_with(LOADED) && !folder.join(LINK).exists() {
+            if !folder.join(LINK).exists() {
                 let _ = fs::remove_dir(folder);
             }
         }
-        let marker = Path::new(FOLDER).join(LOADED);
-        let mut left = None;
-        if attachments().is_empty() && marker.exists() {
-            pinned::clean(changing);
-            if pinned::is_loaded(program) {
-                left = Some(pinned::unload(changing, program)?);
-            }
-            let _ = fs::remove_dir(marker);
-        }
+        pinned::clean(changing);
+        let is_over = attachments().is_empty() && pinned::is_marked(program);
+        let left = if is_over { Some(pinned::unload(changing, program)?) } else { None };
         let _ = fs::remove_dir(FOLDER);
         if let Some(above) = Path::new(FOLDER).parent() {
             let _ = fs::remove_dir(above);
@@ -232,7 +235,6 @@ mod linked {
         let (folder, id) = cgroup(path.as_deref())?;
         let changing = Changing::begin()?;
         clean(&changing, program)?;
-        pinned::clean(&changing);
         let place = place(id);
         let loads = !pinned::is_loaded(program);
         let attached = Attached {
@@ -253,6 +255,9 @@ mod linked {
                 "--set: `{0}` is loaded with its parameters; accepted: `narrows kernel unload {0}` first",
                 program.name
             )));
+        }
+        if loads {
+            is_unused(program)?;
         }
         if loads && program.is_registered() {
             return Err(unable(format!(
@@ -284,8 +289,7 @@ mod linked {
             made.map_err(|error| KernelError::step(&format!("create {}", path.display()), error))
         };
         if attached.loads {
-            made(&Path::new(FOLDER).join(LOADED))?;
-            program.load_within(changing, &options.values)?;
+            program.load_within(changing, &options.values, true)?;
         }
         if let Some(folder) = attached.link.parent() {
             made(folder)?;
@@ -301,6 +305,19 @@ mod linked {
             let mut link = program::attach(program, &cgroup, &params, attached.adopts)?;
             link.pin(&attached.link)
         })
+    }
+
+    pub(super) fn is_unused(program: &Program) -> Result<(), KernelError> {
+        if !std::ptr::eq(program, Program::advised()) {
+            return Ok(());
+        }
+        let Some(id) = attachments().into_iter().next() else { return Ok(()) };
+        let cgroup = read(id).ok().and_then(|own| own.cgroup);
+        Err(unable(format!(
+            "programs of `{}` are attached to {}; accepted: `narrows brf detach` first",
+            program.name,
+            named(cgroup.as_deref(), id)
+        )))
     }
 
     pub(super) fn detach(program: &Program, path: Option<&Path>) -> Result<Vec<String>, KernelError> {
@@ -370,12 +387,11 @@ mod linked {
         pinned::has_rights("narrows brf status")?;
         let changing = Changing::begin()?;
         clean(&changing, program)?;
-        pinned::clean(&changing);
-        let mut status = Status { loaded: pinned::is_loaded(program), ..Status::default() };
+        let attachments = attachments().into_iter().map(read).collect::<Result<_, _>>()?;
+        let status = Status { loaded: pinned::is_loaded(program), attachments, ..Status::default() };
         if !status.loaded {
             return Ok(status);
         }
-        status.attachments = attachments().into_iter().map(read).collect::<Result<_, _>>()?;
         let own = pinned::open(program, COUNTERS)?;
         let [opened, closed, acks, _, errors, advised, invalid, fallbacks] = sums(&own)?;
         let host = pinned::open(program, pinned::HOST)?;

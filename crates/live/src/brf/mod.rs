@@ -16,6 +16,8 @@ mod wire;
 use narrows_cc::schemes::Entry;
 use narrows_routers::protocol::Explicit;
 
+#[cfg(feature = "bpf")]
+pub(crate) use host::is_unused;
 pub(crate) use run::Run;
 pub(crate) use wire::{Agreement, Forger, write};
 pub use wire::{Forgery, NO_LIMIT};

@@ -99,7 +99,7 @@ fn host_half_attached_is_cleaned_up() {
         return;
     }
     // The steps of `attach` so far.
-    let marker = std::path::Path::new("/sys/fs/bpf/narrows/brf-host/loaded");
+    let marker = std::path::Path::new("/sys/fs/bpf/narrows/brf/mark");
     host::attach(&Options::default()).expect("root");
     let _guard = Attached;
     let link = host::status().expect("root").attachments[0].id;
@@ -108,6 +108,69 @@ fn host_half_attached_is_cleaned_up() {
     let after = host::status().expect("root");
     assert!(!after.loaded && after.attachments.is_empty() && !marker.exists(), "{after:?}");
     assert!(!Program::advised().is_registered());
+}
+
+/// The scheme is not unloaded while programs use its maps, and they go on.
+#[test]
+fn host_scheme_in_use_is_not_unloaded() {
+    let _alone = alone();
+    if !may_attach() {
+        return;
+    }
+    let attached = host::attach(&Options::default()).expect("root");
+    let _guard = Attached;
+    let refused = Program::advised().unload().expect_err("it is in use").to_string();
+    let expected = format!("programs of `brf` are attached to {};", attached.cgroup.display());
+    assert!(refused.starts_with(&expected) && refused.contains("`narrows brf detach`"), "{refused}");
+    received(Duration::from_millis(200));
+    let status = host::status().expect("root");
+    assert!(status.loaded && status.opened > 0 && status.offered > 0, "{status:?}");
+    let lines = host::detach(None).expect("root");
+    assert_eq!(lines.len(), 2, "the scheme goes too: {lines:?}");
+    assert!(!Program::advised().is_registered());
+}
+
+/// A scheme that was loaded by hand stays when the programs that use it are detached.
+#[test]
+fn host_detach_keeps_scheme_loaded_by_hand() {
+    let _alone = alone();
+    if !may_attach() {
+        return;
+    }
+    let program = Program::advised();
+    program.load(&[]).expect("root");
+    let _guard = Attached;
+    let attached = host::attach(&Options::default());
+    let lines = host::detach(None);
+    let stays = program.is_registered();
+    program.unload().expect("it is loaded");
+    assert!(!attached.expect("root").loads && stays, "{lines:?}");
+    assert_eq!(lines.expect("root").len(), 1);
+}
+
+/// Programs whose scheme somebody removed by its file are shown, and nothing is loaded beside them until they are detached.
+#[test]
+fn host_programs_without_scheme_are_shown() {
+    let _alone = alone();
+    if !may_attach() {
+        return;
+    }
+    let program = Program::advised();
+    host::attach(&Options::default()).expect("root");
+    let _guard = Attached;
+    std::fs::remove_file("/sys/fs/bpf/narrows/brf/link").expect("it is pinned");
+    let status = host::status().expect("root");
+    assert!(!status.loaded && status.attachments.len() == 1, "{status:?}");
+    let end = Instant::now() + Duration::from_secs(60);
+    while program.is_registered() {
+        assert!(Instant::now() < end, "the kernel unregisters it");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let refused = program.load(&[]).expect_err("the programs have other maps").to_string();
+    assert!(refused.contains("`narrows brf detach`"), "{refused}");
+    assert_eq!(host::detach(None).expect("root").len(), 1);
+    program.load(&[]).expect("root");
+    program.unload().expect("it is loaded");
 }
 
 /// A second attachment and wrong values are refused by name, and a check changes nothing.

@@ -159,20 +159,21 @@ impl Program {
         self.accepts(values)?;
         #[cfg(feature = "bpf")]
         return pinned::has_rights("narrows kernel load")
-            .and_then(|()| self.load_within(&Changing::begin()?, values));
+            .and_then(|()| self.load_within(&Changing::begin()?, values, false));
         #[cfg(not(feature = "bpf"))]
         Err(missing(values.len()))
     }
 
-    /// As `load`, as a part of a larger change.
+    /// As `load`, as a part of a larger change; `is_marked` as in [`pinned::load`].
     #[cfg(feature = "bpf")]
     pub(crate) fn load_within(
         &self,
         changing: &Changing,
         values: &[(String, String)],
+        is_marked: bool,
     ) -> Result<(), KernelError> {
         let params = self.params(values)?;
-        pinned::load(changing, self, &params, &self.parameters(&params)?)
+        pinned::load(changing, self, &params, &self.parameters(&params)?, is_marked)
     }
 
     /// Refuses parameters that it does not have, or values out of range; texts by name.
@@ -191,7 +192,7 @@ impl Program {
     /// Unregisters the scheme. Returns the number of connections that use it, until they end.
     ///
     /// # Errors
-    /// If it is not loaded, or without rights.
+    /// If it is not loaded, if `narrows brf attach` uses it, or without rights.
     pub fn unload(&self) -> Result<u64, KernelError> {
         #[cfg(feature = "bpf")]
         return pinned::has_rights("narrows kernel unload")

@@ -23,6 +23,8 @@ const FOLDER: &str = "/sys/fs/bpf/narrows";
 pub(super) const LINK: &str = "link";
 pub(crate) const COUNTERS: &str = "counters";
 pub(super) const SETTINGS: &str = "settings";
+/// A folder: the program was loaded by a command that unloads it.
+const MARK: &str = "mark";
 /// Rates that processes negotiate, of programs that follow them.
 pub(super) const GRANTS: &str = "grants";
 /// Read-only data with the parameters of the core, and the operations of the scheme.
@@ -49,16 +51,27 @@ pub(crate) fn is_loaded(program: &Program) -> bool {
     folder(program).join(LINK).exists()
 }
 
-/// Loads, registers and pins. Nothing stays if a step fails.
+/// Whether the program was loaded with a mark.
+pub(crate) fn is_marked(program: &Program) -> bool {
+    folder(program).join(MARK).exists()
+}
+
+/// Loads, registers and pins, with a mark if another command unloads it when it no longer needs it. Nothing stays if a step
+/// fails.
 pub(super) fn load(
     changing: &Changing,
     program: &Program,
     params: &Params,
     own: &(Vec<u8>, Vec<u8>),
+    is_marked: bool,
 ) -> Result<(), KernelError> {
     requirements()?;
     mounted()?;
     clean(changing);
+    if !is_loaded(program) {
+        // They would go on with the maps of the program that is gone.
+        crate::rates::is_unused(program)?;
+    }
     if program.is_registered() {
         let hint = if is_loaded(program) {
             format!("it is loaded; accepted: `narrows kernel unload {}` first", program.name)
@@ -68,7 +81,7 @@ pub(super) fn load(
         return Err(unable(format!("the kernel has a scheme `{}` already: {hint}", program.name)));
     }
     let folder = folder(program);
-    let created = fs::create_dir_all(&folder);
+    let created = fs::create_dir_all(if is_marked { folder.join(MARK) } else { folder.clone() });
     created.map_err(|error| KernelError::step(&format!("create {}", folder.display()), error))?;
     let text: Vec<String> =
         parameters::changed(params).iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -136,6 +149,7 @@ pub(crate) fn unload(changing: &Changing, program: &Program) -> Result<u64, Kern
         let accepted = if loaded.is_empty() { "none is".to_owned() } else { loaded.join(", ") };
         return Err(unable(format!("`{}` is not loaded; loaded: {accepted}", program.name)));
     }
+    crate::rates::is_unused(program)?;
     let folder = folder(program);
     let sockets =
         open(program, COUNTERS).and_then(|map| status::counters(&map)).map_or(0, |own| own.sockets());
@@ -183,7 +197,7 @@ pub(crate) fn clean(_: &Changing) {
 /// Removes the folder of a program without a link, and ours if it was the last one.
 fn remove(folder: &Path) {
     for file in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let _ = fs::remove_file(file.path());
+        let _ = fs::remove_file(file.path()).or_else(|_| fs::remove_dir(file.path()));
     }
     let _ = fs::remove_dir(folder);
     let _ = fs::remove_dir(FOLDER);
