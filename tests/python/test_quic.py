@@ -1,6 +1,8 @@
 """`--on quic` on the built engine: over loopback without rights, between namespaces as root."""
 
 import json
+import shutil
+import subprocess
 
 import pytest
 
@@ -49,6 +51,18 @@ def test_user_without_rights_runs_quic(tmp_path, words, schemes):
     assert [[flow["scheme"] for flow in row["flows"]] for row in rows] == schemes
     assert {row["host"]["between"] for row in rows} == {"loopback"}
     assert all(flow["goodput_mbit_s"] > 0 for row in rows for flow in row["flows"])
+
+
+def test_root_of_user_namespace_runs_quic(tmp_path):
+    """Root of a user namespace, as in a rootless container, runs scenarios over loopback."""
+    prefix = ("unshare", "-Ur")
+    if shutil.which("unshare") is None or subprocess.run([*prefix, "true"], capture_output=True).returncode:
+        pytest.skip("needs user namespaces")
+    done = narrows_in(tmp_path, "compare", "bbr-gc", "cubic", *BRIEF, "--on", "quic", "--json", prefix=prefix)
+    assert done.returncode == 0, done.stderr
+    (row,) = json_rows(done)
+    assert row["host"]["between"] == "loopback"
+    assert all(flow["goodput_mbit_s"] > 0 for flow in row["flows"])
 
 
 def test_traces_of_quic_have_series_and_internals(tmp_path):
