@@ -1,10 +1,11 @@
-"""Sessions on sockets that end with a signal: work in a thread, signals in the main one."""
+"""Work and signals: sessions on sockets that a signal ends, and steps that it must not divide."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from narrows import engine
 from narrows.errors import Stopped
@@ -51,6 +52,25 @@ def supervised(work: Callable[[], None], handle: engine.Handle) -> tuple[BaseExc
         for number, handler in before.items():
             signal.signal(number, handler)
     return failed[0] if failed else None, signals
+
+
+@contextmanager
+def undivided() -> Iterator[list[int]]:
+    """Hold Ctrl-C and SIGTERM back while something is changed that outlives the command.
+
+    Yields:
+        The signals so far. The caller ends the command with the first one, and says what stays.
+    """
+    signals: list[int] = []
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, lambda number, _: signals.append(number))
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def conclude(failed: BaseException | None, signals: list[int]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from narrows import engine, hosts
 from narrows.cli import brf
 
-from conftest import BUILT_ENV, call, narrows_in  # isort: skip
+from conftest import BUILT_ENV, call, narrows_in, without_rights_in  # isort: skip
 
 BRIEF = ("--rate", "20mbit", "--rtt", "20ms", "--duration", "3s")
 STATUS = dict.fromkeys(brf.COUNTERS, 7) | {"loaded": True, "attachments": []}
@@ -70,8 +70,11 @@ def test_status_shows_every_counter(monkeypatch):
     assert "cgroup 2, which was removed" in shown
     assert all(name in shown for name in brf.COUNTERS)
     assert json.loads(call("brf", "status", "--json").stdout)["read"] == 7
-    monkeypatch.setattr(hosts, "brf_status", lambda: {"loaded": False})
+    monkeypatch.setattr(hosts, "brf_status", lambda: {"loaded": False, "attachments": []})
     assert call("brf", "status").stdout == "nothing is attached\n"
+    monkeypatch.setattr(hosts, "brf_status", lambda: {"loaded": False, "attachments": [there]})
+    first, second = call("brf", "status").stdout.splitlines()
+    assert first.startswith("attached to /c") and "`narrows brf detach`, then attach again" in second
 
 
 def test_detach_reports_what_it_removed(monkeypatch):
@@ -81,6 +84,39 @@ def test_detach_reports_what_it_removed(monkeypatch):
     assert call("brf", "detach").stdout.splitlines() == ["detached from /c", "unloaded `brf`"]
     monkeypatch.setattr(hosts, "detach_brf", lambda _: [])
     assert call("brf", "detach").stdout == "nothing is attached\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_while_attaching_says_what_stays(number, monkeypatch):
+    """A signal while something is attached or detached is reported when that is over, with what stays."""
+
+    def attach(*args):
+        assert signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler), "it is held back"
+        os.kill(os.getpid(), number)
+        return {"cgroup": "/c", "link": "/l", "scheme": "brf", "loads": True, "adopts": args[1]}
+
+    monkeypatch.setattr(hosts, "attach_brf", attach)
+    done = call("brf", "attach")
+    expected = "narrows: stopped; brf is attached to /c: undo with `narrows brf detach`\n"
+    assert (done.exit_code, done.stderr) == (128 + number, expected)
+    done = call("brf", "attach", "--dry-run")
+    assert (done.exit_code, done.stderr) == (128 + number, "narrows: stopped\n")
+    monkeypatch.setattr(hosts, "clean_brf_switches", list)
+    monkeypatch.setattr(hosts, "detach_brf", lambda _: [f"detached from {attach(None, True)['cgroup']}"])
+    done = call("brf", "detach")
+    assert (done.exit_code, done.stdout) == (128 + number, "detached from /c\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("attach",), ("status",), ("detach",), ("switch", "--port", "lo", "--rate", "1mbit")]
+)
+def test_refusal_without_root_names_the_command(words, tmp_path):
+    """Without root each command names itself, in one sentence with status 2."""
+    done = without_rights_in(tmp_path, "brf", *words)
+    if "no programs" in done.stderr:
+        pytest.skip("needs an installation with BPF")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith(f"narrows: `narrows brf {words[0]}` needs root: "), done.stderr
 
 
 def test_kernel_runs_rates_of_the_network(tmp_path):

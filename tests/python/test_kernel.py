@@ -28,6 +28,14 @@ def needs_root():
         pytest.skip("needs root and /dev/net/tun")
 
 
+def confined(prefix):
+    """Skip a test whose command cannot run after these words."""
+    if os.geteuid() != 0 and prefix[0] == "setpriv":
+        pytest.skip("needs root")
+    if shutil.which(prefix[0]) is None or subprocess.run([*prefix, "true"], capture_output=True).returncode:
+        pytest.skip(f"needs {' '.join(prefix)}")
+
+
 def on_kernel(folder, *args):
     """Start the command on the kernel in a process of its own."""
     return subprocess.Popen(
@@ -325,6 +333,43 @@ def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
         assert "bbr_gc" not in engine.kernel_schemes() and not PINNED.exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_while_loading_says_what_stays(number, monkeypatch):
+    """A signal during a load or an unload is reported when the step is over, with what is loaded then."""
+
+    def load(*_):
+        assert signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler), "it is held back"
+        os.kill(os.getpid(), number)
+        return "bbr_gc"
+
+    monkeypatch.setattr(hosts, "load_program", load)
+    done = call("kernel", "load", "bbr-gc")
+    expected = "narrows: stopped; `bbr_gc` is loaded: undo with `narrows kernel unload bbr_gc`\n"
+    assert (done.exit_code, done.stderr) == (128 + number, expected)
+    monkeypatch.setattr(hosts, "unload_program", lambda name: (load(), 0))
+    done = call("kernel", "unload", "bbr-gc")
+    assert (done.exit_code, done.stderr) == (128 + number, "narrows: stopped; `bbr_gc` is unloaded\n")
+
+
+@pytest.mark.slow
+def test_interrupted_load_tells_the_truth(loader, tmp_path):
+    """After Ctrl-C at any moment of a load the scheme is registered exactly if the command said so."""
+    loader("status")
+    for tenth in range(1, 16):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"],
+            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        time.sleep(tenth / 10)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode in (0, 130, -signal.SIGINT), said
+        loaded = "bbr_gc" in engine.kernel_schemes()
+        assert loaded == ("loaded" in said), (tenth, process.returncode, said)
+        if loaded:
+            assert loader("unload", "bbr-gc").returncode == 0
+
+
 def test_status_shows_calls_and_their_time(monkeypatch, capsys):
     """The table shows the calls and the time of one, and a dash where there was none."""
     row = {
@@ -349,7 +394,34 @@ def test_programs_need_root(words, tmp_path):
     if "no programs" in done.stderr:
         pytest.skip("needs an installation with BPF")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-    assert "root" in done.stderr
+    assert done.stderr.startswith(f"narrows: `narrows kernel {words[0]}` needs root: "), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        (("unshare", "-Ur"), "root outside of a user namespace: "),
+        (("setpriv", "--bounding-set", "-sys_admin,-bpf"), "root with CAP_BPF or CAP_SYS_ADMIN: "),
+    ],
+    ids=["user namespace", "container"],
+)
+@pytest.mark.parametrize("words", [("kernel", "load", "bbr-gc"), ("brf", "attach"), ("brf", "detach")], ids=" ".join)
+def test_root_without_rights_loads_nothing(prefix, expected, words, tmp_path):
+    """Root of a user namespace, and root without the right to load programs, read what they lack."""
+    confined(prefix)
+    done = narrows_in(tmp_path, *words, prefix=prefix)
+    if "no programs" in done.stderr:
+        pytest.skip("needs an installation with BPF")
+    start = f"narrows: `narrows {' '.join(words[:2])}` needs {expected}"
+    assert (done.returncode, done.stdout, done.stderr.startswith(start)) == (2, "", True), done.stderr
+
+
+def test_root_of_user_namespace_is_none_on_kernel(tmp_path):
+    """Root of a user namespace is refused as a user without root is, before anything is created."""
+    confined(("unshare", "-Ur"))
+    done = narrows_in(tmp_path, "compare", "bbr", "--on", "kernel", prefix=("unshare", "-Ur"))
+    start = "narrows: --on kernel needs root outside of a user namespace: "
+    assert (done.returncode, done.stderr.startswith(start)) == (2, True), done.stderr
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ import typer
 from narrows import hosts, quantities
 from narrows.cli.numbers import whole
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
-from narrows.errors import UsageError
+from narrows.errors import Stopped, UsageError
+from narrows.supervision import undivided
 
 app = typer.Typer(
     name="brf",
@@ -59,10 +60,19 @@ def attach(
     most = None if limit is None else quantities.rate(limit, "--limit")
     if most is not None and most * 125_000 < 1:
         raise UsageError(f"--limit: {limit!r} is less than a byte per second; accepted: 8bit or more")
-    try:
-        done = hosts.attach_brf(cgroup, adopt, most, values, dry_run)
-    except hosts.KernelFailed as error:
-        fail(str(error), FAILURE)
+    with undivided() as signals:
+        try:
+            done = hosts.attach_brf(cgroup, adopt, most, values, dry_run)
+        except hosts.KernelFailed as error:
+            fail(str(error), FAILURE)
+        if signals:
+            undo = "" if dry_run else f"; brf is attached to {done['cgroup']}: undo with `narrows brf detach`"
+            raise Stopped(f"stopped{undo}", signals[0])
+        _print_attached(done, dry_run)
+
+
+def _print_attached(done: dict[str, Any], dry_run: bool) -> None:
+    """Print what `attach` did, or would do."""
     would = "would " if dry_run else ""
     if done["loads"]:
         print(f"{would}load{'' if dry_run else 'ed'} the scheme `{done['scheme']}`")
@@ -82,16 +92,19 @@ def detach(
 
     Open connections go on without rates, as CUBIC does. A switch that runs is ended with Ctrl-C in its terminal.
     """
-    try:
-        lines = hosts.detach_brf(cgroup)
-        if cgroup is None:
-            lines += [f"removed what a killed switch left on {port}" for port in hosts.clean_brf_switches()]
-    except hosts.KernelFailed as error:
-        fail(str(error), FAILURE)
-    for line in lines:
-        print(line)
-    if not lines:
-        print("nothing is attached")
+    with undivided() as signals:
+        try:
+            lines = hosts.detach_brf(cgroup)
+            if cgroup is None:
+                lines += [f"removed what a killed switch left on {port}" for port in hosts.clean_brf_switches()]
+        except hosts.KernelFailed as error:
+            fail(str(error), FAILURE)
+        for line in lines:
+            print(line)
+        if not lines:
+            print("nothing is attached")
+        if signals:
+            raise Stopped("stopped, after all of it was detached", signals[0])
 
 
 #: Counters of `hosts.brf_status`, and their meaning.
@@ -128,13 +141,15 @@ def status(
         return
     for switch in switches:
         _print_switch(switch)
-    if not found["loaded"]:
-        if not switches:
-            print("nothing is attached")
-        return
     for own in found["attachments"]:
         place = own["cgroup"] or f"cgroup {own['id']}, which was removed"
         print(f"attached to {place}{' for all connections that begin there' if own['adopts'] else ''}")
+    if not found["loaded"]:
+        if found["attachments"]:
+            print("the scheme is gone, so nothing is paced; accepted: `narrows brf detach`, then attach again")
+        elif not switches:
+            print("nothing is attached")
+        return
     if not found["attachments"]:
         print("the scheme is loaded (`narrows kernel load`), and attached nowhere")
     from rich.table import Table

@@ -9,7 +9,8 @@ import typer
 
 from narrows import hosts
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
-from narrows.errors import UsageError
+from narrows.errors import Stopped, UsageError
+from narrows.supervision import undivided
 
 app = typer.Typer(
     name="kernel",
@@ -57,23 +58,29 @@ def load(
         if not equals:
             raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
         values.append((key.strip(), value.strip()))
-    try:
-        loaded = hosts.load_program(name, values)
-    except hosts.KernelFailed as error:
-        fail(str(error), FAILURE)
-    print(f"loaded `{loaded}`: sysctl net.ipv4.tcp_congestion_control={loaded}, or TCP_CONGESTION on a socket")
+    with undivided() as signals:
+        try:
+            loaded = hosts.load_program(name, values)
+        except hosts.KernelFailed as error:
+            fail(str(error), FAILURE)
+        if signals:
+            raise Stopped(f"stopped; `{loaded}` is loaded: undo with `narrows kernel unload {loaded}`", signals[0])
+        print(f"loaded `{loaded}`: sysctl net.ipv4.tcp_congestion_control={loaded}, or TCP_CONGESTION on a socket")
 
 
 @app.command()
 @guarded
 def unload(name: NAME) -> None:
     """Unload a scheme as root. Connections that use it keep it until they end."""
-    try:
-        unloaded, sockets = hosts.unload_program(name)
-    except hosts.KernelFailed as error:
-        fail(str(error), FAILURE)
-    left = f"; {sockets} connection{'s' * (sockets != 1)} will keep it to the end" if sockets else ""
-    print(f"unloaded `{unloaded}`{left}")
+    with undivided() as signals:
+        try:
+            unloaded, sockets = hosts.unload_program(name)
+        except hosts.KernelFailed as error:
+            fail(str(error), FAILURE)
+        left = f"; {sockets} connection{'s' * (sockets != 1)} will keep it to the end" if sockets else ""
+        print(f"unloaded `{unloaded}`{left}")
+        if signals:
+            raise Stopped(f"stopped; `{unloaded}` is unloaded", signals[0])
 
 
 @app.command()
