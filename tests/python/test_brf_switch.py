@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,9 @@ import time
 
 import pytest
 
-from conftest import BUILT_ENV, built, call, narrows_in  # isort: skip
+from narrows import hosts
+
+from conftest import BUILT_ENV, ROOT, built, call, narrows_in  # isort: skip
 from segments import LINK_MBIT, RECEIVER, SENDER, Segment, needs_segment, rates  # isort: skip
 
 
@@ -40,6 +43,45 @@ def test_invalid_switch_options_are_refused(args, message):
     """A wrong option is misuse, and the message says what is accepted."""
     result = call("brf", "switch", *args)
     assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+
+
+def test_single_port_is_named_as_the_bottleneck(monkeypatch):
+    """A single port without a role is the bottleneck, and a line says so; with a role it is what it says."""
+    seen = []
+    monkeypatch.setattr(hosts, "plan_brf_switch", lambda settings: seen.append(settings["ports"]) or ["the plan"])
+    words = ("brf", "switch", "--rate", "10mbit", "--dry-run", "--port")
+    said = call(*words, "p0").stdout.splitlines()
+    assert said == ["p0: the only port, so the bottleneck (as --port p0:bottleneck)", "the plan"]
+    assert call(*words, "p0:bottleneck").stdout.splitlines() == ["the plan"]
+    assert seen == 2 * [[("p0", "bottleneck")]]
+    refused = call(*words, "p0:senders")
+    assert (refused.exit_code, "accepted: one port as IF:bottleneck" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_document_defines_every_item_of_a_switch(monkeypatch):
+    """The columns and counters that `narrows brf status` prints of a switch are rows of the document."""
+    document = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    _, _, section = document.partition("## What to watch in a segment\n")
+    rows = re.findall(r"^\| ([^|]+) \|", section.partition("\n## ")[0], re.MULTILINE)
+    defined = {item.strip(" `") for row in rows for item in row.split(", ")}
+    source = (ROOT / "crates" / "live" / "src" / "brf" / "switch" / "maps.rs").read_text(encoding="utf-8")
+    fields = re.findall(r"pub (\w+): u64", source.partition("pub struct Counters {")[2].partition("\n}")[0])
+    assert len(fields) > 5
+    report = {
+        "rate_mbit_s": 10.0, "state": "load", "period_ms": 5.0, "queue_mean_ms": 0.1, "queue_most_ms": 1.0,
+        "reductions": 0, "classes": [], "flows": [], "flows_total": 0, "flows_refused": 1,
+        "counters": dict.fromkeys(fields, 7),
+    }  # fmt: skip
+    row = {"process": 1, "ports": ["a"], "runs": True, "report": report}
+    monkeypatch.setattr(hosts, "brf_switches", lambda: [row])
+    monkeypatch.setattr(hosts, "brf_status", lambda: {"loaded": False, "attachments": []})
+    _, totals, classes, flows, counters, full = call("brf", "status").stdout.splitlines()
+    heads = [item for line in (classes, flows) for item in re.split(r" {2,}", line.strip())]
+    columns = {re.sub(r", (Mbit/s|ms)$", "", item) for item in heads} - {"class", "flow"}
+    printed = columns | {item.rpartition(" ")[0] for item in counters.split(", ")} | {full.partition(":")[0]}
+    assert {"dropped", "rates", "written", "table full"} <= printed
+    assert printed - defined == set()
+    assert all(item in totals and item in defined for item in ("state", "period", "queue", "cuts"))
 
 
 def test_missing_interface_and_parameter_are_refused(tmp_path):

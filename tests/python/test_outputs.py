@@ -119,7 +119,7 @@ def test_switch_on_a_full_disk_fails():
     script = f"""
 ip link add d0 type veth peer name d1 || exit 77
 ip link set d0 up
-{sys.executable} -m narrows brf switch --port d0 --rate 10mbit >/dev/full
+{sys.executable} -m narrows brf switch --port d0:bottleneck --rate 10mbit >/dev/full
 echo $? >&2
 tc qdisc show dev d0 >&2
 """

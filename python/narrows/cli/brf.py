@@ -161,6 +161,10 @@ def status(
     print_table(table)
 
 
+#: What the counters of a switch are called where their key does not say what they count.
+SWITCH_COUNTERS = {"refused": "refused flows", "lost": "lost events", "acks": "reverse ACK bytes", "udp": "UDP packets"}
+
+
 def _print_switch(switch: dict[str, Any]) -> None:
     """Print the latest report of a switch: classes, flows and counters."""
     from rich.table import Table
@@ -191,7 +195,7 @@ def _print_switch(switch: dict[str, Any]) -> None:
     print_table(table, 100)
     if report["flows_total"] > len(report["flows"]):
         print(f"… and {report['flows_total'] - len(report['flows'])} more flows")
-    print(", ".join(f"{name} {count}" for name, count in report["counters"].items()))
+    print(", ".join(f"{SWITCH_COUNTERS.get(name, name)} {count}" for name, count in report["counters"].items()))
     if full := report["flows_refused"] + report["counters"]["refused"]:
         print(f"table full: {full} flows found no room and get no rates; accepted: a larger --set flows=N")
 
@@ -209,7 +213,7 @@ def _ports(texts: list[str]) -> list[tuple[str, str]]:
                 "port of Open vSwitch towards senders"
             )
         ports.append((name, role or "acks"))
-    if len(ports) == 1:
+    if len(ports) == 1 and ports[0][1] == "acks":
         ports = [(ports[0][0], "bottleneck")]
     if sum(role == "bottleneck" for _, role in ports) != 1:
         raise UsageError("--port: accepted: one port as IF:bottleneck, and others where acknowledgements return as IF")
@@ -228,7 +232,7 @@ def switch(
         typer.Option(
             metavar="IF[:ROLE]",
             help="Select a port (repeatable): IF:bottleneck leads into the bottleneck, at IF acknowledgements return. "
-            "With Open vSwitch in user space, IF:senders leads to senders.",
+            "A single IF is the bottleneck. With Open vSwitch in user space, IF:senders leads to senders.",
         ),
     ],
     rate: Annotated[str, typer.Option(metavar="RATE", help="Set the capacity of the bottleneck, in IP packets.")],
@@ -271,8 +275,9 @@ def switch(
         raise UsageError(f"--controller: `{controller}`; accepted: self, external (with --control)")
     if controller == "external" and control is None:
         raise UsageError("--controller external needs --control; accepted: HOST:PORT or unix:PATH")
+    ports = _ports(port)
     settings = {
-        "ports": _ports(port),
+        "ports": ports,
         "rate_mbit": quantities.rate(rate, "--rate"),
         "buffer": buffer,
         "period_ms": quantities.seconds(period, "--period") * 1e3,
@@ -281,6 +286,9 @@ def switch(
         "control": control,
         "sets": values,
     }
+    name = ports[0][0]
+    if port == [name]:
+        _line(f"{name}: the only port, so the bottleneck (as --port {name}:bottleneck)")
     try:
         if dry_run:
             for line in hosts.plan_brf_switch(settings):
