@@ -8,7 +8,7 @@ use noq_proto::crypto::rustls::QuicClientConfig;
 
 use crate::shown;
 
-use super::control::Asked;
+use super::control::{Asked, encode_scheme, is_named, read_scheme};
 use super::endpoint::endpoint;
 use super::transfer::{self, Moved, Test};
 use super::{
@@ -22,7 +22,8 @@ use super::{
 /// If the settings are refused, the server cannot be reached or is not trusted, or the connection fails. The result of
 /// a test that has begun is reported before.
 pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Result<Summary, PerfError> {
-    let asked = Asked { reverse: request.reverse, streams: request.streams, duration: request.duration };
+    let Request { reverse, streams, duration, .. } = *request;
+    let mut asked = Asked { reverse, streams, duration, named: true };
     asked.check(MAX_DURATION).map_err(PerfError::Refused)?;
     let (crypto, verdict) = tls::client(&request.trust)?;
     let crypto =
@@ -46,6 +47,7 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
         let connection = connected
             .map_err(|error| PerfError::failed(step, verdict.take().unwrap_or_else(|| ended(&error))))?;
         let bound = endpoint.local_addr().unwrap_or(any);
+        asked.named = is_named(&connection);
         let done = test(&connection, bound, asked, settings, caller).await;
         connection.close(0_u32.into(), b"");
         let _ = tokio::time::timeout(PATIENCE / 10, endpoint.wait_idle()).await;
@@ -80,15 +82,26 @@ async fn test(
     let failed =
         |error: &dyn std::fmt::Display| PerfError::failed("ask for a test", explained(connection, error));
     let opened = bounded(connection.open_bi(), caller).await.map_err(|reason| failed(&reason))?;
-    let (mut send, receive) = opened.map_err(|error| failed(&error))?;
+    let (mut send, mut receive) = opened.map_err(|error| failed(&error))?;
     send.write_all(&asked.encode()).await.map_err(|error| failed(&error))?;
+    let scheme = if !asked.reverse {
+        if asked.named {
+            send.write_all(&encode_scheme(&settings.scheme)).await.map_err(|error| failed(&error))?;
+        }
+        Some(settings.scheme.clone())
+    } else if asked.named {
+        let stated = bounded(read_scheme(&mut receive), caller).await.and_then(|stated| stated);
+        Some(stated.map_err(|reason| failed(&reason))?)
+    } else {
+        None
+    };
     let begun = Begun {
         test: 0,
         local: local(connection, bound),
         peer: peer(connection),
         client: true,
         sends: !asked.reverse,
-        scheme: settings.scheme.clone(),
+        scheme,
         streams: asked.streams,
         duration_s: asked.duration.as_secs_f64(),
     };

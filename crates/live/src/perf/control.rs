@@ -5,6 +5,7 @@
 //! | message | writer | bytes |
 //! |---|---|---|
 //! | request | client, first | version, 1 if the server sends, streams (2), four of zero, duration in ms (8) |
+//! | scheme (version 3) | sender, before all else but the request | length, name of its scheme in ASCII |
 //! | report | receiver, every [`TICK`] and at the end | time since the first byte in µs (8), streams that follow (2), for each its index (2) and the bytes read so far (8) |
 //! | result | sender, at the end | time in µs (8), packets lost (8), for each stream the bytes that reports have confirmed (8) |
 //!
@@ -14,14 +15,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use noq::{ReadExactError, RecvStream, SendStream, StoppedError, WriteError};
+use noq::{Connection, ReadExactError, RecvStream, SendStream, StoppedError, WriteError};
+use noq_proto::crypto::rustls::HandshakeData;
 use serde::Serialize;
 
-use super::{MAX_DURATION, MAX_STREAMS};
+use super::{MAX_DURATION, MAX_STREAMS, tls};
 
 /// Bytes of a request.
 pub(super) const REQUEST: usize = 16;
-const VERSION: u8 = 2;
+/// Versions of requests: that of ALPN `narrows-perf/3`, and the one before, in which no end states its scheme.
+const VERSION: u8 = 3;
+const NAMELESS: u8 = 2;
+/// Longest name of a scheme, in bytes.
+const NAME: usize = 64;
 /// Bytes of a report before its streams, and per stream.
 const HEAD: usize = 10;
 const ENTRY: usize = 10;
@@ -34,12 +40,44 @@ pub(super) struct Asked {
     pub(super) reverse: bool,
     pub(super) streams: u16,
     pub(super) duration: Duration,
+    /// The sender states its scheme.
+    pub(super) named: bool,
+}
+
+/// Whether the ends of a connection have agreed on the version in which the sender states its scheme.
+pub(super) fn is_named(connection: &Connection) -> bool {
+    let agreed = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+    agreed.is_some_and(|data| data.protocol.as_deref() == Some(tls::ALPN))
+}
+
+/// The scheme of a sender as it states it.
+pub(super) fn encode_scheme(name: &str) -> Vec<u8> {
+    let name = &name.as_bytes()[..name.len().min(NAME)];
+    [&[name.len() as u8], name].concat()
+}
+
+/// Reads the scheme that the other end states.
+///
+/// # Errors
+/// If the stream ends before, or what it holds is no name.
+pub(super) async fn read_scheme(receive: &mut RecvStream) -> Result<String, String> {
+    let (mut length, mut name) = ([0], [0; NAME]);
+    receive.read_exact(&mut length).await.map_err(|error| error.to_string())?;
+    let length = usize::from(length[0]);
+    let Some(name) = name.get_mut(..length).filter(|name| !name.is_empty()) else {
+        return Err(format!("the other end's scheme has a name of {length} bytes; accepted: 1 to {NAME}"));
+    };
+    receive.read_exact(name).await.map_err(|error| error.to_string())?;
+    if !name.iter().all(u8::is_ascii_graphic) {
+        return Err("the other end's scheme has a name of other than visible ASCII".to_owned());
+    }
+    Ok(String::from_utf8_lossy(name).into_owned())
 }
 
 impl Asked {
     pub(super) fn encode(self) -> [u8; REQUEST] {
         let mut bytes = [0; REQUEST];
-        bytes[0] = VERSION;
+        bytes[0] = if self.named { VERSION } else { NAMELESS };
         bytes[1] = self.reverse.into();
         bytes[2..4].copy_from_slice(&self.streams.to_be_bytes());
         bytes[8..].copy_from_slice(&(self.duration.as_millis() as u64).to_be_bytes());
@@ -48,12 +86,13 @@ impl Asked {
 
     /// The request; an error names what is accepted.
     pub(super) fn decode(bytes: &[u8; REQUEST], longest: Duration) -> Result<Self, String> {
-        if bytes[0] != VERSION || bytes[1] > 1 {
+        if ![VERSION, NAMELESS].contains(&bytes[0]) || bytes[1] > 1 {
             return Err("this is no request of narrows perf, or one of another version".to_owned());
         }
         let streams = u16::from_be_bytes([bytes[2], bytes[3]]);
         let duration = u64::from_be_bytes(*bytes.last_chunk().unwrap_or(&[0; 8]));
-        let asked = Self { reverse: bytes[1] == 1, streams, duration: Duration::from_millis(duration) };
+        let (reverse, named) = (bytes[1] == 1, bytes[0] == VERSION);
+        let asked = Self { reverse, streams, duration: Duration::from_millis(duration), named };
         asked.check(longest)?;
         Ok(asked)
     }
@@ -304,8 +343,10 @@ mod tests {
     /// A request comes back as it was; a foreign or greedy one is refused with what is accepted.
     #[test]
     fn requests_are_checked() {
-        let asked = Asked { reverse: true, streams: 4, duration: Duration::from_secs(10) };
-        assert_eq!(Asked::decode(&asked.encode(), DAY), Ok(asked));
+        let asked = Asked { reverse: true, streams: 4, duration: Duration::from_secs(10), named: true };
+        for asked in [asked, Asked { named: false, ..asked }] {
+            assert_eq!(Asked::decode(&asked.encode(), DAY), Ok(asked));
+        }
         for (greedy, accepted) in [
             (Asked { streams: MAX_STREAMS + 1, ..asked }, "accepted: 1 to 128"),
             (Asked { streams: 0, ..asked }, "accepted: 1 to 128"),

@@ -1,10 +1,11 @@
 //! Throughput tests of QUIC between real hosts: `narrows perf`.
 //!
 //! ## Protocol
-//! ALPN `narrows-perf/2`. The client opens a bidirectional stream, the control stream, and writes its request: who sends,
+//! ALPN `narrows-perf/3`. The client opens a bidirectional stream, the control stream, and writes its request: who sends,
 //! the number of streams, the duration. A server without a place for it closes the connection with the reason. Then the
-//! sender opens the streams, one direction each, and fills them until the duration is over. The receiver reports on the
-//! control stream what it has read; at the end the sender adds its own result there (see `control`). The client closes.
+//! sender states its scheme there, opens the streams, one direction each, and fills them until the duration is over. The
+//! receiver reports on the control stream what it has read; at the end the sender adds its own result (see `control`). The
+//! client closes. `narrows-perf/2` is the same without the scheme.
 //!
 //! ## Hostile peers
 //! `admission` bounds handshakes, connections and tests; a test in which nothing moves, or that lasts longer than asked,
@@ -177,8 +178,8 @@ pub struct Begun {
     pub client: bool,
     /// Whether this end sends.
     pub sends: bool,
-    /// The scheme of this end.
-    pub scheme: String,
+    /// The scheme of the sender; `None` if the other end sends and has not said.
+    pub scheme: Option<String>,
     /// Parallel streams.
     pub streams: u16,
     /// How long data is sent.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::shown;
 
 use super::admission::{Admission, Arrival, Place};
-use super::control::{Asked, REQUEST};
+use super::control::{Asked, REQUEST, encode_scheme, read_scheme};
 use super::endpoint::endpoint;
 use super::transfer::{self, Moved, Test};
 use super::{
@@ -144,13 +144,25 @@ impl Server {
             failed(&reason)
         };
         place.prove().map_err(|reason| refuse(BUSY, reason))?;
-        let (send, mut receive) =
+        let (mut send, mut receive) =
             within(connection.accept_bi()).await?.map_err(|error| failed(&ended(&error)))?;
         let mut bytes = [0; REQUEST];
         let read = within(receive.read_exact(&mut bytes)).await?;
         read.map_err(|error| failed(&explained(&connection, &error)))?;
         let asked = Asked::decode(&bytes, self.longest).map_err(|reason| refuse(INVALID, reason))?;
         place.begin().map_err(|reason| refuse(BUSY, reason))?;
+        let scheme = if asked.reverse {
+            if asked.named {
+                let stated = within(send.write_all(&encode_scheme(&self.settings.scheme))).await?;
+                stated.map_err(|error| failed(&explained(&connection, &error)))?;
+            }
+            Some(self.settings.scheme.clone())
+        } else if asked.named {
+            let stated = within(read_scheme(&mut receive)).await?;
+            Some(stated.map_err(|reason| refuse(INVALID, reason))?)
+        } else {
+            None
+        };
         connection.set_receive_window(self.window.try_into().unwrap_or(EARLY_WINDOW.into()));
         let begun = Begun {
             test: self.tests.fetch_add(1, Ordering::Relaxed),
@@ -158,7 +170,7 @@ impl Server {
             peer: peer(&connection),
             client: false,
             sends: asked.reverse,
-            scheme: self.settings.scheme.clone(),
+            scheme,
             streams: asked.streams,
             duration_s: asked.duration.as_secs_f64(),
         };

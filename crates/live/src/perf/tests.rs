@@ -109,7 +109,7 @@ fn ended(events: &[Event]) -> Vec<Summary> {
     events.iter().filter_map(summary).collect()
 }
 
-/// Both directions: both ends have the sender's and the receiver's tally, the intervals make up the total, and no
+/// Both directions: both ends have the sender's scheme and tally and the receiver's, the intervals make up the total, and no
 /// sender counts what the receiver has not read.
 #[test]
 fn both_directions_agree_on_the_bytes() {
@@ -120,6 +120,7 @@ fn both_directions_agree_on_the_bytes() {
             let done = client(&settings(address, "bbr-gc"), &request(trust, reverse), caller.as_ref());
             let summary = done.unwrap_or_else(|error| panic!("{error}"));
             assert!(summary.complete && summary.begun.sends != reverse, "{summary:?}");
+            assert_eq!(summary.begun.scheme.as_deref(), Some(if reverse { "bbr" } else { "bbr-gc" }));
             let (sent, received) = (summary.sent.expect("said"), summary.received.expect("said"));
             assert!(received.bytes() > 100_000 && sent.bytes() <= received.bytes(), "{sent:?} {received:?}");
             assert!(received.streams.iter().all(|bytes| *bytes > 0), "{received:?}");
@@ -140,6 +141,8 @@ fn both_directions_agree_on_the_bytes() {
         }
     });
     let both = ended(&seen);
+    let schemes: Vec<_> = both.iter().map(|summary| summary.begun.scheme.as_deref()).collect();
+    assert_eq!(schemes, [Some("bbr-gc"), Some("bbr")], "the sender's, at the server too");
     assert!(both.len() == 2 && both.iter().all(|summary| summary.complete), "{seen:?}");
 }
 

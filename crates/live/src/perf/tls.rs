@@ -19,7 +19,9 @@ use rustls::{
 use super::PerfError;
 
 /// The protocol that clients and servers agree on (ALPN).
-pub const ALPN: &[u8] = b"narrows-perf/2";
+pub const ALPN: &[u8] = b"narrows-perf/3";
+/// Its predecessor, which both ends still speak.
+pub const ALPN_BEFORE: &[u8] = b"narrows-perf/2";
 /// Authorities that the system trusts.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
@@ -100,7 +102,7 @@ pub(super) fn server(
             )),
             None => failed(error),
         })?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![ALPN.to_vec(), ALPN_BEFORE.to_vec()];
     Ok(config)
 }
 
@@ -137,7 +139,7 @@ pub(super) fn client(trust: &Trust) -> Result<(ClientConfig, Verdict), PerfError
     let (algorithms, verdict) = (provider().signature_verification_algorithms, Verdict::default());
     let verifier = Arc::new(Verifier { accepted, issuers, algorithms, verdict: verdict.clone() });
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![ALPN.to_vec(), ALPN_BEFORE.to_vec()];
     Ok((config, verdict))
 }
 

@@ -100,7 +100,8 @@ fn busy_server_says_so() {
         serving_as(&service, "bbr", |address, _| {
             connected(address, |first| async move {
                 let (mut send, _receive) = first.open_bi().await.expect("a stream");
-                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(60) };
+                let asked =
+                    Asked { reverse: true, streams: 1, duration: Duration::from_secs(60), named: false };
                 send.write_all(&asked.encode()).await.expect("sent");
                 let mut data = first.accept_uni().await.expect("the test runs");
                 let run =
@@ -152,7 +153,8 @@ fn lying_receiver_ends_the_test() {
         let seen = serving("fixed:rate=1mbit", |address, _| {
             connected(address, |connection| async move {
                 let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(600) };
+                let asked =
+                    Asked { reverse: true, streams: 1, duration: Duration::from_secs(600), named: false };
                 send.write_all(&asked.encode()).await.expect("sent");
                 send.write_all(&report).await.expect("sent");
                 connection.closed().await
@@ -196,7 +198,8 @@ fn lying_sender_ends_the_test() {
         let seen = serving("bbr", |address, _| {
             connected(address, |connection| async move {
                 let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked = Asked { reverse: false, streams: 1, duration: Duration::from_millis(200) };
+                let asked =
+                    Asked { reverse: false, streams: 1, duration: Duration::from_millis(200), named: false };
                 send.write_all(&asked.encode()).await.expect("sent");
                 let mut data = connection.open_uni().await.expect("a stream");
                 data.write_all(&[0; SENT as usize]).await.expect("sent");
@@ -210,5 +213,52 @@ fn lying_sender_ends_the_test() {
         let summary = &ended(&seen)[0];
         assert!(summary.failure.as_ref().is_some_and(|text| text.contains(reason)), "{summary:?}");
         assert!(summary.sent.is_none() && summary.total.bytes == SENT, "{summary:?}");
+        assert_eq!(summary.begun.scheme, None, "version 2 states none");
     }
+}
+
+/// A peer states a scheme with a name of visible ASCII, or the test does not begin.
+#[test]
+fn false_names_of_schemes_are_refused() {
+    for (name, reason) in [(&b"\x07\x1b[2Jgone"[..], "visible ASCII"), (&[0], "0 bytes"), (&[65], "65 bytes")]
+    {
+        let seen = serving("bbr", |address, _| {
+            let closed = connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked =
+                    Asked { reverse: false, streams: 1, duration: Duration::from_secs(1), named: true };
+                send.write_all(&[&asked.encode()[..], name].concat()).await.expect("sent");
+                connection.closed().await
+            });
+            assert!(closed.to_string().contains(reason), "{closed}");
+        });
+        assert!(ended(&seen).is_empty(), "{seen:?}");
+    }
+}
+
+/// A server of the version before gets the request of that version, and nothing that it would take for a result.
+#[test]
+fn client_speaks_the_version_before() {
+    let (chain, key) = tls::identity(None).expect("a certificate");
+    let mut crypto = tls::server(chain, key, None).expect("TLS");
+    crypto.alpn_protocols = vec![tls::ALPN_BEFORE.to_vec()];
+    let crypto = noq_proto::crypto::rustls::QuicServerConfig::try_from(crypto).expect("TLS");
+    let config = noq::ServerConfig::with_crypto(Arc::new(crypto));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let endpoint =
+            Endpoint::server(config, "127.0.0.1:0".parse().expect("an address")).expect("a socket");
+        let address = endpoint.local_addr().expect("an address");
+        let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
+        let running = tokio::task::spawn_blocking(run);
+        let connection = endpoint.accept().await.expect("a client").await.expect("connects");
+        let (_send, mut receive) = connection.accept_bi().await.expect("a stream");
+        let mut data = connection.accept_uni().await.expect("a stream of data");
+        data.read_chunk(1 << 20).await.expect("data");
+        let mut control = [0; REQUEST + 1];
+        let read = receive.read(&mut control).await.expect("a request");
+        assert_eq!((read, control[0]), (Some(REQUEST), 2), "version 2, and no scheme behind it");
+        connection.close(0_u32.into(), b"enough");
+        assert!(running.await.expect("no panic").is_err());
+    });
 }
