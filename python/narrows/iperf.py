@@ -3,8 +3,9 @@
 Keys have iperf3's names, units and places: bytes, seconds, bits per second, RTTs in microseconds. The streams of a test
 share a connection, so that each has its RTT, window and MTU; `retransmits` of a stream is null if there are several,
 and `socket` is the number of the stream. `retransmits` are packets declared lost, whose data QUIC sends again. `rttvar`
-and `snd_wnd` are null: the transport does not tell. What TCP's sockets alone have is missing: `cookie`,
-`tcp_mss_default`, `sock_bufsize`, `sndbuf_actual`, `rcvbuf_actual`.
+and `snd_wnd` are null: the transport does not tell. So are, at a receiver, the sender's RTTs and window, and a scheme
+that the sender has not stated. What TCP's sockets alone have is missing: `cookie`, `tcp_mss_default`, `sock_bufsize`,
+`sndbuf_actual`, `rcvbuf_actual`; so is the congestion control of the receiver.
 """
 
 from __future__ import annotations
@@ -42,11 +43,9 @@ class Extremes:
 
     def rows(self) -> dict[str, int | None]:
         """Return them with iperf3's names."""
-        mean = self.rtt_sum // self.count if self.count else 0
-        return {
-            "max_snd_cwnd": self.cwnd_max, "max_snd_wnd": None, "max_rtt": self.rtt_max, "min_rtt": self.rtt_min,
-            "mean_rtt": mean,
-        }  # fmt: skip
+        rtts = (self.rtt_max, self.rtt_min, self.rtt_sum // self.count) if self.count else (None, None, None)
+        names = ("max_snd_cwnd", "max_snd_wnd", "max_rtt", "min_rtt", "mean_rtt")
+        return dict(zip(names, (self.cwnd_max or None, None, *rtts), strict=True))
 
 
 @dataclass
@@ -126,7 +125,7 @@ class Recording:
         sends, sent, received = row["sends"], row["sent"], row["received"]
         lost = None if sent is None else sent["lost"]
         nothing = {"seconds": 0.0, "streams": [0] * row["streams"]}
-        own = self._extremes.rows() if sends else dict.fromkeys(Extremes().rows(), 0)
+        own = self._extremes.rows() if sends else dict.fromkeys(Extremes().rows())
         streams = []
         for index, (one, other) in enumerate(zip(_moved(sent or nothing), _moved(received or nothing), strict=True)):
             stream = {"socket": index, **one, "retransmits": lost if row["streams"] == 1 else None, **own}
@@ -141,7 +140,7 @@ class Recording:
             "sum_sent": {**_sum(sent or nothing), "retransmits": lost, "sender": sends},
             "sum_received": {**_sum(received or nothing), "sender": sends},
             "cpu_utilization_percent": self._utilization(),
-            "sender_tcp_congestion" if sends else "receiver_tcp_congestion": row["scheme"],
+            "sender_tcp_congestion": row["scheme"],
             "complete": row["complete"],
         }
 

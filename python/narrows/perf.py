@@ -209,7 +209,8 @@ def _conditions(row: Mapping[str, Any]) -> str:
 def summary(row: Mapping[str, Any]) -> str:
     """Format the result of a test: the sender's line and the receiver's, as iperf3 does."""
     direction = "to" if row["sends"] else "from"
-    lines = [f"{row['scheme']}, {_streams(row)} {direction} {row['peer']}"]
+    scheme = "" if row["scheme"] is None else f"{row['scheme']}, "
+    lines = [f"{scheme}{_streams(row)} {direction} {row['peer']}"]
     for name, tally, own in (("sent", row["sent"], row["sends"]), ("received", row["received"], not row["sends"])):
         if tally is None:
             lines.append(f"  {name}: the other end did not say")

@@ -72,9 +72,8 @@ def test_document_has_the_keys_of_iperf3(reverse):
     recording = iperf.Recording()
     recording.add({**ROW, "sends": not reverse})
     own = set(paths(recording.document({**END, "sends": not reverse})))
-    other_end = ".end.sender_tcp_congestion" if reverse else ".end.receiver_tcp_congestion"
     missing = {place for place in paths(real) if place not in own} - {f".start.{key}" for key in SOCKETS}
-    assert missing == {other_end}
+    assert missing == {".end.receiver_tcp_congestion"}
 
 
 def test_document_has_values_in_units_of_iperf3():
@@ -97,6 +96,25 @@ def test_document_has_values_in_units_of_iperf3():
     assert document["start"]["connecting_to"] == {"host": "::1", "port": 9}
     assert document["start"]["test_start"]["reverse"] == 0 and "error" not in document
     assert recording.document({**END, "failure": "a reason"})["error"] == "a reason"
+
+
+@pytest.mark.parametrize("scheme", ["bbr3", None])
+def test_receiver_names_the_scheme_of_the_sender(scheme):
+    """A receiver shows the scheme that the sender has stated, else none, and null for what only a sender measures."""
+    received = {**END, "sends": False, "scheme": scheme}
+    recording = iperf.Recording()
+    recording.add({**ROW, "sends": False, "cwnd_bytes": None})
+    document = recording.document(received)
+    assert document["start"]["test_start"]["congestion"] == document["end"]["sender_tcp_congestion"] == scheme
+    sender = document["end"]["streams"][0]["sender"]
+    assert [sender[key] for key in ("max_rtt", "min_rtt", "mean_rtt", "max_snd_cwnd", "max_snd_wnd")] == [None] * 5
+    assert perf.summary(received).splitlines()[0] == ("bbr3, " if scheme else "") + "2 streams from [::1]:9"
+
+
+def test_scheme_of_a_client_that_receives_is_misuse():
+    """`--scheme` beside `-R` is refused: the server sends, with its own."""
+    done = call("perf", "client", "127.0.0.1", "--insecure", "-R", "--scheme", "cubic")
+    assert (done.exit_code, done.stderr.startswith("narrows: --scheme, --reverse: the server sends")) == (2, True)
 
 
 @pytest.mark.parametrize("host", ["::1", "[::1]", "[::1]:6000", "127.0.0.1", "127.0.0.1:6000"])
@@ -201,6 +219,9 @@ def test_perf_measures_and_prints_as_iperf3(tmp_path, server, reverse):
         assert own["end"][key]["seconds"] == pytest.approx(other["end"][key]["seconds"], abs=1e-5)
     assert 0 < own["end"]["sum_sent"]["bytes"] <= own["end"]["sum_received"]["bytes"]
     sender, receiver = (other, own) if reverse else (own, other)
+    scheme = "cubic" if reverse else "bbr-gc"
+    assert {document["start"]["test_start"]["congestion"] for document in (own, other)} == {scheme}
+    assert own["start"]["connected"][0]["local_host"] == "127.0.0.1" == other["start"]["connected"][0]["remote_host"]
     assert sender["intervals"][0]["sum"]["cwnd_bytes"] > 0
     assert all(stream["pmtu"] >= 1200 for stream in sender["intervals"][0]["streams"])
     for document, key in ((sender, "sum_sent"), (receiver, "sum_received")):
@@ -213,14 +234,14 @@ def test_perf_measures_and_prints_as_iperf3(tmp_path, server, reverse):
 def test_perf_counts_what_a_slow_sender_delivers(tmp_path, server):
     """A sender that paces 4 Mbit/s reports at most that, in text as in JSON: nothing that waits in a buffer counts."""
     _, port, fingerprint = server("--scheme", "fixed:rate=4mbit")
-    where = ("perf", "client", f"127.0.0.1:{port}", "--fingerprint", fingerprint, "--scheme", "fixed:rate=4mbit")
+    where = ("perf", "client", f"127.0.0.1:{port}", "--fingerprint", fingerprint)
     burst = 10 * 1452 * 8e-6  # megabits that noq's pacer releases at once
-    for reverse in ([], ["-R"]):
-        done = narrows_in(tmp_path, *where, "--duration", "2s", "--json", *reverse)
+    for direction in (["--scheme", "fixed:rate=4mbit"], ["-R"]):
+        done = narrows_in(tmp_path, *where, "--duration", "2s", "--json", *direction)
         (row,) = json_rows(done)
         for key in ("sum_sent", "sum_received"):
             assert 0 < row["end"][key]["bits_per_second"] / 1e6 <= 4 + burst / row["end"][key]["seconds"]
-        done = narrows_in(tmp_path, *where, "--duration", "2s", *reverse)
+        done = narrows_in(tmp_path, *where, "--duration", "2s", *direction)
         rates = re.findall(r"(?:sent|received): \d+ bytes in ([\d.]+) s, ([\d.]+) Mbit/s", done.stdout)
         assert len(rates) == 2, done.stdout
         assert all(0 < float(rate) <= 4.01 + burst / float(passed) for passed, rate in rates), done.stdout

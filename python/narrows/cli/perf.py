@@ -17,11 +17,21 @@ PEM_BYTES = 1 << 20
 
 app = typer.Typer(name="perf", help="Measure QUIC between hosts, with any scheme.", no_args_is_help=True)
 
+SCHEME = "bbr-gc"
+"""The default scheme."""
+
 Scheme = Annotated[
     str,
     typer.Option(
         "--scheme", metavar="NAME[:KEY=VALUE,...]",
         help="Select the scheme of what this end sends; noq:NAME selects noq's own cubic, newreno or bbr3.",
+    ),
+]  # fmt: skip
+ClientScheme = Annotated[
+    str | None,
+    typer.Option(
+        "--scheme", metavar="NAME[:KEY=VALUE,...]",
+        help=f"Select the scheme of what this end sends, by default {SCHEME}, as for the server. Not with --reverse.",
     ),
 ]  # fmt: skip
 Interval = Annotated[str, typer.Option(metavar="TIME", help="Report at this interval.")]
@@ -49,7 +59,7 @@ def _pem(path: Path | None, flag: str) -> Path | None:
 @guarded
 def server(
     listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Listen at this address.")] = "0.0.0.0:6512",
-    scheme: Scheme = "bbr-gc",
+    scheme: Scheme = SCHEME,
     certificate: Annotated[
         Path | None,
         typer.Option("--cert", metavar="FILE", help="Show this certificate (PEM); by default a self-made one."),
@@ -92,7 +102,7 @@ def server(
 @guarded
 def client(
     host: Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="Test against the server on this host.")],
-    scheme: Scheme = "bbr-gc",
+    scheme: ClientScheme = None,
     duration: Annotated[str, typer.Option(metavar="TIME", help="Send for this time, a day at most.")] = "10s",
     streams: Annotated[int, whole("--streams", 1, 128, help="Send over N streams in parallel.")] = 1,
     reverse: Annotated[bool, typer.Option("--reverse", "-R", help="Let the server send, with its own scheme.")] = False,
@@ -123,7 +133,11 @@ def client(
     given = {flag: value for flag, value in chosen.items() if value}
     if len(given) > 1:
         raise UsageError(f"{', '.join(given)}: these exclude each other; accepted: one of them, or none")
-    session = perf.Session(scheme=scheme, interval=interval, as_json=as_json)
+    if reverse and scheme is not None:
+        raise UsageError(
+            "--scheme, --reverse: the server sends, with its own scheme; accepted: --scheme at the server, or not both"
+        )
+    session = perf.Session(scheme=scheme or SCHEME, interval=interval, as_json=as_json)
     session.test(
         host, duration=duration, streams=streams, reverse=reverse, name=name,
         trust=next(iter(given.values()), "system"),
