@@ -38,8 +38,8 @@ pub(super) enum Arrival {
     Accepted(Place),
     /// The address has to be proven.
     Retry,
-    /// There is no place.
-    Refused,
+    /// There is no place, for this reason.
+    Refused(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,8 @@ impl Admission {
         let stage = if proven { Stage::Pending } else { Stage::Unproven };
         let mut occupied = self.occupied();
         if proven {
-            if self.crowded(&occupied, address).is_some() {
-                return Arrival::Refused;
+            if let Some(reason) = self.crowded(&occupied, address) {
+                return Arrival::Refused(reason);
             }
             occupied.pending += 1;
             *occupied.by_address.entry(address).or_default() += 1;
@@ -199,7 +199,7 @@ mod tests {
     fn places_are_bounded_and_free_again() {
         let admission = Admission::new(2, 3);
         let mut own: Vec<Place> = (0..3).map(|_| taken(admission.arrival(address(1), true))).collect();
-        assert!(matches!(admission.arrival(address(1), true), Arrival::Refused));
+        assert!(matches!(admission.arrival(address(1), true), Arrival::Refused(_)));
         let mut unproven = taken(admission.arrival(address(1), false));
         assert!(unproven.prove().is_err_and(|reason| reason.contains("may, 3")));
         drop(unproven);
@@ -208,7 +208,7 @@ mod tests {
         drop(own);
         let many: Vec<Place> =
             (0..PENDING as u8).map(|last| taken(admission.arrival(address(last), true))).collect();
-        assert!(matches!(admission.arrival(address(250), true), Arrival::Refused));
+        assert!(matches!(admission.arrival(address(250), true), Arrival::Refused(_)));
         drop(many);
         let occupied = admission.occupied();
         assert!((occupied.pending, occupied.tests, occupied.unproven) == (0, 0, false), "{occupied:?}");

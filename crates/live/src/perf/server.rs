@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use noq::{Connection, Incoming, ServerConfig};
+use noq::{Connection, ConnectionError, Incoming, ServerConfig};
 use noq_proto::crypto::rustls::QuicServerConfig;
 use tokio::task::JoinSet;
 
@@ -78,7 +78,10 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
                 Arrival::Accepted(place) => _ = work.spawn(Arc::clone(&server).serve(incoming, place)),
                 // It refuses one that may not get a Retry, and there is none: its address would be proven.
                 Arrival::Retry => _ = incoming.retry(),
-                Arrival::Refused => incoming.refuse(),
+                Arrival::Refused(reason) => {
+                    server.warn(format!("{}: refused: {reason}", incoming.remote_address()));
+                    incoming.refuse();
+                }
             }
         }
         if caller.stop() {
@@ -107,13 +110,24 @@ impl Server {
     /// Serves one connection. Returns whether it was a test.
     async fn serve(self: Arc<Self>, incoming: Incoming, mut place: Place) -> bool {
         let from = incoming.remote_address();
-        match self.test(incoming, &mut place).await {
+        let connection = match within(incoming).await {
+            Ok(Ok(connection)) => connection,
+            // Anyone may send first packets in any name; a peer that ends a handshake says why.
+            Ok(Err(ConnectionError::TimedOut)) | Err(_) if place.is_unproven() => return false,
+            Ok(Err(error)) => {
+                self.warn(format!("{from}: the handshake failed: {}", ended(&error)));
+                return false;
+            }
+            Err(error) => {
+                self.warn(format!("{from}: {error}"));
+                return false;
+            }
+        };
+        match self.test(connection, &mut place).await {
             Ok(summary) => {
                 self.caller.event(&Event::Ended(Box::new(summary)));
                 true
             }
-            // Anyone may send packets in any name.
-            Err(_) if place.is_unproven() => false,
             Err(error) => {
                 self.warn(format!("{from}: {error}"));
                 false
@@ -136,9 +150,8 @@ impl Server {
         }
     }
 
-    async fn test(&self, incoming: Incoming, place: &mut Place) -> Result<Summary, PerfError> {
+    async fn test(&self, connection: Connection, place: &mut Place) -> Result<Summary, PerfError> {
         let failed = |reason: &dyn std::fmt::Display| PerfError::failed("take a test", reason);
-        let connection: Connection = within(incoming).await?.map_err(|error| failed(&ended(&error)))?;
         let refuse = |code: u32, reason: String| {
             connection.close(code.into(), reason.as_bytes());
             failed(&reason)

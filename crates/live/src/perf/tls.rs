@@ -12,7 +12,7 @@ use rustls::crypto::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, ServerConfig,
     SignatureScheme,
 };
 
@@ -198,10 +198,7 @@ struct Verifier {
 impl Verifier {
     fn reason(&self, error: &Error) -> String {
         let Error::InvalidCertificate(reason) = error else {
-            return match error {
-                Error::General(text) => text.clone(),
-                other => other.to_string(),
-            };
+            return error.to_string();
         };
         let date = |time: &UnixTime| {
             let (year, month, day) = civil(time.as_secs());
@@ -230,6 +227,10 @@ impl Verifier {
                 let issuers = &self.issuers;
                 format!("{certificate} is not signed by {issuers}; accepted: --ca FILE, --fingerprint DIGITS")
             }
+            CertificateError::Other(OtherError(error)) => match error.downcast_ref::<Error>() {
+                Some(Error::General(text)) => text.clone(),
+                _ => error.to_string(),
+            },
             other => format!("{certificate} is invalid: {}", Error::InvalidCertificate(other.clone())),
         }
     }
@@ -267,7 +268,9 @@ impl ServerCertVerifier for Verifier {
             }
             Accepted::Digest(wanted) if *wanted != fingerprint(end_entity) => {
                 let found = fingerprint(end_entity);
-                Err(Error::General(format!("the server's certificate has the fingerprint {found}")))
+                let reason = format!("the server's certificate has the fingerprint {found}");
+                // The server hears that its certificate is the reason.
+                Err(CertificateError::Other(OtherError(Arc::new(Error::General(reason)))).into())
             }
             Accepted::Digest(_) | Accepted::Any => Ok(ServerCertVerified::assertion()),
         };

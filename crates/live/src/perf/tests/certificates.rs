@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
 
-use super::super::{Identity, PerfError, Request, Service, Trust, client};
+use super::super::{Event, Identity, PerfError, Request, Service, Trust, client};
 use super::{log, request, service, serving_as, settings};
 
 /// An authority, and its certificate in a file.
@@ -49,7 +49,7 @@ fn folder(name: &str) -> PathBuf {
 fn meets(identity: &Identity, trust: Trust, name: &str) -> Result<(), String> {
     let mut answer = None;
     let service = Service { identity: Some(identity.clone()), ..service() };
-    serving_as(&service, "bbr", |address, _| {
+    let seen = serving_as(&service, "bbr", |address, _| {
         let request = Request { name: name.to_owned(), ..request(trust, false) };
         answer = Some(match client(&settings(address, "bbr"), &request, log().0.as_ref()) {
             Ok(summary) if summary.complete => Ok(()),
@@ -57,7 +57,12 @@ fn meets(identity: &Identity, trust: Trust, name: &str) -> Result<(), String> {
             other => panic!("{other:?}"),
         });
     });
-    answer.expect("a client ran")
+    let answer = answer.expect("a client ran");
+    let logged = seen.iter().any(|event| {
+        matches!(event, Event::Warning { text } if text.contains("the other end does not accept the certificate"))
+    });
+    assert_eq!(logged, answer.is_err(), "the server's log: {seen:?}");
+    answer
 }
 
 /// A client accepts what its authority has signed for the name; it refuses the rest, and says why and what it accepts.
