@@ -86,6 +86,7 @@ class Recording:
         conditions = {
             "packets": row["packets"], "lost_packets": row["lost"], "rtt_ms": row["rtt_ms"],
             "cwnd_bytes": row["cwnd_bytes"], "pacing_mbit_s": row["pacing_mbit_s"], "state": row["state"],
+            "silent_s": row["silent_s"],
         }  # fmt: skip
         self._intervals.append(
             {"streams": streams, "sum": {**total, "omitted": False, "sender": row["sends"], **conditions}}

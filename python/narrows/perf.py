@@ -29,6 +29,10 @@ MAX_DURATION_S = 24 * 3600.0
 """The longest test."""
 
 
+SILENCE_S = 1.0
+"""The silence of the other end that a line shows: more than the longest RTT of a usual path."""
+
+
 def parse_scheme(text: str) -> tuple[str, list[tuple[str, str]]]:
     """Split `NAME[:KEY=VALUE,...]`; the prefix `noq:` belongs to the name.
 
@@ -136,6 +140,7 @@ class Session:
         address = resolve(host, "HOST", port=PORT)
         bracketed, several = host.startswith("["), host.count(":") > 1  # an address of IPv6, with or without a port
         plain = host[1:].partition("]")[0] if bracketed else host if several else host.partition(":")[0]
+        plain = plain.partition("%")[0]  # the scope of a link-local address is in no certificate
         chosen, params = parse_scheme(self.scheme)
         limit = _bounded(duration, "--duration", 1e-3, MAX_DURATION_S)
         interval = _bounded(self.interval, "--interval", MIN_INTERVAL_S, MAX_DURATION_S)
@@ -185,8 +190,10 @@ def _streams(row: Mapping[str, Any]) -> str:
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """Format an interval as one line."""
-    return f"{row['start_s']:.1f}–{row['end_s']:.1f} s: {row['mbit_s']:.2f} Mbit/s{_conditions(row)}"
+    """Format an interval as one line; without the conditions, which are old ones, if nothing has come for a while."""
+    silent = row["silent_s"]
+    rest = f", nothing received for {silent:.1f} s" if silent >= SILENCE_S else _conditions(row)
+    return f"{row['start_s']:.1f}–{row['end_s']:.1f} s: {row['mbit_s']:.2f} Mbit/s{rest}"
 
 
 def _conditions(row: Mapping[str, Any]) -> str:

@@ -111,7 +111,7 @@ def _perf(function, address, scheme, params, interval_s, sends, on_event):
     span = {
         "test": 0, "peer": address, "start_s": 0.0, "end_s": 1.0, "bytes": 1000, "streams": [1000], "mbit_s": 0.008,
         "packets": 10, "lost": 1, "rtt_ms": 1.0, "cwnd_bytes": 5000, "pacing_mbit_s": 8.0, "mtu_bytes": 1452,
-        "state": "startup", "sends": sends,
+        "state": "startup", "sends": sends, "silent_s": 0.0,
     }  # fmt: skip
     on_event(json.dumps({"event": "warning", "text": "a warning"}))
     on_event(json.dumps({"event": "begun", **begun}))

@@ -17,7 +17,7 @@ from loopback import free_port  # isort: skip
 ROW = {
     "test": 0, "peer": "[::1]:9", "start_s": 0.0, "end_s": 1.0, "bytes": 3000, "streams": [1000, 2000],
     "mbit_s": 0.024, "packets": 10, "lost": 1, "rtt_ms": 1.5, "cwnd_bytes": 5000, "pacing_mbit_s": 8.0,
-    "mtu_bytes": 1452, "state": "startup", "sends": True,
+    "mtu_bytes": 1452, "state": "startup", "sends": True, "silent_s": 0.0,
 }  # fmt: skip
 END = {
     "test": 0, "local": "[::1]:8", "peer": "[::1]:9", "client": True, "sends": True, "scheme": "bbr", "streams": 2,
@@ -115,6 +115,24 @@ def test_scheme_of_a_client_that_receives_is_misuse():
     """`--scheme` beside `-R` is refused: the server sends, with its own."""
     done = call("perf", "client", "127.0.0.1", "--insecure", "-R", "--scheme", "cubic")
     assert (done.exit_code, done.stderr.startswith("narrows: --scheme, --reverse: the server sends")) == (2, True)
+
+
+def test_line_of_a_silent_peer_shows_the_silence():
+    """A line shows for how long nothing has come from the other end, instead of conditions that are old."""
+    assert perf.line(ROW) == (
+        "0.0–1.0 s: 0.02 Mbit/s, RTT 1.50 ms, 1 lost (10.00 %), cwnd 5.0 kB, pacing 8.00 Mbit/s, startup"
+    )
+    assert perf.line({**ROW, "mbit_s": 0.0, "silent_s": 1.62}) == "0.0–1.0 s: 0.00 Mbit/s, nothing received for 1.6 s"
+
+
+def test_scope_of_an_address_is_no_name(monkeypatch):
+    """The scope of a link-local address is part of the address, not of the name that a certificate has."""
+    asked = []
+    monkeypatch.setattr(hosts, "perf_client", lambda *given: asked.append(given))
+    for host in ("[fe80::1%1]:6000", "fe80::1%1"):
+        perf.Session(scheme="bbr").test(host, duration="1s", streams=1, reverse=False, name=None, trust="any")
+    assert [given[0].partition("]")[0] for given in asked] == ["[fe80::1%1"] * 2
+    assert [given[-4] for given in asked] == ["fe80::1"] * 2
 
 
 @pytest.mark.parametrize("host", ["::1", "[::1]", "[::1]:6000", "127.0.0.1", "127.0.0.1:6000"])
@@ -265,6 +283,23 @@ def test_ctrl_c_prints_the_summary(tmp_path, server, reverse):
     assert again.returncode == 0 and process.poll() is None, again.stderr
 
 
+@pytest.mark.slow
+def test_killed_server_is_named_as_the_cause(tmp_path, server):
+    """A client whose server is killed shows the silence in its lines, and ends with it as the reason and status 1."""
+    process, port, _ = server()
+    client = subprocess.Popen(
+        [sys.executable, "-m", "narrows", "perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "3s",
+         "--interval", "200ms"],
+        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "Mbit/s" in client.stderr.readline()
+    process.kill()
+    out, err = client.communicate(timeout=120)
+    reason = "the other end does not answer: nothing has arrived from it for 10 s"
+    assert (client.returncode, f"the test failed: {reason}" in out) == (1, True), out
+    assert "0.00 Mbit/s, nothing received for" in err and err.rstrip().endswith(reason), err
+
+
 def test_perf_stops_on_ctrl_c(server):
     """The server ends on Ctrl-C with the status of the signal."""
     process, _, _ = server()
@@ -275,7 +310,7 @@ def test_perf_stops_on_ctrl_c(server):
 
 def test_untrusted_certificate_is_a_failure(tmp_path, server):
     """A certificate that nobody vouches for, or another one, ends the client with the reason and status 1."""
-    _, port, _ = server()
+    process, port, _ = server()
     for trust, reason in [
         ([], "is not signed by an authority that this system trusts; accepted: --ca FILE, --fingerprint DIGITS"),
         (["--fingerprint", "00" * 32], "has the fingerprint "),
@@ -283,6 +318,7 @@ def test_untrusted_certificate_is_a_failure(tmp_path, server):
         done = narrows_in(tmp_path, "perf", "client", f"127.0.0.1:{port}", *trust)
         assert (done.returncode, done.stdout) == (1, ""), done.stderr
         assert done.stderr.startswith(f"narrows: cannot connect to 127.0.0.1:{port}: the server's certificate {reason}")
+        assert "the handshake failed: the other end does not accept the certificate" in process.stderr.readline()
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")

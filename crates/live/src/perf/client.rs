@@ -1,19 +1,20 @@
 //! The client of a throughput test.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use noq::{ClientConfig, Connection};
 use noq_proto::crypto::rustls::QuicClientConfig;
+use rustls::pki_types::ServerName;
 
 use crate::shown;
 
 use super::control::{Asked, encode_scheme, is_named, read_scheme};
-use super::endpoint::endpoint;
+use super::endpoint::{any, endpoint};
 use super::transfer::{self, Moved, Test};
 use super::{
-    Begun, Caller, Event, MAX_DURATION, PATIENCE, PerfError, Request, Settings, Summary, TICK, WINDOW, ended,
-    explained, local, peer, tls, transport,
+    Begun, Caller, Event, MAX_DURATION, PATIENCE, PerfError, Request, Settings, Summary, TICK, Trust, WINDOW,
+    ended, explained, local, peer, tls, transport,
 };
 
 /// Runs one test and returns its result.
@@ -26,22 +27,24 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
     let mut asked = Asked { reverse, streams, duration, named: true };
     asked.check(MAX_DURATION).map_err(PerfError::Refused)?;
     let (crypto, verdict) = tls::client(&request.trust)?;
+    let name = server_name(request)?;
     let crypto =
         QuicClientConfig::try_from(crypto).map_err(|error| PerfError::failed("set up TLS", error))?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(transport(settings, WINDOW, WINDOW as u32)?);
     super::block_on(async {
-        let any: SocketAddr = match settings.address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
+        let any = any(settings.address);
         let endpoint = endpoint(None, any).map_err(|error| PerfError::failed("open a socket", error))?;
         let step = format!("connect to {}", settings.address);
         let connecting = endpoint
-            .connect_with(config, settings.address, &request.name)
+            .connect_with(config, settings.address, name)
             .map_err(|error| PerfError::failed(&step, error))?;
         let connected = match bounded(connecting, caller).await {
             Ok(connected) => connected,
+            Err(reason) if settings.address.is_ipv6() => {
+                let hint = "a server listens on IPv6 with `--listen [::]:PORT`, by default on IPv4 alone";
+                return Err(PerfError::failed(step, format_args!("{reason}; {hint}")));
+            }
             Err(reason) => return Err(PerfError::failed(step, reason)),
         };
         let connection = connected
@@ -53,6 +56,18 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
         let _ = tokio::time::timeout(PATIENCE / 10, endpoint.wait_idle()).await;
         done
     })
+}
+
+/// The name to ask the server for. Where no name decides, one that cannot be asked for is left out.
+fn server_name(request: &Request) -> Result<&str, PerfError> {
+    match (ServerName::try_from(request.name.as_str()), &request.trust) {
+        (Ok(_), _) => Ok(&request.name),
+        (Err(_), Trust::Any | Trust::Fingerprint(_)) => Ok("localhost"),
+        (Err(_), Trust::System | Trust::Authorities(_)) => Err(PerfError::Refused(format!(
+            "`{}` cannot be the name in a certificate; accepted: --name with a host's name or address",
+            request.name
+        ))),
+    }
 }
 
 /// The result of `work`, unless it takes too long or the caller stops.
@@ -120,5 +135,30 @@ async fn test(
     match &summary.failure {
         Some(reason) => Err(PerfError::failed("finish the test", reason)),
         None => Ok(summary),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name decides only where an authority does: else a host whose name no certificate can have is asked for another.
+    #[test]
+    fn impossible_name_matters_to_authorities_only() {
+        let request = |name: &str, trust| Request {
+            duration: MAX_DURATION,
+            streams: 1,
+            reverse: false,
+            name: name.to_owned(),
+            trust,
+        };
+        for trust in [Trust::Any, Trust::Fingerprint(String::new())] {
+            assert!(
+                server_name(&request("fe80::1%eth0", trust.clone())).is_ok_and(|name| name == "localhost")
+            );
+            assert!(server_name(&request("fe80::1", trust)).is_ok_and(|name| name == "fe80::1"));
+        }
+        let refused = server_name(&request("fe80::1%eth0", Trust::System)).expect_err("no name").to_string();
+        assert!(refused.contains("`fe80::1%eth0` cannot be the name"), "{refused}");
     }
 }

@@ -1,7 +1,7 @@
 //! The socket of a test.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use noq::{Endpoint, EndpointConfig, ServerConfig, default_runtime};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -26,6 +26,21 @@ fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
+/// Any address of the family of `peer`, with any port.
+pub(super) fn any(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// The address from which this host sends to `peer`. Nothing is sent.
+pub(super) fn route(peer: SocketAddr) -> io::Result<IpAddr> {
+    let probe = UdpSocket::bind(any(peer))?;
+    probe.connect(peer)?;
+    Ok(probe.local_addr()?.ip())
+}
+
 /// An endpoint at this address; with `server`, it accepts connections.
 pub(super) fn endpoint(server: Option<ServerConfig>, at: SocketAddr) -> io::Result<Endpoint> {
     let runtime = default_runtime().ok_or_else(|| io::Error::other("there is no runtime of tokio"))?;
@@ -34,7 +49,6 @@ pub(super) fn endpoint(server: Option<ServerConfig>, at: SocketAddr) -> io::Resu
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
     use std::time::Duration;
 
     use super::*;

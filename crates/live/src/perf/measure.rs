@@ -9,7 +9,7 @@ use noq_proto::PathId;
 
 use super::control::Counts;
 use super::transfer::Test;
-use super::{Caller, Event, Interval, peer};
+use super::{Caller, Event, Interval, peer, unanswered};
 
 /// The state of a connection now; counters since its start.
 pub(super) fn measure(connection: &Connection, sends: bool) -> Interval {
@@ -39,6 +39,28 @@ pub(super) fn measure(connection: &Connection, sends: bool) -> Interval {
     now
 }
 
+/// Datagrams that have arrived from the other end.
+fn arrived(connection: &Connection) -> u64 {
+    connection.path_stats(PathId::ZERO).map_or(0, |path| path.udp_rx.datagrams)
+}
+
+/// When a datagram arrived last.
+#[derive(Debug, Default)]
+struct Silence {
+    datagrams: u64,
+    at: Duration,
+}
+
+impl Silence {
+    /// The time without a datagram, given how many have arrived by now.
+    fn since(&mut self, datagrams: u64, now: Duration) -> Duration {
+        if datagrams != self.datagrams {
+            *self = Self { datagrams, at: now };
+        }
+        now.saturating_sub(self.at)
+    }
+}
+
 /// Reports the intervals of a test.
 pub(super) struct Reporter<'a> {
     id: u64,
@@ -49,6 +71,7 @@ pub(super) struct Reporter<'a> {
     interval: Duration,
     /// When the next interval ends.
     next: Duration,
+    silence: Silence,
     /// Counters at the start, and at the end of the last interval.
     first: Interval,
     last: Interval,
@@ -66,13 +89,20 @@ impl<'a> Reporter<'a> {
             count,
             interval: test.interval,
             next: test.interval,
+            silence: Silence::default(),
             last: first.clone(),
             first,
         }
     }
 
+    /// The failure of a test whose other end has sent no packet for longer than `limit`, at this time.
+    pub(super) fn unanswered(&mut self, time: Duration, limit: Duration) -> Option<String> {
+        (self.silence.since(arrived(self.connection), time) > limit).then(|| unanswered(limit))
+    }
+
     /// Reports the interval if it is over.
     pub(super) fn look(&mut self, time: Duration) {
+        self.silence.since(arrived(self.connection), time);
         if time >= self.next {
             self.report(time);
             while self.next <= time {
@@ -88,6 +118,7 @@ impl<'a> Reporter<'a> {
             end_s: time.as_secs_f64(),
             bytes: streams.iter().sum(),
             streams,
+            silent_s: self.silence.since(arrived(self.connection), time).as_secs_f64(),
             ..measure(self.connection, self.sends)
         };
         self.caller.event(&Event::Interval(since(&self.last, &now)));
@@ -117,5 +148,21 @@ fn since(before: &Interval, now: &Interval) -> Interval {
         packets: now.packets.saturating_sub(before.packets),
         lost: now.lost.saturating_sub(before.lost),
         ..now.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The silence of the other end begins with its last datagram, and any datagram ends it.
+    #[test]
+    fn silence_is_the_time_since_the_last_datagram() {
+        let (mut silence, second) = (Silence::default(), Duration::from_secs(1));
+        assert_eq!(silence.since(5, second), Duration::ZERO);
+        assert_eq!(silence.since(5, 3 * second), 2 * second);
+        assert_eq!(silence.since(6, 4 * second), Duration::ZERO);
+        assert_eq!(silence.since(6, 4 * second), Duration::ZERO);
+        assert_eq!(silence.since(6, 9 * second), 5 * second);
     }
 }

@@ -163,6 +163,8 @@ pub struct Interval {
     pub lost: u64,
     /// The state that the scheme reports.
     pub state: Option<&'static str>,
+    /// Time since the last packet of the other end, in seconds, at the end.
+    pub silent_s: f64,
 }
 
 /// A test that begins.
@@ -290,6 +292,9 @@ fn peer(connection: &Connection) -> String {
 /// This end's address, of which `bound` is the socket's.
 fn local(connection: &Connection, bound: SocketAddr) -> String {
     let ip = connection.path(PathId::ZERO).and_then(|path| path.local_ip().ok().flatten());
+    let known = ip.or_else(|| Some(bound.ip()).filter(|ip| !ip.is_unspecified()));
+    let remote = || connection.path(PathId::ZERO).and_then(|path| path.remote_address().ok());
+    let ip = known.or_else(|| remote().and_then(|peer| endpoint::route(peer).ok()));
     SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port()).to_string()
 }
 
@@ -298,8 +303,17 @@ fn explained(connection: &Connection, error: &dyn std::fmt::Display) -> String {
     connection.close_reason().map_or_else(|| error.to_string(), |reason| ended(&reason))
 }
 
+/// The other end, or the path to it, has failed.
+fn unanswered(silence: Duration) -> String {
+    format!("the other end does not answer: nothing has arrived from it for {} s", silence.as_secs())
+}
+
 /// Alert `no_application_protocol` (RFC 7301) as an error of QUIC (RFC 9001 section 4.8).
-const NO_PROTOCOL: u64 = 0x100 + 120;
+const NO_PROTOCOL: u64 = ALERTS + 120;
+/// The first of the errors of QUIC that stand for TLS alerts.
+const ALERTS: u64 = 0x100;
+/// Alerts about a certificate, `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446 section 6.2).
+const CERTIFICATE: [u64; 8] = [42, 43, 44, 45, 46, 48, 49, 51];
 
 /// Why a connection ended, in words.
 fn ended(error: &ConnectionError) -> String {
@@ -318,7 +332,12 @@ fn ended(error: &ConnectionError) -> String {
         ConnectionError::ConnectionClosed(close) if u64::from(close.error_code) == NO_PROTOCOL => {
             "the server is not `narrows perf server` of this version".to_owned()
         }
-        ConnectionError::TimedOut => format!("no answer for {} s", SILENCE.as_secs()),
+        ConnectionError::ConnectionClosed(close)
+            if CERTIFICATE.iter().any(|alert| u64::from(close.error_code) == ALERTS + alert) =>
+        {
+            "the other end does not accept the certificate".to_owned()
+        }
+        ConnectionError::TimedOut => unanswered(SILENCE),
         other => other.to_string(),
     }
 }

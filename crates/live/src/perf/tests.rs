@@ -2,6 +2,7 @@
 
 mod certificates;
 mod hostile;
+mod silent;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,6 +121,7 @@ fn both_directions_agree_on_the_bytes() {
             let done = client(&settings(address, "bbr-gc"), &request(trust, reverse), caller.as_ref());
             let summary = done.unwrap_or_else(|error| panic!("{error}"));
             assert!(summary.complete && summary.begun.sends != reverse, "{summary:?}");
+            assert!(summary.begun.local.starts_with("127.0.0.1:"), "{summary:?}");
             assert_eq!(summary.begun.scheme.as_deref(), Some(if reverse { "bbr" } else { "bbr-gc" }));
             let (sent, received) = (summary.sent.expect("said"), summary.received.expect("said"));
             assert!(received.bytes() > 100_000 && sent.bytes() <= received.bytes(), "{sent:?} {received:?}");

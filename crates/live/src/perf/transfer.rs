@@ -150,7 +150,8 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
             break true;
         }
         reporter.look(now - begun);
-        if let Some(reason) = watch.stalled(now, delivered.counts.sum()) {
+        let stalled = || watch.stalled(now, delivered.counts.sum());
+        if let Some(reason) = reporter.unanswered(now - begun, SILENCE).or_else(stalled) {
             shared.fail(reason);
         }
         interrupted = Shared::is_set(&shared.stopped) || Shared::is_set(&shared.followed);
@@ -169,6 +170,9 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
         }
         while !Shared::is_set(&shared.followed) && shared.failure().is_none() {
             tokio::time::sleep(TICK / 4).await;
+            if let Some(reason) = reporter.unanswered(begun.elapsed(), PATIENCE) {
+                shared.fail(reason);
+            }
         }
         // A client closes after this, and the server needs the result.
         let _ = control.stopped().await;
@@ -285,6 +289,9 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
             continue;
         }
         looked = Instant::now();
+        let over = begun.elapsed() > test.asked.duration;
+        let limit = if over { PATIENCE } else { SILENCE };
+        failure = failure.or_else(|| reporter.unanswered(begun.elapsed(), limit));
         failure = failure.or_else(|| watch.stalled(looked, count.sum()));
         if begun.elapsed() > test.asked.duration + PATIENCE {
             failure.get_or_insert("the sender goes on after the end of the test".to_owned());
