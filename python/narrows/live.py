@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import shlex
 import socket
@@ -151,24 +152,27 @@ def resolve(text: str, flag: str, port: int | None = PORT) -> str:
         OSError: The host is unknown.
     """
     host, number = text, "" if port is None else str(port)
+    accepted = "HOST, HOST:PORT, [IPV6]:PORT" if port is not None else "ADDRESS:PORT, [IPV6]:PORT"
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         number = rest[1:] if rest.startswith(":") else number
         wrong = "]" not in text or rest not in ("", f":{number}")
     else:
-        wrong = False
-        if text.count(":") == 1:
+        colons = text.count(":")
+        if colons == 1:
             host, number = text.split(":")
-    if port is None and not number and not wrong:
-        raise UsageError(f"{flag}: {text!r} is not an address with a port; accepted: ADDRESS:PORT, [IPV6]:PORT")
-    if wrong or not host or not number.isascii() or not number.isdigit() or not 0 < int(number) < 65536:
-        raise UsageError(f"{flag}: {text!r} is not a host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
+        wrong = colons > 1 and not _is_ipv6(text)
+    missing = not number and port is None
+    if wrong or not host or not (missing or (number.isascii() and number.isdigit())):
+        raise UsageError(f"{flag}: {text!r} is not a host with a port; accepted: {accepted}")
+    if missing:
+        raise UsageError(f"{flag}: {text!r} is not an address with a port; accepted: {accepted}")
+    if len(number) > 5 or not 0 < int(number) < 65536:
+        raise UsageError(f"{flag}: {text!r} has port {number[:20]}; accepted: ports 1 to 65535")
     try:
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_DGRAM)
     except UnicodeError:  # an empty or long label, or a letter that IDNA lacks
-        raise UsageError(
-            f"{flag}: {host!r} cannot be the name of a host; accepted: HOST, HOST:PORT, [IPV6]:PORT"
-        ) from None
+        raise UsageError(f"{flag}: {host!r} cannot be the name of a host; accepted: {accepted}") from None
     except OSError as error:
         raise OSError(f"{flag}: {host}: {error.strerror or error}") from error
     family, where = found[0][0], found[0][4]
@@ -176,6 +180,15 @@ def resolve(text: str, flag: str, port: int | None = PORT) -> str:
     if len(where) == 4 and where[3]:  # the scope of a link-local IPv6 address
         address = f"{address.partition('%')[0]}%{where[3]}"
     return f"[{address}]:{number}" if family == socket.AF_INET6 else f"{address}:{number}"
+
+
+def _is_ipv6(text: str) -> bool:
+    """Return whether a text is an address of IPv6, with or without a scope."""
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def progress(row: dict[str, Any]) -> str:

@@ -132,6 +132,12 @@ def test_listen_needs_port():
         done = call("dccp", "recv", "--listen", text)
         assert done.exit_code == 2
         assert f"--listen: {text!r} is not an address with a port; accepted: ADDRESS:PORT" in done.stderr
+    for port in ("0", "99999", "9" * 5000):
+        done = call("dccp", "recv", "--listen", f"127.0.0.1:{port}")
+        assert (done.exit_code, f"has port {port[:20]}; accepted: ports 1 to 65535" in done.stderr) == (2, True)
+    for text in ("127.0.0.1:6521:3", "fe80::1:x", "127.0.0.1:x", "127.0.0.1:"):
+        done = call("dccp", "send", text)
+        assert (done.exit_code, f"HOST: {text!r} is not a host with a port; accepted: " in done.stderr) == (2, True)
     done = call("dccp", "recv", "--listen", "nosuch.invalid:6511")
     assert done.exit_code == 1
     assert done.stderr.startswith("narrows: --listen: nosuch.invalid: ")
