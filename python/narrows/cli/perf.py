@@ -58,7 +58,10 @@ def _pem(path: Path | None, flag: str) -> Path | None:
 @app.command()
 @guarded
 def server(
-    listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Listen at this address.")] = "0.0.0.0:6512",
+    listen: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS:PORT", help="Listen at this address; [::]:6512 takes IPv6 and IPv4."),
+    ] = "0.0.0.0:6512",
     scheme: Scheme = SCHEME,
     certificate: Annotated[
         Path | None,
