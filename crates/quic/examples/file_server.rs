@@ -11,23 +11,26 @@
 //! files are read as far as the client takes them.
 
 use std::error::Error;
-use std::fmt::Display;
+use std::fmt::{Display, Formatter};
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use noq::crypto::rustls::QuicClientConfig;
 use noq::{
     ClientConfig, Connection, Endpoint, ReadError, ReadToEndError, RecvStream, SendStream, ServerConfig,
     TransportConfig, VarInt,
 };
+use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
-type Failure = Box<dyn Error + Send + Sync>;
+/// An error of any kind.
+pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Longest name of a file.
 const NAME: usize = 255;
@@ -35,20 +38,39 @@ const NAME: usize = 255;
 const CHUNK: usize = 64 << 10;
 /// Most connections at a time. Further ones are refused.
 const CONNECTIONS: usize = 1_000;
+/// Time in which a server answers.
+const ANSWER: Duration = Duration::from_secs(5);
 /// Errors of streams.
 const BROKEN: u32 = 500;
 const NO_FILE: u32 = 404;
 const TOO_LONG: u32 = 414;
 
+/// An argument that is not accepted.
+#[derive(Debug)]
+struct Misuse(String);
+
+impl Display for Misuse {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Misuse {}
+
 /// An error with what was tried.
-fn failed(what: impl Display) -> impl FnOnce(std::io::Error) -> Failure {
+fn failed<E: Display>(what: impl Display) -> impl FnOnce(E) -> Failure {
     move |error| format!("{what}: {error}").into()
+}
+
+/// The same for an argument.
+fn misuse<E: Display>(what: impl Display) -> impl FnOnce(E) -> Misuse {
+    move |error| Misuse(format!("{what}: {error}"))
 }
 
 /// A transport that runs this scheme.
 pub fn transport(scheme: &str) -> Result<Arc<TransportConfig>, Failure> {
     let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(narrows_quic::controller(scheme)?);
+    transport.congestion_controller_factory(narrows_quic::controller(scheme).map_err(misuse("scheme"))?);
     Ok(Arc::new(transport))
 }
 
@@ -121,16 +143,21 @@ async fn open(folder: &Path, name: &str) -> Option<File> {
     if is_file { File::open(path).await.ok() } else { None }
 }
 
+/// Trusts this certificate alone.
+pub fn trusting(certificate: CertificateDer<'static>) -> Result<RootCertStore, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate)?;
+    Ok(roots)
+}
+
 /// Asks a server for a file, and writes it to `out`. Returns its length.
 pub async fn get(
     at: SocketAddr,
-    certificate: CertificateDer<'static>,
+    roots: RootCertStore,
     name: &str,
     scheme: &str,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let crypto = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -143,7 +170,9 @@ pub async fn get(
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let endpoint = Endpoint::client(own)?;
-    let connection = endpoint.connect_with(config, at, "localhost")?.await?;
+    let connecting = tokio::time::timeout(ANSWER, endpoint.connect_with(config, at, "localhost")?);
+    let none = format!("connect to {at}: no answer within {} s", ANSWER.as_secs());
+    let connection = connecting.await.map_err(|_| none)?.map_err(failed(format_args!("connect to {at}")))?;
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_all(name.as_bytes()).await?;
     send.finish()?;
@@ -166,25 +195,40 @@ pub async fn get(
     ended
 }
 
-#[allow(dead_code)] // a test includes this file
-async fn run(words: &[&str]) -> Result<ExitCode, Failure> {
+fn address(text: &str) -> Result<SocketAddr, Misuse> {
+    text.parse()
+        .map_err(|_| Misuse(format!("`{text}` is no address; accepted: IP:PORT, such as 127.0.0.1:4433")))
+}
+
+/// Runs a command line.
+pub async fn run(words: &[&str]) -> Result<(), Failure> {
     match *words {
         ["serve", folder, at, certificate, ref scheme @ ..] if scheme.len() < 2 => {
-            let (endpoint, own) = server(at.parse()?, scheme.first().copied().unwrap_or("bbr-gc"))?;
+            std::fs::read_dir(folder).map_err(misuse(folder))?;
+            let (endpoint, own) = server(address(at)?, scheme.first().copied().unwrap_or("bbr-gc"))?;
             std::fs::write(certificate, &own).map_err(failed(certificate))?;
             eprintln!("serving {folder} at {}", endpoint.local_addr()?);
             serve(endpoint, folder.into()).await;
         }
         ["get", at, certificate, name] => {
-            let trusted = std::fs::read(certificate).map_err(failed(certificate))?.into();
-            get(at.parse()?, trusted, name, "bbr-gc", &mut std::io::stdout()).await?;
+            let at = address(at)?;
+            let trusted = std::fs::read(certificate).map_err(misuse(certificate))?.into();
+            let trusted =
+                trusting(trusted).map_err(misuse(format_args!("{certificate} is no certificate in DER")))?;
+            get(at, trusted, name, "bbr-gc", &mut std::io::stdout()).await?;
         }
         _ => {
-            eprintln!("accepted: serve FOLDER ADDRESS CERTIFICATE [SCHEME], or get ADDRESS CERTIFICATE NAME");
-            return Ok(ExitCode::from(2));
+            let accepted =
+                "accepted: serve FOLDER ADDRESS CERTIFICATE [SCHEME], or get ADDRESS CERTIFICATE NAME";
+            return Err(Misuse(accepted.to_owned()).into());
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// The exit status: 2 for misuse, 1 for a failure.
+pub fn status(error: &Failure) -> u8 {
+    if error.is::<Misuse>() { 2 } else { 1 }
 }
 
 #[allow(dead_code)] // a test includes this file
@@ -193,8 +237,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(&words)));
-    done.unwrap_or_else(|error| {
-        eprintln!("{error}");
-        ExitCode::FAILURE
-    })
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    eprintln!("{error}");
+    status(&error).into()
 }
