@@ -23,6 +23,17 @@ pub fn shown(text: &str) -> String {
     out
 }
 
+/// Why a QUIC connection ended, with noq's own limit in words: it keeps 1024 pieces of a stream apart at most.
+pub(crate) fn reason_of_quic(reason: String) -> String {
+    if reason.contains("too many gaps in stream buffer") {
+        return format!(
+            "{reason}: the path, or a receiver that gets too little of the processor, has lost too much at once; \
+             accepted: a lower rate"
+        );
+    }
+    reason
+}
+
 /// Whether a terminal draws other characters elsewhere because of this one: marks, embeddings and isolates of
 /// directions, and separators of lines and paragraphs (Unicode 15, section 23.2, and annex 9).
 const fn changes_layout(letter: char) -> bool {
@@ -32,6 +43,14 @@ const fn changes_layout(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// noq's limit on gaps is explained, other reasons stay.
+    #[test]
+    fn gaps_of_quic_are_explained() {
+        let told = reason_of_quic("aborted by peer: too many gaps in stream buffer".to_owned());
+        assert!(told.contains("lost too much at once") && told.ends_with("a lower rate"), "{told}");
+        assert_eq!(reason_of_quic("timed out".to_owned()), "timed out");
+    }
 
     /// Escape sequences, lines of other programs and turned text are visible; letters stay.
     #[test]

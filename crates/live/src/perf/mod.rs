@@ -32,6 +32,8 @@ use noq::{Connection, ConnectionError, TransportConfig, TransportErrorCode};
 use noq_proto::PathId;
 use serde::Serialize;
 
+use crate::text::reason_of_quic;
+
 pub use client::run as client;
 pub use control::Tally;
 pub use server::run as server;
@@ -338,6 +340,6 @@ fn ended(error: &ConnectionError) -> String {
             "the other end does not accept the certificate".to_owned()
         }
         ConnectionError::TimedOut => unanswered(SILENCE),
-        other => other.to_string(),
+        other => reason_of_quic(other.to_string()),
     }
 }

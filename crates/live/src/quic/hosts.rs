@@ -17,6 +17,7 @@ use super::tls;
 use super::udp::Buffers;
 use crate::kernel::KernelError;
 use crate::kernel::clock::{Clock, exact_timers};
+use crate::text::reason_of_quic;
 
 /// Bytes per write.
 const CHUNK: usize = 64 << 10;
@@ -143,7 +144,7 @@ impl Role for Sending {
             Change::Finished if self.app.size().is_some() => self.meter.complete(now),
             Change::Finished => {}
             Change::Lost(reason) => {
-                let error = io::Error::other(reason);
+                let error = io::Error::other(reason_of_quic(reason));
                 return Err(KernelError::step(&format!("keep the connection of `{}`", self.label), error));
             }
         }
