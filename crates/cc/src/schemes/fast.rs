@@ -222,8 +222,9 @@ impl CongestionControl for Fast {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         self.reno.restart(event);
-        // A small window empties before every acknowledgement, and is judged all the same.
-        if event.outlasts_rto() {
+        // A small window empties before every acknowledgement, and is judged all the same. After a pause, also if cwnd
+        // stays, the equation waits for whole rounds.
+        if event.rto.is_some_and(|rto| event.idle > rto) {
             self.halt();
         }
     }
@@ -422,6 +423,17 @@ mod tests {
         near(limited(steady(200, 125.0, &[])), 200.0);
         near(limited(steady(200, 100.0, &[])), 200.0);
         near(limited(steady(1000, 200.0, &[])), 800.0);
+    }
+
+    /// After a pause the equation waits for whole rounds, also where cwnd is kept.
+    #[test]
+    fn fast_pause_begins_the_count_anew_under_every_rule() {
+        for rule in [crate::IdleRule::Linux, crate::IdleRule::Rfc5681, crate::IdleRule::Off] {
+            let mut scheme = steady(200, 125.0, &[]);
+            scheme.rounds = 2;
+            scheme.on_idle_restart(&IdleRestart { rule, ..testing::idle(201, 200) });
+            assert_eq!(scheme.rounds, 0, "{rule:?}");
+        }
     }
 
     /// A window of two packets that every acknowledgement empties is judged like others.
