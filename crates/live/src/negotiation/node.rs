@@ -319,12 +319,14 @@ impl<'a> Node<'a> {
 
     fn log_answer(&mut self, id: Id, answer: &ControlMessage) {
         match Message::decode(answer.as_bytes()) {
-            Ok(Message::Negotiation { kind: Negotiation::Success, max, .. })
-                if self.peers.tell(id, Mbit(max).hundredths()) =>
-            {
-                self.log(id, &format!("gets {}", Mbit(max)));
+            Ok(Message::Negotiation { kind: Negotiation::Success, max, .. }) => {
+                let is_new = self.peers.report_rate(id, Some(Mbit(max).hundredths()));
+                if is_new {
+                    self.log(id, &format!("gets {}", Mbit(max)));
+                }
             }
             Ok(Message::Negotiation { kind: Negotiation::Failure, max, .. }) => {
+                self.peers.report_rate(id, None);
                 self.log(id, &format!("is refused; {} are available", Mbit(max)));
             }
             _ => {}

@@ -53,8 +53,8 @@ pub(super) struct Peer {
     ended: bool,
     /// Rtt of a request by which the node itself told later nodes of a lower rate; its answer is for the node.
     correction: Option<u32>,
-    /// The rate that the log told last, in hundredths of Mbit/s.
-    told: Option<u64>,
+    /// The rate in the log's last line, in hundredths of Mbit/s; `None`: a refusal, or no line.
+    reported_rate: Option<u64>,
 }
 
 /// Answer to a look-up for a message from the requester's side.
@@ -138,7 +138,8 @@ impl Peers {
                 self.next_flow
             }
         };
-        let peer = Peer { flow, previous, next, seen: now, ended: false, correction: None, told: None };
+        let peer =
+            Peer { flow, previous, next, seen: now, ended: false, correction: None, reported_rate: None };
         self.by_id.insert(key(id), peer);
         self.by_flow.insert(flow, key(id));
         Some(peer)
@@ -163,9 +164,11 @@ impl Peers {
         self.by_id.get(&key(id)).copied().filter(|peer| peer.next == next && !peer.ended)
     }
 
-    /// Whether the log has another rate for this flow, or none; from now on it has this one.
-    pub(super) fn tell(&mut self, id: Id, hundredths: u64) -> bool {
-        self.by_id.get_mut(&key(id)).is_none_or(|peer| peer.told.replace(hundredths) != Some(hundredths))
+    /// The log reports this rate of a flow now, in hundredths of Mbit/s, or a refusal. Returns whether it had reported
+    /// another.
+    pub(super) fn report_rate(&mut self, id: Id, hundredths: Option<u64>) -> bool {
+        let Some(peer) = self.by_id.get_mut(&key(id)) else { return true };
+        std::mem::replace(&mut peer.reported_rate, hundredths) != hundredths
     }
 
     /// The neighbours of a numbered flow.
@@ -268,12 +271,14 @@ mod tests {
         assert_eq!(peers.len(), 0);
     }
 
-    /// The log tells a rate again only after another one.
+    /// The log reports a rate again only after another one, or a refusal.
     #[test]
-    fn peers_rate_is_told_when_it_changes() {
+    fn peers_rate_is_reported_when_it_changes() {
         let mut peers = Peers::new(2, Nanos::from_secs(20));
         assert!(peers.insert(Nanos::ZERO, id(1), at(1, 5), at(2, 5)).is_some());
-        assert_eq!([800, 800, 400, 800].map(|rate| peers.tell(id(1), rate)), [true, false, true, true]);
+        let rates = [Some(800), Some(800), Some(400), Some(800), None, Some(800), Some(800)];
+        let reported = rates.map(|rate| peers.report_rate(id(1), rate));
+        assert_eq!(reported, [true, false, true, true, true, true, false]);
     }
 
     /// The answer to the node's own request is recognised once.

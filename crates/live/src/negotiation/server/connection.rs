@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_cc::{Nanos, Rate};
 use narrows_routers::NegotiationConfig;
+use narrows_routers::negotiation::MOST;
 use narrows_tcp::rates::RateSetup;
 use rustix::event::{PollFd, PollFlags};
 
@@ -53,8 +54,8 @@ pub(super) struct Connection<'a> {
     /// Data still waits for the first answer.
     waiting: bool,
     name: String,
-    /// What the log said last of the rate: small changes look the same.
-    told: String,
+    /// The log's last line about the rate: small changes look the same.
+    reported_rate: String,
     /// Payload share of wire bytes.
     share: f64,
     clock: Clock,
@@ -127,7 +128,7 @@ impl<'a> Connection<'a> {
             progress: (Nanos::ZERO, 0),
             waiting: true,
             name,
-            told: String::new(),
+            reported_rate: String::new(),
             share: f64::from(segment) / f64::from(segment + data_header),
             clock: Clock::start(),
             operator,
@@ -156,7 +157,7 @@ impl<'a> Connection<'a> {
                 break;
             }
             if self.shut_at.is_none() && !self.takes_data(now) {
-                self.give_up(now);
+                self.shut(now);
                 self.log("the client takes no data: gives up");
             }
             let writable = if full { PollFlags::OUT } else { PollFlags::empty() };
@@ -206,7 +207,7 @@ impl<'a> Connection<'a> {
         now <= since + SILENCE
     }
 
-    /// Ends before all is written.
+    /// Ends before all is written: the client is gone.
     fn give_up(&mut self, now: Nanos) {
         self.transmissions.close(&self.next);
         self.shut(now);
@@ -264,13 +265,17 @@ impl<'a> Connection<'a> {
         let text = match grant.rate {
             Some(rate) => {
                 let wire = Rate::from_bytes_per_sec((rate.as_bytes_per_sec() as f64 / self.share) as u64);
-                format!("may send {} ({} of payload)", Mbit(wire), Mbit(rate))
+                if wire >= MOST {
+                    "may send without a limit".to_owned()
+                } else {
+                    format!("may send {} ({} of payload)", Mbit(wire), Mbit(rate))
+                }
             }
             None => "the nodes are silent: sends as its scheme does without a rate".to_owned(),
         };
-        if self.told != text {
+        if self.reported_rate != text {
             self.log(&text);
-            self.told = text;
+            self.reported_rate = text;
         }
     }
 
