@@ -401,7 +401,7 @@ def test_programs_need_root(words, tmp_path):
     ("prefix", "expected"),
     [
         (("unshare", "-Ur"), "root outside of a user namespace: "),
-        (("setpriv", "--bounding-set", "-sys_admin,-bpf"), "root with CAP_BPF or CAP_SYS_ADMIN: "),
+        (("setpriv", "--bounding-set", "-sys_admin,-bpf"), "root with CAP_NET_ADMIN and CAP_SYS_ADMIN: "),
     ],
     ids=["user namespace", "container"],
 )

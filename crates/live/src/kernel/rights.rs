@@ -37,8 +37,11 @@ fn is_other(path: &Path) -> bool {
 /// Refuses a `command` without the right to change programs of the kernel; `use_` says what it needs that for.
 pub(crate) fn may_change_programs(command: &str, use_: &str) -> Result<(), KernelError> {
     let is_root = rustix::process::geteuid().is_root();
-    let allows = CapabilitySet::BPF | CapabilitySet::SYS_ADMIN;
-    let loads = capabilities(None).is_ok_and(|own| own.effective.intersects(allows));
+    // The kernel demands these three for the programs here; CAP_SYS_ADMIN stands for the first two.
+    let three = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
+    let administrator = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    let loads = capabilities(None)
+        .is_ok_and(|own| own.effective.contains(three) || own.effective.contains(administrator));
     let lack = lack(is_root, is_confined(), loads);
     lack.map_or(Ok(()), |lack| Err(KernelError::Unsupported(refusal(command, use_, lack))))
 }
@@ -58,7 +61,7 @@ fn refusal(command: &str, use_: &str, lack: Lack) -> String {
         Lack::Machine => {
             ("root outside of a user namespace", "sudo on the machine, not in a rootless container")
         }
-        Lack::Programs => ("root with CAP_BPF or CAP_SYS_ADMIN", "sudo, or a container that has them"),
+        Lack::Programs => ("root with CAP_NET_ADMIN and CAP_SYS_ADMIN", "sudo, or a container that has them"),
     };
     format!("`{command}` needs {what}: {use_} (accepted: {accepted})")
 }
@@ -80,7 +83,7 @@ mod tests {
             ),
             (
                 (true, false, false),
-                "`narrows brf attach` needs root with CAP_BPF or CAP_SYS_ADMIN: it loads (accepted: sudo, or a \
+                "`narrows brf attach` needs root with CAP_NET_ADMIN and CAP_SYS_ADMIN: it loads (accepted: sudo, or a \
                  container that has them)",
             ),
         ] {
@@ -96,5 +99,9 @@ mod tests {
     fn user_namespace_is_told_by_its_number() {
         assert!(is_other(Path::new("/")));
         assert!(!is_other(Path::new("/nowhere/user")));
+        // What this process is allowed shows where it is.
+        let map = fs::read_to_string("/proc/self/uid_map").expect("of this process");
+        let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
+        assert_eq!(is_confined(), !whole, "{map}");
     }
 }

@@ -209,7 +209,7 @@ fn unable(message: String) -> KernelError {
 
 /// Refuses a `command` of users without the rights for it.
 pub(crate) fn has_rights(command: &str) -> Result<(), KernelError> {
-    rights::may_change_programs(command, "it changes programs of the kernel")
+    rights::may_change_programs(command, "it loads, removes or reads programs of the kernel")
 }
 
 /// Refuses kernels that lack something, by name.

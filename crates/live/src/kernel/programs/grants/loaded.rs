@@ -37,7 +37,7 @@ impl Grants {
     /// If the kernel refuses it.
     pub(crate) fn open(program: &'static Program) -> Result<Self, KernelError> {
         // Nobody unloads it while its maps are opened.
-        let changing = pinned::has_rights(program.name).and_then(|()| Changing::begin())?;
+        let changing = pinned::has_rights("narrows nodectl server").and_then(|()| Changing::begin())?;
         if pinned::is_loaded(program) {
             let name = program.name.to_owned();
             return Ok(Self {
@@ -58,7 +58,7 @@ impl Grants {
     /// # Errors
     /// If the kernel refuses it.
     pub(crate) fn load(program: &'static Program, params: &Params) -> Result<Self, KernelError> {
-        pinned::has_rights(program.name)?;
+        pinned::has_rights("narrows nodectl server")?;
         pinned::requirements()?;
         let (core, own) = program.parameters(params)?;
         let name = shim::unique();
