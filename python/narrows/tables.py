@@ -61,9 +61,8 @@ def notes(results: ResultFrames) -> str:
         if len(times) == runs.height:
             parts.append(f"Fair shares after {spread(times)} s.")
         elif rivals:
-            # Of a short run no window can be judged.
-            lasting = "never lasted" if runs.height == 1 else f"lasted in {len(times)} of {runs.height} runs for"
-            parts.append(f"Fair shares {lasting} five seconds.")
+            lasting = f"lasted five seconds in {len(times)} of {runs.height} runs"
+            parts.append(f"Fair shares {lasting if runs.height > 1 else 'did not last five seconds'}.")
     durations = sorted(set(runs["duration_s"].to_list()))
     length = _range(durations)
     left_out = "nothing is left out of the means"

@@ -297,7 +297,7 @@ def test_tables_show_subflows_and_connections(planned):
         ["D/1", "2.50"], ["D/2", "5.00"], ["rival", "7.00"],
     ]  # fmt: skip
     assert ["D", "x", "2", "7.25"] in lines
-    assert "Fair shares never lasted five seconds." in " ".join(word for line in lines for word in line)
+    assert "Fair shares did not last five seconds." in " ".join(word for line in lines for word in line)
     # Many flows: one row for the subflows, one for the single flow.
     lines = shown([f"D-{n}" for n in range(13)])
     scheme = plain["scheme"]

@@ -23,12 +23,12 @@ pub fn shown(text: &str) -> String {
     out
 }
 
-/// Why a QUIC connection ended, with noq's own limit in words: it keeps 1024 pieces of a stream apart at most.
+/// Why a QUIC connection ended, with noq's own limit in words: it keeps at most 1024 pieces of a stream with gaps between.
 pub(crate) fn reason_of_quic(reason: String) -> String {
     if reason.contains("too many gaps in stream buffer") {
         return format!(
-            "{reason}: the path, or a receiver that gets too little of the processor, has lost too much at once; \
-             accepted: a lower rate"
+            "{reason}: the path, or a receiver that gets too little of the processor, has lost packets in more than a \
+             thousand places at once; accepted: a lower rate"
         );
     }
     reason
@@ -47,8 +47,11 @@ mod tests {
     /// noq's limit on gaps is explained, other reasons stay.
     #[test]
     fn gaps_of_quic_are_explained() {
-        let told = reason_of_quic("aborted by peer: too many gaps in stream buffer".to_owned());
-        assert!(told.contains("lost too much at once") && told.ends_with("a lower rate"), "{told}");
+        let reason = reason_of_quic("aborted by peer: too many gaps in stream buffer".to_owned());
+        assert!(
+            reason.contains("more than a thousand places") && reason.ends_with("a lower rate"),
+            "{reason}"
+        );
         assert_eq!(reason_of_quic("timed out".to_owned()), "timed out");
     }
 

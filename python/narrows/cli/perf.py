@@ -140,7 +140,7 @@ def client(
         raise UsageError(
             "--scheme, --reverse: the server sends, with its own scheme; accepted: --scheme at the server, or not both"
         )
-    session = perf.Session(scheme=scheme or SCHEME, interval=interval, as_json=as_json)
+    session = perf.Session(scheme=SCHEME if scheme is None else scheme, interval=interval, as_json=as_json)
     session.test(
         host, duration=duration, streams=streams, reverse=reverse, name=name,
         trust=next(iter(given.values()), "system"),

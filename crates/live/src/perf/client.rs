@@ -41,7 +41,7 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
             .map_err(|error| PerfError::failed(&step, error))?;
         let connected = match bounded(connecting, caller).await {
             Ok(connected) => connected,
-            Err(reason) if settings.address.is_ipv6() => {
+            Err(reason) if settings.address.is_ipv6() && !caller.stop() => {
                 let hint = "a server listens on IPv6 with `--listen [::]:PORT`, by default on IPv4 alone";
                 return Err(PerfError::failed(step, format_args!("{reason}; {hint}")));
             }
