@@ -47,15 +47,15 @@ const TOO_LONG: u32 = 414;
 
 /// An argument that is not accepted.
 #[derive(Debug)]
-struct Misuse(String);
+struct UsageError(String);
 
-impl Display for Misuse {
+impl Display for UsageError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Misuse {}
+impl Error for UsageError {}
 
 /// An error with what was tried.
 fn failed<E: Display>(what: impl Display) -> impl FnOnce(E) -> Failure {
@@ -63,14 +63,14 @@ fn failed<E: Display>(what: impl Display) -> impl FnOnce(E) -> Failure {
 }
 
 /// The same for an argument.
-fn misuse<E: Display>(what: impl Display) -> impl FnOnce(E) -> Misuse {
-    move |error| Misuse(format!("{what}: {error}"))
+fn usage<E: Display>(what: impl Display) -> impl FnOnce(E) -> UsageError {
+    move |error| UsageError(format!("{what}: {error}"))
 }
 
 /// A transport that runs this scheme.
 pub fn transport(scheme: &str) -> Result<Arc<TransportConfig>, Failure> {
     let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(narrows_quic::controller(scheme).map_err(misuse("scheme"))?);
+    transport.congestion_controller_factory(narrows_quic::controller(scheme).map_err(usage("scheme"))?);
     Ok(Arc::new(transport))
 }
 
@@ -195,16 +195,16 @@ pub async fn get(
     ended
 }
 
-fn address(text: &str) -> Result<SocketAddr, Misuse> {
+fn address(text: &str) -> Result<SocketAddr, UsageError> {
     text.parse()
-        .map_err(|_| Misuse(format!("`{text}` is no address; accepted: IP:PORT, such as 127.0.0.1:4433")))
+        .map_err(|_| UsageError(format!("`{text}` is no address; accepted: IP:PORT, such as 127.0.0.1:4433")))
 }
 
 /// Runs a command line.
 pub async fn run(words: &[&str]) -> Result<(), Failure> {
     match *words {
         ["serve", folder, at, certificate, ref scheme @ ..] if scheme.len() < 2 => {
-            std::fs::read_dir(folder).map_err(misuse(folder))?;
+            std::fs::read_dir(folder).map_err(usage(folder))?;
             let (endpoint, own) = server(address(at)?, scheme.first().copied().unwrap_or("bbr-gc"))?;
             std::fs::write(certificate, &own).map_err(failed(certificate))?;
             eprintln!("serving {folder} at {}", endpoint.local_addr()?);
@@ -212,23 +212,23 @@ pub async fn run(words: &[&str]) -> Result<(), Failure> {
         }
         ["get", at, certificate, name] => {
             let at = address(at)?;
-            let trusted = std::fs::read(certificate).map_err(misuse(certificate))?.into();
+            let trusted = std::fs::read(certificate).map_err(usage(certificate))?.into();
             let trusted =
-                trusting(trusted).map_err(misuse(format_args!("{certificate} is no certificate in DER")))?;
+                trusting(trusted).map_err(usage(format_args!("{certificate} is no certificate in DER")))?;
             get(at, trusted, name, "bbr-gc", &mut std::io::stdout()).await?;
         }
         _ => {
             let accepted =
                 "accepted: serve FOLDER ADDRESS CERTIFICATE [SCHEME], or get ADDRESS CERTIFICATE NAME";
-            return Err(Misuse(accepted.to_owned()).into());
+            return Err(UsageError(accepted.to_owned()).into());
         }
     }
     Ok(())
 }
 
-/// The exit status: 2 for misuse, 1 for a failure.
+/// The exit status: 2 for wrong usage, 1 for a failure.
 pub fn status(error: &Failure) -> u8 {
-    if error.is::<Misuse>() { 2 } else { 1 }
+    if error.is::<UsageError>() { 2 } else { 1 }
 }
 
 #[allow(dead_code)] // a test includes this file

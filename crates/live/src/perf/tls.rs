@@ -269,7 +269,7 @@ impl ServerCertVerifier for Verifier {
             Accepted::Digest(wanted) if *wanted != fingerprint(end_entity) => {
                 let found = fingerprint(end_entity);
                 let reason = format!("the server's certificate has the fingerprint {found}");
-                // The server hears that its certificate is the reason.
+                // The alert tells the server that its certificate is the reason.
                 Err(CertificateError::Other(OtherError(Arc::new(Error::General(reason)))).into())
             }
             Accepted::Digest(_) | Accepted::Any => Ok(ServerCertVerified::assertion()),

@@ -71,7 +71,7 @@ fn dead_server_is_named_as_the_cause() {
     });
 }
 
-/// Who gets no answer over IPv6 hears that a server listens on IPv4 alone by default.
+/// Silence over IPv6: the error says that a server listens on IPv4 alone by default.
 #[test]
 fn silence_over_ipv6_names_the_default() {
     let Ok(silent) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else {
