@@ -9,13 +9,13 @@ A connection over the loopback device of a network namespace of its own sends as
 segments per packet, so that nearly every packet is acknowledged. Two methods, one after the other:
 
 * The kernel's run statistics of BPF: the time of the function that processes an acknowledgement. The kernel's own BBR
-  has none, so programs that only call it are measured (`bbr_called.bpf.c`). The clock is read twice, which is part of
-  the time, the same for all.
+  has none, so programs that only call it are measured (`bbr_called.bpf.c`); the call is part of its time. Reading the
+  clock is part of every time.
 * `perf` samples the processors: all functions of a scheme and the kernel's way into a program. Time in helpers that
   others use too (the maps of BPF, `ktime_get`) is not seen. Every sample is an interrupt that leaves the caches colder.
 
-Where a program lies in memory changes its time by up to 50 ns, and it lies where the kernel finds room when it is
-loaded. So every run loads all programs anew, each time another one first.
+The time of a program differs between loads, which put it in different places in memory. So every run loads all
+programs anew, each time another one first. A machine without other work gives the figures their meaning.
 """
 
 from __future__ import annotations
@@ -154,6 +154,7 @@ def runs() -> Counter[str]:
 
 def statistics(scheme: str) -> float:
     """Return the time per acknowledgement that the kernel's run statistics show, in ns."""
+    counted = STATISTICS.read_text(encoding="ascii")
     with Connection(scheme):
         STATISTICS.write_text("1", encoding="ascii")
         try:
@@ -161,7 +162,9 @@ def statistics(scheme: str) -> float:
             time.sleep(SECONDS)
             after = runs()
         finally:
-            STATISTICS.write_text("0", encoding="ascii")
+            STATISTICS.write_text(counted, encoding="ascii")
+    if after["calls"] == before["calls"]:
+        raise SystemExit(f"{scheme}: bpftool shows no call of a function that ends in `cong_control`")
     return (after["ns"] - before["ns"]) / (after["calls"] - before["calls"])
 
 
@@ -217,17 +220,17 @@ def write() -> None:
     """Write the table."""
     rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
     own = {row["run"]: row for row in rows if row["scheme"] == KERNEL}
-    heads = ["run statistics, ns/ACK", "range", "of the kernel's", "all calls by `perf`, ns/ACK", "of the kernel's"]
+    heads = ["run statistics, ns/ACK", "to the kernel's", "all calls by `perf`, ns/ACK", "to the kernel's"]
     lines = [f"| scheme | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for scheme in (KERNEL, *OURS):
         of = [row for row in rows if row["scheme"] == scheme]
         fields = ["the kernel's own `bbr`" if scheme == KERNEL else f"`{scheme}`"]
         for key in ("statistics_ns", "sampled_ns"):
-            values = [row[key] for row in of]
-            fields.append(f"{median(values):.0f}")
-            if key == "statistics_ns":
-                fields.append(f"{min(values):.0f} to {max(values):.0f}")
-            fields.append(f"{median(row[key] / own[row['run']][key] for row in of):.2f}")
+            for values, digits in (
+                ([row[key] for row in of], 0), ([row[key] / own[row["run"]][key] for row in of], 2)
+            ):  # fmt: skip
+                least, most = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+                fields.append(f"{median(values):.{digits}f}" + (f" ({least} to {most})" if least != most else ""))
         lines.append(f"| {' | '.join(fields)} |")
     print("\n".join(lines))
     pattern = re.compile(r"(<!-- cost -->\n).*?(<!-- /cost -->)", re.DOTALL)
