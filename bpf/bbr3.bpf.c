@@ -19,33 +19,45 @@
 #define V3
 
 #include "bbr3_steps.h"
+
+typedef struct bbr stored;
+
 #include "bbr_host.h"
 
-static void set_rate(struct sock *sk, struct bbr *b, __u64 rate, __u32 mss)
+static struct bbr *flow_of(struct sock *sk)
 {
-	__u64 bytes = least_of(pace(sk, b, rate) / (USEC_PER_SEC / QUANTUM_US), QUANTUM_BYTES);
+	return *started(sk) ? stored_of(sk) : 0;
+}
 
-	b->quantum = most_of(bytes / mss, QUANTUM_SEGMENTS) * mss;
+static void set_rate(struct sock *sk, struct bbr *b, __u64 rate, __u64 most, __u32 mss)
+{
+	__u32 per_second = USEC_PER_SEC / QUANTUM_US;
+	__u32 bytes = least_of(pace(sk, rate, most), (__u64)QUANTUM_BYTES * per_second);
+
+	b->pacing_rate = most_of(rate, 1);
+	b->quantum = atleast(bytes / (mss * per_second), QUANTUM_SEGMENTS) * mss;
 }
 
 /* Pacing before any bandwidth sample: the initial window per RTT, times the gain of Startup. */
 static void start_pacing(struct sock *sk, struct bbr *b, __u32 rtt, __u32 mss)
 {
-	set_rate(sk, b, times_gain(rate_of(b->initial_window, rtt), core.startup_gain), mss);
+	__u64 rate = times_gain(rate_of(b->initial_window, rtt), core.startup_gain);
+
+	set_rate(sk, b, rate, sk->sk_max_pacing_rate, mss);
 }
 
-static void set_pacing(struct sock *sk, struct bbr *b, __u32 gain, __u32 mss)
+static void set_pacing(struct sock *sk, struct bbr *b, __u32 gain, __u64 most, __u32 mss)
 {
 	__u64 rate = times_gain(b->bw, times_gain(gain, core.pacing_share));
 
 	/* Until the pipe is full the rate only rises. */
 	if (b->full_reached || rate > b->pacing_rate)
-		set_rate(sk, b, rate, mss);
+		set_rate(sk, b, rate, most, mss);
 }
 
 static void apply_cwnd(struct tcp_sock *tp, const struct bbr *b, __u32 mss)
 {
-	__u32 cwnd = atleast(least_of(b->cwnd / mss, 1U << 30), 1);
+	__u32 cwnd = atleast(least_of(quotient(b->cwnd, mss, tp->snd_cwnd), 1U << 30), 1);
 
 	tp->snd_cwnd = atmost(cwnd, tp->snd_cwnd_clamp);
 }
@@ -111,9 +123,9 @@ void BPF_PROG(bbr_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 	if (!b)
 		return;
 	COUNT(acks);
-	read_ack(&a, tp, rs);
+	read_ack(&a, sk, rs);
 	/* Something else has set it, or the size of packets has changed. */
-	if (tp->snd_cwnd != b->cwnd / a.mss)
+	if (tp->snd_cwnd != quotient(b->cwnd, a.mss, tp->snd_cwnd))
 		b->cwnd = (__u64)tp->snd_cwnd * a.mss;
 	b->cwnd_full = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 	note_sample(b, &a, tp->lost);
@@ -134,7 +146,7 @@ void BPF_PROG(bbr_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 		b->seen_srtt = 1;
 		start_pacing(sk, b, a.srtt, a.mss);
 	}
-	set_pacing(sk, b, pacing_gain(b), a.mss);
+	set_pacing(sk, b, pacing_gain(b), a.most, a.mss);
 	set_cwnd(b, &a);
 	if (b->recovery == OPEN)
 		b->has_saved = 0;
@@ -184,7 +196,7 @@ void BPF_PROG(bbr_cwnd_event, struct sock *sk, enum tcp_ca_event what)
 	b->epoch_acked = 0;
 	/* The pipe is empty: pacing at the bandwidth fills it, and more would only queue. */
 	if (b->mode == PROBE_BW) {
-		set_pacing(sk, b, ONE, mss);
+		set_pacing(sk, b, ONE, sk->sk_max_pacing_rate, mss);
 	} else if (b->mode == PROBE_RTT) {
 		leave_probe_rtt(b, tp->tcp_mstamp);
 		apply_cwnd(tp, b, mss);

@@ -233,7 +233,9 @@ static __u64 extra_acked(const struct bbr *b)
 {
 	__u64 extra = max_get(&b->extra);
 
-	return core.extra_acked_cap ? least_of(extra, bytes_over(b->bw, core.extra_acked_cap)) : extra;
+	if (core.extra_acked_cap && exceeds(extra, b->bw, core.extra_acked_cap))
+		extra = bytes_over(b->bw, core.extra_acked_cap);
+	return extra;
 }
 
 static __u64 target_inflight(const struct bbr *b)

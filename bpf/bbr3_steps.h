@@ -137,7 +137,8 @@ static void probe_upward(struct bbr *b, const struct ack *a)
 	if (!b->cwnd_full || b->cwnd < b->bounds.inflight_long)
 		return;
 	b->probe_up_acked += (__u64)a->acked * a->mss;
-	steps = b->probe_up_acked / b->probe_up_per_inc;
+	/* Most acknowledgements complete no step. */
+	steps = quotient(b->probe_up_acked, b->probe_up_per_inc, 0);
 	b->probe_up_acked -= b->probe_up_per_inc * steps;
 	b->bounds.inflight_long += a->mss * steps;
 	if (b->round_start)

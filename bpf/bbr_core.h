@@ -2,8 +2,8 @@
 #pragma once
 /* BBR v1 for struct_ops: the steps of Linux tcp_bbr.c, and of crates/cc/src/bbr_v1, in their order.
  *
- * A scheme includes this file and defines its hooks (own_…) and `struct own`, its state. Neutral hooks are named
- * standard_….
+ * A scheme includes this file and defines its hooks (own_…) and its state: `struct own`, and `struct own_rest`. Neutral
+ * hooks are named standard_….
  *
  * Differences from tcp_bbr.c, all of them those of the Rust core:
  * - Rates are bytes per second instead of packets per microsecond with 24 fractional bits, and gains have 20 fractional
@@ -16,13 +16,16 @@
 #include "fixed.h"
 #include "policer.h"
 
+/* No flow has 4 GiB of aggregation. */
+#define EXTRA_MOST (~0U)
+
 enum mode { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
 enum { PHASE_UP = 0, PHASE_DOWN = 1, PHASES = 8 };
 enum {
 	FULL_ROUNDS = 3, /* without growth by a quarter: the pipe is full */
 	SLOT_ROUNDS = 5, /* of aggregation */
 	EPOCH_SHIFT = 20, /* an epoch of aggregation ends after 2^20 packets */
-	EXTRA_US = 100000, /* the cap on extra_acked, at the bandwidth */
+	EXTRA_PARTS = 10, /* cwnd allows for no more extra_acked than 1/10 s delivers */
 	QUANTA = 3,
 	QUANTUM_BYTES = 65535,
 };
@@ -45,57 +48,87 @@ struct core_params {
 
 LOADED struct core_params core SEC(".rodata.core");
 
+/* The state of a flow that nearly every acknowledgement needs. It is in the socket's own space for a scheme: the storage
+ * of the socket takes several cache lines more to find, and so holds the rest only. Times are the lower 32 bits of
+ * microseconds, as only their differences count.
+ */
 struct bbr {
+	__u8 mode;
+	__u8 quantum; /* packets; 0: the flow has not begun. open_flow sets another byte of the first word. */
+	__u8 phase;
+	__u8 full_rounds;
+	__u8 extra_rounds;
+	__u8 ca_state; /* at the last acknowledgement that delivered data, or timeout */
+	__u8 round_start;
+	__u8 slot : 1; /* of extra */
+	__u8 full_reached : 1;
+	__u8 seen_srtt : 1;
+	__u8 conserving : 1;
+	__u8 idle_restart : 1;
+	__u8 policed : 1; /* the policer's rate is in use */
+	__u8 watched : 1; /* the policer samples */
 	struct max_filter bw; /* by round trips */
-	struct policer policer;
-	__u64 full_bw;
-	__u64 delivered_at;
-	__u64 min_rtt_at;
-	__u64 phase_since;
-	__u64 probe_rtt_end; /* 0: inflight has not fallen yet */
-	__u64 pacing_rate; /* before the application's limit */
-	__u64 epoch_since;
-	__u64 epoch_acked; /* bytes */
-	__u64 extra[2];
-	__u32 extra_rounds;
-	__u32 min_rtt; /* us */
 	__u32 round;
 	__u32 next_delivered; /* the round ends when a packet sent at this count is acknowledged */
-	__u32 prior_cwnd;
-	__u32 quantum; /* packets */
-	__u8 mode;
-	__u8 phase;
-	__u8 slot;
-	__u8 full_rounds;
-	__u8 full_reached;
-	__u8 seen_srtt;
-	__u8 round_start;
-	__u8 conserving;
-	__u8 idle_restart;
-	__u8 round_done; /* of ProbeRTT */
-	__u8 ca_state; /* at the last acknowledgement that delivered data, or timeout */
+	__u32 delivered_at;
+	__u32 phase_since;
+	__u32 min_rtt; /* us */
+	__u32 min_rtt_at;
+	__u64 epoch_acked; /* bytes */
+	__u32 epoch_since;
+	__u32 extra[2]; /* bytes */
 	struct own own;
 };
 
+_Static_assert(sizeof(struct bbr) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv), "the space for a scheme");
+
+/* The rest, in the storage of the socket. */
+struct rest {
+	struct policer policer;
+	__u64 full_bw;
+	__u64 probe_rtt_end; /* 0: inflight has not fallen yet */
+	__u32 prior_cwnd;
+	__u8 round_done; /* of ProbeRTT */
+	struct own_rest own;
+};
+
+typedef struct rest stored;
+
 #include "bbr_flow.h"
+#include "bbr_host.h"
 
 /* The hooks of a scheme, called at the points of the Rust policy of the same names. */
-static void own_init(struct bbr *b, __u64 now, __u32 rtt);
-static void own_observe(struct bbr *b, const struct ack *a);
+static void own_init(struct bbr *b, struct rest *rest, __u32 now, __u32 rtt);
+static void own_observe(struct sock *sk, struct bbr *b, const struct ack *a);
 static void own_enter_phase(struct bbr *b, __u8 phase);
 static __u32 own_probe_gain(const struct bbr *b, __u8 phase);
 static bool own_phase_done(const struct bbr *b, const struct ack *a);
-static bool own_drain_done(const struct bbr *b, const struct ack *a);
+static bool own_drain_done(struct sock *sk, const struct bbr *b, const struct ack *a);
 static __u32 own_cwnd_gain(const struct bbr *b);
 
-static __u64 bandwidth(const struct bbr *b)
+/* 0: the flow has not begun. */
+static struct bbr *flow_of(struct sock *sk)
 {
-	return b->policer.in_use ? b->policer.rate : max_get(&b->bw);
+	struct bbr *b = (struct bbr *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+
+	return b->quantum ? b : 0;
+}
+
+static __attribute__((noinline)) __u64 policed_rate(struct sock *sk)
+{
+	struct rest *rest = stored_of(sk);
+
+	return rest ? rest->policer.rate : 0;
+}
+
+static __u64 bandwidth(struct sock *sk, const struct bbr *b)
+{
+	return b->policed ? policed_rate(sk) : max_get(&b->bw);
 }
 
 static bool lasted_min_rtt(const struct bbr *b)
 {
-	return b->min_rtt != NO_RTT && less(b->delivered_at, b->phase_since) > b->min_rtt;
+	return b->min_rtt != NO_RTT && b->delivered_at - b->phase_since > b->min_rtt;
 }
 
 /* The target cwnd at a rate: gain x BDP, extra bytes and three send quanta, rounded up to an even number of packets, and
@@ -129,7 +162,7 @@ static __u32 pacing_gain(const struct bbr *b)
 		return core.drain_gain;
 	case PROBE_BW:
 		/* A policer would drop every probe. */
-		return b->policer.in_use ? ONE : own_probe_gain(b, b->phase);
+		return b->policed ? ONE : own_probe_gain(b, b->phase);
 	default:
 		return ONE;
 	}
@@ -184,44 +217,39 @@ static void enter_probe_bw(struct bbr *b)
 	begin_phase(b, (PHASES - bpf_get_prandom_u32() % (PHASES - 1)) % PHASES);
 }
 
-static void save_cwnd(struct bbr *b, const struct tcp_sock *tp)
+static void save_cwnd(struct rest *rest, const struct bbr *b, const struct tcp_sock *tp)
 {
 	if (b->ca_state < RECOVERY && b->mode != PROBE_RTT)
-		b->prior_cwnd = tp->snd_cwnd;
+		rest->prior_cwnd = tp->snd_cwnd;
 	else
-		b->prior_cwnd = atleast(tp->snd_cwnd, b->prior_cwnd);
+		rest->prior_cwnd = atleast(tp->snd_cwnd, rest->prior_cwnd);
 }
 
-static void set_rate(struct sock *sk, struct bbr *b, __u64 rate, __u32 mss)
+static void set_rate(struct sock *sk, struct bbr *b, __u64 rate, __u64 most, __u32 mss)
 {
-	__u64 bytes;
+	__u32 bytes;
 
-	rate = pace(sk, b, rate);
+	rate = pace(sk, rate, most);
 	bytes = least_of(rate >> 10, QUANTUM_BYTES);
-	b->quantum = atmost(atleast(bytes / mss, rate < SLOW ? 1 : 2), 127);
+	b->quantum = atmost(atleast(quotient(bytes, mss, b->quantum), rate < SLOW ? 1 : 2), 127);
 }
 
 /* Pacing before any bandwidth sample: cwnd per RTT, times the gain of Startup. */
-static void start_pacing(struct sock *sk, struct bbr *b, __u32 rtt, __u32 mss)
+static void start_pacing(struct sock *sk, struct bbr *b, __u32 rtt, __u64 most, __u32 mss)
 {
 	__u64 cwnd = (__u64)((struct tcp_sock *)sk)->snd_cwnd * mss;
 	__u64 gain = times_gain(core.high_gain, core.pacing_share);
 
-	set_rate(sk, b, times_gain(rate_of(cwnd, rtt), gain), mss);
+	set_rate(sk, b, times_gain(rate_of(cwnd, rtt), gain), most, mss);
 }
 
-static void set_pacing(struct sock *sk, struct bbr *b, __u32 srtt, __u32 gain, __u32 mss)
+static void set_pacing(struct sock *sk, struct bbr *b, __u32 gain, __u64 most, __u32 mss)
 {
-	__u64 rate;
+	__u64 rate = times_gain(bandwidth(sk, b), times_gain(gain, core.pacing_share));
 
-	if (srtt && !b->seen_srtt) {
-		b->seen_srtt = 1;
-		start_pacing(sk, b, srtt, mss);
-	}
-	rate = times_gain(bandwidth(b), times_gain(gain, core.pacing_share));
 	/* Until the pipe is full the rate only rises. */
-	if (b->full_reached || rate > b->pacing_rate)
-		set_rate(sk, b, rate, mss);
+	if (b->full_reached || rate > sk->sk_pacing_rate)
+		set_rate(sk, b, rate, most, mss);
 }
 
 static void sample_of(const struct bbr *b, const struct tcp_sock *tp, struct policer_sample *s)
@@ -236,139 +264,196 @@ static void sample_of(const struct bbr *b, const struct tcp_sock *tp, struct pol
 	s->in_probe_bw = b->mode == PROBE_BW;
 }
 
-static void sample_policer(struct bbr *b, const struct tcp_sock *tp, bool newly_lost, bool limited)
+/* Takes over what acknowledgements need of the policer. */
+static void note_policer(struct bbr *b, const struct policer *p)
 {
-	struct policer_sample s;
+	b->policed = p->in_use;
+	b->watched = p->sampling;
+}
 
-	if (!core.lt_bw)
-		return;
-	sample_of(b, tp, &s);
+static __attribute__((noinline)) int sample_policer(struct sock *sk, struct bbr *b, bool newly_lost, bool limited)
+{
+	struct rest *rest = stored_of(sk);
+	struct policer_sample s;
+	bool over;
+
+	if (!rest)
+		return 0;
+	sample_of(b, (struct tcp_sock *)sk, &s);
 	s.newly_lost = newly_lost;
 	s.app_limited = limited;
-	if (policer_update(&b->policer, &s))
+	over = policer_update(&rest->policer, &s);
+	note_policer(b, &rest->policer);
+	if (over)
 		enter_probe_bw(b);
+	return 0;
 }
 
 /* Step 1: rounds, the policer, the bandwidth filter. */
-static void update_bandwidth(struct bbr *b, const struct tcp_sock *tp, const struct ack *a)
+static void update_bandwidth(struct sock *sk, struct bbr *b, const struct ack *a)
 {
 	b->round_start = 0;
 	if (!a->sampled)
 		return;
 	if ((__s32)(a->prior_delivered - b->next_delivered) >= 0) {
-		b->next_delivered = tp->delivered;
+		b->next_delivered = a->delivered;
 		b->round++;
 		b->round_start = 1;
 		b->conserving = 0;
 	}
-	sample_policer(b, tp, a->lost > 0, a->limited);
+	/* It begins with a loss. */
+	if (core.lt_bw && (a->lost || b->policed || b->watched))
+		sample_policer(sk, b, a->lost > 0, a->limited);
 	/* A limited sample is only a lower bound. */
 	if (!a->limited || a->rate >= max_get(&b->bw))
 		max_update(&b->bw, core.bw_window, b->round, a->rate);
 }
 
-/* Step 2: the excess of acknowledged over expected data. */
-static void update_aggregation(struct bbr *b, const struct tcp_sock *tp, const struct ack *a)
+static __u32 extra_of(const struct bbr *b)
 {
-	__u64 expected, extra, acked = (__u64)a->acked * a->mss;
-	__u32 slot;
+	return b->slot ? b->extra[1] : b->extra[0];
+}
+
+static void set_extra(struct bbr *b, __u32 extra)
+{
+	if (b->slot)
+		b->extra[1] = extra;
+	else
+		b->extra[0] = extra;
+}
+
+/* Step 2: the excess of acknowledged over expected data. */
+static void update_aggregation(struct sock *sk, struct bbr *b, const struct ack *a)
+{
+	__u64 acked = (__u64)a->acked * a->mss, rate, most;
+	__u32 us;
 
 	if (!core.extra_acked || !a->acked || !a->sampled)
 		return;
 	if (b->round_start && ++b->extra_rounds >= SLOT_ROUNDS) {
 		b->extra_rounds = 0;
 		b->slot ^= 1;
-		b->extra[b->slot & 1] = 0;
+		set_extra(b, 0);
 	}
-	slot = b->slot & 1;
-	expected = bytes_over(bandwidth(b), less(a->now, b->epoch_since));
-	if (b->epoch_acked <= expected || b->epoch_acked + acked >= (__u64)a->mss << EPOCH_SHIFT) {
+	rate = bandwidth(sk, b);
+	us = (__u32)a->now - b->epoch_since;
+	if (!exceeds(b->epoch_acked, rate, us) || b->epoch_acked + acked >= (__u64)a->mss << EPOCH_SHIFT) {
 		b->epoch_since = a->now;
 		b->epoch_acked = 0;
-		expected = 0;
+		us = 0;
 	}
 	b->epoch_acked += acked;
-	extra = least_of(b->epoch_acked - expected, (__u64)tp->snd_cwnd * a->mss);
-	b->extra[slot] = most_of(b->extra[slot], extra);
+	/* Most excesses are below the largest one, and need no division. */
+	if (!exceeds(less(b->epoch_acked, extra_of(b)), rate, us))
+		return;
+	most = least_of((__u64)((struct tcp_sock *)sk)->snd_cwnd * a->mss, EXTRA_MOST);
+	set_extra(b, atleast(extra_of(b), least_of(b->epoch_acked - bytes_over(rate, us), most)));
 }
 
 /* Step 4: the pipe is full after three round trips in a row without growth by a quarter. */
-static void check_full(struct bbr *b, const struct ack *a)
+static __attribute__((noinline)) int end_startup_round(struct sock *sk, struct bbr *b)
 {
+	struct rest *rest = stored_of(sk);
 	__u64 rate = max_get(&b->bw);
 
-	if (b->full_reached || !b->round_start || a->limited)
-		return;
-	if (rate >= b->full_bw + b->full_bw / 4) {
-		b->full_bw = rate;
+	if (!rest)
+		return 0;
+	if (rate >= rest->full_bw + rest->full_bw / 4) {
+		rest->full_bw = rate;
 		b->full_rounds = 0;
 	} else {
 		b->full_reached = ++b->full_rounds >= FULL_ROUNDS;
 	}
+	return 0;
+}
+
+static void check_full(struct sock *sk, struct bbr *b, const struct ack *a)
+{
+	if (!b->full_reached && b->round_start && !a->limited)
+		end_startup_round(sk, b);
 }
 
 /* Step 5. */
-static void check_drain(struct bbr *b, const struct ack *a)
+static void check_drain(struct sock *sk, struct bbr *b, const struct ack *a)
 {
 	if (b->mode == STARTUP && b->full_reached)
 		b->mode = DRAIN;
-	if (b->mode == DRAIN && own_drain_done(b, a))
+	if (b->mode == DRAIN && own_drain_done(sk, b, a))
 		enter_probe_bw(b);
 }
 
-static void leave_probe_rtt(struct bbr *b, struct tcp_sock *tp, __u64 now)
+static void leave_probe_rtt(struct rest *rest, struct bbr *b, struct tcp_sock *tp, __u64 now)
 {
-	if (!b->probe_rtt_end || now <= b->probe_rtt_end)
+	if (!rest->probe_rtt_end || now <= rest->probe_rtt_end)
 		return;
 	b->min_rtt_at = now;
-	tp->snd_cwnd = atleast(tp->snd_cwnd, b->prior_cwnd);
+	tp->snd_cwnd = atleast(tp->snd_cwnd, rest->prior_cwnd);
 	if (b->full_reached)
 		enter_probe_bw(b);
 	else
 		b->mode = STARTUP;
 }
 
-static void continue_probe_rtt(struct bbr *b, struct tcp_sock *tp, const struct ack *a)
+static void enter_probe_rtt(struct rest *rest, struct bbr *b, struct tcp_sock *tp)
 {
+	rest->probe_rtt_end = 0;
+	rest->round_done = 0;
+	b->mode = PROBE_RTT;
+	save_cwnd(rest, b, tp);
+}
+
+static __attribute__((noinline)) int probe_rtt(struct sock *sk, struct bbr *b, __u32 in_flight)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct rest *rest = stored_of(sk);
+
+	if (!rest)
+		return 0;
+	if (b->mode != PROBE_RTT)
+		enter_probe_rtt(rest, b, tp);
 	/* Samples of a pipe that is kept empty are too low. */
-	tp->app_limited = atleast(tp->delivered + a->in_flight, 1);
-	if (!b->probe_rtt_end) {
-		if (a->in_flight > MIN_WINDOW)
-			return;
-		b->probe_rtt_end = a->now + core.probe_rtt_duration;
-		b->round_done = 0;
+	tp->app_limited = atleast(tp->delivered + in_flight, 1);
+	if (!rest->probe_rtt_end) {
+		if (in_flight > MIN_WINDOW)
+			return 0;
+		rest->probe_rtt_end = tp->tcp_mstamp + core.probe_rtt_duration;
+		rest->round_done = 0;
 		b->next_delivered = tp->delivered;
-		return;
+		return 0;
 	}
-	b->round_done |= b->round_start;
-	if (b->round_done)
-		leave_probe_rtt(b, tp, a->now);
+	rest->round_done |= b->round_start;
+	if (rest->round_done)
+		leave_probe_rtt(rest, b, tp, tp->tcp_mstamp);
+	return 0;
 }
 
 /* Step 6: min_rtt, and ProbeRTT when it expires. */
-static void update_min_rtt(struct bbr *b, struct tcp_sock *tp, const struct ack *a)
+static void update_min_rtt(struct sock *sk, struct bbr *b, const struct ack *a)
 {
-	bool expired = b->min_rtt != NO_RTT && less(a->now, b->min_rtt_at) > core.min_rtt_window;
+	bool expired = b->min_rtt != NO_RTT && (__u32)a->now - b->min_rtt_at > core.min_rtt_window;
 
 	if (a->rtt != NO_RTT && (a->rtt <= b->min_rtt || (expired && !a->delayed))) {
 		b->min_rtt = a->rtt;
 		b->min_rtt_at = a->now;
 	}
-	if (expired && core.probe_rtt_duration && !b->idle_restart && b->mode != PROBE_RTT) {
-		b->mode = PROBE_RTT;
-		b->probe_rtt_end = 0;
-		b->round_done = 0;
-		save_cwnd(b, tp);
-	}
-	if (b->mode == PROBE_RTT)
-		continue_probe_rtt(b, tp, a);
+	if (b->mode == PROBE_RTT || (expired && core.probe_rtt_duration && !b->idle_restart))
+		probe_rtt(sk, b, a->in_flight);
 	if (a->acked)
 		b->idle_restart = 0;
 }
 
-/* cwnd after loss and recovery. Returns whether it is final: no growth follows. */
-static bool recover_or_restore(struct bbr *b, struct tcp_sock *tp, const struct ack *a, __u8 state)
+/* The cwnd before the recovery or ProbeRTT that ends. */
+static __attribute__((noinline)) __u32 prior_cwnd(struct sock *sk)
 {
+	struct rest *rest = stored_of(sk);
+
+	return rest ? rest->prior_cwnd : 0;
+}
+
+/* cwnd after loss and recovery. Returns whether it is final: no growth follows. */
+static bool recover_or_restore(struct sock *sk, struct bbr *b, const struct ack *a, __u8 state)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	__u32 cwnd = tp->snd_cwnd, before = b->ca_state;
 
 	if (a->lost)
@@ -376,11 +461,11 @@ static bool recover_or_restore(struct bbr *b, struct tcp_sock *tp, const struct 
 	if (state == RECOVERY && before != RECOVERY) {
 		/* Packet conservation for a round trip: a packet leaves for each one delivered. */
 		b->conserving = 1;
-		b->next_delivered = tp->delivered;
+		b->next_delivered = a->delivered;
 		cwnd = a->in_flight + a->acked;
 	} else if (state < RECOVERY && before >= RECOVERY) {
 		b->conserving = 0;
-		cwnd = atleast(cwnd, b->prior_cwnd);
+		cwnd = atleast(cwnd, prior_cwnd(sk));
 	}
 	b->ca_state = state;
 	if (b->conserving)
@@ -389,20 +474,28 @@ static bool recover_or_restore(struct bbr *b, struct tcp_sock *tp, const struct 
 	return b->conserving;
 }
 
-/* Step 8: cwnd. */
-static void set_cwnd(struct bbr *b, struct tcp_sock *tp, const struct ack *a, __u8 state)
+/* The extra bytes that cwnd allows for. */
+static __u64 capped(__u64 extra, __u64 rate)
 {
-	__u64 extra = 0;
+	return extra * EXTRA_PARTS <= rate ? extra : rate / EXTRA_PARTS;
+}
+
+/* Step 8: cwnd. */
+static void set_cwnd(struct sock *sk, struct bbr *b, const struct ack *a, __u8 state)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u64 extra = 0, rate;
 	__u32 cwnd, goal;
 
-	if (a->acked && !recover_or_restore(b, tp, a, state)) {
+	if (a->acked && !recover_or_restore(sk, b, a, state)) {
+		rate = bandwidth(sk, b);
 		if (core.extra_acked && b->full_reached)
-			extra = least_of(most_of(b->extra[0], b->extra[1]), bytes_over(bandwidth(b), EXTRA_US));
-		goal = target(b, bandwidth(b), cwnd_gain(b), extra, a->mss);
+			extra = capped(atleast(b->extra[0], b->extra[1]), rate);
+		goal = target(b, rate, cwnd_gain(b), extra, a->mss);
 		cwnd = tp->snd_cwnd;
 		if (b->full_reached)
 			cwnd = atmost(cwnd + a->acked, goal);
-		else if (cwnd < goal || tp->delivered < INITIAL_WINDOW)
+		else if (cwnd < goal || a->delivered < INITIAL_WINDOW)
 			cwnd += a->acked;
 		tp->snd_cwnd = atmost(atleast(cwnd, MIN_WINDOW), tp->snd_cwnd_clamp);
 	}

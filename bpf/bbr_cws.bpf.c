@@ -43,7 +43,13 @@ LOADED struct own_params cws SEC(".rodata.own");
 /* For native/replay.c. */
 #define OWN cws
 
+/* Of struct own_rest. */
 struct own {
+	__u32 scale;
+	__u8 crowded;
+};
+
+struct own_rest {
 	__u64 bound; /* W in segments with 20 fractional bits; 0: ProbeBW has not begun */
 	/* The growth curve: from low, at since, back to peak in the time back, and beyond. */
 	__u64 peak;
@@ -71,7 +77,7 @@ struct own {
 
 #include "bbr_core.h"
 
-static void begin_round(struct own *own)
+static void begin_round(struct own_rest *own)
 {
 	own->lost = 0;
 	own->delivered = 0;
@@ -81,7 +87,7 @@ static void begin_round(struct own *own)
 	own->samples = 0;
 }
 
-static void add_rtt(struct own *own, __u32 rtt)
+static void add_rtt(struct own_rest *own, __u32 rtt)
 {
 	own->base = atmost(own->base, rtt);
 	own->least = atmost(own->least, rtt);
@@ -89,14 +95,15 @@ static void add_rtt(struct own *own, __u32 rtt)
 	own->samples++;
 }
 
-static void own_init(struct bbr *b, __u64 now, __u32 rtt)
+static void own_init(struct bbr *b, struct rest *rest, __u32 now, __u32 rtt)
 {
 	b->own.scale = ONE;
-	b->own.scale_up = ONE;
-	b->own.base = b->min_rtt;
-	begin_round(&b->own);
+	rest->own.scale = ONE;
+	rest->own.scale_up = ONE;
+	rest->own.base = b->min_rtt;
+	begin_round(&rest->own);
 	if (rtt)
-		add_rtt(&b->own, rtt);
+		add_rtt(&rest->own, rtt);
 }
 
 /* V: BBR v1's cwnd without its additions, in segments. 0: min_rtt is unknown. */
@@ -110,7 +117,7 @@ static __u64 standard_cwnd(const struct bbr *b, __u32 mss)
 }
 
 /* Whether the loss in a round trip was congestion: the queue was nearly at its maximum, or the loss heavy. */
-static bool was_congestion(const struct own *own)
+static bool was_congestion(const struct own_rest *own)
 {
 	__s64 queue = (__s64)own->fullest - own->base;
 	__s64 most = (__s64)own->most - own->base;
@@ -119,7 +126,7 @@ static bool was_congestion(const struct own *own)
 	       most * ONE >= queue * (__s64)cws.congested;
 }
 
-static void begin_curve(struct own *own, __u64 now, __u64 peak, __u64 low)
+static void begin_curve(struct own_rest *own, __u64 now, __u64 peak, __u64 low)
 {
 	own->peak = peak;
 	own->low = low;
@@ -129,7 +136,7 @@ static void begin_curve(struct own *own, __u64 now, __u64 peak, __u64 low)
 }
 
 /* The bound after one more round trip, by CUBIC's control law. */
-static __u64 grown(struct own *own, __u64 bound, __u64 us)
+static __u64 grown(struct own_rest *own, __u64 bound, __u64 us)
 {
 	__u64 cubic = curve_at(own->peak, own->back, curve_time(us), cws.speed);
 	__u64 reno;
@@ -140,7 +147,7 @@ static __u64 grown(struct own *own, __u64 bound, __u64 us)
 	return most_of(most_of(bound, least_of(cubic, bound + bound / 2)), reno);
 }
 
-static __u64 cut(struct own *own, __u64 now)
+static __u64 cut(struct own_rest *own, __u64 now)
 {
 	__u64 peak = least_of(own->bound, (__u64)own->inflight << GAIN_SHIFT);
 	__u64 bound = scaled(peak, cws.cut);
@@ -153,7 +160,7 @@ static __u64 cut(struct own *own, __u64 now)
 }
 
 /* Sets the bound and the scale. cwnd exceeds BBR's only while crowded, and does not grow further under random loss. */
-static void set_bound(struct own *own, __u64 now, __u64 bound, __u64 standard, bool queued, bool congestion)
+static void set_bound(struct own_rest *own, __u64 now, __u64 bound, __u64 standard, bool queued, bool congestion)
 {
 	__u64 most = standard, limited, rest;
 
@@ -173,7 +180,7 @@ static void set_bound(struct own *own, __u64 now, __u64 bound, __u64 standard, b
 /* Updates the bound and the scale, once per round trip. Not static: the verifier judges it once instead of on every
  * path to it, and wants a result.
  */
-__attribute__((noinline)) int end_round(struct own *own, __u64 now, __u64 standard, __u32 mode)
+__attribute__((noinline)) int end_round(struct own_rest *own, __u64 now, __u64 standard, __u32 mode)
 {
 	bool queued, congestion;
 	__u64 bound;
@@ -207,14 +214,19 @@ __attribute__((noinline)) int end_round(struct own *own, __u64 now, __u64 standa
 	return 0;
 }
 
-static void own_observe(struct bbr *b, const struct ack *a)
+static void own_observe(struct sock *sk, struct bbr *b, const struct ack *a)
 {
-	struct own *own = &b->own;
+	struct rest *rest = stored_of(sk);
+	struct own_rest *own = rest ? &rest->own : 0;
 
+	if (!own)
+		return;
 	if (a->rtt != NO_RTT)
 		own->base = atmost(own->base, a->rtt);
 	if (b->round_start) {
 		end_round(own, a->now, standard_cwnd(b, a->mss), b->mode);
+		b->own.scale = own->scale;
+		b->own.crowded = own->crowded;
 		begin_round(own);
 		own->probing = b->mode == PROBE_BW;
 	}
@@ -241,9 +253,10 @@ static bool own_phase_done(const struct bbr *b, const struct ack *a)
 	return standard_phase_done(b, a);
 }
 
-static bool own_drain_done(const struct bbr *b, const struct ack *a)
+static bool own_drain_done(struct sock *sk, const struct bbr *b, const struct ack *a)
 {
-	bool over = cws.drain_rounds && b->own.drained >= cws.drain_rounds;
+	struct rest *rest = stored_of(sk);
+	bool over = rest && cws.drain_rounds && rest->own.drained >= cws.drain_rounds;
 
 	return over || standard_drain_done(b, a);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* What all generations of BBR share beside fixed.h: an acknowledgement, and pacing. A generation has its `struct bbr`,
- * with the field `pacing_rate`.
- */
+/* What all generations of BBR share beside fixed.h: an acknowledgement, and pacing. */
 #include "fixed.h"
 
 enum {
@@ -15,6 +13,7 @@ enum {
 struct ack {
 	__u64 now;
 	__u64 rate; /* of the sample; 0: none */
+	__u64 most; /* the application's limit on the pacing rate */
 	__u32 acked;
 	__u32 lost;
 	__u32 prior_in_flight;
@@ -35,8 +34,12 @@ static __u32 in_flight(const struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-static void read_ack(struct ack *a, const struct tcp_sock *tp, const struct rate_sample *rs)
+/* Everything that lies in the socket is read here, at once, so that the processor waits for its cache lines once. */
+static void read_ack(struct ack *a, struct sock *sk, const struct rate_sample *rs)
 {
+	const struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	a->most = sk->sk_max_pacing_rate;
 	a->now = tp->tcp_mstamp;
 	a->acked = rs->acked_sacked;
 	a->lost = rs->losses;
@@ -54,14 +57,13 @@ static void read_ack(struct ack *a, const struct tcp_sock *tp, const struct rate
 	a->delayed = rs->is_ack_delayed;
 }
 
-/* Paces at this rate, or at the application's limit if that is less. */
-static __u64 pace(struct sock *sk, struct bbr *b, __u64 rate)
+/* Paces at this rate, or at the application's limit if that is less: with cong_control set the kernel does not limit the
+ * rate itself.
+ */
+static __u64 pace(struct sock *sk, __u64 rate, __u64 most)
 {
 	/* At 0 pacing would stop for good. */
-	rate = most_of(rate, 1);
-	b->pacing_rate = rate;
-	/* With cong_control set the kernel does not limit the rate itself. */
-	rate = least_of(rate, sk->sk_max_pacing_rate);
+	rate = least_of(most_of(rate, 1), most);
 	sk->sk_pacing_rate = rate;
 	return rate;
 }

@@ -35,32 +35,77 @@ LOADED struct own_params gc SEC(".rodata.own");
 #define OWN gc
 
 struct own {
-	struct max_filter rtt_max; /* by microseconds */
+	__u32 rtt_max;
 	__u32 rtt;
 	__u32 gain;
+};
+
+struct own_rest {
+	struct max_filter rtt_max; /* by microseconds */
 	__u32 least; /* of the round trip in progress; 0: no sample yet */
 	__u32 last_least; /* of the last one; 0: none */
 };
 
 #include "bbr_core.h"
 
-static void take(struct bbr *b, __u64 now, __u32 rtt)
+/* RTT_max of a window. */
+static void take_windowed(struct own *own, struct own_rest *rest, __u32 now, __u32 rtt)
 {
-	struct own *own = &b->own;
-
-	own->rtt = rtt;
-	if (gc.rtt_max_window && max_get(&own->rtt_max))
-		max_update(&own->rtt_max, gc.rtt_max_window, now, rtt);
-	else if (rtt >= max_get(&own->rtt_max))
-		max_reset(&own->rtt_max, now, rtt);
+	if (max_get(&rest->rtt_max))
+		max_update(&rest->rtt_max, gc.rtt_max_window, now, rtt);
+	else
+		max_reset(&rest->rtt_max, now, rtt);
+	own->rtt_max = max_get(&rest->rtt_max);
 }
 
-static void own_init(struct bbr *b, __u64 now, __u32 rtt)
+static void take(struct own *own, __u32 rtt)
+{
+	own->rtt = rtt;
+	own->rtt_max = atleast(own->rtt_max, rtt);
+}
+
+static void own_init(struct bbr *b, struct rest *rest, __u32 now, __u32 rtt)
 {
 	b->own.gain = ONE;
-	if (rtt && gc.rtt != LEAST)
-		take(b, now, rtt);
-	b->own.least = rtt;
+	rest->own.least = rtt;
+	if (!rtt || gc.rtt == LEAST)
+		return;
+	take(&b->own, rtt);
+	if (gc.rtt_max_window)
+		take_windowed(&b->own, &rest->own, now, rtt);
+}
+
+/* The sample of an acknowledgement; 0: none. */
+static __u32 sample(struct own_rest *rest, bool round_start, __u32 rtt)
+{
+	if (round_start) {
+		rest->last_least = rest->least;
+		rest->least = 0;
+	}
+	if (rtt != NO_RTT && (!rest->least || rtt < rest->least))
+		rest->least = rtt;
+	return rest->last_least;
+}
+
+/* For the settings that need more state. */
+static __attribute__((noinline)) int observe_more(struct sock *sk, struct bbr *b, __u32 now, __u32 rtt)
+{
+	struct rest *rest = stored_of(sk);
+
+	if (!rest)
+		return 0;
+	if (gc.rtt == LEAST)
+		rtt = sample(&rest->own, b->round_start, rtt);
+	else if (rtt == NO_RTT)
+		return 0;
+	if (!rtt)
+		return 0;
+	b->own.rtt = rtt;
+	if (gc.rtt_max_window)
+		take_windowed(&b->own, &rest->own, now, rtt);
+	else
+		take(&b->own, rtt);
+	return 0;
 }
 
 /* Without quanta and rounding, bytes decide. */
@@ -75,7 +120,7 @@ static bool reaches(const struct bbr *b, __u32 packets, __u32 bdps, __u32 mss)
 static void set_gain(struct bbr *b, __u8 phase)
 {
 	struct own *own = &b->own;
-	__u64 most = max_get(&own->rtt_max);
+	__u32 most = own->rtt_max;
 
 	if (phase == PHASE_UP)
 		own->gain = ONE + gc.up_amplitude - gamma_curve(own->rtt, most, gc.up_gamma, gc.up_amplitude);
@@ -85,25 +130,17 @@ static void set_gain(struct bbr *b, __u8 phase)
 		own->gain = ONE;
 }
 
-static void own_observe(struct bbr *b, const struct ack *a)
+static void own_observe(struct sock *sk, struct bbr *b, const struct ack *a)
 {
 	struct own *own = &b->own;
+	__u32 rtt = a->rtt;
 
-	if (gc.rtt == LEAST) {
-		if (b->round_start) {
-			own->last_least = own->least;
-			own->least = 0;
-		}
-		if (a->rtt != NO_RTT && (!own->least || a->rtt < own->least))
-			own->least = a->rtt;
-		if (own->last_least)
-			take(b, a->now, own->last_least);
-	} else if (gc.rtt == SMOOTHED) {
-		if (a->srtt)
-			take(b, a->now, a->srtt);
-	} else if (a->rtt != NO_RTT) {
-		take(b, a->now, a->rtt);
-	}
+	if (gc.rtt == SMOOTHED)
+		rtt = a->srtt ? a->srtt : NO_RTT;
+	if (gc.rtt == LEAST || gc.rtt_max_window)
+		observe_more(sk, b, a->now, rtt);
+	else if (rtt != NO_RTT)
+		take(own, rtt);
 	if (b->mode != PROBE_BW)
 		return;
 	/* Algorithm 1, phase 1, lines 4 and 5: P_up is assigned only below 1 BDP. */
@@ -133,7 +170,7 @@ static bool own_phase_done(const struct bbr *b, const struct ack *a)
 {
 	bool full = lasted_min_rtt(b);
 
-	if (b->policer.in_use || b->phase > PHASE_DOWN)
+	if (b->policed || b->phase > PHASE_DOWN)
 		return full;
 	if (b->phase == PHASE_DOWN)
 		return full || !reaches(b, a->prior_in_flight, ONE, a->mss);
@@ -146,7 +183,7 @@ static bool own_phase_done(const struct bbr *b, const struct ack *a)
 	return full && reaches(b, a->prior_in_flight, b->own.gain, a->mss);
 }
 
-static bool own_drain_done(const struct bbr *b, const struct ack *a)
+static bool own_drain_done(struct sock *sk, const struct bbr *b, const struct ack *a)
 {
 	return standard_drain_done(b, a);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
 /* What a generation of BBR has in the kernel: its state, its counters, and the programs that do not depend on it.
- * Included after `struct bbr`.
+ * Included after the type `stored`: the state in the storage of the socket (SK_STORAGE).
  *
- * The state is in the storage of the socket (SK_STORAGE). The space of the socket for a scheme has only a mark that init
- * has run. If there is no memory for the state, the connection keeps cwnd and its pacing rate, and an error is counted.
+ * The first word of the socket's space for a scheme is not 0 once init has run. If there is no memory for the state, the
+ * connection keeps cwnd and its pacing rate, and an error is counted.
  */
 #include "counted.h"
 
@@ -12,24 +12,24 @@ struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct bbr);
+	__type(value, stored);
 } flows SEC(".maps");
 
-static struct bbr *flow_of(struct sock *sk)
+static stored *stored_of(struct sock *sk)
 {
-	return *started(sk) ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
+	return bpf_sk_storage_get(&flows, sk, 0, 0);
 }
 
 /* Space for the state of a connection that begins. 0: there is no memory for it. */
-static struct bbr *open_flow(struct sock *sk)
+static stored *open_flow(struct sock *sk)
 {
-	struct bbr *b = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	stored *state = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
 	*started(sk) = 1;
 	COUNT(opened);
-	if (!b)
+	if (!state)
 		COUNT(errors);
-	return b;
+	return state;
 }
 
 SEC("struct_ops")

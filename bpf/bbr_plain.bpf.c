@@ -10,13 +10,17 @@ struct own {
 	char none[1];
 };
 
+struct own_rest {
+	char none[1];
+};
+
 #include "bbr_core.h"
 
-static void own_init(struct bbr *b, __u64 now, __u32 rtt)
+static void own_init(struct bbr *b, struct rest *rest, __u32 now, __u32 rtt)
 {
 }
 
-static void own_observe(struct bbr *b, const struct ack *a)
+static void own_observe(struct sock *sk, struct bbr *b, const struct ack *a)
 {
 }
 
@@ -34,7 +38,7 @@ static bool own_phase_done(const struct bbr *b, const struct ack *a)
 	return standard_phase_done(b, a);
 }
 
-static bool own_drain_done(const struct bbr *b, const struct ack *a)
+static bool own_drain_done(struct sock *sk, const struct bbr *b, const struct ack *a)
 {
 	return standard_drain_done(b, a);
 }

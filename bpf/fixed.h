@@ -56,61 +56,79 @@ static __u64 bytes_over(__u64 rate, __u64 us)
 	return rate / USEC_PER_SEC * us + rate % USEC_PER_SEC * us / USEC_PER_SEC;
 }
 
-/* The maximum of a sliding window in constant space (Kathleen Nichols' algorithm): three samples, each newer than the
- * one before it and no larger. Window and times share a unit.
+/* n / d, at the cost of a multiplication if the guess is right: most divisions repeat their last result. guess * d fits
+ * 64 bits.
  */
-struct max_sample {
-	__u64 at;
-	__u64 value;
-};
+static __u64 quotient(__u64 n, __u64 d, __u64 guess)
+{
+	return n - guess * d < d ? guess : n / d;
+}
 
+/* bytes > bytes_over(rate, us), of bytes below 2^44, without a division. */
+static bool exceeds(__u64 bytes, __u64 rate, __u64 us)
+{
+	if (us < 1 << 26 && rate < 1ULL << 37)
+		return bytes * USEC_PER_SEC > rate * us;
+	return bytes > bytes_over(rate, us);
+}
+
+/* The maximum of a sliding window in constant space (Kathleen Nichols' algorithm): three samples, each newer than the
+ * one before it and no larger. Window and times share a unit; only differences of times count.
+ */
 struct max_filter {
-	struct max_sample first, second, third;
+	__u64 value[3];
+	__u32 at[3];
 };
 
 static __u64 max_get(const struct max_filter *f)
 {
-	return f->first.value;
+	return f->value[0];
 }
 
-static void max_reset(struct max_filter *f, __u64 at, __u64 value)
+static void max_set(struct max_filter *f, __u32 place, __u32 at, __u64 value)
 {
-	struct max_sample sample = { at, value };
-
-	f->first = sample;
-	f->second = sample;
-	f->third = sample;
+	f->at[place] = at;
+	f->value[place] = value;
 }
 
-static void max_update(struct max_filter *f, __u64 window, __u64 at, __u64 value)
+static void max_reset(struct max_filter *f, __u32 at, __u64 value)
 {
-	struct max_sample sample = { at, value };
-	__u64 age;
+	max_set(f, 0, at, value);
+	max_set(f, 1, at, value);
+	max_set(f, 2, at, value);
+}
 
-	if (value >= f->first.value || at - f->third.at > window) {
+/* The first sample has left the window. */
+static void max_shift(struct max_filter *f, __u32 at, __u64 value)
+{
+	max_set(f, 0, f->at[1], f->value[1]);
+	max_set(f, 1, f->at[2], f->value[2]);
+	max_set(f, 2, at, value);
+}
+
+static void max_update(struct max_filter *f, __u64 window, __u32 at, __u64 value)
+{
+	__u32 age;
+
+	if (value >= f->value[0] || at - f->at[2] > window) {
 		max_reset(f, at, value);
 		return;
 	}
-	if (value >= f->second.value) {
-		f->second = sample;
-		f->third = sample;
-	} else if (value >= f->third.value) {
-		f->third = sample;
+	if (value >= f->value[1]) {
+		max_set(f, 1, at, value);
+		max_set(f, 2, at, value);
+	} else if (value >= f->value[2]) {
+		max_set(f, 2, at, value);
 	}
-	age = at - f->first.at;
+	age = at - f->at[0];
 	if (age > window) {
-		f->first = f->second;
-		f->second = f->third;
-		f->third = sample;
-		if (at - f->first.at > window) {
-			f->first = f->second;
-			f->second = f->third;
-			f->third = sample;
-		}
-	} else if (f->second.at == f->first.at && age > window / 4) {
-		f->second = sample;
-		f->third = sample;
-	} else if (f->third.at == f->second.at && age > window / 2) {
-		f->third = sample;
+		max_shift(f, at, value);
+		if (at - f->at[0] > window)
+			max_shift(f, at, value);
+	} else if (f->at[1] == f->at[0] && age > window / 4) {
+		max_set(f, 1, at, value);
+		max_set(f, 2, at, value);
+	} else if (f->at[2] == f->at[1] && age > window / 2) {
+		max_set(f, 2, at, value);
 	}
 }

@@ -27,41 +27,37 @@ static const __u32 exp2_at[CURVE_STEPS] = {
 	638450708, 624770026, 611382493, 598281827, 585461881, 572916640, 560640218, 548626854,
 };
 
+/* 2^36 / (32 + i), rounded up */
+static const __u32 reciprocal[CURVE_STEPS] = {
+	2147483648, 2082408386, 2021161081, 1963413622, 1908874354, 1857283156, 1808407283, 1762037866,
+	1717986919, 1676084799, 1636178018, 1598127366, 1561806290, 1527099484, 1493901669, 1462116527,
+	1431655766, 1402438301, 1374389535, 1347440721, 1321528399, 1296593901, 1272582903, 1249445032,
+	1227133514, 1205604856, 1184818565, 1164736894, 1145324613, 1126548799, 1108378658, 1090785346,
+};
+
 /* -log2(rtt / rtt_max) with 30 fractional bits, of times below 2^32 with 0 < rtt <= rtt_max. */
 static __u64 minus_log2(__u64 rtt, __u64 rtt_max)
 {
-	__u64 exponent = 0, mantissa, base, rest, series;
+	__u64 exponent = 0, mantissa, rest, series, bits, by;
 	__u32 step;
 
-	/* rtt = 2^exponent rtt, in (rtt_max / 2, rtt_max] */
-	if (rtt << 16 <= rtt_max) {
-		rtt <<= 16;
-		exponent += 16;
-	}
-	if (rtt << 8 <= rtt_max) {
-		rtt <<= 8;
-		exponent += 8;
-	}
-	if (rtt << 4 <= rtt_max) {
-		rtt <<= 4;
-		exponent += 4;
-	}
-	if (rtt << 2 <= rtt_max) {
-		rtt <<= 2;
-		exponent += 2;
-	}
-	if (rtt << 1 <= rtt_max) {
-		rtt <<= 1;
-		exponent += 1;
+	/* rtt = 2^exponent rtt, in (rtt_max / 2, rtt_max]. The sign of a difference becomes a mask: round-trip times vary, and
+	 * the processor would mispredict many branches on them.
+	 */
+	for (bits = 16; bits; bits >>= 1) {
+		by = (rtt_max - (rtt << bits)) >> 63;
+		barrier_var(by);
+		by = (by - 1) & bits;
+		rtt <<= by;
+		exponent += by;
 	}
 	if (rtt >= rtt_max)
 		return exponent << 30;
 	/* 2 rtt / rtt_max in (1, 2), with 31 fractional bits */
 	mantissa = (rtt << 32) / rtt_max;
 	step = mantissa >> 26 & (CURVE_STEPS - 1);
-	base = (1ULL << 31) + ((__u64)step << 26);
-	/* 30 bits of mantissa / base - 1, below 1/32 */
-	rest = ((mantissa - base) << 30) / base;
+	/* 30 bits of the rest over the table point, below 1/32. Exact: the rest has 26 bits, the point 6. */
+	rest = ((mantissa & ((1ULL << 26) - 1)) << 4) * reciprocal[step] >> 36;
 	/* ln(1 + r) = r (1 - r (1/2 - r (1/3 - r / 4))) */
 	series = (1ULL << 30) / 3 - (rest >> 2);
 	series = (1ULL << 29) - (rest * series >> 30);
@@ -82,9 +78,9 @@ static __u64 exp2_minus(__u64 x)
 		return 0;
 	/* ln(2) with 30 bits */
 	rest = (x & ((1ULL << 25) - 1)) * 744261118ULL >> 30;
-	/* exp(-a) = 1 - a (1 - a/2 (1 - a/3 (1 - a/4))) */
+	/* exp(-a) = 1 - a (1 - a/2 (1 - a/3 (1 - a/4))), with 1/3 as 0x55555556 / 2^32 */
 	series = (1ULL << 30) - (rest >> 2);
-	series = (1ULL << 30) - (rest * series >> 30) / 3;
+	series = (1ULL << 30) - ((rest * series >> 30) * 0x55555556 >> 32);
 	series = (1ULL << 30) - (rest * series >> 31);
 	series = (1ULL << 30) - (rest * series >> 30);
 	return exp2_at[step] * series >> 30 >> whole;

@@ -13,7 +13,7 @@ enum {
 
 struct policer {
 	__u64 rate;
-	__u64 since;
+	__u32 since; /* us, as all times; only differences count */
 	__u32 delivered;
 	__u32 lost;
 	__u32 rounds;
@@ -22,7 +22,7 @@ struct policer {
 };
 
 struct policer_sample {
-	__u64 at; /* the last delivery */
+	__u32 at; /* the last delivery */
 	__u32 delivered;
 	__u32 lost;
 	__u32 mss;
@@ -66,7 +66,8 @@ static void policer_end_interval(struct policer *p, const struct policer_sample 
 /* Returns whether the use of the long-term rate ends now. */
 static bool policer_update(struct policer *p, const struct policer_sample *s)
 {
-	__u64 lost, delivered, elapsed;
+	__u64 lost, delivered;
+	__u32 elapsed;
 
 	if (p->in_use) {
 		if (!s->in_probe_bw || !s->round_start || ++p->rounds < USE_ROUNDS)

@@ -68,11 +68,6 @@ static struct {
 	int set;
 } limited;
 
-static struct bbr *state(void)
-{
-	return (struct bbr *)native_storage;
-}
-
 #ifdef V3
 #include "v3.h"
 #else
@@ -171,7 +166,7 @@ int main(void)
 	struct sock *sk = &socket_state.inet_conn.icsk_inet.sk;
 	struct event e;
 
-	if (sizeof(struct bbr) > sizeof(native_storage))
+	if (sizeof(stored) > sizeof(native_storage))
 		return 1;
 	socket_state.snd_cwnd_clamp = ~0U;
 	sk->sk_max_pacing_rate = ~0UL;
@@ -186,7 +181,7 @@ int main(void)
 		struct outcome o = { 0 };
 
 		kernel_calls(sk, &e);
-		o.pacing_rate = b->pacing_rate;
+		o.pacing_rate = sk->sk_pacing_rate;
 		o.cwnd = socket_state.snd_cwnd;
 		o.mode = b->mode;
 		o.phase = b->mode == PROBE_BW ? b->phase : 0;

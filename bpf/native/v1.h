@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* The parts of replay.c that depend on the generation: BBR v1. */
+static struct bbr *state(void)
+{
+	return (struct bbr *)socket_state.inet_conn.icsk_ca_priv;
+}
+
 static bool is_recovering(const struct bbr *b)
 {
 	return b->ca_state == RECOVERY;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* The parts of replay.c that depend on the generation: BBR v3. */
+static struct bbr *state(void)
+{
+	return (struct bbr *)native_storage;
+}
+
 static bool is_recovering(const struct bbr *b)
 {
 	return b->recovery == RECOVERY;
