@@ -22,6 +22,8 @@ enum Lack {
     Machine,
     /// Root without the right to load programs, as in most containers.
     Programs,
+    /// Root without the right to change ports.
+    Ports,
 }
 
 /// Whether this process is in a user namespace: its root has no rights to the machine.
@@ -36,22 +38,34 @@ fn is_other(path: &Path) -> bool {
 
 /// Refuses a `command` without the right to change programs of the kernel; `use_` says what it needs that for.
 pub(crate) fn may_change_programs(command: &str, use_: &str) -> Result<(), KernelError> {
+    refuse(command, use_, false)
+}
+
+/// Refuses a `command` without the right to change programs of the kernel and queues of ports.
+pub(crate) fn may_change_ports(command: &str, use_: &str) -> Result<(), KernelError> {
+    refuse(command, use_, true)
+}
+
+fn refuse(command: &str, use_: &str, ports: bool) -> Result<(), KernelError> {
     let is_root = rustix::process::geteuid().is_root();
-    // The kernel demands these three for the programs here; CAP_SYS_ADMIN stands for the first two.
-    let three = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
-    let administrator = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
-    let loads = capabilities(None)
-        .is_ok_and(|own| own.effective.contains(three) || own.effective.contains(administrator));
-    let lack = lack(is_root, is_confined(), loads);
+    let own = capabilities(None).map_or(CapabilitySet::empty(), |own| own.effective);
+    let lack = lack(is_root, is_confined(), own, ports);
     lack.map_or(Ok(()), |lack| Err(KernelError::Unsupported(refusal(command, use_, lack))))
 }
 
-fn lack(is_root: bool, is_confined: bool, loads: bool) -> Option<Lack> {
-    match (is_root, is_confined, loads) {
-        (false, ..) => Some(Lack::Root),
-        (true, true, _) => Some(Lack::Machine),
-        (true, false, false) => Some(Lack::Programs),
-        (true, false, true) => None,
+fn lack(is_root: bool, is_confined: bool, own: CapabilitySet, ports: bool) -> Option<Lack> {
+    // The kernel demands these three for the programs here. CAP_SYS_ADMIN stands for all of them, but not for netlink.
+    let three = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
+    if !is_root {
+        Some(Lack::Root)
+    } else if is_confined {
+        Some(Lack::Machine)
+    } else if !own.contains(CapabilitySet::SYS_ADMIN) && !own.contains(three) {
+        Some(Lack::Programs)
+    } else if ports && !own.contains(CapabilitySet::NET_ADMIN) {
+        Some(Lack::Ports)
+    } else {
+        None
     }
 }
 
@@ -61,7 +75,11 @@ fn refusal(command: &str, use_: &str, lack: Lack) -> String {
         Lack::Machine => {
             ("root outside of a user namespace", "sudo on the machine, not in a rootless container")
         }
-        Lack::Programs => ("root with CAP_NET_ADMIN and CAP_SYS_ADMIN", "sudo, or a container that has them"),
+        Lack::Programs => (
+            "root with CAP_SYS_ADMIN, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN",
+            "sudo, or a container that has them",
+        ),
+        Lack::Ports => ("root with CAP_NET_ADMIN", "sudo, or a container that has it"),
     };
     format!("`{command}` needs {what}: {use_} (accepted: {accepted})")
 }
@@ -70,38 +88,50 @@ fn refusal(command: &str, use_: &str, lack: Lack) -> String {
 mod tests {
     use super::*;
 
-    /// Each lack is named with the command and what is accepted, and only root with all rights has none.
+    /// Each lack is named with the command and what is accepted, and root with the rights that the kernel demands has none.
     #[test]
     fn lack_of_rights_names_command_and_accepted() {
-        for (state, expected) in [
-            ((false, false, false), "`narrows brf attach` needs root: it loads (accepted: sudo)"),
-            ((false, true, true), "`narrows brf attach` needs root: it loads (accepted: sudo)"),
+        let all = CapabilitySet::all();
+        let programs = "root with CAP_SYS_ADMIN, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: it loads (accepted: sudo, \
+                        or a container that has them)";
+        let machine = "root outside of a user namespace: it loads (accepted: sudo on the machine, not in a rootless \
+                       container)";
+        let administrator = CapabilitySet::SYS_ADMIN;
+        let three = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
+        for (is_root, is_confined, own, ports, expected) in [
+            (false, false, CapabilitySet::empty(), false, Some("root: it loads (accepted: sudo)")),
+            (false, true, all, true, Some("root: it loads (accepted: sudo)")),
+            (true, true, all, false, Some(machine)),
+            (true, false, CapabilitySet::empty(), false, Some(programs)),
+            (true, false, three - CapabilitySet::PERFMON, false, Some(programs)),
+            (true, false, three - CapabilitySet::BPF, true, Some(programs)),
+            (true, false, three - CapabilitySet::NET_ADMIN, false, Some(programs)),
+            (true, false, administrator, false, None),
             (
-                (true, true, true),
-                "`narrows brf attach` needs root outside of a user namespace: it loads (accepted: sudo on the machine, \
-                 not in a rootless container)",
+                true,
+                false,
+                administrator,
+                true,
+                Some("root with CAP_NET_ADMIN: it loads (accepted: sudo, or a container that has it)"),
             ),
-            (
-                (true, false, false),
-                "`narrows brf attach` needs root with CAP_NET_ADMIN and CAP_SYS_ADMIN: it loads (accepted: sudo, or a \
-                 container that has them)",
-            ),
+            (true, false, administrator | CapabilitySet::NET_ADMIN, true, None),
+            (true, false, three, true, None),
         ] {
-            let (is_root, is_confined, loads) = state;
-            let lack = lack(is_root, is_confined, loads).expect("it lacks something");
-            assert_eq!(refusal("narrows brf attach", "it loads", lack), expected);
+            let lack = lack(is_root, is_confined, own, ports);
+            let text = lack.map(|lack| refusal("narrows brf attach", "it loads", lack));
+            let expected = expected.map(|rest| format!("`narrows brf attach` needs {rest}"));
+            assert_eq!(text, expected, "{is_root} {is_confined} {own:?} {ports}");
         }
-        assert_eq!(lack(true, false, true), None);
     }
 
     /// A namespace that is not the machine's confines, and one that cannot be read does not.
     #[test]
-    fn user_namespace_is_told_by_its_number() {
+    fn number_tells_the_user_namespace() {
         assert!(is_other(Path::new("/")));
         assert!(!is_other(Path::new("/nowhere/user")));
-        // What this process is allowed shows where it is.
+        // The map of the machine's own namespace covers all users.
         let map = fs::read_to_string("/proc/self/uid_map").expect("of this process");
         let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
-        assert_eq!(is_confined(), !whole, "{map}");
+        assert!(whole || is_confined(), "{map}");
     }
 }

@@ -56,7 +56,7 @@ pub trait Watch: Sync {
 /// # Errors
 /// If a port does not exist or is taken, without rights, or if the kernel refuses a step.
 pub fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), KernelError> {
-    has_rights("narrows brf switch")?;
+    rights::may_change_ports("narrows brf switch", "it changes programs and queues of ports")?;
     #[cfg(feature = "bpf")]
     return agent::run(settings, watch);
     #[cfg(not(feature = "bpf"))]
@@ -82,7 +82,11 @@ pub fn plan(settings: &Settings) -> Result<Vec<String>, KernelError> {
 /// # Errors
 /// Without rights.
 pub fn clean() -> Result<Vec<String>, KernelError> {
-    has_rights("narrows brf detach")?;
+    let (command, use_) = ("narrows brf detach", "it changes programs and queues of ports");
+    rights::may_change_programs(command, use_)?;
+    if state::is_any_abandoned() {
+        rights::may_change_ports(command, use_)?;
+    }
     Ok(state::clean(&Changing::begin()?))
 }
 
@@ -93,8 +97,4 @@ pub fn status() -> serde_json::Value {
         serde_json::json!({"process": record.process, "ports": ports, "runs": runs, "report": report})
     };
     state::reports().into_iter().map(row).collect()
-}
-
-fn has_rights(command: &str) -> Result<(), KernelError> {
-    rights::may_change_programs(command, "it changes programs and queues of ports")
 }

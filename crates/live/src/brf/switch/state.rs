@@ -170,6 +170,12 @@ fn is_abandoned(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
+/// Whether a killed switch has left something in this network namespace.
+pub(super) fn is_any_abandoned() -> bool {
+    let Ok(namespace) = namespace() else { return false };
+    records().iter().any(|(path, record)| record.namespace == namespace && is_abandoned(path))
+}
+
 /// Removes what killed switches left in this namespace. Returns the names of their ports.
 pub(super) fn clean(_: &Changing) -> Vec<String> {
     let Ok(namespace) = namespace() else { return Vec::new() };

@@ -110,10 +110,21 @@ impl Counting {
         }
         let restorer = restorer(STATISTICS).map_err(|error| KernelError::step("start /bin/sh", error))?;
         let own = Self { restorer: Some(restorer) };
-        fs::write(STATISTICS, "1")
-            .map_err(|error| KernelError::step(&format!("write {STATISTICS}"), error))?;
+        fs::write(STATISTICS, "1").map_err(refusal)?;
         Ok(own)
     }
+}
+
+/// Root without CAP_SYS_ADMIN may load programs, but not count their calls.
+fn refusal(error: io::Error) -> KernelError {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return KernelError::Unsupported(
+            "`narrows kernel status` needs root with CAP_SYS_ADMIN: it lets the kernel count calls (accepted: sudo, \
+             or a container that has it)"
+                .to_owned(),
+        );
+    }
+    KernelError::step(&format!("write {STATISTICS}"), error)
 }
 
 impl Drop for Counting {
