@@ -263,14 +263,7 @@ impl<'a> Connection<'a> {
 
     fn log_grant(&mut self, grant: Grant) {
         let text = match grant.rate {
-            Some(rate) => {
-                let wire = Rate::from_bytes_per_sec((rate.as_bytes_per_sec() as f64 / self.share) as u64);
-                if wire >= MOST {
-                    "may send without a limit".to_owned()
-                } else {
-                    format!("may send {} ({} of payload)", Mbit(wire), Mbit(rate))
-                }
-            }
+            Some(rate) => allowance(rate, self.share),
             None => "the nodes are silent: sends as its scheme does without a rate".to_owned(),
         };
         if self.reported_rate != text {
@@ -328,5 +321,30 @@ impl<'a> Connection<'a> {
         self.piece.resize(wire::HEAD + length, 0);
         self.place = 0;
         true
+    }
+}
+
+/// A granted rate of payload in words, beside the wire rate that it is `share` of.
+fn allowance(rate: Rate, share: f64) -> String {
+    // The requester rounds the payload of the largest rate down.
+    if rate.as_bytes_per_sec() >= (MOST.as_bytes_per_sec() as f64 * share) as u64 {
+        return "may send without a limit".to_owned();
+    }
+    let wire = Rate::from_bytes_per_sec((rate.as_bytes_per_sec() as f64 / share).round() as u64);
+    format!("may send {} ({} of payload)", Mbit(wire), Mbit(rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rate is said with its part of payload, and the largest rate as none.
+    #[test]
+    fn largest_rate_is_no_limit() {
+        let share = 1448.0 / 1500.0;
+        let granted = |wire: Rate| Rate::from_bytes_per_sec((wire.as_bytes_per_sec() as f64 * share) as u64);
+        assert_eq!(allowance(granted(MOST), share), "may send without a limit");
+        let said = allowance(granted(Rate::from_bytes_per_sec(1_250_000)), share);
+        assert_eq!(said, "may send 10.00 Mbit/s (9.65 Mbit/s of payload)");
     }
 }
