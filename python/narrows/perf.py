@@ -141,6 +141,7 @@ class Session:
         bracketed, several = host.startswith("["), host.count(":") > 1  # an address of IPv6, with or without a port
         plain = host[1:].partition("]")[0] if bracketed else host if several else host.partition(":")[0]
         plain = plain.partition("%")[0]  # the scope of a link-local address is in no certificate
+        expected = plain if name is None else name
         chosen, params = parse_scheme(self.scheme)
         limit = _bounded(duration, "--duration", 1e-3, MAX_DURATION_S)
         interval = _bounded(self.interval, "--interval", MIN_INTERVAL_S, MAX_DURATION_S)
@@ -148,7 +149,7 @@ class Session:
         conclude(
             *supervised(
                 lambda: hosts.perf_client(
-                    address, chosen, params, interval, limit, streams, reverse, name or plain, trust, handle,
+                    address, chosen, params, interval, limit, streams, reverse, expected, trust, handle,
                     self.report,
                 ),
                 handle,

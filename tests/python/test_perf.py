@@ -349,6 +349,8 @@ def test_certificate_of_an_authority_is_accepted(tmp_path, server):
         (("--scheme", "noq:vegas", "--insecure"), "accepted: noq:cubic, noq:newreno, noq:bbr3"),
         (("--insecure", "--fingerprint", "00"), "exclude each other"),
         (("--fingerprint", "00"), "64 hexadecimal digits"),
+        (("--fingerprint", ""), "64 hexadecimal digits"),
+        (("--insecure", "--fingerprint", ""), "exclude each other"),
     ],
 )
 def test_perf_refuses_with_what_is_accepted(tmp_path, args, message):

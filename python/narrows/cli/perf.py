@@ -129,8 +129,8 @@ def client(
     from narrows import perf
 
     chosen = {
-        "--fingerprint": fingerprint and f"fingerprint:{fingerprint}",
-        "--ca": ca and f"ca:{_pem(ca, '--ca')}",
+        "--fingerprint": None if fingerprint is None else f"fingerprint:{fingerprint}",
+        "--ca": None if ca is None else f"ca:{_pem(ca, '--ca')}",
         "--insecure": "any" if insecure else None,
     }
     given = {flag: value for flag, value in chosen.items() if value}
