@@ -16,10 +16,16 @@ pub enum IdleRule {
 }
 
 impl IdleRestart {
+    /// Whether the idle time was longer than the retransmission timeout.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        self.rto.is_some_and(|rto| self.idle > rto)
+    }
+
     /// Whether the idle time was longer than the retransmission timeout, and the rule reduces cwnd then.
     #[inline]
     pub fn outlasts_rto(&self) -> bool {
-        self.rule != IdleRule::Off && self.rto.is_some_and(|rto| self.idle > rto)
+        self.rule != IdleRule::Off && self.is_long()
     }
 
     /// cwnd after the idle time, given the one before it and the initial window.

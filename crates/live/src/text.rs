@@ -23,7 +23,8 @@ pub fn shown(text: &str) -> String {
     out
 }
 
-/// Why a QUIC connection ended, with noq's own limit in words: it keeps at most 1024 pieces of a stream with gaps between.
+/// The reason for the end of a QUIC connection, with noq's own limit in words: it keeps at most 1024 pieces of a stream
+/// with gaps between.
 pub(crate) fn reason_of_quic(reason: String) -> String {
     if reason.contains("too many gaps in stream buffer") {
         return format!(

@@ -27,7 +27,7 @@
 //!         |  |      all data outstanding then acknowledged        |  |
 //!         +--+------------------> recovery <----------------------+--+     loss, mark
 //! ```
-//! After recovery the equation waits for `every` whole round trips.
+//! After recovery, or an idle time longer than the RTO, the equation waits for `every` whole round trips.
 //!
 //! ## References
 //! C. Jin, D. Wei, S. Low, FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004 (the
@@ -224,7 +224,7 @@ impl CongestionControl for Fast {
         self.reno.restart(event);
         // A small window empties before every acknowledgement, and is judged all the same. After a pause, also if cwnd
         // stays, the equation waits for whole rounds.
-        if event.rto.is_some_and(|rto| event.idle > rto) {
+        if event.is_long() {
             self.halt();
         }
     }
