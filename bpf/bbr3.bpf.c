@@ -31,11 +31,10 @@ static struct bbr *flow_of(struct sock *sk)
 
 static void set_rate(struct sock *sk, struct bbr *b, __u64 rate, __u64 most, __u32 mss)
 {
-	__u32 per_second = USEC_PER_SEC / QUANTUM_US;
-	__u32 bytes = least_of(pace(sk, rate, most), (__u64)QUANTUM_BYTES * per_second);
+	__u32 quanta_per_second = USEC_PER_SEC / QUANTUM_US;
+	__u32 limited = least_of(pace(sk, rate, most), (__u64)QUANTUM_BYTES * quanta_per_second);
 
-	b->pacing_rate = most_of(rate, 1);
-	b->quantum = atleast(bytes / (mss * per_second), QUANTUM_SEGMENTS) * mss;
+	b->quantum = atleast(limited / (mss * quanta_per_second), QUANTUM_SEGMENTS) * mss;
 }
 
 /* Pacing before any bandwidth sample: the initial window per RTT, times the gain of Startup. */
@@ -51,7 +50,7 @@ static void set_pacing(struct sock *sk, struct bbr *b, __u32 gain, __u64 most, _
 	__u64 rate = times_gain(b->bw, times_gain(gain, core.pacing_share));
 
 	/* Until the pipe is full the rate only rises. */
-	if (b->full_reached || rate > b->pacing_rate)
+	if (b->full_reached || rate > sk->sk_pacing_rate)
 		set_rate(sk, b, rate, most, mss);
 }
 

@@ -85,7 +85,6 @@ struct bbr {
 	__u64 initial_window;
 	__u64 cwnd;
 	__u64 prior_cwnd;
-	__u64 pacing_rate; /* before the application's limit */
 	__u64 quantum;
 	__u64 bw_previous; /* the maximum of the previous cycle, and of this one */
 	__u64 bw_current;

@@ -2,8 +2,8 @@
 #pragma once
 /* BBR v1 for struct_ops: the steps of Linux tcp_bbr.c, and of crates/cc/src/bbr_v1, in their order.
  *
- * A scheme includes this file and defines its hooks (own_…) and its state: `struct own`, and `struct own_rest`. Neutral
- * hooks are named standard_….
+ * A scheme includes this file and defines its hooks (own_…) and its state: `struct own`, of at most 12 bytes, which every
+ * acknowledgement finds at once, and `struct own_rest`. Neutral hooks are named standard_….
  *
  * Differences from tcp_bbr.c, all of them those of the Rust core:
  * - Rates are bytes per second instead of packets per microsecond with 24 fractional bits, and gains have 20 fractional
@@ -12,12 +12,18 @@
  *   at most.
  * - min_rtt expires by the clock of packets, not by jiffies. The long-term bandwidth has no limit on its interval beside
  *   rounds.
+ *
+ * Times are the lower 32 bits of microseconds, unlike those of the Rust core: ages wrap after 71 minutes. After a pause of
+ * that length a filter may expire one window late.
  */
 #include "fixed.h"
 #include "policer.h"
 
 /* No flow has 4 GiB of aggregation. */
 #define EXTRA_MOST (~0U)
+
+/* Work that is kept out of the code of every acknowledgement. */
+#define RARE static __attribute__((noinline))
 
 enum mode { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
 enum { PHASE_UP = 0, PHASE_DOWN = 1, PHASES = 8 };
@@ -48,13 +54,13 @@ struct core_params {
 
 LOADED struct core_params core SEC(".rodata.core");
 
-/* The state of a flow that nearly every acknowledgement needs. It is in the socket's own space for a scheme: the storage
- * of the socket takes several cache lines more to find, and so holds the rest only. Times are the lower 32 bits of
- * microseconds, as only their differences count.
+/* The state of a flow that most acknowledgements need. It is in the socket's own space for a scheme: the look-up of the
+ * socket's storage costs a chain of cache misses, so that holds the rest only.
  */
 struct bbr {
 	__u8 mode;
-	__u8 quantum; /* packets; 0: the flow has not begun. open_flow sets another byte of the first word. */
+	/* Packets; 0: the flow has not begun. open_flow sets another byte of the first word: without memory a flow never begins. */
+	__u8 quantum;
 	__u8 phase;
 	__u8 full_rounds;
 	__u8 extra_rounds;
@@ -114,7 +120,7 @@ static struct bbr *flow_of(struct sock *sk)
 	return b->quantum ? b : 0;
 }
 
-static __attribute__((noinline)) __u64 policed_rate(struct sock *sk)
+RARE __u64 policed_rate(struct sock *sk)
 {
 	struct rest *rest = stored_of(sk);
 
@@ -264,21 +270,21 @@ static void sample_of(const struct bbr *b, const struct tcp_sock *tp, struct pol
 	s->in_probe_bw = b->mode == PROBE_BW;
 }
 
-/* Takes over what acknowledgements need of the policer. */
+/* Copies the policer's flags that every acknowledgement reads. */
 static void note_policer(struct bbr *b, const struct policer *p)
 {
 	b->policed = p->in_use;
 	b->watched = p->sampling;
 }
 
-static __attribute__((noinline)) int sample_policer(struct sock *sk, struct bbr *b, bool newly_lost, bool limited)
+RARE void sample_policer(struct sock *sk, struct bbr *b, bool newly_lost, bool limited)
 {
 	struct rest *rest = stored_of(sk);
 	struct policer_sample s;
 	bool over;
 
 	if (!rest)
-		return 0;
+		return;
 	sample_of(b, (struct tcp_sock *)sk, &s);
 	s.newly_lost = newly_lost;
 	s.app_limited = limited;
@@ -286,7 +292,6 @@ static __attribute__((noinline)) int sample_policer(struct sock *sk, struct bbr 
 	note_policer(b, &rest->policer);
 	if (over)
 		enter_probe_bw(b);
-	return 0;
 }
 
 /* Step 1: rounds, the policer, the bandwidth filter. */
@@ -301,7 +306,7 @@ static void update_bandwidth(struct sock *sk, struct bbr *b, const struct ack *a
 		b->round_start = 1;
 		b->conserving = 0;
 	}
-	/* It begins with a loss. */
+	/* The policer begins to sample at a loss. */
 	if (core.lt_bw && (a->lost || b->policed || b->watched))
 		sample_policer(sk, b, a->lost > 0, a->limited);
 	/* A limited sample is only a lower bound. */
@@ -351,20 +356,19 @@ static void update_aggregation(struct sock *sk, struct bbr *b, const struct ack 
 }
 
 /* Step 4: the pipe is full after three round trips in a row without growth by a quarter. */
-static __attribute__((noinline)) int end_startup_round(struct sock *sk, struct bbr *b)
+RARE void end_startup_round(struct sock *sk, struct bbr *b)
 {
 	struct rest *rest = stored_of(sk);
 	__u64 rate = max_get(&b->bw);
 
 	if (!rest)
-		return 0;
+		return;
 	if (rate >= rest->full_bw + rest->full_bw / 4) {
 		rest->full_bw = rate;
 		b->full_rounds = 0;
 	} else {
 		b->full_reached = ++b->full_rounds >= FULL_ROUNDS;
 	}
-	return 0;
 }
 
 static void check_full(struct sock *sk, struct bbr *b, const struct ack *a)
@@ -402,29 +406,28 @@ static void enter_probe_rtt(struct rest *rest, struct bbr *b, struct tcp_sock *t
 	save_cwnd(rest, b, tp);
 }
 
-static __attribute__((noinline)) int probe_rtt(struct sock *sk, struct bbr *b, __u32 in_flight)
+RARE void probe_rtt(struct sock *sk, struct bbr *b, __u32 in_flight)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct rest *rest = stored_of(sk);
 
 	if (!rest)
-		return 0;
+		return;
 	if (b->mode != PROBE_RTT)
 		enter_probe_rtt(rest, b, tp);
 	/* Samples of a pipe that is kept empty are too low. */
 	tp->app_limited = atleast(tp->delivered + in_flight, 1);
 	if (!rest->probe_rtt_end) {
 		if (in_flight > MIN_WINDOW)
-			return 0;
+			return;
 		rest->probe_rtt_end = tp->tcp_mstamp + core.probe_rtt_duration;
 		rest->round_done = 0;
 		b->next_delivered = tp->delivered;
-		return 0;
+		return;
 	}
 	rest->round_done |= b->round_start;
 	if (rest->round_done)
 		leave_probe_rtt(rest, b, tp, tp->tcp_mstamp);
-	return 0;
 }
 
 /* Step 6: min_rtt, and ProbeRTT when it expires. */
@@ -443,7 +446,7 @@ static void update_min_rtt(struct sock *sk, struct bbr *b, const struct ack *a)
 }
 
 /* The cwnd before the recovery or ProbeRTT that ends. */
-static __attribute__((noinline)) __u32 prior_cwnd(struct sock *sk)
+RARE __u32 prior_cwnd(struct sock *sk)
 {
 	struct rest *rest = stored_of(sk);
 

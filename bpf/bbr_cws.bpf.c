@@ -43,7 +43,7 @@ LOADED struct own_params cws SEC(".rodata.own");
 /* For native/replay.c. */
 #define OWN cws
 
-/* Of struct own_rest. */
+/* Copies of fields of struct own_rest, for hooks without the socket. */
 struct own {
 	__u32 scale;
 	__u8 crowded;
@@ -162,7 +162,7 @@ static __u64 cut(struct own_rest *own, __u64 now)
 /* Sets the bound and the scale. cwnd exceeds BBR's only while crowded, and does not grow further under random loss. */
 static void set_bound(struct own_rest *own, __u64 now, __u64 bound, __u64 standard, bool queued, bool congestion)
 {
-	__u64 most = standard, limited, rest;
+	__u64 most = standard, limited, remainder;
 
 	if (queued && own->lost)
 		most = scaled(standard, atleast(own->scale_up, ONE));
@@ -172,9 +172,9 @@ static void set_bound(struct own_rest *own, __u64 now, __u64 bound, __u64 standa
 	if (limited < bound && !congestion)
 		begin_curve(own, now, limited, limited);
 	own->bound = limited;
-	rest = limited % standard << GAIN_SHIFT;
-	own->scale = limited / standard * ONE + rest / standard;
-	own->scale_up = own->scale + (rest % standard != 0);
+	remainder = limited % standard << GAIN_SHIFT;
+	own->scale = limited / standard * ONE + remainder / standard;
+	own->scale_up = own->scale + (remainder % standard != 0);
 }
 
 /* Updates the bound and the scale, once per round trip. Not static: the verifier judges it once instead of on every

@@ -34,7 +34,7 @@ static __u32 in_flight(const struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* Everything that lies in the socket is read here, at once, so that the processor waits for its cache lines once. */
+/* Reads fields of the socket that are seldom in the cache one after the other, so that their misses overlap. */
 static void read_ack(struct ack *a, struct sock *sk, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = (struct tcp_sock *)sk;

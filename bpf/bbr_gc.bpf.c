@@ -48,9 +48,20 @@ struct own_rest {
 
 #include "bbr_core.h"
 
-/* RTT_max of a window. */
+static void take(struct own *own, __u32 rtt)
+{
+	own->rtt = rtt;
+	own->rtt_max = atleast(own->rtt_max, rtt);
+}
+
+/* With RTT_max of a window, if it has one. */
 static void take_windowed(struct own *own, struct own_rest *rest, __u32 now, __u32 rtt)
 {
+	if (!gc.rtt_max_window) {
+		take(own, rtt);
+		return;
+	}
+	own->rtt = rtt;
 	if (max_get(&rest->rtt_max))
 		max_update(&rest->rtt_max, gc.rtt_max_window, now, rtt);
 	else
@@ -58,25 +69,16 @@ static void take_windowed(struct own *own, struct own_rest *rest, __u32 now, __u
 	own->rtt_max = max_get(&rest->rtt_max);
 }
 
-static void take(struct own *own, __u32 rtt)
-{
-	own->rtt = rtt;
-	own->rtt_max = atleast(own->rtt_max, rtt);
-}
-
 static void own_init(struct bbr *b, struct rest *rest, __u32 now, __u32 rtt)
 {
 	b->own.gain = ONE;
 	rest->own.least = rtt;
-	if (!rtt || gc.rtt == LEAST)
-		return;
-	take(&b->own, rtt);
-	if (gc.rtt_max_window)
+	if (rtt && gc.rtt != LEAST)
 		take_windowed(&b->own, &rest->own, now, rtt);
 }
 
-/* The sample of an acknowledgement; 0: none. */
-static __u32 sample(struct own_rest *rest, bool round_start, __u32 rtt)
+/* The least RTT of the last round trip; 0: none. */
+static __u32 least_of_last_round(struct own_rest *rest, bool round_start, __u32 rtt)
 {
 	if (round_start) {
 		rest->last_least = rest->least;
@@ -88,24 +90,19 @@ static __u32 sample(struct own_rest *rest, bool round_start, __u32 rtt)
 }
 
 /* For the settings that need more state. */
-static __attribute__((noinline)) int observe_more(struct sock *sk, struct bbr *b, __u32 now, __u32 rtt)
+RARE void observe_more(struct sock *sk, struct bbr *b, __u32 now, __u32 rtt)
 {
 	struct rest *rest = stored_of(sk);
 
 	if (!rest)
-		return 0;
-	if (gc.rtt == LEAST)
-		rtt = sample(&rest->own, b->round_start, rtt);
-	else if (rtt == NO_RTT)
-		return 0;
-	if (!rtt)
-		return 0;
-	b->own.rtt = rtt;
-	if (gc.rtt_max_window)
+		return;
+	if (gc.rtt == LEAST) {
+		rtt = least_of_last_round(&rest->own, b->round_start, rtt);
+		if (!rtt)
+			return;
+	}
+	if (rtt != NO_RTT)
 		take_windowed(&b->own, &rest->own, now, rtt);
-	else
-		take(&b->own, rtt);
-	return 0;
 }
 
 /* Without quanta and rounding, bytes decide. */

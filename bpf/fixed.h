@@ -72,8 +72,13 @@ static bool exceeds(__u64 bytes, __u64 rate, __u64 us)
 	return bytes > bytes_over(rate, us);
 }
 
+/* For functions of a pointer: the verifier refuses one whose argument is in the socket on one call and in its storage on
+ * another.
+ */
+#define INLINE static inline __attribute__((always_inline))
+
 /* The maximum of a sliding window in constant space (Kathleen Nichols' algorithm): three samples, each newer than the
- * one before it and no larger. Window and times share a unit; only differences of times count.
+ * one before it and no larger. Window and times share a unit, and ages wrap at 2^32 of it.
  */
 struct max_filter {
 	__u64 value[3];
@@ -85,13 +90,13 @@ static __u64 max_get(const struct max_filter *f)
 	return f->value[0];
 }
 
-static void max_set(struct max_filter *f, __u32 place, __u32 at, __u64 value)
+INLINE void max_set(struct max_filter *f, __u32 place, __u32 at, __u64 value)
 {
 	f->at[place] = at;
 	f->value[place] = value;
 }
 
-static void max_reset(struct max_filter *f, __u32 at, __u64 value)
+INLINE void max_reset(struct max_filter *f, __u32 at, __u64 value)
 {
 	max_set(f, 0, at, value);
 	max_set(f, 1, at, value);
@@ -99,14 +104,14 @@ static void max_reset(struct max_filter *f, __u32 at, __u64 value)
 }
 
 /* The first sample has left the window. */
-static void max_shift(struct max_filter *f, __u32 at, __u64 value)
+INLINE void max_shift(struct max_filter *f, __u32 at, __u64 value)
 {
 	max_set(f, 0, f->at[1], f->value[1]);
 	max_set(f, 1, f->at[2], f->value[2]);
 	max_set(f, 2, at, value);
 }
 
-static void max_update(struct max_filter *f, __u64 window, __u32 at, __u64 value)
+INLINE void max_update(struct max_filter *f, __u64 window, __u32 at, __u64 value)
 {
 	__u32 age;
 

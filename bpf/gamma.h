@@ -42,7 +42,7 @@ static __u64 minus_log2(__u64 rtt, __u64 rtt_max)
 	__u32 step;
 
 	/* rtt = 2^exponent rtt, in (rtt_max / 2, rtt_max]. The sign of a difference becomes a mask: round-trip times vary, and
-	 * the processor would mispredict many branches on them.
+	 * the processor would mispredict many branches on them. barrier_var keeps the compiler from making one.
 	 */
 	for (bits = 16; bits; bits >>= 1) {
 		by = (rtt_max - (rtt << bits)) >> 63;
@@ -56,7 +56,9 @@ static __u64 minus_log2(__u64 rtt, __u64 rtt_max)
 	/* 2 rtt / rtt_max in (1, 2), with 31 fractional bits */
 	mantissa = (rtt << 32) / rtt_max;
 	step = mantissa >> 26 & (CURVE_STEPS - 1);
-	/* 30 bits of the rest over the table point, below 1/32. Exact: the rest has 26 bits, the point 6. */
+	/* 30 bits of the rest over the table point, below 1/32. Exact: rounding the reciprocal up adds less than 1/64, and a
+	 * quotient is at least 1/63 below the next integer.
+	 */
 	rest = ((mantissa & ((1ULL << 26) - 1)) << 4) * reciprocal[step] >> 36;
 	/* ln(1 + r) = r (1 - r (1/2 - r (1/3 - r / 4))) */
 	series = (1ULL << 30) / 3 - (rest >> 2);

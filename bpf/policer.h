@@ -13,7 +13,7 @@ enum {
 
 struct policer {
 	__u64 rate;
-	__u32 since; /* us, as all times; only differences count */
+	__u32 since; /* us, as all times */
 	__u32 delivered;
 	__u32 lost;
 	__u32 rounds;

@@ -15,7 +15,7 @@ segments per packet, so that nearly every packet is acknowledged. Two methods, o
   others use too (the maps of BPF, `ktime_get`) is not seen. Every sample is an interrupt that leaves the caches colder.
 
 The time of a program differs between loads, which put it in different places in memory. So every run loads all
-programs anew, each time another one first. A machine without other work gives the figures their meaning.
+programs anew, each time another one first. Measure on an idle machine.
 """
 
 from __future__ import annotations

@@ -297,6 +297,29 @@ def loader(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("bbr-gc", ["rtt=least"]),
+        ("bbr-gc", ["rtt_max_window=10"]),
+        ("bbr-gc", ["rtt=least", "rtt_max_window=10", "quanta=true", "between=drain"]),
+        ("bbr-gc", ["rtt=smoothed", "lt_bw=false", "extra_acked=false", "between=cruise", "early_down=false"]),
+        ("bbr-cws", ["lt_bw=false", "extra_acked=false", "drain_rounds=0", "converge=false"]),
+        ("bbr", ["lt_bw=false", "extra_acked=false", "probe_rtt_duration=0"]),
+        ("bbr3", ["probe_rtt_duration=0", "drain_rounds=0", "startup_losses=0"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_verifier_accepts_other_settings(name, settings, loader):
+    """The verifier sees the code that settings choose: programs load with those of every choice."""
+    try:
+        done = loader("load", name, *(word for setting in settings for word in ("--set", setting)))
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    finally:
+        loader("unload", name)
+
+
+@pytest.mark.slow
 def test_taken_name_is_refused(loader):
     """A load under a taken name exits with status 2 and names the reason; the scheme of that name stays registered."""
     done = loader("load", "bbr-gc")
@@ -401,9 +424,10 @@ def test_programs_need_root(words, tmp_path):
     ("prefix", "expected"),
     [
         (("unshare", "-Ur"), "root outside of a user namespace: "),
-        (("setpriv", "--bounding-set", "-sys_admin,-bpf"), "root with CAP_NET_ADMIN and CAP_SYS_ADMIN: "),
+        (("setpriv", "--bounding-set", "-sys_admin,-bpf"), "root with CAP_SYS_ADMIN, or with CAP_BPF, "),
+        (("setpriv", "--bounding-set", "-sys_admin,-net_admin"), "root with CAP_SYS_ADMIN, or with CAP_BPF, "),
     ],
-    ids=["user namespace", "container"],
+    ids=["user namespace", "container", "no network"],
 )
 @pytest.mark.parametrize("words", [("kernel", "load", "bbr-gc"), ("brf", "attach"), ("brf", "detach")], ids=" ".join)
 def test_root_without_rights_loads_nothing(prefix, expected, words, tmp_path):

@@ -23,6 +23,9 @@ pub(super) enum Layout {
     Advised,
 }
 
+/// Less than half of the 32-bit clock of `bbr_core.h`, in microseconds.
+const LONGEST_WINDOW_S: f64 = 2000.0;
+
 #[derive(Default)]
 struct Writer(Vec<u8>);
 
@@ -72,7 +75,7 @@ pub(super) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>
     };
     let own = match layout {
         Layout::Core | Layout::V3 | Layout::Granted | Layout::Advised => Vec::new(),
-        Layout::Gamma => gamma(params),
+        Layout::Gamma => gamma(params)?,
         Layout::Scaling => scaling(params),
     };
     Ok((core, own))
@@ -91,7 +94,8 @@ fn core(params: &Params) -> Result<Vec<u8>, String> {
     let number = |name| params.number_or_default(name, PARAMS);
     refuse_quantum(number("quantum"))?;
     let mut out = Writer::default();
-    out.micros(number("min_rtt_window")).micros(number("probe_rtt_duration") / 1e3);
+    out.micros(window("min_rtt_window", number("min_rtt_window"))?)
+        .micros(number("probe_rtt_duration") / 1e3);
     out.ratio(number("high_gain")).ratio(1.0 / number("high_gain"));
     for name in ["cwnd_gain", "probe_up", "probe_down"] {
         out.ratio(number(name));
@@ -111,9 +115,19 @@ fn refuse_quantum(quantum: f64) -> Result<(), String> {
     Err("--set: the kernel sizes bursts by the rate; accepted: quantum=0".to_owned())
 }
 
-fn gamma(params: &Params) -> Vec<u8> {
+/// Refuses a window, in seconds, that the ages of `bbr_core.h` could miss: they wrap after 71 minutes.
+fn window(name: &str, seconds: f64) -> Result<f64, String> {
+    if seconds <= LONGEST_WINDOW_S {
+        return Ok(seconds);
+    }
+    Err(format!(
+        "--set: the clock of the program wraps after 71 minutes; accepted: {name} up to {LONGEST_WINDOW_S}"
+    ))
+}
+
+fn gamma(params: &Params) -> Result<Vec<u8>, String> {
     let mut out = Writer::default();
-    out.micros(params.number("rtt_max_window"));
+    out.micros(window("rtt_max_window", params.number("rtt_max_window"))?);
     for name in ["up_gamma", "down_gamma", "up_amplitude", "down_amplitude", "down_at"] {
         out.ratio(params.number(name));
     }
@@ -121,7 +135,7 @@ fn gamma(params: &Params) -> Vec<u8> {
         out.word(params.number(name) as u32);
     }
     out.word(0);
-    out.0
+    Ok(out.0)
 }
 
 fn scaling(params: &Params) -> Vec<u8> {
@@ -198,6 +212,19 @@ mod tests {
         }
         let (core, own) = bytes(Layout::Gamma, &params).unwrap();
         assert_eq!((words(&core)[9], words(&own)[2]), (one, one / 2), "no margin; what was set stays");
+    }
+
+    /// Windows that the 32-bit clock of the program could miss are refused, and others are not.
+    #[test]
+    fn windows_end_before_the_clock_wraps() {
+        for name in ["min_rtt_window", "rtt_max_window"] {
+            let mut params = Params::defaults(find("bbr-gc").unwrap().info.params);
+            params.set(name, 2000.0).unwrap();
+            assert!(bytes(Layout::Gamma, &params).is_ok());
+            params.set(name, 2001.0).unwrap();
+            let refusal = bytes(Layout::Gamma, &params).unwrap_err();
+            assert!(refusal.ends_with(&format!("accepted: {name} up to 2000")), "{refusal}");
+        }
     }
 
     /// BBR-CWS's values arrive in the units of its program.
