@@ -5,7 +5,7 @@
     narrows bench --schemes --json >> bench.jsonl
     narrows bench --routers --json >> bench.jsonl
     narrows bench --dccp --json >> bench.jsonl
-    cargo test --release -p narrows-sim --test laws_convergence --test laws_allocation -- --nocapture > laws.txt
+    cargo test --release -p narrows-sim --test all -- laws_convergence laws_allocation --nocapture > laws.txt
     python docs/results.py report bench.jsonl [laws.txt]  # REPORT BENCH [LAWS]
     narrows reproduce bbr-gc fig5 --on kernel --json > fig5.jsonl     # as root; so for every figure with such verdicts
     python docs/results.py --kernel fig5.jsonl fig8.jsonl             # or --kernel-quick, with --quick in real time

@@ -1,10 +1,8 @@
 //! Properties of all registered schemes over random event sequences.
 
-mod model;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{ABSURD, Conditions, Model, Op, Step};
+use crate::model::{ABSURD, Conditions, Model, Op, Step};
 use narrows_cc::schemes::{ALL, Entry, find};
 use narrows_cc::{Bytes, Feedback, Nanos, Params, Provenance, RecoveryStyle, Value};
 use proptest::prelude::*;
@@ -71,7 +69,7 @@ proptest! {
 
     /// Every scheme stays within bounds and repeats itself.
     #[test]
-    fn contract_every_scheme_is_bounded_and_deterministic(conditions in model::conditions(), ops in model::ops()) {
+    fn contract_every_scheme_is_bounded_and_deterministic(conditions in crate::model::conditions(), ops in crate::model::ops()) {
         for entry in ALL {
             let params = Params::defaults(entry.info.params);
             let steps = run(entry, &params, conditions, &ops);
@@ -85,8 +83,8 @@ proptest! {
     /// flight after a timeout (Linux `tcp_enter_loss`; the loss window of RFC 5681 if all is lost).
     #[test]
     fn contract_loss_based_schemes_never_grow_on_recovery(
-        conditions in model::conditions(),
-        ops in model::ops(),
+        conditions in crate::model::conditions(),
+        ops in crate::model::ops(),
     ) {
         // Schemes that leave recovery to the transport treat loss as congestion.
         for entry in ALL.iter().filter(|entry| entry.info.recovery == RecoveryStyle::Prr) {
@@ -113,8 +111,8 @@ proptest! {
     /// Every scheme survives the extremes of its parameters.
     #[test]
     fn contract_every_scheme_survives_parameter_extremes(
-        conditions in model::conditions(),
-        ops in model::ops(),
+        conditions in crate::model::conditions(),
+        ops in crate::model::ops(),
         turn in 0..SHARES,
     ) {
         for entry in ALL {

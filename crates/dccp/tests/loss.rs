@@ -1,8 +1,6 @@
 //! TFRC's loss history against the formulas of RFC 5348, the example of RFC 4342, and a reference list.
 
-mod loss_model;
-
-use loss_model::{Model, model_mean};
+use crate::loss_model::{Model, model_mean};
 use narrows_cc::{Bytes, Nanos, Rate, tfrc};
 use narrows_dccp::loss::{
     Arrival, Interval, LossHistory, PathEstimate, Separation, mean_interval, read_intervals, write_intervals,

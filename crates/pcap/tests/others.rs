@@ -1,11 +1,9 @@
 //! Captures of datagrams, multipath connections and explicit-rate protocols.
 
-mod reader;
-
 use std::collections::BTreeSet;
 
+use crate::reader::{SYN, captured, ip, tcp};
 use narrows_pcap::{Contents, Ends};
-use reader::{SYN, captured, ip, tcp};
 
 const BOTH: Contents = Contents { ends: Ends::Both, snap: None };
 

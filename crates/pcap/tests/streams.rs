@@ -1,12 +1,10 @@
 //! Captures of TCP: the bytes in the file agree with the run.
 
-mod reader;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::reader::{ACK, CWR, ECE, FIN, Frame, SYN, Segment, captured, ip, plan, tcp, u32_be};
 use narrows_pcap::{Contents, Ends};
 use narrows_units::Random;
-use reader::{ACK, CWR, ECE, FIN, Frame, SYN, Segment, captured, ip, plan, tcp, u32_be};
 
 const BOTH: Contents = Contents { ends: Ends::Both, snap: None };
 

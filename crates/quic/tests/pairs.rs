@@ -1,11 +1,9 @@
 //! Connections of noq alone, and two at a bottleneck, in virtual time. `--nocapture` prints their goodput: what real
 //! connections can do without a late timer.
 
-mod support;
-
+use crate::support::{Pair, Path};
 use narrows_cc::Nanos;
 use narrows_quic::noq::controller;
-use support::{Pair, Path};
 
 const MBIT: f64 = 20.0;
 /// Start of the second flow, and the times of measurement, as in `studies/quic/study.py`.

@@ -2,8 +2,6 @@
 
 #![allow(clippy::disallowed_methods)] // noq counts from an instant
 
-mod support;
-
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -103,7 +101,7 @@ impl Run {
     }
 }
 
-static RTT: LazyLock<RttEstimator> = LazyLock::new(support::estimator);
+static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::support::estimator);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]

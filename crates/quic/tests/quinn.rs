@@ -1,15 +1,13 @@
 //! Window-based schemes in quinn: real endpoints over loopback.
 
-mod quinn_support;
-
 use std::time::{Duration, Instant};
 
+use crate::quinn_support::pair;
 use narrows_cc::Bytes;
 use narrows_quic::quinn::{Controller, controller};
 use narrows_quic::{Scheme, Stack};
 use quinn::Connection;
 use quinn::congestion::Controller as _;
-use quinn_support::pair;
 
 /// Bytes of a transfer.
 const BYTES: usize = 3 << 20;

@@ -2,8 +2,6 @@
 
 #![allow(clippy::disallowed_methods)] // quinn counts from an instant
 
-mod quinn_support;
-
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -87,7 +85,7 @@ impl Run {
     }
 }
 
-static RTT: LazyLock<RttEstimator> = LazyLock::new(quinn_support::estimator);
+static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::quinn_support::estimator);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]

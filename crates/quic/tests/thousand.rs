@@ -1,11 +1,9 @@
 //! A thousand connections in one process.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::service::{count, pair};
 use narrows_quic::controller;
-use support::service::{count, pair};
 
 /// All are open at a time, each moves its data, and none fails.
 #[test]

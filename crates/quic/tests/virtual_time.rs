@@ -1,10 +1,8 @@
 //! Schemes in noq, over a link of the workshop in virtual time.
 
-mod support;
-
+use crate::support::{Pair, Path};
 use narrows_cc::{Nanos, schemes};
 use narrows_quic::{Scheme, Stack, controller, noq, refusal};
-use support::{Pair, Path};
 
 fn secs(seconds: u64) -> Nanos {
     Nanos::from_secs(seconds)

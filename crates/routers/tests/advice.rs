@@ -2,10 +2,7 @@
 //! replayed, late, forged. A sender with data always sends again within a stated time, and counts unusable
 //! replies.
 
-#[path = "../../tcp/tests/common/mod.rs"]
-mod common;
-
-use common::{Fate, Pipe, ms, sender};
+use crate::common::{Fate, Pipe, ms, sender};
 use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Rate, Value};
 use narrows_packet::{Flags, Kind, Packet, RawOption};
@@ -31,7 +28,7 @@ fn explicit() -> Vec<(&'static Entry, Explicit)> {
 
 fn pipe(scheme: &str, app: AppConfig, reverse: Fate) -> Pipe {
     let config = TcpConfig::default();
-    Pipe::new(sender(scheme, &[], &config, app), &config, common::delay(ms(20)), reverse)
+    Pipe::new(sender(scheme, &[], &config, app), &config, crate::common::delay(ms(20)), reverse)
 }
 
 /// Number of times the sender ignored advice.
@@ -166,7 +163,8 @@ fn impossible_advice_is_counted_and_ignored() {
         let params: &[(&str, f64)] = if explicit == Explicit::Brf { &[("timeout_rtts", 100.0)] } else { &[] };
         for extension in impossible(explicit) {
             let made = sender(name, params, &config, AppConfig::File(Bytes::new(SEGMENTS * 1448)));
-            let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
+            let mut pipe =
+                Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
@@ -198,7 +196,7 @@ fn advice_never_exceeds_line_rate() {
         };
         let config = TcpConfig::default();
         let made = sender(name, &[("line_rate", LINE)], &config, AppConfig::Bulk);
-        let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
+        let mut pipe = Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
         let mut n = 0;
         pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
             grant(packet, 1 << 40);
@@ -319,7 +317,7 @@ proptest! {
     ) {
         for (entry, _) in explicit() {
             let app = AppConfig::File(Bytes::new(SEGMENTS * 1448));
-            let mut pipe = pipe(entry.info.name, app, common::delay(ms(20)));
+            let mut pipe = pipe(entry.info.name, app, crate::common::delay(ms(20)));
             if let Some(rate) = rate {
                 pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| grant(packet, rate)));
             }
@@ -349,7 +347,7 @@ fn unusable_messages_are_refused_and_counted() {
         Forged::Adjustment(0x23, 0, true),
     ];
     let count = refused.len() as u64;
-    let mut pipe = pipe("nodectl", AppConfig::Bulk, common::delay(ms(20)));
+    let mut pipe = pipe("nodectl", AppConfig::Bulk, crate::common::delay(ms(20)));
     pipe.mangle_back = Some(Box::new(|packet: &mut Packet| grant(packet, 1_000_000)));
     pipe.run_until(ms(500));
     let granted = pipe.sender.pacing_rate();
@@ -377,7 +375,7 @@ fn grant_above_line_is_refused() {
         let config = TcpConfig::default();
         let made =
             sender("nodectl", &[("line_rate", 8.0)], &config, AppConfig::File(Bytes::new(1448 * SEGMENTS)));
-        let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
+        let mut pipe = Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
         pipe.mangle = Some(Box::new(|packet: &mut Packet| {
             if let Some(Message::Negotiation { max, .. }) = read(packet) {
                 assert_eq!(max.as_bytes_per_sec(), WIRE);

@@ -1,17 +1,13 @@
 //! Untrusted explicit headers: absent, malformed, or of another scheme. None stalls a flow.
 
-#[path = "../../tcp/tests/common/mod.rs"]
-mod common;
-mod strategies;
-
-use common::{Mangle, Pipe, delay, ms, sender};
+use crate::common::{Mangle, Pipe, delay, ms, sender};
+use crate::strategies::rate_headers;
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_packet::{Flags, Packet};
 use narrows_routers::{RateCode, RateHeader, RouterFrame};
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
-use strategies::rate_headers;
 
 const SEGMENTS: u64 = 30;
 

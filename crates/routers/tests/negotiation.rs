@@ -1,10 +1,7 @@
 //! The rate requester of Nodectl with hand-written answers, and both ends with untrusted messages.
 
-#[path = "../../tcp/tests/common/mod.rs"]
-mod common;
-mod talk;
-
-use common::{Pipe, delay, ms};
+use crate::common::{Pipe, delay, ms};
+use crate::talk::{ID, RTT, Talk, is_message, made, rate, read, with_id};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_packet::{Flags, Packet};
 use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, MOST, Message, Negotiation};
@@ -12,7 +9,6 @@ use narrows_routers::{NegotiationConfig as Settings, endpoint};
 use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
-use talk::{ID, RTT, Talk, is_message, made, rate, read, with_id};
 
 /// No data leaves before the answer, and then at the granted rate.
 #[test]

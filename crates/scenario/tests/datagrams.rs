@@ -1,12 +1,10 @@
 //! Flows over datagrams: choice of the transport, settings, and refusals.
 
-mod texts;
-
+use crate::texts::spec;
 use narrows_dccp::Config;
 use narrows_dccp::connection::Overflow;
 use narrows_scenario::{NoFiles, Plan, Source, datagram_flow, expand};
 use narrows_traffic::AppConfig;
-use texts::spec;
 
 fn flow(scheme: &str, more: &str) -> String {
     format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n{more}\n")

@@ -1,10 +1,8 @@
 //! Every refusal names the file, the line, the key, the value found and the accepted values.
 
-mod texts;
-
+use crate::texts::Folder;
 use narrows_cc::schemes::ALL;
 use narrows_scenario::{ScenarioError, Source, expand};
-use texts::Folder;
 
 fn refuse(text: &str, overrides: &[(String, String)]) -> ScenarioError {
     let source = Source { name: "bad.toml", text, files: &Folder("tests/fixtures") };

@@ -1,13 +1,11 @@
 //! Expansion of one text to runs: order and number of points, seeds, names of runs, arrivals.
 
-mod texts;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::texts::planned;
 use narrows_cc::{Bytes, Nanos};
 use narrows_scenario::{NoFiles, Run, Source, expand, resolve, schema_json};
 use narrows_traffic::AppConfig;
-use texts::planned;
 
 fn points(runs: &[Run]) -> Vec<String> {
     let point = |run: &Run| {
@@ -199,7 +197,8 @@ fn cases_set_several_keys_and_are_one_axis() {
             { network.rate = "20mbit", "network.queue" = { kind = "codel", target = "1ms" } },
         ]
     "#;
-    let text = format!("[network]\nrate = \"100mbit\"\n{}{sweep}", texts::flows(&[("newreno", "10ms", "")]));
+    let text =
+        format!("[network]\nrate = \"100mbit\"\n{}{sweep}", crate::texts::flows(&[("newreno", "10ms", "")]));
     let runs = planned(&text, &[]);
     assert_eq!(
         points(&runs),

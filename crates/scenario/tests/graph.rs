@@ -1,11 +1,9 @@
 //! Networks of several links: shortest paths, stated routes, parking lots, the choice of the bottleneck.
 
-mod texts;
-
+use crate::texts::plan as spec;
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::config::{Limit, Loss};
 use narrows_scenario::{FlowPlan, Plan};
-use texts::plan as spec;
 
 /// The names of the links on the paths of data and of acknowledgements.
 fn paths(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {

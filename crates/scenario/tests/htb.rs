@@ -1,11 +1,9 @@
 //! Classes of a scenario: the resulting settings, and the class of each flow.
 
-mod texts;
-
+use crate::texts::plan as spec;
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::{Htb, HtbClass, Limit, Queue};
 use narrows_scenario::Plan;
-use texts::plan as spec;
 
 fn htb(spec: &Plan, link: usize) -> &Htb {
     match &spec.links[link].config.queue {

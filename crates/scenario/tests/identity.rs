@@ -1,11 +1,9 @@
 //! Identity of flows: addresses, contents and alternate paths; and the controller.
 
-mod texts;
-
+use crate::texts::spec;
 use narrows_cc::{Nanos, Rate};
 use narrows_routers::FiveTuple;
 use narrows_scenario::Plan;
-use texts::spec;
 
 fn dumbbell(network: &str, flows: &[&str]) -> Result<Plan, String> {
     let flows = flows.iter().map(|keys| format!("[[flows]]\nscheme = \"rcp\"\nrtt = \"40ms\"\n{keys}\n"));

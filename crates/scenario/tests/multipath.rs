@@ -1,11 +1,9 @@
 //! Scenarios with connections of several subflows, and the resulting plans.
 
-mod texts;
-
+use crate::texts::plan as spec;
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::Scheduler;
 use narrows_traffic::AppConfig;
-use texts::plan as spec;
 
 const GRAPH: &str = r#"
 name = "graph"

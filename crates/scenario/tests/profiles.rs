@@ -1,12 +1,10 @@
 //! Profiles and transport options: every key reaches the plan, and default < profile < `[tcp]` < flow < override.
 
-mod texts;
-
+use crate::texts::planned;
 use narrows_cc::{Bytes, IdleRule, Nanos, Params};
 use narrows_scenario::profile::ALL;
 use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
 use narrows_tcp::{MAX_TSO, PrrBound, ReductionFrom, TcpConfig, TimerRules};
-use texts::planned;
 
 /// The plan of two flows with the keys `common` in `[tcp]` and `own` in the second flow's `tcp`.
 fn plan(schemes: [&str; 2], common: &str, own: &str, overrides: &[(&str, &str)]) -> Plan {
@@ -292,6 +290,6 @@ fn exceptions_leave_settings_of_a_profile_out() {
 fn exception_unknown_to_the_profile_is_refused() {
     let text = "[network]\nrate = \"100mbit\"\n[tcp]\nprofile = \"ns3\"\nprofile_except = [\"tos\"]\n\
                 [[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n";
-    let error = texts::spec(text).unwrap_err();
+    let error = crate::texts::spec(text).unwrap_err();
     assert!(error.contains("does not set `tos`") && error.contains("min_rto"), "{error}");
 }

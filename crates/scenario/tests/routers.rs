@@ -1,9 +1,7 @@
 //! Placement of router algorithms, and the keys that name them.
 
-mod texts;
-
+use crate::texts::spec;
 use narrows_scenario::{NoFiles, Plan, Source, expand};
-use texts::spec;
 
 fn dumbbell(network: &str, schemes: &[&str]) -> Result<Plan, String> {
     let flows = schemes.iter().map(|scheme| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n"));

@@ -1,13 +1,11 @@
 //! Valid scenarios: defaults, arithmetic, sweeps, names of runs.
 
-mod texts;
-
 use std::io::ErrorKind;
 
+use crate::texts::{Folder, planned};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::{Capacity, DualPi2, Limit, Loss, Queue, Red};
 use narrows_scenario::{FileError, Files, Hop, NoFiles, Plan, Source, expand, resolve};
-use texts::{Folder, planned};
 
 fn spec_with(text: &str, overrides: &[(&str, &str)]) -> Plan {
     let runs = planned(text, overrides);
@@ -309,7 +307,7 @@ fn flows_sharing_a_label_are_numbered() {
         ("newreno", "50ms", ""),
         ("newreno", "50ms", "label = \"late\""),
     ];
-    let text = format!("[network]\nrate = \"100mbit\"\n{}", texts::flows(&flows));
+    let text = format!("[network]\nrate = \"100mbit\"\n{}", crate::texts::flows(&flows));
     let labels: Vec<_> = spec(&text).flows.into_iter().map(|flow| flow.label).collect();
     assert_eq!(labels, ["newreno-1", "newreno-2", "fixed", "newreno-3", "late"]);
 }

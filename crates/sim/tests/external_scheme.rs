@@ -1,11 +1,7 @@
 //! The simulator runs schemes that are not in the registry.
 
-#[path = "../../tcp/tests/external/mod.rs"]
-mod external;
-mod law;
-
-use external::HALVING;
-use law::spec;
+use crate::external::HALVING;
+use crate::law::spec;
 use narrows_cc::Params;
 
 const SCENARIO: &str = "name = \"external\"\nduration = \"10s\"\nseed = 7\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n\

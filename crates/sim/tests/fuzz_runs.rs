@@ -1,11 +1,9 @@
 //! Small random runs over every key of a scenario: none panics or hangs, and results are plausible.
 //! `PROPTEST_CASES=N` runs N / 4 scenarios instead of 64.
 
-mod drawn;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use drawn::{TRACES, files, scenario};
+use crate::drawn::{TRACES, files, scenario};
 use narrows_cc::schemes::ALL;
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::Packet;

@@ -6,9 +6,7 @@
 //!     sender ──[ queue │ rate ]── rtt/2 ── receiver
 //!        └───────── rtt/2 ────────────────┘
 
-mod law;
-
-use law::{assert_within, dumbbell, flows, lossy, run, spec};
+use crate::law::{assert_within, dumbbell, flows, lossy, run, spec};
 use narrows_cc::Nanos;
 use narrows_sim::Engine;
 

@@ -1,13 +1,10 @@
 //! Explicit-rate schemes on random networks: steady goodput, as rates on the wire, against the max-min fair
 //! rates of the oracle. One entry of [`laws`] per scheme.
 
-mod law;
-mod oracle;
-
-use law::run;
+use crate::law::run;
+use crate::oracle::{Network, Ranges, explicit_rate_schemes, wire};
 use narrows_cc::Random;
 use narrows_routers::find;
-use oracle::{Network, Ranges, explicit_rate_schemes, wire};
 
 /// Networks of each kind per scheme.
 const NETWORKS: u64 = 16;

@@ -5,9 +5,7 @@
 //!
 //!     senders ──[ X BDP │ rate ]── rtt/2 ── receivers
 
-mod law;
-
-use law::{assert_within, dumbbell, flows, run, spec};
+use crate::law::{assert_within, dumbbell, flows, run, spec};
 use narrows_cc::{Nanos, Value};
 use narrows_sim::{Engine, RunResult};
 

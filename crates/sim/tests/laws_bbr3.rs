@@ -1,9 +1,7 @@
 //! Laws of BBR v3 on the dumbbell of `laws.rs` with 50 Mbit/s and 40 ms: the BDP is 172 segments, so a probe
 //! comes every 2 to 3 s or 62 rounds.
 
-mod law;
-
-use law::{run, scenario};
+use crate::law::{run, scenario};
 use narrows_sim::RunResult;
 
 /// One run; `network` and `flows` are TOML lines.
@@ -13,7 +11,7 @@ fn dumbbell(seconds: f64, warmup: f64, network: &str, flows: &str) -> RunResult 
 }
 
 fn flows(scheme: &str, count: u32) -> String {
-    law::flows(scheme, 40, &format!("count = {count}\nstagger = \"300ms\""))
+    crate::law::flows(scheme, 40, &format!("count = {count}\nstagger = \"300ms\""))
 }
 
 /// BBR v3 alone paces 1 % below the bandwidth while it cruises, and half of its window for 200 ms in 5 s

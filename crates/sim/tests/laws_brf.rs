@@ -1,9 +1,7 @@
 //! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire include headers, goodput
 //! does not: together the flows get 1448 / 1500 of C.
 
-mod law;
-
-use law::{PAYLOAD, assert_within, flows, goodputs, link, reading, run, scenario, spec};
+use crate::law::{PAYLOAD, assert_within, flows, goodputs, link, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
 use narrows_scenario::result::RunResult;

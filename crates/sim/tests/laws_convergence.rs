@@ -1,14 +1,10 @@
 //! Convergence time of explicit-rate schemes after a flow joins or leaves, in round-trip times. One entry of
 //! [`LAWS`] per scheme; `--nocapture` prints the table.
 
-mod convergence;
-mod law;
-mod oracle;
-
-use convergence::Deliveries;
-use law::spec;
+use crate::convergence::Deliveries;
+use crate::law::spec;
+use crate::oracle::{Flow, explicit_rate_schemes, max_min, wire};
 use narrows_cc::Nanos;
-use oracle::{Flow, explicit_rate_schemes, max_min, wire};
 
 /// Bottleneck rate in Mbit/s.
 const RATE: f64 = 100.0;

@@ -1,11 +1,8 @@
 //! Laws of coupled congestion control: the goals of RFC 6356 and the claims of its successors' papers,
 //! against shares computed from the rules of the schemes.
 
-mod law;
-mod multipath;
-
-use law::{assert_within, link, run, spec};
-use multipath::{PAYLOAD, TwoPaths, both, goodput, of_flows, single, windows};
+use crate::law::{assert_within, link, run, spec};
+use crate::multipath::{PAYLOAD, TwoPaths, both, goodput, of_flows, single, windows};
 use narrows_cc::Nanos;
 use narrows_sim::{Engine, RunResult};
 

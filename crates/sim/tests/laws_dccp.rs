@@ -1,11 +1,9 @@
 //! Laws of DCCP flows: goodput against equations, delays at the application, packet conservation in the
 //! transport.
 
-mod law;
-
 use std::fmt::Write as _;
 
-use law::{assert_within, goodputs, lossy, run, spec};
+use crate::law::{assert_within, goodputs, lossy, run, spec};
 use narrows_cc::{Bytes, Nanos, Value, tfrc};
 use narrows_net::timeline::LossTrace;
 use narrows_scenario::result::{DatagramResult, RunResult};

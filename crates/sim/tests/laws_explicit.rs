@@ -1,9 +1,7 @@
 //! Laws of explicit feedback: RCP and XCP with their routers at the bottleneck of a dumbbell. Rates on the
 //! wire include headers, goodput does not: together the flows get payload / (payload + header) of C.
 
-mod law;
-
-use law::{assert_within, reading, run, scenario, spec};
+use crate::law::{assert_within, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
 use narrows_sim::{Engine, RunResult};
@@ -28,7 +26,7 @@ fn text(duration_s: f64, warmup_s: f64, flows: &str) -> String {
 }
 
 fn flows(scheme: &str, rtt_ms: u64, count: u32) -> String {
-    law::flows(scheme, rtt_ms, &format!("count = {count}"))
+    crate::law::flows(scheme, rtt_ms, &format!("count = {count}"))
 }
 
 /// The highest and the lowest goodput.

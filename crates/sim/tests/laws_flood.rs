@@ -2,9 +2,7 @@
 //! message, and use none of them. The memory of every registered router stays bounded, and existing flows
 //! keep their rates.
 
-mod flood;
-
-use flood::{Port, RATE};
+use crate::flood::{Port, RATE};
 use narrows_cc::Nanos;
 use narrows_routers::ALL;
 

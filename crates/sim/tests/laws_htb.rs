@@ -1,8 +1,6 @@
 //! Laws of HTB: the shares that classes give whole connections.
 
-mod law;
-
-use law::{PAYLOAD, assert_within, dumbbell, flows, run, scenario};
+use crate::law::{PAYLOAD, assert_within, dumbbell, flows, run, scenario};
 use narrows_sim::RunResult;
 
 fn goodput(result: &RunResult, label: &str) -> f64 {

@@ -1,9 +1,7 @@
 //! Laws of schemes that respond to the share of marks: DCTCP at a step queue, Prague beside CUBIC in a dual
 //! queue. All use the dumbbell of `laws.rs`, and expectations are computed.
 
-mod law;
-
-use law::{assert_within, dumbbell, flows, run};
+use crate::law::{assert_within, dumbbell, flows, run};
 use narrows_sim::RunResult;
 
 /// 100 Mbit/s × 10 ms in packets.

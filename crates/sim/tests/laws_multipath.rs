@@ -1,10 +1,7 @@
 //! Laws of multipath connections: goodput against link capacity, and behaviour when paths fail or differ.
 
-mod law;
-mod multipath;
-
-use law::{assert_within, run, spec};
-use multipath::{PAYLOAD, TwoPaths, both, goodput, single};
+use crate::law::{assert_within, run, spec};
+use crate::multipath::{PAYLOAD, TwoPaths, both, goodput, single};
 use narrows_cc::Nanos;
 use narrows_net::timeline::LossTrace;
 use narrows_sim::{Engine, RunResult};

@@ -1,9 +1,7 @@
 //! Laws of Nodectl: negotiated rates against shares computed by hand. Rates on the wire include headers,
 //! goodput does not.
 
-mod law;
-
-use law::{
+use crate::law::{
     PAYLOAD, assert_lossless, assert_rates, assert_within, flows, goodputs, reading, run, scenario, spec,
 };
 use narrows_cc::Nanos;

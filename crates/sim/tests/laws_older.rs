@@ -1,9 +1,7 @@
 //! Laws of the schemes between Reno and BBR: BIC, FAST and Compound TCP, on the dumbbell of `laws.rs`. Where
 //! a law has no closed form, the expectation is the scheme's rule stepped in a loop without a network.
 
-mod law;
-
-use law::{assert_within, dumbbell, flows, lossy, run};
+use crate::law::{assert_within, dumbbell, flows, lossy, run};
 use narrows_sim::RunResult;
 
 /// 100 Mbit/s × 100 ms in packets, the pipe of [`alone`].

@@ -1,8 +1,6 @@
 //! Laws of flows that negotiate an alternate path: rates on the wire against shares computed by hand.
 
-mod law;
-
-use law::{PAYLOAD, assert_lossless, assert_within, link, run, scenario};
+use crate::law::{PAYLOAD, assert_lossless, assert_within, link, run, scenario};
 use narrows_sim::RunResult;
 
 /// ```text
@@ -40,7 +38,7 @@ fn flow(route: &str, more: &str) -> String {
 #[track_caller]
 fn assert_rates(result: &RunResult, expected: &[f64]) {
     // Two packets more or less in 1.8 s at 20 Mbit/s and more.
-    law::assert_rates(result, expected, 0.001);
+    crate::law::assert_rates(result, expected, 0.001);
     assert_lossless(result);
 }
 

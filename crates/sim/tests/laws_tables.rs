@@ -1,8 +1,6 @@
 //! Laws of flows without an entry in a full reservation table.
 
-mod law;
-
-use law::{PAYLOAD, goodputs, run};
+use crate::law::{PAYLOAD, goodputs, run};
 
 /// 100 Mbit/s with a table for two flows, filled by two BRF flows; further flows come later.
 fn crowded(late: &[&str]) -> Vec<f64> {

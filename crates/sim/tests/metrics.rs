@@ -1,9 +1,7 @@
 //! Metrics at the edges: flows that stop, end before the warm-up or never meet, and the mean queue of a run
 //! that ends with a standing queue.
 
-mod law;
-
-use law::{PAYLOAD, run};
+use crate::law::{PAYLOAD, run};
 
 /// Two consecutive flows, each of which fills a buffer of half a second before it stops.
 const ONE_AFTER_THE_OTHER: &str = r#"

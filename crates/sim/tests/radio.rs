@@ -1,10 +1,8 @@
 //! Effects of paths that change with time, generated or from files.
 
-mod law;
-
 use std::collections::BTreeMap;
 
-use law::run;
+use crate::law::run;
 use narrows_cc::{Nanos, Rate};
 use narrows_scenario::radio::{self, Settings};
 use narrows_scenario::result::RunResult;

@@ -3,9 +3,7 @@
 //!     sender ──[ 100 Mbit/s ]── 20 ms ── receiver
 //!        └────────── 20 ms ──────────────────┘
 
-mod common;
-
-use common::{Fate, Pipe, delay, ms, sender};
+use crate::common::{Fate, Pipe, delay, ms, sender};
 use narrows_cc::{Bytes, Nanos, Rate, Value};
 use narrows_packet::Packet;
 use narrows_tcp::{Sender, TcpConfig};

@@ -1,11 +1,9 @@
 //! Random networks: all bytes arrive once and in order, counters are consistent, and time advances.
 
-mod common;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use common::{Fate, Pipe, sender};
+use crate::common::{Fate, Pipe, sender};
 use narrows_cc::{Bytes, Nanos, Random};
 use narrows_packet::Ecn;
 use narrows_tcp::TcpConfig;

@@ -1,10 +1,7 @@
 //! A scheme from outside the registry runs over the TCP endpoints, through the same driver as those inside.
 
-mod common;
-mod external;
-
-use common::{Fate, Pipe, ms};
-use external::HALVING;
+use crate::common::{Fate, Pipe, ms};
+use crate::external::HALVING;
 use narrows_cc::schemes::{Entry, find};
 use narrows_cc::{AnyScheme, Bytes, Nanos, Params, Random, Setup};
 use narrows_packet::Flags;
@@ -41,7 +38,7 @@ fn rough(seed: u64) -> Fate {
 
 /// All packets sent and received, and the sender's counters, of one transfer.
 fn transfer(entry: &Entry, config: &TcpConfig, seed: u64) -> String {
-    let mut pipe = Pipe::new(sender(entry, config), config, rough(seed), common::delay(ms(20)));
+    let mut pipe = Pipe::new(sender(entry, config), config, rough(seed), crate::common::delay(ms(20)));
     pipe.run_until(Nanos::from_secs(600));
     assert!(pipe.sender.is_closed(), "{} did not finish", entry.info.name);
     format!("{:?} {:?}", pipe.sender.stats(), pipe.log)

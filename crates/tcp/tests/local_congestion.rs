@@ -1,8 +1,6 @@
 //! A sender whose host's queue drops at times.
 
-mod common;
-
-use common::{Pipe, delay, ms, scheme, sender};
+use crate::common::{Pipe, delay, ms, scheme, sender};
 use narrows_cc::{Bytes, Nanos, Random};
 use narrows_packet::{Flags, Packet};
 use narrows_tcp::{Sender, TcpConfig};

@@ -1,10 +1,8 @@
 //! Multipath connections over paths with loss, reordering and outages.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{ms, scheme};
+use crate::common::{ms, scheme};
 use narrows_cc::{Bytes, Nanos, Random};
 use narrows_packet::{Flags, Packet};
 use narrows_tcp::multipath::{MptcpOption, MultipathReceiver, MultipathSender};

@@ -21,16 +21,13 @@
 //! covers left last (RFC 7323 section 4.3), any other repeats the echo before it, unless `echo` says
 //! otherwise.
 
-mod common;
-mod script;
-
 use std::fmt::Write as _;
 use std::panic::catch_unwind;
 use std::path::Path;
 
+use crate::script::{Flip, run, run_with};
 use narrows_cc::{Bytes, IdleRule, Nanos};
 use narrows_tcp::{PrrBound, ReductionFrom, TimerRules};
-use script::{Flip, run, run_with};
 
 /// Name and text of every script.
 fn scripts() -> Vec<(String, String)> {

@@ -1,8 +1,6 @@
 //! A TCP sender and receiver over a simulated path.
 
-mod common;
-
-use common::{Pipe, delay, dropping, ms, sender};
+use crate::common::{Pipe, delay, dropping, ms, sender};
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Flags, Packet};
 use narrows_tcp::TcpConfig;

@@ -1,7 +1,5 @@
 //! Traces repeat to the byte, and recording does not change the run.
 
-mod texts;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +17,7 @@ fn spec(flows: &[&str], extra: &str) -> Plan {
     for scheme in flows {
         write!(text, "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n").unwrap();
     }
-    texts::plan(&text)
+    crate::texts::plan(&text)
 }
 
 /// Runs with full traces into a fresh folder and returns the bytes of both files.

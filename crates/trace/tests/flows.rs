@@ -1,7 +1,5 @@
 //! Series of flows under the names of `ss -ti`.
 
-mod texts;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -26,7 +24,7 @@ fn file_transfer(scheme: &str, profile: &str) -> String {
 type Samples = Vec<BTreeMap<String, f64>>;
 
 fn samples(name: &str, text: &str) -> (Samples, RunResult) {
-    let plan = texts::plan(text);
+    let plan = crate::texts::plan(text);
     let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), name].iter().collect();
     fs::create_dir_all(&dir).unwrap();
     let mut recorder = Recorder::new(&plan.trace, &dir).unwrap();

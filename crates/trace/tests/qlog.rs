@@ -1,15 +1,12 @@
 //! qlog files: every record keeps to the schema, and its numbers are those of the run.
 
-mod schema;
-mod texts;
-
 use std::fs;
 use std::path::PathBuf;
 
+use crate::texts::plan;
 use narrows_sim::{Engine, RunResult};
 use narrows_trace::qlog::Log;
 use serde_json::Value;
-use texts::plan;
 
 /// Runs a scenario; returns its result, and the records of its qlog file after a check against the schema.
 fn logged(label: &str, text: &str) -> (RunResult, Vec<Value>) {
@@ -20,8 +17,8 @@ fn logged(label: &str, text: &str) -> (RunResult, Vec<Value>) {
     log.finish().unwrap();
     let bytes = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
-    let records = schema::records(&bytes).unwrap_or_else(|problem| panic!("{label}: {problem}"));
-    schema::check(&records).unwrap_or_else(|problem| panic!("{label}: {problem}"));
+    let records = crate::schema::records(&bytes).unwrap_or_else(|problem| panic!("{label}: {problem}"));
+    crate::schema::check(&records).unwrap_or_else(|problem| panic!("{label}: {problem}"));
     (result, records)
 }
 

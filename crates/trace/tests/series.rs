@@ -1,18 +1,16 @@
 //! Readings of routers and classes, in results and in traces.
 
-mod texts;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use crate::texts::plan as spec;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_ipc::reader::StreamReader;
 use narrows_scenario::telemetry::Shown;
 use narrows_sim::{Engine, RunResult};
 use narrows_trace::Recorder;
-use texts::plan as spec;
 
 /// A series of link 0: times in seconds, and values or texts.
 type Series = Vec<(f64, Option<f64>, Option<String>)>;

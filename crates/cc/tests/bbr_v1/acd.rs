@@ -4,8 +4,8 @@ use narrows_cc::bbr_v1::{Policy, State};
 use narrows_cc::schemes::{BbrA, BbrAcd};
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, RateSample};
 
-use crate::path::{Core, MSS};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Core, MSS};
+use crate::bbr_v1::script::{Script, quantised};
 
 type Acd = <BbrAcd as Core>::Policy;
 type Advanced = <BbrA as Core>::Policy;

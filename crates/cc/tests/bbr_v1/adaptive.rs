@@ -3,8 +3,8 @@
 use narrows_cc::schemes::BbrAcw;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
 
-use crate::path::{Core, MSS};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Core, MSS};
+use crate::bbr_v1::script::{Script, quantised};
 
 type Acw = <BbrAcw as Core>::Policy;
 

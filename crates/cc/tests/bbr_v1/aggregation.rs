@@ -3,8 +3,8 @@
 use narrows_cc::bbr_v1::Aggregation;
 use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate};
 
-use crate::path::{Flow, MSS, Path, V1};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Flow, MSS, Path, V1};
+use crate::bbr_v1::script::{Script, quantised};
 
 const BW: Rate = Rate::from_bytes_per_sec(1_000_000); // 1000 B per ms
 const NO_LIMIT: Bytes = Bytes::new(1 << 40);

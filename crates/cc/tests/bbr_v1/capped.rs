@@ -4,8 +4,8 @@ use narrows_cc::bbr_v1::State;
 use narrows_cc::schemes::Bbq;
 use narrows_cc::{Bytes, CongestionControl, Nanos};
 
-use crate::path::{Core, Flow, MSS, Path, V1};
-use crate::script::Script;
+use crate::bbr_v1::path::{Core, Flow, MSS, Path, V1};
+use crate::bbr_v1::script::Script;
 
 type Capped = <Bbq as Core>::Policy;
 

@@ -4,8 +4,8 @@ use narrows_cc::bbr_v1::{PHASE_DOWN, Policy, State};
 use narrows_cc::schemes::BbrCws;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos};
 
-use crate::path::{Core, Flow, MSS, Path, V1};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Core, Flow, MSS, Path, V1};
+use crate::bbr_v1::script::{Script, quantised};
 
 type Scaling = <BbrCws as Core>::Policy;
 

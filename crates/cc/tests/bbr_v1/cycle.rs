@@ -3,8 +3,8 @@
 use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
 use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate};
 
-use crate::path::{Flow, MSS, Path, V1};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Flow, MSS, Path, V1};
+use crate::bbr_v1::script::{Script, quantised};
 
 /// A completed phase: number, length, and inflight before the acknowledgement that ended it.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use narrows_cc::bbr_v1::{ProbeRtt, State};
 use narrows_cc::schemes::DaBbr;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos};
 
-use crate::path::{Core, MSS, V1};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Core, MSS, V1};
+use crate::bbr_v1::script::{Script, quantised};
 
 type Da = <DaBbr as Core>::Policy;
 

@@ -3,8 +3,8 @@
 use narrows_cc::schemes::DccpBbr;
 use narrows_cc::{CongestionControl, Nanos, ReceiverFeedback};
 
-use crate::path::{Core, V1};
-use crate::script::Script;
+use crate::bbr_v1::path::{Core, V1};
+use crate::bbr_v1::script::Script;
 
 type Adaptive = <DccpBbr as Core>::Policy;
 

@@ -5,8 +5,8 @@ use narrows_cc::gamma::Gamma;
 use narrows_cc::schemes::BbrGc;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Params};
 
-use crate::path::{Core, Flow, MSS, Path};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Core, Flow, MSS, Path};
+use crate::bbr_v1::script::{Script, quantised};
 
 type Gc = <BbrGc as Core>::Policy;
 

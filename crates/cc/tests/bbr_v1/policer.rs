@@ -3,8 +3,8 @@
 use narrows_cc::bbr_v1::State;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout};
 
-use crate::path::{Flow, MSS, Path, V1};
-use crate::script::Script;
+use crate::bbr_v1::path::{Flow, MSS, Path, V1};
+use crate::bbr_v1::script::Script;
 
 /// Runs a sampling interval of `rounds` round trips of 40 ms with 100 segments delivered per round; the last
 /// round loses `lost` segments.

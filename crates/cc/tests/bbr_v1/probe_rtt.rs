@@ -3,8 +3,8 @@
 use narrows_cc::bbr_v1::{ProbeRtt, State};
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
 
-use crate::path::{Flow, MSS, Path, V1};
-use crate::script::Script;
+use crate::bbr_v1::path::{Flow, MSS, Path, V1};
+use crate::bbr_v1::script::Script;
 
 /// After ten seconds without a new minimum PROBE_RTT holds inflight at four segments for 200 ms and a round.
 #[test]

@@ -7,8 +7,8 @@ use narrows_cc::{
 };
 use proptest::prelude::*;
 
-use crate::path::{MSS, V1};
-use crate::script::Script;
+use crate::bbr_v1::path::{MSS, V1};
+use crate::bbr_v1::script::Script;
 
 #[derive(Clone, Debug)]
 enum Event {

@@ -4,8 +4,8 @@ use narrows_cc::bbr_v1::Policy;
 use narrows_cc::schemes::{AdaptiveBbr, ModestBbr, RfBbr};
 use narrows_cc::{Bytes, CongestionControl, Nanos, Sent};
 
-use crate::path::{Core, MSS};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Core, MSS};
+use crate::bbr_v1::script::{Script, quantised};
 
 type Modest = <ModestBbr as Core>::Policy;
 type ByQueue = <RfBbr as Core>::Policy;

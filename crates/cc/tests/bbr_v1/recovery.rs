@@ -2,8 +2,8 @@
 
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout};
 
-use crate::path::{Flow, MSS, Path, V1};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Flow, MSS, Path, V1};
+use crate::bbr_v1::script::{Script, quantised};
 
 /// In PROBE_BW's first cruise phase, with the window at its target.
 fn cruising() -> Script<V1> {

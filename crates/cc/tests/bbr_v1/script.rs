@@ -6,7 +6,7 @@ use narrows_cc::{
     RecoveryLeft, Value,
 };
 
-use crate::path::{MSS, setup};
+use crate::bbr_v1::path::{MSS, setup};
 
 /// Most steps that a script waits for a state: a scheme that never reaches it fails.
 pub const PATIENCE: usize = 10_000;

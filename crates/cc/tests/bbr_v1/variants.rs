@@ -6,8 +6,8 @@ use narrows_cc::{
     bbr_params,
 };
 
-use crate::path::{Flow, MSS, Path, V1};
-use crate::script::{Script, quantised};
+use crate::bbr_v1::path::{Flow, MSS, Path, V1};
+use crate::bbr_v1::script::{Script, quantised};
 
 const INFO: Info = Info {
     name: "variant",

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, Nanos, Rate, Value};
 
-use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, segments, setup};
+use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, segments, setup};
 
 /// The wait before a probe is drawn from two to three seconds, and its round count starts at zero or one.
 #[test]

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::{AckPhase, Marks, State};
 use narrows_cc::{Bytes, Nanos, Rate};
 
-use crate::script::{MOMENT, MSS, Script, V2, V3, segments};
+use crate::bbr_v2_v3::script::{MOMENT, MSS, Script, V2, V3, segments};
 
 /// A path of the same rate, short enough for marks to count: a BDP of 50 segments.
 fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> {

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, CongestionCause, CongestionControl, Rate, Value};
 
-use crate::script::{BDP, MOMENT, MSS, Script, V3, segments};
+use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, Script, V3, segments};
 
 /// A probe with too much loss sets inflight_longterm once and ends.
 #[test]

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Value};
 
-use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments};
+use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments};
 
 fn in_probe_rtt(script: &Script<V3>) -> bool {
     matches!(script.state(), State::ProbeRtt { .. })

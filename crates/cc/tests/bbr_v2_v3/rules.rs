@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, ProbeRtt, State};
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Setup};
 
-use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments, setup};
+use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments, setup};
 
 const fn rate(n: u64) -> Rate {
     Rate::from_bytes_per_sec(n)

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{CongestionCause, Setup, Value};
 
-use crate::script::{BDP, MOMENT, MSS, Script, V3, segments, setup};
+use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, Script, V3, segments, setup};
 
 /// In STARTUP and recovery, with `ranges` separate losses of `length` segments each in the current round.
 fn losing(script: &mut Script<V3>, ranges: u64, length: u64) {

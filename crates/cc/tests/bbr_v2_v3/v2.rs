@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Rate, Value};
 
-use crate::script::{BDP, MOMENT, MSS, RTT, Script, V2, segments};
+use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V2, segments};
 
 /// The gains of v2 per state.
 #[test]

@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos};
 
+use crate::bbr_v3_draft_cases::record::{Flow, Point, start};
 use crate::flow::{MSS, Path};
-use crate::record::{Flow, Point, start};
 
 /// The excess over bandwidth x time (section 5.5.9) of each acknowledgement, with its round.
 fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {

@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
+use crate::bbr_v3_draft_cases::record::{Flow, NO_PROBE_RTT, rate_near, send_quantum, start};
 use crate::flow::Path;
-use crate::record::{Flow, NO_PROBE_RTT, rate_near, send_quantum, start};
 
 /// The first event of PROBE_DOWN after a probe, with its position in the record.
 fn going_down(buffer: Option<u64>) -> (Flow, usize) {

@@ -1,7 +1,7 @@
 //! A.3 and A.4: exits of DRAIN.
 
+use crate::bbr_v3_draft_cases::record::{Flow, start};
 use crate::flow::Path;
-use crate::record::{Flow, start};
 
 /// The first event of DRAIN, with its position in the record.
 fn draining() -> (Flow, usize) {

@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
+use crate::bbr_v3_draft_cases::record::{Flow, NO_PROBE_RTT, Point, bounded, near, rate_near, start};
 use crate::flow::{MSS, Path};
-use crate::record::{Flow, NO_PROBE_RTT, Point, bounded, near, rate_near, start};
 
 /// A.14 Correctly Managing Sub-Packet BDPs. 64 kbit/s and 10 ms are 80 B, a twentieth of a segment, which
 /// takes 181 ms to send. The receiver acknowledges every second segment (bursts of 362 ms). Section 5.6.4.3:

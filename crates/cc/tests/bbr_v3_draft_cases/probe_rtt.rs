@@ -2,8 +2,8 @@
 
 use narrows_cc::{Nanos, Rate};
 
+use crate::bbr_v3_draft_cases::record::{Event, rate_near, start};
 use crate::flow::{MSS, Path};
-use crate::record::{Event, rate_near, start};
 
 const INTERVAL: Nanos = Nanos::from_secs(5);
 const DURATION: Nanos = Nanos::from_millis(200);

@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, CongestionControl, Lost, Nanos, Rate};
 
+use crate::bbr_v3_draft_cases::record::{Flow, NO_PROBE_RTT, Plateau, bounded, start};
 use crate::flow::{MSS, Path};
-use crate::record::{Flow, NO_PROBE_RTT, Plateau, bounded, start};
 
 /// The first event of PROBE_UP on 20 Mbit/s and 40 ms: a BDP of 69 segments and unlimited buffer.
 fn probing_up() -> Flow {

@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos};
 
+use crate::bbr_v3_draft_cases::record::{Event, Flow, NO_PROBE_RTT, Point, bounded, start};
 use crate::flow::{MSS, Path};
-use crate::record::{Event, Flow, NO_PROBE_RTT, Point, bounded, start};
 
 fn place_of(flow: &Flow, from: usize, wanted: impl Fn(&Event) -> bool) -> usize {
     from + flow.trace()[from..].iter().position(|point| wanted(&point.event)).expect("it happened")

@@ -2,8 +2,8 @@
 
 use narrows_cc::{Nanos, Rate};
 
+use crate::bbr_v3_draft_cases::record::{Flow, Plateau, Point, rate_near, start};
 use crate::flow::Path;
-use crate::record::{Flow, Plateau, Point, rate_near, start};
 
 /// A.1 Exiting STARTUP on Bandwidth Plateau. A bulk flow on a path with unlimited buffer. Section 5.3.1.2:
 /// three rounds in which the delivery rate grows by less than a quarter set full_bw_now and full_bw_reached,

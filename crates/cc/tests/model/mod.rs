@@ -1,8 +1,5 @@
 //! A minimal generic transport that calls a scheme in legal order with consistent numbers.
 
-#[path = "../common/events.rs"]
-mod events;
-
 use std::collections::VecDeque;
 
 use narrows_cc::{
@@ -11,6 +8,8 @@ use narrows_cc::{
     RecoveryLeft, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
 };
 use proptest::prelude::*;
+
+use crate::flow::events;
 
 /// The receive window, which bounds inflight for any congestion window.
 const RECEIVE_WINDOW: u64 = 1 << 26;

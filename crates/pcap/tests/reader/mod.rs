@@ -1,7 +1,5 @@
 //! Runs with a capture, and a reader of the file by the texts of the formats: pcapng blocks, IPv4, TCP.
 
-#![allow(dead_code)] // each test file uses a part
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;

@@ -9,8 +9,6 @@ mod cycle;
 mod da_bbr;
 mod dccp;
 mod family;
-#[path = "../common/flow.rs"]
-mod flow;
 mod gamma;
 mod path;
 mod policer;

@@ -7,8 +7,6 @@ mod aggregation;
 mod cycle;
 mod drain;
 mod extremes;
-#[path = "../common/flow.rs"]
-mod flow;
 mod probe_rtt;
 mod probe_up;
 mod record;

@@ -9,9 +9,7 @@
 //! declared lost have arrived. With [`Path::repairs`] it ends when a packet sent after its last loss was
 //! found is acknowledged, as a repair would be.
 
-#![allow(dead_code)] // each test crate uses its part
-
-mod events;
+pub mod events;
 mod path;
 mod recovery;
 

@@ -1,0 +1,13 @@
+//! Integration tests of this crate, one module per subject.
+
+mod advice;
+#[path = "../../tcp/tests/common/mod.rs"]
+mod common;
+mod headers;
+mod link;
+mod negotiation;
+mod strategies;
+mod talk;
+
+// For `strategies`, which the unit tests of the library share.
+use narrows_routers::RateHeader;
