@@ -23,7 +23,7 @@ ENGINE_SOURCES = $(wildcard $(shell git ls-files -co --exclude-standard -- 'crat
 # Schemes of ours on the kernel's TCP need clang and the headers of libelf and zlib; all else does without.
 HAS_BPF := $(shell command -v clang >/dev/null && $(CC) -E -x c -include gelf.h -include zlib.h /dev/null >/dev/null 2>&1 \
     && uname -s | grep -x Linux)
-BPF = $(if $(HAS_BPF),--features narrows-live/bpf)
+BPF = $(if $(HAS_BPF),--features narrows-kernel/bpf)
 
 # The adapter for quinn is a feature that only its users need.
 QUINN = --features narrows-quic/quinn
@@ -51,7 +51,7 @@ $(VENV)/.features: $(VENV)/.installed FORCE
 FORCE:
 
 $(VENV)/.built: $(VENV)/.installed $(VENV)/.features $(ENGINE_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev $(BPF:narrows-live/bpf=bpf) >$(VENV)/build.log 2>&1 \
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev $(BPF:narrows-kernel/bpf=bpf) >$(VENV)/build.log 2>&1 \
 	    || { cat $(VENV)/build.log; exit 1; }
 	touch $@
 

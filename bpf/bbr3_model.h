@@ -27,7 +27,7 @@ enum {
 /* A bound that is not set. */
 #define NO_BOUND (~0ULL)
 
-/* Set when the program is loaded. crates/live/src/kernel/programs/v3.rs has the same layout. */
+/* Set when the program is loaded. crates/programs/src/parameters/v3.rs has the same layout. */
 struct core_params {
 	__u64 probe_wait; /* us, as all times */
 	__u64 probe_wait_random;

@@ -36,7 +36,7 @@ enum {
 	QUANTUM_BYTES = 65535,
 };
 
-/* Set when the program is loaded. crates/live/src/kernel/programs/parameters.rs has the same layout. */
+/* Set when the program is loaded. crates/programs/src/parameters.rs has the same layout. */
 struct core_params {
 	__u64 min_rtt_window; /* us */
 	__u64 probe_rtt_duration; /* us; 0: ProbeRTT is never entered */

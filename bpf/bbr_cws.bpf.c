@@ -23,7 +23,7 @@ enum {
 
 #define STANDARD_MOST (1ULL << (23 + GAIN_SHIFT))
 
-/* Set when the program is loaded. crates/live/src/kernel/programs/parameters.rs has the same layout. */
+/* Set when the program is loaded. crates/programs/src/parameters.rs has the same layout. */
 struct own_params {
 	__u32 cut;
 	__u32 speed; /* segments/s^3, with 24 fractional bits */

@@ -15,7 +15,7 @@ enum { NEWEST, SMOOTHED, LEAST };
 /* The gain of a probe from 1 BDP of inflight on. */
 enum { KEEP, UP, CRUISE, DRAIN_THERE, PROBE };
 
-/* Set when the program is loaded. crates/live/src/kernel/programs/parameters.rs has the same layout. */
+/* Set when the program is loaded. crates/programs/src/parameters.rs has the same layout. */
 struct own_params {
 	__u64 rtt_max_window; /* us; 0: the whole connection */
 	__u32 up_gamma;

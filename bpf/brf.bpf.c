@@ -30,7 +30,7 @@ enum { WAITING = 0, ADVISED = 1, FALLBACK = 2 };
 
 #define CWND_MOST (1U << 24)
 
-/* Set when the program is loaded. crates/live/src/kernel/programs/parameters.rs has the same layout. */
+/* Set when the program is loaded. crates/programs/src/parameters.rs has the same layout. */
 struct core_params {
 	__u64 timeout; /* us */
 	__u64 line_rate; /* bytes per second */

@@ -87,7 +87,7 @@ enum { FLAG_SYN = 2, FLAG_ACK = 16 };
 enum { KIND = 253, LENGTH = 6, EXID_HIGH = 0x42, EXID_LOW = 0x72, SEARCHED = 4, STAMPS = 8, STAMPS_LENGTH = 10 };
 enum { NAME = 16, EXISTS = -17 };
 
-/* Set when the program is loaded. crates/live/src/brf/program.rs has the same layout. */
+/* Set when the program is loaded. crates/brf/src/program.rs has the same layout. */
 struct host_params {
 	char name[NAME]; /* of the scheme in the kernel */
 	__u32 only_named; /* flag: of listeners too, only those whose scheme has this name */
@@ -96,7 +96,7 @@ struct host_params {
 
 LOADED struct host_params host SEC(".rodata.host") = { .name = "brf", .code = NO_LIMIT };
 
-/* crates/live/src/brf/host.rs has the same layout. */
+/* crates/brf/src/host.rs has the same layout. */
 struct host_counters {
 	__u64 offered; /* SYNs with the option */
 	__u64 accepted; /* connections whose SYN carried it */

@@ -3,7 +3,7 @@
  *
  * `brf_data` is on the egress of the bottleneck. It keeps the table of flows, counts, and selects the class of the
  * queue. `brf_ack` is on the ingress of ports where ACKs return. It lowers the rate in an ACK to the flow's share, once
- * per round trip. Which share that is, an agent in user space decides (crates/live/src/brf/switch), from the counters
+ * per round trip. Which share that is, an agent in user space decides (crates/brf/src/switch), from the counters
  * here and with the router algorithm of the simulator (crates/routers/src/brf). Without decisions of late nothing is
  * written, so that senders fall back, and all flows share a class.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* What the programs of a BRF switch and its agent exchange. crates/live/src/brf/switch/maps.rs has the same layouts.
+/* What the programs of a BRF switch and its agent exchange. crates/brf/src/switch/maps.rs has the same layouts.
  * Addresses and ports are in network order, rates bytes per second on the wire, times nanoseconds of CLOCK_MONOTONIC.
  */
 

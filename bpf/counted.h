@@ -5,7 +5,7 @@
 #define OWN_COUNTERS
 #endif
 
-/* crates/live/src/kernel/programs/status.rs has the same layout. */
+/* crates/programs/src/counters.rs has the same layout. */
 struct counters {
 	__u64 opened;
 	__u64 closed;

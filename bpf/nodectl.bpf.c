@@ -25,7 +25,7 @@ LOADED struct core_params core SEC(".rodata.core");
 
 enum { MIN_CWND = 4 };
 
-/* crates/live/src/kernel/programs/grants/loaded.rs has the same layout. */
+/* crates/programs/src/granting.rs has the same layout. */
 struct grant {
 	__u64 rate; /* payload bytes per second; 0: none */
 	__u64 limit; /* of pacing without a rate, bytes per second; 0: none */
@@ -56,7 +56,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* crates/live/src/kernel/programs/grants/loaded.rs has the same order. */
+/* crates/programs/src/granting.rs has the same order. */
 #define OWN_COUNTERS \
 	__u64 grants; \
 	__u64 withdrawn; \

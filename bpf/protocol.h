@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the shim and the process exchange. crates/live/src/kernel/shim/record.rs has the same layouts. */
+/* What the shim and the process exchange. crates/kernel/src/shim/record.rs has the same layouts. */
 
 /* What happened. */
 enum { INIT = 1, ACK = 2, TIMEOUT = 3, STATE = 4, START = 5, CLOSE = 6 };

@@ -2,7 +2,7 @@
 /* A congestion control scheme of Linux that asks a process for its decisions.
  *
  * Every acknowledgement, timeout, change of state and restart after idle time becomes one record in a ring buffer.
- * The process (crates/live/src/kernel/shim) answers with the newest decision per flow in a map: cwnd, pacing rate,
+ * The process (crates/kernel/src/shim) answers with the newest decision per flow in a map: cwnd, pacing rate,
  * ssthresh. It is applied at the next event of the flow, or when the flow next tries to send. A decision names the
  * last record that it accounts for.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Runs the program of BRF on recorded events, outside the kernel: tests compare the outcomes with those of the Rust twin
- * (crates/live/tests/rates.rs). As replay.c, whose events have no rates of the network.
+ * (crates/programs/tests/rates.rs). As replay.c, whose events have no rates of the network.
  *
  *   cc -O2 -o brf brf.c; brf <events >outcomes
  *
@@ -14,7 +14,7 @@
 enum { START = 1, ACKED = 2, ADVICE = 3, RECOVERING = 4, EXPIRED = 5, UNDONE = 6, RESTARTED = 7 };
 enum { LIMITED = 1, CREDITED = 2 };
 
-/* crates/live/tests/rates.rs has the same layouts. */
+/* crates/programs/tests/rates.rs has the same layouts. */
 struct event {
 	__u64 now;
 	__u64 rate;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Runs a program that follows granted rates on events, outside the kernel: a test compares the outcomes with those of
- * the Rust twin (crates/live/tests/granted.rs).
+ * the Rust twin (crates/programs/tests/granted.rs).
  *
  *   cc -O2 -DPROGRAM='"../nodectl.bpf.c"' -o granted granted.c; granted <events >outcomes
  *
@@ -14,7 +14,7 @@
 
 enum { START = 1, ACKED = 2, ADVISED = 3, REDUCED = 4, EXPIRED = 5, UNDONE = 6 };
 
-/* crates/live/tests/granted.rs has the same layouts. */
+/* crates/programs/tests/granted.rs has the same layouts. */
 struct event {
 	__u64 advice;
 	__u32 kind;

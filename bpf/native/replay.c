@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Runs the programs of a scheme on recorded events, outside the kernel: tests compare the outcomes with those of the
- * Rust twin (crates/live/tests/programs).
+ * Rust twin (crates/programs/tests/programs).
  *
  *   cc -O2 -DPROGRAM='"../bbr_gc.bpf.c"' -o replay replay.c; replay <events >outcomes
  *
@@ -17,7 +17,7 @@ enum { START = 1, ACKED = 2, RECOVERING = 3, EXPIRED = 4, UNDONE = 5, RESTARTED 
 enum { LIMITED = 1, DELAYED = 2, SAMPLED = 4, FULL = 8, SACKED = 256 };
 enum { OPENED = 16, NEEDLESS = 32, LOSING = 64, MARKING = 128 };
 
-/* crates/live/tests/programs/tape.rs has the same layouts. */
+/* crates/programs/tests/programs/tape.rs has the same layouts. */
 struct event {
 	__u64 now;
 	__u64 twin_rate;

@@ -17,7 +17,7 @@ static void show(const struct bbr *b, struct outcome *o)
 	o->bounds[0] = b->bounds.bw_short;
 	o->bounds[1] = b->bounds.inflight_short;
 	o->bounds[2] = b->bounds.inflight_long;
-	/* crates/live/tests/programs/v3.rs has the same bits. */
+	/* crates/programs/tests/programs/v3.rs has the same bits. */
 	o->signals = b->ack_phase | b->probe_too_high << 3 | b->probe_precautionary << 4 | b->full_now << 5 |
 		     b->full_reached << 6 | b->idle_restart << 7 | b->undo_state << 8;
 }

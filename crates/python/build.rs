@@ -18,9 +18,12 @@ const CRATES: &[&str] =
     &["units", "cc", "packet", "net", "routers", "tcp", "dccp", "traffic", "scenario", "sim", "trace"];
 /// What decides a run on the kernel: the network, its engine and metrics, the applications, and what joins them to hosts.
 const EMULATOR: &[&str] = &[
-    "live/src/kernel",
-    "live/src/emulation.rs",
-    "live/src/brf",
+    "host/src",
+    "programs/src",
+    "emulation/src",
+    "negotiation/src",
+    "brf/src",
+    "kernel/src",
     "packet/src",
     "net/src",
     "traffic/src",
@@ -29,7 +32,7 @@ const EMULATOR: &[&str] = &[
     "../bpf",
 ];
 /// What decides a run on QUIC beyond that.
-const QUIC: &[&str] = &["live/src/quic", "quic/src"];
+const QUIC: &[&str] = &["quic-backend/src", "quic/src"];
 
 fn main() -> io::Result<()> {
     let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");

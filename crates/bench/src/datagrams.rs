@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use narrows_cc::Params;
 use narrows_cc::schemes::Entry;
 use narrows_dccp::Config;
-use narrows_live::{Caller, LiveError, Report, Settings, Socket, Stop, receive_on, send};
+use narrows_dccp_udp::{Caller, LiveError, Report, Settings, Stop, receive_on, send};
+use narrows_host::socket::Socket;
 use narrows_traffic::AppConfig;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@
 //! leave and when. `parse` reads it (`lexer`, `script`), `shell` keeps the settings of its commands, `python`
 //! evaluates its assertions, `connection` makes a TCP connection of a sender and a receiver, `host` has the
 //! sockets, and `runner` is the clock and compares. It runs a script on a [`stack::Stack`], which the host is; in
-//! `narrows-live` the kernel is another.
+//! `narrows-kernel` the kernel is another.
 //!
 //! Rules of the comparison:
 //! 1. A packet must leave within the tolerance of its time: 4 ms, or an eighth of the time since the last

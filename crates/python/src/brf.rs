@@ -4,9 +4,9 @@ pub(crate) mod switch;
 
 use std::path::PathBuf;
 
+use narrows_brf::host::{self, Options};
 use narrows_cc::Rate;
-use narrows_live::brf::host::{self, Options};
-use narrows_live::kernel::KernelError;
+use narrows_host::HostError;
 use pyo3::prelude::*;
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ fn json(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| KernelFailed::new_err(error.to_string()))
 }
 
-fn done<T>(result: Result<T, KernelError>) -> PyResult<T> {
+fn done<T>(result: Result<T, HostError>) -> PyResult<T> {
     result.map_err(|error| raised(&error))
 }
 

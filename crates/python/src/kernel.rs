@@ -2,9 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use narrows_live::kernel::programs::{self, PROGRAMS, Program};
-use narrows_live::kernel::{self, KernelError, Options, Watch};
-use narrows_live::quic;
+use narrows_emulation::Watch;
+use narrows_host::HostError;
+use narrows_kernel::{self as kernel, Options};
+use narrows_programs::{self as programs, PROGRAMS, Program};
+use narrows_quic_backend as quic;
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use pyo3::prelude::*;
@@ -25,12 +27,10 @@ impl Watch for Shared {
 }
 
 /// The error as Python sees it.
-pub(crate) fn raised(error: &KernelError) -> PyErr {
+pub(crate) fn raised(error: &HostError) -> PyErr {
     match error {
-        KernelError::Unsupported(_) | KernelError::Unavailable(_) | KernelError::NotRoot => {
-            KernelUnable::new_err(error.to_string())
-        }
-        KernelError::Step { .. } => KernelFailed::new_err(error.to_string()),
+        HostError::Unsupported(_) | HostError::Unavailable(_) => KernelUnable::new_err(error.to_string()),
+        HostError::Step { .. } => KernelFailed::new_err(error.to_string()),
     }
 }
 

@@ -374,9 +374,9 @@ fn packetdrill(
         Some(lateness) => {
             let lateness = std::time::Duration::try_from_secs_f64(lateness / 1e3);
             let lateness = lateness.map_err(|error| PyValueError::new_err(error.to_string()))?;
-            let settings = narrows_live::packetdrill::Settings { lateness };
+            let settings = narrows_kernel::packetdrill::Settings { lateness };
             let ran = signals::interruptible(py, |is_cancelled| {
-                narrows_live::packetdrill::run(text, &read, &settings, is_cancelled)
+                narrows_kernel::packetdrill::run(text, &read, &settings, is_cancelled)
             })?;
             ran.map_err(|error| kernel::raised(&error))?
         }

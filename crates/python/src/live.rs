@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use narrows_bench::{datagrams, pair};
 use narrows_cc::schemes;
-use narrows_live::{Caller, LiveError, Overview, Report, Settings, Stop};
+use narrows_dccp_udp::{Caller, LiveError, Overview, Report, Settings, Stop};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
@@ -127,9 +127,9 @@ pub fn live(
     let callback = Callback(Events::new(&handle.shared, on_event));
     let done = py.detach(|| {
         if sender {
-            narrows_live::send(&settings, &callback).map(|_| ())
+            narrows_dccp_udp::send(&settings, &callback).map(|_| ())
         } else {
-            narrows_live::receive(&settings, &callback).map(|_| ())
+            narrows_dccp_udp::receive(&settings, &callback).map(|_| ())
         }
     });
     callback.0.conclude(done.map_err(|error: LiveError| LiveFailed::new_err(error.to_string())))

@@ -4,8 +4,9 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use narrows_cc::Rate;
-use narrows_live::negotiation::{
-    self, ClientSettings, NegotiationError, NextHop, NodeSettings, Operator, PORT, ServerSettings,
+use narrows_negotiation::{
+    self as negotiation, ClientSettings, NegotiationError, NextHop, NodeSettings, Operator, PORT,
+    ServerSettings,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_live::perf::{self, Caller, Event, Identity, PerfError, Request, Service, Settings, Trust};
+use narrows_perf::{self as perf, Caller, Event, Identity, PerfError, Request, Service, Settings, Trust};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -1,8 +1,8 @@
 //! The BRF switch on ports of this machine, and the decisions of its controller: conversions.
 
+use narrows_brf::switch::{self, PortSettings, Role, Settings, Watch};
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_live::brf::switch::{self, PortSettings, Role, Settings, Watch};
-use narrows_live::kernel::KernelError;
+use narrows_host::HostError;
 use narrows_net::PortStatistics;
 use narrows_routers::Congestion;
 use narrows_routers::controller::{Config, Controller};
@@ -58,7 +58,7 @@ impl Watch for Caller {
     }
 }
 
-fn done<T>(result: Result<T, KernelError>) -> PyResult<T> {
+fn done<T>(result: Result<T, HostError>) -> PyResult<T> {
     result.map_err(|error| raised(&error))
 }
 

@@ -1,0 +1,110 @@
+//! Time of a run: the monotonic clock since its start, and threads that keep to it.
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use narrows_units::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+use thread_priority::{
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
+
+/// Time since the start of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that begins at `start`.
+    pub const fn from(start: Instant) -> Self {
+        Self { start }
+    }
+
+    /// Time since the start; zero before it.
+    #[inline]
+    pub fn now(self) -> Nanos {
+        self.at(Instant::now())
+    }
+
+    /// The time of an instant; zero before the start.
+    pub fn at(self, instant: Instant) -> Nanos {
+        Nanos::from_nanos(instant.saturating_duration_since(self.start).as_nanos() as u64)
+    }
+
+    /// Time left until `at`.
+    pub fn until(self, at: Nanos) -> Duration {
+        let at = self.start + Duration::from_nanos(at.as_nanos().min(u64::MAX / 4));
+        at.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Gives the calling thread exact timers.
+pub fn exact_timers() {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Gives the calling thread a real-time priority and exact timers, where allowed. Returns whether it has the priority.
+pub fn hurry(priority: u8) -> bool {
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    exact_timers();
+    priority
+        .try_into()
+        .map(ThreadPriority::Crossplatform)
+        .is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
+}
+
+/// Real-time priority within what the kernel grants. It halts real-time threads that take 95 % of a processor for the rest
+/// of a second (`sched_rt_runtime_us`), 50 ms; a thread that gives up its priority before goes on.
+#[derive(Debug)]
+pub struct Budget {
+    priority: u8,
+    /// Whether the thread may have the priority, and has it now.
+    pub granted: bool,
+    has: bool,
+    begun: Instant,
+    used: Duration,
+}
+
+impl Budget {
+    const WINDOW: Duration = Duration::from_millis(200);
+    /// Nine tenths of the window, with room for the time between two looks.
+    const MOST: Duration = Duration::from_millis(180);
+
+    /// Gives the calling thread this priority, where allowed.
+    pub fn begin(priority: u8) -> Self {
+        let granted = hurry(priority);
+        Self { priority, granted, has: granted, begun: Instant::now(), used: cpu_time() }
+    }
+
+    /// Looks how much the thread has used. Call it every 5 ms.
+    pub fn look(&mut self) {
+        if !self.granted {
+            return;
+        }
+        if self.begun.elapsed() >= Self::WINDOW {
+            if !self.has {
+                self.has = hurry(self.priority);
+            }
+            (self.begun, self.used) = (Instant::now(), cpu_time());
+        } else if self.has && cpu_time().saturating_sub(self.used) > Self::MOST {
+            self.has = !relax();
+        }
+    }
+}
+
+/// Takes the real-time priority from the calling thread, which keeps the highest weight of the others.
+fn relax() -> bool {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    99_u8
+        .try_into()
+        .map(ThreadPriority::Crossplatform)
+        .is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
+}
+
+/// CPU time of the calling thread.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,34 @@
+//! Failures of a host, by their cause.
+
+use std::io;
+
+/// Reason why a host does not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The request exceeds what this build or this kernel can do; the message says what is accepted.
+    #[error("{0}")]
+    Unsupported(String),
+    /// This machine or this user lacks what every such request needs.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The system refused a step.
+    #[error("cannot {step}: {error}")]
+    Step {
+        /// The step, as a verb and its object.
+        step: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+}
+
+impl HostError {
+    /// The system refused this step.
+    pub fn step(step: &str, error: io::Error) -> Self {
+        Self::Step { step: step.to_owned(), error }
+    }
+
+    /// A thread panicked.
+    pub fn crashed(who: &str) -> Self {
+        Self::step(&format!("run {who}"), io::Error::other("its thread ended early"))
+    }
+}

@@ -1,0 +1,262 @@
+//! Packets that hosts have sent, with the times at which they did.
+//!
+//! A packet waits in its device until the emulator reads it. On a machine that takes the processor away for
+//! milliseconds, the link would idle meanwhile and find a burst afterwards; such bursts stay in the queue of a paced
+//! flow. The time at which the packet was sent is in its TCP timestamp, to the millisecond (RFC 7323; Linux counts
+//! milliseconds), so a packet that was read late enters the network at that time.
+
+use std::ops::Range;
+
+use narrows_cc::Nanos;
+use narrows_emulation::Late;
+use narrows_host::HostError;
+use narrows_packet::real::{Segment, unfold};
+use narrows_packet::{Flags, Packet};
+use tun_rs::SyncDevice;
+
+use crate::datagram::read_datagram;
+use crate::rates;
+
+/// Packets read from one device at once.
+const BATCH: usize = 64;
+/// Larger than any packet: the devices take 1500 bytes.
+const PACKET: usize = 2048;
+/// One count of a host's timestamps.
+const TICK: Nanos = Nanos::from_millis(1);
+/// Packets of a burst are read within this time of each other.
+const BURST: Nanos = Nanos::from_micros(20);
+
+/// When a host sent its packets, according to their timestamps.
+#[derive(Clone, Copy, Debug, Default)]
+struct Departures {
+    /// The timestamp of the first packet, and the latest time at which its millisecond can have begun: the least time of
+    /// reading of a packet, less the milliseconds since the first.
+    first: Option<(u32, Nanos)>,
+    /// The count of the newest packet since `first`.
+    newest: u64,
+}
+
+impl Departures {
+    /// The latest time at which a packet with this timestamp can have been sent, if it was read at `now`. A timestamp
+    /// that counts faster than time is not Linux's: then it is `now`. `ahead`: the timestamp may be later than the packet.
+    fn sent(&mut self, timestamp: Option<u32>, ahead: bool, now: Nanos) -> Nanos {
+        let Some(timestamp) = timestamp else { return now };
+        let (first, zero) = *self.first.get_or_insert((timestamp, now));
+        let count = unfold(timestamp, first, self.newest);
+        if count > now.as_nanos() / TICK.as_nanos() + 1 {
+            return now;
+        }
+        self.newest = self.newest.max(count);
+        let since = Nanos::from_nanos(TICK.as_nanos() * count);
+        let zero = if ahead { zero } else { zero.min(now - since) };
+        self.first = Some((first, zero));
+        now.min(zero + since + TICK)
+    }
+}
+
+/// What the emulator knows of a flow's ends, those of the sender first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    /// Sequence numbers of the SYNs.
+    origins: [u32; 2],
+    /// Sequence numbers seen last.
+    near: [u64; 2],
+    departures: [Departures; 2],
+    /// Next number that the sender has never sent.
+    next: u64,
+    /// Rates in TCP options.
+    agreed: rates::Agreement,
+}
+
+impl Ends {
+    /// The packet that stands for a segment from the sender (0) or the receiver (1), and the time at which it left.
+    fn packet(&mut self, flow: u32, host: usize, segment: &Segment<'_>, now: Nanos) -> (Nanos, Packet) {
+        let (other, reverse) = (1 - host, host == 1);
+        if segment.flags.has(Flags::SYN) {
+            self.origins[host] = segment.seq;
+            self.near[host] = 0;
+        }
+        let origins = (self.origins[host], self.origins[other]);
+        let mut packet = segment.packet(flow, reverse, origins, (self.near[host], self.near[other]));
+        self.agreed.note(segment, reverse);
+        packet.set_room(self.agreed.room(segment, reverse));
+        let end = packet.foreign().seq + u64::from(packet.payload);
+        self.near[host] = self.near[host].max(end);
+        if !reverse && packet.payload > 0 {
+            if end <= self.next {
+                packet.flags = packet.flags.with(Flags::RETRANSMISSION);
+            }
+            self.next = self.next.max(end);
+        }
+        let timestamp = segment.timestamps().map(|(value, _)| value);
+        // Linux stamps with the time that pacing allows (`tcp_wstamp_ns`), which only new data waits for.
+        let ahead = !reverse && (packet.payload == 0 || packet.flags.has(Flags::RETRANSMISSION));
+        (self.departures[host].sent(timestamp, ahead, now), packet)
+    }
+}
+
+/// A packet that was read.
+#[derive(Debug)]
+struct Arrival {
+    at: Nanos,
+    packet: Packet,
+    bytes: Range<usize>,
+}
+
+/// Reads the packets of both hosts.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    ends: Vec<Ends>,
+    /// Source port of the first flow's sender; those of other flows follow.
+    ports: u16,
+    read: Vec<Arrival>,
+    buffer: Vec<u8>,
+    /// The newest departure from each host: the packets of one host keep their order.
+    newest: [Nanos; 2],
+    /// When each device was read last.
+    last: [Nanos; 2],
+    /// Packets read so far.
+    pub(super) packets: u64,
+}
+
+impl Arrivals {
+    pub(super) fn new(flows: usize, ports: u16) -> Self {
+        Self {
+            ends: vec![Ends::default(); flows],
+            ports,
+            read: Vec::with_capacity(2 * BATCH),
+            buffer: vec![0; 2 * BATCH * PACKET],
+            newest: [Nanos::ZERO; 2],
+            last: [Nanos::ZERO; 2],
+            packets: 0,
+        }
+    }
+
+    /// Reads what waits in the devices of senders and receivers at `now`, as far as they are `ready`. Those that have no
+    /// more are not afterwards, and neither are those whose packets come one by one: the next wait asks them again.
+    pub(super) fn read(
+        &mut self,
+        devices: &[SyncDevice; 2],
+        ready: &mut [bool; 2],
+        now: Nanos,
+        late: &mut Late,
+    ) -> Result<(), HostError> {
+        let mut place = 0;
+        self.read.clear();
+        for (host, (device, ready)) in devices.iter().zip(ready).enumerate() {
+            // A packet soon after another one is part of a burst. Others rarely have one behind them, and the next wait
+            // tells as much as a read that finds none.
+            let bursts = now - self.last[host] < BURST;
+            let mut count = 0;
+            while *ready && count < BATCH {
+                match device.recv(&mut self.buffer[place..place + PACKET]) {
+                    Ok(length) => {
+                        self.keep(host, place..place + length, now, late);
+                        place += PACKET;
+                        count += 1;
+                        *ready = bursts;
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => *ready = false,
+                    Err(error) => return Err(HostError::step("read from a TUN device", error)),
+                }
+            }
+            if count > 0 {
+                self.last[host] = now;
+            }
+        }
+        // Places in the buffer break ties, so that each host's packets keep their order.
+        self.read.sort_unstable_by_key(|arrival| (arrival.at, arrival.bytes.start));
+        Ok(())
+    }
+
+    fn keep(&mut self, host: usize, bytes: Range<usize>, now: Nanos, late: &mut Late) {
+        let Some(segment) = Segment::read(&self.buffer[bytes.clone()]) else {
+            self.keep_message(host, bytes, now);
+            return;
+        };
+        let port = if host == 0 { segment.ports.0 } else { segment.ports.1 };
+        let flow = port.wrapping_sub(self.ports);
+        let Some(ends) = self.ends.get_mut(usize::from(flow)) else { return };
+        let (at, packet) = ends.packet(flow.into(), host, &segment, now);
+        late.read(at, now);
+        self.newest[host] = self.newest[host].max(at);
+        self.packets += 1;
+        self.read.push(Arrival { at: self.newest[host], packet, bytes });
+    }
+
+    /// Keeps a datagram with a control message of a flow; it left when it was read.
+    fn keep_message(&mut self, host: usize, bytes: Range<usize>, now: Nanos) {
+        let Some((ports, payload)) = read_datagram(&self.buffer[bytes.clone()]) else { return };
+        let port = if host == 0 { ports.0 } else { ports.1 };
+        let flow = port.wrapping_sub(self.ports);
+        if usize::from(flow) >= self.ends.len() {
+            return;
+        }
+        let flags = if host == 0 { Flags::NONE } else { Flags::REVERSE };
+        let payload = bytes.start + payload.start..bytes.start + payload.end;
+        let packet = Packet::control(flow.into(), flags, &self.buffer[payload]);
+        self.newest[host] = self.newest[host].max(now);
+        self.packets += 1;
+        self.read.push(Arrival { at: self.newest[host], packet, bytes });
+    }
+
+    /// The packets that were read, in the order of their departures.
+    pub(super) fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])> {
+        self.read.iter().map(|arrival| (arrival.at, arrival.packet, &self.buffer[arrival.bytes.clone()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(time: u64) -> Nanos {
+        Nanos::from_micros(time)
+    }
+
+    /// A packet read in time enters the network when it was read, one read late at the end of its millisecond.
+    #[test]
+    fn late_readings_do_not_move_departures() {
+        let mut departures = Departures::default();
+        let start = u32::MAX - 5; // the count wraps
+        for count in 0..20_u32 {
+            let now = us(10_000 + 1000 * u64::from(count) + 300);
+            assert_eq!(departures.sent(Some(start.wrapping_add(count)), false, now), now);
+        }
+        // Sent in the milliseconds that begin 20, 23 and 26 after the first, all read 30 after it.
+        for count in [20_u32, 23, 26] {
+            let found = departures.sent(Some(start.wrapping_add(count)), false, us(40_300));
+            assert_eq!(found, us(10_000 + 1000 * u64::from(count) + 300 + 1000));
+        }
+    }
+
+    /// A late first reading is corrected by the next one.
+    #[test]
+    fn a_late_first_reading_is_corrected() {
+        let mut departures = Departures::default();
+        assert_eq!(departures.sent(Some(7), false, us(9_000)), us(9_000));
+        assert_eq!(departures.sent(Some(8), false, us(9_000)), us(9_000));
+        assert_eq!(departures.sent(Some(20), false, us(14_000)), us(14_000)); // the first was sent at 1 ms
+        assert_eq!(departures.sent(Some(21), false, us(19_000)), us(16_000));
+    }
+
+    /// Without timestamps, or with those of another clock, a packet left when it was read.
+    #[test]
+    fn other_clocks_are_not_believed() {
+        let mut departures = Departures::default();
+        assert_eq!(departures.sent(None, false, us(500)), us(500));
+        assert_eq!(departures.sent(Some(1000), false, us(600)), us(600));
+        assert_eq!(departures.sent(Some(999), false, us(700)), us(700)); // earlier than the first
+        assert_eq!(departures.sent(Some(2_000_000), false, us(800)), us(800));
+        assert_eq!(departures.sent(Some(1001), false, us(1_700)), us(1_700));
+    }
+
+    /// A stamp ahead of its packet moves no later packet.
+    #[test]
+    fn stamps_ahead_of_time_do_not_count() {
+        let mut departures = Departures::default();
+        assert_eq!(departures.sent(Some(7), false, us(9_500)), us(9_500));
+        assert_eq!(departures.sent(Some(9), true, us(10_600)), us(10_600));
+        assert_eq!(departures.sent(Some(9), false, us(12_400)), us(12_400));
+    }
+}

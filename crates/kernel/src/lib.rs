@@ -1,0 +1,71 @@
+//! Scenarios on this machine's kernel: two hosts, one for all senders and one for all receivers, joined by the
+//! simulator's own network in real time.
+//!
+//! A host is a network namespace whose only way out is a TUN device. The emulator reads packets from both devices,
+//! offers them to the links of the plan, and writes them to the other device when they are due. Links, queues, loss,
+//! traces and metrics are those of `narrows-sim`: its engine runs along with the wall clock, and a real host stands
+//! where its own endpoints would.
+//!
+//! A packet enters the network when its host sent it, as its timestamp tells to the millisecond if the emulator read it
+//! late (`arrivals`), and moves through it at exact times; only its delivery may be late ([`Lateness`]).
+//!
+//! [`packetdrill`] runs packet scripts on the same TCP.
+//!
+//! [`Lateness`]: narrows_scenario::result::Lateness
+
+#![cfg(target_os = "linux")]
+// This crate runs in wall time.
+#![allow(clippy::disallowed_methods)]
+
+mod arrivals;
+mod datagram;
+mod emulator;
+mod hosts;
+mod negotiation;
+mod options;
+pub mod packetdrill;
+mod reading;
+mod scheme;
+pub mod shim;
+mod support;
+mod tap;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+// Only this line names the protocol whose rates travel in TCP options.
+use narrows_brf as rates;
+use narrows_emulation::{Watch, attempts};
+use narrows_host::{HostError, namespace};
+use narrows_scenario::Plan;
+use narrows_scenario::result::RunResult;
+use narrows_sim::Observer;
+
+pub use options::Options;
+pub use rates::Forgery;
+
+/// Refuses a plan that this kernel cannot run, or this user.
+///
+/// # Errors
+/// The reason, with what is accepted.
+pub fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
+    support::kinds(plan, options)?;
+    support::hosts(plan)?;
+    support::schemes(plan, options)?;
+    namespace::available(if options.shim { "--on shim" } else { "--on kernel" })
+}
+
+/// Runs a plan on the kernel; `None` if cancelled. A disturbed run is repeated, with a new observer.
+///
+/// # Errors
+/// If the kernel cannot run it, refuses a step, or if there are no rights.
+pub fn run<O: Observer + Send>(
+    plan: &Plan,
+    options: &Options,
+    observer: impl FnMut() -> io::Result<O>,
+    watch: &dyn Watch,
+) -> Result<Option<(RunResult, O)>, HostError> {
+    check(plan, options)?;
+    attempts(observer, |own| emulator::run(plan, options, own, watch))
+}

@@ -1,0 +1,73 @@
+//! Schemes of the registry on the kernel's TCP: a BPF program (`bpf/shim.bpf.c`) reports every event of a connection
+//! through a ring buffer, a thread of this process runs the scheme in the same driver as the simulator, and the program
+//! applies the newest decision that it finds in a map.
+//!
+//! ```text
+//! acknowledgement, timeout, …      kernel                           this process
+//!        └──> cong_control ── record ──> ring buffer ──> Flow (driver, scheme, rate reduction)
+//!                  ^                                          │
+//!                  └── cwnd, pacing rate, ssthresh <── map <── decision
+//! ```
+//! A decision takes effect when the connection next tries to send, or at its next event. If it lets out more than the
+//! kernel has let out after the event itself, this process makes the connection try. Where lateness would matter the
+//! program holds back until a decision accounts for the event: see the head of `shim.bpf.c`.
+//!
+//! Nothing is pinned. The program is registered under a name of its own for the time of a run, and the kernel removes
+//! it when the process ends in any way.
+
+#[cfg(feature = "bpf")]
+mod agent;
+mod flow;
+#[cfg(feature = "bpf")]
+mod program;
+mod record;
+mod tape;
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "bpf")]
+pub(crate) use agent::Shim;
+pub use flow::{Flow, FlowSettings};
+pub use record::{Allowance, Decision, Kind, Record, flag};
+pub use tape::{Tape, TapeEntry, TapeError, TapeWriter};
+
+/// Why flows cannot run over the shim at all, if so.
+pub(crate) fn missing() -> Option<&'static str> {
+    if !cfg!(feature = "bpf") {
+        return Some(
+            "this build has no BPF shim to run ours on it (apt install clang libelf-dev zlib1g-dev, then `make setup`)",
+        );
+    }
+    // Programs name the kernel's types, which it states here.
+    (!std::path::Path::new("/sys/kernel/btf/vmlinux").exists())
+        .then_some("it has no type information for the BPF shim that runs ours (CONFIG_DEBUG_INFO_BTF)")
+}
+
+/// Without BPF: plans that need it were refused.
+#[cfg(not(feature = "bpf"))]
+#[derive(Debug)]
+pub(crate) enum Shim {}
+
+#[cfg(not(feature = "bpf"))]
+impl Shim {
+    pub(crate) fn start(
+        _: &narrows_scenario::Plan,
+        _: &[usize],
+        _: u16,
+        _: &crate::options::Options,
+    ) -> Result<Self, narrows_host::HostError> {
+        Err(narrows_host::HostError::Unsupported(missing().unwrap_or_default().to_owned()))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        match *self {}
+    }
+
+    pub(crate) fn handle(&self, _: usize) -> Option<crate::hosts::Handle> {
+        match *self {}
+    }
+
+    pub(crate) fn finish(self) -> Result<narrows_scenario::result::Shim, narrows_host::HostError> {
+        match self {}
+    }
+}

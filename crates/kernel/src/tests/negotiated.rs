@@ -1,0 +1,95 @@
+//! Flows that negotiate their rate, on this machine's kernel. Without root or BPF the tests say so and pass.
+
+use narrows_host::testing::skipped;
+use narrows_scenario::result::RunResult;
+
+use super::real::with;
+use crate::{Options, shim};
+
+fn on_kernel(text: &str) -> Option<RunResult> {
+    if let Some(missing) = shim::missing() {
+        skipped(missing);
+        return None;
+    }
+    with(text, &Options::default())
+}
+
+fn network(rate: &str, more: &str, flows: &str) -> String {
+    format!("duration = '4s'\nwarmup = '1s'\n[network]\nrate = '{rate}'\nbuffer = '1bdp'\n{more}\n{flows}")
+}
+
+const FLOW: &str = "[[flows]]\nscheme = 'nodectl'\nrtt = '20ms'\n";
+
+/// The negotiated rate, all of 40 Mbit/s, is on the wire within 5 %, without a queue, and the program's counters show
+/// that it ran with a grant.
+#[test]
+fn negotiated_rate_is_on_the_wire() {
+    let Some(result) = on_kernel(&network("40mbit", "", FLOW)) else { return };
+    let flow = &result.flows[0];
+    assert!((38.0..=40.1).contains(&flow.throughput_mbit_s), "{flow:?}");
+    let own = result.host.as_ref().and_then(|host| host.negotiation.clone()).expect("it negotiates");
+    eprintln!("{} Mbit/s, RTT {:?} ms, {own:?}", flow.throughput_mbit_s, flow.rtt_mean_ms);
+    assert_eq!((own.flows, own.withdrawals, own.grants_ignored), (1, 0, 0));
+    assert!(own.grants >= 1 && own.requests_answered >= 1 && own.messages_received >= 1, "{own:?}");
+    assert!(own.acks_granted > 1_000, "{own:?}");
+    assert_eq!(result.host.expect("a real host").schemes, ["narrows:nodectl"]);
+}
+
+/// A second flow makes the node reduce the first: both have half of the link within 10 %.
+#[test]
+fn second_flow_makes_the_node_adjust_the_first() {
+    let flows = format!("{FLOW}{FLOW}start = '0.5s'\n");
+    let Some(result) = on_kernel(&network("40mbit", "", &flows)) else { return };
+    for flow in &result.flows {
+        assert!((18.0..=21.0).contains(&flow.throughput_mbit_s), "{flow:?}");
+    }
+    let own = result.host.and_then(|host| host.negotiation).expect("they negotiate");
+    assert!(own.grants >= 3, "two answers and a reduction: {own:?}");
+}
+
+/// Without a node the flow goes on with CUBIC: no stall.
+#[test]
+fn flow_without_nodes_runs_on_cubic() {
+    let text = network("20mbit", "router = 'none'", FLOW);
+    let Some(result) = on_kernel(&text) else { return };
+    let flow = &result.flows[0];
+    let own = result.host.and_then(|host| host.negotiation).expect("it negotiates");
+    assert!(flow.throughput_mbit_s > 15.0, "{flow:?} {own:?}");
+    assert_eq!((own.grants, own.acks_granted), (0, 0));
+}
+
+/// Lost packets and messages cost neither a stall nor the rate.
+#[test]
+fn lost_messages_do_not_stall_flows() {
+    let flows = format!("{FLOW}{FLOW}");
+    let Some(result) = on_kernel(&network("20mbit", "loss = '2%'", &flows)) else { return };
+    for flow in &result.flows {
+        assert!(flow.throughput_mbit_s > 7.0, "{flow:?}");
+    }
+}
+
+/// Two flows of one content and destination share one allocation: a transmission of one flow has as much as both.
+#[test]
+fn subflows_of_one_transmission_share_one_allocation() {
+    let flow = |keys: &str| format!("{FLOW}{keys}\n");
+    let both = "content = 7\ndestination = '10.77.0.1'";
+    let flows = format!("{}{}{}", flow(both), flow(both), flow("content = 8"));
+    let Some(result) = on_kernel(&network("40mbit", "", &flows)) else { return };
+    let rates: Vec<f64> = result.flows.iter().map(|flow| flow.throughput_mbit_s).collect();
+    eprintln!("{rates:?}");
+    let close = |rate: f64, share: f64| (0.9 * share..=1.05 * share).contains(&rate);
+    assert!(close(rates[0] + rates[1], 20.0) && close(rates[2], 20.0), "{rates:?}");
+}
+
+/// A node that dies in the run stalls nobody: requesters notice its silence after 10 s, and go on with CUBIC.
+#[test]
+fn dead_node_stalls_no_flow() {
+    let more = "router = { kind = 'nodectl', dies = '2s' }";
+    let text = network("20mbit", more, &format!("{FLOW}{FLOW}")).replace("'4s'", "'16s'");
+    let Some(result) = on_kernel(&text) else { return };
+    let total: f64 = result.flows.iter().map(|flow| flow.throughput_mbit_s).sum();
+    let own = result.host.and_then(|host| host.negotiation).expect("they negotiate");
+    eprintln!("{total} Mbit/s, {own:?}");
+    assert!(total > 17.0, "{total} {own:?}");
+    assert!(own.messages_sent >= 4 && own.withdrawals == 2, "a request after the silence: {own:?}");
+}

@@ -1,0 +1,306 @@
+//! The server: sends payload over the kernel's TCP, at the rate that it negotiates for each connection.
+
+mod connection;
+mod lobby;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use narrows_cc::Rate;
+use narrows_programs::{Grants, Program};
+use narrows_routers::negotiation::Id;
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::sockopt;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Serialize;
+
+use self::connection::Connection;
+use self::lobby::{Greeted, Lobby};
+use super::wire::MOST_SUBFLOWS;
+use super::{NegotiationError, Operator, TICK, is_ready, wait};
+
+/// Least time between two lines of the log about clients that are not served.
+const QUIET: Duration = Duration::from_secs(1);
+/// Connections accepted at once.
+const ACCEPTED: usize = 64;
+/// Descriptors of a connection, and of everything that is none.
+const DESCRIPTORS: [usize; 2] = [3, 64];
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Address of its TCP socket.
+    pub listen: SocketAddrV4,
+    /// The first node on the path to clients; without one requests go to the clients.
+    pub via: Option<SocketAddrV4>,
+    /// Most that it requests, headers included.
+    pub max: Rate,
+    /// Limit of simultaneous connections; an address gets a quarter, or the subflows of one transmission.
+    pub connections: usize,
+    /// Whether the program in the kernel paces, where it can be loaded.
+    pub program: bool,
+}
+
+/// What a server has done.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ServerReport {
+    /// Connections that were served.
+    pub served: u64,
+    /// Connections beyond the limits.
+    pub refused: u64,
+    /// Connections that ended in an error, or without a hello.
+    pub failed: u64,
+    /// Payload that was written.
+    pub bytes: u64,
+    /// Changes of granted rates.
+    pub changes: u64,
+    /// Acknowledgements that the program processed with a granted rate; absent without the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acks_granted: Option<u64>,
+}
+
+/// A transmission in progress: its next offset, and the subflows that have joined.
+type Transmission = (Weak<AtomicU64>, BTreeSet<u16>);
+
+/// Transmissions in progress: their subflows take pieces in turn.
+#[derive(Debug, Default)]
+struct Transmissions(Mutex<BTreeMap<(u32, u32), Transmission>>);
+
+impl Transmissions {
+    /// The next offset of the transmission that a subflow belongs to. A number that has joined already is that of a new
+    /// request for the same content.
+    fn join(&self, id: Id) -> Arc<AtomicU64> {
+        let Ok(mut all) = self.0.lock() else { return Arc::default() };
+        all.retain(|_, (next, _)| next.strong_count() > 0);
+        let known = all.get_mut(&(id.content, id.destination));
+        let joined =
+            known.and_then(|(next, subflows)| subflows.insert(id.subflow).then(|| next.upgrade())?);
+        joined.unwrap_or_else(|| {
+            let fresh = Arc::default();
+            let own = (Arc::downgrade(&fresh), BTreeSet::from([id.subflow]));
+            all.insert((id.content, id.destination), own);
+            fresh
+        })
+    }
+
+    /// No other subflow joins this transmission: its client is gone.
+    fn close(&self, gone: &Arc<AtomicU64>) {
+        if let Ok(mut all) = self.0.lock() {
+            all.retain(|_, (next, _)| next.as_ptr() != Arc::as_ptr(gone));
+        }
+    }
+}
+
+/// Connections that are served, by address.
+#[derive(Debug, Default)]
+struct Open(Mutex<BTreeMap<Ipv4Addr, usize>>);
+
+impl Open {
+    /// Counts a connection of this address, unless it or all together have as many as they may.
+    fn enter(&self, address: Ipv4Addr, most: usize) -> Result<(), String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.values().sum::<usize>() >= most {
+            return Err(format!("{most} connections are open"));
+        }
+        // An address takes a quarter at most, and may always have the subflows of one transmission.
+        let own = (most / 4).max(MOST_SUBFLOWS.into());
+        let count = all.entry(address).or_default();
+        if *count >= own {
+            return Err(format!("{own} connections from this address are open"));
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    fn leave(&self, address: Ipv4Addr) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = all.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&address);
+            }
+        }
+    }
+}
+
+/// Logs clients that are not served: a line per [`QUIET`] at most.
+#[derive(Debug, Default)]
+struct Quiet {
+    next: Option<Instant>,
+    unsaid: u64,
+}
+
+impl Quiet {
+    fn log(&mut self, operator: &dyn Operator, client: SocketAddrV4, reason: &str) {
+        let now = Instant::now();
+        if self.next.is_some_and(|next| now < next) {
+            self.unsaid += 1;
+            return;
+        }
+        self.next = Some(now + QUIET);
+        let more = match std::mem::take(&mut self.unsaid) {
+            0 => String::new(),
+            more => format!(" (and {more} others before)"),
+        };
+        operator.log(&format!("{client}: {reason}{more}"));
+    }
+}
+
+/// Sums over connections.
+#[derive(Debug, Default)]
+struct Totals {
+    open: Open,
+    served: AtomicU64,
+    failed: AtomicU64,
+    bytes: AtomicU64,
+    changes: AtomicU64,
+}
+
+/// The program, if the kernel takes it; otherwise the reason is logged.
+fn program(settings: &ServerSettings, operator: &dyn Operator) -> Option<Arc<Grants>> {
+    if !settings.program {
+        operator.log("paces its own writes, over the kernel's own scheme");
+        return None;
+    }
+    match Grants::open(Program::negotiating()) {
+        Ok(grants) => {
+            operator.log(&format!("the program `{}` in the kernel paces", grants.name()));
+            Some(Arc::new(grants))
+        }
+        Err(error) => {
+            operator.log(&format!(
+                "no program in the kernel ({error}): paces its own writes, over the kernel's own scheme"
+            ));
+            None
+        }
+    }
+}
+
+/// Raises the limit of open files to what all connections need, as far as this process may.
+fn raise_descriptors(connections: usize) {
+    let [each, other] = DESCRIPTORS;
+    let needed = (connections.saturating_mul(each) + lobby::MOST + other) as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < needed) {
+        let current = Some(limit.maximum.map_or(needed, |most| most.min(needed)));
+        // Beyond the limit the server accepts no more until connections end.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
+    }
+}
+
+fn listen(settings: &ServerSettings, grants: Option<&Arc<Grants>>) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(settings.listen)?;
+    listener.set_nonblocking(true)?;
+    if let Some(grants) = grants {
+        // Connections inherit it.
+        sockopt::set_tcp_congestion(&listener, grants.name())?;
+    }
+    Ok(listener)
+}
+
+/// Serves clients until the operator stops it; then connections end, and their rates are returned.
+///
+/// # Errors
+/// If the socket cannot be opened or fails.
+pub fn serve(settings: &ServerSettings, operator: &dyn Operator) -> Result<ServerReport, NegotiationError> {
+    raise_descriptors(settings.connections);
+    let grants = program(settings, operator);
+    let listener = listen(settings, grants.as_ref()).map_err(|error| NegotiationError::Open {
+        what: "the server's TCP socket",
+        address: settings.listen,
+        error,
+    })?;
+    if let Ok(SocketAddr::V4(at)) = listener.local_addr() {
+        operator.listening(at);
+    }
+    let (transmissions, totals) = (Transmissions::default(), Totals::default());
+    let (mut refused, mut lobby, mut quiet) = (0, Lobby::default(), Quiet::default());
+    let accepted = thread::scope(|scope| {
+        while !operator.is_stopped() {
+            let mut fds = vec![PollFd::new(&listener, PollFlags::IN)];
+            fds.extend(lobby.streams().map(|stream| PollFd::new(stream, PollFlags::IN)));
+            wait(&mut fds, TICK)?;
+            let comes = is_ready(&fds[0]);
+            drop(fds);
+            let mut unserved = Vec::new();
+            for _ in 0..if comes { ACCEPTED } else { 0 } {
+                match listener.accept() {
+                    Ok((stream, SocketAddr::V4(client))) => {
+                        // A socket that fails is gone.
+                        unserved.extend(lobby.admit(Instant::now(), stream, client).unwrap_or_default());
+                    }
+                    Ok(_) => {}
+                    Err(error) if narrows_host::is_transient(&error) => break,
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    Err(error) => {
+                        // Such as no more descriptors: connections that end return them.
+                        operator.log(&format!("cannot accept a connection: {error}"));
+                        thread::sleep(TICK);
+                        break;
+                    }
+                }
+            }
+            let (greeted, gone) = lobby.greet(Instant::now());
+            for (client, reason) in unserved.into_iter().chain(gone) {
+                totals.failed.fetch_add(1, Ordering::Relaxed);
+                quiet.log(operator, client, reason);
+            }
+            for greeted in greeted {
+                let client = greeted.client;
+                if let Err(reason) = totals.open.enter(*client.ip(), settings.connections) {
+                    refused += 1;
+                    quiet.log(operator, client, &format!("refused: {reason}"));
+                    continue;
+                }
+                let (transmissions, totals, grants) = (&transmissions, &totals, grants.as_ref());
+                scope.spawn(move || {
+                    one(settings, &greeted, transmissions, totals, grants, operator);
+                    totals.open.leave(*client.ip());
+                });
+            }
+        }
+        Ok::<_, io::Error>(())
+    });
+    accepted?;
+    let total = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    Ok(ServerReport {
+        served: total(&totals.served),
+        refused,
+        failed: total(&totals.failed),
+        bytes: total(&totals.bytes),
+        changes: total(&totals.changes),
+        acks_granted: grants.and_then(|grants| grants.counts().ok()).map(|counts| counts.granted_acks),
+    })
+}
+
+/// Serves one connection.
+fn one(
+    settings: &ServerSettings,
+    greeted: &Greeted,
+    transmissions: &Transmissions,
+    totals: &Totals,
+    grants: Option<&Arc<Grants>>,
+    operator: &dyn Operator,
+) {
+    let client = greeted.client;
+    let opened = Connection::open(settings, greeted, transmissions, grants, operator);
+    let ended = opened.and_then(|mut connection| {
+        let ended = connection.run();
+        totals.bytes.fetch_add(connection.written, Ordering::Relaxed);
+        totals.changes.fetch_add(connection.changes(), Ordering::Relaxed);
+        ended
+    });
+    match ended {
+        Ok(()) => totals.served.fetch_add(1, Ordering::Relaxed),
+        Err(error) => {
+            let named = matches!(error, NegotiationError::Server(..));
+            operator.log(&if named { error.to_string() } else { format!("{client}: {error}") });
+            totals.failed.fetch_add(1, Ordering::Relaxed)
+        }
+    };
+}

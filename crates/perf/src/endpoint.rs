@@ -1,0 +1,81 @@
+//! The socket of a test.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use narrows_host::socket::SYSTEM_BUFFER;
+use noq::{Endpoint, EndpointConfig, ServerConfig, default_runtime};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+/// A UDP socket at this address, of both families if it is one of IPv6.
+///
+/// Its buffers are as large as the system allows, up to [`SYSTEM_BUFFER`]: Linux's default holds 208 KiB, which a sender
+/// with a larger window overflows whenever the receiver is late.
+fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
+    let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    if at.is_ipv6() {
+        // Some systems have no IPv4.
+        let _ = sockopt::set_ipv6_v6only(&socket, false);
+    }
+    // Smaller buffers are acceptable.
+    let _ = sockopt::set_socket_recv_buffer_size(&socket, SYSTEM_BUFFER);
+    let _ = sockopt::set_socket_send_buffer_size(&socket, SYSTEM_BUFFER);
+    rustix::net::bind(&socket, &at)?;
+    Ok(socket.into())
+}
+
+/// Any address of the family of `peer`, with any port.
+pub(super) fn any(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// The address from which this host sends to `peer`. Nothing is sent.
+pub(super) fn route(peer: SocketAddr) -> io::Result<IpAddr> {
+    let probe = UdpSocket::bind(any(peer))?;
+    probe.connect(peer)?;
+    Ok(probe.local_addr()?.ip())
+}
+
+/// An endpoint at this address; with `server`, it accepts connections.
+pub(super) fn endpoint(server: Option<ServerConfig>, at: SocketAddr) -> io::Result<Endpoint> {
+    let runtime = default_runtime().ok_or_else(|| io::Error::other("there is no runtime of tokio"))?;
+    Endpoint::new(EndpointConfig::default(), server, socket(at)?, runtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn sockets_have_all_buffer_that_the_system_allows() {
+        let default = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let default = sockopt::socket_recv_buffer_size(&default).expect("a size");
+        let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").expect("Linux");
+        let most: usize = most.trim().parse().expect("a number");
+        let own = socket((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+        let size = sockopt::socket_recv_buffer_size(&own).expect("a size");
+        // Linux counts its own overhead, as much again.
+        assert_eq!(size, 2 * most.min(SYSTEM_BUFFER), "the default is {default}");
+    }
+
+    #[test]
+    fn ipv6_socket_receives_ipv4() {
+        let Ok(own) = socket((Ipv6Addr::UNSPECIFIED, 0).into()) else {
+            eprintln!("skipped: needs IPv6");
+            return;
+        };
+        own.set_read_timeout(Some(Duration::from_secs(10))).expect("a time");
+        let port = own.local_addr().expect("an address").port();
+        let peer = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        peer.send_to(b"hello", (Ipv4Addr::LOCALHOST, port)).expect("sent");
+        let mut text = [0; 8];
+        assert_eq!(own.recv(&mut text).expect("received"), 5);
+    }
+}

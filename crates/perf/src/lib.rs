@@ -1,0 +1,347 @@
+//! Throughput tests of QUIC between real hosts: `narrows perf`.
+//!
+//! ## Protocol
+//! ALPN `narrows-perf/3`. The client opens a bidirectional stream, the control stream, and writes its request: who sends,
+//! the number of streams, the duration. A server without a place for it closes the connection with the reason. Then the
+//! sender states its scheme there, opens the streams, one direction each, and fills them until the duration is over. The
+//! receiver reports on the control stream what it has read; at the end the sender adds its own result (see `control`). The
+//! client closes. `narrows-perf/2` is the same without the scheme.
+//!
+//! ## Hostile peers
+//! `admission` bounds handshakes, connections and tests; a test in which nothing moves, or that lasts longer than asked,
+//! ends. A server's tests share `MEMORY` for data that arrives, and the sender's buffer follows the congestion window.
+
+// This crate runs in wall time.
+#![allow(clippy::disallowed_methods)]
+
+mod admission;
+mod client;
+mod control;
+mod endpoint;
+mod measure;
+mod server;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod transfer;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_host::text::{reason_of_quic, shown};
+use narrows_quic::noq::{self as schemes, Factory};
+use narrows_quic::{Scheme, Stack};
+use noq::{Connection, ConnectionError, TransportConfig, TransportErrorCode};
+use noq_proto::PathId;
+use serde::Serialize;
+
+pub use client::run as client;
+pub use control::Tally;
+pub use server::run as server;
+pub use tls::{ALPN, Identity, Trust};
+
+/// Longest interval between checks for a stop, and shortest between reports of a receiver.
+const TICK: Duration = Duration::from_millis(20);
+/// Time for a handshake, and for the rest of a test beyond its duration.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Silence after which a connection, or a test in which no data moves, is given up.
+const SILENCE: Duration = Duration::from_secs(15);
+/// Most streams of a test, and its longest duration.
+pub const MAX_STREAMS: u16 = 128;
+/// See [`MAX_STREAMS`].
+pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+/// Data that a receiver takes before it is read, in bytes, and that a sender buffers at most: 10 Gbit/s at 50 ms.
+const WINDOW: u64 = 64 << 20;
+/// Data for which the tests of a server share room, in bytes.
+const MEMORY: u64 = 256 << 20;
+/// Data that a server takes from a connection without a test.
+const EARLY_WINDOW: u32 = 256 << 10;
+/// Least data that a sender buffers, in bytes: more than the first windows of all schemes.
+const SEND_WINDOW: u64 = 64 << 10;
+/// Codes with which a server closes a connection: no place, or no request that it accepts.
+const BUSY: u32 = 2;
+/// See [`BUSY`].
+const INVALID: u32 = 1;
+/// Prefix of noq's own controllers.
+const OWN: &str = "noq:";
+
+/// Why a test failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PerfError {
+    /// A setting is not accepted; the message says what is.
+    #[error("{0}")]
+    Refused(String),
+    /// The system or the peer failed.
+    #[error("cannot {step}: {reason}")]
+    Failed {
+        /// What was tried.
+        step: String,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+impl PerfError {
+    fn failed(step: impl Into<String>, reason: impl std::fmt::Display) -> Self {
+        // The peer states some reasons.
+        Self::Failed { step: step.into(), reason: shown(&reason.to_string()) }
+    }
+}
+
+/// Settings of both ends.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address to listen at, or to connect to.
+    pub address: SocketAddr,
+    /// The scheme of what this end sends, by name and parameters; with the prefix `noq:`, one of noq's own.
+    pub scheme: String,
+    /// Values of its parameters, by name.
+    pub params: Vec<(String, String)>,
+    /// Interval between reports.
+    pub interval: Duration,
+}
+
+/// Settings of a client.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// How long data is sent.
+    pub duration: Duration,
+    /// Parallel streams.
+    pub streams: u16,
+    /// The server sends.
+    pub reverse: bool,
+    /// The name in the server's certificate.
+    pub name: String,
+    /// Which certificate to accept.
+    pub trust: Trust,
+}
+
+/// What the server shows, and how long it runs.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Its certificate; `None`: a self-made one.
+    pub identity: Option<Identity>,
+    /// Serve one test, then end.
+    pub once: bool,
+    /// End after this time.
+    pub duration: Option<Duration>,
+    /// Tests at a time; others are refused.
+    pub connections: usize,
+    /// Connections at a time of one address.
+    pub per_address: usize,
+    /// The longest test that a client may ask for.
+    pub longest: Duration,
+}
+
+/// The measurements of an interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Interval {
+    /// The number of the test at this end.
+    pub test: u64,
+    /// The other end.
+    pub peer: String,
+    /// Whether this end sends.
+    pub sends: bool,
+    /// Begin and end, in seconds since the start.
+    pub start_s: f64,
+    /// See `start_s`.
+    pub end_s: f64,
+    /// Payload bytes that the receiver has read, by its reports at the sender.
+    pub bytes: u64,
+    /// The same by stream.
+    pub streams: Vec<u64>,
+    /// The same per time.
+    pub mbit_s: f64,
+    /// Smoothed RTT at the end.
+    pub rtt_ms: Option<f64>,
+    /// Window at the end; `None` at a receiver.
+    pub cwnd_bytes: Option<u64>,
+    /// Pacing rate at the end.
+    pub pacing_mbit_s: Option<f64>,
+    /// Payload of the largest datagrams, at the end.
+    pub mtu_bytes: u16,
+    /// Packets sent, and declared lost, without probes of the MTU.
+    pub packets: u64,
+    /// See `packets`.
+    pub lost: u64,
+    /// The state that the scheme reports.
+    pub state: Option<&'static str>,
+    /// Time since the last packet of the other end, in seconds, at the end.
+    pub silent_s: f64,
+}
+
+/// A test that begins.
+#[derive(Clone, Debug, Serialize)]
+pub struct Begun {
+    /// Its number at this end.
+    pub test: u64,
+    /// The address of this end.
+    pub local: String,
+    /// The other end.
+    pub peer: String,
+    /// Whether this end is the client.
+    pub client: bool,
+    /// Whether this end sends.
+    pub sends: bool,
+    /// The scheme of the sender; `None` if the other end sends and has not said.
+    pub scheme: Option<String>,
+    /// Parallel streams.
+    pub streams: u16,
+    /// How long data is sent.
+    pub duration_s: f64,
+}
+
+/// The result of a test.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// What was known at the start.
+    #[serde(flatten)]
+    pub begun: Begun,
+    /// All intervals together.
+    pub total: Interval,
+    /// The sender's tally: what reports have confirmed within its time; `None` if it has not said.
+    pub sent: Option<Tally>,
+    /// The receiver's tally: what it has read, and its time since the first byte; `None` if it has not said.
+    pub received: Option<Tally>,
+    /// Whether the test ended as asked.
+    pub complete: bool,
+    /// What broke the test.
+    pub failure: Option<String>,
+}
+
+/// Reports of a test.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The server listens.
+    Listening {
+        /// Where.
+        address: String,
+        /// SHA-256 of the certificate.
+        fingerprint: String,
+    },
+    /// A test begins.
+    Begun(Begun),
+    /// An interval is over.
+    Interval(Interval),
+    /// A test is over.
+    Ended(Box<Summary>),
+    /// Something that does not end the program.
+    Warning {
+        /// What.
+        text: String,
+    },
+}
+
+/// What a test reports to, and asks.
+pub trait Caller: Send + Sync {
+    /// Whether to end.
+    fn stop(&self) -> bool;
+    /// A report.
+    fn event(&self, event: &Event);
+}
+
+/// The controller of these settings.
+///
+/// # Errors
+/// If there is none of that name, or a parameter is refused.
+pub fn controller(settings: &Settings) -> Result<Factory, PerfError> {
+    let refused = |reason: &dyn std::fmt::Display| PerfError::Refused(format!("scheme: {reason}"));
+    if let Some(own) = settings.scheme.strip_prefix(OWN) {
+        if !settings.params.is_empty() {
+            return Err(refused(&"noq's own controllers have no parameters; accepted: the name alone"));
+        }
+        let accepted: Vec<_> = schemes::OWN.iter().map(|name| format!("{OWN}{name}")).collect();
+        let missing = format!("noq has no controller `{own}`; accepted: {}", accepted.join(", "));
+        return schemes::own(own).ok_or_else(|| refused(&missing));
+    }
+    let mut scheme = Scheme::find(&settings.scheme, Stack::Noq).map_err(|reason| refused(&reason))?;
+    if let Some(entry) = narrows_cc::schemes::find(scheme.name()) {
+        let params =
+            narrows_scenario::settings(entry, &settings.params).map_err(|reason| refused(&reason))?;
+        scheme = scheme.params(params).map_err(|reason| refused(&reason))?;
+    }
+    Ok(schemes::factory(scheme))
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, PerfError>>) -> Result<T, PerfError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    runtime.map_err(|error| PerfError::failed("start", error))?.block_on(work)
+}
+
+/// The transport of an end that takes `window` bytes before they are read, `early` of them at once.
+fn transport(settings: &Settings, window: u64, early: u32) -> Result<Arc<TransportConfig>, PerfError> {
+    let range = |_| PerfError::failed("set the transport", "a value out of range");
+    let mut config = TransportConfig::default();
+    config
+        .congestion_controller_factory(controller(settings)?)
+        .max_idle_timeout(Some(SILENCE.try_into().map_err(range)?))
+        .keep_alive_interval(Some(SILENCE / 3))
+        .receive_window(early.into())
+        .stream_receive_window(window.try_into().map_err(range)?)
+        .send_window(SEND_WINDOW)
+        .datagram_receive_buffer_size(None)
+        .max_concurrent_bidi_streams(1_u32.into())
+        .max_concurrent_uni_streams(u32::from(MAX_STREAMS).into());
+    Ok(Arc::new(config))
+}
+
+/// The other end's address.
+fn peer(connection: &Connection) -> String {
+    let address = connection.path(PathId::ZERO).and_then(|path| path.remote_address().ok());
+    address.map_or_else(|| "unknown".to_owned(), |address| address.to_string())
+}
+
+/// This end's address, of which `bound` is the socket's.
+fn local(connection: &Connection, bound: SocketAddr) -> String {
+    let ip = connection.path(PathId::ZERO).and_then(|path| path.local_ip().ok().flatten());
+    let known = ip.or_else(|| Some(bound.ip()).filter(|ip| !ip.is_unspecified()));
+    let remote = || connection.path(PathId::ZERO).and_then(|path| path.remote_address().ok());
+    let ip = known.or_else(|| remote().and_then(|peer| endpoint::route(peer).ok()));
+    SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port()).to_string()
+}
+
+/// Why a connection ended, else the error itself.
+fn explained(connection: &Connection, error: &dyn std::fmt::Display) -> String {
+    connection.close_reason().map_or_else(|| error.to_string(), |reason| ended(&reason))
+}
+
+/// The other end, or the path to it, has failed.
+fn unanswered(silence: Duration) -> String {
+    format!("the other end does not answer: nothing has arrived from it for {} s", silence.as_secs())
+}
+
+/// Alert `no_application_protocol` (RFC 7301) as an error of QUIC (RFC 9001 section 4.8).
+const NO_PROTOCOL: u64 = ALERTS + 120;
+/// The first of the errors of QUIC that stand for TLS alerts.
+const ALERTS: u64 = 0x100;
+/// Alerts about a certificate, `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446 section 6.2).
+const CERTIFICATE: [u64; 8] = [42, 43, 44, 45, 46, 48, 49, 51];
+
+/// Why a connection ended, in words.
+fn ended(error: &ConnectionError) -> String {
+    match error {
+        ConnectionError::ApplicationClosed(close) if close.reason.is_empty() => {
+            "the other end closed".to_owned()
+        }
+        ConnectionError::ApplicationClosed(close) => {
+            format!("the other end closed: {}", String::from_utf8_lossy(&close.reason))
+        }
+        ConnectionError::ConnectionClosed(close)
+            if close.error_code == TransportErrorCode::CONNECTION_REFUSED =>
+        {
+            "the server refuses connections: it has too many, or too many from this address".to_owned()
+        }
+        ConnectionError::ConnectionClosed(close) if u64::from(close.error_code) == NO_PROTOCOL => {
+            "the server is not `narrows perf server` of this version".to_owned()
+        }
+        ConnectionError::ConnectionClosed(close)
+            if CERTIFICATE.iter().any(|alert| u64::from(close.error_code) == ALERTS + alert) =>
+        {
+            "the other end does not accept the certificate".to_owned()
+        }
+        ConnectionError::TimedOut => unanswered(SILENCE),
+        other => reason_of_quic(other.to_string()),
+    }
+}

@@ -1,0 +1,263 @@
+//! Peers that flood, stall, lie and ask for too much.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use narrows_host::testing::print_row;
+use noq::{ClientConfig, Connection, Endpoint};
+use noq_proto::crypto::rustls::QuicClientConfig;
+
+use super::super::control::{Asked, REQUEST};
+use super::super::{Event, MAX_DURATION, Request, Service, Trust, client, tls, transport};
+use super::{ended, log, request, service, serving, serving_as, settings};
+
+fn config(address: SocketAddr) -> ClientConfig {
+    let (crypto, _) = tls::client(&Trust::Any).expect("TLS");
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("TLS")));
+    config.transport_config(transport(&settings(address, "bbr"), 1 << 20, 1 << 20).expect("a transport"));
+    config
+}
+
+/// The first packet of a new connection.
+fn initial(address: SocketAddr) -> Vec<u8> {
+    let mut endpoint = noq_proto::Endpoint::new(Arc::default(), None, true);
+    let now = Instant::now();
+    let (_, mut connection) = endpoint.connect(now, config(address), address, "localhost").expect("begins");
+    let mut packet = Vec::new();
+    let _ = connection.poll_transmit(now, NonZeroUsize::MIN, &mut packet).expect("a first packet");
+    packet
+}
+
+/// Opens a connection; it ends with its endpoint.
+async fn connect(address: SocketAddr) -> (Endpoint, Connection) {
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a socket");
+    let connecting = endpoint.connect_with(config(address), address, "localhost").expect("begins");
+    let connection = connecting.await.expect("connects");
+    (endpoint, connection)
+}
+
+/// Connects, and does as told.
+fn connected<T, F: Future<Output = T>>(address: SocketAddr, work: impl FnOnce(Connection) -> F) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let (_endpoint, connection) = connect(address).await;
+        work(connection).await
+    })
+}
+
+/// A thousand first packets in foreign names hold no place of a test: a client beside them runs, and the server answers
+/// them with at most three times what they had (RFC 9000 section 8).
+#[test]
+fn client_connects_beside_spoofed_handshakes() {
+    serving("bbr", |address, _| {
+        let mut sent = 0;
+        let flood: Vec<UdpSocket> =
+            (0..100).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
+        for socket in flood.iter().cycle().take(1000) {
+            let packet = initial(address);
+            sent += packet.len();
+            socket.send_to(&packet, address).expect("sent");
+        }
+        let summary = client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
+        assert!(summary.is_ok_and(|summary| summary.complete));
+        let mut answered = 0;
+        for socket in &flood {
+            socket.set_nonblocking(true).expect("set");
+            while let Ok(bytes) = socket.recv(&mut [0; 2048]) {
+                answered += bytes;
+            }
+        }
+        assert!((1..=3 * sent).contains(&answered), "{answered} bytes for {sent}");
+        let result = format!("a client ran beside them, {answered} bytes in answer to {sent}");
+        print_row("QUIC server: first packets in foreign names", 1_000, &result);
+    });
+}
+
+/// Connections that ask for nothing hold no place of a test, and are bounded by address.
+#[test]
+fn silent_connections_hold_no_test() {
+    let service = Service { connections: 1, per_address: 3, ..service() };
+    serving_as(&service, "bbr", |address, _| {
+        connected(address, |first| async move {
+            let second = connect(address).await;
+            let run =
+                move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
+            let done = tokio::task::spawn_blocking(run).await.expect("no panic");
+            assert!(done.is_ok_and(|summary| summary.complete));
+            drop((first, second));
+        });
+    });
+}
+
+/// A server that refuses a client states which limit was reached: tests at a time, or connections of an address.
+#[test]
+fn busy_server_says_so() {
+    for (connections, per_address, reason) in [(1, 8, "busy: 1 test at a time"), (8, 1, "this address")] {
+        let service = Service { connections, per_address, ..service() };
+        serving_as(&service, "bbr", |address, _| {
+            connected(address, |first| async move {
+                let (mut send, _receive) = first.open_bi().await.expect("a stream");
+                let asked =
+                    Asked { reverse: true, streams: 1, duration: Duration::from_secs(60), named: false };
+                send.write_all(&asked.encode()).await.expect("sent");
+                let mut data = first.accept_uni().await.expect("the test runs");
+                let run =
+                    move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
+                let second = tokio::task::spawn_blocking(run);
+                while !second.is_finished() {
+                    data.read_chunk(usize::MAX).await.expect("data");
+                }
+                let refused = second.await.expect("no panic").expect_err("no place").to_string();
+                assert!(refused.contains(reason), "{refused}");
+            });
+        });
+    }
+}
+
+/// Requests for too much, too long, or of something else are refused with what is accepted, by both ends.
+#[test]
+fn greedy_requests_are_refused() {
+    let service = Service { longest: Duration::from_secs(5), ..service() };
+    let seen = serving_as(&service, "bbr", |address, _| {
+        let long = Request { duration: Duration::from_secs(6), ..request(Trust::Any, false) };
+        let refused = client(&settings(address, "bbr"), &long, log().0.as_ref()).expect_err("too long");
+        assert!(refused.to_string().contains("accepted: above 0, 5 s at most"), "{refused}");
+        for wrong in [
+            Request { duration: MAX_DURATION * 2, ..long.clone() },
+            Request { streams: 129, ..long.clone() },
+            Request { streams: 0, ..long },
+        ] {
+            let refused = client(&settings(address, "bbr"), &wrong, log().0.as_ref()).expect_err("misuse");
+            assert!(refused.to_string().contains("accepted: "), "{refused}");
+        }
+        let foreign = connected(address, |connection| async move {
+            let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+            send.write_all(&[0xff; REQUEST]).await.expect("sent");
+            connection.closed().await
+        });
+        assert!(foreign.to_string().contains("no request of narrows perf"), "{foreign}");
+    });
+    assert!(ended(&seen).is_empty(), "{seen:?}");
+}
+
+/// A receiver that reports more than it got, or a time that no test takes, ends the test, and what it says is in no
+/// result.
+#[test]
+fn lying_receiver_ends_the_test() {
+    let bytes = [&[0; 8][..], &[0, 1, 0, 0], &[0xff; 8]].concat();
+    let time = [&[0xff; 8][..], &[0, 0]].concat();
+    for (report, reason) in [(bytes, "more than were sent"), (time, "the test took")] {
+        let seen = serving("fixed:rate=1mbit", |address, _| {
+            connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked =
+                    Asked { reverse: true, streams: 1, duration: Duration::from_secs(600), named: false };
+                send.write_all(&asked.encode()).await.expect("sent");
+                send.write_all(&report).await.expect("sent");
+                connection.closed().await
+            });
+        });
+        let summary = &ended(&seen)[0];
+        assert!(summary.failure.as_ref().is_some_and(|text| text.contains(reason)), "{seen:?}");
+        assert_eq!((summary.total.bytes, summary.received.as_ref().map(|own| own.seconds)), (0, Some(0.0)));
+    }
+}
+
+/// What a peer writes as its reason reaches no terminal as it is.
+#[test]
+fn reasons_of_peers_are_printable() {
+    let seen = serving("bbr", |address, _| {
+        connected(address, |connection| async move {
+            connection.close(7_u32.into(), b"\x1b[2Jgone\n");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        });
+    });
+    let text = seen.iter().find_map(|event| match event {
+        Event::Warning { text } => Some(text.clone()),
+        _ => None,
+    });
+    let text = text.expect("a warning");
+    assert!(text.contains("gone") && !text.contains(char::is_control), "{text:?}");
+}
+
+/// A sender whose result has more than was received, a time or losses that cannot be ends the test with the reason, and
+/// its numbers are in no result.
+#[test]
+fn lying_sender_ends_the_test() {
+    const SENT: u64 = 1_000;
+    let (second, day) = (1_000_000, 86_400_000_000);
+    for (time, lost, bytes, reason) in [
+        (second, 0, u64::MAX, "these are 1000"),
+        (u64::MAX, 0, SENT, "s at most"),
+        (day, 0, SENT, "s at most"),
+        (second, u64::MAX, SENT, "packets were lost in 1 s; accepted: "),
+    ] {
+        let seen = serving("bbr", |address, _| {
+            connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked =
+                    Asked { reverse: false, streams: 1, duration: Duration::from_millis(200), named: false };
+                send.write_all(&asked.encode()).await.expect("sent");
+                let mut data = connection.open_uni().await.expect("a stream");
+                data.write_all(&[0; SENT as usize]).await.expect("sent");
+                data.finish().expect("open");
+                data.stopped().await.expect("read");
+                let result = [time, lost, bytes].map(u64::to_be_bytes).concat();
+                send.write_all(&result).await.expect("sent");
+                connection.closed().await
+            });
+        });
+        let summary = &ended(&seen)[0];
+        assert!(summary.failure.as_ref().is_some_and(|text| text.contains(reason)), "{summary:?}");
+        assert!(summary.sent.is_none() && summary.total.bytes == SENT, "{summary:?}");
+        assert_eq!(summary.begun.scheme, None, "version 2 states none");
+    }
+}
+
+/// A peer states a scheme with a name of visible ASCII, or the test does not begin.
+#[test]
+fn false_names_of_schemes_are_refused() {
+    for (name, reason) in [(&b"\x07\x1b[2Jgone"[..], "visible ASCII"), (&[0], "0 bytes"), (&[65], "65 bytes")]
+    {
+        let seen = serving("bbr", |address, _| {
+            let closed = connected(address, |connection| async move {
+                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
+                let asked =
+                    Asked { reverse: false, streams: 1, duration: Duration::from_secs(1), named: true };
+                send.write_all(&[&asked.encode()[..], name].concat()).await.expect("sent");
+                connection.closed().await
+            });
+            assert!(closed.to_string().contains(reason), "{closed}");
+        });
+        assert!(ended(&seen).is_empty(), "{seen:?}");
+    }
+}
+
+/// A server of the version before gets the request of that version, and nothing that it would take for a result.
+#[test]
+fn client_speaks_the_version_before() {
+    let (chain, key) = tls::identity(None).expect("a certificate");
+    let mut crypto = tls::server(chain, key, None).expect("TLS");
+    crypto.alpn_protocols = vec![tls::ALPN_BEFORE.to_vec()];
+    let crypto = noq_proto::crypto::rustls::QuicServerConfig::try_from(crypto).expect("TLS");
+    let config = noq::ServerConfig::with_crypto(Arc::new(crypto));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let endpoint =
+            Endpoint::server(config, "127.0.0.1:0".parse().expect("an address")).expect("a socket");
+        let address = endpoint.local_addr().expect("an address");
+        let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
+        let running = tokio::task::spawn_blocking(run);
+        let connection = endpoint.accept().await.expect("a client").await.expect("connects");
+        let (_send, mut receive) = connection.accept_bi().await.expect("a stream");
+        let mut data = connection.accept_uni().await.expect("a stream of data");
+        data.read_chunk(1 << 20).await.expect("data");
+        let mut control = [0; REQUEST + 1];
+        let read = receive.read(&mut control).await.expect("a request");
+        assert_eq!((read, control[0]), (Some(REQUEST), 2), "version 2, and no scheme behind it");
+        connection.close(0_u32.into(), b"enough");
+        assert!(running.await.expect("no panic").is_err());
+    });
+}

@@ -1,0 +1,102 @@
+//! Programs beside a scheme, attached to cgroups: they have the maps of the scheme that was loaded then.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::Link;
+use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter};
+use narrows_host::HostError;
+
+use crate::program::Program;
+use crate::status::Attachment;
+
+/// Folders of attachments, named by the number of the cgroup.
+pub const FOLDER: &str = "/sys/fs/bpf/narrows/brf-host";
+/// The pinned link in such a folder.
+pub const LINK: &str = "link";
+/// The program that also gives new connections our scheme.
+pub const ADOPTS: &str = "brf_host_adopts";
+
+/// Where cgroups of version 2 are mounted.
+///
+/// # Errors
+/// If they are not.
+pub fn root() -> Result<PathBuf, HostError> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let found = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next() == Some("cgroup2")).then(|| place.into())
+    });
+    found.ok_or_else(|| {
+        HostError::Unsupported(
+            "cgroups of version 2 are not mounted; accepted: mount -t cgroup2 none /sys/fs/cgroup".to_owned(),
+        )
+    })
+}
+
+/// The folder of the attachment to the cgroup with this number.
+pub fn place(id: u64) -> PathBuf {
+    Path::new(FOLDER).join(id.to_string())
+}
+
+/// The numbers of the cgroups with an attachment.
+pub fn attachments() -> Vec<u64> {
+    let folders = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let mut found: Vec<u64> = folders
+        .filter(|entry| entry.path().join(LINK).exists())
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// Refuses to load or to unload the scheme while programs are attached that have its maps.
+///
+/// # Errors
+/// If there are such programs: where, and what is accepted.
+pub fn is_unused(program: &Program) -> Result<(), HostError> {
+    if !std::ptr::eq(program, Program::advised()) {
+        return Ok(());
+    }
+    let Some(id) = attachments().into_iter().next() else { return Ok(()) };
+    let cgroup = read(id).ok().and_then(|own| own.cgroup);
+    Err(HostError::Unsupported(format!(
+        "programs of `{}` are attached to {}; accepted: `narrows brf detach` first",
+        program.name,
+        named(cgroup.as_deref(), id)
+    )))
+}
+
+/// The name of a cgroup, or its number if it was removed.
+pub fn named(path: Option<&Path>, id: u64) -> String {
+    path.map_or_else(|| format!("cgroup {id}, which was removed"), |path| path.display().to_string())
+}
+
+/// The cgroup with this number at or below a folder.
+fn search(folder: &Path, id: u64) -> Option<PathBuf> {
+    if fs::metadata(folder).ok()?.ino() == id {
+        return Some(folder.to_owned());
+    }
+    let inner = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    inner.filter(|path| path.is_dir()).find_map(|path| search(&path, id))
+}
+
+/// Inspects an attachment.
+///
+/// # Errors
+/// If the kernel refuses to.
+pub fn read(id: u64) -> Result<Attachment, HostError> {
+    let path = place(id).join(LINK);
+    let failed = |error: libbpf_rs::Error| {
+        HostError::step(&format!("inspect {}", path.display()), io::Error::other(error.to_string()))
+    };
+    let info = Link::open(&path).and_then(|link| link.info()).map_err(failed)?;
+    // Zero: the cgroup is gone.
+    let alive = matches!(&info.info, LinkTypeInfo::Cgroup(own) if own.cgroup_id == id);
+    let adopts = ProgInfoIter::default().any(|own| own.id == info.prog_id && own.name == *ADOPTS);
+    let cgroup = if alive { search(&root()?, id) } else { None };
+    Ok(Attachment { id, cgroup, adopts })
+}

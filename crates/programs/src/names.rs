@@ -1,0 +1,50 @@
+//! Names of schemes in the kernel, which are global.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of a scheme's name in the kernel, the terminator included.
+pub const NAME: usize = 16;
+
+/// Programs loaded by this process.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A name that no other run has: those of the kernel are global and shorter than 16 bytes.
+pub fn unique() -> String {
+    let digits = |mut number: u32| {
+        let mut text = Vec::new();
+        loop {
+            text.push(char::from_digit(number % 36, 36).unwrap_or('0'));
+            number /= 36;
+            if number == 0 {
+                return text.into_iter().rev().collect::<String>();
+            }
+        }
+    };
+    let count = COUNT.fetch_add(1, Ordering::Relaxed) % 36u32.pow(2);
+    // At most five digits: Linux has at most 2^22 processes.
+    format!("narrows{}{:0>2}", digits(std::process::id()), digits(count))
+}
+
+/// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another one.
+pub fn rename(ops: &mut [u8], from: &str, to: &str) {
+    let held =
+        |own: &[u8]| own.starts_with(from.as_bytes()) && own[from.len()..].iter().all(|byte| *byte == 0);
+    let place = ops.windows(NAME).position(held);
+    if let Some(own) = place.and_then(|at| ops.get_mut(at..at + NAME)) {
+        own.fill(0);
+        own[..to.len()].copy_from_slice(to.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names differ within a process and fit the kernel's limit.
+    #[test]
+    fn names_are_unique_and_short() {
+        let names: Vec<String> = (0..100).map(|_| unique()).collect();
+        assert!(names.iter().all(|name| name.len() < NAME), "{names:?}");
+        assert!((1..100).all(|i| names[i] != names[i - 1]), "{names:?}");
+    }
+}

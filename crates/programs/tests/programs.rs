@@ -1,0 +1,257 @@
+//! Programs for the kernel decide as their twins in the registry: the same C, compiled outside the kernel, runs on events
+//! that the twins had in the simulator. Needs no root, only a C compiler.
+//!
+//! Events are rounded to what the kernel counts (packets, microseconds) before either sees them. What may differ then:
+//!
+//! | what | bound | why |
+//! |---|---|---|
+//! | bandwidth, min_rtt | equal | both divide and round down whole numbers |
+//! | pacing gain | 4 · 2⁻²⁰ | a gain has 20 fractional bits; the gain of gamma correction is a difference of two |
+//! | pacing rate | a share of 2⁻¹⁷ and 2 B/s | the product of two such gains, rounded down, of which the least is 0.34 |
+//! | cwnd gain | a share of 2⁻¹⁶ but once in 10 000 events | BBR-CWS's least scale has 18 bits, rounded down; its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`). An RTT exactly at a threshold has reached it, which floating point may miss: then cwnds part until the next cut |
+//! | state, cwnd | equal but once in 10 000 events, cwnd then by 4 packets at most | a gain that is less by 2⁻²⁰ may reach a whole packet one event earlier or later, or with BBR-CWS for a round trip; cwnd is rounded to even |
+//! | bounds of BBR v3, its cwnd in bytes | 2 bytes | shares (`beta`, `headroom`, `loss_thresh`) have 40 fractional bits, rounded up; floating point may miss a whole product |
+//!
+//! BBR v3 learns of losses and of the kernel's state at the acknowledgement after them, and does not learn which packets
+//! were lost: the twin gets the same events, by the same rule (`deferred.rs`).
+//!
+//! The same holds for events that no network makes (`drawn.rs`).
+//!
+//! `NARROWS_PROGRAM_EVENTS=10000000` replays so many events of simulations, `NARROWS_PROGRAM_FUZZ=1000` so many drawn
+//! tapes.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
+
+#[path = "programs/arithmetic.rs"]
+mod arithmetic;
+#[path = "programs/deferred.rs"]
+mod deferred;
+#[path = "programs/drawn.rs"]
+mod drawn;
+#[path = "programs/replay.rs"]
+mod replay;
+#[path = "programs/tape.rs"]
+mod tape;
+#[path = "programs/v3.rs"]
+mod v3;
+
+use narrows_cc::schemes::{Bbr, Bbr3, BbrCws, BbrGc, Entry};
+use narrows_cc::{CongestionControl, Params};
+use narrows_programs::Program;
+use narrows_scenario::{NoFiles, Source, expand, resolve};
+use replay::{Differences, Replay};
+use tape::{Recording, Tape, Twin};
+
+static GC: Entry = Entry::of::<Recording<BbrGc>>();
+static CWS: Entry = Entry::of::<Recording<BbrCws>>();
+static V3: Entry = Entry::of::<Recording<Bbr3>>();
+static PLAIN: Entry = Entry::of::<Recording<Bbr>>();
+
+/// Startup, Drain, the four phases of BBR v3's ProbeBW, and ProbeRTT, in `Differences::states_seen`.
+const STATES: u32 = 0x1f11;
+/// Networks in which a scheme meets every state: queues shallow and deep, random loss, competition, idle time.
+const NETWORKS: &[&str] = &[
+    "rate = '50mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n",
+    "rate = '20mbit'\nbuffer = '5bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '10ms'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '50ms'\n",
+    "rate = '100mbit'\nbuffer = '0.1bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '40ms'\n[[flows]]\nscheme = 'cubic'\nrtt = '40ms'\n",
+    "rate = '20mbit'\nbuffer = '1bdp'\nloss = '2%'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '80ms'\n",
+    "rate = '1mbit'\nbuffer = '20pkt'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '300ms'\n[[flows]]\nscheme = 'newreno'\nrtt = '100ms'\n",
+    "rate = '30mbit'\nbuffer = '2bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '30ms'\napp = { kind = 'cbr', rate = '5mbit' }\n",
+    "rate = '50mbit'\nbuffer = '4bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n[[flows]]\nscheme = 'cubic'\nrtt = '20ms'\n",
+];
+/// Values of parameters, on which whole paths of the code depend.
+const VALUES: &[&[(&str, f64)]] = &[
+    &[],
+    &[
+        ("up_gamma", 0.7),
+        ("down_gamma", 2.3),
+        ("between", 1.0),
+        ("cut", 0.6),
+        ("speed", 3.0),
+        ("converge", 0.0),
+        ("beta", 0.55),
+        ("headroom", 0.3),
+        ("probe_wait", 0.5),
+        ("drain_rounds", 1.0),
+    ],
+    &[
+        ("between", 2.0),
+        ("rtt", 1.0),
+        ("early_down", 0.0),
+        ("friendly", 0.0),
+        ("first", 0.0),
+        ("push", 0.0),
+        ("startup_losses", 2.0),
+        ("loss_thresh", 0.7),
+        ("undo", 0.0),
+        ("extra_acked_cap", 20.0),
+    ],
+    &[
+        ("between", 3.0),
+        ("rtt", 2.0),
+        ("quanta", 1.0),
+        ("queue", 1.2),
+        ("congested", 0.3),
+        ("drain_rounds", 1.0),
+        ("probe_rounds", 20.0),
+        ("probe_rounds_random", 10.0),
+        ("precaution", 0.0),
+        ("startup_losses", 0.0),
+    ],
+    &[
+        ("between", 4.0),
+        ("rtt_max_window", 3.0),
+        ("down_at", 1.5),
+        ("scale_max", 1.5),
+        ("scale_min", 0.5),
+        ("full_bw_growth", 1.1),
+        ("full_bw_rounds", 2.0),
+        ("offload_quanta", 1.7),
+        ("probe_rtt_interval", 2.0),
+        ("extra_acked_window", 3.0),
+    ],
+    &[("literal", 1.0), ("extra_acked", 0.0), ("lt_bw", 0.0), ("min_rtt_window", 2.0)],
+];
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
+}
+
+fn params(entry: &Entry, values: &[(&str, f64)]) -> Params {
+    let mut params = Params::defaults(entry.info.params);
+    for (name, value) in
+        values.iter().filter(|(name, _)| entry.info.params.iter().any(|own| own.name == *name))
+    {
+        params.set(name, *value).expect("in range");
+    }
+    params
+}
+
+/// The tapes of a scheme in a network.
+fn recorded(entry: &'static Entry, network: &str, values: &[(&str, f64)], seed: u64) -> Vec<Tape> {
+    let text =
+        format!("duration = '25s'\nseed = {seed}\n[network]\n{}", network.replace("SCHEME", entry.info.name));
+    let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect("valid");
+    let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
+    for flow in plan.flows.iter_mut().filter(|flow| flow.scheme.info.name == entry.info.name) {
+        (flow.scheme, flow.params) = (entry, params(entry, values));
+    }
+    tape::clear();
+    narrows_sim::run(plan);
+    tape::take()
+}
+
+fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
+    let replay = Replay::compile(Program::find(program).unwrap())?;
+    let events = from_environment("NARROWS_PROGRAM_EVENTS", 200_000);
+    let mut all = Differences::default();
+    for round in 0.. {
+        let network = NETWORKS[round % NETWORKS.len()];
+        let values = VALUES[(round + round / NETWORKS.len()) % VALUES.len()];
+        for tape in recorded(entry, network, values, round as u64 + 1) {
+            all.add(replay.compare::<S>(&tape));
+        }
+        if all.events >= events && round + 1 >= NETWORKS.len() {
+            break;
+        }
+    }
+    all.judge(program, "simulated");
+    Some(all)
+}
+
+fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
+    let replay = Replay::compile(Program::find(program).unwrap())?;
+    let mut all = Differences::default();
+    for seed in 0..from_environment("NARROWS_PROGRAM_FUZZ", 12) {
+        let values = VALUES[seed as usize % VALUES.len()];
+        all.add(replay.compare::<S>(&drawn::tape(params(entry, values), seed, 5_000)));
+    }
+    all.judge(program, "drawn");
+    Some(all)
+}
+
+/// BBR-GC's program decides as its twin did in simulations.
+#[test]
+fn bbr_gc_program_decides_as_its_twin() {
+    simulated::<BbrGc>(&GC, "bbr_gc");
+}
+
+/// BBR-CWS's program decides as its twin did in simulations.
+#[test]
+fn bbr_cws_program_decides_as_its_twin() {
+    let Some(all) = simulated::<BbrCws>(&CWS, "bbr_cws") else { return };
+    let (least, most) = all.cwnd_gains.expect("ProbeBW");
+    // BBR's is 2: the bound was cut in some networks, and crowded flows raised it in others.
+    assert!(least < 1.0 && most > 4.0, "{least} {most}");
+}
+
+/// BBR v3's program decides as its twin did in simulations.
+#[test]
+fn bbr3_program_decides_as_its_twin() {
+    let Some(all) = simulated::<Bbr3>(&V3, "bbr3") else { return };
+    assert_eq!(all.states_seen, STATES, "{all:?}");
+}
+
+/// BBR v3's program decides as its twin on events that no network makes.
+#[test]
+fn bbr3_program_follows_twin_on_drawn_events() {
+    let Some(all) = fuzzed::<Bbr3>(&V3, "bbr3") else { return };
+    // Drain ends at once if little is in flight.
+    assert_eq!(all.states_seen | 0x10, STATES, "{all:?}");
+    assert_eq!(all.signals_seen & 0x3f8, 0x3f8, "each signal, and both states that an undo resumes");
+}
+
+/// The core without changes decides as BBR did.
+#[test]
+fn bbr_plain_program_decides_as_bbr() {
+    simulated::<Bbr>(&PLAIN, "bbr_plain");
+}
+
+/// BBR-GC's program decides as its twin on events that no network makes.
+#[test]
+fn bbr_gc_program_follows_twin_on_drawn_events() {
+    fuzzed::<BbrGc>(&GC, "bbr_gc");
+}
+
+/// BBR-CWS's program decides as its twin on events that no network makes.
+#[test]
+fn bbr_cws_program_follows_twin_on_drawn_events() {
+    fuzzed::<BbrCws>(&CWS, "bbr_cws");
+}
+
+/// The core decides as BBR on events that no network makes.
+#[test]
+fn bbr_plain_program_follows_bbr_on_drawn_events() {
+    fuzzed::<Bbr>(&PLAIN, "bbr_plain");
+}
+
+/// A program with another parameter is found out: the comparison can fail.
+#[test]
+fn comparison_notices_another_parameter() {
+    notices::<BbrGc>(&GC, "bbr_gc", first(&GC, NETWORKS[0]), ("up_amplitude", 0.4));
+    for (name, value) in [("cut", 0.749), ("speed", 0.33), ("friendly", 1.01)] {
+        notices::<BbrCws>(&CWS, "bbr_cws", first(&CWS, NETWORKS[2]), (name, value));
+    }
+    // In networks the rate of a round is seldom below the share that beta leaves.
+    for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)]
+    {
+        notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(&V3, &[]), 1, 5_000), (name, value));
+    }
+}
+
+fn first(entry: &'static Entry, network: &str) -> Tape {
+    recorded(entry, network, &[], 1).remove(0)
+}
+
+fn notices<S: CongestionControl + Twin>(
+    entry: &'static Entry,
+    program: &str,
+    mut tape: Tape,
+    value: (&str, f64),
+) {
+    let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
+    let right = replay.compare::<S>(&tape);
+    tape.program_params = Some(params(entry, &[value]));
+    let wrong = replay.compare::<S>(&tape);
+    assert!(right.is_within() && !wrong.is_within(), "{value:?}: {right:?} {wrong:?}");
+}

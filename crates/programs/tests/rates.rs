@@ -1,0 +1,193 @@
+//! The kernel's program of BRF decides as its twin in the registry: the same C, compiled outside the kernel, runs on events
+//! that the twin had in the simulator, and on drawn ones. Needs no root, only a C compiler.
+//!
+//! Events are rounded to what the kernel counts (packets, microseconds) before either sees them. What may differ then:
+//!
+//! | what | bound | why |
+//! |---|---|---|
+//! | state | equal | whole microseconds decide |
+//! | pacing rate | a share of 2⁻¹⁶ and 2 B/s, where CUBIC's cwnd agrees | rates are whole bytes per second, divided in another order. Recovery changes it at the acknowledgement in progress, not before |
+//! | cwnd with a rate | 1 packet | `window_gain` has 20 fractional bits |
+//! | cwnd of CUBIC | 2 packets, once in 1000 events | its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`) and is cut to whole packets, which its growth per acknowledgement divides by |
+//!
+//! `NARROWS_PROGRAM_FUZZ=1000` replays so many drawn tapes.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
+
+#[path = "rates/events.rs"]
+mod events;
+#[path = "rates/tapes.rs"]
+mod tapes;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use events::{Decision, Rounding, Tape};
+use narrows_cc::schemes::Brf;
+use narrows_cc::{CongestionControl, Rate};
+use narrows_programs::Program;
+use narrows_routers::RateCode;
+
+/// The compiled `bpf/native/brf.c`; `None` without a C compiler.
+fn compiled(name: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/native/brf.c");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rates-{name}"));
+    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+    command.args(["-O2", "-Wall", "-Werror", "-Wno-unused-function", "-o"]).arg(&file).arg(source);
+    match command.output() {
+        Ok(done) if done.status.success() => Some(file),
+        Ok(done) => panic!("{}", String::from_utf8_lossy(&done.stderr)),
+        Err(_) => {
+            eprintln!("skipped: needs a C compiler");
+            None
+        }
+    }
+}
+
+/// What the program prints for this input.
+fn replayed(program: &Path, input: &[u8], words: &[&str]) -> Vec<u8> {
+    let file = program.with_extension("events");
+    File::create(&file).and_then(|mut file| file.write_all(input)).expect("room for a tape");
+    let stdin = Stdio::from(File::open(&file).expect("it was written"));
+    let done =
+        Command::new(program).args(words).stdin(stdin).stderr(Stdio::inherit()).output().expect("it runs");
+    assert!(done.status.success(), "{:?}", done.status);
+    done.stdout
+}
+
+/// What differed. See the head of the file for the bounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Differences {
+    events: u64,
+    /// Events after which the states differ.
+    states: u64,
+    /// Largest difference of a pacing rate as a share, beyond 2 B/s.
+    rate: f64,
+    /// Largest difference of cwnd while a rate sets it.
+    advised: u64,
+    /// Times that CUBIC's cwnd differed, and by how much.
+    cubic: u64,
+    cubic_most: u64,
+    /// Events in each state: waiting, advised, fallback.
+    seen: [u64; 3],
+}
+
+impl Differences {
+    fn note(&mut self, twin: &Decision, own: &[u8]) {
+        let rate = u64::from_ne_bytes(own[..8].try_into().expect("eight bytes"));
+        let word = |place: usize| u32::from_ne_bytes(own[place..place + 4].try_into().expect("four bytes"));
+        self.events += 1;
+        if word(8) != twin.state {
+            self.states += 1;
+            return;
+        }
+        self.seen[twin.state as usize] += 1;
+        let apart = u64::from(word(12)).abs_diff(twin.cwnd);
+        // CUBIC's rate follows its cwnd.
+        if let Some(wanted) = twin.rate.filter(|_| twin.state != events::FALLBACK || apart == 0) {
+            let apart = rate.abs_diff(wanted).saturating_sub(2) as f64 / wanted as f64;
+            self.rate = self.rate.max(apart);
+        }
+        if twin.state == events::FALLBACK {
+            self.cubic += u64::from(apart > 0);
+            self.cubic_most = self.cubic_most.max(apart);
+        } else {
+            self.advised = self.advised.max(apart);
+        }
+    }
+
+    fn is_within(&self) -> bool {
+        self.states == 0
+            && self.rate <= 1.0 / 65_536.0
+            && self.advised <= 1
+            && self.cubic <= self.seen[events::FALLBACK as usize] / 1_000 + 1
+            && self.cubic_most <= 2
+    }
+
+    fn judge(&self, what: &str) {
+        eprintln!("{what}: {self:?}");
+        assert!(self.is_within(), "{what}: {self:?}");
+    }
+}
+
+/// Feeds tapes to the twin and to the program.
+fn compare(program: &Path, tapes: &[Tape]) -> Differences {
+    let mut sum = Differences::default();
+    for tape in tapes {
+        let params = tape.program_params.as_ref().unwrap_or(&tape.setup.params);
+        let (mut input, _) =
+            Program::find("brf").unwrap().parameters(params).expect("the program has a form of them");
+        let mut twin = Brf::new(&tape.setup);
+        let mut rounding = Rounding::new(&tape.setup);
+        let mut decisions = Vec::new();
+        for event in &tape.events {
+            let Some(wire) = rounding.feed(event, &mut twin) else { continue };
+            let mut decision = Decision::of(&twin, tape.setup.mss.as_u64());
+            decision.rate = decision.rate.filter(|_| wire.sets_rate());
+            input.extend(wire.bytes(tape.setup.mss.as_u64() as u32, &decision));
+            decisions.push(decision);
+        }
+        let out = replayed(program, &input, &[]);
+        assert_eq!(out.len(), decisions.len() * 16, "an outcome per event");
+        for (twin, own) in decisions.iter().zip(out.chunks_exact(16)) {
+            sum.note(twin, own);
+        }
+    }
+    sum
+}
+
+/// The program decides as its twin did in simulations: with a router, with one that dies, without one, under loss, and
+/// with pauses.
+#[test]
+fn rates_program_decides_as_its_twin() {
+    let Some(program) = compiled("simulated") else { return };
+    let mut seen = [0; 3];
+    for (network, values) in tapes::NETWORKS {
+        let all = compare(&program, &tapes::recorded(network, values));
+        all.judge(network);
+        seen.iter_mut().zip(all.seen).for_each(|(sum, own)| *sum += own);
+    }
+    assert!(seen.iter().all(|events| *events > 100), "{seen:?}");
+}
+
+/// The program decides as its twin on events that no network makes.
+#[test]
+fn rates_program_follows_twin_on_drawn_events() {
+    let Some(program) = compiled("drawn") else { return };
+    let count = std::env::var("NARROWS_PROGRAM_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let tapes: Vec<Tape> = (0..count).map(tapes::drawn).collect();
+    let all = compare(&program, &tapes);
+    all.judge("drawn");
+    assert!(all.seen.iter().all(|events| *events > 1_000), "{all:?}");
+}
+
+/// A program with another parameter is found out: the comparison can fail.
+#[test]
+fn rates_comparison_notices_another_parameter() {
+    let Some(program) = compiled("noticing") else { return };
+    let mut tape = tapes::drawn(1);
+    for (name, value) in
+        [("window_gain", 2.2), ("timeout", 1.1), ("line_rate", 50.0), ("min_rate", 100.0), ("overrun", 0.4)]
+    {
+        tape.program_params = Some(tapes::params(&[(name, value)]));
+        let wrong = compare(&program, std::slice::from_ref(&tape));
+        assert!(!wrong.is_within(), "{name}: {wrong:?}");
+    }
+}
+
+/// Every code means the rate that the simulator's switches mean, and its payload.
+#[test]
+fn rates_program_decodes_every_code() {
+    let Some(program) = compiled("codes") else { return };
+    let input: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_ne_bytes).collect();
+    let out = replayed(&program, &input, &["codes"]);
+    assert_eq!(out.len(), 16 << 16);
+    for (code, own) in (0..=u16::MAX).zip(out.chunks_exact(16)) {
+        let wire: Rate = RateCode(code).decode();
+        let payload = (u128::from(wire.as_bytes_per_sec()) * 1448 / 1500) as u64;
+        let expected = [wire.as_bytes_per_sec().to_ne_bytes(), payload.to_ne_bytes()].concat();
+        assert_eq!(own, expected, "{code}");
+    }
+}

@@ -1,0 +1,198 @@
+//! QUIC over loopback, in real time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use narrows_emulation::Watch;
+use narrows_host::{HostError, namespace};
+use narrows_scenario::result::RunResult;
+use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
+use narrows_trace::qlog::Log;
+use serde_json::Value;
+
+use super::{Options, check, run};
+
+#[path = "../../trace/tests/schema/mod.rs"]
+mod schema;
+
+struct Calm;
+
+impl Watch for Calm {
+    fn progress(&self, _: f64) {}
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Runs in real time disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn plan(text: &str) -> Plan {
+    let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("valid");
+    resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves")
+}
+
+fn on_quic(text: &str, options: &Options) -> RunResult {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let done = run(&plan(text), options, || Ok(()), &Calm).unwrap_or_else(|error| panic!("{error}"));
+    done.expect("not cancelled").0
+}
+
+fn refusal(text: &str, options: &Options) -> String {
+    match check(&plan(text), options) {
+        Err(HostError::Unsupported(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+const LINK: &str = "duration = '3s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'\n";
+
+/// A flow fills the link over real sockets, without rights, and the result says what ran where.
+#[test]
+fn quic_fills_the_link() {
+    for (scheme, own, name) in [("bbr-gc", false, "narrows:bbr-gc"), ("cubic", true, "noq:cubic")] {
+        let text = format!("{LINK}[[flows]]\nscheme = '{scheme}'\nrtt = '20ms'\n");
+        let result = on_quic(&text, &Options { own, ..Options::default() });
+        let flow = &result.flows[0];
+        // About 1430 of 1500 bytes are payload. The machine may be busy.
+        assert!(flow.goodput_mbit_s > 0.7 * 19.0 && flow.goodput_mbit_s < 19.4, "{flow:?}");
+        assert!(flow.rtt_min_ms.is_some_and(|rtt| (20.0..30.0).contains(&rtt)), "{flow:?}");
+        assert_eq!(flow.timeouts, None);
+        let host = result.host.expect("real ends");
+        assert_eq!((host.on, host.schemes), (if own { "noq" } else { "quic" }, vec![name.to_owned()]));
+        assert!(result.counters.is_none() && result.event_hash.is_none());
+    }
+}
+
+/// Where network namespaces can be created the ends are in two of them, and on loopback otherwise or on request; both carry
+/// several flows to one port of one receiver.
+#[test]
+fn ends_are_in_namespaces_where_possible() {
+    let text = format!(
+        "{LINK}[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\ncount = 2\n[[flows]]\nscheme = 'cubic'\nrtt = '30ms'\n"
+    );
+    let possible = namespace::available("--on quic").is_ok();
+    for loopback in [false, true] {
+        let result = on_quic(&text, &Options { loopback, ..Options::default() });
+        let host = result.host.expect("real ends");
+        assert_eq!(host.between, Some(if possible && !loopback { "namespaces" } else { "loopback" }));
+        assert!(host.socket_drops.is_some());
+        for flow in &result.flows {
+            assert!(flow.bytes_delivered > 100_000, "loopback {loopback}: {flow:?}");
+            assert!(
+                flow.rtt_min_ms.is_some_and(|rtt| rtt >= flow.rtt_base_ms),
+                "loopback {loopback}: {flow:?}"
+            );
+        }
+        let total: f64 = result.flows.iter().map(|flow| flow.goodput_mbit_s).sum();
+        // Data behind a hole is delivered at once: a part of a run may hold more than the link carries in it.
+        assert!(total > 0.6 * 19.0 && total < 20.0, "loopback {loopback}: {total}");
+    }
+}
+
+/// Two flows share the link; a file completes, and a flow that stops leaves the rest to the other.
+#[test]
+fn applications_end_and_stop() {
+    let text = format!(
+        "{LINK}[[flows]]\nscheme = 'bbr'\nrtt = '10ms'\nsize = '1MB'\n\
+         [[flows]]\nscheme = 'newreno'\nrtt = '30ms'\nstop = '1s'\n"
+    );
+    let result = on_quic(&text, &Options::default());
+    let [file, stopped] = &result.flows[..] else { panic!("two flows") };
+    assert_eq!(file.bytes_delivered, 1_000_000, "{file:?}");
+    assert!(file.completion_s.is_some_and(|at| at > 0.4 && at < 3.0), "{file:?}");
+    assert!(stopped.bytes_delivered > 100_000 && stopped.completion_s.is_none(), "{stopped:?}");
+}
+
+/// Random loss on the link is the simulator's, and its packets are sent again.
+#[test]
+fn lost_packets_are_sent_again() {
+    let text = format!("{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n");
+    let result = on_quic(&text, &Options::default());
+    let flow = &result.flows[0];
+    assert!((0.5..4.0).contains(&flow.loss_percent), "{flow:?}");
+    assert!((0.5..6.0).contains(&flow.retransmit_percent), "{flow:?}");
+    assert!(flow.goodput_mbit_s > 10.0, "{flow:?}");
+}
+
+/// The qlog of a run keeps to the schema, and gives each packet one fate: acknowledged, lost, or in flight at the end. Its
+/// losses are the result's retransmissions.
+#[test]
+fn qlog_gives_each_packet_one_fate() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = plan(&format!("warmup = '0s'\n{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n"));
+    let path = std::env::temp_dir().join(format!("narrows-quic-{}.sqlog", std::process::id()));
+    let create = || Log::create(&plan, Some("quic"), &path);
+    let done = run(&plan, &Options::default(), create, &Calm).unwrap_or_else(|error| panic!("{error}"));
+    let (result, log) = done.expect("not cancelled");
+    log.finish().expect("written");
+    let bytes = std::fs::read(&path).expect("a file");
+    std::fs::remove_file(&path).expect("removed");
+    let records = schema::records(&bytes).unwrap_or_else(|problem| panic!("{problem}"));
+    schema::check(&records).unwrap_or_else(|problem| panic!("{problem}"));
+    let data = |name: &'static str| {
+        records.iter().filter(move |record| record["name"] == name).map(|record| &record["data"])
+    };
+    let number = |data: &Value| data["header"]["packet_number"].as_u64().expect("a number");
+    let sent: Vec<u64> = data("quic:packet_sent").map(number).collect();
+    assert!((0..).zip(&sent).all(|(place, number)| place == *number), "gaps in packet numbers");
+    let lost: Vec<u64> = data("quic:packet_lost").map(number).collect();
+    let acked =
+        data("quic:packets_acked").flat_map(|data| data["packet_numbers"].as_array().expect("a list"));
+    let mut fates: Vec<u64> = acked.map(|number| number.as_u64().expect("a number")).collect();
+    assert!(fates.len() > 1000, "{} acknowledged", fates.len());
+    fates.extend(&lost);
+    let count = fates.len();
+    fates.sort_unstable();
+    fates.dedup();
+    assert_eq!(fates.len(), count, "packets with two fates");
+    assert!(fates.last() < Some(&(sent.len() as u64)));
+    // The rest was in flight: no more than the greatest window, and packets of the handshake whose keys were discarded.
+    let windows = data("quic:recovery_metrics_updated").filter_map(|data| data["congestion_window"].as_u64());
+    let most = windows.max().expect("a window") / 1200 + 16;
+    assert!(
+        (sent.len() - count) as u64 <= most,
+        "{} sent, {count} with a fate, {most} in flight",
+        sent.len()
+    );
+    let flow = &result.flows[0];
+    let retransmitted = (flow.retransmit_percent / 100.0 * flow.packets_sent as f64).round();
+    assert!(lost.len() > 10 && lost.len() as f64 == retransmitted, "{} {retransmitted}", lost.len());
+    let scenario = data("simulation:scenario").next().expect("a description");
+    assert_eq!(scenario["details"]["flows"][0]["transport"], "quic");
+}
+
+/// What QUIC cannot run is refused with a reason and with what is accepted.
+#[test]
+fn foreign_needs_are_refused() {
+    let flow = |keys: &str| format!("{LINK}[[flows]]\nrtt = '20ms'\n{keys}\n");
+    let ours = Options::default();
+    let marks = refusal(&flow("scheme = 'dctcp'"), &ours);
+    assert!(marks.contains("needs the number of marked packets"), "{marks}");
+    let counting = refusal(&flow("scheme = 'bbr3:ecn=true'"), &ours);
+    assert!(counting.contains("with ecn = 1 it needs the number of marked packets"), "{counting}");
+    let setting = refusal(&flow("scheme = 'cubic'\ntcp = { sack = false }"), &ours);
+    assert!(setting.contains("tcp.sack") && setting.contains("accepted on quic"), "{setting}");
+    let own = refusal(&flow("scheme = 'vegas'"), &Options { own: true, ..Options::default() });
+    assert!(
+        own.contains("noq has no controller `vegas` of its own; accepted: cubic, newreno, bbr3"),
+        "{own}"
+    );
+}
+
+/// A run that is cancelled ends at once, without a result.
+#[test]
+fn cancelled_run_ends_at_once() {
+    struct Once(AtomicU64);
+    impl Watch for Once {
+        fn progress(&self, _: f64) {}
+        fn is_cancelled(&self) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed) > 3
+        }
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = "duration = '600s'\n[network]\nrate = '5mbit'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n";
+    let done = run(&plan(text), &Options::default(), || Ok(()), &Once(AtomicU64::new(0)));
+    assert!(done.is_ok_and(|done| done.is_none()));
+}
