@@ -7,7 +7,7 @@ defined. A default stands in parentheses at the end of the first sentence, or is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 Schema = Mapping[str, Any]
@@ -61,7 +61,11 @@ def keys_region(schema: Schema) -> str:
         about = " ".join(defs[name]["description"].split())
         if accepted is not None:
             about += f" Accepted: {accepted}."
-        out += [f'<a id="{anchor(name)}"></a>', f"### `{title}`", "", about, "", *keys_table(defs[name], defs)]
+        out += [f'<a id="{anchor(name)}"></a>', f"### `{title}`", "", about, ""]
+        for kind, table in kinds(defs[name]).items():
+            out += [f'`kind = "{kind}"`: {" ".join(table["description"].split())}', "", *keys_table(table, defs)]
+        if "properties" in defs[name]:
+            out += keys_table(defs[name], defs)
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -72,14 +76,17 @@ def tables(schema: Schema) -> Iterator[tuple[str, str, str | None]]:
     seen: set[str] = set()
     while waiting:
         path, table = waiting.pop(0)
-        for key in sorted(table["properties"], key=lambda key: (place(key), key)):
-            node = table["properties"][key]
+        properties = {
+            key: node for part in [table, *kinds(table).values()] for key, node in part.get("properties", {}).items()
+        }
+        for key in sorted(properties, key=lambda key: (place(key), key)):
+            node = properties[key]
             options = defs.get(named(node) or "", {}).get("anyOf", ())
             # Some keys accept a list of tables or another form: document the list.
             node = next((option for option in options if "items" in option), node)
             listed = "array" in node.get("type", ()) and "items" in node
             name = named(node["items"] if listed else node)
-            if name is None or name in seen or "properties" not in defs[name]:
+            if name is None or name in seen or not ("properties" in defs[name] or kinds(defs[name])):
                 continue
             seen.add(name)
             where = f"{path}.{key}" if path else key
@@ -88,16 +95,29 @@ def tables(schema: Schema) -> Iterator[tuple[str, str, str | None]]:
             yield title, name, text_form(node)
 
 
+def kinds(table: Schema) -> dict[str, Schema]:
+    """The tables that the key `kind` selects, without that key."""
+    return {
+        part["properties"]["kind"]["const"]: {
+            **part,
+            "properties": {key: node for key, node in part["properties"].items() if key != "kind"},
+        }
+        for part in table.get("oneOf", ())
+        if "properties" in part
+    }
+
+
 def keys_table(table: Schema, defs: Mapping[str, Schema]) -> Iterator[str]:
     """The keys of one table, then the meaning of every value of its enumerations."""
     properties: Mapping[str, Schema] = table["properties"]
+    if not properties:
+        return
     required = table.get("required", ())
-    kinds = choices(properties["kind"], defs) if "kind" in properties else {}
     yield "| key | value | default | meaning |"
     yield "|---|---|---|---|"
     order = sorted(properties, key=lambda key: (key not in required, place(key) if "flows" in properties else 0, key))
     for key in order:
-        text, default = meaning(properties[key], () if key == "kind" else tuple(kinds), key in required)
+        text, default = meaning(properties[key], key in required)
         yield f"| `{key}` | {spelled(properties[key], defs)} | {default} | {text} |"
     for key in order:
         values = choices(properties[key], defs)
@@ -148,7 +168,7 @@ def spelled(node: Schema, defs: Mapping[str, Schema]) -> str:
         return f"[{name.lower()}](#quantities)"
     if "anyOf" in target:
         return " or ".join(spelled(option, defs) for option in target["anyOf"])
-    if "oneOf" in target:
+    if "oneOf" in target and not kinds(target):
         return ", ".join(f"`{option['const']}`" for option in target["oneOf"])
     return f"text or [table](#{anchor(name)})" if text_form(node) else f"[table](#{anchor(name)})"
 
@@ -158,7 +178,7 @@ def anchor(name: str) -> str:
     return "table-" + re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
-def meaning(node: Schema, kinds: Sequence[str], needed: bool) -> tuple[str, str]:
+def meaning(node: Schema, needed: bool) -> tuple[str, str]:
     """The description and the default of a key."""
     text = " ".join(str(node.get("description", "")).split())
     if needed:
@@ -166,20 +186,12 @@ def meaning(node: Schema, kinds: Sequence[str], needed: bool) -> tuple[str, str]
     found = re.search(r" \(([^()]*)\)(?=[.;])", text)
     if found is not None:
         text = text[: found.start()] + text[found.end() :]
-        default = "; ".join(of_kind(part.strip(), kinds) for part in found[1].split(";"))
+        default = "; ".join(literal(part.strip()) for part in found[1].split(";"))
         return text, default.replace("`off`", "`false`") if "boolean" in node.get("type", ()) else default
     default = node.get("default")
     if isinstance(default, str | bool | int | float) and default != "":
         return text, f"`{str(default).lower() if isinstance(default, bool) else default}`"
     return text, "–"
-
-
-def of_kind(part: str, kinds: Sequence[str]) -> str:
-    """A default, or the default of some kinds (`pie: 15ms`); a kind without one requires the key."""
-    head, colon, default = part.partition(": ")
-    if kinds and all(kind in kinds for kind in head.split(", ")):
-        return f"{head}: {literal(default)}" if colon else f"{head}: required"
-    return literal(part)
 
 
 def literal(default: str) -> str:
@@ -191,4 +203,5 @@ def choices(node: Schema, defs: Mapping[str, Schema]) -> dict[str, str]:
     """The values of an enumeration with their meanings; empty for other keys."""
     name = named(node)
     target = defs[name] if name is not None else {}
-    return {option["const"]: " ".join(option["description"].split()) for option in target.get("oneOf", ())}
+    options = () if kinds(target) else target.get("oneOf", ())
+    return {option["const"]: " ".join(option["description"].split()) for option in options}

@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use narrows_net::config::{Capacity, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Policer, Queue, Red};
+use narrows_net::config::{
+    Capacity, CoDel, FqCoDel, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Pie, Policer, Queue, Red,
+};
 use narrows_net::trace::CapacityTrace;
 use narrows_net::{DelayLine, Link, Offer};
 use narrows_packet::Packet;
@@ -45,18 +47,13 @@ fn pass((mut link, mut line): (Link<Packet>, DelayLine<Packet>)) -> u64 {
 }
 
 fn elements(criterion: &mut Criterion) {
-    let ms = Nanos::from_millis;
     let rate = Rate::from_mbit_per_sec(1_000.0);
     let plain = LinkConfig::drop_tail(rate, Limit::Bytes(Bytes::new(500_000)));
     let queue = |queue| LinkConfig { queue, ..plain.clone() };
     // The same mean rate: 83 or 84 opportunities per millisecond.
     let times = (0..83_333u64).map(|n| 1 + n * 12 / 1_000);
     let trace = Arc::new(CapacityTrace { opportunities_ms: times.collect() });
-    let codel = Queue::CoDel { target: ms(5), interval: ms(100), ecn: false };
-    let fq_codel =
-        Queue::FqCoDel { target: ms(5), interval: ms(100), queues: 1024, quantum: 1514, ecn: false };
-    let red =
-        Queue::Red(Red { min: 50.0, max: 150.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
+    let red = Queue::Red(Red { min: 50.0, max: 150.0, ..Red::default() });
     let policer = Policer { rate, burst: Bytes::new(100_000) };
     let jitter = Jitter { max: Nanos::from_micros(100), reorder: true };
     // Leaves of equal rates below three parents with a third of the rate each.
@@ -73,9 +70,9 @@ fn elements(criterion: &mut Criterion) {
         ("drop-tail, 1 % loss", LinkConfig { loss: Loss::Bernoulli(0.01), ..plain.clone() }, None),
         ("drop-tail, policer", LinkConfig { policer: Some(policer), ..plain.clone() }, None),
         ("drop-tail, jitter", plain.clone(), Some(jitter)),
-        ("CoDel", queue(codel), None),
-        ("FQ-CoDel", queue(fq_codel), None),
-        ("PIE", queue(Queue::Pie { target: ms(15), ecn: false }), None),
+        ("CoDel", queue(Queue::CoDel(CoDel::default())), None),
+        ("FQ-CoDel", queue(Queue::FqCoDel(FqCoDel::default())), None),
+        ("PIE", queue(Queue::Pie(Pie::default())), None),
         ("RED", queue(red), None),
         ("HTB, 3 leaves", queue(htb(3)), None),
         ("HTB, 60 leaves", queue(htb(60)), None),

@@ -1,14 +1,11 @@
 //! Link configuration as plain data, with buffer sizes resolved (a BDP is in bytes here).
 
-mod htb;
-mod limit;
-
 use std::sync::Arc;
 
 use narrows_units::{Bytes, Nanos, Rate};
 
-pub use htb::{Htb, HtbClass, HtbError};
-pub use limit::Limit;
+pub use crate::limit::Limit;
+pub use crate::queue::{CoDel, DualPi2, FqCoDel, Htb, HtbClass, HtbError, Pie, Queue, Red, Step};
 
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
@@ -20,116 +17,6 @@ pub enum Capacity {
     Constant(Rate),
     /// Recorded delivery opportunities of one MTU each (mahimahi format), repeated without end.
     Trace(Arc<CapacityTrace>),
-}
-
-/// The queue discipline of a link, with its parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Queue {
-    /// First in, first out; arrivals that do not fit are dropped.
-    DropTail,
-    /// RFC 8289.
-    CoDel {
-        /// Acceptable standing delay (5 ms).
-        target: Nanos,
-        /// Time for which the delay may exceed the target (100 ms).
-        interval: Nanos,
-        /// Mark ECN-capable packets instead of dropping them.
-        ecn: bool,
-    },
-    /// RFC 8290.
-    FqCoDel {
-        /// Acceptable standing delay per flow queue (5 ms).
-        target: Nanos,
-        /// Time for which the delay may exceed the target (100 ms).
-        interval: Nanos,
-        /// Number of flow queues (1024).
-        queues: u32,
-        /// Bytes a queue may send per turn (1514).
-        quantum: u32,
-        /// Mark ECN-capable packets instead of dropping them.
-        ecn: bool,
-    },
-    /// RFC 8033.
-    Pie {
-        /// Reference delay (15 ms).
-        target: Nanos,
-        /// Mark ECN-capable packets instead of dropping them, while the probability is small.
-        ecn: bool,
-    },
-    /// Marks (or drops) every arrival that finds more than a threshold queued, as DCTCP's switches do.
-    Step {
-        /// The threshold, in packets.
-        above: f64,
-    },
-    /// RFC 9332.
-    DualPi2(DualPi2),
-    /// Hierarchical token bucket, as Linux `sch_htb`.
-    Htb(Arc<Htb>),
-    /// Random early detection (Floyd and Jacobson 1993), gentle.
-    Red(Red),
-}
-
-/// The constants of RED. The average is that of the queue length.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Red {
-    /// Below this average, in packets, nothing is dropped.
-    pub min: f64,
-    /// At this average the probability is `max_p`.
-    pub max: f64,
-    /// See `max`.
-    pub max_p: f64,
-    /// Weight of the newest sample in the average.
-    pub weight: f64,
-    /// Adapt `max_p` every half second.
-    pub adaptive: bool,
-    /// Mark ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-}
-
-/// The constants of DualPI2. [`Default`] is RFC 9332, appendix A, for round-trip times up to 100 ms.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DualPi2 {
-    /// Reference delay of the classic queue (15 ms).
-    pub target: Nanos,
-    /// Time between updates of the base probability (15 ms).
-    pub update: Nanos,
-    /// Integral gain per second of delay and update (0.15).
-    pub alpha: f64,
-    /// Proportional gain per second of delay (3).
-    pub beta: f64,
-    /// Ratio of the low-latency queue's probability to the base probability (2).
-    pub coupling: f64,
-    /// Delay at which the low-latency queue begins to mark on its own (0.8 ms).
-    pub ramp_min: Nanos,
-    /// Additional delay over which that probability rises to 1 (0.4 ms); zero makes a step.
-    pub ramp_range: Nanos,
-    /// Time shift of the scheduler: the low-latency queue goes first until the classic packet has waited
-    /// longer by this (50 ms).
-    pub shift: Nanos,
-}
-
-impl DualPi2 {
-    /// The constants for a reference delay and the longest typical round-trip time.
-    pub fn for_rtt(target: Nanos, rtt_max: Nanos) -> Self {
-        let update = target.min(rtt_max / 3).max(Nanos::from_nanos(1));
-        let rtt_max = rtt_max.as_secs_f64();
-        Self {
-            target,
-            update,
-            alpha: 0.1 * update.as_secs_f64() / (rtt_max * rtt_max),
-            beta: 0.3 / rtt_max,
-            coupling: 2.0,
-            ramp_min: Nanos::from_micros(800),
-            ramp_range: Nanos::from_micros(400),
-            shift: Nanos::from_millis(50),
-        }
-    }
-}
-
-impl Default for DualPi2 {
-    fn default() -> Self {
-        Self::for_rtt(Nanos::from_millis(15), Nanos::from_millis(100))
-    }
 }
 
 /// Random loss on a link.

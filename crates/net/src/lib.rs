@@ -3,13 +3,14 @@
 //! All are generic over their [`Frame`] type and read only its length, ECN field, flow key and direction.
 //! Each call takes `now`; no element owns a clock.
 //!
-//! Imports run one way: `config` and `frame` at the bottom, then rings and `stats`, `hook`, `queue` and
+//! Imports run one way: `limit` and `frame` at the bottom, then rings and `stats`, `hook`, `queue`, `config`, and
 //! `link` at the top.
 
 pub mod config;
 mod delay_line;
 mod frame;
 pub mod hook;
+mod limit;
 mod link;
 mod loss;
 mod policer;

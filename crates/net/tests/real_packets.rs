@@ -2,15 +2,13 @@
 //! the handle, and a mark modifies the buffer.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
-use narrows_net::config::{DualPi2, Htb, HtbClass, Limit, LinkConfig, Queue, Red};
+use narrows_net::config::{FqCoDel, Limit, LinkConfig, Queue};
 use narrows_net::{Direction, Ecn, Frame, Link, Offer};
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
 /// A packet in memory.
 #[derive(Clone, Copy, Debug)]
@@ -157,36 +155,6 @@ impl Frame for Buffer<'_> {
     }
 }
 
-/// A queue of every discipline, and whether it marks ECN-capable packets. The match is exhaustive, so a new
-/// discipline does not compile until added to this chain.
-fn every_queue() -> Vec<(Queue, bool)> {
-    let (target, interval) = (MS(5), MS(100));
-    let class = HtbClass::new("all", Rate::from_mbit_per_sec(5.0));
-    let htb = Htb::new(vec![class], 0).expect("one leaf");
-    let mut all = Vec::new();
-    let mut next = Some(Queue::DropTail);
-    while let Some(queue) = next {
-        let marks;
-        (next, marks) = match &queue {
-            Queue::DropTail => (Some(Queue::CoDel { target, interval, ecn: true }), false),
-            Queue::CoDel { .. } => {
-                (Some(Queue::FqCoDel { target, interval, queues: 1024, quantum: 1514, ecn: true }), true)
-            }
-            Queue::FqCoDel { .. } => (Some(Queue::Pie { target: MS(15), ecn: true }), true),
-            Queue::Pie { .. } => (Some(Queue::Step { above: 20.0 }), true),
-            Queue::Step { .. } => (Some(Queue::DualPi2(DualPi2::default())), true),
-            Queue::DualPi2(_) => (Some(Queue::Htb(Arc::new(htb.clone()))), true),
-            Queue::Htb(_) => {
-                let (min, max, max_p, weight) = (5.0, 15.0, 0.1, 0.002);
-                (Some(Queue::Red(Red { min, max, max_p, weight, adaptive: false, ecn: true })), false)
-            }
-            Queue::Red { .. } => (None, true),
-        };
-        all.push((queue, marks));
-    }
-    all
-}
-
 fn link<'a>(queue: &Queue) -> Link<Buffer<'a>> {
     let plain = LinkConfig::drop_tail(Rate::from_mbit_per_sec(10.0), Limit::Packets(60));
     Link::new(&LinkConfig { queue: queue.clone(), ..plain }, Random::stream(1, "link", 0))
@@ -210,7 +178,8 @@ const GAP: Nanos = Nanos::from_micros(677);
 #[test]
 fn real_packets_survive_every_queue() {
     let kinds = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1];
-    for (queue, marks) in every_queue() {
+    for queue in Queue::examples() {
+        let marks = !matches!(queue, Queue::DropTail | Queue::Htb(_));
         for (v6, ecn) in [false, true].into_iter().flat_map(|v6| kinds.map(|ecn| (v6, ecn))) {
             let case = format!("{queue:?}, IPv{}, {ecn:?}", if v6 { 6 } else { 4 });
             let buffers = overload(v6, ecn);
@@ -260,8 +229,7 @@ fn real_packets_survive_every_queue() {
 /// and of the other direction of the same connection.
 #[test]
 fn fq_codel_isolates_flows_by_five_tuple() {
-    let queue = every_queue().into_iter().find(|(queue, _)| matches!(queue, Queue::FqCoDel { .. }));
-    let (queue, _) = queue.expect("FQ-CoDel is in the list");
+    let queue = Queue::FqCoDel(FqCoDel::default());
     for v6 in [false, true] {
         let heavy = Flow { v6, protocol: TCP, source: (1, 40_000), destination: (2, 443) };
         let others = [

@@ -1,14 +1,84 @@
-//! The application of an entry's flows: `size`, or `app` with the parameters of its kind.
+//! Applications: a table of keys for each, and what the keys `size` and `app` of a flow become.
 
 use std::ops::RangeInclusive;
 
-use narrows_cc::{Bytes, Rate};
+use narrows_cc::{Bytes, Nanos};
 use narrows_traffic::AppConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::{Diagnostic, key_in};
 use crate::keys;
-use crate::quantity::{Size, Time};
-use crate::schema::choice::{self, App, AppKind};
+use crate::quantity::{Rate, Size, Time};
+use crate::schema::short::tagged;
+use crate::schema::table::table;
+
+tagged! {
+    /// An application with its parameters.
+    App {
+        /// Backlogged: always has data to send.
+        Bulk(Bulk) "bulk",
+        /// Alternates between busy and silent periods.
+        OnOff(OnOff) "on-off",
+        /// A constant bit rate.
+        Cbr(Cbr) "cbr",
+        /// A video of variable bit rate.
+        Video(Video) "video",
+    }
+    fn accepted() -> String {
+        "bulk, or a table: { kind = \"on-off\", on = \"1s\", off = \"1s\" }, { kind = \"cbr\", rate = \"1mbit\" } or \
+        { kind = \"video\", rate = \"1mbit\" }"
+            .to_owned()
+    }
+}
+
+table! {
+    /// Bulk data has no parameters.
+    Bulk {
+        ;
+    }
+}
+
+table! {
+    /// Parameters of an application that alternates.
+    OnOff {
+        /// Length of a busy period.
+        on: Time,
+        /// Length of a silent period.
+        off: Time,
+        ; // optional:
+        /// Draw both lengths from exponential distributions with these means (false).
+        random: bool,
+    }
+}
+
+table! {
+    /// Parameters of a constant bit rate.
+    Cbr {
+        /// Payload rate.
+        rate: Rate,
+        ; // optional:
+        /// Size of one write (one segment).
+        write: Size,
+    }
+}
+
+table! {
+    /// Parameters of a video.
+    Video {
+        /// Mean payload rate.
+        rate: Rate,
+        ; // optional:
+        /// Frames per second (30).
+        frames: f64,
+        /// Interval of key frames in frames (60).
+        key_every: u32,
+        /// Size of key frames relative to the others (5).
+        key_size: f64,
+        /// Standard deviation of frame sizes relative to their mean (0.2).
+        variation: f64,
+    }
+}
 
 /// Resolves the keys `size` and `app` of `table`. By default a constant rate writes one segment at a time.
 pub(crate) fn app(
@@ -29,33 +99,9 @@ pub(crate) fn app(
             size => Ok(AppConfig::File(size)),
         };
     }
-    let bulk = App::default();
-    let app = app.unwrap_or(&bulk);
-    let allowed: &[&str] = match app.kind {
-        AppKind::Bulk => &[],
-        AppKind::OnOff => &["on", "off", "random"],
-        AppKind::Cbr => &["rate", "write"],
-        AppKind::Video => &["rate", "frames", "key_every", "key_size", "variation"],
-    };
-    let kind = choice::name_of(&app.kind);
-    if let Some(stray) = choice::stray_key(app, allowed) {
-        return Err(Diagnostic::new(key(&format!("app.{stray}")), format!("`{kind}` has no such parameter"))
-            .accepted(if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") }));
-    }
-    let period =
-        |name: &str, time: &Option<Time>| match time.as_ref().map(Time::value) {
-            Some(time) if !time.is_zero() => Ok(time),
-            Some(_) => Err(Diagnostic::new(key(&format!("app.{name}")), "a period of zero")
-                .accepted("a time above zero")),
-            None => Err(Diagnostic::new(key(&format!("app.{name}")), format!("`{kind}` requires this key"))
-                .accepted("a time such as 1s")),
-        };
-    let rate = || -> Result<Rate, Diagnostic> {
-        match &app.rate {
-            Some(rate) => keys::rate(&key("app.rate"), rate),
-            None => Err(Diagnostic::new(key("app.rate"), format!("`{kind}` requires this key"))
-                .accepted("a rate such as 1mbit")),
-        }
+    let period = |name: &str, time: &Time| match time.value() {
+        Nanos::ZERO => Err(Diagnostic::new(key(name), "a period of zero").accepted("a time above zero")),
+        time => Ok(time),
     };
     let ranged = |name: &str, stated: Option<f64>, default: f64, range: RangeInclusive<f64>| match stated {
         Some(value) if !range.contains(&value) => {
@@ -64,23 +110,23 @@ pub(crate) fn app(
         }
         stated => Ok(stated.unwrap_or(default)),
     };
-    Ok(match app.kind {
-        AppKind::Bulk => AppConfig::Bulk,
-        AppKind::OnOff => AppConfig::OnOff {
-            on: period("on", &app.on)?,
-            off: period("off", &app.off)?,
-            random: app.random.unwrap_or(false),
+    Ok(match app {
+        None | Some(App::Bulk(_)) => AppConfig::Bulk,
+        Some(App::OnOff(own)) => AppConfig::OnOff {
+            on: period("app.on", &own.on)?,
+            off: period("app.off", &own.off)?,
+            random: own.random.unwrap_or(false),
         },
-        AppKind::Video => AppConfig::Video {
-            rate: rate()?,
-            frames: ranged("frames", app.frames, 30.0, 1.0..=1_000.0)?,
-            key_every: ranged("key_every", app.key_every.map(f64::from), 60.0, 1.0..=100_000.0)? as u32,
-            key_size: ranged("key_size", app.key_size, 5.0, 1.0..=1_000.0)?,
-            variation: ranged("variation", app.variation, 0.2, 0.0..=1.0)?,
+        Some(App::Video(own)) => AppConfig::Video {
+            rate: keys::rate(&key("app.rate"), &own.rate)?,
+            frames: ranged("frames", own.frames, 30.0, 1.0..=1_000.0)?,
+            key_every: ranged("key_every", own.key_every.map(f64::from), 60.0, 1.0..=100_000.0)? as u32,
+            key_size: ranged("key_size", own.key_size, 5.0, 1.0..=1_000.0)?,
+            variation: ranged("variation", own.variation, 0.2, 0.0..=1.0)?,
         },
-        AppKind::Cbr => {
-            let rate = rate()?;
-            let write = app.write.as_ref().map_or(Bytes::new(segment.into()), Size::value);
+        Some(App::Cbr(own)) => {
+            let rate = keys::rate(&key("app.rate"), &own.rate)?;
+            let write = own.write.as_ref().map_or(Bytes::new(segment.into()), Size::value);
             if write.is_zero() {
                 return Err(
                     Diagnostic::new(key("app.write"), "writes of zero bytes").accepted("a size above zero")

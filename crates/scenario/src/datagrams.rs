@@ -8,13 +8,13 @@ use narrows_traffic::AppConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::app;
+use crate::app::{App, app};
 use crate::diagnostic::{Diagnostic, key_in};
 use crate::params;
 use crate::quantity::Size;
 use crate::schema::Flow;
-use crate::schema::choice::{App, TextOr};
 use crate::schema::dccp::{Dccp, OverflowKind};
+use crate::schema::short::TextOr;
 use crate::schema::table::table;
 use crate::schema::value::{ParamValue, Protocol};
 use crate::transport::{carried, protocol, unable};

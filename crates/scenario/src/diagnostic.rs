@@ -90,27 +90,21 @@ struct Inner {
 /// Separates message and accepted values in errors with a single text.
 const ACCEPTED: &str = "\n  accepted: ";
 
-const MISSING: &str = "this key is missing";
-
 impl Diagnostic {
     /// A problem with `key`.
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { at: None, key: key.into(), message: message.into(), accepted: None }))
     }
 
+    /// A key that must be stated and is not.
+    pub(crate) fn missing(key: &str) -> Self {
+        Self::new(key, "this key is missing")
+    }
+
     /// Adds the accepted values.
     pub(crate) fn accepted(mut self, accepted: impl Into<String>) -> Self {
         self.0.accepted = Some(accepted.into());
         self
-    }
-
-    /// Adds the accepted kinds if this is the missing `kind` of the table at the key `table`.
-    pub(crate) fn with_kinds(self, table: &str) -> Self {
-        let lacks_kind = self.0.key == "kind" && self.0.message == MISSING;
-        match lacks_kind.then(|| schema::kinds(table)).flatten() {
-            Some(kinds) => self.accepted(kinds),
-            None => self,
-        }
     }
 
     /// Sets the place, unless it is known already.
@@ -214,10 +208,12 @@ impl de::Error for Diagnostic {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        let diagnostic = Self::new(field, MISSING);
+        let diagnostic = Self::missing(field);
         match field {
             "scheme" => diagnostic
                 .accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ")),
+            // Only a router is a table whose kinds are no list of the reader.
+            "kind" => diagnostic.accepted(schema::choice::Router::names()),
             "from" | "to" => diagnostic.accepted("the name of a node"),
             _ => diagnostic,
         }

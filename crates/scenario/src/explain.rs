@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::diagnostic::{Diagnostic, Location, show};
 use crate::plan::Plan;
+use crate::queue;
 use crate::schema::table::names;
 use crate::schema::value::Protocol;
 use crate::schema::{Link, Network, NetworkKind, Scenario};
@@ -206,7 +207,7 @@ fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> 
             ("queue", Some(link)) => {
                 row.value = Value::from(queue_kind(&row.value));
                 rows.push(row);
-                rows.extend(queue(&link.config.queue, &[place], origins));
+                rows.extend(queue_rows(&link.config.queue, &[place], origins));
                 continue;
             }
             _ => {}
@@ -232,7 +233,7 @@ fn link(scenario: &Scenario, index: usize, plan: &Plan, origins: &Origins<'_>) -
             ("queue", Some(planned)) => {
                 row.value = Value::from(queue_kind(&row.value));
                 options.push(row);
-                options.extend(queue(&planned.config.queue, &places, origins));
+                options.extend(queue_rows(&planned.config.queue, &places, origins));
                 continue;
             }
             _ => {}
@@ -256,49 +257,15 @@ fn limit(limit: &config::Limit) -> String {
 }
 
 /// The parameters of a queue discipline, stated below one of the keys `places`.
-fn queue(queue: &config::Queue, places: &[String], origins: &Origins<'_>) -> Vec<Row> {
-    let time = |time| Value::from(show(time));
-    let values: Vec<(&str, Value)> = match queue {
-        config::Queue::DropTail | config::Queue::Htb(_) => Vec::new(),
-        config::Queue::CoDel { target, interval, ecn } => {
-            vec![("target", time(*target)), ("interval", time(*interval)), ("ecn", (*ecn).into())]
-        }
-        config::Queue::FqCoDel { target, interval, queues, quantum, ecn } => vec![
-            ("target", time(*target)),
-            ("interval", time(*interval)),
-            ("queues", (*queues).into()),
-            ("quantum", format!("{quantum}B").into()),
-            ("ecn", (*ecn).into()),
-        ],
-        config::Queue::Pie { target, ecn } => vec![("target", time(*target)), ("ecn", (*ecn).into())],
-        config::Queue::Step { above } => vec![("above", format!("{above}pkt").into())],
-        config::Queue::DualPi2(own) => vec![
-            ("target", time(own.target)),
-            ("update", time(own.update)),
-            ("alpha", own.alpha.into()),
-            ("beta", own.beta.into()),
-            ("coupling", own.coupling.into()),
-            ("ramp_min", time(own.ramp_min)),
-            ("ramp_range", time(own.ramp_range)),
-            ("shift", time(own.shift)),
-        ],
-        config::Queue::Red(own) => vec![
-            ("min", format!("{}pkt", own.min).into()),
-            ("max", format!("{}pkt", own.max).into()),
-            ("max_p", format!("{}%", own.max_p * 100.0).into()),
-            ("weight", own.weight.into()),
-            ("adaptive", own.adaptive.into()),
-            ("ecn", own.ecn.into()),
-        ],
-    };
+fn queue_rows(config: &config::Queue, places: &[String], origins: &Origins<'_>) -> Vec<Row> {
     let row = |(name, value): (&str, Value)| {
         // The first table that has a queue has all of its keys.
         let owner = places.iter().find(|place| origins.stated(place).is_some());
         let keys: Vec<String> = owner.map(|place| format!("{place}.{name}")).into_iter().collect();
         origins.option(&format!("queue.{name}"), value, &keys, "default")
     };
-    let mut rows: Vec<Row> = values.into_iter().map(row).collect();
-    if matches!(queue, config::Queue::Htb(_))
+    let mut rows: Vec<Row> = queue::rows(config).into_iter().map(row).collect();
+    if matches!(config, config::Queue::Htb(_))
         && let Some(place) = places.iter().find(|place| origins.stated(place).is_some())
     {
         for name in ["classes", "default"] {

@@ -13,7 +13,7 @@ use crate::diagnostic::{Diagnostic, show};
 use crate::params;
 use crate::profile::FlowProfile;
 use crate::quantity::Time;
-use crate::schema::choice::{FileSize, SizeKind};
+use crate::schema::choice::{FileSize, Mean, Pareto};
 use crate::schema::{Arrivals, Scenario};
 use crate::tcp;
 
@@ -212,25 +212,27 @@ fn arrive(
 
 /// Draws file sizes.
 fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes + use<>, Diagnostic> {
-    let mean = size.mean.value();
+    let (FileSize::Fixed(Mean { mean })
+    | FileSize::Exponential(Mean { mean })
+    | FileSize::Pareto(Pareto { mean, .. })) = size;
+    let mean = mean.value();
     if mean.is_zero() {
         return Err(Diagnostic::new(table, "a mean size of zero").accepted("a size above zero"));
     }
-    if size.shape.is_some() && size.kind != SizeKind::Pareto {
-        return Err(Diagnostic::new(format!("{table}.shape"), "only `pareto` has a shape")
-            .accepted("kind = \"pareto\", or no shape"));
-    }
-    let (kind, shape) = (size.kind, size.shape.unwrap_or(1.2));
-    if shape <= 1.0 {
+    if let FileSize::Pareto(Pareto { shape: Some(shape), .. }) = size
+        && *shape <= 1.0
+    {
         return Err(Diagnostic::new(format!("{table}.shape"), format!("`{shape}` makes the mean infinite"))
             .accepted("a number above 1, such as 1.2"));
     }
+    let size = size.clone();
     Ok(move |random: &mut Random| {
-        let bytes = match kind {
-            SizeKind::Fixed => return mean,
-            SizeKind::Exponential => random.exponential(mean.as_f64()),
+        let bytes = match &size {
+            FileSize::Fixed(_) => return mean,
+            FileSize::Exponential(_) => random.exponential(mean.as_f64()),
             // A Pareto variate is its least value times e^(E/shape) with E exponential of mean 1.
-            SizeKind::Pareto => {
+            FileSize::Pareto(Pareto { shape, .. }) => {
+                let shape = shape.unwrap_or(1.2);
                 mean.as_f64() * (shape - 1.0) / shape * libm::exp(random.exponential(1.0) / shape)
             }
         };

@@ -6,7 +6,6 @@ use narrows_net::config::{self, HtbClass, HtbError};
 use crate::diagnostic::{Diagnostic, unknown};
 use crate::keys;
 use crate::quantity;
-use crate::schema::choice::Queue;
 use crate::schema::class::Class;
 use crate::schema::value::Protocol;
 
@@ -39,9 +38,13 @@ struct Reader<'a> {
 }
 
 /// The queue in `table`.
-pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<config::Htb, Diagnostic> {
+pub(crate) fn queue(
+    table: &str,
+    classes: &[Class],
+    default: Option<&str>,
+    place: &Place<'_>,
+) -> Result<config::Htb, Diagnostic> {
     let key = format!("{table}.classes");
-    let classes = queue.classes.as_deref().unwrap_or_default();
     if classes.is_empty() || classes.len() > config::Htb::MAX_CLASSES {
         return Err(Diagnostic::new(key, format!("{} classes", classes.len())).accepted(format!(
             "1 to {} tables such as {{ name = \"a\", rate = \"5mbit\" }}",
@@ -54,7 +57,7 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
     let resolved: Vec<HtbClass> = resolved.collect::<Result<_, _>>()?;
     reader.check_sums(&parents)?;
     let flows = reader.flows(&parents)?;
-    let default = reader.default(queue.default.as_deref(), &parents, &flows)?;
+    let default = reader.default(default, &parents, &flows)?;
     let flows = flows.iter().map(|class| class.unwrap_or(default)).collect();
     let htb = config::Htb::new(resolved, default).map_err(|error| reader.refuse(error))?;
     Ok(htb.with_flows(flows))

@@ -5,7 +5,6 @@ use narrows_net::config::Limit;
 
 use crate::diagnostic::Diagnostic;
 use crate::quantity::{self, BufferSize};
-use crate::schema::choice;
 
 /// Rejects a rate of zero.
 pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
@@ -45,24 +44,6 @@ pub(crate) fn limit(
         }
         Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
         limit => Ok(limit),
-    }
-}
-
-/// Error for a key that `kind` does not have.
-pub(crate) fn stray(table: &str, key: &str, kind: &str, allowed: &[&str]) -> Diagnostic {
-    let accepted = if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") };
-    Diagnostic::new(format!("{table}.{key}"), format!("`{kind}` has no such parameter")).accepted(accepted)
-}
-
-pub(crate) fn check_keys<T: serde::Serialize>(
-    table: &str,
-    value: &T,
-    kind: &str,
-    allowed: &[&str],
-) -> Result<(), Diagnostic> {
-    match choice::stray_key(value, allowed) {
-        Some(key) => Err(stray(table, &key, kind, allowed)),
-        None => Ok(()),
     }
 }
 

@@ -19,6 +19,7 @@ mod htb;
 mod identity;
 mod keys;
 mod link;
+mod loss;
 mod params;
 mod plan;
 pub mod profile;
@@ -53,6 +54,7 @@ use diagnostic::{Diagnostic, Location};
 use explain::Origins;
 use link::Traces;
 use reader::Reader;
+use schema::short::TextOr;
 use sweep::{Grid, MAX_RUNS};
 use tree::Tree;
 
@@ -291,8 +293,8 @@ pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioErr
 #[allow(clippy::result_large_err)] // once per command
 pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
     let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
-    let recipe =
-        schema::choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
+    let radio = TextOr::<schema::choice::Radio>::deserialize(Reader(&tree));
+    let recipe = radio.and_then(|radio| link::recipe("", &radio.0, 1));
     let (seed, length_ms, settings) =
         recipe.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))?;
     Ok(radio::generate(seed, length_ms, &settings))

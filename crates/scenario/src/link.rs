@@ -12,12 +12,12 @@ use narrows_routers::{self as routers, RouterConfig, controller};
 
 use crate::diagnostic::{Diagnostic, unknown};
 use crate::files::{FileError, Files};
-use crate::keys::{check_keys, rate, stray, time_or};
+use crate::keys::{rate, time_or};
 use crate::params;
 use crate::quantity;
 use crate::radio;
 use crate::schema;
-use crate::schema::choice::{self, Loss, LossKind, Radio};
+use crate::schema::choice::{self, Radio};
 
 /// Buffer of queues that drop nothing: access links and the reverse path.
 pub(crate) const AMPLE: Limit = Limit::Packets(1_000_000);
@@ -214,6 +214,7 @@ impl Inputs<'_> {
 
 /// Settings of a generated path. `table` is empty for keys without a table.
 pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Diagnostic> {
+    let Radio::FiveG(radio) = radio;
     let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
     let refuse = |name: &str, message: String, accepted: String| {
         Err(Diagnostic::new(key(name), message).accepted(accepted))
@@ -271,47 +272,6 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Di
     Ok((radio.seed.unwrap_or(seed), length_ms, settings))
 }
 
-/// Random loss.
-pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Diagnostic> {
-    let allowed: &[&str] = match loss.kind {
-        LossKind::Bernoulli => &["probability"],
-        LossKind::GilbertElliott => &["to_bad", "to_good", "loss_good", "loss_bad"],
-        LossKind::Periodic => &["every"],
-    };
-    let kind = choice::name_of(&loss.kind);
-    check_keys(table, loss, &kind, allowed)?;
-    let missing =
-        |name: &str| Diagnostic::new(format!("{table}.{name}"), format!("`{kind}` requires this key"));
-    let share = |name: &str, share: &Option<quantity::Share>| {
-        share
-            .as_ref()
-            .map(quantity::Share::value)
-            .ok_or_else(|| missing(name).accepted("a percentage such as 0.1%"))
-    };
-    match loss.kind {
-        LossKind::Bernoulli => {
-            match share("probability", &loss.probability)? {
-                0.0 => Ok(config::Loss::None),
-                1.0 => Err(Diagnostic::new(table, "`100%` would lose every packet")
-                    .accepted("a percentage below 100%")),
-                probability => Ok(config::Loss::Bernoulli(probability)),
-            }
-        }
-        LossKind::GilbertElliott => Ok(config::Loss::GilbertElliott {
-            to_bad: share("to_bad", &loss.to_bad)?,
-            to_good: share("to_good", &loss.to_good)?,
-            loss_good: loss.loss_good.as_ref().map_or(0.0, quantity::Share::value),
-            loss_bad: loss.loss_bad.as_ref().map_or(1.0, quantity::Share::value),
-        }),
-        LossKind::Periodic => match loss.every {
-            Some(0 | 1) => Err(Diagnostic::new(format!("{table}.every"), "every packet would be lost")
-                .accepted("a whole number from 2: one packet in that many is lost")),
-            Some(every) => Ok(config::Loss::Periodic(every)),
-            None => Err(missing("every").accepted("a whole number such as 1000")),
-        },
-    }
-}
-
 /// A policer.
 pub(crate) fn policer(
     table: &str,
@@ -334,7 +294,8 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
         return match stated.params.keys().map(String::as_str).next().or(dies) {
-            Some(key) => Err(stray(table, key, "none", &[])),
+            Some(key) => Err(Diagnostic::new(format!("{table}.{key}"), "`none` has no such parameter")
+                .accepted("no parameter")),
             None => Ok(None),
         };
     }

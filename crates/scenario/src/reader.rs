@@ -1,9 +1,13 @@
 //! Deserializes Rust values from a [`Tree`]; every error carries its key and place.
 
+mod kind;
+
 use serde::de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
+use self::kind::Variant;
 use crate::diagnostic::Diagnostic;
+use crate::schema::short::TEXT_OR;
 use crate::tree::{KeyValue, Node, Tree};
 
 /// Serde deserializer of a [`Tree`].
@@ -27,6 +31,21 @@ impl Reader<'_> {
             _ => return Err(self.not(&format!("a whole number from {min} to {max}"))),
         };
         Err(Diagnostic::new("", found).accepted(format!("a whole number from {min} to {max}")).at(self.0.at))
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// The kind of a table that has one of `names`.
+    fn kind(&self, names: &'static [&'static str]) -> Result<&'a str, Diagnostic> {
+        let Some(kind) = self.0.get("kind") else {
+            return Err(Diagnostic::missing("kind").accepted(names.join(", ")));
+        };
+        match &kind.value.node {
+            Node::Text(text) if names.contains(&text.as_str()) => Ok(text.as_str()),
+            Node::Text(text) => Err(de::Error::unknown_variant(text, names)),
+            _ => Err(Reader(&kind.value).not(&names.join(", "))),
+        }
+        .map_err(|diagnostic: Diagnostic| diagnostic.at(kind.value.at).within("kind"))
     }
 }
 
@@ -101,15 +120,23 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Diagnostic> {
+        let at = self.0.at;
         match &self.0.node {
+            Node::Text(kind) if name == TEXT_OR && names.contains(&kind.as_str()) => {
+                visitor.visit_enum(Variant { kind, entries: &[] })
+            }
+            Node::Table(entries) if name == TEXT_OR && !names.is_empty() => {
+                self.kind(names).and_then(|kind| visitor.visit_enum(Variant { kind, entries }))
+            }
+            _ if name == TEXT_OR => self.deserialize_any(visitor),
             Node::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
             _ => Err(self.not(&names.join(", "))),
         }
-        .map_err(|diagnostic: Diagnostic| diagnostic.at(self.0.at))
+        .map_err(|diagnostic: Diagnostic| diagnostic.at(at))
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
@@ -185,6 +212,6 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Diagnostic> {
         let Some(entry) = self.current.take() else { unreachable!("serde requests a value after its key") };
         seed.deserialize(Reader(&entry.value))
-            .map_err(|diagnostic| diagnostic.with_kinds(&entry.key).at(entry.value.at).within(&entry.key))
+            .map_err(|diagnostic| diagnostic.at(entry.value.at).within(&entry.key))
     }
 }

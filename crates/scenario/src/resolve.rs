@@ -15,11 +15,11 @@ use crate::flows::{self, Draft};
 use crate::htb::{Member, Place};
 use crate::keys;
 use crate::link::{self, AMPLE, Inputs, Traces};
+use crate::loss;
 use crate::params;
 use crate::plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 use crate::quantity::{Time, WarmupLength};
-use crate::queue;
-use crate::schema::choice::QueueKind;
+use crate::queue::{self, Queue};
 use crate::schema::{Flow, Network, Scenario};
 use crate::topology::{OneWayLink, Route, Topology};
 use crate::transport;
@@ -250,7 +250,7 @@ fn link_plan(
     if let Some((queue, key)) = &link.queue {
         let rtt = longest_rtt(entries, index);
         let members =
-            if queue.kind == QueueKind::Htb { connections.members(entries, index) } else { Vec::new() };
+            if matches!(queue, Queue::Htb(_)) { connections.members(entries, index) } else { Vec::new() };
         config.queue = queue::queue(key, queue, &Place { rate: link.rate, rtt, packet, members })?;
     }
     let router = match &link.router {
@@ -265,7 +265,7 @@ fn link_plan(
     let (mut jitter, mut reordering, mut delay_trace) = (None, None, None);
     if let Some(conditions) = &link.conditions {
         let (loss, key) = &conditions.loss;
-        config.loss = link::loss(key, loss)?;
+        config.loss = loss::loss(key, loss)?;
         config.loss_trace.clone_from(&conditions.loss_trace);
         config.loss_at = conditions.loss_at.into();
         delay_trace.clone_from(&conditions.delay_trace);

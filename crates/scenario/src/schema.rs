@@ -9,14 +9,19 @@ use serde::{Deserialize, Serialize};
 pub mod choice;
 pub mod class;
 pub mod dccp;
+pub mod short;
 pub mod subflows;
 pub(crate) mod table;
 pub mod tcp;
 pub mod value;
 
+use crate::app::App;
+use crate::loss::Loss;
 use crate::quantity::{Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
-use choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr};
+use crate::queue::Queue;
+use choice::{FileSize, Jitter, Radio, Router};
 use dccp::Dccp;
+use short::TextOr;
 use subflows::{SchedulerKind, Subflows};
 use table::table;
 pub use tcp::Tcp;
@@ -31,20 +36,6 @@ pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// The kinds of the table at this key, if it has some.
-pub(crate) fn kinds(key: &str) -> Option<String> {
-    let names = match key {
-        "queue" => table::names::<choice::QueueKind>(),
-        "loss" => table::names::<choice::LossKind>(),
-        "radio" => table::names::<choice::RadioKind>(),
-        "app" => table::names::<choice::AppKind>(),
-        "size" => table::names::<choice::SizeKind>(),
-        "router" => return Some(Router::names()),
-        _ => return None,
-    };
-    Some(names.join(", "))
-}
-
 /// Where a key belongs that a scenario does not have at its top: `flows.rtt` for `rtt`.
 pub(crate) fn place_of(key: &str) -> Option<String> {
     let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
@@ -53,7 +44,7 @@ pub(crate) fn place_of(key: &str) -> Option<String> {
 }
 
 /// Parses a default, which must be valid.
-fn default<T: std::str::FromStr>(text: &str) -> T {
+pub(crate) fn default<T: std::str::FromStr>(text: &str) -> T {
     match text.parse() {
         Ok(value) => value,
         Err(_) => unreachable!("the default `{text}` is sound"),
@@ -252,8 +243,8 @@ impl Default for Network {
             loss_trace: None,
             delay_trace: None,
             buffer: default("1bdp"),
-            queue: TextOr(Queue::default()),
-            loss: TextOr(choice::no_loss()),
+            queue: TextOr::default(),
+            loss: TextOr::default(),
             loss_at: LossAt::Egress,
             jitter: None,
             reorder: None,

@@ -10,8 +10,10 @@ pub(crate) use self::paths::Route;
 use crate::diagnostic::Diagnostic;
 use crate::keys;
 use crate::link::{self, Carried, Inputs};
+use crate::loss::Loss;
 use crate::quantity::{Buffer, Time};
-use crate::schema::choice::{Jitter, Loss, Queue, Router};
+use crate::queue::Queue;
+use crate::schema::choice::{Jitter, Router};
 use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
 
 /// A value and its key.

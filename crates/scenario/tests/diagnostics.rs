@@ -37,6 +37,10 @@ fn cases(fixture: &str) -> Vec<Case<'_>> {
     fixture.split("=== ").skip(1).map(case).collect()
 }
 
+macro_rules! names {
+    ($($(#[$about:meta])* $module:ident::$Kind:ident($Config:ty) $name:literal,)*) => { ["droptail", $($name),*] };
+}
+
 /// Every refusal has the wording of the fixture.
 #[test]
 fn every_refusal_has_the_recorded_words() {
@@ -50,12 +54,14 @@ fn every_refusal_has_the_recorded_words() {
     let datagrams = carried.flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
     let datagrams = datagrams.copied().collect::<Vec<_>>().join(", ");
     let routers = narrows_routers::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
+    let queues = narrows_net::queue_disciplines!(names).join(", ");
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| {
             let found = refuse(case.text, &case.overrides).to_string();
             let message = case.message.replace("<names>", &names).replace("<names and aliases>", &all);
             let message = message.replace("<routers>", &routers).replace("<datagram names>", &datagrams);
+            let message = message.replace("<queues>", &queues);
             (found != message).then(|| format!("@@{}\n{found}\n", case.name))
         })
         .collect();

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use crate::texts::{Folder, planned};
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::config::{Capacity, DualPi2, Limit, Loss, Queue, Red};
+use narrows_net::config::{Capacity, CoDel, DualPi2, FqCoDel, Limit, Loss, Pie, Queue, Red, Step};
 use narrows_scenario::{FileError, Files, Hop, NoFiles, Plan, Source, expand, resolve};
 
 fn spec_with(text: &str, overrides: &[(&str, &str)]) -> Plan {
@@ -164,7 +164,10 @@ fn every_network_key_reaches_the_link() {
     );
     let [link, reverse] = &spec.links[..] else { panic!("two links") };
     let (target, interval) = (Nanos::from_millis(1), Nanos::from_millis(20));
-    assert_eq!(link.config.queue, Queue::FqCoDel { target, interval, queues: 64, quantum: 300, ecn: true });
+    assert_eq!(
+        link.config.queue,
+        Queue::FqCoDel(FqCoDel { codel: CoDel { target, interval, ecn: true }, queues: 64, quantum: 300 })
+    );
     let loss = Loss::GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_good: 0.0, loss_bad: 0.5 };
     assert_eq!((link.config.loss, link.config.loss_at), (loss, LossAt::Ingress));
     assert_eq!(link.jitter, Some(Jitter { max: Nanos::from_millis(2), reorder: true }));
@@ -183,22 +186,20 @@ fn every_network_key_reaches_the_link() {
 fn queues_have_the_defaults_of_their_documents() {
     let ms = Nanos::from_millis;
     let queue = |text| spec_with(PLAIN, &[("network.queue", text)]).links[0].config.queue.clone();
-    assert_eq!(queue("codel"), Queue::CoDel { target: ms(5), interval: ms(100), ecn: false });
-    assert_eq!(
-        queue("fq-codel"),
-        Queue::FqCoDel { target: ms(5), interval: ms(100), queues: 1024, quantum: 1514, ecn: false }
-    );
-    assert_eq!(queue("pie"), Queue::Pie { target: ms(15), ecn: false });
+    let codel = CoDel { target: ms(5), interval: ms(100), ecn: false };
+    assert_eq!(queue("codel"), Queue::CoDel(codel));
+    assert_eq!(queue("fq-codel"), Queue::FqCoDel(FqCoDel { codel, queues: 1024, quantum: 1514 }));
+    assert_eq!(queue("pie"), Queue::Pie(Pie { target: ms(15), ecn: false }));
     let red = |min, max, ecn| Queue::Red(Red { min, max, max_p: 0.1, weight: 0.002, adaptive: false, ecn });
     assert_eq!(queue("red"), red(5.0, 15.0, false));
     // 15 000 B are ten full packets of 1500 B.
     assert_eq!(queue("{ kind = 'red', min = '15kB', ecn = true }"), red(10.0, 30.0, true));
     assert_eq!(
         spec_with(PLAIN, &[("network.queue", "pie"), ("network.queue.target", "20ms")]).links[0].config.queue,
-        Queue::Pie { target: ms(20), ecn: false }
+        Queue::Pie(Pie { target: ms(20), ecn: false })
     );
-    assert_eq!(queue("step"), Queue::Step { above: 65.0 });
-    assert_eq!(queue("{ kind = 'step', above = '15kB' }"), Queue::Step { above: 10.0 });
+    assert_eq!(queue("step"), Queue::Step(Step { above: 65.0 }));
+    assert_eq!(queue("{ kind = 'step', above = '15kB' }"), Queue::Step(Step { above: 10.0 }));
     assert_eq!(queue("dualpi2"), Queue::DualPi2(DualPi2::default()));
     // The gains follow from the times: 0.1 × 10 ms / (200 ms)² and 0.3 / 200 ms.
     let Queue::DualPi2(slow) = queue("{ kind = 'dualpi2', update = '10ms', rtt_max = '200ms' }") else {

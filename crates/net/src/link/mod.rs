@@ -55,14 +55,14 @@ pub enum DropReason {
 }
 
 #[derive(Clone, Debug)]
-enum Service<F, H> {
+enum Service<F: Frame, H> {
     Fifo(Fifo),
     Scheduled(Box<Scheduled<F, H>>),
 }
 
 /// A one-way link that carries frames of type `F`, with an optional hook `H` at its port.
 #[derive(Clone, Debug)]
-pub struct Link<F, H = ()> {
+pub struct Link<F: Frame, H = ()> {
     service: Service<F, H>,
     ingress_loss: LossProcess,
     egress_loss: LossProcess,

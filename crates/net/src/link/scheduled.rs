@@ -10,7 +10,7 @@ use crate::Frame;
 use crate::config::{Capacity, Limit, LinkConfig};
 use crate::hook::{Admission, Port, PortHook};
 use crate::loss::LossProcess;
-use crate::queue::{Discipline, Room};
+use crate::queue::{Discipline, Queueing, Room};
 use crate::stats::{ClassStats, Tally};
 use crate::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 
@@ -28,7 +28,7 @@ enum Clock {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Scheduled<F, H> {
+pub(crate) struct Scheduled<F: Frame, H> {
     clock: Clock,
     queue: Discipline<F>,
     limit: Limit,
@@ -349,10 +349,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
 
     /// Number of queues: the leaves of a queue with classes.
     pub(crate) fn queues(&self) -> u64 {
-        match &self.queue {
-            Discipline::Htb(classes) => classes.leaves(),
-            _ => 1,
-        }
+        self.queue.leaves()
     }
 
     pub(crate) fn waiting_bytes(&self) -> u64 {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::tests::{any_limit, any_loss, packet};
 use super::*;
 use crate::Ecn;
-use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer, Red};
+use crate::config::{CoDel, DualPi2, FqCoDel, Htb, HtbClass, Limit, Pie, Policer, Red, Step};
 use crate::testing::Packet;
 use crate::trace::CapacityTrace;
 
@@ -155,7 +155,7 @@ fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
 fn pie_under_overload_holds_its_target_delay() {
     // At 1.25 times the rate a fifth must be dropped; the integral part leaves no standing error in the
     // delay.
-    let link = overload(Queue::Pie { target: MS(15), ecn: false }, 1.25, Ecn::NotEct);
+    let link = overload(Queue::Pie(Pie::default()), 1.25, Ecn::NotEct);
     let stats = link.stats();
     let dropped = stats.dropped_aqm as f64 / stats.arrived_packets as f64;
     assert!((dropped - 0.2).abs() < 0.01, "{dropped}");
@@ -181,11 +181,10 @@ fn red_under_overload_settles_at_matching_drop_rate() {
 /// AQMs mark ECN-capable packets instead of dropping them, and the marks leave the link.
 #[test]
 fn ecn_capable_packets_leave_marked() {
-    let red =
-        Queue::Red(Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true });
-    let codel = Queue::CoDel { target: MS(5), interval: MS(100), ecn: true };
-    let fq = Queue::FqCoDel { target: MS(5), interval: MS(100), queues: 64, quantum: 1514, ecn: true };
-    for queue in [red, codel, fq] {
+    let red = Queue::Red(Red { min: 20.0, max: 400.0, ecn: true, ..Red::default() });
+    let codel = CoDel { ecn: true, ..CoDel::default() };
+    let fq = Queue::FqCoDel(FqCoDel { codel, queues: 64, ..FqCoDel::default() });
+    for queue in [red, Queue::CoDel(codel), fq] {
         let mut link = overload(queue.clone(), 1.02, Ecn::Ect0);
         assert!(link.stats().marked > 0 && link.stats().dropped() == 0, "{queue:?}");
         let mut marked = 0;
@@ -198,18 +197,15 @@ fn ecn_capable_packets_leave_marked() {
 }
 
 fn any_queue() -> impl Strategy<Value = Queue> {
-    let (target, interval) = (MS(1), MS(10));
+    let codel = |ecn| CoDel { target: MS(1), interval: MS(10), ecn };
     prop_oneof![
+        prop::sample::select(Queue::examples()),
         Just(Queue::DropTail),
-        any::<bool>().prop_map(move |ecn| Queue::CoDel { target, interval, ecn }),
-        (1..8u32, any::<bool>()).prop_map(move |(queues, ecn)| Queue::FqCoDel {
-            target,
-            interval,
-            queues,
-            quantum: 1514,
-            ecn
+        any::<bool>().prop_map(move |ecn| Queue::CoDel(codel(ecn))),
+        (1..8u32, any::<bool>()).prop_map(move |(queues, ecn)| {
+            Queue::FqCoDel(FqCoDel { codel: codel(ecn), queues, ..FqCoDel::default() })
         }),
-        any::<bool>().prop_map(|ecn| Queue::Pie { target: MS(1), ecn }),
+        any::<bool>().prop_map(|ecn| Queue::Pie(Pie { target: MS(1), ecn })),
         (0u64..3, 0u64..2, any::<bool>()).prop_map(|(ramp, shift, high)| Queue::DualPi2(DualPi2 {
             ramp_min: MS(ramp),
             ramp_range: MS(ramp / 2),
@@ -224,7 +220,7 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             let class = HtbClass { ceil: Some(rate), ..HtbClass::new("all", rate) };
             Queue::Htb(Arc::new(Htb::new(vec![class], 0).unwrap()))
         }),
-        (0..6u32).prop_map(|above| Queue::Step { above: f64::from(above) }),
+        (0..6u32).prop_map(|above| Queue::Step(Step { above: f64::from(above) })),
         (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red(Red {
             min: 1.0,
             max: 4.0,

@@ -1,23 +1,34 @@
 //! CoDel (RFC 8289): drops packets at the head once their sojourn time has exceeded a target for an interval,
 //! then ever faster: the drop after the k-th follows within interval / sqrt(k).
 
-use narrows_units::Nanos;
+use narrows_units::{Nanos, Random, Rate};
 
 use super::backlog::{Backlog, MTU, mark};
+use super::{Aqm, Configuration, Managed};
 use crate::Frame;
+use crate::limit::Limit;
 use crate::stats::Tally;
 
-/// Parameters of CoDel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CoDelParams {
-    pub(crate) target: Nanos,
-    pub(crate) interval: Nanos,
-    pub(crate) ecn: bool,
+/// The constants of CoDel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoDel {
+    /// Acceptable standing delay.
+    pub target: Nanos,
+    /// Time for which the delay may exceed the target.
+    pub interval: Nanos,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl Default for CoDel {
+    fn default() -> Self {
+        Self { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false }
+    }
 }
 
 /// CoDel state of one queue (RFC 8289 section 5).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CoDel {
+pub(crate) struct State {
     /// Time at which the sojourn time will have exceeded the target for an interval; `None` while it is
     /// below.
     first_above: Option<Nanos>,
@@ -29,7 +40,7 @@ pub(crate) struct CoDel {
     dropping: bool,
 }
 
-impl CoDelParams {
+impl CoDel {
     /// The control law: interval / sqrt(count) after `from` (section 5.4).
     fn after(&self, from: Nanos, count: u64) -> Nanos {
         from.saturating_add(Nanos::from_nanos(
@@ -38,12 +49,12 @@ impl CoDelParams {
     }
 }
 
-impl CoDel {
+impl State {
     /// Next packet, and whether it may be dropped (section 5.6).
     fn take<F: Frame>(
         &mut self,
         now: Nanos,
-        params: &CoDelParams,
+        params: &CoDel,
         backlog: &mut Backlog<F>,
     ) -> Option<(Nanos, F, bool)> {
         let Some((arrived, packet)) = backlog.pop() else {
@@ -64,7 +75,7 @@ impl CoDel {
     pub(crate) fn dequeue<F: Frame>(
         &mut self,
         now: Nanos,
-        params: &CoDelParams,
+        params: &CoDel,
         backlog: &mut Backlog<F>,
         stats: &mut Tally<F>,
     ) -> Option<(Nanos, F)> {
@@ -121,6 +132,27 @@ impl CoDel {
     }
 }
 
+impl Configuration for CoDel {
+    type Queue<F: Frame> = Managed<F, (Self, State)>;
+    fn queue<F: Frame>(&self, _: Rate, _: Limit, _: Random) -> Managed<F, (Self, State)> {
+        Managed::new((*self, State::default()))
+    }
+    fn example() -> Self {
+        Self { ecn: true, ..Self::default() }
+    }
+}
+
+impl Aqm for (CoDel, State) {
+    fn next<F: Frame>(
+        &mut self,
+        now: Nanos,
+        backlog: &mut Backlog<F>,
+        stats: &mut Tally<F>,
+    ) -> Option<(Nanos, F)> {
+        self.1.dequeue(now, &self.0, backlog, stats)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,8 +160,8 @@ mod tests {
     use crate::testing::Packet;
 
     const MS: u64 = 1_000_000;
-    const PARAMS: CoDelParams =
-        CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
+    const PARAMS: CoDel =
+        CoDel { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
 
     fn full_packets(count: u64, at: Nanos, ecn: Ecn) -> Backlog<Packet> {
         let mut backlog = Backlog::<Packet>::default();
@@ -148,8 +180,8 @@ mod tests {
 
     /// Dequeues once per millisecond from `from` on; returns the times of the first `drops` drops.
     fn drop_times(
-        codel: &mut CoDel,
-        params: &CoDelParams,
+        codel: &mut State,
+        params: &CoDel,
         backlog: &mut Backlog<Packet>,
         from: u64,
         drops: usize,
@@ -172,7 +204,7 @@ mod tests {
         // All packets arrived at 0, so the departure at 5 ms is the first to reach the target; the first drop
         // is one interval later.
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
-        let (times, stats) = drop_times(&mut CoDel::default(), &PARAMS, &mut backlog, 1, 40);
+        let (times, stats) = drop_times(&mut State::default(), &PARAMS, &mut backlog, 1, 40);
         assert_eq!(times, expected(105.0, 1, 40));
         assert_eq!(times[..4], [105, 205, 276, 334]);
         assert_eq!((stats.dropped_aqm, stats.marked), (40, 0));
@@ -184,8 +216,8 @@ mod tests {
     #[test]
     fn marking_keeps_drop_times_and_loses_nothing() {
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::Ect0);
-        let params = CoDelParams { ecn: true, ..PARAMS };
-        let (times, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 40);
+        let params = CoDel { ecn: true, ..PARAMS };
+        let (times, stats) = drop_times(&mut State::default(), &params, &mut backlog, 1, 40);
         assert_eq!(times, expected(105.0, 1, 40));
         assert_eq!((stats.dropped_aqm, stats.marked), (0, 40));
         assert_eq!(backlog.packets(), 5_000 - times[39]);
@@ -195,15 +227,15 @@ mod tests {
     #[test]
     fn not_ect_packets_are_dropped_despite_ecn() {
         let mut backlog = full_packets(1_000, Nanos::ZERO, Ecn::NotEct);
-        let params = CoDelParams { ecn: true, ..PARAMS };
-        let (_, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 5);
+        let params = CoDel { ecn: true, ..PARAMS };
+        let (_, stats) = drop_times(&mut State::default(), &params, &mut backlog, 1, 5);
         assert_eq!((stats.dropped_aqm, stats.marked), (5, 0));
     }
 
     /// Ten drops, an empty queue for `pause_ms`, then a standing queue again. Returns its start and the times
     /// of the next drops.
     fn times_after_pause(pause_ms: u64) -> (u64, Vec<u64>) {
-        let mut codel = CoDel::default();
+        let mut codel = State::default();
         let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
         let (times, mut stats) = drop_times(&mut codel, &PARAMS, &mut backlog, 1, 10);
         let end = Nanos::from_millis(times[9] + 1);
@@ -229,7 +261,7 @@ mod tests {
     /// No packet is dropped below the target delay or with at most one packet left in the queue.
     #[test]
     fn no_drops_below_target_or_with_one_packet_left() {
-        let mut codel = CoDel::default();
+        let mut codel = State::default();
         let mut stats = Tally::default();
         for n in 0..10_000 {
             // 4.999 ms of delay, with ten packets left.

@@ -8,12 +8,69 @@
 //! random, as in the appendix. Of the permitted schedulers, this is the time-shifted FIFO. The last packet in
 //! the queue is not dropped: there is no queue to shorten.
 
-use narrows_units::{Nanos, Rate};
+use narrows_units::{Nanos, Random, Rate};
 
 use super::backlog::{Backlog, MTU, Room, mark};
-use crate::config::DualPi2 as Config;
+use super::{Configuration, Queueing};
+use crate::limit::Limit;
 use crate::stats::Tally;
 use crate::{Ecn, Frame};
+
+/// The constants of DualPI2. [`Default`] is RFC 9332, appendix A, for round-trip times up to 100 ms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualPi2 {
+    /// Reference delay of the classic queue (15 ms).
+    pub target: Nanos,
+    /// Time between updates of the base probability (15 ms).
+    pub update: Nanos,
+    /// Integral gain per second of delay and update (0.15).
+    pub alpha: f64,
+    /// Proportional gain per second of delay (3).
+    pub beta: f64,
+    /// Ratio of the low-latency queue's probability to the base probability (2).
+    pub coupling: f64,
+    /// Delay at which the low-latency queue begins to mark on its own (0.8 ms).
+    pub ramp_min: Nanos,
+    /// Additional delay over which that probability rises to 1 (0.4 ms); zero makes a step.
+    pub ramp_range: Nanos,
+    /// Time shift of the scheduler: the low-latency queue goes first until the classic packet has waited
+    /// longer by this (50 ms).
+    pub shift: Nanos,
+}
+
+impl DualPi2 {
+    /// The constants for a reference delay and the longest typical round-trip time.
+    pub fn for_rtt(target: Nanos, rtt_max: Nanos) -> Self {
+        let update = target.min(rtt_max / 3).max(Nanos::from_nanos(1));
+        let rtt_max = rtt_max.as_secs_f64();
+        Self {
+            target,
+            update,
+            alpha: 0.1 * update.as_secs_f64() / (rtt_max * rtt_max),
+            beta: 0.3 / rtt_max,
+            coupling: 2.0,
+            ramp_min: Nanos::from_micros(800),
+            ramp_range: Nanos::from_micros(400),
+            shift: Nanos::from_millis(50),
+        }
+    }
+}
+
+impl Default for DualPi2 {
+    fn default() -> Self {
+        Self::for_rtt(Nanos::from_millis(15), Nanos::from_millis(100))
+    }
+}
+
+impl Configuration for DualPi2 {
+    type Queue<F: Frame> = Queues<F>;
+    fn queue<F: Frame>(&self, rate: Rate, _: Limit, _: Random) -> Queues<F> {
+        Queues::new(*self, rate)
+    }
+    fn example() -> Self {
+        Self::default()
+    }
+}
 
 /// Evenly spaced events of a given probability (the appendix's `recur`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,8 +88,8 @@ impl Accumulator {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct DualPi2<F> {
-    config: Config,
+pub(crate) struct Queues<F> {
+    config: DualPi2,
     /// Delay at which the ramp of the low-latency queue begins: at least one packet's transmission time.
     ramp_min: Nanos,
     low: Backlog<F>,
@@ -51,8 +108,8 @@ fn sojourn<F: Frame>(backlog: &Backlog<F>, at: Nanos) -> Nanos {
     backlog.oldest().map_or(Nanos::ZERO, |arrived| at - arrived)
 }
 
-impl<F: Frame> DualPi2<F> {
-    pub(crate) fn new(config: Config, rate: Rate) -> Self {
+impl<F: Frame> Queues<F> {
+    fn new(config: DualPi2, rate: Rate) -> Self {
         Self {
             ramp_min: config.ramp_min.max(rate.time_for(narrows_units::Bytes::new(MTU))),
             next_update: config.update,
@@ -65,14 +122,6 @@ impl<F: Frame> DualPi2<F> {
             low_drops: Accumulator::default(),
             classic_count: Accumulator::default(),
         }
-    }
-
-    pub(crate) const fn packets(&self) -> u64 {
-        self.low.packets() + self.classic.packets()
-    }
-
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.low.bytes() + self.classic.bytes()
     }
 
     /// Runs the updates due by `now`; call it before an arrival or departure changes the queues.
@@ -124,7 +173,17 @@ impl<F: Frame> DualPi2<F> {
         }
     }
 
-    pub(crate) fn enqueue(&mut self, now: Nanos, frame: &F, room: Room, stats: &mut Tally<F>) -> bool {
+    /// Whether the low-latency queue is next: `shift` is added to the wait of its first packet.
+    fn low_is_next(&self) -> bool {
+        match (self.low.oldest(), self.classic.oldest()) {
+            (Some(low), Some(classic)) => low <= classic + self.config.shift,
+            (low, _) => low.is_some(),
+        }
+    }
+}
+
+impl<F: Frame> Queueing<F> for Queues<F> {
+    fn enqueue(&mut self, now: Nanos, frame: &F, _: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool {
         self.update(now);
         if !room.admits(self.packets() + 1, self.bytes() + frame.size().as_u64()) {
             stats.dropped_queue += 1;
@@ -136,15 +195,7 @@ impl<F: Frame> DualPi2<F> {
         true
     }
 
-    /// Whether the low-latency queue is next: `shift` is added to the wait of its first packet.
-    fn low_is_next(&self) -> bool {
-        match (self.low.oldest(), self.classic.oldest()) {
-            (Some(low), Some(classic)) => low <= classic + self.config.shift,
-            (low, _) => low.is_some(),
-        }
-    }
-
-    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
+    fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         self.update(now);
         let saturated = self.coupled() >= 1.0;
         loop {
@@ -173,6 +224,14 @@ impl<F: Frame> DualPi2<F> {
             return Some((arrived, packet));
         }
     }
+
+    fn packets(&self) -> u64 {
+        self.low.packets() + self.classic.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.low.bytes() + self.classic.bytes()
+    }
 }
 
 #[cfg(test)]
@@ -183,8 +242,8 @@ mod tests {
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
     const NO_LIMIT: Room = Room::Packets(u64::MAX);
 
-    fn dualpi2() -> DualPi2<Packet> {
-        DualPi2::new(Config::default(), Rate::from_mbit_per_sec(40.0))
+    fn dualpi2() -> Queues<Packet> {
+        Queues::new(DualPi2::default(), Rate::from_mbit_per_sec(40.0))
     }
 
     fn packet(seq: u64, ecn: Ecn) -> Packet {
@@ -193,9 +252,10 @@ mod tests {
         packet
     }
 
-    fn fill(queue: &mut DualPi2<Packet>, at: Nanos, packets: u64, ecn: Ecn) {
+    fn fill(queue: &mut Queues<Packet>, at: Nanos, packets: u64, ecn: Ecn) {
         let mut stats = Tally::default();
-        (0..packets).for_each(|seq| assert!(queue.enqueue(at, &packet(seq, ecn), NO_LIMIT, &mut stats)));
+        (0..packets)
+            .for_each(|seq| assert!(queue.enqueue(at, &packet(seq, ecn), None, NO_LIMIT, &mut stats)));
     }
 
     #[track_caller]
@@ -206,7 +266,7 @@ mod tests {
     /// The defaults are those of RFC 9332, appendix A.
     #[test]
     fn defaults_match_the_rfc() {
-        let config = Config::default();
+        let config = DualPi2::default();
         // Tupdate = min(15 ms, 100 ms / 3); alpha = 0.1 × 15 ms / (100 ms)²; beta = 0.3 / 100 ms.
         assert_eq!((config.target, config.update), (MS(15), MS(15)));
         close(config.alpha, 0.15);
@@ -263,7 +323,7 @@ mod tests {
             close(queue.ramp(Nanos::from_micros(waited)), expected);
         }
         // At 4 Mbit/s a packet takes 3 ms.
-        let slow = DualPi2::<Packet>::new(Config::default(), Rate::from_mbit_per_sec(4.0));
+        let slow = Queues::<Packet>::new(DualPi2::default(), Rate::from_mbit_per_sec(4.0));
         close(slow.ramp(Nanos::from_micros(2_999)), 0.0);
         close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
     }
@@ -308,7 +368,7 @@ mod tests {
             queue.base = 1.0;
             let mut stats = Tally::default();
             for seq in 0..10 {
-                assert!(queue.enqueue(Nanos::ZERO, &packet(seq, ecn), NO_LIMIT, &mut stats));
+                assert!(queue.enqueue(Nanos::ZERO, &packet(seq, ecn), None, NO_LIMIT, &mut stats));
                 assert!(queue.dequeue(Nanos::ZERO, &mut stats).is_some());
             }
             assert_eq!((stats.dropped_aqm, stats.evicted.len()), (0, 0));

@@ -2,10 +2,12 @@
 //! first. CoDel manages each queue. When the total exceeds the limit, packets of the longest queue are
 //! dropped.
 
-use narrows_units::{Nanos, Random};
+use narrows_units::{Nanos, Random, Rate};
 
 use super::backlog::{Backlog, Room};
-use super::codel::{CoDel, CoDelParams};
+use super::codel::{CoDel, State};
+use super::{Configuration, Queueing};
+use crate::limit::Limit;
 use crate::stats::Tally;
 use crate::{Direction, Frame};
 
@@ -18,7 +20,7 @@ const DROP_BATCH: u64 = 64;
 #[derive(Clone, Debug)]
 struct FlowQueue<F> {
     backlog: Backlog<F>,
-    codel: CoDel,
+    codel: State,
     /// Bytes left to send in this round.
     credit: i64,
     /// Next queue in its list.
@@ -53,9 +55,36 @@ impl List {
     }
 }
 
+/// The constants of FQ-CoDel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FqCoDel {
+    /// CoDel of each flow queue.
+    pub codel: CoDel,
+    /// Number of flow queues.
+    pub queues: u32,
+    /// Bytes that a queue may send per turn.
+    pub quantum: u32,
+}
+
+impl Default for FqCoDel {
+    fn default() -> Self {
+        Self { codel: CoDel::default(), queues: 1024, quantum: 1514 }
+    }
+}
+
+impl Configuration for FqCoDel {
+    type Queue<F: Frame> = FlowQueues<F>;
+    fn queue<F: Frame>(&self, _: Rate, _: Limit, random: Random) -> FlowQueues<F> {
+        FlowQueues::new(self, random)
+    }
+    fn example() -> Self {
+        Self { codel: CoDel::example(), ..Self::default() }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(crate) struct FqCoDel<F> {
-    params: CoDelParams,
+pub(crate) struct FlowQueues<F> {
+    params: CoDel,
     quantum: i64,
     queues: Box<[FlowQueue<F>]>,
     new: List,
@@ -65,33 +94,25 @@ pub(crate) struct FqCoDel<F> {
     salt: u64,
 }
 
-impl<F: Frame> FqCoDel<F> {
-    pub(crate) fn new(params: CoDelParams, queues: u32, quantum: u32, mut random: Random) -> Self {
+impl<F: Frame> FlowQueues<F> {
+    fn new(config: &FqCoDel, mut random: Random) -> Self {
         let queue = FlowQueue {
             backlog: Backlog::default(),
-            codel: CoDel::default(),
+            codel: State::default(),
             credit: 0,
             next: NONE,
             active: false,
         };
         Self {
-            params,
-            quantum: i64::from(quantum.max(1)),
-            queues: vec![queue; queues.max(1) as usize].into_boxed_slice(),
+            params: config.codel,
+            quantum: i64::from(config.quantum.max(1)),
+            queues: vec![queue; config.queues.max(1) as usize].into_boxed_slice(),
             new: List::EMPTY,
             old: List::EMPTY,
             packets: 0,
             bytes: 0,
             salt: random.bits(),
         }
-    }
-
-    pub(crate) const fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Queue of a frame: a hash of flow key and direction, in place of the 5-tuple, and a salt (the finaliser
@@ -105,8 +126,22 @@ impl<F: Frame> FqCoDel<F> {
         (hash % self.queues.len() as u64) as u32
     }
 
+    /// Drops half of the queue with the most bytes, from its head and at most 64 packets.
+    fn drop_from_longest(&mut self, stats: &mut Tally<F>) {
+        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.backlog.bytes()) else { return };
+        for _ in 0..longest.backlog.packets().div_ceil(2).min(DROP_BATCH) {
+            let Some((_, packet)) = longest.backlog.pop() else { return };
+            self.packets -= 1;
+            self.bytes -= packet.size().as_u64();
+            stats.dropped_queue += 1;
+            stats.evicted.push(packet);
+        }
+    }
+}
+
+impl<F: Frame> Queueing<F> for FlowQueues<F> {
     /// Section 4.1. Returns whether the frame itself remains queued once the queues fit the limit again.
-    pub(crate) fn enqueue(&mut self, now: Nanos, frame: &F, room: Room, stats: &mut Tally<F>) -> bool {
+    fn enqueue(&mut self, now: Nanos, frame: &F, _: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool {
         let index = self.queue_of(frame);
         let queue = &mut self.queues[index as usize];
         queue.backlog.push(now, frame);
@@ -128,20 +163,8 @@ impl<F: Frame> FqCoDel<F> {
         kept
     }
 
-    /// Drops half of the queue with the most bytes, from its head and at most 64 packets.
-    fn drop_from_longest(&mut self, stats: &mut Tally<F>) {
-        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.backlog.bytes()) else { return };
-        for _ in 0..longest.backlog.packets().div_ceil(2).min(DROP_BATCH) {
-            let Some((_, packet)) = longest.backlog.pop() else { return };
-            self.packets -= 1;
-            self.bytes -= packet.size().as_u64();
-            stats.dropped_queue += 1;
-            stats.evicted.push(packet);
-        }
-    }
-
     /// Section 4.2.
-    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
+    fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         loop {
             let from_new = self.new.head != NONE;
             let list = if from_new { &mut self.new } else { &mut self.old };
@@ -173,6 +196,14 @@ impl<F: Frame> FqCoDel<F> {
             }
         }
     }
+
+    fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 #[cfg(test)]
@@ -180,12 +211,10 @@ mod tests {
     use super::*;
     use crate::testing::Packet;
 
-    const PARAMS: CoDelParams =
-        CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
     const NO_LIMIT: Room = Room::Packets(u64::MAX);
 
-    fn fq(queues: u32) -> FqCoDel<Packet> {
-        FqCoDel::new(PARAMS, queues, 1514, Random::stream(1, "aqm", 0))
+    fn fq(queues: u32) -> FlowQueues<Packet> {
+        FlowQueues::new(&FqCoDel { queues, ..FqCoDel::default() }, Random::stream(1, "aqm", 0))
     }
 
     fn packet(flow: u32, seq: u64, size: u16) -> Packet {
@@ -195,16 +224,16 @@ mod tests {
     }
 
     /// Flows and sequence numbers of the next `n` departures, at time zero.
-    fn leave(fq: &mut FqCoDel<Packet>, n: usize) -> Vec<(u32, u64)> {
+    fn leave(fq: &mut FlowQueues<Packet>, n: usize) -> Vec<(u32, u64)> {
         let mut stats = Tally::default();
         let next = || fq.dequeue(Nanos::ZERO, &mut stats).map(|(_, packet)| (packet.flow, packet.seq));
         std::iter::from_fn(next).take(n).collect()
     }
 
-    fn fill(fq: &mut FqCoDel<Packet>, flow: u32, packets: u64, size: u16) {
+    fn fill(fq: &mut FlowQueues<Packet>, flow: u32, packets: u64, size: u16) {
         let mut stats = Tally::default();
         for seq in 0..packets {
-            assert!(fq.enqueue(Nanos::ZERO, &packet(flow, seq, size), NO_LIMIT, &mut stats));
+            assert!(fq.enqueue(Nanos::ZERO, &packet(flow, seq, size), None, NO_LIMIT, &mut stats));
         }
     }
 
@@ -246,7 +275,7 @@ mod tests {
         let mut from_standing = 0;
         for seq in 0..200 {
             if !fq.queues.iter().any(|queue| queue.backlog.packets() == 1) {
-                fq.enqueue(Nanos::ZERO, &packet(2, seq, 1500), NO_LIMIT, &mut Tally::default());
+                fq.enqueue(Nanos::ZERO, &packet(2, seq, 1500), None, NO_LIMIT, &mut Tally::default());
             }
             from_standing += leave(&mut fq, 1).iter().filter(|&&(flow, _)| flow == 1).count();
         }
@@ -280,7 +309,7 @@ mod tests {
         leave(&mut fq, 2);
         let mut ack = packet(1, 77, 52);
         ack.direction = Direction::Reverse;
-        fq.enqueue(Nanos::ZERO, &ack, NO_LIMIT, &mut Tally::default());
+        fq.enqueue(Nanos::ZERO, &ack, None, NO_LIMIT, &mut Tally::default());
         assert_eq!(leave(&mut fq, 1), [(1, 77)]);
     }
 
@@ -291,13 +320,13 @@ mod tests {
         fill(&mut fq, 1, 20, 1500);
         fill(&mut fq, 2, 25, 100);
         let mut stats = Tally::default();
-        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), Room::Packets(45), &mut stats));
+        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), None, Room::Packets(45), &mut stats));
         // Flow 2 has more packets, flow 1 more bytes: ten of its twenty are dropped.
         assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (10, 36, 10 * 1500 + 26 * 100));
         assert_eq!(leave(&mut fq, 1), [(1, 10)]);
         fill(&mut fq, 3, 200, 1500);
         let before = stats.dropped_queue;
-        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 26, 100), Room::Bytes(fq.bytes()), &mut stats));
+        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 26, 100), None, Room::Bytes(fq.bytes()), &mut stats));
         assert_eq!(stats.dropped_queue - before, 64);
     }
 
@@ -306,7 +335,7 @@ mod tests {
     fn arrival_dropped_itself_is_not_accepted() {
         let mut fq = fq(1);
         let mut stats = Tally::default();
-        assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), Room::Packets(0), &mut stats));
+        assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), None, Room::Packets(0), &mut stats));
         assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (1, 0, 0));
         assert_eq!(leave(&mut fq, 1), []);
     }

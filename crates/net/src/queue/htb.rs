@@ -59,7 +59,7 @@
 //!
 //! As in Linux, a green leaf sends even if an ancestor is red. If the rates of children sum to at most their
 //! parent's, the parent exceeds its ceiling by at most the bursts of the leaves below it. Scenario checks
-//! refuse violations; [`Htb::set_class`] does not check.
+//! refuse violations; [`Queueing::set_class`] does not check.
 
 mod agenda;
 mod bucket;
@@ -68,24 +68,42 @@ mod class;
 mod random_tests;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod turn;
 
 use std::sync::Arc;
 
-use narrows_units::{Bytes, Nanos, Rate};
+use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use self::agenda::Agenda;
 use self::bucket::Bucket;
 use self::class::{Class, Counts, Derived, LEVELS, Mode, PRIORITIES, round};
 use self::turn::Turn;
 use super::backlog::{Backlog, MTU, Room};
+use super::{Configuration, Queueing};
 use crate::Frame;
-use crate::config::{self, HtbClass, Limit};
+use crate::limit::Limit;
 use crate::stats::{ClassStats, Tally};
 
+pub use self::tree::{Htb, HtbClass, HtbError};
+
+impl Configuration for Arc<Htb> {
+    type Queue<F: Frame> = ClassQueues<F>;
+    fn queue<F: Frame>(&self, rate: Rate, limit: Limit, _: Random) -> ClassQueues<F> {
+        ClassQueues::new(self, rate, limit)
+    }
+    fn example() -> Self {
+        let class = HtbClass::new("all", Rate::from_mbit_per_sec(5.0));
+        match Htb::new(vec![class], 0) {
+            Ok(one) => Self::new(one),
+            Err(error) => unreachable!("{error}"),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(crate) struct Htb<F> {
-    config: Arc<config::Htb>,
+pub(crate) struct ClassQueues<F> {
+    config: Arc<Htb>,
     round: Nanos,
     /// The configured classes in order, then the link.
     classes: Box<[Class<F>]>,
@@ -98,9 +116,9 @@ pub(crate) struct Htb<F> {
     bytes: u64,
 }
 
-impl<F: Frame> Htb<F> {
+impl<F: Frame> ClassQueues<F> {
     /// Empty queues and full buckets for a link of `rate`. `limit` applies to classes without their own.
-    pub(crate) fn new(config: &Arc<config::Htb>, rate: Rate, limit: Limit) -> Self {
+    fn new(config: &Arc<Htb>, rate: Rate, limit: Limit) -> Self {
         let round = round(config, rate);
         // A time limit of the link counts at the link's rate: the assured rate of a class that mostly borrows
         // would mislead.
@@ -152,152 +170,9 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    pub(crate) const fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// Number of leaves.
-    pub(crate) fn leaves(&self) -> u64 {
-        (0..self.link() as u8).filter(|class| self.config.is_leaf(*class)).count() as u64
-    }
-
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Index of the link's own class, which always lends and never pays.
     fn link(&self) -> usize {
         self.classes.len() - 1
-    }
-
-    /// Accepts a frame or drops it. `class` steers it; otherwise the flow table selects its leaf.
-    pub(crate) fn enqueue(
-        &mut self,
-        now: Nanos,
-        frame: &F,
-        class: Option<u8>,
-        room: Room,
-        stats: &mut Tally<F>,
-    ) -> bool {
-        let index = usize::from(self.config.leaf_of(frame.flow(), class));
-        let class = &mut self.classes[index];
-        let size = frame.size().as_u64();
-        if !class.fits(frame, room) {
-            class.counts.dropped += 1;
-            stats.dropped_queue += 1;
-            return false;
-        }
-        if class.policed {
-            class.fill(now);
-            if !(class.tokens.covers(size) && class.ceil.covers(size)) {
-                class.counts.dropped += 1;
-                stats.dropped_policer += 1;
-                return false;
-            }
-            class.tokens.spend(size);
-            class.ceil.spend(size);
-        }
-        class.account(now);
-        class.backlog.push(now, frame);
-        self.packets += 1;
-        self.bytes += size;
-        if class.active == 0 {
-            let active = 1 << class.priority;
-            class.active = active;
-            self.attach(index, active);
-        }
-        true
-    }
-
-    /// Next packet that may leave, with its arrival time.
-    pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<(Nanos, F)> {
-        self.change_modes(now);
-        let level = self.ready.iter().position(|&priorities| priorities != 0)?;
-        let priority = self.ready[level].trailing_zeros() as usize;
-        let index = self.leaf_in_turn(level, priority);
-        let leaf = &mut self.classes[index];
-        leaf.account(now);
-        let (arrived, packet) = leaf.backlog.pop()?;
-        let size = packet.size().as_u64();
-        leaf.counts.packets += 1;
-        leaf.counts.bytes += size;
-        leaf.counts.delay_sum_ns += u128::from((now - arrived).as_nanos());
-        self.packets -= 1;
-        self.bytes -= size;
-        leaf.deficits[level] -= size as i64;
-        if leaf.deficits[level] < 0 {
-            leaf.deficits[level] += leaf.quantum;
-            let turn = match level {
-                0 => &mut self.rows[0][priority],
-                _ => &mut self.classes[self.classes[index].parent].feeds[priority],
-            };
-            turn.pass(index);
-        }
-        let leaf = &self.classes[index];
-        if leaf.backlog.packets() == 0 {
-            self.detach(index, leaf.active);
-            self.classes[index].active = 0;
-        }
-        self.charge(now, index, level, size);
-        Some((arrived, packet))
-    }
-
-    /// Earliest time at which [`Htb::dequeue`] may return a packet: `now` if one may leave or a mode change
-    /// is due, later if all packets wait for tokens, [`Nanos::MAX`] if the queue is empty.
-    pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
-        if self.packets == 0 {
-            Nanos::MAX
-        } else if self.ready.iter().any(|&priorities| priorities != 0) {
-            now
-        } else {
-            self.agenda.first().map_or(Nanos::MAX, |(at, _)| at.max(now))
-        }
-    }
-
-    /// Sets rate and ceiling of a class; [`Rate::MAX`] means no ceiling. For a policed class the lower of
-    /// both counts. Debts remain, and so do tokens within the new depths.
-    pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
-        let Some(config) = self.config.classes().get(usize::from(class)) else { return };
-        let derived = Derived::new(config, self.round, rate, Some(ceil));
-        let index = usize::from(class);
-        let class = &mut self.classes[index];
-        class.fill(now);
-        class.rate = rate;
-        class.tokens.set(rate, derived.burst);
-        class.ceil.set(derived.ceil, derived.ceil_burst);
-        class.quantum = derived.quantum;
-        self.renew_mode(now, index);
-    }
-
-    /// Backlog of a class and its descendants, in bytes.
-    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
-        Bytes::new(self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum())
-    }
-
-    /// Resets the counters.
-    pub(crate) fn reset_stats(&mut self, now: Nanos) {
-        for class in &mut self.classes {
-            class.counts = Counts { waited_at: now, ..Counts::default() };
-        }
-    }
-
-    /// Statistics of each class and its descendants since `since`.
-    pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
-        let elapsed = (now - since).as_nanos().max(1) as f64;
-        let of = |(number, class): (usize, &HtbClass)| {
-            let mut stats = ClassStats { name: class.name.clone(), ..ClassStats::default() };
-            let mut waited = 0;
-            for leaf in self.below(number) {
-                stats.sent_packets += leaf.counts.packets;
-                stats.sent_bytes += leaf.counts.bytes;
-                stats.dropped += leaf.counts.dropped;
-                stats.queue_delay_sum_ns += leaf.counts.delay_sum_ns;
-                stats.waiting_packets += leaf.backlog.packets();
-                waited += leaf.waited(now);
-            }
-            ClassStats { queue_mean: waited as f64 / elapsed, ..stats }
-        };
-        self.config.classes().iter().enumerate().map(of).collect()
     }
 
     /// Leaves at and below a class.
@@ -356,7 +231,7 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// Reverses [`Htb::attach`].
+    /// Reverses [`ClassQueues::attach`].
     fn detach(&mut self, mut index: usize, mut priorities: u8) {
         while self.classes[index].mode == Mode::Yellow && priorities != 0 {
             let parent = self.classes[index].parent;
@@ -422,6 +297,151 @@ impl<F: Frame> Htb<F> {
             self.classes[index].fill(now);
             self.renew_mode(now, index);
         }
+    }
+}
+
+impl<F: Frame> Queueing<F> for ClassQueues<F> {
+    /// Accepts a frame or drops it. `class` steers it; otherwise the flow table selects its leaf.
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        frame: &F,
+        class: Option<u8>,
+        room: Room,
+        stats: &mut Tally<F>,
+    ) -> bool {
+        let index = usize::from(self.config.leaf_of(frame.flow(), class));
+        let class = &mut self.classes[index];
+        let size = frame.size().as_u64();
+        if !class.fits(frame, room) {
+            class.counts.dropped += 1;
+            stats.dropped_queue += 1;
+            return false;
+        }
+        if class.policed {
+            class.fill(now);
+            if !(class.tokens.covers(size) && class.ceil.covers(size)) {
+                class.counts.dropped += 1;
+                stats.dropped_policer += 1;
+                return false;
+            }
+            class.tokens.spend(size);
+            class.ceil.spend(size);
+        }
+        class.account(now);
+        class.backlog.push(now, frame);
+        self.packets += 1;
+        self.bytes += size;
+        if class.active == 0 {
+            let active = 1 << class.priority;
+            class.active = active;
+            self.attach(index, active);
+        }
+        true
+    }
+
+    /// Next packet that may leave, with its arrival time.
+    fn dequeue(&mut self, now: Nanos, _: &mut Tally<F>) -> Option<(Nanos, F)> {
+        self.change_modes(now);
+        let level = self.ready.iter().position(|&priorities| priorities != 0)?;
+        let priority = self.ready[level].trailing_zeros() as usize;
+        let index = self.leaf_in_turn(level, priority);
+        let leaf = &mut self.classes[index];
+        leaf.account(now);
+        let (arrived, packet) = leaf.backlog.pop()?;
+        let size = packet.size().as_u64();
+        leaf.counts.packets += 1;
+        leaf.counts.bytes += size;
+        leaf.counts.delay_sum_ns += u128::from((now - arrived).as_nanos());
+        self.packets -= 1;
+        self.bytes -= size;
+        leaf.deficits[level] -= size as i64;
+        if leaf.deficits[level] < 0 {
+            leaf.deficits[level] += leaf.quantum;
+            let turn = match level {
+                0 => &mut self.rows[0][priority],
+                _ => &mut self.classes[self.classes[index].parent].feeds[priority],
+            };
+            turn.pass(index);
+        }
+        let leaf = &self.classes[index];
+        if leaf.backlog.packets() == 0 {
+            self.detach(index, leaf.active);
+            self.classes[index].active = 0;
+        }
+        self.charge(now, index, level, size);
+        Some((arrived, packet))
+    }
+
+    /// Earliest time at which [`Queueing::dequeue`] may return a packet: `now` if one may leave or a mode change
+    /// is due, later if all packets wait for tokens, [`Nanos::MAX`] if the queue is empty.
+    fn ready_at(&self, now: Nanos) -> Nanos {
+        if self.packets == 0 {
+            Nanos::MAX
+        } else if self.ready.iter().any(|&priorities| priorities != 0) {
+            now
+        } else {
+            self.agenda.first().map_or(Nanos::MAX, |(at, _)| at.max(now))
+        }
+    }
+
+    /// Sets rate and ceiling of a class; [`Rate::MAX`] means no ceiling. For a policed class the lower of
+    /// both counts. Debts remain, and so do tokens within the new depths.
+    fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
+        let Some(config) = self.config.classes().get(usize::from(class)) else { return };
+        let derived = Derived::new(config, self.round, rate, Some(ceil));
+        let index = usize::from(class);
+        let class = &mut self.classes[index];
+        class.fill(now);
+        class.rate = rate;
+        class.tokens.set(rate, derived.burst);
+        class.ceil.set(derived.ceil, derived.ceil_burst);
+        class.quantum = derived.quantum;
+        self.renew_mode(now, index);
+    }
+
+    /// Backlog of a class and its descendants, in bytes.
+    fn class_backlog(&self, class: u8) -> Bytes {
+        Bytes::new(self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum())
+    }
+
+    /// Resets the counters.
+    fn reset_stats(&mut self, now: Nanos) {
+        for class in &mut self.classes {
+            class.counts = Counts { waited_at: now, ..Counts::default() };
+        }
+    }
+
+    /// Statistics of each class and its descendants since `since`.
+    fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
+        let elapsed = (now - since).as_nanos().max(1) as f64;
+        let of = |(number, class): (usize, &HtbClass)| {
+            let mut stats = ClassStats { name: class.name.clone(), ..ClassStats::default() };
+            let mut waited = 0;
+            for leaf in self.below(number) {
+                stats.sent_packets += leaf.counts.packets;
+                stats.sent_bytes += leaf.counts.bytes;
+                stats.dropped += leaf.counts.dropped;
+                stats.queue_delay_sum_ns += leaf.counts.delay_sum_ns;
+                stats.waiting_packets += leaf.backlog.packets();
+                waited += leaf.waited(now);
+            }
+            ClassStats { queue_mean: waited as f64 / elapsed, ..stats }
+        };
+        self.config.classes().iter().enumerate().map(of).collect()
+    }
+
+    fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Number of leaves.
+    fn leaves(&self) -> u64 {
+        (0..self.link() as u8).filter(|class| self.config.is_leaf(*class)).count() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

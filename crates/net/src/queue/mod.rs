@@ -1,84 +1,221 @@
 //! Queue disciplines: the departure order of packets, and AQM drops and marks.
 //!
-//! [`Discipline`] dispatches to one file per discipline; all of these import only `backlog`, `stats` and the
-//! configuration.
+//! A file per discipline holds its constants, its rules and their tests; the list below is the only one. All of them
+//! import only `backlog`, `limit` and `stats`. A discipline with one backlog is an [`Aqm`], others are [`Queueing`].
 
 mod backlog;
-mod codel;
-mod dualpi2;
-mod fq_codel;
-mod htb;
-mod pie;
-mod red;
-mod step;
+
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use self::backlog::{Backlog, Verdict, mark};
-use self::codel::{CoDel, CoDelParams};
-use self::dualpi2::DualPi2;
-use self::fq_codel::FqCoDel;
-use self::htb::Htb;
-use self::pie::Pie;
-use self::red::Red;
-use self::step::Step;
 use crate::Frame;
-use crate::config::{Limit, Queue};
 use crate::hook::ClassQueue;
+use crate::limit::Limit;
 use crate::stats::{ClassStats, Tally};
 
 pub(crate) use self::backlog::Room;
 
-/// A queue with its discipline.
-#[derive(Clone, Debug)]
-pub(crate) enum Discipline<F> {
-    DropTail(Backlog<F>),
-    CoDel(Backlog<F>, CoDelParams, CoDel),
-    FqCoDel(FqCoDel<F>),
-    Pie(Backlog<F>, Pie),
-    Red(Backlog<F>, Red),
-    Step(Backlog<F>, Step),
-    DualPi2(DualPi2<F>),
-    Htb(Box<Htb<F>>),
+/// Passes the list of queue disciplines to the macro `$then`: meaning, module, type of the constants, name in scenarios.
+/// Drop-tail, which has neither constants nor rules, is not in it.
+#[macro_export]
+macro_rules! queue_disciplines {
+    ($then:ident) => {
+        $then! {
+            /// RFC 8289.
+            codel::CoDel(CoDel) "codel",
+            /// RFC 8290.
+            fq_codel::FqCoDel(FqCoDel) "fq-codel",
+            /// RFC 8033.
+            pie::Pie(Pie) "pie",
+            /// Random early detection.
+            red::Red(Red) "red",
+            /// Marks arrivals at a queue above a threshold, RFC 8257.
+            step::Step(Step) "step",
+            /// RFC 9332: one queue for L4S, one for classic traffic.
+            dualpi2::DualPi2(DualPi2) "dualpi2",
+            /// Hierarchical token bucket: classes with assured rates and ceilings, which lend unused rate.
+            htb::Htb(Arc<Htb>) "htb",
+        }
+    };
 }
 
-impl<F: Frame> ClassQueue for Discipline<F> {
-    fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
-        if let Self::Htb(classes) = self {
-            classes.set_class(now, class, rate, ceil);
-        }
-    }
-
-    fn class_backlog(&self, class: u8) -> Bytes {
-        match self {
-            Self::Htb(classes) => classes.class_backlog(class),
-            _ => Bytes::ZERO,
-        }
-    }
-}
-
-impl<F: Frame> Discipline<F> {
+/// The constants of a discipline.
+pub(crate) trait Configuration: Sized {
+    /// The discipline.
+    type Queue<F: Frame>: Queueing<F> + Clone + Debug;
     /// An empty queue for a link of mean rate `rate` with the link's `limit`.
-    pub(crate) fn new(config: &Queue, rate: Rate, limit: Limit, random: Random) -> Self {
-        let backlog = Backlog::default();
-        match *config {
-            Queue::DropTail => Self::DropTail(backlog),
-            Queue::CoDel { target, interval, ecn } => {
-                Self::CoDel(backlog, CoDelParams { target, interval, ecn }, CoDel::default())
-            }
-            Queue::FqCoDel { target, interval, queues, quantum, ecn } => {
-                Self::FqCoDel(FqCoDel::new(CoDelParams { target, interval, ecn }, queues, quantum, random))
-            }
-            Queue::Pie { target, ecn } => Self::Pie(backlog, Pie::new(target, ecn, random)),
-            Queue::DualPi2(config) => Self::DualPi2(DualPi2::new(config, rate)),
-            Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, rate, limit))),
-            Queue::Step { above } => Self::Step(backlog, Step::new(above)),
-            Queue::Red(config) => Self::Red(backlog, Red::new(config, rate, random)),
+    fn queue<F: Frame>(&self, rate: Rate, limit: Limit, random: Random) -> Self::Queue<F>;
+    /// Constants for tests of all disciplines: those of its document, and marks where it can mark.
+    fn example() -> Self;
+}
+
+/// A queue with its discipline.
+pub(crate) trait Queueing<F: Frame> {
+    /// Accepts a frame or drops it, and counts drops and marks. `class` steers it in queues with classes.
+    fn enqueue(&mut self, now: Nanos, frame: &F, class: Option<u8>, room: Room, stats: &mut Tally<F>)
+    -> bool;
+    /// Next frame to transmit, with its arrival time; `None` if none may leave yet. Counts drops and marks.
+    fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)>;
+    /// Packets in the queue.
+    fn packets(&self) -> u64;
+    /// Bytes in the queue.
+    fn bytes(&self) -> u64;
+    /// Earliest time at which [`Queueing::dequeue`] may return a frame: `now` if at once, [`Nanos::MAX`] if the queue is
+    /// empty.
+    fn ready_at(&self, now: Nanos) -> Nanos {
+        if self.packets() == 0 { Nanos::MAX } else { now }
+    }
+    /// The link becomes idle.
+    fn idle(&mut self, _now: Nanos) {}
+    /// Number of queues with a limit of their own.
+    fn leaves(&self) -> u64 {
+        1
+    }
+    /// See [`ClassQueue::set_class`].
+    fn set_class(&mut self, _now: Nanos, _class: u8, _rate: Rate, _ceil: Rate) {}
+    /// See [`ClassQueue::class_backlog`].
+    fn class_backlog(&self, _class: u8) -> Bytes {
+        Bytes::ZERO
+    }
+    /// Statistics of the classes since `since`; empty for queues without classes.
+    fn class_stats(&self, _since: Nanos, _now: Nanos) -> Vec<ClassStats> {
+        Vec::new()
+    }
+    /// Resets the statistics.
+    fn reset_stats(&mut self, _now: Nanos) {}
+}
+
+/// Rules of a discipline with one backlog; the defaults are those of drop-tail.
+pub(crate) trait Aqm {
+    /// Decides on an arriving frame.
+    fn judge<F: Frame>(&mut self, _now: Nanos, _frame: &F, _backlog: &Backlog<F>, _room: Room) -> Verdict {
+        Verdict::Pass
+    }
+    /// A frame entered the queue: the link is busy.
+    fn accepted(&mut self) {}
+    /// Next frame to transmit, with its arrival time.
+    fn next<F: Frame>(
+        &mut self,
+        _now: Nanos,
+        backlog: &mut Backlog<F>,
+        _stats: &mut Tally<F>,
+    ) -> Option<(Nanos, F)> {
+        backlog.pop()
+    }
+    /// The link becomes idle.
+    fn idle(&mut self, _now: Nanos) {}
+}
+
+/// Drop-tail.
+impl Aqm for () {}
+
+/// One backlog under an AQM.
+#[derive(Clone, Debug)]
+pub(crate) struct Managed<F, A> {
+    backlog: Backlog<F>,
+    aqm: A,
+}
+
+impl<F: Frame, A> Managed<F, A> {
+    fn new(aqm: A) -> Self {
+        Self { backlog: Backlog::default(), aqm }
+    }
+}
+
+impl<F: Frame, A: Aqm> Queueing<F> for Managed<F, A> {
+    fn enqueue(&mut self, now: Nanos, frame: &F, _: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool {
+        let verdict = self.aqm.judge(now, frame, &self.backlog, room);
+        let mut frame = *frame;
+        let marked = verdict == Verdict::Mark && mark(&mut frame);
+        if verdict == Verdict::Drop || (verdict == Verdict::Mark && !marked) {
+            stats.dropped_aqm += 1;
+            return false;
         }
+        if !self.backlog.fits(&frame, room) {
+            stats.dropped_queue += 1;
+            return false;
+        }
+        stats.marked += u64::from(marked);
+        self.backlog.push(now, &frame);
+        self.aqm.accepted();
+        true
     }
 
-    /// Accepts a frame or drops it, and counts drops and marks. `class` steers it in queues with classes.
-    pub(crate) fn enqueue(
+    fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
+        self.aqm.next(now, &mut self.backlog, stats)
+    }
+
+    fn packets(&self) -> u64 {
+        self.backlog.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.backlog.bytes()
+    }
+
+    fn idle(&mut self, now: Nanos) {
+        self.aqm.idle(now);
+    }
+}
+
+/// Defines the enums of all disciplines, and `call!`, which calls a method of whichever discipline a queue has.
+macro_rules! each {
+    ($($(#[$doc:meta])* $module:ident::$Variant:ident($Config:ty) $name:literal,)*) => {
+        $(mod $module; pub use self::$module::$Variant;)*
+
+        /// The queue discipline of a link, with its constants.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Queue {
+            /// First in, first out; arrivals that do not fit are dropped.
+            DropTail,
+            $($(#[$doc])* $Variant($Config),)*
+        }
+
+        impl Queue {
+            /// One of every discipline, for tests of all: with the constants of its document, and marks where it can mark.
+            pub fn examples() -> Vec<Self> {
+                vec![Self::DropTail, $(Self::$Variant(<$Config>::example()),)*]
+            }
+        }
+
+        /// A queue with its discipline, dispatched by `match`.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant)] // links that have one are boxed
+        pub(crate) enum Discipline<F: Frame> {
+            DropTail(Managed<F, ()>),
+            $($Variant(<$Config as Configuration>::Queue<F>),)*
+        }
+
+        impl<F: Frame> Discipline<F> {
+            /// An empty queue for a link of mean rate `rate` with the link's `limit`.
+            pub(crate) fn new(config: &Queue, rate: Rate, limit: Limit, random: Random) -> Self {
+                match config {
+                    Queue::DropTail => Self::DropTail(Managed::new(())),
+                    $(Queue::$Variant(config) => Self::$Variant(config.queue(rate, limit, random)),)*
+                }
+            }
+        }
+
+        macro_rules! call {
+            ($of:expr, $queue:ident => $call:expr) => {
+                match $of {
+                    Discipline::DropTail($queue) => $call,
+                    $(Discipline::$Variant($queue) => $call,)*
+                }
+            };
+        }
+    };
+}
+
+queue_disciplines!(each);
+
+pub use self::htb::{HtbClass, HtbError};
+
+impl<F: Frame> Queueing<F> for Discipline<F> {
+    fn enqueue(
         &mut self,
         now: Nanos,
         frame: &F,
@@ -86,118 +223,40 @@ impl<F: Frame> Discipline<F> {
         room: Room,
         stats: &mut Tally<F>,
     ) -> bool {
-        let (backlog, verdict) = match self {
-            Self::DropTail(backlog) | Self::CoDel(backlog, ..) => (backlog, Verdict::Pass),
-            Self::FqCoDel(queues) => return queues.enqueue(now, frame, room, stats),
-            Self::DualPi2(queues) => return queues.enqueue(now, frame, room, stats),
-            Self::Htb(classes) => return classes.enqueue(now, frame, class, room, stats),
-            Self::Pie(backlog, pie) => {
-                pie.update(now, backlog);
-                // Drop arrivals at a full queue without a random draw.
-                let verdict = if backlog.fits(frame, room) { pie.judge(backlog) } else { Verdict::Pass };
-                (backlog, verdict)
-            }
-            Self::Step(backlog, step) => {
-                let verdict = step.judge(backlog.packets());
-                (backlog, verdict)
-            }
-            Self::Red(backlog, red) => {
-                let verdict = red.judge(now, backlog.packets());
-                (backlog, verdict)
-            }
-        };
-        let mut frame = *frame;
-        let marked = verdict == Verdict::Mark && mark(&mut frame);
-        let accepted = if verdict == Verdict::Drop || (verdict == Verdict::Mark && !marked) {
-            stats.dropped_aqm += 1;
-            false
-        } else if !backlog.fits(&frame, room) {
-            stats.dropped_queue += 1;
-            false
-        } else {
-            stats.marked += u64::from(marked);
-            backlog.push(now, &frame);
-            true
-        };
-        if accepted && let Self::Red(_, red) = self {
-            red.busy();
-        }
-        accepted
+        call!(self, queue => queue.enqueue(now, frame, class, room, stats))
     }
-
-    /// Next frame to transmit, with its arrival time; `None` if none may leave yet. Counts drops and marks.
-    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
-        match self {
-            Self::DropTail(backlog) | Self::Red(backlog, _) | Self::Step(backlog, _) => backlog.pop(),
-            Self::CoDel(backlog, params, codel) => codel.dequeue(now, params, backlog, stats),
-            Self::FqCoDel(queues) => queues.dequeue(now, stats),
-            Self::DualPi2(queues) => queues.dequeue(now, stats),
-            Self::Htb(classes) => classes.dequeue(now),
-            Self::Pie(backlog, pie) => {
-                pie.update(now, backlog);
-                backlog.pop()
-            }
-        }
+    fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
+        call!(self, queue => queue.dequeue(now, stats))
     }
-
-    /// Earliest time at which [`Discipline::dequeue`] may return a frame: `now` if at once, [`Nanos::MAX`] if
-    /// the queue is empty.
-    pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
-        match self {
-            Self::Htb(classes) => classes.ready_at(now),
-            _ if self.packets() == 0 => Nanos::MAX,
-            _ => now,
-        }
+    fn packets(&self) -> u64 {
+        call!(self, queue => queue.packets())
     }
-
-    /// Statistics of the classes since `since`; empty for queues without classes.
-    pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
-        match self {
-            Self::Htb(classes) => classes.class_stats(since, now),
-            _ => Vec::new(),
-        }
+    fn bytes(&self) -> u64 {
+        call!(self, queue => queue.bytes())
     }
-
-    /// Resets the statistics.
-    pub(crate) fn reset_stats(&mut self, now: Nanos) {
-        if let Self::Htb(classes) = self {
-            classes.reset_stats(now);
-        }
+    fn ready_at(&self, now: Nanos) -> Nanos {
+        call!(self, queue => queue.ready_at(now))
     }
-
-    /// The link becomes idle.
-    pub(crate) fn idle(&mut self, now: Nanos) {
-        if let Self::Red(_, red) = self {
-            red.idle(now);
-        }
+    fn idle(&mut self, now: Nanos) {
+        call!(self, queue => queue.idle(now));
     }
-
-    /// Packets in the queue.
-    pub(crate) const fn packets(&self) -> u64 {
-        match self {
-            Self::DropTail(backlog)
-            | Self::CoDel(backlog, ..)
-            | Self::Pie(backlog, _)
-            | Self::Red(backlog, _)
-            | Self::Step(backlog, _) => backlog.packets(),
-            Self::FqCoDel(queues) => queues.packets(),
-            Self::DualPi2(queues) => queues.packets(),
-            Self::Htb(classes) => classes.packets(),
-        }
+    fn leaves(&self) -> u64 {
+        call!(self, queue => queue.leaves())
     }
+    fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
+        call!(self, queue => queue.class_stats(since, now))
+    }
+    fn reset_stats(&mut self, now: Nanos) {
+        call!(self, queue => queue.reset_stats(now));
+    }
+}
 
-    /// Bytes in the queue.
-    pub(crate) const fn bytes(&self) -> u64 {
-        match self {
-            Self::DropTail(backlog)
-            | Self::CoDel(backlog, ..)
-            | Self::Pie(backlog, _)
-            | Self::Red(backlog, _)
-            | Self::Step(backlog, _) => backlog.bytes(),
-            Self::FqCoDel(queues) => queues.bytes(),
-            Self::DualPi2(queues) => queues.bytes(),
-            Self::Htb(classes) => classes.bytes(),
-        }
+impl<F: Frame> ClassQueue for Discipline<F> {
+    fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
+        call!(self, queue => queue.set_class(now, class, rate, ceil));
+    }
+    fn class_backlog(&self, class: u8) -> Bytes {
+        call!(self, queue => queue.class_backlog(class))
     }
 }
 

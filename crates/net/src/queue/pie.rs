@@ -5,10 +5,13 @@
 //! allows any). Due updates run at the next arrival or departure, with the delays at their own times: their
 //! inputs do not change in between. The optional extensions of sections 5.2 to 5.5 are omitted.
 
-use narrows_units::{Nanos, Random};
+use narrows_units::{Nanos, Random, Rate};
 
-use super::backlog::{Backlog, MTU, Verdict};
+use super::backlog::{Backlog, MTU, Room, Verdict};
+use super::{Aqm, Configuration, Managed};
 use crate::Frame;
+use crate::limit::Limit;
+use crate::stats::Tally;
 
 const UPDATE_INTERVAL: Nanos = Nanos::from_millis(15);
 const MAX_BURST: Nanos = Nanos::from_millis(150);
@@ -20,10 +23,34 @@ const MARK_LIMIT: f64 = 0.1;
 /// Decay factor of the probability per update while the queue stays empty.
 const IDLE_KEPT: f64 = 0.98;
 
+/// The constants of PIE.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pie {
+    /// Reference delay.
+    pub target: Nanos,
+    /// Mark ECN-capable packets instead of dropping them, while the probability is small.
+    pub ecn: bool,
+}
+
+impl Default for Pie {
+    fn default() -> Self {
+        Self { target: Nanos::from_millis(15), ecn: false }
+    }
+}
+
+impl Configuration for Pie {
+    type Queue<F: Frame> = Managed<F, State>;
+    fn queue<F: Frame>(&self, _: Rate, _: Limit, random: Random) -> Managed<F, State> {
+        Managed::new(State::new(*self, random))
+    }
+    fn example() -> Self {
+        Self { ecn: true, ..Self::default() }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(crate) struct Pie {
-    target: Nanos,
-    ecn: bool,
+pub(crate) struct State {
+    config: Pie,
     probability: f64,
     delay_before: Nanos,
     burst_allowance: Nanos,
@@ -44,11 +71,10 @@ fn scale(probability: f64) -> f64 {
     }
 }
 
-impl Pie {
-    pub(crate) const fn new(target: Nanos, ecn: bool, random: Random) -> Self {
+impl State {
+    const fn new(config: Pie, random: Random) -> Self {
         Self {
-            target,
-            ecn,
+            config,
             probability: 0.0,
             delay_before: Nanos::ZERO,
             burst_allowance: MAX_BURST,
@@ -58,7 +84,7 @@ impl Pie {
     }
 
     /// Runs the updates due by `now`; call it before an arrival or departure changes the queue.
-    pub(crate) fn update<F: Frame>(&mut self, now: Nanos, backlog: &Backlog<F>) {
+    fn update<F: Frame>(&mut self, now: Nanos, backlog: &Backlog<F>) {
         while self.next_update <= now {
             let delay = backlog.oldest().map_or(Nanos::ZERO, |arrived| self.next_update - arrived);
             if delay.is_zero()
@@ -78,14 +104,14 @@ impl Pie {
     /// One update (section 4.2), and the burst allowance (section 4.4).
     fn step(&mut self, delay: Nanos) {
         let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
-        let step = ALPHA * (q - self.target.as_secs_f64()) + BETA * (q - before);
+        let step = ALPHA * (q - self.config.target.as_secs_f64()) + BETA * (q - before);
         self.probability += step * scale(self.probability);
         if delay.is_zero() && self.delay_before.is_zero() {
             self.probability *= IDLE_KEPT;
         }
         self.probability = self.probability.clamp(0.0, 1.0);
         self.burst_allowance -= UPDATE_INTERVAL;
-        let calm = self.target / 2;
+        let calm = self.config.target / 2;
         if self.probability == 0.0 && delay < calm && self.delay_before < calm {
             self.burst_allowance = MAX_BURST;
         }
@@ -93,16 +119,34 @@ impl Pie {
     }
 
     /// Decides on an arriving packet (section 4.1).
-    pub(crate) fn judge<F: Frame>(&mut self, backlog: &Backlog<F>) -> Verdict {
-        let harmless = self.delay_before < self.target / 2 && self.probability < 0.2;
+    fn decide<F: Frame>(&mut self, backlog: &Backlog<F>) -> Verdict {
+        let harmless = self.delay_before < self.config.target / 2 && self.probability < 0.2;
         if !self.burst_allowance.is_zero() || harmless || backlog.bytes() <= 2 * MTU {
             return Verdict::Pass;
         }
         match self.random.chance(self.probability) {
             false => Verdict::Pass,
-            true if self.ecn && self.probability < MARK_LIMIT => Verdict::Mark,
+            true if self.config.ecn && self.probability < MARK_LIMIT => Verdict::Mark,
             true => Verdict::Drop,
         }
+    }
+}
+
+impl Aqm for State {
+    fn judge<F: Frame>(&mut self, now: Nanos, frame: &F, backlog: &Backlog<F>, room: Room) -> Verdict {
+        self.update(now, backlog);
+        // Drop arrivals at a full queue without a random draw.
+        if backlog.fits(frame, room) { self.decide(backlog) } else { Verdict::Pass }
+    }
+
+    fn next<F: Frame>(
+        &mut self,
+        now: Nanos,
+        backlog: &mut Backlog<F>,
+        _: &mut Tally<F>,
+    ) -> Option<(Nanos, F)> {
+        self.update(now, backlog);
+        backlog.pop()
     }
 }
 
@@ -111,8 +155,8 @@ mod tests {
     use super::*;
     use crate::testing::Packet;
 
-    fn pie(ecn: bool) -> Pie {
-        Pie::new(Nanos::from_millis(15), ecn, Random::stream(1, "aqm", 0))
+    fn pie(ecn: bool) -> State {
+        State::new(Pie { ecn, ..Pie::default() }, Random::stream(1, "aqm", 0))
     }
 
     fn full_packet() -> Packet {
@@ -196,8 +240,8 @@ mod tests {
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
         pie.probability = 0.3;
         pie.delay_before = Nanos::from_millis(20);
-        let drops = |pie: &mut Pie, backlog: &Backlog<Packet>| {
-            (0..10_000).filter(|_| pie.judge(backlog) == Verdict::Drop).count() as f64
+        let drops = |pie: &mut State, backlog: &Backlog<Packet>| {
+            (0..10_000).filter(|_| pie.decide(backlog) == Verdict::Drop).count() as f64
         };
         assert_eq!(drops(&mut pie, &backlog), 0.0);
         pie.burst_allowance = Nanos::ZERO;
@@ -223,7 +267,7 @@ mod tests {
         (pie.burst_allowance, pie.delay_before) = (Nanos::ZERO, Nanos::from_millis(20));
         for (probability, wanted) in [(0.099, Verdict::Mark), (0.1, Verdict::Drop)] {
             pie.probability = probability;
-            let verdicts: Vec<_> = (0..1_000).map(|_| pie.judge(&backlog)).collect();
+            let verdicts: Vec<_> = (0..1_000).map(|_| pie.decide(&backlog)).collect();
             assert!(verdicts.contains(&wanted));
             assert!(verdicts.iter().all(|&verdict| verdict == wanted || verdict == Verdict::Pass));
         }

@@ -4,8 +4,10 @@
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
-use super::backlog::Verdict;
-use crate::config;
+use super::backlog::{Backlog, Room, Verdict};
+use super::{Aqm, Configuration, Managed};
+use crate::Frame;
+use crate::limit::Limit;
 
 /// Packet size for counting idle time, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
@@ -17,10 +19,44 @@ const MAX_P_STEP: f64 = 0.01;
 const MAX_P_BOTTOM: f64 = 0.01;
 const MAX_P_TOP: f64 = 0.5;
 
+/// The constants of RED. The average is that of the queue length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Red {
+    /// Below this average, in packets, nothing is dropped.
+    pub min: f64,
+    /// At this average the probability is `max_p`.
+    pub max: f64,
+    /// See `max`.
+    pub max_p: f64,
+    /// Weight of the newest sample in the average.
+    pub weight: f64,
+    /// Adapt `max_p` every half second.
+    pub adaptive: bool,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+/// Floyd's recommendations (Floyd and Jacobson 1993; 'RED: discussions of setting parameters', 1997).
+impl Default for Red {
+    fn default() -> Self {
+        Self { min: 5.0, max: 15.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false }
+    }
+}
+
+impl Configuration for Red {
+    type Queue<F: Frame> = Managed<F, State>;
+    fn queue<F: Frame>(&self, rate: Rate, _: Limit, random: Random) -> Managed<F, State> {
+        Managed::new(State::new(*self, rate, random))
+    }
+    fn example() -> Self {
+        Self { ecn: true, ..Self::default() }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(crate) struct Red {
+pub(crate) struct State {
     /// Its `max_p` moves if it is adaptive.
-    config: config::Red,
+    config: Red,
     /// Moving average of the queue length in packets.
     average: f64,
     /// Packets since the last drop or mark, while the average is above the minimum.
@@ -45,8 +81,8 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
     product
 }
 
-impl Red {
-    pub(crate) fn new(config: config::Red, rate: Rate, random: Random) -> Self {
+impl State {
+    fn new(config: Red, rate: Rate, random: Random) -> Self {
         Self {
             config,
             average: 0.0,
@@ -56,16 +92,6 @@ impl Red {
             next_adaptation: if config.adaptive { ADAPT_INTERVAL } else { Nanos::MAX },
             random,
         }
-    }
-
-    /// A packet was accepted: the link is busy.
-    pub(crate) const fn busy(&mut self) {
-        self.idle_since = None;
-    }
-
-    /// The link becomes idle.
-    pub(crate) const fn idle(&mut self, now: Nanos) {
-        self.idle_since = Some(now);
     }
 
     /// Updates the average for an arrival at a queue of `queued` packets. Idle time counts as the small
@@ -93,7 +119,7 @@ impl Red {
     }
 
     /// Decides on an arriving packet with `queued` packets ahead.
-    pub(crate) fn judge(&mut self, now: Nanos, queued: u64) -> Verdict {
+    fn decide(&mut self, now: Nanos, queued: u64) -> Verdict {
         self.adapt(now);
         self.average_in(now, queued);
         let base = self.base_probability();
@@ -132,16 +158,30 @@ impl Red {
     }
 }
 
+impl Aqm for State {
+    fn judge<F: Frame>(&mut self, now: Nanos, _: &F, backlog: &Backlog<F>, _: Room) -> Verdict {
+        self.decide(now, backlog.packets())
+    }
+
+    fn accepted(&mut self) {
+        self.idle_since = None;
+    }
+
+    fn idle(&mut self, now: Nanos) {
+        self.idle_since = Some(now);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Thresholds 5 and 15 packets, 10 %, before a link on which 500 bytes take 1 ms.
-    fn red(weight: f64, adaptive: bool, ecn: bool) -> Red {
+    fn red(weight: f64, adaptive: bool, ecn: bool) -> State {
         let rate = Rate::from_bytes_per_sec(500_000);
-        let config = config::Red { min: 5.0, max: 15.0, max_p: 0.1, weight, adaptive, ecn };
-        let mut red = Red::new(config, rate, Random::stream(1, "aqm", 0));
-        red.busy();
+        let config = Red { weight, adaptive, ecn, ..Red::default() };
+        let mut red = State::new(config, rate, Random::stream(1, "aqm", 0));
+        red.accepted();
         red
     }
 
@@ -202,7 +242,7 @@ mod tests {
         let (mut gap, mut drops) = (0, 0);
         while drops < 90_001 {
             gap += 1;
-            if red.judge(Nanos::ZERO, 15) == Verdict::Drop {
+            if red.decide(Nanos::ZERO, 15) == Verdict::Drop {
                 // The first gap has no drop before it.
                 gaps[gap] += u32::from(drops > 0);
                 drops += 1;
@@ -218,12 +258,12 @@ mod tests {
     fn passes_all_below_min_and_drops_all_above_twice_max() {
         let mut red = red(0.0, false, true);
         red.average = 4.9;
-        assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Pass));
+        assert!((0..1_000).all(|_| red.decide(Nanos::ZERO, 0) == Verdict::Pass));
         red.average = 29.0;
-        let verdicts: Vec<_> = (0..1_000).map(|_| red.judge(Nanos::ZERO, 0)).collect();
+        let verdicts: Vec<_> = (0..1_000).map(|_| red.decide(Nanos::ZERO, 0)).collect();
         assert!(verdicts.contains(&Verdict::Mark) && !verdicts.contains(&Verdict::Drop));
         red.average = 30.0;
-        assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
+        assert!((0..1_000).all(|_| red.decide(Nanos::ZERO, 0) == Verdict::Drop));
     }
 
     /// Adaptive RED adjusts the maximum probability every half second.

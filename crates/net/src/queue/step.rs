@@ -2,31 +2,48 @@
 //! packets queued is marked, or dropped if not ECN-capable. There is no averaging, so senders receive the
 //! mark within a round trip.
 
-use super::backlog::Verdict;
+use narrows_units::{Nanos, Random, Rate};
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    above: f64,
+use super::backlog::{Backlog, Room, Verdict};
+use super::{Aqm, Configuration, Managed};
+use crate::Frame;
+use crate::limit::Limit;
+
+/// The constant of step marking.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The threshold, in packets.
+    pub above: f64,
 }
 
-impl Step {
-    pub(crate) const fn new(above: f64) -> Self {
-        Self { above }
+/// What the paper recommends at 10 Gbit/s (Alizadeh et al. 2010, section 3.5).
+impl Default for Step {
+    fn default() -> Self {
+        Self { above: 65.0 }
     }
+}
 
-    /// Decides on an arriving packet with `queued` packets ahead.
-    pub(crate) const fn judge(&self, queued: u64) -> Verdict {
-        if queued as f64 > self.above { Verdict::Mark } else { Verdict::Pass }
+impl Configuration for Step {
+    type Queue<F: Frame> = Managed<F, Self>;
+    fn queue<F: Frame>(&self, _: Rate, _: Limit, _: Random) -> Managed<F, Self> {
+        Managed::new(*self)
+    }
+    fn example() -> Self {
+        Self { above: 20.0 }
+    }
+}
+
+impl Aqm for Step {
+    fn judge<F: Frame>(&mut self, _: Nanos, _: &F, backlog: &Backlog<F>, _: Room) -> Verdict {
+        if backlog.packets() as f64 > self.above { Verdict::Mark } else { Verdict::Pass }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use narrows_units::{Nanos, Random, Rate};
-
+    use super::*;
     use crate::Ecn;
-    use crate::config::{Limit, Queue};
-    use crate::queue::{Discipline, Room};
+    use crate::queue::{Discipline, Queue, Queueing};
     use crate::stats::Tally;
     use crate::testing::Packet;
 
@@ -35,7 +52,7 @@ mod tests {
     fn only_arrivals_above_threshold_are_marked_or_dropped() {
         let rate = Rate::from_mbit_per_sec(10.0);
         let mut queue = Discipline::new(
-            &Queue::Step { above: 3.0 },
+            &Queue::Step(Step { above: 3.0 }),
             rate,
             Limit::Packets(100),
             Random::stream(1, "aqm", 0),

@@ -14,12 +14,19 @@ pub const TRACES: &[(&str, &str)] = &[
     ("slow", "5\n300\n301\n1500\n"),
 ];
 
+macro_rules! defaults {
+    ($($(#[$about:meta])* $module:ident::$Kind:ident($Config:ty) $name:literal,)*) => {
+        [$(concat!("\"", $name, "\"")),*]
+    };
+}
+
+/// Queues with their defaults; classes have none.
+fn defaults() -> impl Strategy<Value = &'static str> {
+    let named = narrows_net::queue_disciplines!(defaults);
+    prop::sample::select(named.into_iter().filter(|name| *name != "\"htb\"").collect::<Vec<_>>())
+}
+
 const QUEUES: &[&str] = &[
-    "\"droptail\"",
-    "\"codel\"",
-    "\"fq-codel\"",
-    "\"pie\"",
-    "\"red\"",
     "{ kind = \"codel\", target = \"1ns\", interval = \"1ns\" }",
     "{ kind = \"codel\", target = \"1ms\", interval = \"20ms\", ecn = true }",
     "{ kind = \"fq-codel\", queues = 1, quantum = \"1B\", ecn = true }",
@@ -27,7 +34,6 @@ const QUEUES: &[&str] = &[
     "{ kind = \"pie\", target = \"1ns\" }",
     "{ kind = \"pie\", target = \"1ms\", ecn = true }",
     "{ kind = \"red\", min = \"1pkt\", max = \"2pkt\", max_p = \"100%\", weight = 1.0 }",
-    "\"dualpi2\"",
     "{ kind = \"dualpi2\", target = \"1ms\", rtt_max = \"3ms\", beta = 100, shift = \"1ms\", ramp_range = \"0ms\" }",
     "{ kind = \"step\", above = \"3pkt\" }",
     "{ kind = \"htb\", default = \"a\", classes = [{ name = \"a\", rate = \"0bit\" }] }",
@@ -100,7 +106,7 @@ fn disturbances() -> impl Strategy<Value = String> {
 
 /// Queue discipline and buffer of a link.
 pub fn queueing() -> impl Strategy<Value = String> {
-    let queue = prop_oneof![1 => Just("\"droptail\""), 2 => prop::sample::select(QUEUES)];
+    let queue = prop_oneof![2 => Just("\"droptail\""), 1 => defaults(), 3 => prop::sample::select(QUEUES)];
     (queue, prop::sample::select(BUFFERS))
         .prop_map(|(queue, buffer)| format!("queue = {queue}\nbuffer = \"{buffer}\"\n"))
 }

@@ -3,14 +3,15 @@
 use narrows_units::{Bytes, Nanos, Rate};
 
 use super::bucket::Bucket;
+use super::tree::{Htb, HtbClass};
 use super::turn::Turn;
 use crate::Frame;
-use crate::config::{self, HtbClass, Limit};
+use crate::limit::Limit;
 use crate::queue::backlog::{Backlog, MTU, Room};
 
-pub(super) const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
+pub(super) const PRIORITIES: usize = Htb::PRIORITIES as usize;
 /// Leaves have level 0; the link has the highest.
-pub(super) const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
+pub(super) const LEVELS: usize = Htb::MAX_DEPTH + 1;
 
 /// Upper bound of a default quantum, in bytes.
 const LARGEST_QUANTUM: u64 = 200_000;
@@ -135,7 +136,7 @@ impl Derived {
 }
 
 /// Time for two packets per leaf, plus [`BURST_TIME`].
-pub(super) fn round(config: &config::Htb, rate: Rate) -> Nanos {
+pub(super) fn round(config: &Htb, rate: Rate) -> Nanos {
     let packets = Bytes::new(2 * MTU * u64::from(config.leaves()));
     rate.time_for(packets).min(Nanos::from_secs(1_000)) + BURST_TIME
 }

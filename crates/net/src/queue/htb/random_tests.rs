@@ -40,7 +40,7 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
 }
 
 /// A valid tree: the rates of children sum to at most their parent's.
-fn tree(seeds: &[Seed]) -> Arc<config::Htb> {
+fn tree(seeds: &[Seed]) -> Arc<Htb> {
     let mut classes: Vec<HtbClass> = Vec::new();
     let depth = |classes: &[HtbClass], mut class: usize| {
         let mut depth = 1;
@@ -50,7 +50,7 @@ fn tree(seeds: &[Seed]) -> Arc<config::Htb> {
         depth
     };
     for &(parent, weight, ceil, priority, quantum, burst, _) in seeds {
-        let parent = parent.filter(|&parent| depth(&classes, parent) < config::Htb::MAX_DEPTH);
+        let parent = parent.filter(|&parent| depth(&classes, parent) < Htb::MAX_DEPTH);
         let of_all: u64 =
             seeds.iter().filter(|seed| seed.0 == parent || parent.is_none()).map(|seed| seed.1).sum();
         let above = parent.map_or(LINK_RATE, |parent| classes[parent].rate.as_bytes_per_sec());
@@ -71,12 +71,12 @@ fn tree(seeds: &[Seed]) -> Arc<config::Htb> {
         class.policed = seeds[n].6 && !parents.contains(&n);
     }
     let default = (0..classes.len()).find(|n| !parents.contains(n)).expect("a leaf");
-    Arc::new(config::Htb::new(classes, default as u8).expect("a tree"))
+    Arc::new(Htb::new(classes, default as u8).expect("a tree"))
 }
 
 /// Reference model without rows, feeds or agenda.
 struct Model {
-    config: Arc<config::Htb>,
+    config: Arc<Htb>,
     /// Tokens of rate and ceiling with their depths, in 10^-9 B.
     buckets: Vec<[(i128, i128); 2]>,
     at: Nanos,
@@ -84,7 +84,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(config: &Arc<config::Htb>) -> Self {
+    fn new(config: &Arc<Htb>) -> Self {
         let full = |class: &HtbClass| {
             let derived = Derived::new(class, round(config, LINK), class.rate, class.ceil);
             [derived.burst, derived.ceil_burst].map(|depth| {
@@ -203,15 +203,15 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u32, u16)>> {
 }
 
 /// Flow n belongs to leaf n, the others to the default.
-fn with_flows(htb: &Arc<config::Htb>) -> Arc<config::Htb> {
+fn with_flows(htb: &Arc<Htb>) -> Arc<Htb> {
     let flows = (0..htb.classes().len() as u8).collect();
-    Arc::new(config::Htb::clone(htb).with_flows(flows))
+    Arc::new(Htb::clone(htb).with_flows(flows))
 }
 
 /// Departures from a link of [`LINK_RATE`], in order, with the start of each transmission. Compares each
 /// choice with the model.
-fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
-    let (mut queue, mut model) = (Htb::new(htb, LINK, Limit::Packets(1)), Model::new(htb));
+fn run(htb: &Arc<Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
+    let (mut queue, mut model) = (ClassQueues::new(htb, LINK, Limit::Packets(1)), Model::new(htb));
     let mut stats = Tally::default();
     let mut arriving = arrivals.iter().enumerate();
     let (mut next, mut at) = (arriving.next(), Nanos::ZERO);
@@ -239,7 +239,7 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
             prop_assert!(model.eligible(now - NS).is_empty(), "{:?} idles", now);
         }
         let eligible = model.eligible(now);
-        match queue.dequeue(now) {
+        match queue.dequeue(now, &mut stats) {
             Some((_, packet)) => {
                 let leaf = usize::from(htb.leaf_of(packet.flow, None));
                 prop_assert!(eligible.contains(&leaf), "{:?}: {} of {:?}", now, leaf, eligible);

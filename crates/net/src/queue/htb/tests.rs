@@ -19,7 +19,7 @@ fn class(name: &str, rate: f64) -> HtbClass {
 /// A link with flow n in class n.
 fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link<Packet> {
     let flows = (0..classes.len() as u8).collect();
-    let sound = |default| config::Htb::new(classes.clone(), default).ok();
+    let sound = |default| Htb::new(classes.clone(), default).ok();
     let htb = (0..64).find_map(sound).expect("a leaf").with_flows(flows);
     let queue = Queue::Htb(Arc::new(htb));
     Link::new(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, limit) }, Random::stream(1, "link", 0))
@@ -320,8 +320,10 @@ fn link_time_limit_counts_at_the_link_rate() {
 }
 
 /// Sends all eligible packets at once; returns their bytes.
-fn drain(htb: &mut Htb<Packet>, now: Nanos) -> u64 {
-    std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
+fn drain(htb: &mut ClassQueues<Packet>, now: Nanos) -> u64 {
+    std::iter::from_fn(|| htb.dequeue(now, &mut Tally::default()))
+        .map(|(_, packet)| packet.size().as_u64())
+        .sum()
 }
 
 /// A change of a class's rate neither creates nor loses tokens.
@@ -335,7 +337,7 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
         ceil_burst: depth,
         ..HtbClass::new("c", rate(1_000_000))
     };
-    let mut htb = Htb::new(&Arc::new(config::Htb::new(vec![shaped], 0).unwrap()), mbit(100.0), AMPLE);
+    let mut htb = ClassQueues::new(&Arc::new(Htb::new(vec![shaped], 0).unwrap()), mbit(100.0), AMPLE);
     for _ in 0..10_000 {
         htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut Tally::default());
     }
@@ -361,8 +363,8 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
     htb.set_class(later, 0, rate(1_000), rate(1_000));
     let ready = htb.ready_at(later);
     assert!(ready > later && ready <= later + Nanos::from_secs(1), "{ready:?}");
-    assert!(htb.dequeue(ready - Nanos::from_nanos(1)).is_none());
-    assert!(htb.dequeue(ready).is_some());
+    assert!(htb.dequeue(ready - Nanos::from_nanos(1), &mut Tally::default()).is_none());
+    assert!(htb.dequeue(ready, &mut Tally::default()).is_some());
     // Without a ceiling it borrows, once its debt is paid.
     htb.set_class(ready, 0, rate(1_000), Rate::MAX);
     let ready = ready + Nanos::from_nanos(1);

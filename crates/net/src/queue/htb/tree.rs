@@ -4,7 +4,7 @@ use std::fmt;
 
 use narrows_units::{Bytes, Rate};
 
-use super::limit::Limit;
+use crate::limit::Limit;
 
 /// A class of a hierarchical token bucket. Quantum, buffer limit and policing apply to leaves only.
 #[derive(Clone, Debug, PartialEq)]
