@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
 use narrows_net::ClassStats;
-use narrows_net::config::Capacity;
 use narrows_packet::{Flags, Packet};
 use narrows_routers::RouterLink;
 use narrows_scenario::result::{
@@ -78,16 +77,9 @@ pub struct Metrics {
 
 /// Bandwidth-delay product of a flow's path, from the least mean rate of its links.
 fn bottleneck_bdp(flow: &FlowPlan, links: &[LinkPlan]) -> Bytes {
-    let rate = flow.path.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
+    let capacity = |link: usize| links[link].config.capacity.mean_rate().as_bytes_per_sec() as f64;
+    let rate = flow.path.forward.iter().map(|hop| capacity(hop.link)).fold(f64::INFINITY, f64::min);
     Bytes::from_f64(rate * flow.base_rtt.as_secs_f64())
-}
-
-/// Mean capacity in bytes per second.
-fn capacity(link: &LinkPlan) -> f64 {
-    match &link.config.capacity {
-        Capacity::Constant(rate) => rate.as_bytes_per_sec() as f64,
-        Capacity::Trace(trace) => trace.mean_rate().as_bytes_per_sec() as f64,
-    }
 }
 
 impl Metrics {
