@@ -24,7 +24,6 @@ import argparse
 import difflib
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -38,25 +37,11 @@ import registry_pages
 import scenario_keys
 from blocks import ROOT, Document, documents
 from pictures import pictures, unneeded
+from regions import filled
 
 DOCS = ROOT / "docs"
 FOLDERS = ("schemes", "routers", "papers")
 """Folders whose pages are generated as a whole."""
-
-
-def in_regions(page: Path, contents: Mapping[str, str]) -> str:
-    """The text of a page with the contents of its regions replaced.
-
-    Raises:
-        SystemExit: A region is absent, or there more than once.
-    """
-    text = page.read_text(encoding="utf-8")
-    for name, content in contents.items():
-        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        if text.count(start) != 1 or text.count(end) != 1:
-            raise SystemExit(f"docs/generate.py: {page.name} needs the region {name!r} exactly once")
-        text = text[: text.index(start) + len(start)] + content + text[text.index(end) :]
-    return text
 
 
 def references() -> dict[Path, str]:
@@ -82,7 +67,7 @@ def references() -> dict[Path, str]:
         ROOT / "README.md": {"verdicts": paper_pages.verdicts_region("docs/")},
     }
     return {
-        **{page: in_regions(page, contents) for page, contents in regions.items()},
+        **{page: filled(page, contents) for page, contents in regions.items()},
         **registry_pages.scheme_pages(DOCS / "schemes", engine.schemes()),
         **registry_pages.router_pages(DOCS / "routers", engine.routers()),
         **paper_pages.pages(),

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ import matplotlib.pyplot as plt
 import polars as pl
 
 import narrows
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))
+
+from regions import fill
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
@@ -145,16 +150,6 @@ def draw(curves: dict[str, pl.DataFrame]) -> None:
     figure.savefig(FIGURE, dpi=100, metadata={"Software": None})
 
 
-def write(regions: dict[str, str]) -> None:
-    """Write the tables to their regions of the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    for name, text in regions.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        page, found = pattern.subn(rf"\g<1>{text}\n\g<2>", page)
-        assert found == 1, f"{PAGE}: no region {name}"
-    PAGE.write_text(page, encoding="utf-8")
-
-
 def main() -> None:
     """Run everything and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
@@ -188,7 +183,7 @@ def main() -> None:
             f"| {row['case']} | {row['network.buffer'].removesuffix('bdp')} BDP | {100 * row['share']:.0f} % "
             f"| {row['jain']:.2f} | {100 * row['share_cws']:.0f} % | {row['jain_cws']:.2f} |"
         )
-    write({"tried": table(tried, "rule"), "around": table(around, "changed"), "cells": "\n".join(per_cell)})
+    fill(PAGE, {"tried": table(tried, "rule"), "around": table(around, "changed"), "cells": "\n".join(per_cell)})
     draw({"BBR": base, "1 stand-in": old["1"], "6 CUBIC's law": steps["6"], "kept": steps["kept"]})
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,10 @@ import matplotlib.pyplot as plt
 import polars as pl
 
 import narrows
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))
+
+from regions import fill, table
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
@@ -86,12 +91,9 @@ def setting(up: float, down: float, amplitudes: tuple[float, float] = (0.5, 0.5)
     return f"bbr-gc:{changed}" if changed else PAPER
 
 
-def table(rows: Mapping[str, Row], heads: Sequence[str]) -> str:
-    """Format a Markdown table with a row per setting."""
-    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
-    for name, row in rows.items():
-        lines.append(f"| {name} | " + " | ".join(f"{value:.3g}" for value in row.values()) + " |")
-    return "\n".join(lines)
+def rows_of(rows: Mapping[str, Row], heads: Sequence[str]) -> str:
+    """Format a table with a row per setting."""
+    return table(heads, ([name, *(f"{value:.3g}" for value in row.values())] for name, row in rows.items()))
 
 
 def qualifies(row: Row, paper: Row) -> bool:
@@ -118,16 +120,6 @@ def heat(rows: Mapping[str, Row]) -> None:
         figure.colorbar(image, ax=panel)
     FIGURE.parent.mkdir(exist_ok=True)
     figure.savefig(FIGURE, dpi=100, metadata={"Software": None})
-
-
-def write(regions: Mapping[str, str]) -> None:
-    """Write the tables to their regions of the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    for name, text in regions.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-        assert found == 1, f"{PAGE}: no region {name}"
-    PAGE.write_text(page, encoding="utf-8")
 
 
 def each(settings: Iterable[str], out: Path | None, known: dict[str, Row]) -> dict[str, Row]:
@@ -169,18 +161,19 @@ def main() -> None:
         for name, row in {**exponents, **amplitudes}.items()
     }
     buffers = [f"Jain, {key}" for key in next(iter(others.values())) if key not in ("again", "used")]
-    write(
+    fill(
+        PAGE,
         {
-            "settings": table(dict(sorted(marked.items(), key=lambda item: -item[1]["jain"])), heads),
-            "readings": table(
+            "settings": rows_of(dict(sorted(marked.items(), key=lambda item: -item[1]["jain"])), heads),
+            "readings": rows_of(
                 {"as printed": paper}
                 | {f"{text} (`{READINGS[text]}`)": readings[f"bbr-gc:{READINGS[text]}"] for text in READINGS},
                 heads,
             ),
-            "family": table({f"`{name}`": row for name, row in family.items()}, heads),
-            "others": table(others, ["", *buffers, "retransmitted, %", "use, %"]),
+            "family": rows_of({f"`{name}`": row for name, row in family.items()}, heads),
+            "others": rows_of(others, ["", *buffers, "retransmitted, %", "use, %"]),
             "best": f"Recommended: `{best}`.",
-        }
+        },
     )
 
 

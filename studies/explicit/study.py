@@ -10,7 +10,6 @@ and reports the sentence, and exits with status 1.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 import textwrap
@@ -25,6 +24,10 @@ from fairness import seconds
 from parts import HERE, PARTS, Runs, named, run_all, run_predictions
 
 import narrows
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))
+
+from regions import fill
 
 PAGE = HERE.parents[1] / "docs" / "studies" / "explicit.md"
 
@@ -51,15 +54,6 @@ def shown(value: float | None, digits: int = 3) -> str:
     if abs(value) >= 10 ** (digits - 1):
         return f"{value:.0f}"
     return f"{value:.{digits}g}" if abs(value) >= 1e-3 else "0"
-
-
-def write(page: str, regions: Mapping[str, str]) -> str:
-    """Return the page with new contents of its regions."""
-    for name, text in regions.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-        assert found == 1, f"{PAGE}: no region {name}"
-    return page
 
 
 def network(who: Contestant) -> str:
@@ -131,7 +125,7 @@ def main() -> int:
         regions["contestants"] = table(about, align="---")
         found = findings.of(data)
     regions |= {f"found-{name}": listed(rows) for name, rows in found.items()}
-    PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), regions), encoding="utf-8")
+    fill(PAGE, regions)
     wrong = [one.text for rows in found.values() for one in rows if not one.holds]
     for text in wrong:
         print(f"false: {text}", file=sys.stderr)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,10 @@ from statistics import fmean, stdev
 import cells
 import matplotlib.pyplot as plt
 from cells import Cell, Sample
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))
+
+from regions import fill, table
 
 DOCS = cells.DATA.parents[2] / "docs"
 PAGE = DOCS / "fidelity.md"
@@ -69,12 +73,6 @@ def span(values: Sequence[float], digits: int = 1) -> str:
 def per_flow(values: Iterable[float], form: str = ".1f") -> str:
     """Format one value per flow."""
     return " / ".join(f"{value:{form}}" for value in values)
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a Markdown table; all columns but the first are aligned to the right."""
-    rule = "|---|" + "---:|" * (len(heads) - 1)
-    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def agreement(measured: Sequence[Cell], runs: Runs) -> int:
@@ -334,16 +332,6 @@ def draw(measured: Sequence[Cell], variants: Mapping[str, Runs]) -> None:
     figure.savefig(FIGURE, dpi=100, metadata={"Software": None})
 
 
-def write(regions: Mapping[str, str]) -> None:
-    """Write the tables to their regions of the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    for name, text in regions.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-        assert found == 1, f"{PAGE}: no region {name}"
-    PAGE.write_text(page, encoding="utf-8")
-
-
 def main() -> None:
     """Run everything and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
@@ -365,7 +353,8 @@ def main() -> None:
     counts = ", ".join(f"{count} of {len(measured)} in `{name}`" for name, count in met.items())
     aim = math.ceil(AIM * len(measured))
     reached = " and ".join(f"`{name}`" for name, count in met.items() if count >= aim) or "no variant"
-    write(
+    fill(
+        PAGE,
         {
             "count": f"Cells that meet all three criteria: {counts}.\n"
             f"The aim is {100 * AIM:g} %, {aim} cells; {reached} reaches it.",
@@ -380,7 +369,7 @@ def main() -> None:
             "shifted": shifted(bench, [cell for cell in measured if cell.number in SHIFTED]),
             **in_virtual_time(settings, late),
             "loss": random_loss(bench, lossy, shown["exact"][lossy.number]),
-        }
+        },
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,10 @@ from statistics import fmean
 from typing import Any
 
 import narrows
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))
+
+from regions import fill, table
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "programs.jsonl"
@@ -94,7 +97,7 @@ def write() -> None:
         "program, path", "goodput, Mbit/s, kernel", "simulator", "%", "mean RTT, ms, kernel", "simulator", "%",
         "retransmitted, %, kernel", "simulator", "agrees",
     )  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
+    lines = []
     agreed = cells = 0
     for program in PROGRAMS:
         for path in PATHS:
@@ -115,14 +118,10 @@ def write() -> None:
                 *(f"{value:.1f}" for value in mean["rtt_mean_ms"]), f"{apart['rtt_mean_ms']:+.1f}",
                 *(f"{value:.2f}" for value in mean["retransmit_percent"]), "yes" if good else "**no**",
             ]  # fmt: skip
-            lines.append(f"| {' | '.join(fields)} |")
-    text = "\n".join([f"{agreed} of {cells} cells agree.", "", *lines])
+            lines.append(fields)
+    text = f"{agreed} of {cells} cells agree.\n\n{table(heads, lines)}"
     print(text)
-    page = PAGE.read_text(encoding="utf-8")
-    pattern = re.compile(r"(<!-- programs -->\n).*?(<!-- /programs -->)", re.DOTALL)
-    page, found = pattern.subn(lambda match: f"{match[1]}{text}\n{match[2]}", page)
-    assert found == 1, f"{PAGE}: no region programs"
-    PAGE.write_text(page, encoding="utf-8")
+    fill(PAGE, {"programs": text})
 
 
 def main() -> None:

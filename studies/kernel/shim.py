@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import narrows
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))
+
+from regions import fill, table
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "shim.jsonl"
@@ -93,12 +97,6 @@ def measure(parts: Sequence[str]) -> list[Row]:
     return rows
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a Markdown table; all columns but the first are aligned to the right."""
-    rule = "|---|" + "---:|" * (len(heads) - 1)
-    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
 def name(scheme: str, path: dict[str, str]) -> str:
     """Return a cell's name."""
     return f"{scheme}, {', '.join(path.values())}"
@@ -158,16 +156,6 @@ def emulator(rows: Sequence[Row]) -> str:
     return table(heads, lines)
 
 
-def write(regions: dict[str, str]) -> None:
-    """Write the tables to their regions of the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    for region, text in regions.items():
-        pattern = re.compile(rf"(<!-- {region} -->\n).*?(<!-- /{region} -->)", re.DOTALL)
-        page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-        assert found == 1, f"{PAGE}: no region {region}"
-    PAGE.write_text(page, encoding="utf-8")
-
-
 def main() -> None:
     """Measure, or read what was measured, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
@@ -175,7 +163,7 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="use the stored runs")
     asked = parser.parse_args()
     rows = stored() if asked.print else measure([asked.only] if asked.only else PARTS)
-    write({"shim-cells": shims(rows), "emulator": emulator(rows)})
+    fill(PAGE, {"shim-cells": shims(rows), "emulator": emulator(rows)})
 
 
 if __name__ == "__main__":

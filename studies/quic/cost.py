@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from study import write
+from study import PAGE, fill
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMES = ["bbr-gc", "bbr3", "bbr", "cubic", "newreno"]
@@ -74,7 +74,7 @@ def main() -> None:
     ]:
         if both or wanted:
             lines = table()
-            write(region, lines)
+            fill(PAGE, {region: "\n".join(lines)})
             print(*lines, sep="\n")
 
 

@@ -23,7 +23,7 @@ import argparse
 import itertools
 import json
 import os
-import re
+import sys
 import time
 import tomllib
 from collections.abc import Iterator
@@ -33,6 +33,10 @@ from statistics import median
 from typing import Any
 
 import narrows
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs"))
+
+from regions import fill
 
 HERE = Path(__file__).resolve().parent
 DATA, CAUSES = HERE / "cells.jsonl", HERE / "causes.toml"
@@ -304,14 +308,6 @@ def paced_rows() -> list[str]:
     return ["| asked, Mbit/s | sent | difference | disturbed |", "|---:|---:|---:|---|", *found]
 
 
-def write(region: str, lines: list[str]) -> None:
-    """Replace a region of the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    pattern = re.compile(rf"(<!-- {region} -->\n).*?(<!-- /{region} -->)", re.DOTALL)
-    body = "".join(f"{line}\n" for line in lines)
-    PAGE.write_text(pattern.sub(lambda match: match[1] + body + match[2], text), encoding="utf-8")
-
-
 def main() -> None:
     """Measure, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -327,7 +323,7 @@ def main() -> None:
     places = {cell for cell, _ in stored()}
     for region, known, table in [("cells", cells(), rows), ("rates", paced(), paced_rows)]:
         if any(cell.name in places for cell in known):
-            write(region, table())
+            fill(PAGE, {region: "\n".join(table())})
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def cell() -> str:
 
 
 def everything(registry: Mapping[str, Any], folder: Path) -> Iterator[Run]:
-    """The runs, in the old words.
+    """The runs.
 
     Args:
         registry: `schemes` and `routers`, as the command lists them.

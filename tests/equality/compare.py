@@ -1,14 +1,13 @@
 """Show that two builds of Narrows behave the same: event hashes, whole results, traces, goldens.
 
     python tests/equality/compare.py record --narrows-python OLD/.venv/bin/python -o old.json
-    python tests/equality/compare.py record --narrows-python NEW/.venv/bin/python --words new --like old.json -o new.json
+    python tests/equality/compare.py record --narrows-python NEW/.venv/bin/python --like old.json -o new.json
     python tests/equality/compare.py compare old.json new.json
     python tests/equality/compare.py goldens OLD NEW
 
-`record` runs the whole catalogue with one build, about two thousand short runs, and keeps every result. `--words` says
-whether the build uses the words from before or after the redesign (`words.py`). `--like` takes the names of schemes,
-router algorithms and parameters from another record, so that both make the same runs. `--pythonpath DIR` runs the
-Python sources and the engine in DIR (`TREE/python`) with the packages of that interpreter.
+`record` runs the whole catalogue with one build, about two thousand short runs, and keeps every result. `--like` takes
+the names of schemes, router algorithms and parameters from another record, so that both make the same runs.
+`--pythonpath DIR` runs the Python sources and the engine in DIR (`TREE/python`) with the packages of that interpreter.
 
 `compare` counts the runs, prints each difference with its first differing field, and exits with 1 if there are any, or
 if the sets of runs differ. `--ignore FIELD` leaves a field out, whatever object it is in; the output says so. Sizes of
@@ -28,7 +27,6 @@ from pathlib import Path
 import differences
 import goldens
 import record
-import words
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,7 +36,6 @@ def parser() -> argparse.ArgumentParser:
     of_record = commands.add_parser("record", help="run everything with one build")
     of_record.add_argument("--narrows-python", required=True, metavar="PYTHON", help="the interpreter of the build")
     of_record.add_argument("--pythonpath", metavar="DIR", help="import narrows from here")
-    of_record.add_argument("--words", choices=words.CHOICES, default="old", help="the build's words (default: old)")
     of_record.add_argument("--like", type=Path, metavar="RECORD", help="make the runs of this record")
     of_record.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the record")
     of_compare = commands.add_parser("compare", help="compare two records")
@@ -56,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = parser().parse_args(arguments)
     if arguments.command == "record":
         like = json.loads(arguments.like.read_text()) if arguments.like else None
-        build = record.Build(arguments.narrows_python, arguments.pythonpath, arguments.words)
+        build = record.Build(arguments.narrows_python, arguments.pythonpath)
         try:
             made = record.record(build, like)
         except record.Failed as failed:

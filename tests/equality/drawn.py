@@ -61,7 +61,7 @@ def scenario(number: int, schemes: list[str], routers: list[str]) -> str:
     text += draw.choices(capacity, (5, 1))[0] + f'\nbuffer = "{draw.choice(BUFFERS)}"\n'
     text += "queue = " + draw.choice(QUEUES) + "\n" + some(FAULTS, 0.6) + some(ACCESS, 0.3)
     if draw.random() < 0.4:
-        text += f'allocator = "{draw.choice(routers)}"\n'
+        text += f'router = "{draw.choice(routers)}"\n'
     if "graph" in shape:
         text += LINKS
     for _ in range(draw.randrange(1, 5)):

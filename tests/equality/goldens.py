@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import words
 from differences import Report, of_values, sets, shown
 
 SKIPPED = {"target", ".venv", ".git", "node_modules"}
@@ -73,7 +73,7 @@ def snapshots(tree: Path) -> dict[str, list[str]]:
         while name in found:
             name += "'"
         _, _, body = path.read_text(encoding="utf-8").removeprefix("---\n").partition("\n---\n")
-        found[name] = words.normalised(body).strip("\n").splitlines()
+        found[name] = body.strip("\n").splitlines()
     return found
 
 
@@ -83,12 +83,12 @@ def pages(tree: Path) -> dict[str, list[str]]:
     for path in files(tree / "docs", "*.md"):
         hashes = re.findall(r"`([0-9a-f]{16})`", path.read_text(encoding="utf-8"))
         if hashes:
-            found[words.normalised(str(path.relative_to(tree)))] = hashes
+            found[str(path.relative_to(tree))] = hashes
     return found
 
 
 def corpora(tree: Path) -> dict[str, list[str]]:
-    """The packets of each corpus, without the words beside them."""
+    """The packets of each corpus, without the text beside them."""
     return {
         path.name: re.findall(r"\b(?:[0-9a-f]{2}){6,}\b", path.read_text(encoding="utf-8"))
         for path in files(tree, "*.hex")
@@ -114,8 +114,8 @@ def papers(tree: Path) -> dict[str, Any]:
         raise RuntimeError(f"papers: {tree} cannot be read: {lines[-1]}")
     rows: dict[str, Any] = json.loads(process.stdout)
     for row in rows.values():
-        row["scenario"] = words.scenario(row["scenario"])
-    return dict(words.normalised(rows))
+        row["scenario"] = tomllib.loads(row["scenario"])
+    return rows
 
 
 def first(old: list[str], new: list[str]) -> str:

@@ -9,16 +9,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import catalogue
-import words
-
-LISTS = {"schemes": "schemes", "routers": "allocators"}
-"""The command that lists each registry, in the old words."""
 
 
 class Failed(Exception):
@@ -27,11 +24,10 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Build:
-    """An interpreter that can import narrows, and the words of that build."""
+    """An interpreter that can import narrows."""
 
     python: str
     pythonpath: str | None
-    words: str
 
     def start(self, *arguments: str, folder: Path) -> subprocess.Popen[str]:
         """Start the interpreter in a folder that holds no other narrows."""
@@ -47,11 +43,11 @@ class Build:
     def registry(self, folder: Path) -> dict[str, Any]:
         """Schemes and router algorithms, as the build's command lists them."""
         lists = {}
-        for kind, command in LISTS.items():
-            process = self.start("-m", "narrows", words.translated(command, self.words), "--json", folder=folder)
+        for kind in ("schemes", "routers"):
+            process = self.start("-m", "narrows", kind, "--json", folder=folder)
             out, _ = process.communicate()
             if process.returncode != 0:
-                raise Failed(f"the build cannot list its {kind}; is --words {self.words} right?")
+                raise Failed(f"the build cannot list its {kind}")
             lists[kind] = json.loads(out)
         return lists
 
@@ -80,9 +76,8 @@ def record(build: Build, like: Mapping[str, Any] | None = None) -> dict[str, Any
         registry = like["registry"] if like is not None else own
         catalogue.prepare(folder)
         runs = {run.name: run for run in catalogue.everything(registry, folder)}
-        texts = {run.name: words.translated(run.text, build.words) for run in runs.values()}
-        hashes = {name: digest(words.scenario(text)) for name, text in texts.items()}
-        rows = build.rows([job(run, texts[run.name]) for run in runs.values()], folder)
+        hashes = {name: digest(tomllib.loads(run.text)) for name, run in runs.items()}
+        rows = build.rows([job(run) for run in runs.values()], folder)
         engine = next(rows, {}).get("engine")
         made: dict[str, Any] = {}
         for count, row in enumerate(rows):
@@ -99,22 +94,21 @@ def record(build: Build, like: Mapping[str, Any] | None = None) -> dict[str, Any
     print(f"{len(made) - refused} runs and {refused} refusals in {took:.0f} s, engine {engine}", file=sys.stderr)
     return {
         "engine": engine,
-        "words": build.words,
         "schemes": [row["name"] for row in own["schemes"]],
         "routers": [row["name"] for row in own["routers"]],
         "registry": registry,
-        "scenarios": {run.name: {"text": texts[run.name], "overrides": run.overrides} for run in runs.values()},
+        "scenarios": {run.name: {"text": run.text, "overrides": run.overrides} for run in runs.values()},
         "runs": made,
     }
 
 
-def job(run: catalogue.Run, text: str) -> dict[str, Any]:
+def job(run: catalogue.Run) -> dict[str, Any]:
     """A run as the worker reads it."""
-    return {"name": run.name, "text": text, "directory": str(run.directory), "overrides": run.overrides}
+    return {"name": run.name, "text": run.text, "directory": str(run.directory), "overrides": run.overrides}
 
 
 def entry(row: Mapping[str, Any], scenario: str) -> dict[str, Any]:
-    """A run in a record, with the hash of its scenario's content in the new words."""
+    """A run in a record, with the hash of its scenario's content."""
     if "refused" in row:
         return {"scenario_sha256": scenario, "refused": row["refused"]}
     result = row["result"]

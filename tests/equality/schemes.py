@@ -1,4 +1,4 @@
-"""Runs made from the registry of the old build: every scheme and router algorithm, and every parameter of each."""
+"""Runs made from the registry of a build: every scheme and router algorithm, and every parameter of each."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ def of_schemes(schemes: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, boo
 
 def values(param: Mapping[str, Any]) -> list[str]:
     """Values of a parameter beside its default: all of a few, else one or two within its range."""
-    default, low, high = param["default"], param["min"], param["max"]
+    default = param["default"]
+    if param["kind"] == "choice":
+        return [word for word in param["choices"] if word != default]
+    low, high = param["min"], param["max"]
     if param["kind"] == "flag":
         return ["off" if default else "on"]
     if param["kind"] == "count":
@@ -103,7 +106,7 @@ def of_routers(routers: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, boo
     for row in routers:
         settings = [(param["name"], value) for param in row["params"] for value in ["", *values(param)]]
         for param, value in dict.fromkeys(pair if pair[1] else ("", "") for pair in settings):
-            said = {"on": "true", "off": "false"}.get(value, value)
+            said = {"on": "true", "off": "false"}.get(value, f'"{value}"' if value[:1].isalpha() else value)
             keys = f'{{ kind = "{row["name"]}"{f", {param} = {said}" if param else ""} }}'
             flows = (
                 flow(row["name"], 'rtt = "30ms"\ncount = 2\nstagger = "200ms"')
@@ -112,5 +115,5 @@ def of_routers(routers: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, boo
                 + flow("cubic", 'rtt = "30ms"\nstart = "1500ms"')
                 + flow("fixed:window=40", 'rtt = "30ms"\nprotocol = "udp"\napp = { kind = "cbr", rate = "1mbit" }')
             )
-            text = dumbbell(flows, f'buffer = "1bdp"\nallocator = {keys}\naccess_rate = "100mbit"', duration="4s")
+            text = dumbbell(flows, f'buffer = "1bdp"\nrouter = {keys}\naccess_rate = "100mbit"', duration="4s")
             yield f"router {row['name']} {param}={value}" if param else f"router {row['name']}", text, False

@@ -3,7 +3,6 @@
 The protocol: https://chromedevtools.github.io/devtools-protocol/
 """
 
-import base64
 import contextlib
 import fcntl
 import json
@@ -172,10 +171,6 @@ class Page:
         """Return the addresses that the page requested, besides those of embedded data."""
         sent = [event["request"]["url"] for event in self._events("Network.requestWillBeSent")]
         return [url for url in sent if not url.startswith("data:")]
-
-    def screenshot(self, path):
-        """Write a picture of the viewport."""
-        Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def _events(self, method):
         return [

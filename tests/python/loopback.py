@@ -1,4 +1,4 @@
-"""`narrows dccp` in processes of its own, over loopback, and their captures."""
+"""Commands in processes of their own, over loopback, and their captures."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def free_port(family: socket.AddressFamily = socket.AF_INET) -> int:
 
 
 class Starter:
-    """Starts `narrows dccp` with arguments, and remembers the processes."""
+    """Starts commands of a group (`narrows dccp`) with arguments, and remembers the processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: str = "dccp") -> None:
+        self.group = group
         self.started: list[subprocess.Popen[str]] = []
 
     def __call__(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "narrows", "dccp", *arguments]
+        command = [sys.executable, "-m", "narrows", self.group, *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.started.append(process)
         return process

@@ -294,9 +294,6 @@ rows = [{ id = "b", scheme = "bbr", than = "cubic" }]
     assert [claim["schemes"] for claim in keys(read(text))] == [["bbr"], ["bbr", "cubic"]]
 
 
-TWICE = TABLE.replace('"cubic-delay"', '"reno-delay"')
-
-
 @pytest.mark.parametrize(
     ("old", "new", "line", "named"),
     [

@@ -14,6 +14,7 @@ import pytest
 from narrows import negotiation
 
 from conftest import call  # isort: skip
+from loopback import Starter  # isort: skip
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="narrows nodectl needs Linux")
 
@@ -21,30 +22,10 @@ PORT = 47_490
 """UDP port of the clients of these tests."""
 
 
-class Daemons:
-    """Starts `narrows nodectl` with arguments, and remembers the processes."""
-
-    def __init__(self) -> None:
-        self.started: list[subprocess.Popen[str]] = []
-
-    def __call__(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "narrows", "nodectl", *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.started.append(process)
-        return process
-
-    def stop(self) -> None:
-        """Kill the processes that still run."""
-        for process in self.started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-
-
 @pytest.fixture
-def start() -> Iterator[Daemons]:
+def start() -> Iterator[Starter]:
     """Start daemons that end with the test."""
-    daemons = Daemons()
+    daemons = Starter("nodectl")
     yield daemons
     daemons.stop()
 
@@ -61,7 +42,7 @@ def address(process: subprocess.Popen[str]) -> str:
     raise AssertionError("the daemon does not listen")
 
 
-def test_request_receives_at_the_nodes_rate(start: Daemons) -> None:
+def test_request_receives_at_the_nodes_rate(start: Starter) -> None:
     """A file arrives at the rate of the node, and all three report the same negotiation."""
     node = start("node", "--listen", "127.0.0.1:0", "--rate", "16mbit", "--responder-port", str(PORT), "--json")
     via = address(node)
@@ -101,7 +82,7 @@ def test_request_receives_at_the_nodes_rate(start: Daemons) -> None:
         (("request", "127.0.0.1", "--size", "1MB", "--min", "2mbit", "--max", "1mbit"), "--min, --max: "),
     ],
 )
-def test_invalid_settings_are_refused(start: Daemons, arguments: tuple[str, ...], message: str) -> None:
+def test_invalid_settings_are_refused(start: Starter, arguments: tuple[str, ...], message: str) -> None:
     """An invalid setting ends the command with status 2, and the message names it."""
     process = start(*arguments)
     _, err = process.communicate(timeout=60)
@@ -116,7 +97,7 @@ def test_request_without_data_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> N
     assert (done.exit_code, done.stderr) == (1, "narrows: 127.0.0.1:7970: no data arrived\n")
 
 
-def test_absent_server_is_a_failure(start: Daemons) -> None:
+def test_absent_server_is_a_failure(start: Starter) -> None:
     """A server that is not there is no invalid usage."""
     process = start("request", "127.0.0.1:9", "--size", "1MB", "--responder-port", str(PORT + 1))
     _, err = process.communicate(timeout=60)

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use narrows_cc::{Bytes, Nanos, Rate, Telemetry, Value};
+use narrows_cc::{Bytes, Nanos, Telemetry, Value};
 use narrows_packet::real::{Segment, unfold};
 use narrows_packet::{Flags, Packet};
-use narrows_sim::foreign::{ForeignReceiver, ForeignSender};
+use narrows_sim::external::{ExternalReceiver, ExternalSender, SenderView};
 use narrows_tcp::ranges::Ranges;
 use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
 
@@ -132,7 +132,7 @@ impl SenderTap {
     }
 }
 
-impl ForeignSender for SenderTap {
+impl ExternalSender for SenderTap {
     fn on_sent(&mut self, now: Nanos, packet: &Packet, _: &[u8]) {
         let start = packet.foreign().seq;
         let end = start + u64::from(packet.payload);
@@ -194,33 +194,24 @@ impl ForeignSender for SenderTap {
         self.size = self.size.filter(|size| self.next > *size);
     }
 
-    fn stats(&self) -> &SenderStats {
-        &self.stats
-    }
-
-    fn timeouts(&self) -> Option<u64> {
-        self.ever_reported(|reading| reading.timeouts)
+    fn view(&self) -> SenderView {
+        let open = self.reported(|reading| Some((reading.cwnd, reading.pacing_rate, reading.info.srtt)));
+        SenderView {
+            stats: self.stats,
+            timeouts: self.ever_reported(|reading| reading.timeouts),
+            inflight: self.inflight(),
+            cwnd: open.map(|(cwnd, ..)| cwnd),
+            pacing_rate: open.and_then(|(_, rate, _)| rate),
+            srtt: open.and_then(|(.., srtt)| srtt),
+            first_data_at: self.first_data_at,
+            completed_at: self.completed_at,
+            ..SenderView::default()
+        }
     }
 
     fn inflight(&self) -> Bytes {
         // The acknowledgement of a FIN is one beyond the data.
         Bytes::new(self.next.saturating_sub(self.una).saturating_sub(self.sacked.total()))
-    }
-
-    fn window(&self) -> Option<Bytes> {
-        self.reported(|reading| Some(reading.cwnd))
-    }
-
-    fn pacing_rate(&self) -> Option<Rate> {
-        self.reported(|reading| reading.pacing_rate)
-    }
-
-    fn srtt(&self) -> Option<Nanos> {
-        self.reported(|reading| reading.info.srtt)
-    }
-
-    fn first_data_at(&self) -> Option<Nanos> {
-        self.first_data_at
     }
 
     fn completed_at(&self) -> Option<Nanos> {
@@ -251,7 +242,7 @@ pub(super) struct ReceiverTap {
     stats: ReceiverStats,
 }
 
-impl ForeignReceiver for ReceiverTap {
+impl ExternalReceiver for ReceiverTap {
     fn on_sent(&mut self, _: Nanos, _: &Packet, _: &[u8]) {
         self.stats.acks_sent += 1;
     }

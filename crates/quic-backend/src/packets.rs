@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use narrows_cc::Bytes;
-use narrows_sim::foreign::PacketReport;
+use narrows_sim::external::PacketReport;
 
 use super::relay::{HEADERS, OVERHEAD};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::{Ecn, Packet};
-use narrows_sim::foreign::{ForeignReceiver, ForeignSender, PacketReport};
+use narrows_sim::external::{ExternalReceiver, ExternalSender, PacketReport, SenderView};
 use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
 
 use super::meter::Meter;
@@ -40,7 +40,7 @@ impl SenderTap {
     }
 }
 
-impl ForeignSender for SenderTap {
+impl ExternalSender for SenderTap {
     fn on_sent(&mut self, now: Nanos, packet: &Packet, _: &[u8]) {
         self.update();
         if packet.payload > 0 {
@@ -60,32 +60,22 @@ impl ForeignSender for SenderTap {
 
     fn stop(&mut self, _: Nanos) {}
 
-    fn stats(&self) -> &SenderStats {
-        &self.stats
-    }
-
-    fn timeouts(&self) -> Option<u64> {
-        None // noq does not count its probe timeouts
+    fn view(&self) -> SenderView {
+        SenderView {
+            stats: self.stats,
+            timeouts: None, // noq does not count its probe timeouts
+            inflight: self.inflight(),
+            cwnd: self.meter.window().map(Bytes::new),
+            pacing_rate: self.meter.pacing().map(Rate::from_bytes_per_sec),
+            srtt: self.meter.srtt(),
+            first_data_at: self.first_data_at,
+            completed_at: self.completed_at(),
+            ..SenderView::default()
+        }
     }
 
     fn inflight(&self) -> Bytes {
         Bytes::new(self.meter.inflight.load(Relaxed))
-    }
-
-    fn window(&self) -> Option<Bytes> {
-        self.meter.window().map(Bytes::new)
-    }
-
-    fn pacing_rate(&self) -> Option<Rate> {
-        self.meter.pacing().map(Rate::from_bytes_per_sec)
-    }
-
-    fn srtt(&self) -> Option<Nanos> {
-        self.meter.srtt()
-    }
-
-    fn first_data_at(&self) -> Option<Nanos> {
-        self.first_data_at
     }
 
     fn completed_at(&self) -> Option<Nanos> {
@@ -122,7 +112,7 @@ impl ReceiverTap {
     }
 }
 
-impl ForeignReceiver for ReceiverTap {
+impl ExternalReceiver for ReceiverTap {
     fn on_sent(&mut self, _: Nanos, _: &Packet, _: &[u8]) {
         self.stats.acks_sent += 1;
         self.stats.bytes_in_order = self.meter.read.load(Relaxed);

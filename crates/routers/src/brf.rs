@@ -110,12 +110,11 @@ mod events;
 mod flow;
 mod learned;
 mod members;
+mod port_state;
 #[cfg(test)]
 mod random_tests;
 mod returns;
 mod shares;
-mod state;
-mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -128,13 +127,13 @@ pub use code::RateCode;
 use self::allocate::Departures;
 use self::flow::{Class, Flow, Layer};
 use self::learned::Learned;
+use self::port_state::State;
 use self::returns::RemoteReservation;
 use self::shares::{Classes, Limit, Shares};
-use self::state::State;
 use narrows_net::config::{self, HtbClass};
 
 use crate::{
-    FiveTuple, FlowTable, Port, RateHeader, Router, RouterFrame, RouterInfo, RouterSetup, Signal,
+    FiveTuple, FlowTable, Port, RateHeader, Reading, Router, RouterFrame, RouterInfo, RouterSetup, Signal,
     TelemetrySink,
 };
 
@@ -441,6 +440,23 @@ impl Router for Brf {
     }
 
     fn telemetry(&self, sink: TelemetrySink<'_>) {
-        self.report(sink);
+        sink("state", Reading::State(self.state.name()));
+        sink("capacity", Reading::Rate(self.capacity));
+        sink("c_brf", Reading::Rate(self.classes.brf));
+        sink("allocated", Reading::Rate(self.shares.allocated()));
+        sink("used", Reading::Rate(self.shares.used()));
+        sink("brf_flows", Reading::count(self.shares.count() as u64));
+        sink("other_flows", Reading::count(self.others as u64));
+        sink("half_open", Reading::count(self.half_open.iter().sum::<usize>() as u64));
+        sink("table", Reading::count(self.table.len() as u64));
+        sink("table_memory", Reading::Bytes(self.table.memory() as f64));
+        sink("period", Reading::Time(self.period.as_secs_f64()));
+        sink("learned", Reading::count(self.learned.taught()));
+        sink("refused", Reading::count(self.counts.refused));
+        sink("expired", Reading::count(self.counts.expired));
+        sink("allocations", Reading::count(self.counts.allocations));
+        sink("reductions", Reading::count(self.counts.reductions));
+        sink("announced", Reading::count(self.counts.announced));
+        sink("written", Reading::count(self.counts.written));
     }
 }

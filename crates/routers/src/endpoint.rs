@@ -1,6 +1,6 @@
 //! Endpoints of explicit-rate protocols: agents for TCP senders and responders for receivers.
 
-mod headers;
+mod rate_headers;
 mod requester;
 mod responder;
 
@@ -9,7 +9,7 @@ use narrows_packet::{ControlMessage, Packet, RawOption};
 use narrows_tcp::rates::{RateAgent, RateResponder, RateSetup};
 use narrows_tcp::{Receiver, Sender};
 
-use self::headers::{Echo, HeaderAgent};
+use self::rate_headers::{Echo, HeaderAgent};
 pub use self::requester::RateRequester;
 pub use self::responder::Responder;
 use crate::negotiation::Id;

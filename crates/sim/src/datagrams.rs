@@ -3,7 +3,7 @@
 //! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet
 //! carries their slot number.
 
-use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_dccp::{Connection, Event, Kind, ResetCode, State};
 use narrows_packet::{Dccp, Ecn, Flags, Packet};
 use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats};
@@ -11,7 +11,7 @@ use narrows_traffic::App;
 use narrows_units::Histogram;
 
 use crate::arena::PayloadArena;
-use crate::peak::Peak;
+use crate::ends::SenderView;
 
 /// Bytes of an IP header.
 const IP_HEADER: usize = 20;
@@ -41,6 +41,24 @@ pub struct PacketLedger {
     pub unanswered: u64,
     /// Sent and in flight from the sender's view.
     pub outstanding: u64,
+}
+
+/// Peak memory of a connection in bytes, because a closed connection has freed its memory. Samples suffice:
+/// one packet adds little.
+#[derive(Debug, Default)]
+struct Peak(usize);
+
+impl Peak {
+    fn record(&mut self, connection: &Connection) {
+        self.0 = self.0.max(connection.memory());
+    }
+
+    /// Samples after a growing number of packets; 0 forces a sample.
+    fn sample(&mut self, connection: &Connection, packets: u64) {
+        if packets.is_power_of_two() || packets.is_multiple_of(1_024) {
+            self.record(connection);
+        }
+    }
 }
 
 /// A DCCP endpoint of a simulated flow.
@@ -236,8 +254,20 @@ impl DatagramSender {
         }
     }
 
-    pub fn stats(&self) -> &SenderStats {
-        &self.stats
+    pub fn view(&self) -> SenderView {
+        let (connection, control) = (&self.end.connection, self.end.connection.control());
+        SenderView {
+            stats: self.stats,
+            timeouts: Some(self.stats.timeouts),
+            inflight: connection.inflight(),
+            cwnd: Some(control.cwnd),
+            pacing_rate: control.pacing_rate,
+            srtt: connection.srtt(),
+            first_data_at: self.first_data_at,
+            completed_at: self.completed_at,
+            closed: matches!(connection.state(), State::Closed | State::TimeWait),
+            unsent: connection.stats().send_drops,
+        }
     }
 
     /// Peak memory in bytes, from samples.
@@ -253,28 +283,8 @@ impl DatagramSender {
         self.end.connection.inflight()
     }
 
-    pub fn window(&self) -> Bytes {
-        self.end.connection.control().cwnd
-    }
-
-    pub fn pacing_rate(&self) -> Option<Rate> {
-        self.end.connection.control().pacing_rate
-    }
-
-    pub fn srtt(&self) -> Option<Nanos> {
-        self.end.connection.srtt()
-    }
-
-    pub fn first_data_at(&self) -> Option<Nanos> {
-        self.first_data_at
-    }
-
     pub fn completed_at(&self) -> Option<Nanos> {
         self.completed_at
-    }
-
-    pub fn is_closed(&self) -> bool {
-        matches!(self.end.connection.state(), State::Closed | State::TimeWait)
     }
 
     /// Adds the sender's counts to the ledger.
@@ -289,11 +299,6 @@ impl DatagramSender {
         ledger.lost += stats.lost_packets - stats.late_packets;
         ledger.unanswered += stats.unanswered_packets;
         ledger.outstanding += connection.data_packets_in_flight();
-    }
-
-    /// Datagrams of the application that were never sent.
-    pub fn unsent(&self) -> u64 {
-        self.end.connection.stats().send_drops
     }
 }
 

@@ -11,7 +11,7 @@ use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 
 use crate::arena::PayloadArena;
 use crate::datagrams;
-use crate::foreign::{ForeignReceiver, ForeignSender};
+use crate::external::{ExternalReceiver, ExternalSender};
 
 /// The sender endpoint of a flow.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub enum SenderEndpoint {
     /// DCCP.
     Datagrams(Box<datagrams::DatagramSender>),
     /// What remains of a TCP connection that has closed.
-    Ended(Box<EndedSender>),
+    Ended(Box<Ended<SenderView>>),
     /// A real host.
-    Foreign(Box<dyn ForeignSender>),
+    External(Box<dyn ExternalSender>),
 }
 
 /// The receiver endpoint of a flow.
@@ -38,29 +38,72 @@ pub enum ReceiverEndpoint {
     /// DCCP.
     Datagrams(Box<datagrams::DatagramReceiver>),
     /// What remains of a TCP connection that has closed. It ignores packets that are still in the network.
-    Ended(Box<EndedReceiver>),
+    Ended(Box<Ended<ReceiverStats>>),
     /// A real host.
-    Foreign(Box<dyn ForeignReceiver>),
+    External(Box<dyn ExternalReceiver>),
 }
 
-/// What remains of a sender.
+/// What remains of an endpoint: its counters, and the memory that it held.
 #[derive(Debug)]
-pub struct EndedSender {
-    stats: SenderStats,
-    first_data_at: Option<Nanos>,
-    completed_at: Option<Nanos>,
+pub struct Ended<T> {
+    counters: T,
     memory: usize,
 }
 
-/// What remains of a receiver.
-#[derive(Debug)]
-pub struct EndedReceiver {
-    stats: ReceiverStats,
-    memory: usize,
+/// A sender at one time: its counters, and the values in force.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SenderView {
+    /// Counters.
+    pub stats: SenderStats,
+    /// Retransmission timeouts; `None` if a real host does not report them.
+    pub timeouts: Option<u64>,
+    /// Data in flight.
+    pub inflight: Bytes,
+    /// Congestion window; zero without a connection, `None` if a real host has not reported it.
+    pub cwnd: Option<Bytes>,
+    /// Pacing rate in payload bytes per second.
+    pub pacing_rate: Option<Rate>,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Nanos>,
+    /// Departure time of the first data packet.
+    pub first_data_at: Option<Nanos>,
+    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose datagrams,
+    /// the peer confirmed the close.
+    pub completed_at: Option<Nanos>,
+    /// Whether the connection is closed, or will never open.
+    pub closed: bool,
+    /// Datagrams dropped for lack of space in the send queue.
+    pub unsent: u64,
+}
+
+impl SenderView {
+    /// A sender without a connection.
+    fn idle(closed: bool) -> Self {
+        Self { timeouts: Some(0), cwnd: Some(Bytes::ZERO), closed, ..Self::default() }
+    }
+
+    fn of_stream(end: &Sender) -> Self {
+        Self {
+            stats: *end.stats(),
+            timeouts: Some(end.stats().timeouts),
+            inflight: end.inflight(),
+            cwnd: Some(end.window()),
+            pacing_rate: end.pacing_rate(),
+            srtt: end.srtt(),
+            first_data_at: end.first_data_at(),
+            completed_at: end.completed_at(),
+            closed: end.is_closed(),
+            unsent: 0,
+        }
+    }
+
+    /// The counters and times of a connection that has closed.
+    fn ended(self) -> Self {
+        Self { inflight: Bytes::ZERO, cwnd: Some(Bytes::ZERO), pacing_rate: None, srtt: None, ..self }
+    }
 }
 
 /// Counters of a flow that has not started.
-static NOTHING_SENT: LazyLock<SenderStats> = LazyLock::new(SenderStats::default);
 static NOTHING_RECEIVED: LazyLock<ReceiverStats> = LazyLock::new(ReceiverStats::default);
 
 /// Calls an open endpoint; otherwise the value.
@@ -69,7 +112,7 @@ macro_rules! open {
         match $value {
             Self::Stream($end) => $call,
             Self::Datagrams($end) => $call,
-            Self::Waiting { .. } | Self::Ended(_) | Self::Foreign(_) => $otherwise,
+            Self::Waiting { .. } | Self::Ended(_) | Self::External(_) => $otherwise,
         }
     };
 }
@@ -81,7 +124,7 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.on_packet(now, packet),
             Self::Datagrams(end) => end.on_packet(now, packet, arena),
-            Self::Foreign(end) => end.on_received(now, packet, arena.bytes(packet)),
+            Self::External(end) => end.on_received(now, packet, arena.bytes(packet)),
             Self::Waiting(_) | Self::Ended(_) => AckOutcome::default(),
         }
     }
@@ -98,7 +141,7 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
             Self::Datagrams(end) => end.poll_transmit(now, arena),
-            Self::Waiting { .. } | Self::Ended(_) | Self::Foreign(_) => None,
+            Self::Waiting { .. } | Self::Ended(_) | Self::External(_) => None,
         }
     }
 
@@ -109,7 +152,7 @@ impl SenderEndpoint {
             Self::Waiting(start) => *start,
             Self::Stream(end) => end.deadline(),
             Self::Datagrams(end) => end.deadline(),
-            Self::Ended(_) | Self::Foreign(_) => Nanos::MAX,
+            Self::Ended(_) | Self::External(_) => Nanos::MAX,
         }
     }
 
@@ -119,7 +162,7 @@ impl SenderEndpoint {
             Self::Waiting(start) => *start = Nanos::MAX,
             Self::Stream(end) => end.stop(now),
             Self::Datagrams(end) => end.stop(now),
-            Self::Foreign(end) => end.stop(now),
+            Self::External(end) => end.stop(now),
             Self::Ended(_) => {}
         }
     }
@@ -131,38 +174,28 @@ impl SenderEndpoint {
         if !end.is_finished() {
             return false;
         }
-        *self = Self::Ended(Box::new(EndedSender {
-            stats: *end.stats(),
-            first_data_at: end.first_data_at(),
-            completed_at: end.completed_at(),
+        *self = Self::Ended(Box::new(Ended {
+            counters: SenderView::of_stream(end).ended(),
             memory: end.memory(),
         }));
         true
     }
 
-    /// Counters.
-    #[inline]
-    pub fn stats(&self) -> &SenderStats {
+    /// Its counters and values. [`SenderEndpoint::inflight`] and [`SenderEndpoint::completed_at`] read the two that
+    /// every packet and every bin need.
+    pub fn view(&self) -> SenderView {
         match self {
-            Self::Waiting(_) => &NOTHING_SENT,
-            Self::Stream(end) => end.stats(),
-            Self::Datagrams(end) => end.stats(),
-            Self::Ended(end) => &end.stats,
-            Self::Foreign(end) => end.stats(),
-        }
-    }
-
-    /// Retransmission timeouts; `None` if a host does not count them.
-    pub fn timeouts(&self) -> Option<u64> {
-        match self {
-            Self::Foreign(end) => end.timeouts(),
-            _ => Some(self.stats().timeouts),
+            Self::Waiting(start) => SenderView::idle(*start == Nanos::MAX),
+            Self::Stream(end) => SenderView::of_stream(end),
+            Self::Datagrams(end) => end.view(),
+            Self::Ended(end) => end.counters,
+            Self::External(end) => end.view(),
         }
     }
 
     /// Whether it is a real host.
-    pub const fn is_foreign(&self) -> bool {
-        matches!(self, Self::Foreign(_))
+    pub const fn is_external(&self) -> bool {
+        matches!(self, Self::External(_))
     }
 
     /// See [`Sender::used_lines`].
@@ -193,7 +226,7 @@ impl SenderEndpoint {
             Self::Stream(end) => end.memory(),
             Self::Datagrams(end) => end.memory(),
             Self::Ended(end) => end.memory,
-            Self::Foreign(_) => 0,
+            Self::External(_) => 0,
         }
     }
 
@@ -202,7 +235,7 @@ impl SenderEndpoint {
         match self {
             Self::Stream(end) => end.scheme().telemetry(sink),
             Self::Datagrams(end) => end.telemetry(sink),
-            Self::Foreign(end) => end.telemetry(sink),
+            Self::External(end) => end.telemetry(sink),
             Self::Waiting(_) | Self::Ended(_) => {}
         }
     }
@@ -211,74 +244,20 @@ impl SenderEndpoint {
     #[inline]
     pub fn inflight(&self) -> Bytes {
         match self {
-            Self::Foreign(end) => end.inflight(),
+            Self::External(end) => end.inflight(),
             _ => open!(self, end => end.inflight(), Bytes::ZERO),
         }
     }
 
-    /// Current congestion window; zero without a connection, `None` if a host has not reported it.
-    pub fn window(&self) -> Option<Bytes> {
-        match self {
-            Self::Foreign(end) => end.window(),
-            _ => Some(open!(self, end => end.window(), Bytes::ZERO)),
-        }
-    }
-
-    /// Current pacing rate in payload bytes per second.
-    pub fn pacing_rate(&self) -> Option<Rate> {
-        match self {
-            Self::Foreign(end) => end.pacing_rate(),
-            _ => open!(self, end => end.pacing_rate(), None),
-        }
-    }
-
-    /// Smoothed round-trip time; `None` before the first sample.
-    pub fn srtt(&self) -> Option<Nanos> {
-        match self {
-            Self::Foreign(end) => end.srtt(),
-            _ => open!(self, end => end.srtt(), None),
-        }
-    }
-
-    /// Departure time of the first data packet.
-    pub fn first_data_at(&self) -> Option<Nanos> {
-        match self {
-            Self::Waiting(_) => None,
-            Self::Stream(end) => end.first_data_at(),
-            Self::Datagrams(end) => end.first_data_at(),
-            Self::Ended(end) => end.first_data_at,
-            Self::Foreign(end) => end.first_data_at(),
-        }
-    }
-
-    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose
-    /// datagrams, the peer confirmed the close.
+    /// See [`SenderView::completed_at`].
+    #[inline]
     pub fn completed_at(&self) -> Option<Nanos> {
         match self {
             Self::Waiting(_) => None,
             Self::Stream(end) => end.completed_at(),
             Self::Datagrams(end) => end.completed_at(),
-            Self::Ended(end) => end.completed_at,
-            Self::Foreign(end) => end.completed_at(),
-        }
-    }
-
-    /// Datagrams dropped for lack of space in the send queue.
-    pub fn unsent(&self) -> u64 {
-        match self {
-            Self::Datagrams(end) => end.unsent(),
-            _ => 0,
-        }
-    }
-
-    /// Whether the endpoint has ended.
-    pub fn is_closed(&self) -> bool {
-        match self {
-            Self::Waiting(start) => *start == Nanos::MAX,
-            Self::Stream(end) => end.is_closed(),
-            Self::Datagrams(end) => end.is_closed(),
-            Self::Foreign(end) => end.completed_at().is_some(),
-            Self::Ended(_) => true,
+            Self::Ended(end) => end.counters.completed_at,
+            Self::External(end) => end.completed_at(),
         }
     }
 }
@@ -321,7 +300,7 @@ impl ReceiverEndpoint {
         match self {
             Self::Stream(end) => _ = end.on_packet(now, packet),
             Self::Datagrams(end) => end.on_packet(now, packet, arena),
-            Self::Foreign(end) => end.on_received(now, packet, arena.bytes(packet)),
+            Self::External(end) => end.on_received(now, packet, arena.bytes(packet)),
             Self::Waiting | Self::Ended(_) => {}
         }
     }
@@ -338,7 +317,7 @@ impl ReceiverEndpoint {
         match self {
             Self::Stream(end) => end.poll_transmit(now),
             Self::Datagrams(end) => end.poll_transmit(now, arena),
-            Self::Waiting { .. } | Self::Ended(_) | Self::Foreign(_) => None,
+            Self::Waiting { .. } | Self::Ended(_) | Self::External(_) => None,
         }
     }
 
@@ -355,8 +334,8 @@ impl ReceiverEndpoint {
             Self::Waiting => &NOTHING_RECEIVED,
             Self::Stream(end) => end.stats(),
             Self::Datagrams(end) => end.stats(),
-            Self::Ended(end) => &end.stats,
-            Self::Foreign(end) => end.stats(),
+            Self::Ended(end) => &end.counters,
+            Self::External(end) => end.stats(),
         }
     }
 
@@ -367,7 +346,7 @@ impl ReceiverEndpoint {
             Self::Stream(end) => end.memory(),
             Self::Datagrams(end) => end.memory(),
             Self::Ended(end) => end.memory,
-            Self::Foreign(_) => 0,
+            Self::External(_) => 0,
         }
     }
 
@@ -389,7 +368,7 @@ impl ReceiverEndpoint {
     /// Replaces a TCP receiver by its counters: its sender has closed for good.
     pub fn retire(&mut self) {
         if let Self::Stream(end) = self {
-            *self = Self::Ended(Box::new(EndedReceiver { stats: *end.stats(), memory: end.memory() }));
+            *self = Self::Ended(Box::new(Ended { counters: *end.stats(), memory: end.memory() }));
         }
     }
 

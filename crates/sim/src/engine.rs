@@ -8,13 +8,12 @@
 
 mod build;
 mod connections;
-mod foreign;
-mod notes;
+mod event_sources;
+mod inject;
 mod ports;
 mod routes;
-mod sources;
 
-use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_cc::Nanos;
 use narrows_net::{DelayLine, Offer};
 use narrows_packet::{Flags, Kind, Packet};
 use narrows_scenario::Plan;
@@ -22,17 +21,17 @@ use narrows_scenario::result::RunResult;
 use narrows_units::prefetch;
 
 use self::connections::Connections;
+use self::event_sources::{Event, Sources};
 use self::routes::{Routes, Step};
-use self::sources::{Event, Sources};
 use crate::Link;
 use crate::arena::PayloadArena;
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
 use crate::datagrams::PacketLedger;
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
+use crate::event_queue::{EventQueue, SourceId};
 use crate::metrics::Metrics;
-use crate::observer::{Observer, PacketEvent, Passage, State};
-use crate::queue::{EventQueue, SourceId};
+use crate::observer::{FlowState, Flows, Observer, PacketEvent, Passage};
 
 /// Prefetch distances in packets: the packet, what is indexed by its flow, its endpoint's state, and the memory that this
 /// state points to.
@@ -148,7 +147,7 @@ impl<O: Observer> Engine<O> {
                 self.open(flow as usize);
             }
             self.senders[flow as usize].on_timer(self.now);
-            self.note_processed(flow);
+            self.note(flow, O::processed);
             self.transmit(flow);
         }
     }
@@ -224,7 +223,7 @@ impl<O: Observer> Engine<O> {
         match packet.kind() {
             Kind::Foreign => self.delivered.push((self.now, *packet)),
             // The hosts' own processes read it.
-            Kind::Message if self.senders[packet.flow as usize].is_foreign() => {
+            Kind::Message if self.senders[packet.flow as usize].is_external() => {
                 self.delivered.push((self.now, *packet));
                 return;
             }
@@ -241,7 +240,7 @@ impl<O: Observer> Engine<O> {
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
-            self.note_processed(flow);
+            self.note(flow, O::processed);
             self.transmit(flow);
             if self.senders[flow as usize].retire() {
                 self.receivers[flow as usize].retire();
@@ -293,7 +292,14 @@ impl<O: Observer> Engine<O> {
         let sender = &self.senders[flow as usize];
         self.metrics.on_transmitted(self.now, flow, sender);
         self.queue.schedule(self.sources.sender(flow), sender.deadline());
-        self.note_transmitted(flow);
+        self.note(flow, O::transmitted);
+    }
+
+    /// Reports a sender to the observer.
+    #[inline]
+    fn note(&mut self, flow: u32, event: impl FnOnce(&mut O, Nanos, u32, Flows<'_>)) {
+        let flows = Flows { senders: &self.senders, receivers: &self.receivers, metrics: &self.metrics };
+        event(&mut self.observer, self.now, flow, flows);
     }
 
     /// Sends all packets that a receiver may send now and sets its timer, which was set to `before`.
@@ -325,13 +331,11 @@ impl<O: Observer> Engine<O> {
                     self.connections.on_warm(self.now, &self.plan);
                 }
                 Tick::Bin => self.metrics.on_bin(self.now, &self.senders, &self.receivers),
-                Tick::Sample => self.observer.sample(State {
-                    now: self.now,
-                    senders: &self.senders,
-                    receivers: &self.receivers,
-                    metrics: &self.metrics,
-                    links: &mut self.links,
-                }),
+                Tick::Sample => {
+                    let flows =
+                        Flows { senders: &self.senders, receivers: &self.receivers, metrics: &self.metrics };
+                    self.observer.sample(self.now, flows, &mut self.links);
+                }
                 Tick::Stop(flow) => {
                     let index = flow as usize;
                     self.metrics.on_stop(flow, &self.senders[index], &self.receivers[index]);
@@ -379,29 +383,14 @@ impl<O: Observer> Engine<O> {
         &self.observer
     }
 
-    /// Current congestion window of a flow.
-    pub fn window(&self, flow: usize) -> Bytes {
-        self.senders[flow].window().unwrap_or_default()
-    }
-
-    /// Current pacing rate of a flow, in payload bytes per second.
-    pub fn pacing_rate(&self, flow: usize) -> Option<Rate> {
-        self.senders[flow].pacing_rate()
-    }
-
-    /// Named internals of a flow's scheme.
-    pub fn telemetry(&self, flow: usize, sink: Telemetry<'_>) {
-        self.senders[flow].telemetry(sink);
+    /// A flow.
+    pub fn flow(&self, flow: usize) -> FlowState<'_> {
+        Flows { senders: &self.senders, receivers: &self.receivers, metrics: &self.metrics }.get(flow as u32)
     }
 
     /// A link.
     pub fn link(&self, index: usize) -> &Link {
         &self.links[index]
-    }
-
-    /// Payload that a flow has delivered in order so far.
-    pub fn delivered(&self, flow: usize) -> Bytes {
-        Bytes::new(self.receivers[flow].stats().bytes_in_order)
     }
 
     /// Ledger of the datagrams of all flows.

@@ -6,12 +6,11 @@ mod control;
 mod datagrams;
 mod ends;
 pub mod engine;
+mod event_queue;
+pub mod external;
 mod fairness;
-pub mod foreign;
 pub mod metrics;
 pub mod observer;
-mod peak;
-mod queue;
 pub mod samples;
 
 pub use arena::PayloadArena;

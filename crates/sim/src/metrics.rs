@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
 use narrows_net::ClassStats;
-use narrows_net::config::Capacity;
 use narrows_packet::{Flags, Packet};
 use narrows_routers::RouterLink;
 use narrows_scenario::result::{
@@ -78,16 +77,9 @@ pub struct Metrics {
 
 /// Bandwidth-delay product of a flow's path, from the least mean rate of its links.
 fn bottleneck_bdp(flow: &FlowPlan, links: &[LinkPlan]) -> Bytes {
-    let rate = flow.path.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
+    let capacity = |link: usize| links[link].config.capacity.mean_rate().as_bytes_per_sec() as f64;
+    let rate = flow.path.forward.iter().map(|hop| capacity(hop.link)).fold(f64::INFINITY, f64::min);
     Bytes::from_f64(rate * flow.base_rtt.as_secs_f64())
-}
-
-/// Mean capacity in bytes per second.
-fn capacity(link: &LinkPlan) -> f64 {
-    match &link.config.capacity {
-        Capacity::Constant(rate) => rate.as_bytes_per_sec() as f64,
-        Capacity::Trace(trace) => trace.mean_rate().as_bytes_per_sec() as f64,
-    }
 }
 
 impl Metrics {
@@ -176,11 +168,12 @@ impl Metrics {
             }
             span.from = span.from.max(now);
             span.per_bin = None;
-            span.sender = *sender.stats();
+            let view = sender.view();
+            span.sender = view.stats;
             span.receiver = *receiver.stats();
             span.drops = path.drops;
             // Ended flows keep the samples of their whole life.
-            if sender.completed_at().is_none() && !sender.is_closed() {
+            if view.completed_at.is_none() && !view.closed {
                 flow.rtt.clear();
                 receiver.clear_delays();
             }
@@ -226,7 +219,7 @@ impl Metrics {
         let flows: Vec<FlowResult> = (0..self.flows.len())
             .map(|i| self.flow_result(i, plan, end, &senders[i], &receivers[i]))
             .collect();
-        let real = senders.iter().any(SenderEndpoint::is_foreign);
+        let real = senders.iter().any(SenderEndpoint::is_external);
         let goodputs: Vec<f64> = flows.iter().map(|f| f.goodput_mbit_s).collect();
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
@@ -269,7 +262,8 @@ impl Metrics {
         let (flow, metrics, span) = (&plan.flows[index], &self.flows[index], &self.spans[index]);
         let (sent_before, got_before) = (span.sender, span.receiver);
         let active = span.end(sender).min(end) - span.from;
-        let (sent, got) = (sender.stats(), receiver.stats());
+        let (view, got) = (sender.view(), receiver.stats());
+        let sent = view.stats;
         let (in_order, received) = span.received_at_stop.unwrap_or((got.bytes_in_order, got.bytes_received));
         let packets_sent = sent.data_packets_sent - sent_before.data_packets_sent;
         let rtt = |f: &dyn Fn(&Histogram) -> f64| (metrics.rtt.count() > 0).then(|| f(&metrics.rtt) / 1e6);
@@ -295,24 +289,24 @@ impl Metrics {
             rtt_p50_ms: rtt(&|h| h.quantile(0.5)),
             rtt_p95_ms: rtt(&|h| h.quantile(0.95)),
             rtt_p99_ms: rtt(&|h| h.quantile(0.99)),
-            fill_time_ms: sender
-                .first_data_at()
+            fill_time_ms: view
+                .first_data_at
                 .filter(|_| span.filled_at != Nanos::MAX)
                 .map(|first| (span.filled_at - first).as_millis_f64()),
-            completion_s: sender.completed_at().map(|at| (at - flow.start).as_secs_f64()),
+            completion_s: view.completed_at.map(|at| (at - flow.start).as_secs_f64()),
             rtt_range_ms: rtt(&|h| h.max().zip(h.min()).map_or(0.0, |(max, min)| (max - min) as f64)),
             throughput_range_mbit_s: span.per_bin.map(|(least, greatest)| per_bin(greatest) - per_bin(least)),
             start_s: flow.start.as_secs_f64(),
             bytes_delivered: got.bytes_in_order,
             packets_sent,
-            timeouts: sender.timeouts(),
+            timeouts: view.timeouts,
             params: params.collect::<Vec<_>>().join(","),
             datagrams: receiver.datagrams().map(|arrivals| {
                 let delay = &arrivals.delay;
                 let of = |f: &dyn Fn(&Histogram) -> f64| (delay.count() > 0).then(|| f(delay) / 1e6);
                 DatagramResult {
                     delivered: arrivals.datagrams,
-                    unsent: sender.unsent(),
+                    unsent: view.unsent,
                     delay_min_ms: of(&|h| h.min().unwrap_or(0) as f64),
                     delay_mean_ms: of(&Histogram::mean),
                     delay_p50_ms: of(&|h| h.quantile(0.5)),
@@ -382,9 +376,8 @@ fn link_result(link: &LinkPlan, state: &Link, warmup: Nanos, end: Nanos) -> Link
 
 fn counters(senders: &[SenderEndpoint], receivers: &[ReceiverEndpoint]) -> Counters {
     let mut all = Counters::default();
-    for (sender, receiver) in
-        senders.iter().map(SenderEndpoint::stats).zip(receivers.iter().map(ReceiverEndpoint::stats))
-    {
+    for (sender, receiver) in senders.iter().zip(receivers) {
+        let (sender, receiver) = (sender.view().stats, receiver.stats());
         all.sack_blocks += sender.sack_blocks;
         all.recoveries += sender.recoveries;
         all.timeouts += sender.timeouts;

@@ -7,7 +7,7 @@ use narrows_scenario::telemetry::{self, Shown};
 use narrows_tcp::TcpInfo;
 
 use crate::Link;
-use crate::observer::{FlowState, Passage, State};
+use crate::observer::{FlowState, Flows, Passage};
 
 /// Flow or link that a series describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +69,12 @@ impl Sampler {
     }
 
     /// Passes the rows of a sample to `sink`.
-    pub fn sample(&mut self, mut state: State<'_>, sink: Sink<'_>) {
-        self.flows.resize(state.flows().len(), [0; 3]);
-        let (now, elapsed) = (state.now(), state.now() - self.last);
-        for (i, flow) in state.flows().enumerate() {
+    pub fn sample(&mut self, now: Nanos, flows: Flows<'_>, links: &mut [Link], sink: Sink<'_>) {
+        self.flows.resize(flows.iter().len(), [0; 3]);
+        let elapsed = now - self.last;
+        for (i, flow) in flows.iter().enumerate() {
             self.flow(elapsed, i, &flow, sink);
         }
-        let links = state.links();
         self.links.resize(links.len(), [0; 2]);
         self.carried.resize(links.len(), [0; 2]);
         for (i, link) in links.iter_mut().enumerate() {
@@ -85,26 +84,33 @@ impl Sampler {
     }
 
     fn flow(&mut self, elapsed: Nanos, i: usize, flow: &FlowState<'_>, sink: Sink<'_>) {
-        let counts = [flow.bytes_in_order(), flow.bytes_received(), flow.retransmits()];
+        let (sender, received) = (flow.sender(), flow.receiver());
+        let counts = [received.bytes_in_order, received.bytes_received, sender.stats.retransmits];
         let before = std::mem::replace(&mut self.flows[i], counts);
         let rate = |k: usize| Bytes::new(counts[k] - before[k]).per(elapsed).as_mbit_per_sec();
         let mut number =
             |series: &str, value: f64| sink(Subject::Flow(i as u32), series, Shown::Number(value));
-        if let Some(cwnd) = flow.cwnd() {
+        if let Some(cwnd) = sender.cwnd {
             number("cwnd_bytes", cwnd.as_f64());
         }
-        number("inflight_bytes", flow.inflight().as_f64());
-        if let Some(pacing) = flow.pacing_rate() {
+        number("inflight_bytes", sender.inflight.as_f64());
+        if let Some(pacing) = sender.pacing_rate {
             number("pacing_rate_mbit_s", pacing.as_mbit_per_sec());
         }
-        if let Some((rtt, srtt)) = flow.rtt() {
+        if let Some((rtt, srtt)) = flow.rtt(&sender) {
             number("rtt_sample_ms", rtt.as_millis_f64());
             number("rtt_ms", srtt.as_millis_f64());
         }
         number("goodput_mbit_s", rate(0));
         number("throughput_mbit_s", rate(1));
         number("retransmits", (counts[2] - before[2]) as f64);
-        for (series, count) in flow.totals() {
+        // Totals, retransmissions included.
+        for (series, count) in [
+            ("bytes_sent", sender.stats.bytes_sent),
+            ("data_segs_out", sender.stats.data_packets_sent),
+            ("bytes_retrans", sender.stats.bytes_retransmitted),
+            ("retrans_total", sender.stats.retransmits),
+        ] {
             number(series, count as f64);
         }
         let info = flow.info();

@@ -11,7 +11,7 @@ use narrows_scenario::result::Counters;
 use narrows_scenario::telemetry::Shown;
 use narrows_scenario::{Plan, Source, TracePlan, expand, resolve};
 use narrows_sim::Link;
-use narrows_sim::observer::{Observer, PacketEvent, State};
+use narrows_sim::observer::{Flows, Observer, PacketEvent};
 use narrows_sim::samples::Sampler;
 use narrows_sim::{Engine, RunResult};
 use narrows_traffic::AppConfig;
@@ -43,8 +43,8 @@ impl Observer for Reader {
         self.packets += 1;
     }
 
-    fn sample(&mut self, state: State<'_>) {
-        self.sampler.sample(state, &mut |_, series, shown| {
+    fn sample(&mut self, now: Nanos, flows: Flows<'_>, links: &mut [Link]) {
+        self.sampler.sample(now, flows, links, &mut |_, series, shown| {
             if let Shown::Number(value) = shown {
                 assert!(!value.is_nan(), "{series} is {value}");
             }

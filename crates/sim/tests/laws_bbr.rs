@@ -179,7 +179,7 @@ fn law_bbr_application_at_a_tenth_stays_in_startup() {
         for ms in (100..12_000).step_by(10) {
             engine.run_until(Nanos::from_millis(ms));
             let mut state = "none";
-            engine.telemetry(0, &mut |name, value| {
+            engine.flow(0).telemetry(&mut |name, value| {
                 if let ("state", Value::State(found)) = (name, value) {
                     state = found;
                 }

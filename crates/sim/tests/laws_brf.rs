@@ -1,7 +1,9 @@
 //! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire include headers, goodput
 //! does not: together the flows get 1448 / 1500 of C.
 
-use crate::law::{PAYLOAD, assert_within, flows, goodputs, link, reading, run, scenario, spec};
+use crate::law::{
+    PAYLOAD, assert_within, flows, goodputs, link, pacing_mbit_s, reading, run, scenario, spec,
+};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
 use narrows_scenario::result::RunResult;
@@ -79,10 +81,9 @@ fn joins(flows_before: u32, network: &str) -> (f64, u64) {
     for ms in before..12_000 {
         engine.run_until(Nanos::from_millis(ms));
         longest = longest.max(engine.link(0).port_statistics().expect("polled").waiting);
-        let share = RATE * 1e6 / 8.0 / f64::from(flows_before + 1);
+        let share = RATE / f64::from(flows_before + 1);
         for flow in 0..=flows_before as usize {
-            let rate = engine.pacing_rate(flow).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64);
-            if (rate / (share * PAYLOAD) - 1.0).abs() > 0.1 {
+            if (pacing_mbit_s(&engine, flow) / (share * PAYLOAD) - 1.0).abs() > 0.1 {
                 settled = ms;
             }
         }
@@ -117,8 +118,7 @@ fn brf_leave_frees_share_within_four_round_trips() {
     let mut settled = 5_000u64;
     for ms in 5_000..8_000 {
         engine.run_until(Nanos::from_millis(ms));
-        let rate = engine.pacing_rate(0).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6);
-        if (rate / (RATE / 2.0 * PAYLOAD) - 1.0).abs() > 0.1 {
+        if (pacing_mbit_s(&engine, 0) / (RATE / 2.0 * PAYLOAD) - 1.0).abs() > 0.1 {
             settled = ms;
         }
     }
@@ -255,9 +255,7 @@ fn brf_acks_on_other_path_carry_share() {
     engine.run_until(Nanos::from_secs(20));
     let forward = engine.link(forward).router();
     assert!(reading(forward, "announced") > 100.0, "{}", reading(forward, "announced"));
-    let rates: Vec<f64> = (0..2)
-        .map(|flow| engine.pacing_rate(flow).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6))
-        .collect();
+    let rates = [0, 1].map(|flow| pacing_mbit_s(&engine, flow));
     for rate in rates {
         assert_within("pacing rate", rate, 25.0 * PAYLOAD, 0.01);
     }

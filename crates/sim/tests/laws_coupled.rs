@@ -197,7 +197,7 @@ fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
             let mut engine = Engine::new(spec(&format!("seed = {seed}\n{text}")));
             let mut at = |seconds| {
                 engine.run_until(Nanos::from_secs(seconds));
-                [1, 2].map(|flow| engine.delivered(flow).as_f64() * 8e-6)
+                [1, 2].map(|flow| engine.flow(flow).receiver().bytes_in_order as f64 * 8e-6)
             };
             let [a, b, c, d, e, f, g] = [30, 60, 65, 75, 120, 125, 135].map(&mut at);
             let share =

@@ -57,7 +57,7 @@ fn datagrams(result: &RunResult) -> &DatagramResult {
 /// A named internal of the first flow's scheme.
 fn internal(engine: &Engine, name: &str) -> Option<f64> {
     let mut found = None;
-    engine.telemetry(0, &mut |internal, value| {
+    engine.flow(0).telemetry(&mut |internal, value| {
         if internal == name {
             found = match value {
                 Value::Number(x) => Some(x),
@@ -107,7 +107,7 @@ fn law_ccid3_rate_matches_tfrc_equation() {
             let reported = internal(&engine, "loss_event_rate").expect("an internal of the scheme");
             let rtt =
                 Nanos::from_secs_f64(internal(&engine, "rtt_estimate").expect("an internal of the scheme"));
-            rates += engine.pacing_rate(0).expect("it paces").as_bytes_per_sec() as f64;
+            rates += engine.flow(0).sender().pacing_rate.expect("it paces").as_bytes_per_sec() as f64;
             equations += tfrc::throughput(Bytes::new(1448), rtt, reported).as_bytes_per_sec() as f64;
             intervals += 1.0 / reported;
             samples += 1.0;
@@ -468,7 +468,7 @@ fn dccp_dead_link_silences_sender_until_it_recovers() {
         let mut engine = Engine::new(spec);
         let mut at = |ms: u64| {
             engine.run_until(Nanos::from_millis(ms));
-            engine.delivered(0).as_f64()
+            engine.flow(0).receiver().bytes_in_order as f64
         };
         let before = at(10_000);
         let (dead, alive, later, end) = (at(10_100), at(15_000), at(25_000), at(40_000));

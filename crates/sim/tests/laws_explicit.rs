@@ -1,7 +1,7 @@
 //! Laws of explicit feedback: RCP and XCP with their routers at the bottleneck of a dumbbell. Rates on the
 //! wire include headers, goodput does not: together the flows get payload / (payload + header) of C.
 
-use crate::law::{assert_within, reading, run, scenario, spec};
+use crate::law::{assert_within, cwnd, pacing_mbit_s, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
 use narrows_sim::{Engine, RunResult};
@@ -86,7 +86,7 @@ fn rcp_line_rate_limits_request_and_others_share_rest() {
         let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)));
         engine.run_until(Nanos::from_secs(29));
         // Rounded down to the header's floating-point numbers, at worst 2^-24 apart.
-        let paced = engine.pacing_rate(0).expect("a rate").as_mbit_per_sec();
+        let paced = pacing_mbit_s(&engine, 0);
         assert!((line * (1.0 - 2e-7) - 1e-5..=line).contains(&paced), "{paced}, not {line}");
         let result = engine.finish();
         assert_within("narrow", result.flows[0].goodput_mbit_s, line, 0.001);
@@ -147,6 +147,6 @@ fn rcp_join_settles_rate_within_thirty_round_trips() {
 #[test]
 fn xcp_joining_flow_gets_share_within_forty_round_trips() {
     let share = RATE * 1e6 / 8.0 / 2.0 * 0.04 * payload_share("xcp");
-    let round_trips = joins("xcp", share, |engine| engine.window(1).as_f64());
+    let round_trips = joins("xcp", share, |engine| cwnd(engine, 1));
     assert!(round_trips < 40.0, "{round_trips}");
 }

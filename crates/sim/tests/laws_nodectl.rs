@@ -2,7 +2,8 @@
 //! goodput does not.
 
 use crate::law::{
-    PAYLOAD, assert_lossless, assert_rates, assert_within, flows, goodputs, reading, run, scenario, spec,
+    PAYLOAD, assert_lossless, assert_rates, assert_within, cwnd, flows, goodputs, reading, run, scenario,
+    spec,
 };
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
@@ -81,7 +82,7 @@ fn settles(text: &str, event: f64, until: f64, expected: &[f64]) -> f64 {
         for (flow, wire) in expected.iter().enumerate().filter(|(_, wire)| **wire > 0.0) {
             let window = 2.0 * wire * PAYLOAD * 1e6 / 8.0 * RTT;
             // The measured RTT includes the queue of a packet or two: 5 %.
-            if (engine.window(flow).as_f64() / window - 1.0).abs() > 0.05 {
+            if (cwnd(&engine, flow) / window - 1.0).abs() > 0.05 {
                 settled = now + 0.001;
             }
         }

@@ -25,7 +25,7 @@ use narrows_scenario::TracePlan;
 use narrows_scenario::telemetry::Shown;
 use narrows_sim::Link;
 use narrows_sim::PayloadArena;
-use narrows_sim::observer::{Observer, PacketEvent, Passage, State};
+use narrows_sim::observer::{Flows, Observer, PacketEvent, Passage};
 use narrows_sim::samples::{Sampler, Subject};
 
 /// Rows per record batch.
@@ -178,10 +178,9 @@ impl Observer for Recorder {
         }
     }
 
-    fn sample(&mut self, state: State<'_>) {
+    fn sample(&mut self, now: Nanos, flows: Flows<'_>, links: &mut [Link]) {
         let Some(table) = &mut self.samples else { return };
-        let now = state.now().as_secs_f64();
-        self.sampler.sample(state, &mut |subject, series, shown| {
+        self.sampler.sample(now, flows, links, &mut |subject, series, shown| {
             let (kind, index) = match subject {
                 Subject::Flow(flow) => ("flow", flow),
                 Subject::Link(link) => ("link", link),
@@ -190,7 +189,7 @@ impl Observer for Recorder {
                 Shown::Number(value) => (Some(value), None),
                 Shown::Text(text) => (None, Some(text)),
             };
-            table.time.append_value(now);
+            table.time.append_value(now.as_secs_f64());
             table.kind.append_value(kind);
             table.index.append_value(index);
             table.series.append_value(series);

@@ -2,36 +2,28 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
 
-use narrows_scenario::Plan;
-use narrows_sim::Engine;
-use narrows_trace::Recorder;
+use crate::texts::{plan, recorded};
 
 const SEED: u64 = 7;
 
-fn spec(flows: &[&str], extra: &str) -> Plan {
+fn text(flows: &[&str], extra: &str) -> String {
     let mut text = format!(
         "name = \"golden\"\nduration = \"10s\"\nseed = {SEED}\n{extra}\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n"
     );
     for scheme in flows {
         write!(text, "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n").unwrap();
     }
-    crate::texts::plan(&text)
+    text
 }
 
 /// Runs with full traces into a fresh folder and returns the bytes of both files.
 fn traced(label: &str, flows: &[&str]) -> (String, Vec<u8>, Vec<u8>) {
-    let spec = spec(flows, "[trace]\nsamples = \"10ms\"\npackets = true");
-    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("golden-{label}")].iter().collect();
-    fs::create_dir_all(&dir).unwrap();
-    let mut recorder = Recorder::new(&spec.trace, &dir).unwrap();
-    let result = Engine::observed(spec, &mut recorder).finish();
-    recorder.finish().unwrap();
-    let file = |name| fs::read(dir.join(name)).unwrap();
-    let out = (serde_json::to_string(&result).unwrap(), file("samples.arrow"), file("packets.arrow"));
-    fs::remove_dir_all(&dir).unwrap();
-    out
+    let text = text(flows, "[trace]\nsamples = \"10ms\"\npackets = true");
+    let (result, [samples, packets]) = recorded(&format!("golden-{label}"), &text, |dir| {
+        ["samples.arrow", "packets.arrow"].map(|name| fs::read(dir.join(name)).unwrap())
+    });
+    (serde_json::to_string(&result).unwrap(), samples, packets)
 }
 
 /// The same scenario and seed give identical traces on one thread and on several.
@@ -52,7 +44,7 @@ fn same_seed_on_any_thread_gives_identical_traces() {
 
 #[test]
 fn a_trace_does_not_change_the_run() {
-    let plain = narrows_sim::run(spec(&["bbr", "cubic", "vegas"], ""));
+    let plain = narrows_sim::run(plan(&text(&["bbr", "cubic", "vegas"], "")));
     // Both as read from JSON: reading may round the last digit.
     let plain = serde_json::to_string(&plain).unwrap();
     let plain: serde_json::Value = serde_json::from_str(&plain).unwrap();

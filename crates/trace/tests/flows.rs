@@ -1,15 +1,11 @@
 //! Series of flows under the names of `ss -ti`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::PathBuf;
 
+use crate::texts::{batches, recorded};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_ipc::reader::StreamReader;
-use narrows_scenario::result::RunResult;
-use narrows_sim::Engine;
-use narrows_trace::Recorder;
+use narrows_sim::RunResult;
 
 /// One megabyte over 20 Mbit/s with a buffer of 20 packets: slow start ends with losses.
 fn file_transfer(scheme: &str, profile: &str) -> String {
@@ -24,15 +20,9 @@ fn file_transfer(scheme: &str, profile: &str) -> String {
 type Samples = Vec<BTreeMap<String, f64>>;
 
 fn samples(name: &str, text: &str) -> (Samples, RunResult) {
-    let plan = crate::texts::plan(text);
-    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), name].iter().collect();
-    fs::create_dir_all(&dir).unwrap();
-    let mut recorder = Recorder::new(&plan.trace, &dir).unwrap();
-    let result = Engine::observed(plan, &mut recorder).finish();
-    recorder.finish().unwrap();
+    let (result, batches) = recorded(name, text, |dir| batches(dir, "samples.arrow").collect::<Vec<_>>());
     let mut all: BTreeMap<u64, BTreeMap<String, f64>> = BTreeMap::new();
-    for batch in StreamReader::try_new(File::open(dir.join("samples.arrow")).unwrap(), None).unwrap() {
-        let batch = batch.unwrap();
+    for batch in batches {
         let column = |name| batch.column_by_name(name).unwrap();
         let (kinds, names) = (column("kind").as_string::<i32>(), column("series").as_string::<i32>());
         let (times, values) =
@@ -43,7 +33,6 @@ fn samples(name: &str, text: &str) -> (Samples, RunResult) {
             assert_eq!(earlier, None, "{} at {} s", names.value(row), times.value(row));
         }
     }
-    fs::remove_dir_all(&dir).unwrap();
     (all.into_values().collect(), result)
 }
 

@@ -1,34 +1,27 @@
 //! Readings of routers and classes, in results and in traces.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::texts::plan as spec;
+use crate::texts::{batches, plan, recorded};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
-use arrow_ipc::reader::StreamReader;
 use narrows_scenario::telemetry::Shown;
-use narrows_sim::{Engine, RunResult};
-use narrows_trace::Recorder;
+use narrows_sim::RunResult;
 
 /// A series of link 0: times in seconds, and values or texts.
 type Series = Vec<(f64, Option<f64>, Option<String>)>;
 
 /// A run of two flows on 100 Mbit/s with a trace, and the series of its bottleneck.
 fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<String, Series>) {
-    let spec = spec(&format!(
+    let text = format!(
         "name = \"{label}\"\nduration = \"5s\"\n[trace]\nsamples = \"10ms\"\n[network]\nrate = \"100mbit\"\n\
          buffer = \"1000pkt\"\n{network}\n[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = 2\n"
-    ));
-    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("traces-{label}")].iter().collect();
-    fs::create_dir_all(&dir).unwrap();
-    let mut recorder = Recorder::new(&spec.trace, &dir).unwrap();
-    let result = Engine::observed(spec, &mut recorder).finish();
-    recorder.finish().unwrap();
+    );
+    let samples = |dir: &Path| batches(dir, "samples.arrow").collect::<Vec<_>>();
+    let (result, batches) = recorded(&format!("traces-{label}"), &text, samples);
     let mut all: BTreeMap<String, Series> = BTreeMap::new();
-    for batch in StreamReader::try_new(File::open(dir.join("samples.arrow")).unwrap(), None).unwrap() {
-        let batch = batch.unwrap();
+    for batch in batches {
         let column = |name| batch.column_by_name(name).unwrap();
         let (kinds, names) = (column("kind").as_string::<i32>(), column("series").as_string::<i32>());
         let (times, values) =
@@ -45,7 +38,6 @@ fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<Stri
             ));
         }
     }
-    fs::remove_dir_all(&dir).unwrap();
     (result, all)
 }
 
@@ -138,21 +130,15 @@ fn dccp_events_are_counted_and_traced() {
              queue = {{ kind = \"codel\", ecn = true }}\n[[flows]]\nscheme = \"ccid2\"\nrtt = \"40ms\"\n{flow}\n"
         )
     };
-    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), "traces-dccp"].iter().collect();
-    fs::create_dir_all(&dir).unwrap();
-    let plan = spec(&text(""));
-    let mut recorder = Recorder::new(&plan.trace, &dir).unwrap();
-    let result = Engine::observed(plan, &mut recorder).finish();
-    recorder.finish().unwrap();
+    let packets = |dir: &Path| batches(dir, "packets.arrow").collect::<Vec<_>>();
+    let (result, batches) = recorded("traces-dccp", &text(""), packets);
     let mut numbers = Vec::new();
-    for batch in StreamReader::try_new(File::open(dir.join("packets.arrow")).unwrap(), None).unwrap() {
-        let batch = batch.unwrap();
+    for batch in batches {
         let column = |name| batch.column_by_name(name).unwrap();
         let (events, seqs) = (column("event").as_string::<i32>(), column("seq").as_primitive::<UInt64Type>());
         let acks = (0..batch.num_rows()).filter(|&row| events.value(row) == "ack");
         numbers.extend(acks.map(|row| seqs.value(row)));
     }
-    fs::remove_dir_all(&dir).unwrap();
     // 10 Mbit/s carry 6,700 packets in 8 s, and at least two share an ACK.
     assert!((1_000..4_000).contains(&numbers.len()), "{}", numbers.len());
     assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "gaps in {numbers:?}");
@@ -161,7 +147,7 @@ fn dccp_events_are_counted_and_traced() {
     assert!(counted.ecn_reductions > 3 && result.links[0].marks > 3, "{counted:?}");
     // The queue of a file holds 256 datagrams of 1448 B; a source that writes on departure needs none.
     let peak = |flow: &str| {
-        let result = narrows_sim::run(spec(&text(flow).replace("packets = true", "")));
+        let result = narrows_sim::run(plan(&text(flow).replace("packets = true", "")));
         (result.flows[0].completion_s.is_some(), result.peak_flow_bytes.expect("simulated"))
     };
     let ((done, one), (all_done, two)) = (peak("size = \"1MB\""), peak("size = \"4MB\""));

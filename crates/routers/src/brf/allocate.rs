@@ -4,8 +4,8 @@
 use narrows_cc::Nanos;
 
 use super::flow::{Class, Layer};
+use super::port_state::State;
 use super::returns::ack_timeout;
-use super::state::State;
 use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, UDP, flow};
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};

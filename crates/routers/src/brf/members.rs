@@ -4,8 +4,8 @@ use narrows_cc::{Nanos, Rate};
 
 use super::allocate::Departures;
 use super::flow::{Class, Flow, Layer};
+use super::port_state::State;
 use super::shares::Classes;
-use super::state::State;
 use super::{
     BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_UNKNOWN, UDP, UDP_GONE, UNTRACKED_GONE,
 };

@@ -10,7 +10,7 @@ use crate::{
     Congestion, FiveTuple, RateHeader, Reading, Router, RouterFrame, RouterSetup, Signal, TestPort, telemetry,
 };
 
-mod paths;
+mod announcements;
 
 const MB: f64 = 1e6;
 

@@ -1,8 +1,6 @@
 //! Deserializes a table whose `kind` decides which other keys it has.
 
-use serde::de::{
-    self, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, VariantAccess, Visitor,
-};
+use serde::de::{self, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, VariantAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::Reader;

@@ -9,8 +9,8 @@ use narrows_tcp::{Receiver, Sender};
 use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
+use super::event_sources::Sources;
 use super::routes::{Routes, intern};
-use super::sources::Sources;
 use super::{Engine, NONE, PropagationHop};
 use crate::Link;
 use crate::arena::PayloadArena;
@@ -18,9 +18,9 @@ use crate::clock::Clock;
 use crate::control::ControlPlane;
 use crate::datagrams;
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
+use crate::event_queue::EventQueue;
 use crate::metrics::Metrics;
 use crate::observer::Observer;
-use crate::queue::EventQueue;
 
 /// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
 fn stream_receiver(mut receiver: Receiver, flow: &FlowPlan) -> ReceiverEndpoint {

@@ -150,7 +150,7 @@ impl<O: Observer> Engine<O> {
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
-            self.note_processed(flow);
+            self.note(flow, O::processed);
             self.transmit_from(connection);
         } else {
             self.observer.packet(now, PacketEvent::Deliver, None, packet);
@@ -177,7 +177,7 @@ impl<O: Observer> Engine<O> {
             let sender = &self.senders[flow];
             self.metrics.on_transmitted(self.now, flow as u32, sender);
             self.queue.schedule(self.sources.sender(flow as u32), sender.deadline());
-            self.note_transmitted(flow as u32);
+            self.note(flow as u32, O::transmitted);
         }
         let deadline = self.connections.all[connection].sender.deadline();
         self.queue.schedule(self.sources.connection(connection as u32), deadline);
@@ -188,7 +188,7 @@ impl<O: Observer> Engine<O> {
         let own = &mut self.connections.all[connection];
         let senders = &mut self.senders[own.flows.clone()];
         own.sender.on_subflow_timer(self.now, flow - own.flows.start, senders);
-        self.note_processed(flow as u32);
+        self.note(flow as u32, O::processed);
         self.transmit_from(connection);
     }
 

@@ -6,6 +6,7 @@ use narrows_packet::{Flags, Packet};
 use narrows_routers::{Outgoing, RouterLink};
 
 use super::Engine;
+use crate::Link;
 use crate::control::ControlEvent;
 use crate::observer::{Observer, PacketEvent};
 
@@ -40,11 +41,16 @@ impl<O: Observer> Engine<O> {
 
     /// A packet on the reverse path passes the node of a router algorithm.
     pub(super) fn on_return(&mut self, link: u32, packet: &mut Packet) {
+        self.at_port(link, |port, now| port.on_return(now, packet));
+    }
+
+    /// Passes an event to the router algorithm of a link, after the transmissions that ended before.
+    fn at_port(&mut self, link: u32, event: impl FnOnce(&mut Link, Nanos)) {
         let index = link as usize;
         if self.links[index].next_service() <= self.now {
             self.serve_due(index);
         }
-        self.links[index].on_return(self.now, packet);
+        event(&mut self.links[index], self.now);
         self.collect(index);
         self.queue.schedule(self.sources.service(link), self.links[index].next_service());
     }
@@ -92,13 +98,7 @@ impl<O: Observer> Engine<O> {
                 }
                 ControlEvent::Packet(packet) => self.pass_on(packet),
                 ControlEvent::Signal { link, signal } => {
-                    let index = link as usize;
-                    if self.links[index].next_service() <= self.now {
-                        self.serve_due(index);
-                    }
-                    self.links[index].on_signal(self.now, &signal);
-                    self.collect(index);
-                    self.queue.schedule(self.sources.service(link), self.links[index].next_service());
+                    self.at_port(link, |port, now| port.on_signal(now, &signal));
                 }
                 ControlEvent::Poll => self.control.poll(self.now),
                 ControlEvent::Request { port } => {

@@ -27,7 +27,7 @@ impl Deliveries {
                 break;
             }
             engine.run_until(at);
-            samples.push((0..flows).map(|flow| engine.delivered(flow).as_u64()).collect());
+            samples.push((0..flows).map(|flow| engine.flow(flow).receiver().bytes_in_order).collect());
         }
         (Self { rtt, samples }, engine.finish())
     }

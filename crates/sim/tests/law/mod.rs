@@ -50,10 +50,20 @@ pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
     while now < duration {
         now += step;
         engine.run_until(now);
-        sum += engine.window(0).as_f64() / segment;
+        sum += cwnd(&engine, 0) / segment;
         samples += 1.0;
     }
     (engine.finish(), sum / samples)
+}
+
+/// Congestion window of a flow in bytes; zero without a connection.
+pub fn cwnd(engine: &Engine, flow: usize) -> f64 {
+    engine.flow(flow).sender().cwnd.map_or(0.0, |cwnd| cwnd.as_f64())
+}
+
+/// Pacing rate of a flow in Mbit/s of payload; zero without one.
+pub fn pacing_mbit_s(engine: &Engine, flow: usize) -> f64 {
+    engine.flow(flow).sender().pacing_rate.map_or(0.0, |rate| rate.as_mbit_per_sec())
 }
 
 /// A reading of a router, in bytes, seconds or bytes per second.

@@ -9,10 +9,10 @@
 //! not subject to fair sharing, and reduce the capacity for data.
 #![allow(dead_code)] // every file of laws uses a part of it
 
-mod network;
+mod random;
 mod tests;
 
-pub use network::{Network, Ranges, explicit_rate_schemes, wire};
+pub use random::{Network, Ranges, explicit_rate_schemes, wire};
 
 /// One flow of the oracle.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! The events of one flow.
 
-use narrows_cc::{Nanos, Value};
+use narrows_cc::{Bytes, Nanos, Value};
 use narrows_packet::{Kind, Packet};
 use narrows_scenario::FlowPlan;
-use narrows_sim::foreign::PacketReport;
-use narrows_sim::observer::FlowState;
+use narrows_sim::external::{PacketReport, SenderView};
+use narrows_sim::observer::{FlowState, RecoveryState};
 
 use super::acks::Outstanding;
 use super::json::{Event, List, Members, Millis, Ranges};
@@ -30,18 +30,17 @@ struct Metrics {
 }
 
 impl Metrics {
-    fn of(state: &FlowState<'_>, recovery: &narrows_sim::observer::RecoveryState) -> Self {
-        let rtt = state.rtt();
+    fn of(sender: &SenderView, rtt: Option<(Nanos, Nanos)>, recovery: &RecoveryState) -> Self {
         Self {
             min_rtt: recovery.min_rtt,
             smoothed_rtt: rtt.map(|(_, smoothed)| smoothed),
             latest_rtt: rtt.map(|(latest, _)| latest),
             rtt_variance: recovery.rtt_variation,
             pto_count: recovery.timeouts.map(u64::from),
-            congestion_window: state.cwnd().map(|cwnd| cwnd.as_u64()),
-            bytes_in_flight: Some(state.inflight().as_u64()),
+            congestion_window: sender.cwnd.map(|cwnd| cwnd.as_u64()),
+            bytes_in_flight: Some(sender.inflight.as_u64()),
             ssthresh: recovery.ssthresh.map(|bytes| bytes.as_u64()),
-            pacing_rate: state.pacing_rate().map(|rate| (rate.as_mbit_per_sec() * 1e6) as u64),
+            pacing_rate: sender.pacing_rate.map(|rate| (rate.as_mbit_per_sec() * 1e6) as u64),
         }
     }
 
@@ -180,7 +179,7 @@ impl FlowLog {
         if self.hear(event, state) {
             return;
         }
-        let count = state.lost_packets();
+        let count = state.sender().stats.lost_packets;
         if count <= self.lost {
             return;
         }
@@ -202,16 +201,14 @@ impl FlowLog {
     /// The sender has sent what it may.
     pub(super) fn on_transmitted(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
         self.hear(event, state);
+        let (sender, external) = (state.sender(), state.is_external());
+        let cwnd = sender.cwnd.map_or(0, Bytes::as_u64);
         // A flow without a connection has no cwnd.
-        let Some(cwnd) = state.cwnd().map_or(state.is_foreign().then_some(0), |cwnd| Some(cwnd.as_u64()))
-        else {
-            return;
-        };
-        if cwnd == 0 && !state.is_foreign() {
+        if cwnd == 0 && !external {
             return;
         }
         let recovery = state.recovery();
-        if !self.stated && !state.is_foreign() {
+        if !self.stated && !external {
             self.stated = true;
             // Timers of the simulator are exact.
             let mut members = Members::default();
@@ -220,7 +217,7 @@ impl FlowLog {
             members.add("initial_congestion_window", cwnd);
             event.write("quic:recovery_parameters_set", members);
         }
-        let metrics = Metrics::of(state, &recovery);
+        let metrics = Metrics::of(&sender, state.rtt(&sender), &recovery);
         let changes = metrics.changes(&self.metrics);
         if !changes.is_empty() {
             event.write("quic:recovery_metrics_updated", changes);

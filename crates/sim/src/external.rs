@@ -9,11 +9,13 @@
 
 use std::fmt::Debug;
 
-use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_packet::Packet;
-use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
+use narrows_tcp::{AckOutcome, ReceiverStats, TcpInfo};
 
-/// What a sender says of one of its packets.
+pub use crate::ends::SenderView;
+
+/// A sender's report on one of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketReport {
     /// It left.
@@ -32,42 +34,32 @@ pub enum PacketReport {
 }
 
 /// The sending end of a flow on a real host.
-pub trait ForeignSender: Debug + Send {
+pub trait ExternalSender: Debug + Send {
     /// A packet with these bytes leaves the host.
     fn on_sent(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
     /// A packet with these bytes reaches the host.
     fn on_received(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]) -> AckOutcome;
     /// The time at which the flow stops.
     fn stop(&mut self, now: Nanos);
-    /// Counters, as far as packets show them.
-    fn stats(&self) -> &SenderStats;
-    /// Retransmission timeouts that the host has counted.
-    fn timeouts(&self) -> Option<u64>;
-    /// Data in flight.
+    /// Counters as far as packets show them, and the latest values that the host has reported.
+    fn view(&self) -> SenderView;
+    /// See [`SenderView::inflight`]; read after every packet.
     fn inflight(&self) -> Bytes;
-    /// Latest congestion window that the host has reported.
-    fn window(&self) -> Option<Bytes>;
-    /// Latest pacing rate that the host has reported.
-    fn pacing_rate(&self) -> Option<Rate>;
-    /// Smoothed round-trip time that the host has reported.
-    fn srtt(&self) -> Option<Nanos>;
-    /// Departure of the first data packet.
-    fn first_data_at(&self) -> Option<Nanos>;
-    /// Acknowledgement of the last byte of a finite flow.
+    /// See [`SenderView::completed_at`].
     fn completed_at(&self) -> Option<Nanos>;
     /// Latest `TCP_INFO` of the host.
     fn info(&self) -> Option<TcpInfo>;
     /// Latest internals of the scheme that the host has reported.
     fn telemetry(&self, sink: Telemetry<'_>);
-    /// What the host said of its packets between the two latest events, oldest first, and how many reports came
-    /// before. `None` if the packets themselves show it: their numbers and acknowledgements are readable.
+    /// Reports of the host on its packets between the two latest events, oldest first, and the number of earlier
+    /// reports. `None` if numbers and acknowledgements of its packets are readable.
     fn reports(&self) -> Option<(u64, &[PacketReport])> {
         None
     }
 }
 
 /// The receiving end of a flow on a real host.
-pub trait ForeignReceiver: Debug + Send {
+pub trait ExternalReceiver: Debug + Send {
     /// A packet with these bytes leaves the host.
     fn on_sent(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
     /// A packet with these bytes reaches the host.

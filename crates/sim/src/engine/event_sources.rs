@@ -1,6 +1,6 @@
 //! Numbering of event sources. Events at equal times are processed in the order of these numbers.
 
-use crate::queue::SourceId;
+use crate::event_queue::SourceId;
 
 /// Kind and index of an event source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use narrows_packet::{Flags, Packet};
 
 use super::Engine;
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
-use crate::foreign::{ForeignReceiver, ForeignSender};
+use crate::external::{ExternalReceiver, ExternalSender};
 use crate::observer::{Observer, PacketEvent, Passage};
 
 impl<O: Observer> Engine<O> {
@@ -13,10 +13,15 @@ impl<O: Observer> Engine<O> {
     ///
     /// # Panics
     /// If the flow is a subflow of a connection.
-    pub fn attach(&mut self, flow: u32, sender: Box<dyn ForeignSender>, receiver: Box<dyn ForeignReceiver>) {
+    pub fn attach(
+        &mut self,
+        flow: u32,
+        sender: Box<dyn ExternalSender>,
+        receiver: Box<dyn ExternalReceiver>,
+    ) {
         assert!(self.connections.of(flow).is_none(), "a connection schedules its subflows itself");
-        self.senders[flow as usize] = SenderEndpoint::Foreign(sender);
-        self.receivers[flow as usize] = ReceiverEndpoint::Foreign(receiver);
+        self.senders[flow as usize] = SenderEndpoint::External(sender);
+        self.receivers[flow as usize] = ReceiverEndpoint::External(receiver);
         self.queue.schedule(self.sources.sender(flow), Nanos::MAX);
     }
 
@@ -33,11 +38,11 @@ impl<O: Observer> Engine<O> {
         packet.set_handle(self.arena.store(bytes));
         let flow = packet.flow as usize;
         if packet.flags.has(Flags::REVERSE) {
-            if let ReceiverEndpoint::Foreign(end) = &mut self.receivers[flow] {
+            if let ReceiverEndpoint::External(end) = &mut self.receivers[flow] {
                 end.on_sent(self.now, &packet, bytes);
             }
         } else {
-            if let SenderEndpoint::Foreign(end) = &mut self.senders[flow] {
+            if let SenderEndpoint::External(end) = &mut self.senders[flow] {
                 end.on_sent(self.now, &packet, bytes);
             }
             self.metrics.on_transmitted(self.now, packet.flow, &self.senders[flow]);
@@ -45,7 +50,7 @@ impl<O: Observer> Engine<O> {
         }
         self.observer.passage(self.now, Passage::Leaves, &packet, &self.arena);
         if !packet.flags.has(Flags::REVERSE) {
-            self.note_transmitted(packet.flow);
+            self.note(packet.flow, O::transmitted);
         }
         self.offer(self.step_of(&packet), &packet);
     }
