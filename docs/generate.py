@@ -79,7 +79,7 @@ def references() -> dict[Path, str]:
         DOCS / "fidelity.md": {"grid": fidelity_page.region()},
         DOCS / "results.md": verdicts,
         DOCS / "README.md": {"papers": paper_pages.papers_region()},
-        ROOT / "README.md": {"verdicts": paper_pages.verdicts_region("docs/")},
+        ROOT / "README.md": {"headline": verdicts["headline"]},
     }
     return {
         **{page: in_regions(page, contents) for page, contents in regions.items()},
@@ -97,7 +97,7 @@ def with_outputs(path: Path) -> str:
 
 
 def images() -> None:
-    """Draw the pictures of README and of the topics."""
+    """Draw the pictures of the guide and of the topics."""
     import narrows
     from narrows import plots
 

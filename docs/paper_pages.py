@@ -101,11 +101,11 @@ def findings_region() -> str:
     return moved(text, PAPERS, ROOT / "docs").replace("](results.md#", "](#")
 
 
-def verdicts_region(to: str = "") -> str:
-    """The matrix of papers by verdict; `to` leads from the page to the documents."""
+def verdicts_region() -> str:
+    """The matrix of papers by verdict."""
     papers, outcomes = load(), measured()
     rows = [
-        f"| {f'[{paper.title}]({to}papers/{paper.id}.md)' if world == 'paper' else ''} | {world_name(paper, world)} "
+        f"| {f'[{paper.title}](papers/{paper.id}.md)' if world == 'paper' else ''} | {world_name(paper, world)} "
         f"{tally(paper.id, paper.figures, outcomes, world)}"
         for paper in papers
         for world in WORLDS
