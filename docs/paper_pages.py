@@ -98,7 +98,7 @@ def headline_region() -> str:
 def findings_region() -> str:
     """The ten findings of `papers/findings.md`, which the report shows too."""
     text = (PAPERS / "findings.md").read_text(encoding="utf-8").partition("\n\n")[2]
-    return moved(text, PAPERS, ROOT / "docs").replace("](results.md#", "](#")
+    return moved(text, PAPERS, ROOT / "docs")
 
 
 def verdicts_region() -> str:
