@@ -22,8 +22,8 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as algorithm
-//! 1 prints it. From 1 BDP on the probe keeps its gain; `between=up` recomputes P_up there too. All else is BBR
+//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as algorithm 1
+//! prints it. From 1 BDP on the probe keeps its gain; `between=up` recomputes P_up there too. Everything else is BBR
 //! v3.
 //!
 //! ## States

@@ -71,7 +71,7 @@
 //!    ProbeBW, and a delayed ACK does not replace an expired min_rtt.
 //! 2. In the authors' code an unsigned subtraction wraps if the last sample was below 1 ms, so such samples
 //!    are never similar. Here they are.
-//! 3. BDP₁ uses the maximum delivery rate also behind a policer, where half of cwnd is lower anyway.
+//! 3. BDP₁ uses the maximum delivery rate even behind a policer, where half of cwnd is lower anyway.
 //!
 //! ## Known weaknesses
 //!
@@ -80,11 +80,11 @@
 //!   trips.
 //! * Where RTTs jitter by more than 1 ms, only a doubled min_rtt shows congestion: never in buffers below 1
 //!   BDP.
-//! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly
-//!   all of it, and keeps that estimate for ten round trips: two windows of 2 BDPs of almost the whole link
-//!   overflow the buffer, and the next recovery empties the other pipe. Two flows of 10 and 50 ms can lose
-//!   packets in this way for seconds where BBR v1 loses none.
-//! * The bandwidth and the restored cwnd remain BBR's, and so do most of the losses they cause.
+//! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly all of it,
+//!   and keeps that estimate for ten round trips: two windows of 2 BDPs of almost the whole link overflow the buffer,
+//!   and the next recovery empties the other pipe. Two flows of 10 and 50 ms can thus lose packets for seconds where
+//!   BBR v1 loses none.
+//! * The bandwidth and the restored cwnd remain BBR's, and with them most of the losses.
 //! * In deep buffers nothing is lost, and it is BBR v1.
 
 use super::bbr::Standard;

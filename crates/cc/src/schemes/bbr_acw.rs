@@ -5,8 +5,8 @@
 //! factors: how far the flow's delivery rate lies below its own maximum, and the share of propagation in the
 //! RTT.
 //!
-//! The combination of the two factors is **our reconstruction**, and so is the form of the first. The text of
-//! the paper could not be obtained. The known facts:
+//! The combination of the two factors and the form of the first are **our reconstruction**. The text of the paper could
+//! not be obtained. The known facts:
 //!
 //! | fact | source |
 //! |---|---|
@@ -30,8 +30,8 @@
 //! h = 1 + 2 · α · (1 − β), within 1 … 2
 //! ```
 //!
-//! A flow at its own highest rate is held near one BDP, and the longer the queue, the nearer. A flow that has
-//! lost bandwidth may keep up to two.
+//! A flow at its highest rate stays near one BDP, and closer the longer the queue. A flow that has lost bandwidth may
+//! keep up to two BDPs.
 //!
 //! ## States
 //!
@@ -59,7 +59,7 @@
 //!
 //! ## Known weaknesses
 //!
-//! * With a steady rate α is noise: extrema that differ by one packet span 0 to 1 like any others.
+//! * With a steady rate α is noise: it spans 0 to 1 even if the extrema differ by one packet.
 //! * Near one BDP a flow cannot probe: cwnd limits the probe at gain 1.25, so bandwidth released by others is
 //!   found slowly.
 //! * α compares a flow with itself: two flows that share badly but steadily see the same α.

@@ -130,9 +130,9 @@ pub struct Entry {
     pub info: &'static Info,
     /// The protocol by which it negotiates a rate with the network, if any.
     pub rate_protocol: Option<&'static str>,
-    /// The congestion notification it needs.
+    /// The congestion notification that it needs.
     pub ecn: EcnNeed,
-    /// Its cwnd depends on sibling subflows, which a multipath transport passes to it.
+    /// Whether its cwnd depends on sibling subflows, which a multipath transport passes to it.
     pub coupled: bool,
     /// The feedback it expects from a receiver of datagrams.
     pub feedback: Feedback,

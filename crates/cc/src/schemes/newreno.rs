@@ -1,9 +1,9 @@
 //! # NewReno
 //!
-//! The Internet's standard for decades, and the yardstick of fairness. cwnd grows by one segment per round
-//! trip until a packet is lost, then halves. The windows of all flows add up to about what the path holds. Of
-//! two flows the larger one loses more at each halving, so they converge. The transport detects and repairs
-//! losses (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
+//! The Internet's standard for decades, and the reference for fairness. cwnd grows by one segment per round trip until
+//! a packet is lost, then halves. The windows of all flows add up to about the capacity of the path. Of two flows the
+//! larger one loses more at each halving, so they converge. The transport detects and repairs losses (NewReno's partial
+//! ACKs, SACK, RACK). This scheme sets cwnd only.
 //!
 //! ## Control law
 //! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected
@@ -136,7 +136,7 @@ mod tests {
         scheme.control().cwnd.as_u64()
     }
 
-    /// In avoidance with a window of `segments`.
+    /// A scheme in avoidance with a window of `segments`.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> NewReno {
         let mut scheme = NewReno::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
