@@ -1,6 +1,5 @@
-//! Untrusted replies of the network, in acknowledgements and in messages: any tag, any field, any bytes,
-//! replayed, late, forged. A sender with data always sends again within a stated time, and counts unusable
-//! replies.
+//! Untrusted replies of the network, in acknowledgements and in messages: arbitrary tags, fields and bytes, replayed,
+//! late or forged. A sender with data always sends again within a stated time, and counts unusable replies.
 
 use crate::common::{Fate, Pipe, ms, sender};
 use narrows_cc::schemes::{ALL, Entry};
@@ -72,9 +71,9 @@ enum Mutation {
     Raw(u8, [(u32, u32); 2]),
     /// A known tag with numeric fields.
     Fields(u8, f32, u32),
-    /// The header of an earlier acknowledgement, this many before.
+    /// The header of the acknowledgement this many positions earlier.
     Replayed(usize),
-    /// The receiver's own header.
+    /// The receiver's header, unchanged.
     Untouched,
 }
 

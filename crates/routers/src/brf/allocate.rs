@@ -10,8 +10,8 @@ use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, UDP, flow}
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};
 
-/// A flow is silent after this many periods, `SILENT`, and the time for this many packets at its share without a
-/// packet.
+/// A flow is silent after the sum of this many periods, `SILENT`, and the time for this many packets at its share,
+/// without a packet.
 const SILENT_PERIODS: u64 = 2;
 const SILENT_PACKETS: f64 = 2.0;
 /// Time for which an ended flow's entry stays for retransmissions.
@@ -28,7 +28,7 @@ const FOLLOW_USED: f64 = 0.7;
 pub(super) struct Departures {
     pub(super) since: Nanos,
     pub(super) bytes: u64,
-    /// The queue was empty after some departure.
+    /// Whether the queue was empty after some departure.
     pub(super) starved: bool,
 }
 

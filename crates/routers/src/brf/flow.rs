@@ -11,7 +11,7 @@ pub(super) const PACKET: f64 = 1500.0;
 /// Minimum number of packets, at the flow's share, per measurement.
 const LEAST_PACKETS: f64 = 10.0;
 
-/// The paper's queue of a flow.
+/// The class of a flow: the paper's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// Offered to obey.
@@ -41,11 +41,11 @@ impl Layer {
 pub(super) struct Flow {
     pub(super) class: Class,
     pub(super) layer: Layer,
-    /// A packet followed the sender's SYN.
+    /// Whether a packet followed the sender's SYN.
     pub(super) established: bool,
-    /// Ended; further packets are retransmissions.
+    /// Whether it has ended; further packets are retransmissions.
     pub(super) closed: bool,
-    /// Counts as a flow of its class; an active BRF flow has a share.
+    /// Whether it counts as a flow of its class; an active BRF flow has a share.
     pub(super) active: bool,
     /// Arrival of its SYN, and of its last packet.
     pub(super) opened: Nanos,
@@ -64,13 +64,13 @@ pub(super) struct Flow {
     pub(super) since: Nanos,
     /// The latest measured rate, in bytes per second.
     pub(super) rate: f64,
-    /// It has been measured since it joined.
+    /// Whether it has been measured since it joined.
     measured_once: bool,
-    /// The period in which it joined is over.
+    /// Whether the period in which it joined is over.
     begun: bool,
-    /// It was measured or predicted to be application-limited.
+    /// Whether it was measured or predicted to be application-limited.
     limited: bool,
-    /// Bytes and total length of the periods measured.
+    /// Bytes and total length of the measured periods.
     measured: (u64, Nanos),
     /// The share last written to the sender, and the lowest shares that governed arrivals in this period and
     /// in the previous one, in bytes per second; zero before the first.
@@ -214,8 +214,8 @@ impl Flow {
         self.restart(now);
     }
 
-    /// Equation 14 as printed: a flow is application-limited if what arrived since the last allocation is less
-    /// than alpha of its share now. A flow whose sender has not answered counts with its share.
+    /// Equation 14 as printed: a flow is application-limited if the data that arrived since the last allocation is less
+    /// than alpha of its current share. A flow whose sender has not answered counts with its share.
     pub(super) fn measure_as_printed(&mut self, now: Nanos, limit: Limit, share: f64) {
         let elapsed = now - self.since;
         if !self.established || elapsed.is_zero() {
@@ -313,7 +313,7 @@ mod tests {
         assert!((flow.demand - 15_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
     }
 
-    /// A measured rate is compared with the lowest share that can have governed it.
+    /// A measured rate is compared with the lowest share that may have governed it.
     #[test]
     fn rate_is_compared_with_lowest_governing_share() {
         let mut flow = advised(1e6, false);

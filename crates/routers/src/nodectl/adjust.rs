@@ -36,8 +36,8 @@ fn send_rate(port: &mut Port<'_>, to_sender: (u32, u8), kind: Adjustment, id: Id
 }
 
 impl Nodectl {
-    /// Allocates to a requesting flow. Returns the total of its transmission, its own rate, and the
-    /// adjustment of the others.
+    /// Allocates to a requesting flow. Returns the total of its transmission, the flow's rate, and the adjustment of
+    /// the others.
     pub(super) fn allocate(
         &mut self,
         now: Nanos,

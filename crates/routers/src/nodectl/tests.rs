@@ -57,7 +57,7 @@ impl Node {
         node
     }
 
-    /// Whether the port has suggested an increase to about `rate` since the last look at its notices.
+    /// Whether the port has suggested an increase to about `rate` since its notices were last read.
     pub(super) fn suggests(&mut self, flow: u32, rate: u64) -> bool {
         self.notices().iter().any(|&(to, kind, at)| to == flow && kind == Increase && near(at, rate))
     }

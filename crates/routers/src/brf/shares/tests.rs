@@ -288,8 +288,8 @@ proptest! {
     }
 }
 
-/// With `printed` the equations are those of the print: 11 sums measured rates, 14 caps no demand and shares
-/// out no leftover, 17 hardly changes a share and 18 raises it.
+/// With `printed` the equations are those of the paper: 11 sums measured rates, 14 neither caps demands nor distributes
+/// leftovers, 17 hardly changes a share and 18 raises it.
 #[test]
 fn printed_equations_are_those_of_the_print() {
     let mut shares = Shares::new(0.0, true);

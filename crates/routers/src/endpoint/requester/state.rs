@@ -37,7 +37,7 @@ pub(super) enum Stage {
     Waiting,
     /// A rate is granted.
     Settled,
-    /// No node answered, or none took part.
+    /// No node answered or handled the request.
     Fallback,
     /// The termination has been sent.
     Ended,
@@ -90,7 +90,7 @@ pub(super) struct Requester {
     silent_at: Nanos,
     /// Next usage review.
     pub(super) review: Review,
-    /// Requests are repeated after this time, and the time of the next repetition.
+    /// Time after which requests are repeated, and the time of the next repetition.
     refresh: Nanos,
     refresh_at: Nanos,
     /// Delay of the next request after giving up.
@@ -149,14 +149,14 @@ impl Requester {
         self.retry = RETRY_DELAY;
     }
 
-    /// Delay of the next request without a rate: the first ones follow soon, where messages may be lost for a while.
+    /// Delay of the next request without a rate; the first delays are short, because messages may be lost for a while.
     fn next_retry(&mut self) -> Nanos {
         let delay = self.retry;
         self.retry = (delay * 2).min(FALLBACK_RETRY);
         delay
     }
 
-    /// After an answer the delays begin anew.
+    /// Resets the delays after an answer.
     fn reset_retry(&mut self) {
         self.retry = if self.refresh < Nanos::MAX { RETRY_DELAY } else { FALLBACK_RETRY };
     }
@@ -304,7 +304,8 @@ impl Requester {
         }
     }
 
-    /// Handles a message from the network about one of its paths; `None` if it is not for this flow now.
+    /// Handles a message from the network about one of its paths; `None` if the message does not currently concern this
+    /// flow.
     pub(super) fn on_message(
         &mut self,
         now: Nanos,
