@@ -44,7 +44,7 @@ pub enum Queue {
         interval: Nanos,
         /// Number of flow queues (1024).
         queues: u32,
-        /// Bytes a queue may send per turn (1514).
+        /// Bytes that a queue may send per turn (1514).
         quantum: u32,
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,

@@ -88,7 +88,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     zeros
 }
 
-/// Appends the packet of a real host, with the ECN field that it has now.
+/// Appends the packet of a real host, with its current ECN field.
 fn foreign(out: &mut Vec<u8>, packet: &Packet, bytes: &[u8]) {
     let start = out.len();
     out.extend_from_slice(bytes);

@@ -2,10 +2,10 @@
 //!
 //! [`qlog`] writes the senders' view in the format of QUIC's tools.
 //!
-//! Two tables in long form, so that new telemetry of a scheme never changes a schema. `samples.arrow`:
-//! `time_s`, `kind` ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`:
-//! `time_s`, `event`, `link`, `flow`, `seq`, `bytes`, `retransmission`. Times are seconds converted from
-//! whole nanoseconds, so they repeat to the bit.
+//! There are two tables in long form, so that new telemetry of a scheme never changes a schema. `samples.arrow`:
+//! `time_s`, `kind` ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`: `time_s`,
+//! `event`, `link`, `flow`, `seq`, `bytes`, `retransmission`. Times are seconds converted from whole nanoseconds, so
+//! they are reproducible to the bit.
 
 pub mod qlog;
 

@@ -1,4 +1,4 @@
-//! qlog files: every record keeps to the schema, and its numbers are those of the run.
+//! qlog files: every record follows the schema, and its numbers are those of the run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ fn acked(records: &[Value], group: &str) -> Vec<u64> {
     numbers
 }
 
-/// Runs of every kind keep to the schema: window and rate schemes, loss, marks, several flows, subflows, datagrams,
+/// Runs of every kind follow the schema: window and rate schemes, loss, marks, several flows, subflows, datagrams,
 /// files that end, and labels that need escapes.
 #[test]
 fn records_of_every_kind_of_run_keep_to_schema() {
@@ -82,7 +82,7 @@ fn records_of_every_kind_of_run_keep_to_schema() {
 }
 
 /// Packets, losses and retransmissions of a TCP flow are those that the sender counts. Each packet is acknowledged at
-/// most once, and those lost first are repeated under a new number.
+/// most once, and lost packets are retransmitted under a new number.
 #[test]
 fn counts_of_lossy_flow_match_result() {
     let text = scenario("loss = \"1%\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"");

@@ -19,7 +19,7 @@ const MAX_P_TOP: f64 = 0.5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
-    /// Its `max_p` moves if it is adaptive.
+    /// The configuration; `max_p` changes if RED is adaptive.
     config: config::Red,
     /// Moving average of the queue length in packets.
     average: f64,

@@ -7,11 +7,11 @@ use narrows_packet::{Flags, Kind, Packet};
 
 use super::acks::Outstanding;
 
-/// Place of the protocol in an IPv4 header, and UDP's number.
+/// Offset of the protocol field in an IPv4 header, and UDP's number.
 const PROTOCOL: usize = 9;
 const UDP: u8 = 17;
 
-/// Whether a packet of a host is encrypted: QUIC's datagrams. Their sender reports what became of its packets.
+/// Whether a packet of a host is an encrypted QUIC datagram, whose sender reports the fate of its packets.
 pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
     packet.kind() == Kind::Foreign && bytes.get(PROTOCOL) == Some(&UDP)
 }
@@ -26,7 +26,7 @@ pub(super) fn occupied(packet: &Packet) -> u64 {
     }
 }
 
-/// Takes the packets that a packet with these bytes acknowledges out of those in flight.
+/// Removes from the packets in flight those that a packet with these bytes acknowledges.
 pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) {
     match packet.kind() {
         Kind::Tcp => {

@@ -305,7 +305,7 @@ fn each_class_has_its_own_buffer() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
-/// A time limit of the link counts at the link's rate, whatever a class's assured rate.
+/// A time limit of the link counts at the link's rate, regardless of a class's assured rate.
 #[test]
 fn link_time_limit_counts_at_the_link_rate() {
     // 1500 B take 0.12 ms at 100 Mbit/s, so 10 ms hold 83 packets and a fraction, plus one that may exceed
