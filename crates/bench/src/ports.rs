@@ -187,7 +187,7 @@ impl Lane {
             self.pass(start.saturating_add(RTT).max(self.now));
             for packet in back {
                 self.now += Nanos::from_nanos(1);
-                // Packets of flows opened earlier are data only.
+                // Packets of earlier flows are data only.
                 if let Some(of) = packet.flow.checked_sub(first) {
                     ends[of as usize].0.on_packet(self.now, &packet);
                 }

@@ -139,7 +139,7 @@ impl<'a> Segment<'a> {
         blocks.filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
     }
 
-    /// Whether [`set_experiment`] finds room in its SACK blocks.
+    /// Whether it has enough SACK blocks for [`set_experiment`] to replace one.
     pub fn is_crowded(&self) -> bool {
         self.option(SACK).is_some_and(|body| body.len() + 2 >= THREE_BLOCKS)
     }

@@ -95,8 +95,8 @@ impl Hosts {
                 }
                 End { host, address: address.to_be_bytes(), port, isn: random.bits() as u32 }
             };
-            // Flows between the same addresses need ports of their own, even if different entries of the
-            // scenario state these addresses.
+            // Flows between the same addresses need separate ports, even if different entries of the scenario state
+            // these addresses.
             let used: &mut u32 =
                 ports.entry((tuple.source, tuple.destination, tuple.destination_port)).or_default();
             let port = EPHEMERAL + (*used % PORTS) as u16;

@@ -167,7 +167,7 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
                 break;
             }
             self.call(at, port, AnyRouter::on_wake);
-            // Time advances whatever wake the algorithm requests.
+            // Time advances regardless of the requested wake.
             self.read_wake(at);
         }
     }

@@ -180,7 +180,7 @@ impl<T> FlowTable<T> {
                 break;
             }
             let home = self.home(self.entries[entry as usize].flow);
-            // An entry may move to the gap unless its home is behind the gap.
+            // An entry may move to the gap unless its home slot is behind the gap.
             if (slot.wrapping_sub(home) & mask) >= (slot.wrapping_sub(gap) & mask) {
                 self.index[gap] = entry;
                 gap = slot;

@@ -301,7 +301,7 @@ impl Nodectl {
                     _ => {}
                 }
             }
-            // Stop all other messages: none is meant for the responder.
+            // Stop all other messages: none is addressed to the responder.
             _ => {
                 self.counts.refused += 1;
                 port.consume();

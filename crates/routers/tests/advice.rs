@@ -185,9 +185,9 @@ fn advice_never_exceeds_line_rate() {
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
         let high = match explicit {
-            // Its own request returns every other time; see below.
+            // The sender's request returns every other time; see below.
             Explicit::Rcp => RateHeader::RcpReply { rate: f32::INFINITY },
-            // Each is within the line rate, but their sum is many times as much.
+            // Each is within the line rate, but their sum exceeds it many times.
             Explicit::Xcp => RateHeader::XcpReply { delta: 0.9e6 },
             // It ignores rates above its line rate and follows others: 10^6 B/s.
             Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
@@ -334,7 +334,7 @@ fn unusable_messages_are_refused_and_counted() {
     let refused = [
         Forged::Bytes(vec![]),
         Forged::Bytes(vec![0; 40]),
-        // Not for a sender: a request; without a request: a success and a failure; an unknown type.
+        // Messages for other recipients: a request; without a request: a success and a failure; an unknown type.
         Forged::Negotiation(0x11, 1_000, 0, 40_000),
         Forged::Negotiation(0x12, 1_000, 0, 77),
         Forged::Negotiation(0x13, 0, 1_000, 77),

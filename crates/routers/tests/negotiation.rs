@@ -191,7 +191,7 @@ fn ten_silent_seconds_probe_the_nodes() {
     let (max, token, _) = talk.request();
     assert_eq!(max, MOST);
     talk.assert_rate(150_000);
-    // No node took part: the requester falls back.
+    // No node handled the request: the requester falls back.
     talk.deliver(&unattended(MOST.as_bytes_per_sec(), token));
     assert_eq!(talk.sender.pacing_rate(), None);
 }
@@ -231,8 +231,8 @@ fn hot_node_is_left_while_data_flows() {
     assert_eq!((max, path), (MOST, 1));
     talk.pass(ms(20), true);
     assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
-    // Refused there: data flows on, and another request follows a second later, or after this path's nodes do
-    // not answer the announcement.
+    // Refused there: data continues, and another request follows a second later, or when this path's nodes do not
+    // answer the announcement.
     talk.fail(token);
     talk.assert_rate(500_000);
     talk.pass(ms(3_500), true);

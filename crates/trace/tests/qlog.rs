@@ -98,7 +98,7 @@ fn counts_of_lossy_flow_match_result() {
     assert!((1..=2).contains(&others), "{} packets, {} of data", sent.len(), counters.data_packets_sent);
     let lost: Vec<u64> = data(&records, "quic:packet_lost", "").into_iter().map(number).collect();
     assert!(lost.len() > 20, "{} losses", lost.len());
-    // A tail-loss probe repeats a packet that was not declared lost, and what was lost last is not repeated yet.
+    // A tail-loss probe retransmits a packet that was not declared lost, and the last losses are not retransmitted yet.
     let repeated = counters.retransmits - counters.tlp_probes;
     assert!(lost.len() as u64 >= repeated && lost.len() as u64 <= repeated + 40, "{} {repeated}", lost.len());
     let mut acked = acked(&records, "");
@@ -106,7 +106,7 @@ fn counts_of_lossy_flow_match_result() {
     acked.sort_unstable();
     acked.dedup();
     assert_eq!(acked.len(), count, "packets acknowledged twice");
-    // 1 % of packets is lost; the rest is acknowledged but for the last window.
+    // 1 % of packets is lost; the rest is acknowledged except the last window.
     assert!(acked.len() + lost.len() + 200 > sent.len(), "{} acked of {}", acked.len(), sent.len());
 }
 

@@ -17,7 +17,7 @@ const MIN_FRAME: f64 = 0.1;
 ///
 /// The transport reads bulk data and files from the application as it sends. A stopped application has
 /// therefore written exactly the data that was sent.
-// What every acknowledgement reads comes first: it shares cache lines with the transport's state before it.
+// Fields that every acknowledgement reads come first: they share cache lines with the preceding state of the transport.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct App {

@@ -38,8 +38,8 @@
 //!              └───────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The phases end as BBR's do: the probing phase when inflight reaches its gain, so earlier with a smaller
-//! gain; the draining phase when inflight is down to the BDP.
+//! The phases end as in BBR: the probing phase when inflight reaches its gain times the BDP, and thus earlier with a
+//! smaller gain; the draining phase when inflight is down to the BDP.
 //!
 //! ## References
 //!

@@ -116,7 +116,7 @@ mod tests {
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
         assert!(near(after_loss::<Balanced>(1, &paths), 12.0));
         assert!(near(after_loss::<Balanced>(2, &paths), 2.0));
-        // Three segments less three quarters of them are not a whole one: the floor.
+        // Three segments minus three quarters of them are less than one segment: the floor.
         assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
     }
 

@@ -275,7 +275,7 @@ impl Policy for GammaGains {
     fn on_transition(&mut self, to: State, _model: &Model) {
         if let State::ProbeBw { phase, .. } = to {
             match self.between {
-                // No line of algorithm 1 assigns a gain here: a probe begins with that of the six phases.
+                // No line of algorithm 1 assigns a gain here: a probe begins with the gain of the six phases.
                 Between::Keep if phase == PHASE_UP => self.gain = 1.0,
                 _ => self.set_gain(phase),
             }

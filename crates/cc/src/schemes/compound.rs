@@ -291,7 +291,7 @@ mod tests {
             let mut scheme = avoiding(win, 0, &[]);
             near(round(&mut scheme, 100_000), win * MSS, more);
         }
-        // The sum counts, however it is divided.
+        // The sum counts, regardless of its division.
         near(round(&mut avoiding(56, 200, &[]), 100_000), 56 * MSS, 207 * MSS);
     }
 

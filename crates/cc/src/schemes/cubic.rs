@@ -83,7 +83,7 @@ mod linux;
 use linux::{Growth, Inputs};
 
 /// CUBIC congestion control.
-// What only reductions access comes last.
+// Fields that only reductions access come last.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Cubic {

@@ -222,8 +222,8 @@ impl CongestionControl for Fast {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         self.reno.restart(event);
-        // A small window empties before every acknowledgement, and is judged all the same. After a pause, also if cwnd
-        // stays, the equation waits for whole rounds.
+        // A small window empties before every acknowledgement, but is still judged. After a pause, even with an
+        // unchanged cwnd, the equation waits for whole rounds.
         if event.is_long() {
             self.halt();
         }

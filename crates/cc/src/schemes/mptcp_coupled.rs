@@ -93,7 +93,7 @@ mod tests {
     /// A loss takes half of the sum from the path that lost, down to one segment.
     #[test]
     fn mptcp_coupled_loss_takes_half_of_sum_from_its_path() {
-        // 60 of 100 segments: 60 - 50; 30 of 100: nothing is left but the floor.
+        // 60 of 100 segments: 60 - 50; 30 of 100: only the floor is left.
         let paths = [path(60, 40, 0), path(30, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Full>(0, &paths), 10.0));
         assert!(near(after_loss::<Full>(1, &paths), 1.0));

@@ -78,7 +78,7 @@ mod tests {
     /// No subflow grows faster than Reno, for any a.
     #[test]
     fn mptcp_semicoupled_grows_at_most_as_reno() {
-        // a = 10 with a sum of 40: 1/4 asked for on a window of ten, 1/10 given.
+        // a = 10 with a sum of 40: the law requests 1/4 on a window of ten and gets 1/10.
         let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
         scheme.set_policy(Half { a: 10.0 });
         assert_eq!(acks_to_next_step(&mut scheme), 10);

@@ -18,12 +18,11 @@
 //! mark, `abe` on                0.8 F instead of F/2
 //! idle for longer than the RTO  W = min(W, initial window)
 //! ```
-//! With `units = segments` (Linux) W, ssthresh, and A are whole segments: F/2 is rounded down, a short packet
-//! counts as a segment. With `units = bytes` (RFC 5681) all are bytes, and a halving keeps fractions of a
-//! segment, which raise cwnd by up to half a segment per loss.
-//! cwnd grows only while it limits the sender, and not during fast recovery. Under random loss with
-//! probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per ACK counted (1 with
-//! `abc`).
+//! With `units = segments` (Linux) W, ssthresh, and A are whole segments: F/2 is rounded down, a short packet counts as
+//! a segment. With `units = bytes` (RFC 5681) all are bytes, and a halving keeps fractions of a segment, which raise
+//! cwnd by up to half a segment per loss. cwnd grows only while it limits the sender, and not during fast recovery.
+//! Under random loss with probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per counted
+//! ACK (1 with `abc`).
 //!
 //! ## States
 //! ```text

@@ -158,7 +158,7 @@ mod tests {
     fn olia_moves_nothing_if_best_paths_are_largest() {
         assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
         assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
-        // Not whole segments: twenty and a half are twenty.
+        // Fractions of segments do not count: twenty and a half are twenty.
         let uneven = PathView { cwnd: Bytes::new(20_500), ..path(20, 40, 900) };
         assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
     }

@@ -315,7 +315,7 @@ mod tests {
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);
         assert!(!scheme.reno.in_slow_start());
-        // 12 (1 - 100/109) = 0.99: the third ACK lets it grow on.
+        // 12 (1 - 100/109) = 0.99: after the third ACK it continues to grow.
         let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 109_000), 13 * MSS);
@@ -331,7 +331,7 @@ mod tests {
             round(&mut scheme, 400_000);
             assert!(!scheme.reno.in_slow_start());
         }
-        // diff = 3/4 W: shrinking stops at 5 segments (3.75 queued). With bounds at zero it goes on to two.
+        // diff = 3/4 W: shrinking stops at 5 segments (3.75 queued). With bounds at zero it continues to two.
         assert_eq!(scheme.control().cwnd, Bytes::new(5 * MSS));
         let mut eager = avoiding(10, &[("alpha", 0.0), ("beta", 0.0)]);
         for _ in 0..20 {

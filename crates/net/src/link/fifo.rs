@@ -67,7 +67,8 @@ impl Fifo {
     /// Departure of a packet that arrives now, and whether it is lost then; `None` if it does not fit.
     ///
     /// The branch predictor cannot predict how many packets departed since the last offer. Departures are therefore
-    /// counted in batches, and before a drop: a packet that fits beside departed packets also fits without them.
+    /// counted in batches. Before a drop they are counted too; an accepted packet needs no exact count, because it fits
+    /// even beside packets that have departed.
     #[inline]
     pub(crate) fn offer(
         &mut self,

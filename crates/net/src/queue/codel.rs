@@ -109,7 +109,7 @@ impl CoDel {
             } else {
                 stats.dropped_aqm += 1;
                 stats.evicted.push(packet);
-                // Send the next packet, whatever its sojourn time.
+                // Send the next packet, regardless of its sojourn time.
                 let Some(next) = self.take(now, params, backlog) else {
                     self.dropping = false;
                     return None;

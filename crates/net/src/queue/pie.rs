@@ -207,7 +207,7 @@ mod tests {
         backlog.pop();
         assert_eq!(drops(&mut pie, &backlog), 0.0);
         backlog.push(Nanos::ZERO, &full_packet());
-        // A delay below half the target also is, while the probability is below 0.2.
+        // Packets are also accepted at a delay below half the target, while the probability is below 0.2.
         pie.delay_before = Nanos::from_millis(7);
         assert!(drops(&mut pie, &backlog) > 0.0);
         pie.probability = 0.19;

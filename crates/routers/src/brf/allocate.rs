@@ -176,8 +176,8 @@ impl Brf {
                 let share = self.shares.rate(flow.base);
                 flow.advise(share);
                 let advice = self.shares.advice(flow.base);
-                // Of several switches on the path only the one with the lowest share announces (equation 7),
-                // or the sender would read all shares in turn. The others take over when it falls silent.
+                // Of several switches on the path only the one with the lowest share announces (equation 7); otherwise
+                // the sender would read all shares in turn. The others take over when it falls silent.
                 let fresh = ack_timeout(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
                 if !flow.remote.is_some_and(lower) {

@@ -219,7 +219,7 @@ impl Brf {
             return None;
         }
         if !flow.active {
-            // A silent flow has no share until it sends again; a new one gets it with the SYN-ACK.
+            // A silent flow has no share until it sends again; a new flow gets its share with the SYN-ACK.
             let offered = !flow.established && opens;
             self.counts.written += u64::from(offered);
             return offered.then(|| self.offer(port, id));
@@ -228,7 +228,7 @@ impl Brf {
             flow.other_share = Some((code.decode().as_bytes_per_sec() as f64, now));
         }
         let share = self.shares.rate(flow.base);
-        // The sender follows a lower share of another switch, which ours would replace.
+        // The sender follows a lower share of another switch, which this switch's share would replace.
         let led = flow.other_share.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
         let urgent = self.urgent && !led && flow.has_fallen_to(share);
         if carried.is_none() && !urgent && now < flow.write_at {

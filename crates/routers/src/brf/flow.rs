@@ -196,7 +196,7 @@ impl Flow {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
             if self.established && !self.begun && elapsed < period {
-                // Data queued at the sender during the handshake says nothing about its rate.
+                // Data queued at the sender during the handshake is no measure of its rate.
                 self.begun = true;
                 self.restart(now);
             }
@@ -297,7 +297,7 @@ mod tests {
     /// A flow is limited if it is below alpha of its share by more than a packet.
     #[test]
     fn flow_below_alpha_by_over_a_packet_is_limited() {
-        // A packet in 100 ms is 15 kB/s: the threshold is 950 kB/s less that.
+        // A packet in 100 ms is 15 kB/s: the threshold is 950 kB/s minus 15 kB/s.
         for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
             let mut flow = advised(1e6, false);
             flow.arrived = arrived;
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(flow.demand, 150_000.0, "its share");
         measure(&mut flow, 550, 150_000.0);
         assert!((flow.demand - 142_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
-        // Fifty packets suffice at any share; 95 % counts as all of it.
+        // Fifty packets suffice at any share; a usage of 95 % counts as the whole share.
         for (ms, arrived) in [(150, 75_000), (550, 71_250)] {
             let mut flow = advised(150_000.0, true);
             flow.arrived = arrived;

@@ -191,7 +191,7 @@ fn rate_comes_with_syn_ack_then_once_per_round_trip() {
         }
     }
     assert_eq!(carried, [81, 121, 161, 201, 241]);
-    // Neither flows that do not offer to obey nor flows without a handshake receive a rate.
+    // Flows that do not offer to obey and flows without a handshake receive no rate.
     switch.forth(2, Flags::SYN, 0, RateHeader::None);
     assert_eq!(switch.back_with(2, Flags::SYN, RateHeader::None), RateHeader::None);
     assert_eq!(switch.ack(77), 0.0);

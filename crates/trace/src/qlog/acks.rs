@@ -33,7 +33,7 @@ impl Outstanding {
             if !packet.lost {
                 replaced(packet.number);
             }
-            // What the repetition does not cover is still in flight.
+            // Data that the retransmission does not cover is still in flight.
             if first < start {
                 self.packets.insert(first, InFlight { end: start, lost: true, ..packet });
             }

@@ -20,7 +20,7 @@ pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
 pub(super) fn occupied(packet: &Packet) -> u64 {
     let marks = packet.flags.has(Flags::SYN) || packet.flags.has(Flags::FIN);
     match packet.kind() {
-        // Every datagram has a number of its own.
+        // Every datagram has its own number.
         Kind::Dccp => 1,
         _ => u64::from(packet.payload) + u64::from(marks),
     }
@@ -34,7 +34,7 @@ pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) 
             packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
         }
         Kind::Foreign => {
-            // Packets of hosts that are no TCP segments show no acknowledgement.
+            // Packets of hosts other than TCP segments show no acknowledgement.
             let Some(segment) = Segment::read(bytes) else { return };
             let ack = packet.foreign().ack;
             let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);

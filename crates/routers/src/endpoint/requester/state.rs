@@ -242,7 +242,7 @@ impl Requester {
 
     fn give_up(&mut self, now: Nanos) -> Update {
         self.ends = self.max;
-        // With repetitions, an answer is due all the time.
+        // With repetitions, an answer is always expected.
         if self.refresh < Nanos::MAX && self.granted.is_some() && self.requested_path == self.path {
             let delay = self.next_retry();
             return self.fall_back(now, delay);
@@ -325,7 +325,7 @@ impl Requester {
 
     fn read(&mut self, now: Nanos, timeout: Nanos, message: &Message, path: u8) -> Option<Update> {
         match *message {
-            // About a path no longer in use.
+            // The message concerns a path that is no longer in use.
             Message::Adjustment { .. } if path != self.path => Some(Update::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
                 let (token, attended) = (rtt_us & !ATTENDED, rtt_us & ATTENDED != 0);
