@@ -65,8 +65,9 @@
 //!    just been raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all
 //!    equations.
 //! 4. `alpha · beta` is above 1 by default. With 0.95 and 1.05, both in the paper's ranges, a limited flow that gets
-//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the one after. For the
-//!    same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as unlimited.
+//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the following one. For
+//!    the same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as
+//!    unlimited.
 //! 5. (16) uses the queue of the BRF flows, not that of CUBIC beside them. Where the port has classes, q is
 //!    the backlog of the BRF class, not the controller's count.
 //! 6. Where ACKs already carry another switch's share, this switch compares its share with every such share, and writes
@@ -95,11 +96,11 @@
 //! BRF needs to know its capacity. For a link that follows a trace it uses the mean, and a queue builds while the link
 //! carries less. With `follow`, our extension, it measures departures while packets wait, and probes a quarter higher
 //! per period while no packets wait. The shares add up to the whole capacity, so a queue, once formed, stays until the
-//! controller detects it, or until `drain`, also our extension, cuts for it at once. A sender that loses more than 1 −
-//! `alpha` of its packets before the switch looks application-limited, and its share keeps shrinking. The learned
-//! average of a kind of flows reflects the load at its time: on a free link a flow starts lower than without
-//! prediction. A flow's RTT is that of its handshake: if the path becomes longer, the control interval stays the same.
-//! Packets of a flow that moves to a layer of higher priority may overtake its earlier packets.
+//! controller detects it. With `drain`, also our extension, the next allocation cuts shares to drain it. A sender that
+//! loses more than 1 − `alpha` of its packets before the switch looks application-limited, and its share keeps
+//! shrinking. The learned average of a kind of flows reflects the load at its time: on a free link a flow starts lower
+//! than without prediction. A flow's RTT is that of its handshake: if the path becomes longer, the control interval
+//! stays the same. Packets of a flow that moves to a layer of higher priority may overtake its earlier packets.
 
 mod allocate;
 mod code;

@@ -65,7 +65,7 @@
 //! 6. A request that answers an increase, or announces a reduction, requests no more than the rate in that message.
 //!    The port that sent the message remains the bottleneck, although its Bc may meanwhile exceed the Max it receives.
 //! 7. A new subflow gets the current share of its transmission (Algorithm 1 without the transmission's own part)
-//!    instead of its former one, so that a share that another subflow cannot use is not lost.
+//!    instead of its former share; otherwise a share that another subflow cannot use would be lost.
 //! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
 //! 9. The message has no sequence number. Answers repeat the Rtt of their request, and requesters vary it slightly each
 //!    time. A port accepts only the answer to the last request it saw. One bit of Rtt records that a node handled the

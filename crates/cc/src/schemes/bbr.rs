@@ -75,9 +75,9 @@
 //! 3. Inflight is not corrected for packets waiting in the pacer: the transport counts a packet when it
 //!    leaves the pacer.
 //! 4. 'Ten packets' (cwnd before any RTT sample, growth at the start) is the configured initial window.
-//! 5. In ProbeRTT, Linux marks the connection application-limited. A scheme cannot, so samples of packets
-//!    sent from the start of ProbeRTT until its last flight is delivered count as application-limited here.
-//!    These are the same samples.
+//! 5. In ProbeRTT, Linux marks the connection application-limited. A scheme cannot do this, so samples of packets sent
+//!    from the start of ProbeRTT until its last flight is delivered count as application-limited here. These are the
+//!    same samples.
 //! 6. An ACK delayed by the receiver may not replace an expired minimum. Linux and this file recognise it by
 //!    a lone packet below full size. Here a rate sample is needed to know that the packet was alone. Neither
 //!    recognises a delayed ACK of a full-size packet.

@@ -32,11 +32,11 @@
 //!
 //! ## States
 //!
-//! The states and edges of BBR v3, except for undo: a spurious recovery restores the bounds and cwnd, not the
-//! state. On entering CRUISE, inflight_short is cut to inflight_long if it is set. On entering Drain, the
-//! losses and deliveries of the running round are forgotten. A timeout outside a probe sets inflight_short to
-//! the cwnd before it, so that the bound does not start from the timeout's single segment. Segments
-//! acknowledged in UP while cwnd is not full do not count towards later growth of inflight_long.
+//! The states and edges of BBR v3, except for undo: a spurious recovery restores the bounds and cwnd, not the state. On
+//! entering CRUISE, inflight_short is cut to inflight_long if it is set. On entering Drain, the losses and deliveries
+//! of the running round are forgotten. A timeout outside a probe sets inflight_short to the previous cwnd, so that the
+//! bound does not start from the timeout's single segment. Segments acknowledged in UP while cwnd is not full do not
+//! count towards later growth of inflight_long.
 //!
 //! ## Life of a flow
 //!

@@ -76,17 +76,16 @@
 //!  └──────────┘◄── any state, when no lower round trip was seen for 5 s
 //! ```
 //!
-//! * Full pipe, in Startup and UP: three round trips, not application-limited, in which the rate did not grow
-//!   by a quarter. In UP, rounds do not count while cwnd is full and at inflight_long: then the bound, not
-//!   the path, limits the rate.
+//! * Full pipe, in Startup and UP: in three round trips, not application-limited, the rate did not grow by a quarter.
+//!   In UP, rounds do not count while cwnd is full and at inflight_long: then the bound, not the path, limits the rate.
 //! * Loss in Startup: over a whole round in recovery, more than θ was lost, in at least six separate ranges
 //!   of the stream. Then inflight_long = max(BDP, maximum data delivered in a round trip). Without SACK, one
 //!   loss in recovery is enough, in Startup and in a probe.
 //! * Headroom: inflight is at least 15 %, and at least a segment, below inflight_long. No queue: inflight ≤
 //!   max_bw × min_rtt.
-//! * Time to probe: 2 s plus a random part of 1 s since DOWN began; or as many rounds as the BDP (or cwnd, if
-//!   smaller) has packets, at most 63, counted from 0 or 1 at random. A Reno flow of the same BDP thus has
-//!   about as long to grow between its losses.
+//! * Time to probe: 2 s plus a random part of 1 s after DOWN began; or earlier, after one round for each packet of the
+//!   BDP (or of cwnd, if smaller), at most 63, counted from 0 or 1 at random. A Reno flow of the same BDP takes about
+//!   as long to grow between its losses.
 //! * Precaution: after a probe that was too high, the next one ends as soon as inflight reaches inflight_long. If no
 //!   flight was too high one round later, REFILL and UP follow at once, without precaution.
 //!
@@ -136,15 +135,15 @@
 //! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round
 //!    and on entering recovery. The loss that ends a probe resets the round, so the save at the next loss
 //!    would overwrite the state from before the first, against section 5.5.11.1 and case A.18.
-//! 2. A loss event precedes the processing of the ACK that revealed it. Rounds that begin with a loss begin
-//!    with the data that ACK delivers, as in Linux.
+//! 2. A loss event precedes the processing of the ACK that revealed it. A round that begins with a loss begins with the
+//!    data delivered by this ACK, as in Linux.
 //! 3. Initial pacing is set when the first smoothed RTT is known, at 2.77 initial windows per round trip.
-//! 4. On restarting from idle, the aggregation epoch begins with nothing acknowledged, as in Linux. The draft
-//!    moves only its start, so everything acknowledged before would count as excess.
+//! 4. On restarting from idle, the aggregation epoch begins with nothing acknowledged, as in Linux. The draft moves
+//!    only the epoch's start, so all earlier acknowledged data would count as excess.
 //! 5. The number of rounds to wait is the packets of the BDP rounded up, so that a BDP below one packet does
 //!    not probe at every ACK.
-//! 6. In ProbeRTT, the draft marks the connection application-limited. A scheme cannot, so samples of packets
-//!    sent from its start until its last flight is delivered count as application-limited.
+//! 6. In ProbeRTT, the draft marks the connection application-limited. A scheme cannot do this, so samples of packets
+//!    sent from the start of ProbeRTT until its last flight is delivered count as application-limited.
 //! 7. Startup's exit by loss also sets full_bw_now: this follows case A.2, not the text of section 5.3.1.3.
 //! 8. A cycle whose filter slot received no sample does not advance the filter. The filter has exactly two slots.
 //! 9. The send quantum, and with it the three quanta of max_inflight, is limited to the transport's burst
@@ -169,17 +168,17 @@
 //!
 //! ## Known weaknesses
 //!
-//! * Random loss between probes costs its share of the rate per round trip: 1 % over 50 to 60 rounds leaves
-//!   four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
+//! * Random loss between probes reduces the rate by its share in every round trip: with 1 % over 50 to 60 rounds the
+//!   flow uses four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
 //! * The maximum of two cycles takes two probes, four to six seconds, to follow a falling bandwidth.
 //! * A probe in a deep buffer queues up to 1.25 BDP for three to four round trips.
 //! * Against one CUBIC flow at 100 Mbit/s and 40 ms, it takes twice as much with half a BDP of buffer, nearly
 //!   four times as much with one, and about as much with five. With ten, CUBIC takes twice as much (over two
 //!   minutes).
 //! * Long-RTT flows still win where flows share a queue, because inflight follows the BDP.
-//! * With `ecn`, marks of an AQM that spaces them out (CoDel) seem to cease at every pause, and each pause
-//!   starts a probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` prevents that. With a
-//!   marking step at a short queue, which this response is meant for, the queue is shorter with `ecn`.
+//! * With `ecn`, marks of an AQM that spaces them out (CoDel) seem to cease at every pause, and each pause starts a
+//!   probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` prevents that. With a marking step at a short
+//!   queue, for which this response is designed, the queue is shorter with `ecn`.
 //! * Every 5 s cwnd is halved for 200 ms even on an otherwise unused path: samples equal to the minimum do
 //!   not postpone it.
 

@@ -156,7 +156,8 @@ impl Curve {
 }
 
 impl Cubic {
-    /// Rounds down to whole segments in Linux; the value may fall short of one by a rounding error.
+    /// Rounds down to whole segments as Linux does; tolerates values that a rounding error puts just below a whole
+    /// number.
     fn floored(&self, segments: f64) -> f64 {
         if self.linux { libm::floor(segments + 1e-6) } else { segments }
     }

@@ -41,8 +41,8 @@
 //!    delivered, and the probe has no room.
 //! 5. The paper does not say when a report takes effect. Here a cycle keeps the gains with which it began, so
 //!    that its draining phase removes what its probe added; with `literal` the last report decides at once.
-//! 6. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until
-//!    then, and latches there.
+//! 6. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until the next
+//!    cycle, and latches LR there.
 //!
 //! ## Known weaknesses
 //! It does not distinguish random loss from losses that it causes: in a buffer that it overflows it probes harder.

@@ -75,9 +75,9 @@ impl Brf {
         self.allocate_at = port.now.saturating_add(self.period);
     }
 
-    /// Estimates the capacity from the last period as the departure rate if packets waited all the time. If
-    /// the queue was empty at times and the shares were used, the capacity is at least that rate, so the
-    /// estimate probes upwards.
+    /// Estimates the capacity from the last period: the departure rate, if packets waited during the whole period. If
+    /// the queue was sometimes empty although the shares were used, the capacity is at least that rate, so the estimate
+    /// probes upwards.
     fn follow_capacity(&mut self, port: &Port<'_>) {
         let elapsed = (port.now - self.departures.since).as_secs_f64();
         let rate = self.departures.bytes as f64 / elapsed;

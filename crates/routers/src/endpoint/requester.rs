@@ -15,7 +15,7 @@
 //!   before the request arrived, so the requester then requests the answer's rate again. If the rate is below Min (a
 //!   hot node) and there are other paths, the requester tries these while data continues at the reduced rate. The flow
 //!   moves to the first path that grants Min; if none does, it retries every 1 s.
-//! * Increase: a request for Speed, unless one is in transit; the node repeats its message.
+//! * Increase: the requester requests Speed, unless a request is in transit; in that case the node repeats the message.
 //! * After eight round-trip times without another reduction, the requester requests its current rate, so that
 //!   the other nodes on the path learn it. Otherwise they would reserve bandwidth that it may not use. (The
 //!   paper does not say how they learn it.)

@@ -38,7 +38,7 @@ pub(super) struct Allocation {
     pub(super) adjust: Adjust,
 }
 
-/// Number of transmissions above which one more is not worth a message to each.
+/// From this number of transmissions on, one more is not worth a message to each.
 pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
@@ -64,8 +64,8 @@ fn share(pool: u64, among: f64) -> u64 {
 ///   transmission is adjusted.
 ///
 /// With at least [`MANY`] transmissions, a newcomer would change each of the others by less than a hundredth. The
-/// second line then makes room for one in [`MANY`] more at once, and the third makes no adjustment while the mean
-/// changes by less than twice that. [`level`] distributes the rest.
+/// second line then makes room for several newcomers at once, one per [`MANY`] transmissions, and the third line makes
+/// no adjustment while the mean changes by less than a share of 2 / [`MANY`]. [`level`] distributes the rest.
 pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u64) -> Allocation {
     let expected = expected.max(1.0);
     let spare = load.free as f64 / expected;
