@@ -54,9 +54,9 @@
 //! 3. Whether the paper also shortens the phase at 0.75 is unknown. Here it is not shortened.
 //!
 //! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 38 and 60 Mbit/s on average over 60 s. With θ = 0.02
-//! they get 44 and 54, with θ = 0.3 13 and 85. Against flows of 80 and 100 ms the test at 10 % misses one queue in ten,
-//! and those few full-length probes take most of the bandwidth (12 and 86 Mbit/s against 100 ms; 29 and 69 with θ =
-//! 0.02).
+//! they get 44 and 54 Mbit/s; with θ = 0.3 they get 13 and 85. Against flows of 80 and 100 ms the test at 10 % misses
+//! one queue in ten, and those few full-length probes take most of the bandwidth (12 and 86 Mbit/s against 100 ms; 29
+//! and 69 with θ = 0.02).
 //!
 //! ## Known weaknesses
 //!

@@ -82,8 +82,8 @@
 //!    a lone packet below full size. Here a rate sample is needed to know that the packet was alone. Neither
 //!    recognises a delayed ACK of a full-size packet.
 //! 7. The age of min_rtt counts from its first sample, not from the creation of the connection.
-//! 8. A response to ECN marks is not recovery (in Linux it is a different state); loss during that response
-//!    is.
+//! 8. A response to ECN marks does not count as recovery (in Linux it is a different state), but loss during that
+//!    response does.
 //!
 //! ## Known weaknesses
 //!

@@ -39,9 +39,9 @@
 //!
 //! ## Life of a flow
 //!
-//! Startup overshoots and so sets RTT_max: to about three times the propagation delay in a deep buffer (with the queue
-//! empty, P_up is then 1.12 and P_down 0.994), or to the RTT of the full buffer in a shallow one (at 0.1 BDP: 1.01 and
-//! 0.66). So a flow alone probes less than BBR, and the queue built by a probe ends the probe.
+//! Startup overshoots and so sets RTT_max. In a deep buffer RTT_max is about three times the propagation delay; with
+//! the queue empty, P_up is then 1.12 and P_down 0.994. In a shallow buffer RTT_max is the RTT of the full buffer (at
+//! 0.1 BDP, 1.01 and 0.66). So a flow alone probes less than BBR, and the queue built by a probe ends the probe.
 //!
 //! ## References
 //!
@@ -98,10 +98,10 @@
 //!
 //! * A flow whose queueing delay exceeds a quarter of its RTT is above 1.25 BDP and never probes: the first ACK ends
 //!   each probe. A flow with a short RTT in the queue of one with a long RTT is in this position.
-//! * In a shallow buffer ω stays near 1 and P_up hardly above it (1.012 at 0.1 BDP), less BBR's pacing margin of 1 %:
-//!   the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 % of random loss
-//!   and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Of several flows, the winner of Startup keeps
-//!   most of the link for tens of seconds.
+//! * In a shallow buffer ω stays near 1, and P_up hardly exceeds 1 (1.012 at 0.1 BDP), of which BBR's pacing margin
+//!   takes 1 %: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 % of
+//!   random loss and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Of several flows, the winner of
+//!   Startup keeps most of the link for tens of seconds.
 //! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs
 //!   ProbeRTT to see the propagation delay.
 //! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet turns 11 ms into 51 and

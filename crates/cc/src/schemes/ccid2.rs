@@ -39,8 +39,8 @@
 //! 2. The transport controls the Ack Ratio. `ack_ratio` limits the packets that one acknowledgement counts
 //!    for in slow start.
 //! 3. Acknowledgements during recovery do not count: they belong to the window with the loss.
-//! 4. After an idle time longer than the RTO, cwnd is at most the initial window, and it grows only while it
-//!    limits the sender: the window validation that section 5.1 refers to, in the form of RFC 5681.
+//! 4. After an idle time longer than the RTO, cwnd is at most the initial window. It grows only while it limits the
+//!    sender. This is the window validation of section 5.1, in the form of RFC 5681.
 //! 5. On TCP it is a NewReno that counts in segments, has no undo, and sets its own cwnd in recovery (RFC
 //!    6675).
 //!

@@ -1,11 +1,11 @@
 //! # CUBIC
 //!
-//! The default of Linux, Windows and macOS. After a loss, cwnd returns to the size at which the loss occurred
-//! along a cubic function of time: fast at first, flat around the old maximum, then ever faster in search of
-//! a new one. Growth depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long
-//! fat paths. Where Reno would be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart ends slow start
-//! when the delay grows or acknowledgements arrive in a train as long as half an RTT. By default growth and
-//! HyStart are Linux's; `growth = rfc9438` and `hystart = rfc9406` select those of the RFCs.
+//! The default of Linux, Windows and macOS. After a loss, cwnd follows a cubic function of time back to the size at
+//! which the loss occurred: fast at first, flat around the old maximum, then ever faster in search of a new one. Growth
+//! depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long fat paths. Where Reno would
+//! be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart ends slow start when the delay grows or
+//! acknowledgements arrive in a train as long as half an RTT. By default growth and HyStart are Linux's; `growth =
+//! rfc9438` and `hystart = rfc9406` select those of the RFCs.
 //!
 //! ## Control law
 //! W: cwnd in segments; t: seconds since avoidance began, without application-limited time; C = 0.4

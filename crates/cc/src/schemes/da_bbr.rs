@@ -69,9 +69,9 @@
 //!
 //! From the authors' code:
 //!
-//! 1. Where the core follows a later Linux, so does this scheme: 1 % pacing margin (4.14 omits link headers
-//!    from its pacing, with the same effect), two more segments only in the probing phase instead of all of
-//!    ProbeBW, and a delayed ACK does not replace an expired min_rtt.
+//! 1. This scheme follows the core where the core follows a later Linux. The pacing margin is 1 % (4.14 omits link
+//!    headers from its pacing, with the same effect). Only the probing phase adds two segments, not all of ProbeBW. A
+//!    delayed ACK does not replace an expired min_rtt.
 //! 2. The cwnd of ProbeRTT is never below BBR's own four segments. In the code it is, if cwnd is below twelve segments.
 //! 3. If an ACK brings no RTT sample, the last one is used. In the code the value for no sample, −1, enters the
 //!    quotient.

@@ -33,10 +33,10 @@
 //! Without XCP routers cwnd never grows again after a loss. Feedback in lost ACKs is lost.
 //!
 //! XCP is not max-min fair and may leave a link idle. Shuffling takes bandwidth from all flows and offers it to all
-//! flows. A flow limited elsewhere does not use its part, so the utilisation of a link with such flows settles as low
-//! as alpha / (alpha + gamma) of its capacity, 80 % with the router algorithm's 0.4 and 0.1 (Low, Andrew, Wydrowski,
-//! 'Understanding XCP: equilibrium and fairness', INFOCOM 2005), and a little lower while it shuffles: 77 to 91 % for
-//! one flow of 10 ms beside 2 to 30 flows limited by a second link.
+//! flows. A flow limited elsewhere does not use its part, so the utilisation of a link with such flows may settle as
+//! low as alpha / (alpha + gamma), 80 % with the router algorithm's 0.4 and 0.1 (Low, Andrew, Wydrowski, 'Understanding
+//! XCP: equilibrium and fairness', INFOCOM 2005). While the router shuffles it is slightly lower: 77 to 91 % for one
+//! flow of 10 ms beside 2 to 30 flows limited by a second link.
 //!
 //! XCP does not pace. With data in both directions, ACKs wait behind data and then release a whole window at once.
 //! Between such bursts the queue runs empty, so the persistent queue, a minimum, is zero. One to five flows each way

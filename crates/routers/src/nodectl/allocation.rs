@@ -57,8 +57,8 @@ fn share(pool: u64, among: f64) -> u64 {
 ///
 /// Two corrections:
 /// * The paper's third line only raises those below Bc. If some have more, the mean Bc allocates more than the port
-///   has: of a bandwidth of 32 with allocations of 20 and 2 and 10 free, a third transmission would get 10.67 and the
-///   second would rise to it, 41.3 in total. Here those above Bc are reduced to it.
+///   has. An example is a bandwidth of 32, of which 20 and 2 are allocated and 10 are free: a third transmission would
+///   get 10.67 and the second would rise to it, 41.3 in total. Here those above Bc are reduced to it.
 /// * The paper assumes that every transmission can use its allocation. Here a transmission that requests less than Bc
 ///   gets its request, and the others are adjusted to an equal share of the rest. If Bs covers the request, no
 ///   transmission is adjusted.
