@@ -15,9 +15,9 @@ use proptest::prelude::*;
 const SEGMENTS: u64 = 60;
 /// Maximum delay of acknowledgements in milliseconds.
 const LATEST: u64 = 300;
-/// Maximum silence of a sender with data. At the minimum rate a packet leaves every second, an early probe
-/// costs another second, and the acknowledgement that opens a window takes [`LATEST`], its delay of 40 ms and
-/// 20 ms of propagation.
+/// Maximum silence of a sender with data. At the minimum rate a packet leaves every second, and an early probe costs
+/// another second. The acknowledgement that opens a window takes [`LATEST`] plus its delay of 40 ms plus 20 ms of
+/// propagation.
 const SILENCE: Nanos = Nanos::from_millis(2_400);
 
 /// Every scheme with an explicit header, and that header.

@@ -132,15 +132,15 @@
 //!
 //! From the draft:
 //!
-//! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round
-//!    and on entering recovery. The loss that ends a probe resets the round, so the save at the next loss
-//!    would overwrite the state from before the first, against section 5.5.11.1 and case A.18.
+//! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round and on
+//!    entering recovery. The loss that ends a probe resets the round, so the save at the next loss would overwrite the
+//!    state saved before the first loss, which contradicts section 5.5.11.1 and case A.18.
 //! 2. A loss event precedes the processing of the ACK that revealed it. A round that begins with a loss begins with the
 //!    data delivered by this ACK, as in Linux.
 //! 3. Initial pacing is set when the first smoothed RTT is known, at 2.77 initial windows per round trip.
 //! 4. On restarting from idle, the aggregation epoch begins with nothing acknowledged, as in Linux. The draft moves
 //!    only the epoch's start, so all earlier acknowledged data would count as excess.
-//! 5. The number of rounds to wait is the packets of the BDP rounded up, so that a BDP below one packet does
+//! 5. The number of rounds to wait is the BDP in packets, rounded up, so that a flow with a BDP below one packet does
 //!    not probe at every ACK.
 //! 6. In ProbeRTT, the draft marks the connection application-limited. A scheme cannot do this, so samples of packets
 //!    sent from the start of ProbeRTT until its last flight is delivered count as application-limited.

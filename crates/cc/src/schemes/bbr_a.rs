@@ -1,7 +1,7 @@
 //! # BBR-A (advanced)
 //!
-//! BBR-ACD that also slows down: while it halves cwnd, it paces at 0.75 of the bandwidth, so that the little
-//! it sends does not meet the queue it has just detected.
+//! BBR-ACD that also slows down: while it halves cwnd, it paces at 0.75 of the bandwidth, so that the few packets it
+//! sends do not add to the queue that it has just detected.
 //!
 //! ## Control law
 //!

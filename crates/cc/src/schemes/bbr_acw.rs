@@ -46,15 +46,15 @@
 //!
 //! ## Differences
 //!
-//! 1. The combination is ours: the simplest one of the two factors that stays within BBR's 1 to 2 and is 2
-//!    where nothing is known and nothing queued. `span` is its factor 2, `cwnd_gain` its upper end.
+//! 1. The combination is ours: the simplest combination of the two factors that stays between 1 and BBR's 2, and that
+//!    is 2 before any measurement and with an empty queue. `span` is its factor 2, `cwnd_gain` its upper end.
 //! 2. d is the newest sample of an ACK, and h changes with it.
 //! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min, because they do
 //!    not measure the path.
 //!
-//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with
-//! mean gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21; with `span` = 0,
-//! a gain of 1 throughout, 42. The papers print about 40, so the published gain must be closer to 1 than
+//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with mean
+//! gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21 Mbit/s; with `span` = 0, which
+//! means a gain of 1 throughout, it gets 42. The papers print about 40, so the published gain must be closer to 1 than
 //! ours.
 //!
 //! ## Known weaknesses

@@ -56,8 +56,8 @@
 //!
 //! Alone in a buffer of 1 BDP or more, nothing is lost and no round is crowded: W stays at V, s at 1, and the flow is
 //! BBR v1, packet by packet. Alone in a small buffer, the probe overflows it once. W becomes 0.75 of the inflight at
-//! that time and returns within seconds to minutes to just below that inflight, where the probe has no room left to
-//! overflow anything. Losses while the queue is short count as random and do not cut W.
+//! that time and returns within seconds to minutes to just below that inflight, where the probe can no longer overflow
+//! the buffer. Losses while the queue is short count as random and do not cut W.
 //!
 //! Beside CUBIC in a small buffer, both flows are cut when it overflows, and W grows as fast as CUBIC's cwnd
 //! does. In a deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than

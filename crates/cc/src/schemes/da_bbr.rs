@@ -35,8 +35,8 @@
 //! recovery (any)     gain 0.75 until the state or phase changes
 //! ```
 //!
-//! The gain of 0.75 replaces that of the current phase, and its rule: the phase becomes a draining one, and
-//! ends when inflight is down to W.
+//! The gain of 0.75 replaces the gain and the end condition of the current phase: the phase becomes a draining phase
+//! and ends when inflight is down to W.
 //!
 //! ## Life of a flow
 //!

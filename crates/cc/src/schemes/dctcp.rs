@@ -55,8 +55,8 @@
 //! ## Known weaknesses
 //! DCTCP is made for data centres. Beside Reno or CUBIC in a queue that marks or drops for both, it takes most of the
 //! rate, because it yields less. With different RTTs it is as unfair as Reno. It needs every mark, and lost ACKs lose
-//! marks. With one segment per round trip it fills a long fat path as slowly as Reno does. The first mark in slow start
-//! finds alpha still large and costs up to half of cwnd.
+//! marks. With one segment per round trip it fills a long fat path as slowly as Reno does. At the first mark in slow
+//! start alpha is still large, so the mark costs up to half of cwnd.
 //!
 //! A repeated SYN no longer requests ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost is therefore Reno
 //! for its whole lifetime, and its packets, which cannot be marked, are dropped where packets of other flows are

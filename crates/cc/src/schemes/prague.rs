@@ -55,8 +55,8 @@
 //!
 //! ## Known weaknesses
 //! Prague depends on the queue: in a classic queue that marks, it starves others; in a drop-tail queue it is a paced
-//! Reno. The first marks find alpha at 1, so slow start ends with half of cwnd, and growth by one segment per round
-//! trip is slow afterwards. A repeated SYN no longer requests ECN: a flow whose first SYN is lost is a paced Reno for
+//! Reno. At the first marks alpha is 1, so slow start ends with half of cwnd, and the following growth by one segment
+//! per round trip is slow. A repeated SYN no longer requests ECN: a flow whose first SYN is lost is a paced Reno for
 //! its whole lifetime, in the classic queue of a DualPI2.
 
 use super::dctcp::MarkShare;

@@ -40,8 +40,8 @@
 //!
 //! XCP does not pace. With data in both directions, ACKs wait behind data and then release a whole window at once.
 //! Between such bursts the queue runs empty, so the persistent queue, a minimum, is zero. One to five flows each way
-//! use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average, where a paced stream in the
-//! reverse direction costs nothing.
+//! use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average. A paced stream in the reverse
+//! direction has no such cost.
 
 use crate::{
     Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,

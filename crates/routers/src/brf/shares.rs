@@ -229,8 +229,8 @@ impl Shares {
     /// result is max-min fair. If no demand exceeds it, this is equation 14 unchanged.
     ///
     /// Equation 14 leaves bandwidth that no flow demands unallocated. Here all flows get equal parts of it: a flow
-    /// limited by another port looks application-limited, and two ports that each grant only slightly more than its
-    /// rate would keep that rate.
+    /// limited by another port looks application-limited, and two such ports, each granting only slightly more than the
+    /// flow's rate, would keep the flow at that rate.
     pub fn begin(&mut self, demands: &mut [f64]) {
         self.count = demands.len();
         self.floor = self.least.min(self.floor_most());
