@@ -1,10 +1,10 @@
-"""Tables that compare verdicts: between worlds, between printed and corrected forms, and with those of older rules.
+"""Pages that compare verdicts: between worlds, between printed and corrected forms, and with those of older rules.
 
-| source | gives |
+| source | page |
 |---|---|
-| `docs/papers/ablation.jsonl`, written by `docs/results.py` | options that turn verdicts: `reproduce --ablate` |
-| `docs/papers/literal.jsonl`, written by `docs/results.py` | verdicts of printed forms: `reproduce --literal` |
-| `docs/papers/before.jsonl` | the verdicts of the rule before, with the defaults and readings of that time |
+| `docs/papers/ablation.jsonl`, written by `docs/results.py` | `worlds.md`: options that turn verdicts |
+| `docs/papers/literal.jsonl`, written by `docs/results.py` | `corrections.md`: verdicts of printed forms |
+| `docs/papers/before.jsonl`: verdicts of the previous rule, with its defaults and readings | `moved.md` |
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paper_pages import FOLDER, WORLDS, Outcomes, cell
+from paper_pages import FOLDER, MEASURED, WORLDS, Outcomes, cell
 
 ABLATION, LITERAL, BEFORE = (FOLDER / f"{name}.jsonl" for name in ("ablation", "literal", "before"))
 NO_OPTION = "no option alone"
@@ -28,8 +28,29 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
-def ablation_region() -> str:
-    """How many verdicts each option of a paper's world turns, and the claims of each."""
+def pages(papers: Sequence[Any], outcomes: Outcomes) -> dict[Path, str]:
+    """The three pages."""
+    texts = {"worlds": worlds_page(), "corrections": corrections_page(), "moved": moved_page(papers, outcomes)}
+    return {FOLDER / f"{name}.md": text for name, text in texts.items()}
+
+
+def notice(*sources: Path) -> str:
+    """The comment that names the sources of a page."""
+    return (
+        f"<!-- Written by docs/generate.py from {' and '.join(f'docs/papers/{path.name}' for path in sources)}. -->\n"
+    )
+
+
+WORLDS_HEAD = """# Options that turn a verdict between the worlds
+
+Where the two verdicts of a counted claim differ, its runs repeat in the paper's world, each time with one option as
+today. The table counts the claims whose verdict one option alone turns into today's. `narrows reproduce --ablate`
+prints the options of every claim.
+"""
+
+
+def worlds_page() -> str:
+    """The options of papers' worlds, each with the number of verdicts that it turns alone and their figures."""
     rows = read(ABLATION)
     turned: Counter[tuple[str, str]] = Counter()
     claims: dict[tuple[str, str], list[str]] = {}
@@ -53,10 +74,17 @@ def ablation_region() -> str:
         figures = ", ".join(dict.fromkeys(claims[paper, option]))
         shown = ("–", "–") if option == NO_OPTION else (f"`{there}`", f"`{today}`")
         lines.append(f"| {paper} | {name} | {shown[0]} | {shown[1]} | {count} | {figures} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([notice(ABLATION), WORLDS_HEAD, *lines, ""])
 
 
-def literal_region() -> str:
+CORRECTIONS_HEAD = """# The worth of our corrections
+
+We correct slips and missing cases of printed equations and algorithms. `literal = true` in a scenario takes the printed
+form. `narrows reproduce --literal` judges the claims with both, in the paper's world.
+"""
+
+
+def corrections_page() -> str:
     """Per paper the claims that hold as printed and corrected, then every claim whose verdict the corrections turn."""
     rows = [row for row in read(LITERAL) if row["counted"]]
     lines = ["| paper | claims | hold as printed | hold corrected |", "|---|---:|---:|---:|"]
@@ -70,7 +98,7 @@ def literal_region() -> str:
             place = f"{row['paper_id']} {row['figure']}: {row['text']}"
             sides = [text for form in ("literal", "corrected") for text in (row[form]["ours"], row[form]["verdict"])]
             lines.append(f"| {' | '.join(map(cell, (place, row['printed'], *sides)))} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([notice(LITERAL), CORRECTIONS_HEAD, *lines, ""])
 
 
 RULE = {
@@ -100,8 +128,8 @@ def moved(paper: Any, outcomes: Outcomes) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def moved_region(papers: Sequence[Any], outcomes: Outcomes) -> str:
-    """How many verdicts moved, by paper and cause, and where to."""
+def moved_counts(papers: Sequence[Any], outcomes: Outcomes) -> str:
+    """The number of verdicts that moved, by paper and cause, and their present verdicts."""
     verdicts = list(RULE)
     lines = [
         f"| paper | because | {' | '.join(f'now {name}' for name in verdicts)} |",
@@ -117,17 +145,22 @@ def moved_region(papers: Sequence[Any], outcomes: Outcomes) -> str:
     return "\n".join([*lines, f"| all | | {' | '.join(str(total[name]) for name in verdicts)} |", ""])
 
 
+MOVED_HEAD = """# Verdicts that moved
+
+The rule, the worlds, BBR-GC's reading of algorithm 1, DCCP-BBR's pacing margin and durations changed together. This
+page lists every claim whose verdict in the paper's world differs from the verdict before. The cause is the first one
+that applies:
+
+1. the rule, if it gives the old measurement the new verdict;
+2. the world, if today's world gives the old verdict;
+3. the change to the paper's scheme;
+4. else our value.
+"""
+
+
 def moved_page(papers: Sequence[Any], outcomes: Outcomes) -> str:
     """Every claim whose verdict moved, paper by paper, with the cause."""
-    lines = [
-        "<!-- Written by docs/generate.py from docs/papers/before.jsonl and docs/papers/measured.jsonl. -->",
-        "",
-        "# Verdicts that moved",
-        "",
-        "Every claim whose verdict in the paper's world is another than before the new rule and the two worlds.",
-        "[Results](../results.md#verdicts-that-moved) says how a cause is found, and counts them.",
-        "",
-    ]
+    lines = [notice(BEFORE, MEASURED), MOVED_HEAD, moved_counts(papers, outcomes)]
     for paper in papers:
         rows = moved(paper, outcomes)
         lines += [f"## {paper.title}", "", "| claim | before | now | because |", "|---|---|---|---|"]

@@ -12,7 +12,8 @@
 | a region of `commands.md` | the typer application | `command_pages.py` |
 | `schemes/`, `routers/` | the registries of the engine | `registry_pages.py`, `pictures.py` |
 | a region of `fidelity.md` | the cells that `narrows fidelity` measured | `fidelity_page.py` |
-| `papers/`, regions of `results.md` and `README.md` | `papers/` and the stored measurements | `paper_pages.py` |
+| `papers/` | `papers/` and the stored measurements | `paper_pages.py`, `comparisons.py` |
+| regions of `results.md`, `README.md` and `docs/README.md` | the same | `paper_pages.py` |
 | printed output in all documents | the blocks themselves | `blocks.py` |
 
 A region stands between `<!-- NAME -->` and `<!-- /NAME -->`.
@@ -53,9 +54,6 @@ def references() -> dict[Path, str]:
         "headline": paper_pages.headline_region(),
         "findings": paper_pages.findings_region(),
         "verdicts": paper_pages.verdicts_region(),
-        "ablation": comparisons.ablation_region(),
-        "literal": comparisons.literal_region(),
-        "moved": comparisons.moved_region(papers, outcomes),
     }
     regions = {
         DOCS / "scenarios.md": scenario_keys.regions(engine.schema()),
@@ -64,14 +62,14 @@ def references() -> dict[Path, str]:
         DOCS / "fidelity.md": {"grid": fidelity_page.region()},
         DOCS / "results.md": verdicts,
         DOCS / "README.md": {"papers": paper_pages.papers_region()},
-        ROOT / "README.md": {"verdicts": paper_pages.verdicts_region("docs/")},
+        ROOT / "README.md": {"headline": verdicts["headline"]},
     }
     return {
         **{page: filled(page, contents) for page, contents in regions.items()},
         **registry_pages.scheme_pages(DOCS / "schemes", engine.schemes()),
         **registry_pages.router_pages(DOCS / "routers", engine.routers()),
         **paper_pages.pages(),
-        paper_pages.FOLDER / "moved.md": comparisons.moved_page(papers, outcomes),
+        **comparisons.pages(papers, outcomes),
     }
 
 
@@ -82,7 +80,7 @@ def with_outputs(path: Path) -> str:
 
 
 def images() -> None:
-    """Draw the pictures of README and of the topics."""
+    """Draw the pictures of the guide and of the topics."""
     import narrows
     from narrows import plots
 

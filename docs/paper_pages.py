@@ -98,14 +98,14 @@ def headline_region() -> str:
 def findings_region() -> str:
     """The ten findings of `papers/findings.md`, which the report shows too."""
     text = (PAPERS / "findings.md").read_text(encoding="utf-8").partition("\n\n")[2]
-    return moved(text, PAPERS, ROOT / "docs").replace("](results.md#", "](#")
+    return moved(text, PAPERS, ROOT / "docs")
 
 
-def verdicts_region(to: str = "") -> str:
-    """The matrix of papers by verdict; `to` leads from the page to the documents."""
+def verdicts_region() -> str:
+    """The matrix of papers by verdict."""
     papers, outcomes = load(), measured()
     rows = [
-        f"| {f'[{paper.title}]({to}papers/{paper.id}.md)' if world == 'paper' else ''} | {world_name(paper, world)} "
+        f"| {f'[{paper.title}](papers/{paper.id}.md)' if world == 'paper' else ''} | {world_name(paper, world)} "
         f"{tally(paper.id, paper.figures, outcomes, world)}"
         for paper in papers
         for world in WORLDS

@@ -13,9 +13,9 @@
 
 The claims of the report go to `docs/papers/measured.jsonl`, from which `docs/generate.py` writes the pages of papers.
 Those of the kernel go to `docs/papers/kernel.jsonl` or `kernel-quick.jsonl`.
-The rest goes to the regions between `<!-- NAME -->` and `<!-- /NAME -->` of `docs/results.md`. Nothing here measures. A
-region without new lines in the files keeps its content, with a note on standard error; BENCH may be an empty file. A
-report that lacks a claim of `papers/` is refused.
+BENCH goes to regions of `docs/topics/benchmarks.md` between `<!-- NAME -->` and `<!-- /NAME -->`, LAWS to those of
+`docs/topics/explicit-rates.md`. Nothing here measures. A region without new lines in the files keeps its content, with
+a note on standard error; BENCH may be an empty file. A report that lacks a claim of `papers/` is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from paper_pages import MEASURED as CLAIMS
 
 from narrows.claims import stated
 
-PAGE = Path(__file__).resolve().parent / "results.md"
+TOPICS = Path(__file__).resolve().parent / "topics"
+BENCHMARKS, LAWS = TOPICS / "benchmarks.md", TOPICS / "explicit-rates.md"
 
 
 def bench_table(rows: list[dict[str, Any]]) -> str:
@@ -145,7 +146,7 @@ def replace(text: str, name: str, body: str) -> str:
     """A page with one region replaced."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not pattern.search(text):
-        raise SystemExit(f"{PAGE} has no region `{name}`")
+        raise SystemExit(f"results.py: the page has no region `{name}`")
     return pattern.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
 
 
@@ -166,7 +167,7 @@ def on_kernel(world: str, files: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Read the files, write the page and the outcomes of claims."""
+    """Read the files, write the pages and the outcomes of claims."""
     world = next((world for world in KERNEL_FILES if sys.argv[1:2] == [f"--{world}"]), None)
     if world and len(sys.argv) > 2:
         on_kernel(world, sys.argv[2:])
@@ -180,14 +181,13 @@ def main() -> None:
             f"{sys.argv[1]} lacks {len(lacking)} claims: {listed}; accepted: a full report of `narrows reproduce -o`"
         )
     rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
-    page = measured(PAGE.read_text(), rows)
+    BENCHMARKS.write_text(measured(BENCHMARKS.read_text(), rows))
     if len(sys.argv) == 4:
         printed = Path(sys.argv[3]).read_text().splitlines()
-        page = replace(page, "convergence", "\n".join(line for line in printed if line.startswith("|")))
-        page = replace(page, "gaps", gaps_list(printed))
+        page = replace(LAWS.read_text(), "convergence", "\n".join(line for line in printed if line.startswith("|")))
+        LAWS.write_text(replace(page, "gaps", gaps_list(printed)))
     else:
         note("no laws: the regions `convergence` and `gaps` keep their content")
-    PAGE.write_text(page)
     CLAIMS.write_text(outcomes(claims))
     for path in (ABLATION, LITERAL):
         found = Path(sys.argv[1]) / path.with_suffix(".json").name

@@ -1,4 +1,4 @@
-"""Measures what a scheme costs per acknowledgement in this kernel, for docs/deploy.md and docs/results.md.
+"""Measures what a scheme costs per acknowledgement in this kernel, for docs/deploy.md.
 
     sudo python studies/kernel/cost.py           loads our programs and measures; 8 minutes
     python studies/kernel/cost.py --print        writes the table from the stored runs
@@ -41,7 +41,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "cost.jsonl"
-PAGES = [HERE.parents[1] / "docs" / name for name in ("deploy.md", "results.md")]
+PAGE = HERE.parents[1] / "docs" / "deploy.md"
 OURS = ("bbr_plain", "bbr_gc", "bbr_cws", "bbr3")
 """Programs, which `narrows kernel` loads by their names in Linux, too."""
 KERNEL, CALLED = "bbr", "bbr_called"
@@ -234,13 +234,12 @@ def write() -> None:
         lines.append(f"| {' | '.join(fields)} |")
     print("\n".join(lines))
     pattern = re.compile(r"(<!-- cost -->\n).*?(<!-- /cost -->)", re.DOTALL)
-    for path in PAGES:
-        page, regions = pattern.subn(
-            lambda match: "\n".join([match[1] + lines[0], *lines[1:], match[2]]), path.read_text(encoding="utf-8")
-        )
-        if regions != 1:
-            raise SystemExit(f"{path} has no region `cost`")
-        path.write_text(page, encoding="utf-8")
+    page, regions = pattern.subn(
+        lambda match: "\n".join([match[1] + lines[0], *lines[1:], match[2]]), PAGE.read_text(encoding="utf-8")
+    )
+    if regions != 1:
+        raise SystemExit(f"{PAGE} has no region `cost`")
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

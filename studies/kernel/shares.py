@@ -1,4 +1,4 @@
-"""Measures how flows share a link in this kernel and in the simulator, for docs/results.md.
+"""Measures how flows share a link in this kernel and in the simulator, for docs/fidelity.md.
 
     sudo python studies/kernel/shares.py           measures what the file lacks; 9 minutes
     python studies/kernel/shares.py --print        writes the table from the stored runs
@@ -25,7 +25,7 @@ import narrows
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "shares.jsonl"
-PAGE = HERE.parents[1] / "docs" / "results.md"
+PAGE = HERE.parents[1] / "docs" / "fidelity.md"
 RTT_MS, BUFFER = 40, "1bdp"
 JOINS_S, ENDS_S = 5, 12
 SETTLED_S = 2

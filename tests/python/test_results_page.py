@@ -122,7 +122,7 @@ def test_report_that_lacks_claims_is_refused(tmp_path):
     (tmp_path / "claims.json").write_text(json.dumps([CLAIM]))
     (tmp_path / "bench.jsonl").write_text("")
     program = ROOT / "docs" / "results.py"
-    before = results.PAGE.read_bytes(), results.CLAIMS.read_bytes()
+    before = results.BENCHMARKS.read_bytes(), results.CLAIMS.read_bytes()
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path), str(tmp_path / "bench.jsonl")],
         capture_output=True, text=True, check=False,
@@ -131,14 +131,20 @@ def test_report_that_lacks_claims_is_refused(tmp_path):
     assert (
         f"lacks {stated} claims: " in done.stderr and "accepted: a full report of `narrows reproduce -o`" in done.stderr
     )
-    assert (results.PAGE.read_bytes(), results.CLAIMS.read_bytes()) == before
+    assert (results.BENCHMARKS.read_bytes(), results.CLAIMS.read_bytes()) == before
 
 
 def test_page_has_a_region_for_every_measurement():
-    """The page has a region, with content, for everything that the programs write."""
-    page = results.PAGE.read_text()
-    for name in [*(name for name, *_ in results.MEASURED), "convergence", "gaps", "headline", "verdicts"]:
-        assert page.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0].strip(), name
+    """The pages have a region, with content, for everything that the programs write."""
+    regions = {
+        results.BENCHMARKS: [name for name, *_ in results.MEASURED],
+        results.LAWS: ["convergence", "gaps"],
+        ROOT / "docs" / "results.md": ["headline", "verdicts"],
+    }
+    for path, names in regions.items():
+        page = path.read_text()
+        for name in names:
+            assert page.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0].strip(), name
     with pytest.raises(SystemExit, match="has no region"):
         results.replace(page, "nothing", "")
 

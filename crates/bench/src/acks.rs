@@ -1,7 +1,7 @@
-//! Cost of one acknowledgement to a scheme: two packets leave, an acknowledgement of both arrives, and the
-//! control is read after each event, as in a transport. Every thousandth acknowledgement reports a loss,
-//! which begins a recovery of one round trip. Nothing here reads a clock. The criterion bench of `narrows-cc`
-//! includes this file, so that both measure the same.
+//! Cost of one acknowledgement to a scheme: two packets leave, an acknowledgement of both arrives, and the control is
+//! read after each event, as in a transport. Every thousandth acknowledgement reports a loss, which begins a recovery
+//! of one round trip. This file reads no clock. The criterion bench of `narrows-cc` includes it, so that both measure
+//! the same work.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Two DCCP endpoints in memory, to measure the protocol without system calls. Packets cross a path in
-//! virtual time with a drop-tail bottleneck. Nothing here reads a clock.
+//! Two DCCP endpoints in memory, to measure the protocol without system calls. Packets cross a path in virtual time
+//! with a drop-tail bottleneck. This file reads no clock.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ const LONGEST_WAIT: Nanos = Nanos::from_millis(1);
 /// IP and UDP header bytes.
 const BELOW: u64 = 28;
 
-/// The schemes with a CCID of their own.
+/// The schemes with a dedicated CCID.
 pub fn schemes() -> impl Iterator<Item = &'static Entry> {
     ALL.iter().filter(|entry| Ccid::of(entry) != Ccid::Other)
 }
@@ -69,7 +69,7 @@ impl Pair {
         pair
     }
 
-    /// Runs until the server has received `datagrams` more; returns whether it did.
+    /// Runs until the server has received `datagrams` more datagrams; returns whether it did.
     pub fn run(&mut self, datagrams: u64) -> bool {
         let target = self.received + datagrams;
         while self.received < target {

@@ -1,6 +1,6 @@
-//! Cost of a router algorithm to its link. Real endpoints open the flows with the scheme of that algorithm.
-//! Then their data packets cross the link in turn, evenly spaced at nine tenths of its rate, and the ACK of
-//! every second one returns. Wakes are measured separately. The caller of [`Lane`] supplies the clock.
+//! Cost of a router algorithm to its link. Real endpoints open the flows with the scheme of that algorithm. Then their
+//! data packets cross the link in turn, evenly spaced at nine tenths of its rate, and an ACK of every second packet
+//! returns. Wakes are measured separately. The caller of [`Lane`] supplies the clock.
 
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ pub struct Lane {
     link: Link,
     /// A data packet of each flow.
     data: Vec<Packet>,
-    /// Number of flows that opened by themselves.
+    /// Number of flows that opened without help.
     opened: usize,
     now: Nanos,
     /// Packets stored in the link.
@@ -83,7 +83,7 @@ fn setup(entry: &schemes::Entry) -> Setup {
     }
 }
 
-/// Different hosts for every thousand flows, a different port for each.
+/// A 5-tuple for each flow: different hosts for every thousand flows, a different port for each.
 fn tuple(flow: u32) -> FiveTuple {
     let host = flow / 1_000;
     FiveTuple {
@@ -137,8 +137,8 @@ impl Lane {
         self.link.router().map_or(0, AnyRouter::memory)
     }
 
-    /// Opens flows in parallel, round trip by round trip, until each has sent data or failed to. Where rates
-    /// are negotiated, each requests its share.
+    /// Opens flows in parallel, round trip by round trip, until each has sent data or failed to open. Where rates are
+    /// negotiated, each flow requests its share.
     fn open(&mut self, scheme: &schemes::Entry, flows: std::ops::Range<u32>, share: Rate) {
         let first = flows.start;
         let mut ends: Vec<(Sender, Receiver, Option<Packet>)> = flows
@@ -187,7 +187,7 @@ impl Lane {
             self.pass(start.saturating_add(RTT).max(self.now));
             for packet in back {
                 self.now += Nanos::from_nanos(1);
-                // Packets of flows opened earlier are data only.
+                // Packets of earlier flows are data only.
                 if let Some(of) = packet.flow.checked_sub(first) {
                     ends[of as usize].0.on_packet(self.now, &packet);
                 }
@@ -316,8 +316,8 @@ const LANES: [usize; 3] = [1, 1_000, 100_000];
 /// Packets per turn of a router algorithm: about a millisecond.
 const LANE_PACKETS: usize = 20_000;
 
-/// A row per router algorithm (all, or those named) and number of flows: medians over `repeats` rounds, in
-/// each of which every algorithm and a link without one take a turn, and the median ratio to that link.
+/// A row per router algorithm (all, or those named) and number of flows: medians over `repeats` rounds, where in each
+/// round every algorithm and a link without one take a turn, and the median ratio to that link.
 ///
 /// # Errors
 /// If a name is unknown.

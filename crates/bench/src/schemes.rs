@@ -18,8 +18,8 @@ fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
     started.elapsed().as_secs_f64() * 1e9 / acks::ACKS as f64
 }
 
-/// A row per scheme (all, or those named): medians over `repeats` rounds, in each of which every scheme takes
-/// a turn, and the median ratio to the first registered scheme, which always takes part.
+/// A row per scheme (all, or those named): medians over `repeats` rounds, in which every scheme takes a turn, and the
+/// median ratio to the first registered scheme, which always runs.
 ///
 /// # Errors
 /// If a name is unknown.

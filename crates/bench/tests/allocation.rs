@@ -1,6 +1,6 @@
 //! Connections allocate nothing per packet once their buffers have grown.
 //!
-//! The only test of its process, because the counter sees every thread.
+//! The only test of its process, because the counter covers every thread.
 
 #![allow(unsafe_code)]
 
@@ -41,7 +41,7 @@ fn count(work: impl FnOnce()) -> u64 {
     COUNT.load(Ordering::Relaxed) - before
 }
 
-/// Datagrams until windows, queues and histories have grown, and datagrams measured.
+/// Datagrams until windows, queues and histories have grown, and measured datagrams.
 const SETTLE: u64 = 300_000;
 const MEASURED: u64 = 300_000;
 /// Allocations for rings that may still double.

@@ -1,5 +1,5 @@
-//! Cost per packet of a link and a delay line. One measurement covers a million packets, so its milliseconds
-//! read as nanoseconds per packet.
+//! Cost per packet of a link and a delay line. One measurement covers a million packets, so milliseconds per
+//! measurement are nanoseconds per packet.
 //!
 //!     cargo bench -p narrows-net --bench elements
 

@@ -55,7 +55,7 @@ impl Disturbance {
 }
 
 impl<F: Frame> DelayLine<F> {
-    /// A line of `delay`, with optional jitter and reordering; `random` is its own stream.
+    /// A line of `delay`, with optional jitter and reordering; `random` is its random stream.
     pub fn new(delay: Nanos, jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
         let disturbed = jitter.is_some() || reordering.is_some();
         let disturbance = disturbed.then(|| Box::new(Disturbance::new(jitter, reordering, random)));

@@ -1,4 +1,4 @@
-//! The frame: a packet as network elements see it.
+//! The frame: the fields of a packet that network elements use.
 
 use std::fmt;
 

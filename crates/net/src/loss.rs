@@ -28,7 +28,7 @@ pub struct LossProcess {
 }
 
 impl LossProcess {
-    /// A process that starts in the good state; `random` is its own stream.
+    /// A process that starts in the good state; `random` is its random stream.
     pub const fn new(model: Loss, random: Random) -> Self {
         Self { model: Model::Steady(model), random, bad: false, since_loss: 0 }
     }

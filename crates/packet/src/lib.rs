@@ -1,8 +1,8 @@
 //! The simulator's frame: one cache line, copied by value, without allocation.
 //!
-//! A [`Packet`] has common fields (flow, path, lengths, flags, ECN) and a body, read through the view of its
-//! [`Kind`]: a TCP segment, a DCCP datagram or a control message. TCP options and control messages are opaque
-//! here; the crate that writes them defines their meaning.
+//! A [`Packet`] has common fields (flow, path, lengths, flags, ECN) and a body, read through the view of its [`Kind`]:
+//! a TCP segment, a DCCP datagram or a control message. TCP options and control messages are opaque in this crate; the
+//! crate that writes them defines their meaning.
 
 mod flags;
 mod raw;
@@ -61,7 +61,7 @@ pub struct Packet {
     pub header: u16,
     /// Flags.
     pub flags: Flags,
-    /// Hops of its route already taken; maintained by the simulator.
+    /// Hops of its route that it has already taken; maintained by the simulator.
     pub hop: u8,
     /// From the lowest bit: 2 bits ECN, 2 bits path, 4 bits content tag.
     mark: u8,
@@ -170,7 +170,7 @@ pub struct Dccp {
 pub struct Foreign {
     /// Sequence number of the first payload byte, counted from the SYN at 0.
     pub seq: u64,
-    /// Next sequence number expected from the peer, counted alike.
+    /// Next sequence number expected from the peer, counted from its SYN at 0.
     pub ack: u64,
     /// Handle of the bytes, assigned by their owner.
     pub handle: u32,

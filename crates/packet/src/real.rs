@@ -42,7 +42,7 @@ pub struct Segment<'a> {
     pub ack: u32,
     /// Flags.
     pub flags: Flags,
-    /// The byte of flags as it is.
+    /// The flags byte, unmodified.
     pub bits: u8,
     /// The window field, not scaled.
     pub window: u16,
@@ -103,7 +103,7 @@ impl<'a> Segment<'a> {
         self.find(|kind, _| kind == wanted).map(|(_, body)| body)
     }
 
-    /// The place among the options, and the body, of the first option that is wanted by kind and body.
+    /// The position among the options, and the body, of the first option whose kind and body are `wanted`.
     fn find(&self, wanted: impl Fn(u8, &[u8]) -> bool) -> Option<(usize, &'a [u8])> {
         let mut place = 0;
         loop {
@@ -139,7 +139,7 @@ impl<'a> Segment<'a> {
         blocks.filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
     }
 
-    /// Whether [`set_experiment`] finds room in its SACK blocks.
+    /// Whether it has enough SACK blocks for [`set_experiment`] to replace one.
     pub fn is_crowded(&self) -> bool {
         self.option(SACK).is_some_and(|body| body.len() + 2 >= THREE_BLOCKS)
     }
@@ -150,8 +150,8 @@ impl<'a> Segment<'a> {
         Some((be32(body, 0)?, be32(body, 4)?))
     }
 
-    /// The packet that stands for this segment of `flow`. `origins`: the sequence numbers of the SYN of its
-    /// sender and of the other end's, from which `near`, numbers seen last in the same order, unfold 32 bits to 64.
+    /// The packet that represents this segment of `flow`. `origins` are the sequence numbers of the SYNs of its sender
+    /// and of the other end, `near` the last known numbers in the same order; both extend 32 bits to 64.
     pub fn packet(&self, flow: u32, reverse: bool, origins: (u32, u32), near: (u64, u64)) -> Packet {
         let ack = if self.flags.has(Flags::ACK) { unfold(self.ack, origins.1, near.1) } else { 0 };
         let segment = Foreign { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
@@ -164,7 +164,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The number nearest to `near` whose low 32 bits are `wire` less `origin`.
+/// The number nearest to `near` whose low 32 bits are `wire` minus `origin`.
 pub const fn unfold(wire: u32, origin: u32, near: u64) -> u64 {
     let low = wire.wrapping_sub(origin);
     let moved = low.wrapping_sub(near as u32) as i32;
@@ -197,9 +197,9 @@ pub const EXPERIMENT_BYTES: usize = 6;
 const SACK_BLOCK: usize = 8;
 const THREE_BLOCKS: usize = 26;
 
-/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. A segment without the option
-/// gets it in place of its last SACK block if it has at least three; its length stays. Returns whether it has the value
-/// now.
+/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. In a segment without the
+/// option and with at least three SACK blocks, the option replaces the last block; the length stays. Returns whether
+/// the segment now has the value.
 pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
     let Some(segment) = Segment::read(bytes) else { return false };
     let ip = usize::from(bytes[0] & 15) * 4;
@@ -221,7 +221,7 @@ pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
     true
 }
 
-/// Removes the option of an experiment from a segment over IPv4: no-operations take its place.
+/// Replaces the option of an experiment in a segment over IPv4 by no-operations.
 pub fn clear_experiment(bytes: &mut [u8], exid: u16) {
     let Some((place, _)) = Segment::read(bytes).and_then(|segment| segment.experiment_at(exid)) else {
         return;
@@ -232,7 +232,7 @@ pub fn clear_experiment(bytes: &mut [u8], exid: u16) {
 
 /// Replaces bytes of the TCP header that begins at `tcp`, and corrects its checksum (RFC 1624).
 fn replace(bytes: &mut [u8], tcp: usize, at: usize, new: &[u8]) {
-    /// Place of the checksum in the header.
+    /// Offset of the checksum in the header.
     const CHECKSUM: usize = 16;
     // Whole words of the checksum; headers have an even length.
     let (from, to) = (tcp + (at - tcp) / 2 * 2, tcp + (at + new.len() - tcp).next_multiple_of(2));
@@ -273,7 +273,7 @@ mod tests {
         !((sum & 0xffff) + (sum >> 16)) as u16
     }
 
-    /// Every field of a segment is read at its place.
+    /// Every field of a segment is read at its offset.
     #[test]
     fn fields_are_read_at_their_places() {
         let bytes = segment();
@@ -347,7 +347,7 @@ mod tests {
         tcp_checksum(bytes) == 0
     }
 
-    /// The value of an experiment is read and replaced, at even and at odd places, with a correct checksum.
+    /// The value of an experiment is read and replaced, at even and odd offsets, with a correct checksum.
     #[test]
     fn experiment_is_replaced_with_checksum() {
         for options in [

@@ -1,6 +1,6 @@
 //! Room for a rate in a real host's segment.
 
-/// Room for a rate of the network in the header of a real host's segment.
+/// Space for a rate from the network in the header of a real host's segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Room {
     /// None.

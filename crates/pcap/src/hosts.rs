@@ -9,7 +9,7 @@ use narrows_units::Random;
 
 use crate::pcapng::Interface;
 
-/// The first port of senders, and how many there are (RFC 6335 section 6).
+/// The first port of senders, and the number of ports (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
 const PORTS: u32 = 1 << 14;
 /// IP and TCP headers without options.
@@ -30,7 +30,7 @@ pub(crate) struct End {
     pub(crate) isn: u32,
 }
 
-/// A flow as its packets show it.
+/// The properties of a flow that its packets show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) sender: End,
@@ -48,7 +48,7 @@ struct Host {
     address: [u8; 4],
     sends: bool,
     flows: Vec<String>,
-    /// Flows without a place in the list.
+    /// Number of flows beyond the list.
     further: usize,
 }
 
@@ -95,8 +95,8 @@ impl Hosts {
                 }
                 End { host, address: address.to_be_bytes(), port, isn: random.bits() as u32 }
             };
-            // Flows between the same addresses need ports of their own, even if different entries of the
-            // scenario state these addresses.
+            // Flows between the same addresses need separate ports, even if different entries of the scenario state
+            // these addresses.
             let used: &mut u32 =
                 ports.entry((tuple.source, tuple.destination, tuple.destination_port)).or_default();
             let port = EPHEMERAL + (*used % PORTS) as u16;
@@ -136,7 +136,7 @@ impl Hosts {
     }
 }
 
-/// The least window scale with which 16 bits express a window (RFC 7323 section 2.2).
+/// The smallest window scale with which 16 bits express a window (RFC 7323 section 2.2).
 fn scale(window: u64) -> u8 {
     (0..MAX_SCALE).find(|&scale| window >> scale <= u64::from(u16::MAX)).unwrap_or(MAX_SCALE)
 }
@@ -145,7 +145,7 @@ fn scale(window: u64) -> u8 {
 mod tests {
     use super::*;
 
-    /// The scale is the least that expresses the window; 1 GiB needs the largest.
+    /// The scale is the smallest one that expresses the window; 1 GiB needs the largest.
     #[test]
     fn scale_is_the_least_that_expresses_the_window() {
         for (window, expected) in

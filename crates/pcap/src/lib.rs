@@ -6,18 +6,17 @@
 //!                <--acks--                    <--acks--
 //! ```
 //!
-//! * Each host, that is each IPv4 address of the plan, has an interface. A packet is recorded when it leaves
-//!   its host and when it reaches the other one, at the virtual time in nanoseconds.
-//! * By default only the senders of data record, like tcpdump on these hosts. At both ends a packet that
-//!   arrives appears twice; readers that know no interfaces then see each of them as a retransmission.
+//! * Each host, that is each IPv4 address of the plan, has an interface. A packet is recorded when it leaves its host
+//!   and when it reaches the other host, with the virtual time in nanoseconds.
+//! * By default only the senders of data record, like tcpdump on these hosts. With [`Ends::Both`] a packet that arrives
+//!   appears twice; readers that do not distinguish interfaces then report each packet as a retransmission.
 //! * Packets are IPv4 in Ethernet frames, whose 14 bytes of header do not exist on simulated links. Sequence
 //!   numbers start at a random number for each direction of a flow and wrap at 32 bits. All checksums are valid; the payload of TCP is zero.
 //! * A SYN carries the options that a connection has in force (maximum segment size, SACK permitted, window
 //!   scale, timestamps) in up to eight bytes more than the simulated packet takes on a link.
-//! * TCP options of other kinds (multipath, rates) have the experimental kind 253 (RFC 6994), their size and
-//!   their raw fields. They are left out where TCP's 40 bytes of options are full, and where they take no
-//!   bytes of their own.
-//! * A control message is a UDP datagram between the ports of its flow. One from a node has the address of the
+//! * TCP options of other kinds (multipath, rates) have the experimental kind 253 (RFC 6994), their size and their raw
+//!   fields. They are left out where TCP's 40 bytes of options are full, and where they take no additional bytes.
+//! * A control message is a UDP datagram between the ports of its flow. A message from a node has the address of the
 //!   flow's receiver.
 //!
 //! The simulator does not model two packets, so captures lack them: the last acknowledgement of a connection,
@@ -69,8 +68,8 @@ impl Ends {
 pub struct Contents {
     /// Hosts.
     pub ends: Ends,
-    /// Bytes kept of a packet; `None` keeps all. Lengths in headers and the recorded original length stay those
-    /// of the whole packet.
+    /// Number of bytes kept of each packet; `None` keeps all. Lengths in headers and the recorded original length
+    /// remain those of the whole packet.
     pub snap: Option<u32>,
 }
 
@@ -111,7 +110,7 @@ impl Capture {
         self.failed.is_some()
     }
 
-    /// Writes the remaining packets. A capture that is not finished lacks the last ones.
+    /// Writes the remaining packets. An unfinished capture lacks the last packets.
     ///
     /// # Errors
     /// The first write error; the file then ends with the last whole packet before it.

@@ -17,7 +17,7 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 /// `if_tsresol`: timestamps count units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// The snapshot length of whole packets, which exceeds any frame.
+/// The snapshot length for whole packets, larger than any frame.
 const WHOLE: u32 = 262_144;
 
 /// Option codes.
@@ -40,7 +40,7 @@ pub(crate) struct Interface {
     pub(crate) address: [u8; 4],
 }
 
-/// A packet's place in the capture.
+/// Time and interface of a recorded packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub(crate) interface: u32,

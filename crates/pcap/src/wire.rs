@@ -88,7 +88,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     zeros
 }
 
-/// Appends the packet of a real host, with the ECN field that it has now.
+/// Appends the packet of a real host, with its current ECN field.
 fn foreign(out: &mut Vec<u8>, packet: &Packet, bytes: &[u8]) {
     let start = out.len();
     out.extend_from_slice(bytes);
@@ -108,7 +108,7 @@ fn segment(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, from: &End, to: &End
     out.extend_from_slice(&next.to_be_bytes());
     let bits = [(Flags::FIN, 1), (Flags::SYN, 2), (Flags::ACK, 16), (Flags::ECE, 64), (Flags::CWR, 128)];
     let bits: u8 = bits.iter().filter(|(flag, _)| has(*flag)).map(|(_, bit)| bit).sum();
-    // Linux, too, rounds the window up; a SYN's is not scaled.
+    // Linux also rounds the window up; the window of a SYN is not scaled.
     let window = if syn { tcp.window } else { tcp.window.div_ceil(1 << flow.scale) };
     let [high, low] = (window.min(u32::from(u16::MAX)) as u16).to_be_bytes();
     out.extend_from_slice(&[0, bits, high, low, 0, 0, 0, 0]);
@@ -122,7 +122,7 @@ fn segment(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, from: &End, to: &End
         let blocks = packet.sack_blocks().count();
         if blocks > 0 {
             out.extend_from_slice(&[NOP, NOP, SACK, (2 + 8 * blocks) as u8]);
-            // Blocks name data of the other end.
+            // SACK blocks refer to data of the other end.
             for edge in packet.sack_blocks().flat_map(|(left, right)| [left, right]) {
                 out.extend_from_slice(&to.isn.wrapping_add(edge as u32).to_be_bytes());
             }

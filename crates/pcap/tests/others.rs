@@ -38,8 +38,8 @@ fn datagrams_are_dccp_with_valid_checksums() {
     }
 }
 
-/// Subflows have ports of their own, and their packets an experimental option of the mapping's 20 bytes with
-/// the number of the data. A full packet keeps its 1500 bytes.
+/// Subflows have separate ports, and their packets an experimental option with the 20 bytes of the mapping and the data
+/// sequence number. A full packet keeps its 1500 bytes.
 #[test]
 fn mapping_is_an_experimental_option_of_its_size() {
     let (_, _, frames) = captured("subflows", &text("lia", "subflows = 2\nsize = \"300kB\""), BOTH);
@@ -65,8 +65,8 @@ fn mapping_is_an_experimental_option_of_its_size() {
     assert_eq!(next, 300_000);
 }
 
-/// Rate headers are experimental options of their size. Control messages are UDP between the ports of their
-/// flow, and arrive as they left.
+/// Rate headers are experimental options of their size. Control messages are UDP between the ports of their flow, and
+/// arrive unchanged.
 #[test]
 fn rates_are_options_or_messages() {
     for (scheme, length) in [("rcp", 12), ("xcp", 20)] {

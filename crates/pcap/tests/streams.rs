@@ -100,7 +100,7 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
     assert!(last.has(FIN) && last.ack.wrapping_sub(isn) == FILE + 2);
 }
 
-/// Sequence numbers wrap at 32 bits: with an initial number just below the limit, the same data is there.
+/// Sequence numbers wrap at 32 bits: with an initial number just below the limit, the capture has the same data.
 #[test]
 fn sequence_numbers_wrap_at_32_bits() {
     let first = |seed: u64| Random::stream(seed, "isn", 0).bits() as u32;

@@ -52,7 +52,7 @@ impl RouterConfig {
 #[derive(Clone, Debug)]
 pub struct PortAgent {
     router: AnyRouter,
-    /// The queue discipline is the algorithm's own.
+    /// Whether the algorithm supplies the queue discipline.
     own: bool,
     next_wake: Nanos,
     /// Time of failure.
@@ -62,7 +62,7 @@ pub struct PortAgent {
     taken: usize,
 }
 
-/// A link with an optional router algorithm at its port. `random` is the link's own stream. The algorithm may
+/// A link with an optional router algorithm at its port. `random` is the link's random stream. The algorithm may
 /// replace a drop-tail queue by its own.
 pub fn link<F: RouterFrame>(
     config: &LinkConfig,
@@ -167,7 +167,7 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
                 break;
             }
             self.call(at, port, AnyRouter::on_wake);
-            // Time advances whatever wake the algorithm requests.
+            // Time advances regardless of the requested wake.
             self.read_wake(at);
         }
     }
@@ -177,8 +177,8 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
 pub trait RouterLink<F> {
     /// The router algorithm at its port.
     fn router(&self) -> Option<&AnyRouter>;
-    /// Next message of its router algorithm, oldest first. Call it until `None` after every service, every
-    /// offer not answered by a departure, and the two calls below.
+    /// Next message of its router algorithm, oldest first. Call it until `None` after every service, every offer
+    /// without a departure, and the two calls below.
     fn take_outgoing(&mut self) -> Option<Outgoing>;
     /// Passes a packet on its way back to a sender to the node before the link. Run the services due by `now`
     /// first.

@@ -17,8 +17,8 @@ pub struct Config {
     pub utilization: f64,
     /// β of equation 6: fill level above which a queue is congested.
     pub queue: f64,
-    /// Equation 6 as printed: the fill level of all queues of a port together, ΣQ_i. One kind of traffic
-    /// leaves the others' queues empty, so by default its own queue alone counts.
+    /// Whether to follow equation 6 as printed: the fill level of all queues of a port together, ΣQ_i. One kind of
+    /// traffic leaves the other queues empty, so by default only its queue counts.
     pub printed: bool,
 }
 
@@ -55,8 +55,8 @@ impl Controller {
         &self.config
     }
 
-    /// Checks the counters of a port as of `read`. A full queue is a stronger sign than a busy link, so
-    /// equation 6 comes first.
+    /// Checks the counters of a port as of `read`. A full queue is a stronger sign than a busy link, so equation 6 is
+    /// tested first.
     ///
     /// Equation 5 counts packets of maximum size, (S(t) − S(t−Δt)) · MSS · 8 / (BW · Δt); this counts bytes,
     /// with the same result for full packets.

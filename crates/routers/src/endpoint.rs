@@ -15,8 +15,7 @@ pub use self::responder::Responder;
 use crate::negotiation::Id;
 use crate::protocol::Explicit;
 
-/// Identity and rate bounds of a connection in a network that negotiates rates. Rates are those of the wire,
-/// headers included.
+/// Identity and rate bounds of a connection in a network that negotiates rates. Rates are wire rates, headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegotiationConfig {
     /// Content ID. Connections with the same content and destination are subflows of one transmission.

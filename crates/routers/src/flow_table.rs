@@ -15,9 +15,9 @@ struct FlowEntry<T> {
     value: T,
 }
 
-/// A value for each of a limited number of flows, with constant average time per operation. When the table is
-/// full, a new flow replaces the flow silent for longest, if silent for at least the idle time; otherwise the
-/// new flow is refused. A flood of new flows therefore evicts no active flow.
+/// A value for each of a limited number of flows, with constant average time per operation. When the table is full, a
+/// new flow replaces the flow that has been silent for longest, if its silence exceeds the idle time; otherwise the new
+/// flow is refused. A flood of new flows therefore evicts no active flow.
 #[derive(Clone, Debug)]
 pub struct FlowTable<T> {
     /// Positions of entries by hash, with linear probing; at least twice as many slots as entries.
@@ -96,7 +96,7 @@ impl<T> FlowTable<T> {
         self.entries.get_mut(entry as usize).map(|entry| &mut entry.value)
     }
 
-    /// The flow silent for longest, and the time of its last packet.
+    /// The flow that has been silent for longest, and the time of its last packet.
     pub fn oldest(&self) -> Option<(u32, Nanos)> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.flow, entry.seen))
     }
@@ -180,7 +180,7 @@ impl<T> FlowTable<T> {
                 break;
             }
             let home = self.home(self.entries[entry as usize].flow);
-            // An entry may move to the gap unless its home is behind the gap.
+            // An entry may move to the gap unless its home slot is behind the gap.
             if (slot.wrapping_sub(home) & mask) >= (slot.wrapping_sub(gap) & mask) {
                 self.index[gap] = entry;
                 gap = slot;

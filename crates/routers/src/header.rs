@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// The option of another protocol decodes to no rate header.
+    /// An option of another protocol decodes to [`RateHeader::None`].
     #[test]
     fn foreign_option_is_no_rate_header() {
         for tag in 7..=RawOption::MAX_TAG {

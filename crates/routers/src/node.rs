@@ -1,7 +1,7 @@
-//! The port of a real node: a router algorithm that negotiates, run on messages and counters instead of packets.
+//! The port of a real node: a negotiating router algorithm, driven by messages and counters instead of packets.
 //!
-//! A daemon receives the messages, tells flows apart, and forwards or answers. It owns the clock, as links do in the
-//! simulator, and the algorithm is the same object that runs there.
+//! A daemon receives the messages, distinguishes flows, and forwards or answers. It owns the clock, as links do in the
+//! simulator; the algorithm is the same as there.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl fmt::Debug for NodePort {
 /// The algorithm whose protocol negotiates rates.
 ///
 /// # Panics
-/// If none is registered, which a test excludes.
+/// If none is registered; a test excludes this.
 pub fn negotiating() -> &'static RouterEntry {
     ALL.iter()
         .find(|entry| Explicit::named(entry.info.name).is_some_and(Explicit::negotiates))
@@ -129,7 +129,7 @@ impl NodePort {
         packet.message()
     }
 
-    /// Data of a flow has passed the port, headers included: the port notices who exceeds a rate.
+    /// Data of a flow has passed the port, headers included: the port detects flows that exceed their rate.
     pub fn on_data(&mut self, now: Nanos, flow: u32, bytes: Bytes) {
         let mut counted = Counted { flow, bytes, direction: Direction::Forward };
         self.call(now, |router, port| router.on_arrival(port, &mut counted));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(sent, [(1, Ok(reduced))]);
     }
 
-    /// Counters of data show who exceeds the granted rate, and that flow is notified again.
+    /// Counters of data reveal a flow that exceeds its granted rate, and the flow is notified again.
     #[test]
     fn node_port_notices_excess_in_counters() {
         let mut port = port();
@@ -240,7 +240,7 @@ mod tests {
         assert!(disobeyed > 2.0, "{disobeyed}");
     }
 
-    /// Messages that no responder reads go no further.
+    /// Messages that a responder does not read are not forwarded.
     #[test]
     fn node_port_stops_misdirected_messages() {
         let mut port = port();

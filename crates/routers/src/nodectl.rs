@@ -1,14 +1,14 @@
 //! # Nodectl: nodes that negotiate rates
 //!
-//! Before a requester (the paper's server) sends data, it requests a rate along the path. Every port on the
-//! path lowers the request to the rate it can allocate; the responder (the paper's user) answers with the
-//! result. From then on the ports notify requesters when their rate must fall because flows have joined, and
-//! when it may rise because flows have left. Data packets carry nothing.
+//! Before a requester (the paper's server) sends data, it requests a rate along the path. Every port on the path lowers
+//! the request to the rate that it can allocate; the responder (the paper's user) answers with the result. Afterwards
+//! the ports notify requesters when their rate must fall because flows have joined, and when it may rise because flows
+//! have left. Data packets carry no rate information.
 //!
 //! ## Control law
 //! Bandwidths in bytes per second on the wire, headers included. Bz is the port's bandwidth, Bv its unallocated part,
-//! Qz the number of transmissions served, Qctl and Bctl number and bandwidth of those whose bottleneck is this port, VQ
-//! the rate at which new transmissions arrive, Rtt the round-trip time in the request.
+//! Qz the number of transmissions served, Qctl and Bctl the number and bandwidth of those bottlenecked at this port, VQ
+//! the arrival rate of new transmissions, Rtt the round-trip time in the request.
 //!
 //! ```text
 //! T  = alpha Rtt         QT = max(1, VQ T)        transmissions until the data comes, including this one
@@ -18,10 +18,10 @@
 //! Bs - Ba   >  beta Ba   Bc = (Bv + Bctl) / (QT + Qctl)       those bottlenecked here are notified to come to Bc
 //! ```
 //!
-//! * Request (Algorithm 4): if Bc < Min, a failure goes back and the request goes no further. If Bc < Max, Max = Bc. Bc
-//!   is recorded and the others are notified.
+//! * Request (Algorithm 4): if Bc < Min, a failure goes back and the request goes no further. If Bc < Max, Max = Bc.
+//!   The port records Bc and notifies the other flows.
 //! * Success on its way back: the port is the bottleneck of the transmission if Bc = Max, not if Bc > Max. The
-//!   bandwidth it gave beyond Max is free again.
+//!   bandwidth allocated beyond Max becomes free again.
 //! * Failure on its way back: the changes of the negotiation are undone.
 //! * Termination, or silence for `timeout`: the record is deleted.
 //! * The last line of the law distributes freed bandwidth, where QT counts only expected arrivals.
@@ -40,9 +40,9 @@
 //! ## Messages that get lost
 //! Only requests are acknowledged. Once per control interval, the longest RTT of its flows, a port checks whether a
 //! flow sends more than its reservation. If so, the flow missed a notification, and the port repeats it. An increase
-//! that no request answers is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has one
-//! suggestion at a time, none between request and answer, and none from a port that an answer shows not to be its
-//! bottleneck. The timeout covers a lost termination. The requester's next request, handled as if it were the first,
+//! without a request in response is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has
+//! one suggestion at a time, none between request and answer, and none from a port that is not its bottleneck according
+//! to an answer. The timeout covers a lost termination. The requester's next request, handled as if it were the first,
 //! covers a lost success.
 //!
 //! ## References
@@ -51,44 +51,43 @@
 //! text.
 //!
 //! ## Differences
-//! 1. The two corrections of Algorithm 1 that `nodectl/allocation.rs` explains: the third line also reduces, and a
-//!    request for less than its share costs the others no more than that.
-//!    A port also deducts traffic that is not negotiated (12) and spares many transmissions small moves (11).
-//!    `literal` takes all of these back.
-//! 2. The paper does not say which node distributes bandwidth freed by a termination or by a success for less. Here the
-//!    port does, at once.
+//! 1. Algorithm 1 has two corrections, which `nodectl/allocation.rs` explains: the third line also reduces, and a
+//!    request for less than its share costs the others no more than the request. A port also deducts traffic that is
+//!    not negotiated (12) and avoids small adjustments of many transmissions (11). `literal` reverts all of these.
+//! 2. The paper does not state which node distributes the bandwidth freed by a termination or by a success with a lower
+//!    rate. Here the port does, at once.
 //! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. If answers return by
-//!    another path, it keeps that status.
+//!    another path, the flow keeps that status.
 //! 4. A requester that receives a reduction while its success is in transit would follow the success, which is the
-//!    later message but the older decision. A port that meets a success above the current reservation lowers it.
-//! 5. A port that reduces a transmission is its bottleneck from then on. A port that forwards another's reduction is
+//!    later message but the older decision. A port therefore lowers a success that exceeds the current reservation.
+//! 5. A port that reduces a transmission becomes its bottleneck. A port that forwards another port's reduction does
 //!    not.
 //! 6. A request that answers an increase, or announces a reduction, requests no more than the rate in that message.
 //!    The port that sent the message remains the bottleneck, although its Bc may meanwhile exceed the Max it receives.
 //! 7. A new subflow gets the current share of its transmission (Algorithm 1 without the transmission's own part)
-//!    instead of its former one, so that a share that another subflow cannot use is not lost.
+//!    instead of its former share; otherwise a share that another subflow cannot use would be lost.
 //! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
 //! 9. The message has no sequence number. Answers repeat the Rtt of their request, and requesters vary it slightly each
-//!    time. A port accepts only the answer to the last request it saw. One bit of Rtt records that the request met a
-//!    node: otherwise a requester with a limit of its own would take the answer for a granted rate on a path without
+//!    time. A port accepts only the answer to the last request it saw. One bit of Rtt records that a node handled the
+//!    request: otherwise a requester with a limited rate would mistake the answer for a granted rate on a path without
 //!    nodes.
 //! 10. A full table answers new requests with a failure.
-//! 11. From 128 transmissions on, a newcomer does not move each of the others, which would take as many messages; see
+//! 11. From 128 transmissions on, a newcomer does not adjust each of the others, which would take as many messages; see
 //!     `nodectl/allocation.rs`.
 //! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
 //!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
-//! 13. A requester that got a reduction requests its current rate once reductions have ceased, so that the other
-//!     nodes on its path learn it. A requester whose application has less data requests the rate it uses. In the paper
-//!     nothing corrects such records.
-//! 14. A flow without notification for 2.5 s receives its own rate as a reduction, which changes nothing. A requester
-//!     without notification for 10 s sends a request, and so detects failed nodes.
+//! 13. A requester that received a reduction requests its current rate once reductions have ceased, so that the other
+//!     nodes on its path learn it. A requester whose application has less data requests the rate that it uses. The
+//!     paper does not correct such records.
+//! 14. A flow without notification for 2.5 s receives its current rate as a reduction, which changes nothing. A
+//!     requester without notification for 10 s sends a request, and so detects failed nodes.
 //! 15. A requester that receives a reduction between request and answer cannot know which is the later decision. It
 //!     keeps the lower rate. Once reductions have ceased it requests the answer's rate again, and the nodes grant or
 //!     lower it.
 //!
 //! ## Known weaknesses
-//! * Traffic that does not negotiate is not in the reservation table: beside it the port allocates bandwidth it does
-//!   not have.
+//! * Traffic that does not negotiate is not in the reservation table: beside it the port allocates more bandwidth than
+//!   is available.
 //! * A host that claims many contents gets many shares, until the table is full.
 //! * When a flow with a short RTT joins flows with long ones, its data may arrive before theirs has decreased.
 //! * Unused reservations are lost: a twentieth of the rate of applications with little data, or the difference to two
@@ -98,9 +97,9 @@
 //! * The port allocates all of its bandwidth, so a queue, once formed, persists. On a link that follows a trace it
 //!   allocates the mean, regardless of the current capacity.
 //! * Requests cross the port but are not in its reservation table. With hundreds of transmissions, each one that ends
-//!   causes a message to each of the others and a request from each: 400 on 100 Mbit/s, of which 20 per second end and
-//!   are replaced, keep a queue of more than half a BDP.
-//! * While others fill the table, newcomers are refused and do not send.
+//!   causes a message to each of the others and a request from each: 400 transmissions on 100 Mbit/s, of which 20 per
+//!   second end and are replaced, keep a queue of more than half a BDP.
+//! * While other flows fill the table, newcomers are refused and do not send.
 //! * A flow whose RTT exceeds `timeout` is forgotten before its data arrives.
 
 mod adjust;
@@ -302,7 +301,7 @@ impl Nodectl {
                     _ => {}
                 }
             }
-            // Stop all other messages: none is meant for the responder.
+            // Stop all other messages: none is addressed to the responder.
             _ => {
                 self.counts.refused += 1;
                 port.consume();

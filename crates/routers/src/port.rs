@@ -81,7 +81,7 @@ pub struct Port<'a> {
     pub backlog: Bytes,
     pub(crate) class: Option<u8>,
     pub(crate) consumed: bool,
-    /// The queue discipline is the algorithm's own.
+    /// Whether the algorithm supplies the queue discipline.
     own: bool,
     classes: &'a mut dyn ClassQueue,
     outbox: &'a mut Vec<Outgoing>,
@@ -98,7 +98,7 @@ impl<'a> Port<'a> {
         Self { now, backlog, class: None, consumed: false, own, classes, outbox }
     }
 
-    /// A port of a node outside the simulator, at an event: its queue has the classes of the algorithm.
+    /// The port of a node outside the simulator at an event; its queue has the algorithm's classes.
     pub fn on_node(
         now: Nanos,
         backlog: Bytes,

@@ -29,12 +29,12 @@
 //! ## Differences
 //! 1. A slot is at least 10 µs, so that a header with an absurdly short RTT does not stop the simulation.
 //!    RTTs count as 10 s at most.
-//! 2. The paper's own runs use other pairs of `alpha` and `beta` (0.1 and 1, 0.4 and 0.226). The defaults are
-//!    the code's.
+//! 2. The paper's runs use other pairs of `alpha` and `beta` (0.1 and 1, 0.4 and 0.226). The defaults are those of the
+//!    code.
 //!
 //! ## Known weaknesses
-//! A new flow gets R at once. Until the next corrections have reached all flows, the queue absorbs the
-//! excess, as much as a bandwidth-delay product when a second flow joins the first.
+//! A new flow gets R at once. Until the next corrections have reached all flows, the queue absorbs the excess: a whole
+//! bandwidth-delay product when a second flow joins the first.
 
 use narrows_cc::{Nanos, Param, Provenance};
 
@@ -64,7 +64,7 @@ pub struct Rcp {
     /// T.
     slot: Nanos,
     slot_end: Nanos,
-    /// No change of state until a packet arrives.
+    /// Whether the state stays unchanged until a packet arrives.
     asleep: bool,
     /// Bytes counted in this slot, and in the next one.
     arrived: f64,

@@ -78,7 +78,7 @@ pub struct Xcp {
     persistent: f64,
     least: f64,
     queue_at: Nanos,
-    /// No change of state until a packet arrives.
+    /// Whether the state stays unchanged until a packet arrives.
     asleep: bool,
 }
 

@@ -1,6 +1,5 @@
-//! Untrusted replies of the network, in acknowledgements and in messages: any tag, any field, any bytes,
-//! replayed, late, forged. A sender with data always sends again within a stated time, and counts unusable
-//! replies.
+//! Untrusted replies of the network, in acknowledgements and in messages: arbitrary tags, fields and bytes, replayed,
+//! late or forged. A sender with data always sends again within a stated time, and counts unusable replies.
 
 use crate::common::{Fate, Pipe, ms, sender};
 use narrows_cc::schemes::{ALL, Entry};
@@ -16,9 +15,9 @@ use proptest::prelude::*;
 const SEGMENTS: u64 = 60;
 /// Maximum delay of acknowledgements in milliseconds.
 const LATEST: u64 = 300;
-/// Maximum silence of a sender with data. At the minimum rate a packet leaves every second, an early probe
-/// costs another second, and the acknowledgement that opens a window takes [`LATEST`], its delay of 40 ms and
-/// 20 ms of propagation.
+/// Maximum silence of a sender with data. At the minimum rate a packet leaves every second, and an early probe costs
+/// another second. The acknowledgement that opens a window takes [`LATEST`] plus its delay of 40 ms plus 20 ms of
+/// propagation.
 const SILENCE: Nanos = Nanos::from_millis(2_400);
 
 /// Every scheme with an explicit header, and that header.
@@ -72,9 +71,9 @@ enum Mutation {
     Raw(u8, [(u32, u32); 2]),
     /// A known tag with numeric fields.
     Fields(u8, f32, u32),
-    /// The header of an earlier acknowledgement, this many before.
+    /// The header of the acknowledgement this many positions earlier.
     Replayed(usize),
-    /// The receiver's own header.
+    /// The receiver's header, unchanged.
     Untouched,
 }
 
@@ -186,9 +185,9 @@ fn advice_never_exceeds_line_rate() {
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
         let high = match explicit {
-            // Its own request returns every other time; see below.
+            // The sender's request returns every other time; see below.
             Explicit::Rcp => RateHeader::RcpReply { rate: f32::INFINITY },
-            // Each is within the line rate, but their sum is many times as much.
+            // Each is within the line rate, but their sum exceeds it many times.
             Explicit::Xcp => RateHeader::XcpReply { delta: 0.9e6 },
             // It ignores rates above its line rate and follows others: 10^6 B/s.
             Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
@@ -335,7 +334,7 @@ fn unusable_messages_are_refused_and_counted() {
     let refused = [
         Forged::Bytes(vec![]),
         Forged::Bytes(vec![0; 40]),
-        // Not for a sender: a request; without a request: a success and a failure; an unknown type.
+        // Messages for other recipients: a request; without a request: a success and a failure; an unknown type.
         Forged::Negotiation(0x11, 1_000, 0, 40_000),
         Forged::Negotiation(0x12, 1_000, 0, 77),
         Forged::Negotiation(0x13, 0, 1_000, 77),

@@ -138,7 +138,7 @@ fn stale_rate_is_ignored_and_counted() {
     for (n, packet) in old.iter().enumerate() {
         assert_eq!(receive(&mut sender, 81, packet), (3_000_000, n as u64 + 1), "{packet:?}");
     }
-    // A repetition of the newest is not stale; a newer one counts.
+    // A repetition of the newest one is not stale; a newer one counts.
     assert_eq!(receive(&mut sender, 82, &news), (3_000_000, 4));
     assert_eq!(receive(&mut sender, 83, &rate_ack(2_897, 61_000, 40_000, 4_000_000)), (4_000_000, 4));
 }

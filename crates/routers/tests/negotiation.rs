@@ -10,7 +10,7 @@ use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 
-/// No data leaves before the answer, and then at the granted rate.
+/// No data is sent before the answer; then data follows at the granted rate.
 #[test]
 fn data_waits_for_answer_then_follows_grant() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
@@ -51,7 +51,7 @@ fn request_is_repeated_four_times() {
     talk.assert_rate(1_500_000);
 }
 
-/// The answer of a responder to a request that no node changed.
+/// The answer of a responder to a request that passed no node.
 fn unattended(max: u64, token: u32) -> Message {
     Message::Negotiation {
         kind: Negotiation::Success,
@@ -62,7 +62,7 @@ fn unattended(max: u64, token: u32) -> Message {
     }
 }
 
-/// An answer shows whether a node took part, regardless of the limits of the ends.
+/// An answer shows whether a node handled the request, regardless of the limits of the ends.
 #[test]
 fn answer_shows_whether_node_took_part() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
@@ -191,7 +191,7 @@ fn ten_silent_seconds_probe_the_nodes() {
     let (max, token, _) = talk.request();
     assert_eq!(max, MOST);
     talk.assert_rate(150_000);
-    // No node took part: the requester falls back.
+    // No node handled the request: the requester falls back.
     talk.deliver(&unattended(MOST.as_bytes_per_sec(), token));
     assert_eq!(talk.sender.pacing_rate(), None);
 }
@@ -218,7 +218,7 @@ fn increase_is_requested_and_followed() {
     assert_eq!(talk.sent().iter().filter(|(_, packet)| is_message(packet)).count(), 0);
 }
 
-/// A flow leaves a hot node for another path while data flows on.
+/// A flow leaves a hot node for another path while data continues.
 #[test]
 fn hot_node_is_left_while_data_flows() {
     let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
@@ -231,8 +231,8 @@ fn hot_node_is_left_while_data_flows() {
     assert_eq!((max, path), (MOST, 1));
     talk.pass(ms(20), true);
     assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
-    // Refused there: data flows on, and another request follows a second later, or after this path's nodes do
-    // not answer the announcement.
+    // Refused there: data continues, and another request follows a second later, or when this path's nodes do not
+    // answer the announcement.
     talk.fail(token);
     talk.assert_rate(500_000);
     talk.pass(ms(3_500), true);

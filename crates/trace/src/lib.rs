@@ -2,10 +2,10 @@
 //!
 //! [`qlog`] writes the senders' view in the format of QUIC's tools.
 //!
-//! Two tables in long form, so that new telemetry of a scheme never changes a schema. `samples.arrow`:
-//! `time_s`, `kind` ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`:
-//! `time_s`, `event`, `link`, `flow`, `seq`, `bytes`, `retransmission`. Times are seconds converted from
-//! whole nanoseconds, so they repeat to the bit.
+//! There are two tables in long form, so that new telemetry of a scheme never changes a schema. `samples.arrow`:
+//! `time_s`, `kind` ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`: `time_s`,
+//! `event`, `link`, `flow`, `seq`, `bytes`, `retransmission`. Times are seconds converted from whole nanoseconds, so
+//! they are reproducible to the bit.
 
 pub mod qlog;
 
@@ -158,7 +158,7 @@ impl Observer for Recorder {
         table.event.append_value(event.name());
         table.link.append_option(link);
         table.flow.append_value(packet.flow);
-        // A stream's acknowledgements have no sequence number of their own.
+        // A stream's acknowledgements have no sequence number.
         let (seq, ack) = packet.numbers();
         let acknowledges = event == PacketEvent::Ack && seq == 0;
         table.seq.append_value(if acknowledges { ack } else { seq });

@@ -71,7 +71,7 @@ fn totals_of_a_flow_end_as_the_counters_of_the_run() {
     assert!(smoothed.iter().all(|&x| x > 40.0 && x < bounds.1 + 12.0), "{bounds:?}");
 }
 
-/// The counts of `TCP_INFO` add up to inflight, as Linux's `tcp_packets_in_flight` has it, and the timeout keeps its
+/// The counts of `TCP_INFO` add up to inflight as in Linux's `tcp_packets_in_flight`, and the timeout keeps its
 /// distance from the RTT.
 #[test]
 fn series_of_tcp_info_agree_with_each_other() {
@@ -96,7 +96,7 @@ fn series_of_tcp_info_agree_with_each_other() {
     }
     assert!(rows > 40, "{rows} rows");
     assert!(seen.values().all(|&most| most > 0.0), "{seen:?}");
-    // No threshold in slow start, and none for a scheme that has none.
+    // No threshold in slow start or for a scheme without one.
     let first = samples.iter().find(|at| at.contains_key("rto_ms")).unwrap();
     assert!(!first.contains_key("ssthresh_bytes"), "{first:?}");
 }
@@ -112,7 +112,7 @@ fn series_of_tcp_info_follow_the_profile() {
     assert!(samples.iter().filter(close).count() > 10);
 }
 
-/// Linux's BBR leaves ssthresh infinite, so `ss` shows none, whatever the losses.
+/// Linux's BBR leaves ssthresh infinite, so `ss` shows none, regardless of losses.
 #[test]
 fn series_of_bbr_have_no_ssthresh() {
     let (samples, result) = samples("flow-info-bbr", &file_transfer("bbr", "linux"));

@@ -1,4 +1,4 @@
-//! qlog files: every record keeps to the schema, and its numbers are those of the run.
+//! qlog files: every record follows the schema, and its numbers are those of the run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ fn acked(records: &[Value], group: &str) -> Vec<u64> {
     numbers
 }
 
-/// Runs of every kind keep to the schema: window and rate schemes, loss, marks, several flows, subflows, datagrams,
+/// Runs of every kind follow the schema: window and rate schemes, loss, marks, several flows, subflows, datagrams,
 /// files that end, and labels that need escapes.
 #[test]
 fn records_of_every_kind_of_run_keep_to_schema() {
@@ -82,7 +82,7 @@ fn records_of_every_kind_of_run_keep_to_schema() {
 }
 
 /// Packets, losses and retransmissions of a TCP flow are those that the sender counts. Each packet is acknowledged at
-/// most once, and those lost first are repeated under a new number.
+/// most once, and lost packets are retransmitted under a new number.
 #[test]
 fn counts_of_lossy_flow_match_result() {
     let text = scenario("loss = \"1%\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"");
@@ -98,7 +98,7 @@ fn counts_of_lossy_flow_match_result() {
     assert!((1..=2).contains(&others), "{} packets, {} of data", sent.len(), counters.data_packets_sent);
     let lost: Vec<u64> = data(&records, "quic:packet_lost", "").into_iter().map(number).collect();
     assert!(lost.len() > 20, "{} losses", lost.len());
-    // A tail-loss probe repeats a packet that was not declared lost, and what was lost last is not repeated yet.
+    // A tail-loss probe retransmits a packet that was not declared lost, and the last losses are not retransmitted yet.
     let repeated = counters.retransmits - counters.tlp_probes;
     assert!(lost.len() as u64 >= repeated && lost.len() as u64 <= repeated + 40, "{} {repeated}", lost.len());
     let mut acked = acked(&records, "");
@@ -106,7 +106,7 @@ fn counts_of_lossy_flow_match_result() {
     acked.sort_unstable();
     acked.dedup();
     assert_eq!(acked.len(), count, "packets acknowledged twice");
-    // 1 % of packets is lost; the rest is acknowledged but for the last window.
+    // 1 % of packets is lost; the rest is acknowledged except the last window.
     assert!(acked.len() + lost.len() + 200 > sent.len(), "{} acked of {}", acked.len(), sent.len());
 }
 

@@ -7,17 +7,17 @@ use crate::AppConfig;
 /// Limit of a backlogged application, small enough that sums do not overflow.
 pub(crate) const ENDLESS: u64 = u64::MAX / 4;
 
-/// Least length of an on or off period, so that random periods always advance time.
+/// Minimum length of an on or off period, so that random periods always advance time.
 const MIN_PERIOD: Nanos = Nanos::from_micros(1);
 
-/// Least size of a video frame relative to the mean; the greatest is symmetric.
+/// Minimum size of a video frame relative to the mean; the maximum is symmetric.
 const MIN_FRAME: f64 = 0.1;
 
 /// An application writes data at certain times and may finish.
 ///
 /// The transport reads bulk data and files from the application as it sends. A stopped application has
 /// therefore written exactly the data that was sent.
-// What every acknowledgement reads comes first: it shares cache lines with the transport's state before it.
+// Fields that every acknowledgement reads come first: they share cache lines with the preceding state of the transport.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct App {
@@ -66,7 +66,7 @@ impl App {
         Bytes::new(self.limit)
     }
 
-    /// Whether the application writes no more data.
+    /// Whether the application has written all its data.
     #[inline]
     pub fn is_finished(&self) -> bool {
         self.finished
@@ -151,7 +151,7 @@ impl App {
         (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0
     }
 
-    /// Whether the application is backlogged at the moment.
+    /// Whether the application is currently backlogged.
     #[inline]
     pub fn is_backlogged(&self) -> bool {
         self.limit >= ENDLESS

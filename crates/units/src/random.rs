@@ -1,4 +1,4 @@
-//! Seeded random streams, one per named component: a new component never shifts another's draws.
+//! Seeded random streams, one per named component: a new component never changes the draws of another.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

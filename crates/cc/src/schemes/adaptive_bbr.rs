@@ -3,12 +3,11 @@
 //! BBR whose probing and draining gains follow the state of the bottleneck's buffer. With an empty buffer it
 //! probes as BBR does. The fuller the buffer, the less it probes and the more it drains.
 //!
-//! The published rule could not be obtained. Two lines in other papers' summaries are known: it adjusts the
-//! sending rate adaptively from the state of the link [2]; it derives the pacing gain dynamically from
-//! information on the bottleneck's buffer, in place of fixed gains [3]. Neither that information nor its
-//! mapping to a gain is known. The law below is our reconstruction, chosen for faithfulness to those lines
-//! and not by its score: the information is the share of the buffer in use, and the gain is a linear function
-//! of it that equals BBR's at an empty buffer.
+//! The published rule could not be obtained. Two lines in summaries by other papers are known: it adjusts the sending
+//! rate to the state of the link [2]; it derives the pacing gain dynamically from information on the bottleneck's
+//! buffer, in place of fixed gains [3]. Neither that information nor its mapping to a gain is known. The law below is
+//! our reconstruction, chosen for faithfulness to those lines and not by its score: the information is the share of the
+//! buffer in use, and the gain is a linear function of it that equals BBR's gain at an empty buffer.
 //!
 //! ## Control law
 //!
@@ -17,7 +16,7 @@
 //! | rtt | the newest RTT sample when a phase of ProbeBW begins | s |
 //! | min_rtt | minimum RTT of the last 10 s | s |
 //! | rtt_max | maximum RTT of the connection | s |
-//! | b | (rtt − min_rtt) / (rtt_max − min_rtt) in [0, 1]: the share of the buffer in use; 0 before any queue was seen | – |
+//! | b | (rtt − min_rtt) / (rtt_max − min_rtt) in [0, 1]: the share of the buffer in use; 0 before a queue was observed | – |
 //!
 //! ```text
 //! gain of the probing phase  = 1.25 − 0.25 b     from 1.25 (empty) to 1   (full), never below 1
@@ -39,8 +38,8 @@
 //!              └───────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The phases end as BBR's do: the probing phase when inflight reaches its gain, so earlier with a smaller
-//! gain; the draining phase when inflight is down to the BDP.
+//! The phases end as in BBR: the probing phase when inflight reaches its gain times the BDP, and thus earlier with a
+//! smaller gain; the draining phase when inflight is down to the BDP.
 //!
 //! ## References
 //!
@@ -60,15 +59,14 @@
 //!
 //! Choices of our reconstruction:
 //!
-//! 1. The newest sample, not a mean: the draining phase must see the queue that the probe before it has
-//!    built.
+//! 1. rtt is the newest sample, not a mean: the draining phase must see the queue built by the preceding probe.
 //! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
 //! 3. Startup, Drain and ProbeRTT keep BBR's gains.
 //!
 //! ## Known weaknesses
 //!
-//! * The buffer size is unknown; only the longest queue so far is known. Flows that started at different
-//!   times judge the same queue differently.
+//! * The scheme does not know the buffer size, only the longest queue so far. Flows that started at different times
+//!   judge the same queue differently.
 //! * Beside loss-based flows in deep buffers the queue is always long: the flow stops probing, and drains a
 //!   queue that others refill.
 //! * A flow that joins a standing queue overestimates min_rtt and underestimates b, and so probes more than

@@ -1,9 +1,8 @@
 //! # BALIA: balanced linked adaptation
 //!
-//! A multipath control law derived from the fluid model's own conditions: a unique stable equilibrium,
-//! friendliness to TCP, and a balance between responsiveness and cwnd oscillation in the middle of the
-//! possible range. Increase and decrease both depend on the ratio of the best subflow's rate to this
-//! subflow's.
+//! A multipath control law derived from conditions on the fluid model: a unique stable equilibrium, friendliness to
+//! TCP, and a balance between responsiveness and cwnd oscillation in the middle of the possible range. Increase and
+//! decrease both depend on the ratio of the best subflow's rate to this subflow's.
 //!
 //! ## Control law
 //! w: cwnd in segments, R: smoothed RTT, x = w / R, a = max_k x_k / x; per segment acknowledged:
@@ -31,16 +30,16 @@
 //! inverse of the increase above: one segment per 10 w (sum x)² / ((x + max) (4 x + max)) acknowledgements.
 //!
 //! ## Differences
-//! 1. The law uses floats. Linux rounds a down to a whole number for the decrease, so that a subflow at 0.6
-//!    of the best rate halves. Here it loses 0.75 of its cwnd, as in the paper.
+//! 1. The law uses floats. Linux rounds a down to a whole number for the decrease, so a subflow at 0.6 of the best rate
+//!    halves its cwnd. Here it loses 0.75 of its cwnd, as in the paper.
 //! 2. The law is evaluated at every ACK. Linux evaluates it when a cwnd changes.
 //! 3. A subflow in recovery counts with its ssthresh, as in the other coupled schemes. Linux takes cwnd as it
 //!    is.
 //!
 //! ## Known weaknesses
-//! On a loss a slow subflow gives up to three quarters of its cwnd. It quickly leaves a path that is worse
-//! only for the moment. A queue of one bandwidth-delay product then does not keep the link busy, even if no
-//! other flow uses it.
+//! On a loss a slow subflow gives up to three quarters of its cwnd. It quickly leaves a path that is worse only
+//! temporarily. A buffer of one bandwidth-delay product then does not keep the link busy, even if no other flow uses
+//! it.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Bytes, Info, Setup, Telemetry, Value};
@@ -117,7 +116,7 @@ mod tests {
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
         assert!(near(after_loss::<Balanced>(1, &paths), 12.0));
         assert!(near(after_loss::<Balanced>(2, &paths), 2.0));
-        // Three segments less three quarters of them are not a whole one: the floor.
+        // Three segments minus three quarters of them are less than one segment: the floor.
         assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
     }
 

@@ -5,14 +5,14 @@
 //! queue, which determines its share of the bandwidth. BBQ limits the duration of the probe, so that all
 //! flows inject for the same time.
 //!
-//! BBQ's test for a queue is **our reconstruction**, and so is the treatment of BBR's own condition for the
-//! end of a probe. The text of the paper could not be obtained. The rest is known:
+//! BBQ's test for a queue and the treatment of BBR's condition for the end of a probe are **our reconstruction**. The
+//! text of the paper could not be obtained. The rest is known:
 //!
 //! | fact | source |
 //! |---|---|
-//! | the excess per probe, proportional to the RTT, is what makes long flows win | the paper's abstract |
+//! | the excess per probe, proportional to the RTT, gives long-RTT flows their advantage | the paper's abstract |
 //! | the probe's duration is capped, at 3 ms, only while queueing is detected | readers of the paper's second version |
-//! | 'an upper limit on the span of detection cycle' that shortens it for long flows | the BBR-GC paper, section 4 |
+//! | 'an upper limit on the span of detection cycle' that shortens it for long-RTT flows | the BBR-GC paper, section 4 |
 //! | the test for a queue: our reconstruction | – |
 //!
 //! ## Control law
@@ -46,24 +46,23 @@
 //!
 //! ## Differences
 //!
-//! 1. The test for a queue is ours. It takes the minimum RTT of the last whole round, so a single late ACK is
-//!    no queue. It requires 10 % above min_rtt, more than the noise of pacing. It runs once per cycle, when
-//!    the probe begins.
+//! 1. The test for a queue is ours. It uses the minimum RTT of the last whole round, so a single late ACK does not
+//!    count as a queue. It requires 10 % above min_rtt, more than the noise of pacing. It runs once per cycle, when the
+//!    probe begins.
 //! 2. While the cap is in force, a probe ends with the first ACK after α, regardless of inflight. Under BBR's
 //!    condition that inflight reaches 1.25 BDP, the cap could not shorten a probe.
 //! 3. Whether the paper also shortens the phase at 0.75 is unknown. Here it is not shortened.
 //!
-//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 38 and 60 Mbit/s on average over 60 s. With
-//! θ = 0.02 they get 44 and 54, with θ = 0.3 13 and 85. Against flows of 80 and 100 ms the test at 10 %
-//! misses one queue in ten, and those few whole probes take most of the bandwidth (12 and 86 Mbit/s against
-//! 100 ms; 29 and 69 with θ = 0.02).
+//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 38 and 60 Mbit/s on average over 60 s. With θ = 0.02
+//! they get 44 and 54 Mbit/s; with θ = 0.3 they get 13 and 85. Against flows of 80 and 100 ms the test at 10 % misses
+//! one queue in ten, and those few full-length probes take most of the bandwidth (12 and 86 Mbit/s against 100 ms; 29
+//! and 69 with θ = 0.02).
 //!
 //! ## Known weaknesses
 //!
 //! * cwnd still allows two BDPs of a longer min_rtt, so flows with long RTTs keep an advantage.
-//! * A queue that stands for longer than 10 s and that ProbeRTT does not empty is part of min_rtt, and goes
-//!   unseen.
-//! * A queue below a tenth of the RTT goes unseen: in a buffer of 0.1 BDP, BBQ is BBR.
+//! * A queue that lasts longer than 10 s and that ProbeRTT does not empty becomes part of min_rtt and is not detected.
+//! * A queue below a tenth of the RTT is not detected: in a buffer of 0.1 BDP, BBQ is BBR.
 //! * With few packets per 3 ms the probe ends with the next ACK, so a probe lasts as long as the gap between
 //!   ACKs.
 

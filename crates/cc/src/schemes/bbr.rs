@@ -1,9 +1,8 @@
 //! # BBR v1
 //!
-//! BBR models the path by its bandwidth and its propagation delay, and does not treat loss as a sign of
-//! congestion. It estimates both from the stream of ACKs, paces at the bandwidth and keeps inflight near
-//! their product. The two cannot be measured at once (the bandwidth shows when the pipe is over-full, the
-//! delay when it is empty), so BBR probes for them in turn.
+//! BBR models the path by its bandwidth and its propagation delay, and does not treat loss as a sign of congestion. It
+//! estimates both from the stream of ACKs, paces at the bandwidth and keeps inflight near their product. Both cannot be
+//! measured at the same time (the bandwidth requires a queue, the delay an empty one), so BBR probes for them in turn.
 //!
 //! ## Control law
 //!
@@ -43,12 +42,12 @@
 //!
 //! ## Life of a flow
 //!
-//! The handshake yields the first RTT sample: pacing starts at 2.885 windows per round trip. The delivery
-//! rate doubles each round until it meets the bottleneck. Three more rounds confirm it and leave up to two
-//! BDPs of queue, which Drain removes. From then on, one round trip in eight probes for a quarter more. If
-//! more is available, the filter learns it at once and keeps it for ten rounds. If not, the next phase
-//! removes the queue. After 10 s without a sample as low as min_rtt, inflight falls to four segments for 200
-//! ms, so that every flow on the path can see its true delay.
+//! The handshake yields the first RTT sample: pacing starts at 2.885 windows per round trip. The delivery rate doubles
+//! each round until it meets the bottleneck. Three more rounds confirm it and leave up to two BDPs of queue, which
+//! Drain removes. From then on, one round trip in eight probes for a quarter more. If more is available, the filter
+//! takes it up at once and keeps it for ten rounds. If not, the next phase removes the queue. After 10 s without a
+//! sample as low as min_rtt, inflight falls to four segments for 200 ms, so that every flow on the path can see its
+//! true delay.
 //!
 //! Loss: on entering recovery, cwnd becomes inflight + acked, and for one round the flow sends as much as was
 //! delivered. Afterwards cwnd may double per round, and at the end the previous cwnd is restored. bw does not
@@ -65,7 +64,7 @@
 //! 3. draft-cardwell-iccrg-bbr-congestion-control-00, 2017.
 //! 4. T. Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016.
 //!
-//! References 2 to 4 are background. Where they differ from 1, 1 holds.
+//! References 2 to 4 are background. Where they differ from 1, we follow 1.
 //!
 //! ## Differences from Linux
 //!
@@ -76,15 +75,15 @@
 //! 3. Inflight is not corrected for packets waiting in the pacer: the transport counts a packet when it
 //!    leaves the pacer.
 //! 4. 'Ten packets' (cwnd before any RTT sample, growth at the start) is the configured initial window.
-//! 5. In ProbeRTT, Linux marks the connection application-limited. A scheme cannot, so samples of packets
-//!    sent from the start of ProbeRTT until its last flight is delivered count as application-limited here.
-//!    These are the same samples.
+//! 5. In ProbeRTT, Linux marks the connection application-limited. A scheme cannot do this, so samples of packets sent
+//!    from the start of ProbeRTT until its last flight is delivered count as application-limited here. These are the
+//!    same samples.
 //! 6. An ACK delayed by the receiver may not replace an expired minimum. Linux and this file recognise it by
 //!    a lone packet below full size. Here a rate sample is needed to know that the packet was alone. Neither
 //!    recognises a delayed ACK of a full-size packet.
 //! 7. The age of min_rtt counts from its first sample, not from the creation of the connection.
-//! 8. A response to ECN marks is not recovery (in Linux it is a different state); loss during that response
-//!    is.
+//! 8. A response to ECN marks does not count as recovery (in Linux it is a different state), but loss during that
+//!    response does.
 //!
 //! ## Known weaknesses
 //!
@@ -102,7 +101,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v1.
 pub type Bbr = BbrCore<Standard>;
 
-/// BBR v1: every rule is the core's own.
+/// BBR v1: every rule is the core's.
 #[derive(Clone, Debug)]
 pub struct Standard;
 

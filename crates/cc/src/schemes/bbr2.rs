@@ -1,8 +1,8 @@
 //! # BBR v2
 //!
-//! The first BBR (2019) with bounds learnt from loss, between v1 and v3. BBR v3 (`bbr3`) shares its model,
-//! states, both time scales of bounds and formulas, and has the full account. This page lists the
-//! differences. The core is the same code with other parameters and the rules below.
+//! The first BBR (2019) with bounds learnt from loss, between v1 and v3. BBR v3 (`bbr3`) shares its model, states,
+//! formulas and both time scales of bounds; the full description is there. This page lists the differences. The core is
+//! the same code with other parameters and the rules below.
 //!
 //! ## Control law
 //!
@@ -32,18 +32,18 @@
 //!
 //! ## States
 //!
-//! The states and edges of BBR v3, except for undo: a spurious recovery restores the bounds and cwnd, not the
-//! state. On entering CRUISE, inflight_short is cut to inflight_long if it is set. On entering Drain, the
-//! losses and deliveries of the running round are forgotten. A timeout outside a probe sets inflight_short to
-//! the cwnd before it, so that the bound does not start from the timeout's single segment. Segments
-//! acknowledged in UP while cwnd is not full do not count towards later growth of inflight_long.
+//! The states and edges of BBR v3, except for undo: a spurious recovery restores the bounds and cwnd, not the state. On
+//! entering CRUISE, inflight_short is cut to inflight_long if it is set. On entering Drain, the losses and deliveries
+//! of the running round are forgotten. A timeout outside a probe sets inflight_short to the previous cwnd, so that the
+//! bound does not start from the timeout's single segment. Segments acknowledged in UP while cwnd is not full do not
+//! count towards later growth of inflight_long.
 //!
 //! ## Life of a flow
 //!
-//! As in v3, but the probe is short: one to two round trips, until a quarter of a BDP is queued. So v2 alone
-//! queues less, and where the buffer has a quarter of a BDP it never fills it. Beside other flows, inflight
-//! reaches 1.25 BDP before the rate can grow, so a flow with too little gains little by probing. v3 fixes
-//! that with its plateau and larger cwnd gain in UP.
+//! As in v3, but the probe is short: one to two round trips, until a quarter of a BDP is queued. So v2 alone queues
+//! less, and never fills a buffer of a quarter of a BDP. Beside other flows, inflight reaches 1.25 BDP before the rate
+//! can grow, so a flow below its fair share gains little by probing. v3 fixes this with its plateau and larger cwnd
+//! gain in UP.
 //!
 //! ## References
 //!
@@ -67,9 +67,9 @@
 //! 5. The aggregation filter is a maximum over 10 round trips (1 in Startup). Linux has two slots of 5.
 //! 6. Delayed ACKs may replace an expired minimum RTT. Linux recognises some of them.
 //! 7. The shortcut for application-limited senders is an optimisation and is left out.
-//! 8. Precaution in probing is already v2's, although the draft lists it as new: v2alpha stops a probe at
-//!    inflight_hi after one that was too high, and probes again at once if that was harmless. It is on here,
-//!    as in v2alpha.
+//! 8. Precaution in probing already exists in v2, although the draft lists it as new: v2alpha stops a probe at
+//!    inflight_hi if the previous one was too high, and probes again at once if that was harmless. It is on here, as in
+//!    v2alpha.
 //! 9. Differences 1, 2, 6 and 11 of BBR v3.
 //!
 //! ## Known weaknesses
@@ -78,7 +78,7 @@
 //!   ends after one min_rtt, before its feedback arrives, and all flows probe by the same ratio. Of two flows
 //!   in one BDP of buffer, the one that started 10 s later still had a fifth of the other's rate after two
 //!   minutes.
-//! * DOWN at 0.75 yields more than a probe at 1.25 gains, against flows that do not yield.
+//! * Against flows that do not yield, DOWN at 0.75 gives up more than a probe at 1.25 gains.
 //! * Those of BBR v3: random loss, the time to follow a falling bandwidth, ProbeRTT every 5 s.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2, Policy};
@@ -87,7 +87,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v2.
 pub type Bbr2 = BbrCore<Alpha>;
 
-/// BBR v2: every rule is the core's own.
+/// BBR v2: every rule is the core's.
 #[derive(Clone, Debug)]
 pub struct Alpha;
 

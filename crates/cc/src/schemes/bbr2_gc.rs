@@ -4,8 +4,8 @@
 //! the RTT relative to the maximum RTT of the connection: near that maximum a flow hardly probes and drains
 //! deeply, and far below it the flow probes hard and drains little.
 //!
-//! No paper defines this scheme. The authors of BBR-GC name the correction of BBR v2 as future work. The
-//! choice of the BBR v2 rules that stay is **our reconstruction** of that plan. The curves are the paper's.
+//! No paper defines this scheme. The authors of BBR-GC name the correction of BBR v2 as future work. We chose which
+//! rules of BBR v2 stay: this choice is **our reconstruction** of that plan. The curves are the paper's.
 //!
 //! ## Control law
 //!
@@ -22,8 +22,8 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as algorithm
-//! 1 prints it. From 1 BDP on the probe keeps its gain; `between=up` recomputes P_up there too. All else is BBR
+//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as algorithm 1
+//! prints it. From 1 BDP on the probe keeps its gain; `between=up` recomputes P_up there too. Everything else is BBR
 //! v2.
 //!
 //! ## States
@@ -39,8 +39,8 @@
 //!
 //! ## Differences
 //!
-//! 1. The probing states end as in BBR v2, not by algorithm 1 of BBR-GC: BBR v2 has its own rules for loss
-//!    and for inflight above 1.25 BDP, and the bounds it learns there define it.
+//! 1. The probing states end as in BBR v2, not by algorithm 1 of BBR-GC: BBR v2 has its own rules for loss and for
+//!    inflight above 1.25 BDP, and the bounds that it learns in these states are its essence.
 //! 2. BBR v1 drains for at most one min_rtt. BBR v2 drains until inflight is down to the BDP and leaves
 //!    headroom. With P_down near 1, far from the maximum RTT, that may last until the next probe is due.
 //!

@@ -1,10 +1,10 @@
 //! # BBR v3
 //!
-//! Like BBR v1, it models the path by a bandwidth and a propagation delay and sends at their product. Unlike
-//! v1, it bounds inflight by what loss has taught it, at two time scales: the inflight that a bandwidth probe
-//! showed to be too high (long-term, kept across cycles), and the amount delivered in a round with losses
-//! between probes (short-term, forgotten at the next probe). It probes every two to three seconds instead of
-//! every eight round trips, and leaves headroom below the long-term bound for others.
+//! Like BBR v1, it models the path by a bandwidth and a propagation delay and sends at their product. Unlike v1, it
+//! bounds inflight by bounds learnt from loss, at two time scales: the inflight that a bandwidth probe showed to be too
+//! high (long-term, kept across cycles), and the amount delivered in a round with losses between probes (short-term,
+//! forgotten at the next probe). It probes every two to three seconds instead of every eight round trips, and leaves
+//! headroom below the long-term bound for others.
 //!
 //! ## Control law
 //!
@@ -20,7 +20,7 @@
 //! | inflight_short | short-term bound on inflight, infinite while unset | B |
 //! | extra | maximum excess of acknowledged over expected data in 10 round trips (1 in Startup) | B |
 //! | q | send quantum: the data sent in 1 ms, at least 2 segments, at most 64 kB and the transport's burst limit | B |
-//! | θ, β | loss threshold 2 %; share of a bound that a round with loss leaves at least, 0.7 | – |
+//! | θ, β | loss threshold 2 %; minimum share of a bound that remains after a round with loss, 0.7 | – |
 //!
 //! ```text
 //! pacing rate  = 0.99 · g · bw                                (only upwards until the pipe has been full)
@@ -38,17 +38,16 @@
 //! | ProbeBW_UP | 1.25 | 2.25 | unset | inflight_long |
 //! | ProbeRTT | 1 | 0.5 | applies | min(0.5 BDP, 0.85 inflight_long, inflight_short) |
 //!
-//! A flight is *too high* if more than θ of the data in flight when a packet left has been lost by now. If
-//! that packet was sent in a probe (samples from REFILL's end until one round after UP), the bound becomes
-//! the inflight at which losses reached θ. `inflight` and `lost` count the data in flight and lost before
-//! that packet:
+//! A flight is *too high* if more than θ of the data that was in flight when a packet left has since been lost. If that
+//! packet was sent in a probe (samples from REFILL's end until one round after UP), the bound becomes the inflight at
+//! which losses reached θ. `inflight` and `lost` count the data in flight and lost before that packet:
 //!
 //! ```text
 //! inflight_long = max(inflight + (θ · inflight − lost) / (1 − θ), β · min(BDP, cwnd))        once per probe
 //! ```
 //!
-//! In any state, a flight above the bound that was not too high raises the bound to itself. In UP, while cwnd
-//! is at the bound and full, the bound grows by 1, 2, 4, 8 … segments per round.
+//! In any state, a flight above the bound that was not too high raises the bound to its size. In UP, while cwnd is at
+//! the bound and full, the bound grows by 1, 2, 4, 8 … segments per round.
 //!
 //! Outside Startup, REFILL and UP, the short-term bounds change at the end of each round in which a loss was
 //! detected (starting from max_bw and cwnd where unset):
@@ -77,20 +76,18 @@
 //!  └──────────┘◄── any state, when no lower round trip was seen for 5 s
 //! ```
 //!
-//! * Full pipe, in Startup and UP: three round trips, not application-limited, in which the rate did not grow
-//!   by a quarter. In UP, rounds do not count while cwnd is full and at inflight_long: then the bound, not
-//!   the path, limits the rate.
+//! * Full pipe, in Startup and UP: in three round trips, not application-limited, the rate did not grow by a quarter.
+//!   In UP, rounds do not count while cwnd is full and at inflight_long: then the bound, not the path, limits the rate.
 //! * Loss in Startup: over a whole round in recovery, more than θ was lost, in at least six separate ranges
 //!   of the stream. Then inflight_long = max(BDP, maximum data delivered in a round trip). Without SACK, one
 //!   loss in recovery is enough, in Startup and in a probe.
 //! * Headroom: inflight is at least 15 %, and at least a segment, below inflight_long. No queue: inflight ≤
 //!   max_bw × min_rtt.
-//! * Time to probe: 2 s plus a random part of 1 s since DOWN began; or as many rounds as the BDP (or cwnd, if
-//!   smaller) has packets, at most 63, counted from 0 or 1 at random. A Reno flow of the same BDP thus has
-//!   about as long to grow between its losses.
-//! * Precaution: after a probe that was too high, the next one ends as soon as inflight reaches
-//!   inflight_long. If that has done no harm one round later, REFILL and UP follow at once, without
-//!   precaution.
+//! * Time to probe: 2 s plus a random part of 1 s after DOWN began; or earlier, after one round for each packet of the
+//!   BDP (or of cwnd, if smaller), at most 63, counted from 0 or 1 at random. A Reno flow of the same BDP takes about
+//!   as long to grow between its losses.
+//! * Precaution: after a probe that was too high, the next one ends as soon as inflight reaches inflight_long. If no
+//!   flight was too high one round later, REFILL and UP follow at once, without precaution.
 //!
 //! ## Life of a flow
 //!
@@ -106,18 +103,18 @@
 //! delivered: 1 % of random loss costs about 1 % per round, and the next REFILL restores it. Every 5 s
 //! without a lower RTT sample, cwnd is half the BDP for 200 ms and a round.
 //!
-//! Recovery: only the bounds act; at its end the previous cwnd is allowed again. A timeout leaves one
-//! segment. A spurious recovery is undone: cwnd and bounds return to at least their former values, and if it
-//! ended Startup or a probe, Startup or REFILL follow.
+//! In recovery only the bounds act; at its end the previous cwnd is allowed again. A timeout leaves one segment. A
+//! spurious recovery is undone: cwnd and bounds return to at least their former values, and if it ended Startup or a
+//! probe, Startup or REFILL follow.
 //!
 //! ## Marks
 //!
-//! The draft specifies no response to ECN. With `ecn` on, the response is that of Linux v3, meant for marks
-//! at a shallow threshold (DCTCP, L4S) on paths with min_rtt ≤ 5 ms. Per round α ← 15/16 α + 1/16 (share of
-//! marked deliveries), from 1. Outside probes, a round with a mark leaves (1 − α/3) of inflight_short. A
-//! round with at least half of its deliveries marked counts as too high in a probe, with the inflight of its
-//! newest packet. Two rounds with that share end Startup. When marks cease after a cycle with marks and no
-//! loss, the next probe comes at once and grows by half of inflight_long in its first round.
+//! The draft specifies no response to ECN. With `ecn` on, the response is that of Linux v3, meant for marks at a
+//! shallow threshold (DCTCP, L4S) on paths with min_rtt ≤ 5 ms. Per round α ← 15/16 α + 1/16 (share of marked
+//! deliveries), from 1. Outside probes, a round with a mark leaves (1 − α/3) of inflight_short. In a probe, a round
+//! with at least half of its deliveries marked counts as too high, with the inflight of its newest packet. Two rounds
+//! with that share end Startup. When marks cease after a cycle with marks and no loss, the next probe starts at once
+//! and grows by half of inflight_long in its first round.
 //!
 //! ## References
 //!
@@ -135,35 +132,35 @@
 //!
 //! From the draft:
 //!
-//! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round
-//!    and on entering recovery. The loss that ends a probe resets the round, so the save at the next loss
-//!    would overwrite the state from before the first, against section 5.5.11.1 and case A.18.
-//! 2. A loss event precedes the processing of the ACK that revealed it. Rounds that begin with a loss begin
-//!    with the data that ACK delivers, as in Linux.
+//! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round and on
+//!    entering recovery. The loss that ends a probe resets the round, so the save at the next loss would overwrite the
+//!    state saved before the first loss, which contradicts section 5.5.11.1 and case A.18.
+//! 2. A loss event precedes the processing of the ACK that revealed it. A round that begins with a loss begins with the
+//!    data delivered by this ACK, as in Linux.
 //! 3. Initial pacing is set when the first smoothed RTT is known, at 2.77 initial windows per round trip.
-//! 4. On restarting from idle, the aggregation epoch begins with nothing acknowledged, as in Linux. The draft
-//!    moves only its start, so everything acknowledged before would count as excess.
-//! 5. The number of rounds to wait is the packets of the BDP rounded up, so that a BDP below one packet does
+//! 4. On restarting from idle, the aggregation epoch begins with nothing acknowledged, as in Linux. The draft moves
+//!    only the epoch's start, so all earlier acknowledged data would count as excess.
+//! 5. The number of rounds to wait is the BDP in packets, rounded up, so that a flow with a BDP below one packet does
 //!    not probe at every ACK.
-//! 6. In ProbeRTT, the draft marks the connection application-limited. A scheme cannot, so samples of packets
-//!    sent from its start until its last flight is delivered count as application-limited.
+//! 6. In ProbeRTT, the draft marks the connection application-limited. A scheme cannot do this, so samples of packets
+//!    sent from the start of ProbeRTT until its last flight is delivered count as application-limited.
 //! 7. Startup's exit by loss also sets full_bw_now: this follows case A.2, not the text of section 5.3.1.3.
-//! 8. A cycle whose filter slot saw no sample does not advance the filter. The filter has exactly two slots.
+//! 8. A cycle whose filter slot received no sample does not advance the filter. The filter has exactly two slots.
 //! 9. The send quantum, and with it the three quanta of max_inflight, is limited to the transport's burst
 //!    limit.
 //! 10. Ranges of lost data: a lost packet that extends the last lost range at either end is not counted
 //!     again.
-//! 11. In a probe, too, the share of marks is that of a round, and half is too much. Linux judges rounds in
-//!     Startup alone, and every sample of a probe by the marks during its flight: too much is more than half
-//!     in v3, and half in v2alpha.
-//! 12. ProbeRTT comes when no lower sample was seen for 5 s, as in draft-06. The working copy after it has
-//!     one filter of 10 s for both, and fixes the cwnd of ProbeRTT at half the BDP of the min_rtt that
-//!     expired. `probe_rtt_interval=10` comes close.
-//! 13. Case A.6 wants inflight_long updated 'appropriately' although samples are application-limited. By the
-//!     pseudocode, followed here, that means not at all.
-//! 14. The table of section 5.6.1 bounds Drain by inflight_long too. By the pseudocode of section 5.6.4.7,
-//!     followed here, inflight_short alone does.
-//! 15. Section 3.7 wants a response to marks where packets are sent as ECN-capable. With `ecn` off, marks are
+//! 11. In a probe, too, the share of marks is measured over a round, and half is too much. Linux judges rounds only in
+//!     Startup; in a probe it judges every sample by the marks during its flight, where too much is more than half in
+//!     v3, and half in v2alpha.
+//! 12. ProbeRTT begins after 5 s without a lower sample, as in draft-06. The later working copy has one filter of 10 s
+//!     for both, and sets the cwnd of ProbeRTT to half the BDP at the expired min_rtt. `probe_rtt_interval=10` comes
+//!     close.
+//! 13. Case A.6 requires that inflight_long is updated 'appropriately' although samples are application-limited. The
+//!     pseudocode, which we follow, does not update it at all.
+//! 14. In the table of section 5.6.1 inflight_long bounds Drain too. In the pseudocode of section 5.6.4.7, which we
+//!     follow, only inflight_short does.
+//! 15. Section 3.7 requires a response to marks where packets are sent as ECN-capable. With `ecn` off, marks are
 //!     ignored for any transport.
 //!
 //! Linux v3 differs from the draft, and so from this scheme, in these numbers: Drain 1/2.885, DOWN 0.91,
@@ -171,17 +168,17 @@
 //!
 //! ## Known weaknesses
 //!
-//! * Random loss between probes costs its share of the rate per round trip: 1 % over 50 to 60 rounds leaves
-//!   four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
+//! * Random loss between probes reduces the rate by its share in every round trip: with 1 % over 50 to 60 rounds the
+//!   flow uses four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
 //! * The maximum of two cycles takes two probes, four to six seconds, to follow a falling bandwidth.
 //! * A probe in a deep buffer queues up to 1.25 BDP for three to four round trips.
 //! * Against one CUBIC flow at 100 Mbit/s and 40 ms, it takes twice as much with half a BDP of buffer, nearly
 //!   four times as much with one, and about as much with five. With ten, CUBIC takes twice as much (over two
 //!   minutes).
-//! * Long RTTs still win where flows share a queue, because inflight follows the BDP.
-//! * With `ecn`, marks of an AQM that spaces them out (CoDel) seem to cease at every pause, and each pause
-//!   starts a probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` prevents that. With a
-//!   marking step at a short queue, which this response is meant for, the queue is shorter with `ecn`.
+//! * Long-RTT flows still win where flows share a queue, because inflight follows the BDP.
+//! * With `ecn`, marks of an AQM that spaces them out (CoDel) seem to cease at every pause, and each pause starts a
+//!   probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` prevents that. With a marking step at a short
+//!   queue, for which this response is designed, the queue is shorter with `ecn`.
 //! * Every 5 s cwnd is halved for 200 ms even on an otherwise unused path: samples equal to the minimum do
 //!   not postpone it.
 
@@ -191,7 +188,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v3.
 pub type Bbr3 = BbrCore<Draft>;
 
-/// BBR v3: every rule is the core's own.
+/// BBR v3: every rule is the core's.
 #[derive(Clone, Debug)]
 pub struct Draft;
 

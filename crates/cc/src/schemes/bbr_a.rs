@@ -1,7 +1,7 @@
 //! # BBR-A (advanced)
 //!
-//! BBR-ACD that also slows down: while it halves cwnd, it paces at 0.75 of the bandwidth, so that the little
-//! it sends does not meet the queue it has just detected.
+//! BBR-ACD that also slows down: while it halves cwnd, it paces at 0.75 of the bandwidth, so that the few packets it
+//! sends do not add to the queue that it has just detected.
 //!
 //! ## Control law
 //!
@@ -11,9 +11,9 @@
 //! every ACK that delivers data while F is on:  pacing rate ← 0.99 · 0.75 · bw
 //! ```
 //!
-//! after cwnd was set, instead of the state's gain. The gain cycle advances by its own gains. An ACK without
-//! an RTT sample ends the run of similar samples, but the last sample is kept for the next comparison
-//! (BBR-ACD discards it).
+//! after cwnd has been set, instead of the state's gain. The gain cycle advances by its own gains. An ACK without an
+//! RTT sample ends the run of similar samples, but the last sample is kept for the next comparison (BBR-ACD discards
+//! it).
 //!
 //! ## States
 //!
@@ -25,9 +25,9 @@
 //!                     └─ none ──────────────────────────────────────────► cwnd grows to its target as usual
 //! ```
 //!
-//! Every ACK of the round trip halves cwnd, down to 4 segments within a few ACKs, as described for `bbr-acd`.
-//! Until that round trip is over, next to nothing may be sent, so the slower pacing concerns a handful of
-//! packets. In Startup it changes nothing, because the pacing rate never falls there.
+//! Every ACK of the round trip halves cwnd, down to 4 segments within a few ACKs, as described for `bbr-acd`. Until
+//! that round trip is over, almost nothing may be sent, so the slower pacing affects only a few packets. In Startup it
+//! has no effect, because the pacing rate never falls there.
 //!
 //! ## References
 //!

@@ -66,12 +66,12 @@
 //!
 //! From the authors' code:
 //!
-//! 1. Where the core follows a later Linux, so does this scheme: 1 % pacing margin (4.14 omits link headers
-//!    from its pacing, with the same effect), two more segments only in the probing phase instead of all of
-//!    ProbeBW, and a delayed ACK does not replace an expired min_rtt.
+//! 1. This scheme follows the core where the core follows a later Linux. The pacing margin is 1 % (4.14 omits link
+//!    headers from its pacing, with the same effect). Only the probing phase adds two segments, not all of ProbeBW. A
+//!    delayed ACK does not replace an expired min_rtt.
 //! 2. In the authors' code an unsigned subtraction wraps if the last sample was below 1 ms, so such samples
 //!    are never similar. Here they are.
-//! 3. BDP₁ uses the maximum delivery rate also behind a policer, where half of cwnd is lower anyway.
+//! 3. BDP₁ uses the maximum delivery rate even behind a policer, where half of cwnd is lower anyway.
 //!
 //! ## Known weaknesses
 //!
@@ -80,11 +80,11 @@
 //!   trips.
 //! * Where RTTs jitter by more than 1 ms, only a doubled min_rtt shows congestion: never in buffers below 1
 //!   BDP.
-//! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly
-//!   all of it, and keeps that estimate for ten round trips: two windows of 2 BDPs of almost the whole link
-//!   overflow the buffer, and the next recovery empties the other pipe. Two flows of 10 and 50 ms can lose
-//!   packets in this way for seconds where BBR v1 loses none.
-//! * The bandwidth and the restored cwnd remain BBR's, and so do most of the losses they cause.
+//! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly all of its
+//!   rate, and keeps that estimate for ten round trips. Two windows of 2 BDPs at almost the whole rate overflow the
+//!   buffer, and the next recovery empties the second flow's pipe. Two flows of 10 and 50 ms can thus lose packets for
+//!   seconds where BBR v1 loses none.
+//! * The bandwidth and the restored cwnd remain BBR's, and with them most of the losses.
 //! * In deep buffers nothing is lost, and it is BBR v1.
 
 use super::bbr::Standard;

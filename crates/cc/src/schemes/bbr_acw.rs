@@ -5,8 +5,8 @@
 //! factors: how far the flow's delivery rate lies below its own maximum, and the share of propagation in the
 //! RTT.
 //!
-//! The combination of the two factors is **our reconstruction**, and so is the form of the first. The text of
-//! the paper could not be obtained. The known facts:
+//! The combination of the two factors and the form of the first are **our reconstruction**. The text of the paper could
+//! not be obtained. The known facts:
 //!
 //! | fact | source |
 //! |---|---|
@@ -30,8 +30,8 @@
 //! h = 1 + 2 · α · (1 − β), within 1 … 2
 //! ```
 //!
-//! A flow at its own highest rate is held near one BDP, and the longer the queue, the nearer. A flow that has
-//! lost bandwidth may keep up to two.
+//! A flow at its highest rate stays near one BDP, and closer the longer the queue. A flow that has lost bandwidth may
+//! keep up to two BDPs.
 //!
 //! ## States
 //!
@@ -46,20 +46,20 @@
 //!
 //! ## Differences
 //!
-//! 1. The combination is ours: the simplest one of the two factors that stays within BBR's 1 to 2 and is 2
-//!    where nothing is known and nothing queued. `span` is its factor 2, `cwnd_gain` its upper end.
+//! 1. The combination is ours: the simplest combination of the two factors that stays between 1 and BBR's 2, and that
+//!    is 2 before any measurement and with an empty queue. `span` is its factor 2, `cwnd_gain` its upper end.
 //! 2. d is the newest sample of an ACK, and h changes with it.
 //! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min, because they do
 //!    not measure the path.
 //!
-//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with
-//! mean gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21; with `span` = 0,
-//! a gain of 1 throughout, 42. The papers print about 40, so the published gain must be closer to 1 than
+//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with mean
+//! gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21 Mbit/s; with `span` = 0, which
+//! means a gain of 1 throughout, it gets 42. The papers print about 40, so the published gain must be closer to 1 than
 //! ours.
 //!
 //! ## Known weaknesses
 //!
-//! * With a steady rate α is noise: extrema that differ by one packet span 0 to 1 like any others.
+//! * With a steady rate α is noise: it spans 0 to 1 even if the extrema differ by one packet.
 //! * Near one BDP a flow cannot probe: cwnd limits the probe at gain 1.25, so bandwidth released by others is
 //!   found slowly.
 //! * α compares a flow with itself: two flows that share badly but steadily see the same α.

@@ -1,16 +1,15 @@
 //! # BBR-CWS
 //!
-//! BBR with a scaled cwnd, so that loss-based flows beside it get their share. BBR's cwnd is 2 BDP regardless
-//! of other traffic. In a buffer below about 1 BDP that overflows the queue and takes nearly everything from
-//! a loss-based flow. In a deep buffer it is a cap, and the loss-based flow takes the rest. Here a second
-//! window, the bound, follows the control law of CUBIC: a round trip with congestion cuts it, and other round
-//! trips let it grow. BBR's cwnd is scaled to the bound. Pacing still follows the bandwidth.
+//! BBR with a scaled cwnd, so that loss-based flows beside it get their share. BBR's cwnd is 2 BDP regardless of other
+//! traffic. In a buffer below about 1 BDP it overflows the queue and takes nearly all bandwidth from a loss-based flow.
+//! In a deep buffer it limits BBR, and the loss-based flow takes the rest. Here a second window, the bound, follows the
+//! control law of CUBIC: a round trip with congestion cuts it, and other round trips let it grow. BBR's cwnd is scaled
+//! to the bound. Pacing still follows the bandwidth.
 //!
-//! The published rule could not be obtained. Abstract and highlights [1] give the name (congestion window
-//! scaling), the aim (fairness between BBR and loss-based flows in all buffers, fewer retransmissions) and
-//! the authors' measurements. Everything below is our reconstruction: a design of our own for that aim,
-//! chosen among several rules on a training grid (docs/studies/bbr-cws.md). It must not be taken for the
-//! published algorithm.
+//! The published rule could not be obtained. Abstract and highlights [1] give the name (congestion window scaling), the
+//! aim (fairness between BBR and loss-based flows in all buffers, fewer retransmissions) and the authors' measurements.
+//! Everything below is our reconstruction: our own design for that aim, chosen among several rules on a training grid
+//! (docs/studies/bbr-cws.md). Do not mistake it for the published algorithm.
 //!
 //! ## Control law
 //!
@@ -20,7 +19,7 @@
 //! | V | the cwnd gain times the BDP: BBR v1's cwnd without its additions | B |
 //! | s | scale of cwnd in ProbeBW, s_min to s_max | – |
 //! | β, C, α | `cut` 0.75; `speed` 0.32 segments/s³; `friendly` · 3(1 − β)/(1 + β) segments per round trip | |
-//! | P, L | the peak at which W was last cut, and its value after the cut; both V at first | B |
+//! | P, L | the peak at which W was last cut, and its value after the cut; both initially V | B |
 //! | t, n | seconds and round trips since then, including the coming round trip | s |
 //! | R₀, r, R | minimum RTT of the connection; minimum and maximum RTT of the round trip | s |
 //! | Q | maximum r of any round trip with at least 8 samples | s |
@@ -55,21 +54,19 @@
 //!
 //! ## Life of a flow
 //!
-//! Alone in a buffer of 1 BDP or more, nothing is lost and no round is crowded: W stays at V, s at 1, and the
-//! flow is BBR v1, packet by packet. Alone in a small buffer, the probe overflows it once. W becomes 0.75 of
-//! the inflight at that time and returns within seconds to minutes to just below that inflight, where the
-//! probe has no room left to overflow anything. Losses while the queue is short count as random and cut
-//! nothing.
+//! Alone in a buffer of 1 BDP or more, nothing is lost and no round is crowded: W stays at V, s at 1, and the flow is
+//! BBR v1, packet by packet. Alone in a small buffer, the probe overflows it once. W becomes 0.75 of the inflight at
+//! that time and returns within seconds to minutes to just below that inflight, where the probe can no longer overflow
+//! the buffer. Losses while the queue is short count as random and do not cut W.
 //!
 //! Beside CUBIC in a small buffer, both flows are cut when it overflows, and W grows as fast as CUBIC's cwnd
 //! does. In a deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than
 //! 2.25 R₀. That lifts the limit of s = 1, and pacing pushes inflight up to W. Until its first cut W grows by
 //! an eighth per round trip, because CUBIC's own slow start has taken most of the buffer by then.
 //!
-//! Two rules do not concern cwnd, and both are for deep buffers. Without its limit, Drain would wait for
-//! inflight to fall to a BDP whose bandwidth falls as fast, until ProbeRTT ends it after ten seconds. The
-//! pacing gain is raised because a flow that paces at the bandwidth it gets can hold its place in a queue,
-//! but hardly gain one, however large its cwnd.
+//! Two rules do not concern cwnd; both are for deep buffers. Without its limit, Drain would wait for inflight to fall
+//! to a BDP that shrinks as fast, until ProbeRTT ends it after ten seconds. The pacing gain is raised because a flow
+//! that paces at its measured bandwidth can keep its share of a queue but hardly increase it, however large its cwnd.
 //!
 //! ## References
 //!
@@ -88,20 +85,20 @@
 //!    BBR's utilisation on the training grid, less than the design allowed.
 //! 2. The law runs once per packet-timed round trip, not per ACK, and packets of the recovery's first round
 //!    trip cannot cut again.
-//! 3. Losses count only where the queue is nearly as full as it has ever been, or if there are many.
+//! 3. Losses count only where the queue is nearly at its observed maximum, or if there are many.
 //!
-//! All thresholds were chosen without a source. BBR flows alone, with 2 BDPs in flight each, hardly exceed
-//! 2.25 R₀. 8 samples are more than delayed ACKs yield in a round trip.
+//! No threshold has a source. BBR flows alone, with 2 BDPs in flight each, hardly exceed 2.25 R₀. Delayed ACKs yield
+//! fewer than 8 samples in a round trip.
 //!
 //! ## Known weaknesses
 //!
 //! * Q and R₀ are those of the connection. After a change to a longer path every round trip looks crowded.
 //!   After a change to a larger buffer early losses do not count until there are many.
-//! * Behind an AQM that drops long before the buffer is full, or where delay varies by more than the queue,
+//! * Behind an AQM that drops long before the buffer is full, or where delay varies by more than the queueing delay,
 //!   delay cannot distinguish congestion from random loss.
-//! * While crowded it is a loss-based flow: it fills deep buffers as CUBIC does. Several BBR-CWS flows drive
-//!   each other past 2.25 R₀ at times: four over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to 150 ms
-//!   if they start one after the other (BBR 86, CUBIC 247).
+//! * While crowded it acts as a loss-based flow: it fills deep buffers as CUBIC does. Several BBR-CWS flows drive each
+//!   other past 2.25 R₀ at times: four over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to 150 ms if they start
+//!   one after the other (BBR 86, CUBIC 247).
 //! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
@@ -124,11 +121,11 @@ struct RoundStats {
     least: Option<Nanos>,
     most: Nanos,
     samples: u32,
-    /// It began in ProbeBW. The round in which Drain ends still sees the queue of the flow's own Startup.
+    /// Whether it began in ProbeBW. The round in which Drain ends still contains the queue from the flow's Startup.
     probing: bool,
 }
 
-/// The growth curve of the bound: from its value after the cut, back to its peak, and beyond.
+/// The growth curve of the bound: from its value after the cut back to its peak, and beyond.
 #[derive(Clone, Copy, Debug, Default)]
 struct Curve {
     peak: f64,
@@ -155,11 +152,11 @@ pub struct Scaling {
     /// s: its ratio to V, BBR v1's cwnd without its additions.
     scale: f64,
     curve: Curve,
-    /// The bound has been cut at some time.
+    /// Whether the bound has ever been cut.
     cut_before: bool,
-    /// The last round trip cut the bound.
+    /// Whether the last round trip cut the bound.
     just_cut: bool,
-    /// Other flows maintain a queue, and this flow sees no congestion.
+    /// Whether other flows maintain a queue while this flow sees no congestion.
     crowded: bool,
     /// Q: the maximum over round trips of their minimum RTT.
     fullest: Nanos,

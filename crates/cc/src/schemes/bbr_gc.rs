@@ -1,10 +1,9 @@
 //! # BBR-GC
 //!
-//! BBR v1 whose probing gains follow the RTT instead of being fixed. A flow with a long RTT keeps more data
-//! in the queue per probe and so wins over one with a short RTT (see BBR's page). BBR-GC takes the RTT,
-//! relative to the maximum of the connection, as the measure of how full path and buffer are. Gamma
-//! correction maps it to both gains: near the maximum RTT a flow hardly probes and drains deeply, and far
-//! below it the flow probes hard and drains little.
+//! BBR v1 whose probing gains follow the RTT instead of being fixed. A flow with a long RTT keeps more data in the
+//! queue per probe and so wins over a flow with a short RTT (see BBR's page). BBR-GC uses the RTT, relative to the
+//! connection's maximum, as the measure of how full path and buffer are. Gamma correction maps it to both gains: near
+//! the maximum RTT a flow hardly probes and drains deeply, and far below it the flow probes hard and drains little.
 //!
 //! ## Control law
 //!
@@ -21,13 +20,13 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! P_down is recomputed at every ACK of its phase, P_up at every ACK with less than 1 BDP in flight. From 1 BDP
-//! on the probe keeps its gain: that of the last ACK below, or the 1 of the six phases. With 0.25 and 4 that takes
-//! two square roots or two multiplications. Other exponents cost a `pow`.
+//! P_down is recomputed at every ACK of its phase, P_up at every ACK with less than 1 BDP in flight. From 1 BDP on the
+//! probe keeps its gain: that of the last ACK below 1 BDP, or 1 from the six phases. With exponents 0.25 and 4 the
+//! computation takes two square roots or two multiplications. Other exponents need a `pow`.
 //!
 //! ## States
 //!
-//! Those of BBR, with other gains and other ends for two phases of ProbeBW:
+//! Those of BBR, with different gains and end conditions for two phases of ProbeBW:
 //!
 //! ```text
 //!         inflight > 1.25 BDP, or loss, at once;
@@ -40,10 +39,9 @@
 //!
 //! ## Life of a flow
 //!
-//! Startup overshoots and so sets RTT_max: to about three times the propagation delay in a deep buffer (with
-//! the queue empty, P_up is then 1.12 and P_down 0.994), or to the RTT of the full buffer in a shallow one
-//! (at 0.1 BDP: 1.01 and 0.66). So a flow alone probes less than BBR, and the queue that its probe builds
-//! ends the probe.
+//! Startup overshoots and so sets RTT_max. In a deep buffer RTT_max is about three times the propagation delay; with
+//! the queue empty, P_up is then 1.12 and P_down 0.994. In a shallow buffer RTT_max is the RTT of the full buffer (at
+//! 0.1 BDP, 1.01 and 0.66). So a flow alone probes less than BBR, and the queue built by a probe ends the probe.
 //!
 //! ## References
 //!
@@ -58,27 +56,27 @@
 //! 1. The draining phase begins 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the
 //!    algorithm: 'or' here. The algorithm runs at every ACK, so either condition ends the probe at once.
 //!    `early_down = false` waits for a min_rtt first, as BBR does.
-//! 2. The algorithm assigns no gain from 1 BDP of inflight on. Default (`between=keep`): as printed, the gain
-//!    stays what it was, and a probe that begins above 1 BDP runs at the 1 of the six phases. BBR's phase ends
-//!    it: after one min_rtt, and once inflight has reached the gain in BDPs. `up`, our earlier reading: P_up
-//!    there too. `cruise`: the gain is 1 there. `drain`: the probe ends at 1 BDP. `probe`: the probe continues
-//!    until 1.25 BDP or loss, as BBR's does with its fixed gain; near ω = 1, where P_up adds nothing, it may
-//!    never end.
-//! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's own tests add three send quanta and
-//!    rounding, and so does `quanta`. The choice matters where a flow's BDP is a few segments.
-//! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the
-//!    `smoothed` one, or the `least` of the last round trip. RTT_max is of the same kind. It never ages, as
-//!    printed; `rtt_max_window` makes it.
-//! 5. The draining phase follows every probe, however that ended, and ends as BBR's does: the algorithm's
-//!    'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and loss
-//!    ('next six cycles').
+//! 2. The algorithm assigns no gain from 1 BDP of inflight on. By default (`between=keep`), as printed, the gain stays
+//!    unchanged, and a probe that begins above 1 BDP runs at the gain 1 of the six phases. It ends as BBR's phase does:
+//!    after one min_rtt, and once inflight has reached the gain in BDPs. `up`, our earlier reading: P_up there too.
+//!    `cruise`: a gain of 1 there. `drain`: the probe ends at 1 BDP. `probe`: the probe continues until 1.25 BDP or
+//!    loss, as BBR's does with its fixed gain; near ω = 1, where P_up adds nothing, it may never end.
+//! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's tests add three send quanta and rounding, as `quanta`
+//!    does. The choice matters where a flow's BDP is a few segments.
+//! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the `smoothed` one,
+//!    or the `least` of the last round trip. RTT_max is of the same kind. As printed, it never ages; `rtt_max_window`
+//!    limits its age.
+//! 5. The draining phase follows every probe, regardless of how the probe ended, and ends as BBR's does: the
+//!    algorithm's 'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and
+//!    loss ('next six cycles').
 //! 6. Before any sample ω is 1. An application-limited sender stays in its probe until inflight has reached
 //!    P_up BDPs, as in BBR. Equation 1 paces at the gain times the bandwidth; `pacing_margin` is Linux's, and
 //!    `literal` leaves it out. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
 //!
-//! The choices by their effect on two flows of 10 and 50 ms that begin within a tenth of a second on average: throughput
-//! in Mbit/s from 6 to 60 s on a link of 100 Mbit/s with a buffer of 5 BDP of the long one, means over 20 seeds and, in
-//! parentheses, the standard deviation. The paper prints 39.4 and 56.9, and 11.7 and 84.3 for BBR.
+//! The table shows the effect of the choices on two flows of 10 and 50 ms that begin within a tenth of a second on
+//! average: throughput in Mbit/s from 6 to 60 s on a link of 100 Mbit/s with a buffer of 5 BDP of the long-RTT flow,
+//! means over 20 seeds and, in parentheses, the standard deviation. The paper prints 39.4 and 56.9, and 11.7 and 84.3
+//! for BBR.
 //!
 //! | choice | profile `ns3`: 10 ms | 50 ms | `linux`: 10 ms | 50 ms |
 //! |---|---|---|---|---|
@@ -93,23 +91,22 @@
 //! | `rtt_max_window` = 10 | 20.7 (6) | 59.4 (6) | 19.9 (7) | 73.3 (4) |
 //! | BBR | 6.3 (0) | 91.6 (0) | 6.7 (0) | 91.2 (0) |
 //!
-//! In two of the 20 seeds of `ns3` the short flow starves at 3 to 5 Mbit/s: delayed acknowledgements keep it above 1
-//! BDP, where a probe has the gain 1. With `rtt_max_window` a flow alone falls to half the link, as ω is then 1.
+//! In two of the 20 seeds of `ns3` the short-RTT flow starves at 3 to 5 Mbit/s: delayed acknowledgements keep it above
+//! 1 BDP, where a probe has the gain 1. With `rtt_max_window` a flow alone falls to half the link, because ω is then 1.
 //!
 //! ## Known weaknesses
 //!
-//! * A flow whose queueing delay exceeds a quarter of its own RTT is above 1.25 BDP and never probes: the
-//!   first ACK ends each probe. A flow with a short RTT in the queue of one with a long RTT is in this
-//!   position.
-//! * In a shallow buffer ω stays near 1 and P_up hardly above it (1.012 at 0.1 BDP), less BBR's pacing margin
-//!   of 1 %: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 %
-//!   of random loss and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Between flows, the one
-//!   that wins startup keeps most of the link for tens of seconds.
+//! * A flow whose queueing delay exceeds a quarter of its RTT is above 1.25 BDP and never probes: the first ACK ends
+//!   each probe. A flow with a short RTT in the queue of one with a long RTT is in this position.
+//! * In a shallow buffer ω stays near 1, and P_up hardly exceeds 1 (1.012 at 0.1 BDP), of which BBR's pacing margin
+//!   takes 1 %: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 % of
+//!   random loss and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Of several flows, the winner of
+//!   Startup keeps most of the link for tens of seconds.
 //! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs
 //!   ProbeRTT to see the propagation delay.
-//! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet turns 11 ms into
-//!   51 and raises every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this
-//!   happens fill the link and lose 11 %; the others use 62 % of it and lose 2 %.
+//! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet turns 11 ms into 51 and
+//!   raises every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this happens fill the
+//!   link and lose 11 % of their packets; the others use 62 % of the link and lose 2 %.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
@@ -124,7 +121,7 @@ pub type BbrGc = BbrCore<GammaGains>;
 /// The gain of a probe from 1 BDP of inflight on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
-    /// The last one: that of the last ACK below 1 BDP, or 1 from the six phases.
+    /// The previous gain: that of the last ACK below 1 BDP, or 1 from the six phases.
     Keep,
     /// P_up, until inflight has reached it.
     Up,
@@ -210,7 +207,7 @@ impl Policy for GammaGains {
             LITERAL,
         ],
     };
-    /// Equations 1, 12 and 13 and algorithm 1. Equation 1 has no pacing margin; all else is the default.
+    /// Equations 1, 12 and 13 and algorithm 1. Equation 1 has no pacing margin; everything else is the default.
     const PRINTED: &'static [(&'static str, f64)] = &[
         ("pacing_margin", 0.0),
         ("up_gamma", 0.25),
@@ -278,7 +275,7 @@ impl Policy for GammaGains {
     fn on_transition(&mut self, to: State, _model: &Model) {
         if let State::ProbeBw { phase, .. } = to {
             match self.between {
-                // No line of algorithm 1 assigns a gain here: a probe begins with that of the six phases.
+                // No line of algorithm 1 assigns a gain here: a probe begins with the gain of the six phases.
                 Between::Keep if phase == PHASE_UP => self.gain = 1.0,
                 _ => self.set_gain(phase),
             }

@@ -1,10 +1,9 @@
 //! # BIC
 //!
-//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss shows that the path holds somewhat
-//! less than the cwnd at that moment, and that it does carry the reduced cwnd. BIC searches between these two
-//! as in a sorted list: each round trip it adds a quarter of the remaining distance, so it is fast at first
-//! and slow near the old maximum. A cap on the step prevents bursts. Beyond the maximum the same curve runs
-//! backwards in search of a new one.
+//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss shows that the path holds somewhat less than
+//! the current cwnd and at least the reduced cwnd. BIC searches between these two as in a binary search: each round
+//! trip it adds a quarter of the remaining distance, so growth is fast at first and slow near the old maximum. A cap on
+//! the step prevents bursts. Beyond the maximum the same curve runs backwards in search of a new one.
 //!
 //! ## Control law
 //! W: cwnd in segments; W_max: cwnd at the last loss, 0 before the first one; S = `s_max` (16); B = 4; P =
@@ -48,7 +47,7 @@
 //!    not 819/1024.
 //! 3. inc is computed at every ACK. Linux recomputes it only when W has changed or after 1/32 s.
 //! 4. A spurious reduction also restores W_max. Linux restores cwnd alone.
-//! 5. A run of timeouts lowers ssthresh once (RFC 5681).
+//! 5. A series of timeouts lowers ssthresh once (RFC 5681).
 //! 6. ssthresh is initially unlimited: slow start continues to the first loss. Early versions began with a
 //!    threshold of 100 segments.
 //!
@@ -264,7 +263,7 @@ mod tests {
     use crate::CongestionCause;
     use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
-    /// In avoidance with a window of `segments`, after a loss at `w_max`.
+    /// A scheme in avoidance with a window of `segments`, after a loss at `w_max`.
     fn avoiding(segments: u64, w_max: f64, overrides: &[(&str, f64)]) -> Bic {
         let mut scheme = Bic::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
@@ -288,7 +287,7 @@ mod tests {
         state
     }
 
-    /// Segments of a whole window acknowledged one by one, until the window has grown by one.
+    /// Acknowledges segments one by one until the window has grown by one; returns their number.
     fn acks_to_grow(scheme: &mut Bic) -> u64 {
         let before = scheme.reno.cwnd;
         let mut n = 0;
@@ -355,7 +354,7 @@ mod tests {
             let mut scheme = avoiding(w, 1000.0, &[]);
             assert_eq!(acks_to_grow(&mut scheme), acks, "{w} segments");
         }
-        // A late ACK of many segments counts them all.
+        // A late ACK of many segments counts all of them.
         let mut scheme = avoiding(800, 1000.0, &[]);
         scheme.on_ack(&ack(125 * MSS)); // two and a half steps
         assert_eq!(scheme.reno.cwnd, Bytes::new(802 * MSS));

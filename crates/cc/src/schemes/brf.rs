@@ -1,26 +1,26 @@
 //! # BRF: the bottleneck switch sets the rate
 //!
-//! The sender does not probe. Its SYN announces that it obeys. The switches with the router algorithm `brf`
-//! on its path divide the bandwidth of their ports and write each flow's share into its ACKs, once per round
-//! trip; the lowest share wins. The sender paces at that share. If shares stop arriving, it becomes CUBIC at
-//! its current rate until the next share.
+//! The sender does not probe. Its SYN announces that it obeys. Switches on its path with the router algorithm `brf`
+//! divide the bandwidth of their ports and write each flow's share into its ACKs, once per round trip; the lowest share
+//! wins. The sender paces at that share. If shares stop arriving, it becomes CUBIC at its current rate until the next
+//! share.
 //!
 //! ## Control law
 //! Let R be the share last advised, in payload bytes per second (the transport subtracts the headers).
 //!
 //! * pacing rate = R, at least `min_rate` packets per second
-//! * cwnd = `window_gain` · R' · srtt, at least four segments: it only stops a sender whose ACKs have ceased.
-//!   R' is the maximum share of the last round trip: data sent at a higher share is still in flight and must
-//!   not stop a sender whose share was lowered.
+//! * cwnd = `window_gain` · R' · srtt, at least four segments: it only stops a sender whose ACKs have ceased. R' is the
+//!   maximum share of the last round trip: data sent at a higher share is still in flight and must not stop the sender
+//!   after its share was lowered.
 //! * Before the first share: the initial window, not paced.
 //! * A share of zero, or one above `line_rate`, is invalid: ignored, and counted.
-//! * No share for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R ·
-//!   srtt. If there never was a share, it takes over in slow start with the initial window, after max(20 ms,
-//!   `timeout_rtts` · srtt): nobody on the path may know BRF.
-//! * A round trip in which at least ten segments, and more than `overrun` times those delivered, were lost:
-//!   the path does not carry R, which is forged or a faster link's. Let D be the rate at which that round trip
-//!   delivered. CUBIC takes over with W = W_max = D · srtt, and from then on a share above twice the highest
-//!   rate delivered since is invalid. Round trips with a retransmission timeout are not judged.
+//! * No share for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R · srtt.
+//!   Without any share so far, it takes over in slow start with the initial window, after max(20 ms, `timeout_rtts` ·
+//!   srtt): perhaps no switch on the path runs BRF.
+//! * A round trip that loses at least ten segments, and more than `overrun` times the delivered ones, shows that the
+//!   path does not carry R: R is forged, or the share of a faster link. Let D be the delivery rate of that round trip.
+//!   CUBIC takes over with W = W_max = D · srtt, and from then on a share above twice the highest rate delivered since
+//!   is invalid. Round trips with a retransmission timeout are not judged.
 //!
 //! Other losses, marks and retransmission timeouts change nothing while shares arrive.
 //!
@@ -37,25 +37,25 @@
 //! paced at its last rate, until the next share or the timeout.
 //!
 //! ## Life of a flow
-//! The SYN-ACK brings the first share, so the first window is already paced. One round trip later the flow
-//! has been measured, and after another it has the same share as the others.
+//! The SYN-ACK brings the first share, so the first window is already paced. One round trip later the switch has
+//! measured the flow, and after another the flow has the same share as the others.
 //!
 //! ## References
 //! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, section 3.2.
 //!
 //! ## Differences
 //! 1. The paper has no window. Here a cwnd bounds the loss if the network fails.
-//! 2. The paper does not cover a switch that stops answering; the fallback to CUBIC is ours. There CUBIC is
-//!    paced, as it is under Linux's `fq`, which the pacing of the paper's sender also needs.
+//! 2. The paper does not cover a switch that stops answering; the fallback to CUBIC is ours. This CUBIC is paced, as
+//!    under Linux's `fq`, which the pacing of the paper's sender also needs.
 //! 3. The timeout is ours: a second or four round trips, so that single lost ACKs change nothing. Before the
 //!    first share it is shorter: the SYN-ACK brings one if a switch is there.
-//! 4. The paper trusts every share, and a sender whose share is forged floods its path. The bound after an
-//!    overrun is ours; its loss, a fifth, is that of BBR's detection of policers.
+//! 4. The paper trusts every share, and a sender with a forged share floods its path. The bound after an overrun is
+//!    ours; its loss threshold, a fifth, is that of BBR's policer detection.
 //!
 //! ## Known weaknesses
-//! BRF trusts the network. If the narrowest link of a path does not run `brf` while another does, the flow
-//! overruns that link permanently as long as less than a sixth of its packets are lost. A forged share costs
-//! up to a round trip at that rate.
+//! BRF trusts the network. If the narrowest link of a path does not run `brf` while another does, the flow overruns
+//! that link permanently while less than a sixth of its packets are lost. A forged share costs up to a round trip at
+//! that rate.
 
 use crate::schemes::Cubic;
 use crate::{
@@ -66,11 +66,11 @@ use crate::{
 
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
-/// Maximum wait for the first share on short paths: four of the shortest Δt of switches on real ports.
+/// Maximum wait for the first share on short paths: four times the shortest Δt of switches on real ports.
 const FIRST_SHARE: Nanos = Nanos::from_millis(20);
 /// Minimum number of lost segments that show an overrun.
 const OVERRUN_LOSSES: u64 = 10;
-/// A share may exceed what the path has delivered since an overrun by this factor.
+/// After an overrun, a share may exceed the highest rate delivered since by this factor.
 const OVERRUN_HEADROOM: u64 = 2;
 /// Share of cwnd that CUBIC keeps on loss, by default.
 const CUBIC_BETA: f64 = 0.7;
@@ -103,14 +103,14 @@ fn paced() -> Params {
     params
 }
 
-/// A round trip, in which the path shows what it carries.
+/// A round trip, for the comparison of the share with the delivery rate.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     since: Nanos,
     /// Totals at its start.
     delivered: Bytes,
     lost: Bytes,
-    /// A retransmission timeout declared everything lost.
+    /// Whether a retransmission timeout declared everything lost.
     timed_out: bool,
 }
 
@@ -138,7 +138,7 @@ pub struct Brf {
     round: Option<Round>,
     /// Bytes declared lost so far.
     lost: Bytes,
-    /// The highest rate delivered since the last overrun; `None`: there was none.
+    /// The highest rate delivered since the last overrun; `None` without an overrun.
     path_rate: Option<Rate>,
     least: Rate,
     line_rate: Rate,
@@ -185,7 +185,7 @@ impl Brf {
         }
     }
 
-    /// Judges the round trip that ends now, if one does: whether the path carries the share.
+    /// Judges whether the path carries the share, if a round trip ends now.
     fn judge_round(&mut self, event: &Ack) {
         let begun = Round { since: event.now, delivered: event.delivered, lost: self.lost, timed_out: false };
         let Some(srtt) = event.srtt else { return };

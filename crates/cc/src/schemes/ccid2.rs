@@ -1,7 +1,7 @@
 //! # CCID 2: TCP-like congestion control of DCCP
 //!
-//! TCP's cwnd for datagrams that are never retransmitted: half on loss, one packet more per window without
-//! loss. The Ack Vector reports losses. The transport counts the packets in flight (`pipe`).
+//! TCP's cwnd for datagrams, which are never retransmitted: halved on loss, one packet more per window without loss.
+//! The Ack Vector reports losses. The transport counts the packets in flight (`pipe`).
 //!
 //! ## Control law
 //! All in packets: W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state 0).
@@ -38,9 +38,9 @@
 //!    size. Over TCP, bytes count.
 //! 2. The transport controls the Ack Ratio. `ack_ratio` limits the packets that one acknowledgement counts
 //!    for in slow start.
-//! 3. Acknowledgements during recovery do not count: they belong to the window that had the loss.
-//! 4. After an idle time longer than the RTO, cwnd is at most the initial window, and it grows only while it
-//!    limits the sender: the window validation that section 5.1 refers to, in the form of RFC 5681.
+//! 3. Acknowledgements during recovery do not count: they belong to the window with the loss.
+//! 4. After an idle time longer than the RTO, cwnd is at most the initial window. It grows only while it limits the
+//!    sender. This is the window validation of section 5.1, in the form of RFC 5681.
 //! 5. On TCP it is a NewReno that counts in segments, has no undo, and sets its own cwnd in recovery (RFC
 //!    6675).
 //!

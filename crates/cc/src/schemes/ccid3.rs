@@ -31,7 +31,7 @@
 //!   p > 0, X_Bps > 2 X_recv       limit = X_recv;    set = {limit / 2}, X = max(min(X_Bps, limit), s/64)
 //!   p > 0, else                   limit = X_Bps/2;   the same
 //! ```
-//! pacing rate = X; cwnd = X max(`window_gain` R, 100 ms), at least four segments: it stops only what the
+//! pacing rate = X; cwnd = X max(`window_gain` R, 100 ms), at least four segments: it only stops a sender that the
 //! timer would stop.
 //!
 //! ## States
@@ -55,13 +55,13 @@
 //!
 //! ## Differences
 //! 1. s is the segment size of the transport. RFC 5348 section 4.1 allows a mean of the sizes sent.
-//! 2. The timer is the transport's: it calls `on_timeout`, and its length is max(4 R, 2 s / X, 100 ms), two
-//!    seconds before the first sample. RFC 4342 section 5 says 'at least' four round trips. Without the third
-//!    term, where R is a few microseconds, reports that hosts process some hundred microseconds late would
-//!    halve the rate again and again.
+//! 2. The timer is the transport's: it calls `on_timeout`, and its length is max(4 R, 2 s / X, 100 ms), two seconds
+//!    before the first sample. RFC 4342 section 5 says 'at least' four round trips. At an R of a few microseconds hosts
+//!    process reports some hundred microseconds late; without the third term such reports would halve the rate
+//!    repeatedly.
 //! 3. The optional reduction of oscillations (section 4.5) is not implemented.
-//! 4. A set of X_recv holds at most eight values, and only those that may still become its maximum. If there
-//!    were more, the newest replaces the one before, which can only lower the limit.
+//! 4. X_recv_set holds at most eight values, and only those that may still become its maximum. When it is full, the
+//!    newest value replaces the one before, which can only lower the limit.
 //! 5. X is at most `line_rate`, and R is clamped to between a microsecond and a minute: reports are
 //!    untrusted.
 //! 6. X_recv_set's first value, infinity, ages from the first report.
@@ -69,9 +69,9 @@
 //!    4.6 allows a round trip's worth.
 //!
 //! ## Known weaknesses
-//! CCID 3 uses fresh bandwidth more slowly than TCP does, and takes a few round trips to react to a sudden
-//! lack of it. Its share beside TCP depends on the buffer, because the loss rates that both see differ. At
-//! short RTTs the hosts' timers dominate R.
+//! CCID 3 takes up free bandwidth more slowly than TCP does, and takes a few round trips to react to a sudden shortage.
+//! Its share beside TCP depends on the buffer, because the loss rates that both see differ. At short RTTs the hosts'
+//! timers dominate R.
 
 use crate::pacing::LEAST_RTT;
 use crate::{
@@ -89,8 +89,8 @@ const RTT_GAIN: f64 = 0.1;
 const KEPT_SHORT_OF_DATA: f64 = 0.85;
 /// Maximum RTT: longer samples count as this.
 const MOST_RTT: Nanos = Nanos::from_secs(60);
-/// t_gran: the granularity of hosts' timers, and the unused send time that may be made up for. Section 4.6
-/// allows a round trip's worth, but no more than the delay of a late wake-up is needed (section 8.3).
+/// t_gran: the granularity of hosts' timers, and the maximum unused send time to make up for. Section 4.6 allows a
+/// round trip's worth, but only the delay of a late wake-up is needed (section 8.3).
 const TIMER_STEP: Nanos = Nanos::from_millis(1);
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
@@ -166,9 +166,9 @@ pub struct Ccid3 {
     reported: bool,
     /// When X was last doubled (tld).
     doubled: Nanos,
-    /// Data was sent since the no-feedback timer was set.
+    /// Whether data was sent since the no-feedback timer was set.
     sent: bool,
-    /// Without reports: data was lost in this round trip.
+    /// Without reports: whether data was lost in this round trip.
     lost: bool,
 }
 

@@ -1,9 +1,9 @@
 //! # Compound TCP
 //!
-//! The scheme of Windows from Vista on: Reno plus a second window for the capacity that Reno leaves idle.
-//! While the delay shows no queue, the second window grows by a power of the total, so a long fat path is
-//! full within seconds. Once a queue shows, the second window shrinks by the number of packets queued, until
-//! only Reno is left. Where Reno alone fills the path, Compound is Reno.
+//! The scheme of Windows from Vista on: Reno plus a second window for the capacity that Reno leaves idle. While the
+//! delay shows no queue, the second window grows by a power of the total, so a long fat path is full within seconds.
+//! When a queue builds, the second window shrinks by the number of packets queued, until only Reno's window is left.
+//! Where Reno alone fills the path, Compound is Reno.
 //!
 //! ## Control law
 //! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the window in force, in segments; baseRTT:
@@ -50,15 +50,14 @@
 //! 4. gamma is fixed. The draft tunes it per connection between 5 and 30, and keeps dwnd inactive below a
 //!    window of 38.
 //! 5. baseRTT survives idle periods, as in the draft.
-//! 6. When dwnd shrinks, ssthresh follows win down. In the modules Reno's part would find itself in slow
-//!    start.
+//! 6. When dwnd shrinks, ssthresh follows win down. In the modules Reno's part would return to slow start.
 //! 7. Rounds are the transport's packet-timed round trips. A spurious reduction restores both windows.
 //!    Halving leaves cwnd at least one segment.
 //!
 //! ## Known weaknesses
-//! Behind buffers of less than gamma packets the queue is never seen, and only losses slow the flow. A flow
-//! that starts into a standing queue takes the queue for propagation delay. Like Reno, Compound fills the
-//! buffer, and random loss counts as congestion.
+//! In buffers of less than gamma packets the queue is never detected, and only losses slow the flow. A flow that starts
+//! into a standing queue takes the queue for propagation delay. Like Reno, Compound fills the buffer, and random loss
+//! counts as congestion.
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
@@ -86,7 +85,7 @@ pub struct Compound {
     /// acknowledged now were sent. `None` if the round began outside the open phase.
     round_windows: Option<[Bytes; 2]>,
     phase: Phase,
-    /// Own packets queued in the last round that was judged.
+    /// The flow's packets queued in the last judged round.
     diff: f64,
     pacing: WindowPacing,
 }
@@ -292,7 +291,7 @@ mod tests {
             let mut scheme = avoiding(win, 0, &[]);
             near(round(&mut scheme, 100_000), win * MSS, more);
         }
-        // The sum counts, however it is divided.
+        // The sum counts, regardless of its division.
         near(round(&mut avoiding(56, 200, &[]), 100_000), 56 * MSS, 207 * MSS);
     }
 

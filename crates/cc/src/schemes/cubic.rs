@@ -1,11 +1,11 @@
 //! # CUBIC
 //!
-//! The default of Linux, Windows and macOS. After a loss, cwnd returns to the size at which the loss occurred
-//! along a cubic function of time: fast at first, flat around the old maximum, then ever faster in search of
-//! a new one. Growth depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long
-//! fat paths. Where Reno would be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart ends slow start
-//! when the delay grows or acknowledgements arrive in a train as long as half an RTT. By default growth and
-//! HyStart are Linux's; `growth = rfc9438` and `hystart = rfc9406` select those of the RFCs.
+//! The default of Linux, Windows and macOS. After a loss, cwnd follows a cubic function of time back to the size at
+//! which the loss occurred: fast at first, flat around the old maximum, then ever faster in search of a new one. Growth
+//! depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long fat paths. Where Reno would
+//! be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart ends slow start when the delay grows or
+//! acknowledgements arrive in a train as long as half an RTT. By default growth and HyStart are Linux's; `growth =
+//! rfc9438` and `hystart = rfc9406` select those of the RFCs.
 //!
 //! ## Control law
 //! W: cwnd in segments; t: seconds since avoidance began, without application-limited time; C = 0.4
@@ -53,11 +53,9 @@
 //! ## Differences
 //! 1. In the Reno-friendly region cwnd never falls to W_est if it is already above it (RFC 9438 sets cwnd).
 //! 2. If W_epoch exceeds W_max, then W_max = W_epoch and K = 0, as in Linux. The RFC leaves this case open.
-//! 3. One ACK counts for at most one window of segments, so a late ACK for much data cannot overshoot the
-//!    target.
+//! 3. One ACK counts for at most one window of segments, so a late ACK of much data cannot overshoot the target.
 //! 4. Entering recovery never raises cwnd, although the RFC's minimum is two segments.
-//! 5. A spurious reduction also restores HyStart++'s state. A run of timeouts lowers ssthresh once (RFC
-//!    5681).
+//! 5. A spurious reduction also restores HyStart++'s state. A series of timeouts lowers ssthresh once (RFC 5681).
 //! 6. With `growth = rfc9438` cwnd has fractions of a segment.
 //! 7. Linux computes the curve with integers in units of 1/1024 s; here t and K are exact. W_max, the
 //!    distance from it, and the number of segments per increase are whole numbers, as in Linux.
@@ -85,7 +83,7 @@ mod linux;
 use linux::{Growth, Inputs};
 
 /// CUBIC congestion control.
-// What only reductions access comes last.
+// Fields that only reductions access come last.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Cubic {
@@ -130,7 +128,7 @@ struct Epoch {
     start: Nanos,
     k: f64,
     w_est: f64,
-    /// Linux: W_max was known when it began.
+    /// Linux: whether W_max was known when it began.
     known: bool,
 }
 
@@ -148,7 +146,7 @@ impl Curve {
         c * d * d * d + self.w_max
     }
 
-    /// The same as Linux rounds it: the distance from W_max is cut to whole segments before it is subtracted
+    /// The same with Linux's rounding: the distance from W_max is truncated to whole segments before it is subtracted
     /// or added, so the curve is flat within a segment of W_max on either side (`bictcp_update`: `delta`).
     #[inline]
     fn w_cubic_whole(&self, c: f64, k: f64, t: f64) -> f64 {
@@ -158,7 +156,8 @@ impl Curve {
 }
 
 impl Cubic {
-    /// Rounds down to whole segments in Linux; the value may fall short of one by a rounding error.
+    /// Rounds down to whole segments as Linux does; tolerates values that a rounding error puts just below a whole
+    /// number.
     fn floored(&self, segments: f64) -> f64 {
         if self.linux { libm::floor(segments + 1e-6) } else { segments }
     }

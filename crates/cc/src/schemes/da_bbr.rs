@@ -35,24 +35,23 @@
 //! recovery (any)     gain 0.75 until the state or phase changes
 //! ```
 //!
-//! The gain of 0.75 replaces that of the current phase, and its rule: the phase becomes a draining one, and
-//! ends when inflight is down to W.
+//! The gain of 0.75 replaces the gain and the end condition of the current phase: the phase becomes a draining phase
+//! and ends when inflight is down to W.
 //!
 //! ## Life of a flow
 //!
-//! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP: a probe has no room in
-//! it, so the flow finds more bandwidth only within the three send quanta on top. The draining phase lasts
-//! all of min_rtt with nothing to drain, which costs a quarter of one phase in eight: alone on a link the
-//! flow uses 31/32 · 0.99 of it. Beside other flows the queue widens cwnd, and with it the flow's share of
-//! the queue, but always below one BDP of it.
+//! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP and leaves no room for a probe, so
+//! the flow finds more bandwidth only within the additional three send quanta. The draining phase lasts a whole min_rtt
+//! with nothing to drain, which costs a quarter of one phase in eight: alone on a link the flow uses 31/32 · 0.99 of
+//! it. Beside other flows the queue increases cwnd, and with it the flow's share of the queue, but always by less than
+//! one BDP.
 //!
 //! One loss in Startup ends it: the gain of 0.75 stays until Drain, the pacing rate cannot grow with it, and
 //! after three rounds without growth the pipe counts as full. If the loss was random, later probes must find
 //! the missing bandwidth.
 //!
-//! A min_rtt more than 20 % above prev indicates that ProbeRTT met a queue that other traffic keeps up (a
-//! third of the flow's own cwnd may also be too much to empty it). The plain BDP then applies until the next
-//! ProbeRTT.
+//! A min_rtt more than 20 % above prev indicates that ProbeRTT met a queue maintained by other traffic (or that a third
+//! of the flow's cwnd was too much to empty it). The plain BDP then applies until the next ProbeRTT.
 //!
 //! ## References
 //!
@@ -70,27 +69,27 @@
 //!
 //! From the authors' code:
 //!
-//! 1. Where the core follows a later Linux, so does this scheme: 1 % pacing margin (4.14 omits link headers
-//!    from its pacing, with the same effect), two more segments only in the probing phase instead of all of
-//!    ProbeBW, and a delayed ACK does not replace an expired min_rtt.
-//! 2. The cwnd of ProbeRTT is never below BBR's own four segments. In the code it is, if cwnd is below
-//!    twelve.
-//! 3. If an ACK brings no RTT sample, the last one is used. In the code its absence, −1, enters the quotient.
-//! 4. prev is unknown, and the scaling on, until min_rtt first expires in ProbeBW. In the code prev begins
-//!    with the handshake's RTT. Here it is also stored if that ACK brings no sample.
+//! 1. This scheme follows the core where the core follows a later Linux. The pacing margin is 1 % (4.14 omits link
+//!    headers from its pacing, with the same effect). Only the probing phase adds two segments, not all of ProbeBW. A
+//!    delayed ACK does not replace an expired min_rtt.
+//! 2. The cwnd of ProbeRTT is never below BBR's own four segments. In the code it is, if cwnd is below twelve segments.
+//! 3. If an ACK brings no RTT sample, the last one is used. In the code the value for no sample, −1, enters the
+//!    quotient.
+//! 4. prev is unknown, and scaling is on, until min_rtt first expires in ProbeBW. In the code prev begins with the
+//!    handshake's RTT. Here it is also stored if that ACK brings no sample.
 //! 5. The gain of 0.75 lasts until the phase ends, even if a policer is detected meanwhile.
 //!
 //! ## Known weaknesses
 //!
-//! * A cwnd that just holds the BDP leaves a flow alone little to probe with. It finds released bandwidth
-//!   slowly: at most the send quanta, not 25 %, per probe.
+//! * A cwnd of just the BDP leaves a flow alone little room to probe. It finds released bandwidth slowly: at most the
+//!   send quanta, not 25 %, per probe.
 //! * A loss in Startup ends it at the rate reached so far.
 //! * ProbeRTT empties the queue only if all flows give up enough. In a long standing queue, a third of a cwnd
 //!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts
 //!   upwards.
-//! * Loss-based flows leave it next to nothing. In a deep buffer their queue persists through ProbeRTT. The
-//!   inflated min_rtt keeps BBR v1 alive, while here rtt / (rtt + min_rtt) falls to a half with it. In a
-//!   shallow buffer every recovery leaves cwnd at inflight, with one BDP to grow back to.
+//! * Loss-based flows leave it almost no bandwidth. In a deep buffer their queue persists through ProbeRTT. The
+//!   inflated min_rtt enlarges BBR v1's cwnd, while here rtt / (rtt + min_rtt) falls to a half with it. In a shallow
+//!   buffer every recovery leaves cwnd at inflight, with one BDP to grow back to.
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, ProbeRtt, RecoveryEntry, State};
@@ -109,7 +108,7 @@ pub struct DelayAware {
     /// min_rtt at the time it last expired in ProbeBW.
     previous_min_rtt: Option<Nanos>,
     probe_rtt_cwnd: Bytes,
-    /// Recovery has begun in this state: pace at `recovery_gain`.
+    /// Whether recovery has begun in this state: then pace at `recovery_gain`.
     slow: bool,
 }
 

@@ -13,9 +13,9 @@
 //! 0.2 < LR ≤ 0.3    g₀ = 1 / (1 − LR)  g₁ = (1 − 2 LR) / (1 − LR) = 2 − g₀
 //! LR > 0.3          g₀ = 1.5           g₁ = 0.5
 //! ```
-//! The middle line is g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1,
-//! and everything else is `bbr`. Without reports (TCP has no option for them), with `conserve` and with bbr's
-//! `pacing_margin` it is `bbr`, event for event.
+//! The middle line is g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1; everything
+//! else is `bbr`. Without reports (TCP has no option for them), with `conserve` and with bbr's `pacing_margin` it is
+//! `bbr`, event for event.
 //!
 //! ## States
 //! Those of `bbr`.
@@ -31,8 +31,8 @@
 //! 2. `bbr` for the parts it changes.
 //!
 //! ## Differences
-//! 1. Linux paces 1 % below the estimate (`pacing_margin`). The paper does not mention it, and eq. 8 is an
-//!    equality only without it: with it the balance is 0.99. It is 0 here, unlike in `bbr`.
+//! 1. Linux paces 1 % below the estimate (`pacing_margin`). The paper does not mention this margin, and eq. 8 is an
+//!    equality only without it: with it the balance is 0.99. The margin is 0 here, unlike in `bbr`.
 //! 2. The paper suggests a smaller gain for Startup without a number. `high_gain` is BBR's.
 //! 3. The gains of the first line are BBR's own parameters, `probe_up` and `probe_down`.
 //! 4. Linux conserves packets in the first round of a TCP recovery, and so does `bbr`. DCCP retransmits
@@ -41,15 +41,14 @@
 //!    delivered, and the probe has no room.
 //! 5. The paper does not say when a report takes effect. Here a cycle keeps the gains with which it began, so
 //!    that its draining phase removes what its probe added; with `literal` the last report decides at once.
-//! 6. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until
-//!    then, and latches there.
+//! 6. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until the next
+//!    cycle, and latches LR there.
 //!
 //! ## Known weaknesses
-//! It does not distinguish random loss from its own: in a buffer that it overflows itself it probes harder.
-//! False reports cost no more than gains of 1.5 and 0.5. The loss rate lags by five seconds on average, with
-//! a window of ten. Otherwise, the weaknesses of `bbr`. With `conserve`, losses above a tenth undo the effect
-//! of the gains: see difference 4. `lt_bw`, BBR's policer detection, takes a loss rate of a fifth for a
-//! policer.
+//! It does not distinguish random loss from losses that it causes: in a buffer that it overflows it probes harder.
+//! False reports can only set the gains to 1.5 and 0.5. The loss rate lags by five seconds on average, with a window of
+//! ten. The weaknesses of `bbr` apply too. With `conserve`, losses above a tenth undo the effect of the gains: see
+//! difference 4. `lt_bw`, BBR's policer detection, mistakes a loss rate of a fifth for a policer.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{

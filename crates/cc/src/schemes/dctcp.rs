@@ -1,10 +1,9 @@
 //! # DCTCP
 //!
-//! A switch that marks every packet above a short queue reports the degree of congestion, not only its
-//! presence: the share of marked bytes shows by how much the load is too high. DCTCP keeps a moving average
-//! of that share and cuts cwnd in proportion: by half if everything is marked, by a few per cent if a few
-//! packets are. The queue can stay short without running empty. In all else DCTCP is Reno: the same growth
-//! and the same response to loss.
+//! A switch that marks every packet above a short queue reports the degree of congestion, not only its presence: the
+//! share of marked bytes shows how far the load is too high. DCTCP keeps a moving average of that share and cuts cwnd
+//! in proportion: by half if everything is marked, by a few per cent if a few packets are. The queue can stay short
+//! without running empty. In all else DCTCP is Reno: the same growth and the same response to loss.
 //!
 //! ## Control law
 //! W: cwnd, A: bytes newly delivered, M: the marked bytes among them, S: segment size (all in bytes); alpha:
@@ -34,7 +33,7 @@
 //!          loss, mark         |   all data outstanding at its start acknowledged
 //!                             +---------------------> avoidance
 //! ```
-//! A loss during the reduction after a mark starts fast recovery of its own, with Reno's halving.
+//! A loss during the reduction after a mark starts a separate fast recovery, with Reno's halving.
 //!
 //! ## References
 //! RFC 8257 (2017): sections 3.2 (receiver), 3.3 (sender), 3.5 (loss). M. Alizadeh et al., Data Center TCP,
@@ -44,8 +43,8 @@
 //! ## Differences
 //! 1. Selectively acknowledged bytes count as delivered at once, as in Linux. The RFC counts cumulative
 //!    progress only.
-//! 2. A window of data ends when data sent after its start is delivered (a packet-timed round trip). The RFC
-//!    compares sequence numbers, which differs only while losses are repaired.
+//! 2. A window of data ends when data sent after its start is delivered (a packet-timed round trip). The RFC compares
+//!    sequence numbers; the results differ only while losses are repaired.
 //! 3. If the ACK that ends a window is also the first to report a mark, the reduction comes first and so uses
 //!    the average of the preceding windows.
 //! 4. A cut for marks takes effect at once, as in the RFC. Linux spreads it over a round trip, whose first
@@ -54,15 +53,15 @@
 //! 5. If a reduction for loss proves spurious, cwnd and ssthresh are restored, as for NewReno.
 //!
 //! ## Known weaknesses
-//! DCTCP is made for data centres. Beside Reno or CUBIC in a queue that marks or drops for both, it takes
-//! most of the rate, because it yields less. With different RTTs it is as unfair as Reno. It needs every
-//! mark, and lost ACKs take marks with them. One segment per round trip fills a long fat path as slowly as
-//! Reno does. The first mark in slow start finds alpha still large and costs up to half of cwnd.
+//! DCTCP is made for data centres. Beside Reno or CUBIC in a queue that marks or drops for both, it takes most of the
+//! rate, because it yields less. With different RTTs it is as unfair as Reno. It needs every mark, and lost ACKs lose
+//! marks. With one segment per round trip it fills a long fat path as slowly as Reno does. At the first mark in slow
+//! start alpha is still large, so the mark costs up to half of cwnd.
 //!
-//! A repeated SYN no longer requests ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost is
-//! therefore Reno for its whole life, and its packets, which cannot be marked, are dropped where those of
-//! others are marked. On a link of 100 Mbit/s and 10 ms that marks above 20 packets, such a flow gets 0.9
-//! Mbit/s beside 96 Mbit/s of a flow with ECN, and retransmits 15 % of it.
+//! A repeated SYN no longer requests ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost is therefore Reno
+//! for its whole lifetime, and its packets, which cannot be marked, are dropped where packets of other flows are
+//! marked. On a link of 100 Mbit/s and 10 ms that marks above 20 packets, such a flow gets 0.9 Mbit/s beside 96 Mbit/s
+//! of a flow with ECN, and retransmits 15 % of its packets.
 
 use crate::pacing::PACED;
 use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
@@ -78,7 +77,7 @@ pub(super) struct MarkShare {
     gain: f64,
     /// Bytes delivered in this window of data.
     delivered: Bytes,
-    /// Those of them with a mark.
+    /// Marked bytes among them.
     marked: Bytes,
 }
 

@@ -1,7 +1,7 @@
 //! # EWTCP: equally weighted TCP
 //!
-//! Every subflow is a Reno with a weight so small that all subflows together are one TCP if they share a
-//! bottleneck. The subflows know only their number; nothing moves between paths.
+//! Every subflow is a Reno with a weight such that all subflows together take the share of one TCP if they share a
+//! bottleneck. The subflows know only their number; no traffic moves between paths.
 //!
 //! ## Control law
 //! w: cwnd in segments, n: participating subflows; per segment acknowledged:
@@ -24,13 +24,12 @@
 //! 1/n².
 //!
 //! ## Differences
-//! 1. The weight follows the number of subflows that are established and have an RTT sample. Honda's scheme
-//!    also adapts weights to the throughput, which is left out.
+//! 1. The weight follows the number of subflows that are established and have an RTT sample. The adaptation of weights
+//!    to the throughput, part of Honda's scheme, is left out.
 //!
 //! ## Known weaknesses
-//! EWTCP is fair only if all its subflows share one bottleneck. On n separate paths it takes 1/n of TCP's
-//! share on each: no more than one TCP in total, although n links are available. It does not move traffic off
-//! a congested path.
+//! EWTCP is fair only if all its subflows share one bottleneck. On n separate paths it takes 1/n of TCP's share on
+//! each: one TCP in total, although n links are available. It does not move traffic off a congested path.
 
 use libm::pow;
 

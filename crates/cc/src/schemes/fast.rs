@@ -1,9 +1,9 @@
 //! # FAST TCP
 //!
-//! Vegas for fast networks. FAST also infers the number of its own packets in queues from the delay and holds
-//! that number constant, but its steps are proportional to the error. It closes any gap in cwnd within a few
-//! round trips, at any rate. In equilibrium each flow of a bottleneck has alpha packets queued: rates are
-//! proportionally fair, and a buffer that holds the sum does not overflow.
+//! Vegas for fast networks. Like Vegas, FAST infers the number of its packets in queues from the delay and holds that
+//! number constant, but its steps are proportional to the error. At any rate it closes a gap in cwnd within a few round
+//! trips. In equilibrium each flow of a bottleneck has alpha packets queued: rates are proportionally fair, and a
+//! buffer that holds the sum does not overflow.
 //!
 //! ## Control law
 //! w: cwnd in segments; baseRTT: minimum RTT seen; RTT: mean of the samples, each with weight 1 / max(256,
@@ -35,8 +35,8 @@
 //! the source of the mean RTT, w_old, the band, the multiplicative phase and the halving on loss.
 //!
 //! ## Differences
-//! 1. The equation runs once per two round trips, as in the paper. The module skips every other round trip
-//!    and applies the equation each 10 ms in the rest. The limit of 2 w is the paper's; the module has none.
+//! 1. The equation runs once per two round trips, as in the paper. The module skips every other round trip and applies
+//!    the equation every 10 ms in the others. The limit of 2 w is the paper's; the module has none.
 //! 2. cwnd takes the whole step at once. Where baseRTT is 4 ms or more, the module spreads it over the ACKs
 //!    of its period.
 //! 3. The multiplicative phase counts acknowledged bytes. The module adds a segment per ACK.
@@ -57,7 +57,7 @@ use crate::{
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// Minimum length of the mean RTT in samples; it is a third of cwnd if that is more.
+/// Minimum number of samples in the mean RTT; a third of cwnd if that is more.
 const MEAN_SAMPLES_MIN: f64 = 256.0;
 
 /// FAST congestion control.
@@ -102,7 +102,7 @@ impl Fast {
         self.rtt.is_none_or(|(base, mean)| mean - base < self.mi_threshold_ns)
     }
 
-    /// Own packets queued, from the mean RTT and the cwnd under which it was measured.
+    /// The flow's queued packets, from the mean RTT and the cwnd under which it was measured.
     fn queued(&self) -> f64 {
         let (base, mean) = self.rtt.unwrap_or((1.0, 1.0));
         self.old_window.in_segments(self.reno.mss) * (1.0 - base / mean)
@@ -222,8 +222,8 @@ impl CongestionControl for Fast {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         self.reno.restart(event);
-        // A small window empties before every acknowledgement, and is judged all the same. After a pause, also if cwnd
-        // stays, the equation waits for whole rounds.
+        // A small window empties before every acknowledgement, but is still judged. After a pause, even with an
+        // unchanged cwnd, the equation waits for whole rounds.
         if event.is_long() {
             self.halt();
         }
@@ -425,7 +425,7 @@ mod tests {
         near(limited(steady(1000, 200.0, &[])), 800.0);
     }
 
-    /// After a pause the equation waits for whole rounds, also where cwnd is kept.
+    /// After a pause the equation waits for whole rounds, even where cwnd is kept.
     #[test]
     fn fast_pause_begins_the_count_anew_under_every_rule() {
         for rule in [crate::IdleRule::Linux, crate::IdleRule::Rfc5681, crate::IdleRule::Off] {
@@ -436,7 +436,7 @@ mod tests {
         }
     }
 
-    /// A window of two packets that every acknowledgement empties is judged like others.
+    /// A window of two packets, emptied by every acknowledgement, is judged like others.
     #[test]
     fn fast_window_that_empties_every_round_is_judged() {
         let mut scheme = steady(2, 110.0, &[]);

@@ -1,9 +1,9 @@
 //! # LIA: linked increases
 //!
-//! The standard coupling of multipath TCP. Every subflow halves its own cwnd; the increase is shared. alpha
-//! is chosen so that the subflows together take the share of one TCP on the best of their paths. The minimum
-//! with Reno's increase keeps each of them from harming others on its own path. The more congested path loses
-//! more often and regains less, so traffic moves off it, though some always remains to probe it.
+//! The standard coupling of multipath TCP. Every subflow halves its own cwnd; the increase is shared. alpha is chosen
+//! so that the subflows together take the share of one TCP on the best of their paths. The limit to Reno's increase
+//! keeps each subflow from harming other flows on its path. The more congested path loses more often and regains less,
+//! so traffic moves off it, but some always remains to probe it.
 //!
 //! ## Control law
 //! w: cwnd of this subflow, R: its smoothed RTT, w_T: sum of all cwnds; per segment acknowledged, in
@@ -40,10 +40,10 @@
 //!    inflight at one moment does not show which subflow is application-limited.
 //!
 //! ## Known weaknesses
-//! alpha follows the largest of several cwnds that oscillate independently: with independent losses at the
-//! same rate, two or three subflows take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with
-//! equal loss LIA is not Pareto-optimal: it takes capacity from others that it does not need (the motivation
-//! for `olia`). After a path was bad, its small cwnd regains the path slowly.
+//! alpha follows the largest of several cwnds that oscillate independently: with independent losses at the same rate,
+//! two or three subflows take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with equal loss LIA is not
+//! Pareto-optimal: it takes capacity that it does not need from other flows (the motivation for `olia`). When a bad
+//! path recovers, its small cwnd grows slowly.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Info, Setup, Telemetry, Value};

@@ -65,8 +65,8 @@ macro_rules! registry {
             pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate(),)+ Self::External(s) => s.line_rate() } }
             /// The control now in force.
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control(),)+ Self::External(s) => s.control() } }
-            // Written in place: a returned control would be copied in wider pieces than those that were just stored, for which
-            // the processor waits.
+            // Written in place: a returned control would be copied with loads wider than the preceding stores, which
+            // stalls the processor.
             /// Stores the control now in force.
             #[inline] pub(crate) fn store_control(&self, to: &mut Control) { match self { $(Self::$Type(s) => *to = s.control(),)+ Self::External(s) => *to = s.control() } }
             /// A packet left; stores the control then in force.
@@ -130,9 +130,9 @@ pub struct Entry {
     pub info: &'static Info,
     /// The protocol by which it negotiates a rate with the network, if any.
     pub rate_protocol: Option<&'static str>,
-    /// The congestion notification it needs.
+    /// The congestion notification that it needs.
     pub ecn: EcnNeed,
-    /// Its cwnd depends on sibling subflows, which a multipath transport passes to it.
+    /// Whether its cwnd depends on sibling subflows, which a multipath transport passes to it.
     pub coupled: bool,
     /// The feedback it expects from a receiver of datagrams.
     pub feedback: Feedback,

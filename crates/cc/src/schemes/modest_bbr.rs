@@ -1,14 +1,14 @@
 //! # Modest BBR
 //!
-//! BBR that sends less when it has to retransmit. BBR ignores loss, so it keeps losing packets where the
-//! buffer holds less than BBR keeps in flight, and loss-based flows yield to it. After a round trip with
-//! retransmissions, Modest BBR uses less bandwidth than it measured, until its next probe.
+//! BBR that sends less when it has to retransmit. BBR ignores loss, so it keeps losing packets where the buffer is
+//! smaller than the queue it builds, and loss-based flows yield to it. After a round trip with retransmissions, Modest
+//! BBR uses less bandwidth than it measured, until its next probe.
 //!
-//! The published rule could not be obtained. Known from the abstract [1]: it is BBR, it responds to
-//! retransmissions by sending less aggressively, and beside CUBIC the overall throughput was 7.1 % better
-//! than BBR's. Known from another paper's comparison [2]: it is considerably fairer to CUBIC than BBR, but
-//! only above 1 BDP of buffer. How far it backs off, for how long and when it recovers is unknown. The law
-//! below is our reconstruction: the simplest form of that statement, chosen before it was ever run.
+//! The published rule could not be obtained. The abstract [1] states that it is based on BBR and responds to
+//! retransmissions by sending less aggressively, and that beside CUBIC the overall throughput was 7.1 % better than
+//! BBR's. Another paper's comparison [2] states that it is considerably fairer to CUBIC than BBR, but only above 1 BDP
+//! of buffer. The depth and duration of its backoff and the time of its recovery are unknown. The law below is our
+//! reconstruction: the simplest form of these statements, chosen before its first run.
 //!
 //! ## Control law
 //!
@@ -61,12 +61,12 @@
 //! ## Known weaknesses
 //!
 //! * It cannot distinguish random loss from congestion, and backs off for either.
-//! * A share of 0.75 for the rest of the cycle is the most it yields. In a buffer far below 1 BDP cwnd is
-//!   still up to 1.5 BDP, so losses continue.
-//! * The cuts are reverted once in eight round trips, however many packets were lost.
-//! * A cut to 0.75 within the phase at gain 1.25 paces at 0.94 of the bandwidth, which never fills the pipe as far as
-//!   the phase's end demands: it lasts until ProbeRTT, and the estimate decays. At 20 Mbit/s, 40 ms and 1 BDP two of
-//!   five seeds repair Startup's losses in that phase and have 15.5 Mbit/s over 15 s, the others 19.0.
+//! * It yields at most a quarter of the bandwidth, for the rest of the cycle. In a buffer far below 1 BDP cwnd is still
+//!   up to 1.5 BDP, so losses continue.
+//! * The cuts are reverted once in eight round trips, regardless of the number of lost packets.
+//! * After a cut to 0.75 within the phase at gain 1.25 the flow paces at 0.94 of the bandwidth and never reaches the
+//!   inflight that ends the phase: the phase lasts until ProbeRTT, and the estimate decays. At 20 Mbit/s, 40 ms and 1
+//!   BDP two of five seeds repair Startup's losses in that phase and have 15.5 Mbit/s over 15 s, the others 19.0.
 //! * All of BBR v1's weaknesses in deep buffers, where nothing is retransmitted.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
@@ -84,7 +84,7 @@ pub struct Modest {
     floor: f64,
     /// Bytes sent in this round trip.
     sent: Bytes,
-    /// Those of them that are retransmissions.
+    /// Retransmitted bytes among them.
     retransmitted: Bytes,
     /// m: the share of the measured bandwidth in use.
     share: f64,

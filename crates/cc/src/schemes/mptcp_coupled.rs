@@ -1,9 +1,8 @@
 //! # COUPLED: fully coupled multipath TCP
 //!
-//! The cwnds of all subflows form one window, spread over the paths. The increase depends only on the sum,
-//! and a loss takes half of the sum from the path where it occurred. A path more congested than the others
-//! therefore loses everything above its floor, and all traffic leaves it: in the fluid model, this is the
-//! best use of the network.
+//! The cwnds of all subflows form one window, spread over the paths. The increase depends only on the sum, and a loss
+//! takes half of the sum from the path where it occurred. A path more congested than the others therefore loses its
+//! whole window above the floor, and all traffic leaves it: in the fluid model, this is the best use of the network.
 //!
 //! ## Control law
 //! w: cwnd in segments, w_T: sum of all cwnds; per segment acknowledged:
@@ -18,9 +17,9 @@
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! After slow start the subflows grow alike, each by w/w_T segments per round trip. The first loss on a path
-//! takes all of its cwnd if that is at most half of the total. From there it regrows only by its few ACKs. Of
-//! two equal paths the one that loses first yields, until the other has a loss: traffic flaps between them.
+//! After slow start the subflows grow by the same rule, each by w/w_T segments per round trip. The first loss on a path
+//! takes all of its cwnd if that is at most half of the total. From then on it regrows only by its few ACKs. Of two
+//! equal paths the one that loses first yields, until the other has a loss: traffic flaps between them.
 //!
 //! ## References
 //! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2),
@@ -34,8 +33,8 @@
 //! 3. Timeouts follow Reno: ssthresh is half the data in flight, cwnd one segment.
 //!
 //! ## Known weaknesses
-//! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win.
-//! It rarely retries a path that it left, and uses equal paths in turn rather than together.
+//! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win. It rarely
+//! retries a path that it left, and uses equal paths alternately rather than together.
 
 use crate::coupled::{self, Coupled, Mesh, Policy};
 use crate::{Bytes, Info, Param, Setup, merged_params};
@@ -94,7 +93,7 @@ mod tests {
     /// A loss takes half of the sum from the path that lost, down to one segment.
     #[test]
     fn mptcp_coupled_loss_takes_half_of_sum_from_its_path() {
-        // 60 of 100 segments: 60 - 50; 30 of 100: nothing is left but the floor.
+        // 60 of 100 segments: 60 - 50; 30 of 100: only the floor is left.
         let paths = [path(60, 40, 0), path(30, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Full>(0, &paths), 10.0));
         assert!(near(after_loss::<Full>(1, &paths), 1.0));

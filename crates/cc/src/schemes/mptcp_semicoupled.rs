@@ -1,4 +1,4 @@
-//! # SEMI-COUPLED: coupled increase, own decrease
+//! # SEMI-COUPLED: coupled increase, separate decrease
 //!
 //! Between `mptcp-coupled` and independent subflows. The increase depends on the sum of all cwnds, so it is
 //! stronger on paths that deliver more, but each subflow halves only its own cwnd. A congested path keeps a
@@ -25,7 +25,7 @@
 //! 2011, section 2.4; `COUPLED_INC` of htsim.
 //!
 //! ## Differences
-//! None in the control law. htsim's form was identified by the paper's description.
+//! None in the control law. We identified htsim's form by the paper's description.
 //!
 //! ## Known weaknesses
 //! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) times the share of one TCP (a = 1/n
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
-    /// The increase depends on the sum of the windows, the decrease on the subflow's own.
+    /// The increase depends on the sum of the windows, the decrease on the subflow's window.
     #[test]
     fn mptcp_semicoupled_couples_increase_but_not_decrease() {
         let paths = [path(10, 40, 0), path(30, 100, 0)];
@@ -78,7 +78,7 @@ mod tests {
     /// No subflow grows faster than Reno, for any a.
     #[test]
     fn mptcp_semicoupled_grows_at_most_as_reno() {
-        // a = 10 with a sum of 40: 1/4 asked for on a window of ten, 1/10 given.
+        // a = 10 with a sum of 40: the law requests 1/4 on a window of ten and gets 1/10.
         let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
         scheme.set_policy(Half { a: 10.0 });
         assert_eq!(acks_to_next_step(&mut scheme), 10);

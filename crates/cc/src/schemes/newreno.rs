@@ -1,9 +1,9 @@
 //! # NewReno
 //!
-//! The Internet's standard for decades, and the yardstick of fairness. cwnd grows by one segment per round
-//! trip until a packet is lost, then halves. The windows of all flows add up to about what the path holds. Of
-//! two flows the larger one loses more at each halving, so they converge. The transport detects and repairs
-//! losses (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
+//! The Internet's standard for decades, and the reference for fairness. cwnd grows by one segment per round trip until
+//! a packet is lost, then halves. The windows of all flows add up to about the capacity of the path. Of two flows the
+//! larger one loses more at each halving, so they converge. The transport detects and repairs losses (NewReno's partial
+//! ACKs, SACK, RACK). This scheme sets cwnd only.
 //!
 //! ## Control law
 //! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected
@@ -18,12 +18,11 @@
 //! mark, `abe` on                0.8 F instead of F/2
 //! idle for longer than the RTO  W = min(W, initial window)
 //! ```
-//! With `units = segments` (Linux) W, ssthresh, and A are whole segments: F/2 is rounded down, a short packet
-//! counts as a segment. With `units = bytes` (RFC 5681) all are bytes, and a halving keeps fractions of a
-//! segment, which raise cwnd by up to half a segment per loss.
-//! cwnd grows only while it limits the sender, and not during fast recovery. Under random loss with
-//! probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per ACK counted (1 with
-//! `abc`).
+//! With `units = segments` (Linux) W, ssthresh, and A are whole segments: F/2 is rounded down, a short packet counts as
+//! a segment. With `units = bytes` (RFC 5681) all are bytes, and a halving keeps fractions of a segment, which raise
+//! cwnd by up to half a segment per loss. cwnd grows only while it limits the sender, and not during fast recovery.
+//! Under random loss with probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per counted
+//! ACK (1 with `abc`).
 //!
 //! ## States
 //! ```text
@@ -136,7 +135,7 @@ mod tests {
         scheme.control().cwnd.as_u64()
     }
 
-    /// In avoidance with a window of `segments`.
+    /// A scheme in avoidance with a window of `segments`.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> NewReno {
         let mut scheme = NewReno::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);

@@ -1,9 +1,8 @@
 //! # Nodectl: negotiated rate
 //!
-//! Before its first data the sender requests a rate from the nodes on the path. From then on it sends at
-//! exactly the granted rate, until a node reduces it or another negotiation grants more. It neither probes
-//! nor reacts to loss. The transport exchanges the messages. The router algorithm `nodectl` on the links does
-//! the work.
+//! Before its first data the sender requests a rate from the nodes on the path. It then sends at exactly the granted
+//! rate, until a node reduces it or another negotiation grants more. It neither probes nor reacts to loss. The
+//! transport exchanges the messages. The router algorithm `nodectl` on the links does the work.
 //!
 //! ## Control law
 //! Let R be the granted rate, in payload bytes per second (the transport subtracts the headers: a packet on
@@ -22,28 +21,27 @@
 //! ```
 //!
 //! ## Life of a flow
-//! The transport sends a request when the handshake is over and holds data back until the answer, one round
-//! trip later. It gives up after four requests without an answer, each with twice the timeout of the previous
-//! one, or when the answer shows that no node took part. Data then flows under CUBIC. After a failed
-//! negotiation the transport retries from time to time.
+//! The transport sends a request after the handshake and holds data back until the answer, one round trip later. It
+//! gives up after four requests without an answer, each with twice the timeout of the previous one, or when the answer
+//! shows that no node on the path supports the protocol. Data then flows under CUBIC. After a failed negotiation the
+//! transport retries from time to time.
 //!
 //! ## References
 //! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on
 //! Network Node Bandwidth Allocation', Future Internet 15(12), 385, 2023: Algorithm 3 and section 6.2.
 //!
 //! ## Differences
-//! 1. The paper does not cover networks where no node answers. Here the flow falls back to CUBIC (without the
-//!    proportional rate reduction that CUBIC itself gets: its cwnd is enforced as it is).
+//! 1. The paper does not cover networks where no node answers. Here the flow falls back to CUBIC, but without
+//!    proportional rate reduction: the cwnd is enforced unchanged.
 //! 2. The paper paces and mentions no window. Here a cwnd bounds the loss.
-//! 3. Invalid rates are ignored and counted, here and in the transport, which refuses a grant above its
-//!    request. A `line_rate` of 1 Tbit/s, the default, means none. The transport signals a withdrawn rate as
-//!    a rate of zero. The minimum rate keeps a flow from stalling when it is granted less than one packet per
-//!    second.
+//! 3. Invalid rates are ignored and counted, here and in the transport, which refuses a grant above its request. A
+//!    `line_rate` of 1 Tbit/s, the default, means no limit. The transport signals a withdrawn rate as a rate of zero.
+//!    The minimum rate keeps a flow from stalling when it is granted less than one packet per second.
 //!
 //! ## Known weaknesses
-//! A flow keeps its granted rate regardless of loss: if the nodes fail, or the path changes to one that was
-//! not part of the negotiation, the flow overruns it until it ends. Beside traffic that does not negotiate,
-//! it takes the rate it was promised.
+//! A flow keeps its granted rate regardless of loss: if the nodes fail, or the path changes to one without a
+//! negotiation, the flow overruns the path until the flow ends. Beside traffic that does not negotiate, it takes its
+//! full granted rate.
 
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};

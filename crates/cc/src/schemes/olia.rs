@@ -30,9 +30,9 @@
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! On equal paths a is zero whenever all of the best have the same cwnd, and otherwise restores those that
-//! lost theirs. On a bad path only the first term remains, and it falls with the square of the path's share:
-//! little more than a probe is left.
+//! On equal paths a is zero whenever all best paths have the same cwnd; otherwise it restores the paths with a smaller
+//! cwnd. On a bad path only the first term remains, and it falls with the square of the path's share: little more than
+//! a probe is left.
 //!
 //! ## References
 //! R. Khalili, N. Gast, M. Popovic, J.-Y. Le Boudec, MPTCP is not Pareto-Optimal: Performance Issues and a
@@ -46,9 +46,8 @@
 //! 4. n counts established subflows with an RTT sample. Linux counts all established ones.
 //!
 //! ## Known weaknesses
-//! The set B compares measured numbers for equality, so of two similar paths usually only one is best, and
-//! each loss changes which one. OLIA leaves congested paths nearly empty, and is slow to notice that one has
-//! recovered.
+//! The set B compares measured values for equality, so of two similar paths usually only one is best, and each loss
+//! changes which one. OLIA leaves congested paths nearly empty, and is slow to notice that one has recovered.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Info, Setup, Telemetry, Value};
@@ -90,7 +89,7 @@ fn quality(peer: &Peer) -> f64 {
 }
 
 impl Opportunistic {
-    /// a of the own path.
+    /// a of this path.
     fn shift(mesh: &Mesh) -> f64 {
         let sets = Sets::new(mesh);
         let n = mesh.peers().len() as f64;
@@ -159,7 +158,7 @@ mod tests {
     fn olia_moves_nothing_if_best_paths_are_largest() {
         assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
         assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
-        // Not whole segments: twenty and a half are twenty.
+        // Fractions of segments do not count: twenty and a half are twenty.
         let uneven = PathView { cwnd: Bytes::new(20_500), ..path(20, 40, 900) };
         assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
     }

@@ -1,10 +1,9 @@
 //! # Prague
 //!
-//! DCTCP adapted to the Internet, and the sender that L4S queues are built for. Prague sets ECT(1), so a dual
-//! queue puts it where delay is short. Like DCTCP it responds to the averaged share of marks, so a shallow
-//! queue never runs empty. It paces, so it builds no queue of its own. It keeps growing while it cuts. Flows
-//! with short RTTs behave as if their RTT were 25 ms, so they do not crowd out others. It responds to loss as
-//! Reno does.
+//! DCTCP adapted to the Internet, and the sender for which L4S queues are designed. Prague sets ECT(1), so a dual queue
+//! puts it into the queue with low delay. Like DCTCP it responds to the averaged share of marks, so a shallow queue
+//! never runs empty. It paces, so it builds no queue of its own. It keeps growing while it cuts. Flows with short RTTs
+//! behave as if their RTT were 25 ms, so they do not crowd out others. It responds to loss as Reno does.
 //!
 //! ## Control law
 //! W: cwnd, A: bytes newly delivered, M: the marked bytes among them, S: segment size (all in bytes); R:
@@ -43,22 +42,22 @@
 //! core.
 //!
 //! ## Differences
-//! 1. Queues that also mark classic traffic are not detected; the reference code leaves detection out by
-//!    default too. In such a queue Prague takes most of the rate.
-//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel enters its window
-//!    reduction (CWR) state, so with an RTT just below R0 it may wait for nearly 2 R.
-//! 3. The share of marks comes from ACKs that report changes of the mark at once (RFC 8257 section 3.2), not
-//!    from the counters of Accurate ECN.
-//! 4. Marks do not reduce cwnd below two segments, as in the code. RFC 9331 requires less where that is too
-//!    much.
+//! 1. Queues that also mark classic traffic are not detected; the reference code disables this detection by default
+//!    too. In such a queue Prague takes most of the rate.
+//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel enters its window reduction (CWR)
+//!    state, so with an RTT just below R0 a cut may wait for nearly 2 R.
+//! 3. The share of marks comes from ACKs that report changes of marking at once (RFC 8257 section 3.2), not from the
+//!    counters of Accurate ECN.
+//! 4. Marks do not reduce cwnd below two segments, as in the code. RFC 9331 requires a smaller cwnd where two segments
+//!    are too many.
 //! 5. A timeout restarts from one segment, with the ssthresh of RFC 5681.
 //! 6. Of the code's three forms of RTT independence, this is the default (rate).
 //!
 //! ## Known weaknesses
-//! Prague depends on the queue: in a classic queue that marks, it starves others; in a drop-tail queue it is
-//! a paced Reno. The first marks find alpha at 1, so slow start ends with half of cwnd, and growth by one
-//! segment per round trip is slow afterwards. A repeated SYN no longer requests ECN: a flow whose first SYN
-//! is lost is a paced Reno for its whole life, in the classic queue of a DualPI2.
+//! Prague depends on the queue: in a classic queue that marks, it starves others; in a drop-tail queue it is a paced
+//! Reno. At the first marks alpha is 1, so slow start ends with half of cwnd, and the following growth by one segment
+//! per round trip is slow. A repeated SYN no longer requests ECN: a flow whose first SYN is lost is a paced Reno for
+//! its whole lifetime, in the classic queue of a DualPI2.
 
 use super::dctcp::MarkShare;
 use crate::pacing::LEAST_RTT;
@@ -84,7 +83,7 @@ pub struct Prague {
     ssthresh: f64,
     share: MarkShare,
     marked_before: bool,
-    /// A round trip has passed since alpha was last updated.
+    /// Whether a round trip has passed since the last update of alpha.
     round_over: bool,
     updated_at: Nanos,
     cut_at: Option<Nanos>,
@@ -297,7 +296,7 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// In avoidance with forty segments, at a round-trip time of 10 ms.
+    /// A scheme in avoidance with forty segments, at a round-trip time of 10 ms.
     fn avoiding(overrides: &[(&str, f64)]) -> Prague {
         let mut scheme = Prague::with(overrides);
         (scheme.cwnd, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, Some(MS(10)));

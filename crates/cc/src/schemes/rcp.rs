@@ -1,8 +1,8 @@
 //! # RCP: routers set the rate
 //!
-//! The sender does not probe. Its SYN already requests a rate, every packet requests again, and the sender
-//! uses the lowest rate that the routers on the path wrote into the header. The router algorithm `rcp` on the
-//! links does the work.
+//! The sender does not probe. Its SYN already requests a rate, every packet repeats the request, and the sender uses
+//! the lowest rate that the routers on the path wrote into the header. The router algorithm `rcp` on the links does the
+//! work.
 //!
 //! ## Control law
 //! Let R be the advised rate, in payload bytes per second (the transport subtracts the headers: a packet on
@@ -11,9 +11,8 @@
 //! * pacing rate = R, at least `min_rate` packets per second
 //! * cwnd = `window_gain` · R · srtt, at least four segments: it only stops a sender whose ACKs have ceased.
 //! * Before the first advice: the initial window, not paced.
-//! * Every packet requests `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero
-//!   or above `line_rate` therefore comes from no router: it is ignored and counted, and the last rate stays
-//!   in force.
+//! * Every packet requests `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero or above
+//!   `line_rate` therefore cannot come from a router: it is ignored and counted, and the last rate stays in force.
 //!
 //! Loss and marks change nothing.
 //!
@@ -21,9 +20,8 @@
 //! None.
 //!
 //! ## Life of a flow
-//! The SYN brings back the first rate. The first window is already sent at that rate, and one round trip
-//! later the flow has the same rate as all others. Short flows end before slow start would have built a
-//! queue.
+//! The SYN brings back the first rate. The first window is already sent at that rate, and one round trip later the flow
+//! has the same rate as all others. Short flows end before slow start would build a queue.
 //!
 //! ## References
 //! * Dukkipati, Kobayashi, Zhang-Shen, McKeown, 'Processor sharing flows in the Internet', IWQoS 2005.
@@ -32,14 +30,14 @@
 //! ## Differences
 //! 1. RCP runs on TCP: handshake, loss repair and ACKs are TCP's. RCP's fields add 12 bytes to TCP's header
 //!    (two rates, round-trip time, type and spare bits), where the ns-2 agents count 40 bytes for everything.
-//! 2. The ns-2 agents send extra packets to request a rate when there is less than one data packet per round
-//!    trip. Here a flow that resumes sends at its previous rate, and has a new one after a round trip.
+//! 2. The ns-2 agents send extra packets to request a rate when there is less than one data packet per round trip. Here
+//!    a flow that resumes sends at its previous rate and gets a new one after a round trip.
 //! 3. The ns-2 agents have no cwnd. Here one bounds the loss if the network fails.
 //! 4. Ignored advice is counted. The minimum rate keeps a flow from stalling when a router advises less than
 //!    one packet per second.
 //! 5. The desired rate travels as a 32-bit float, rounded down, so that its echo does not exceed `line_rate`.
-//! 6. A `line_rate` of 1 Tbit/s, the default, means none: packets request without naming a rate, and an echo
-//!    without a rate shows that no router took part.
+//! 6. A `line_rate` of 1 Tbit/s, the default, means no limit: packets request without stating a rate, and an echo
+//!    without a rate shows that no router on the path runs `rcp`.
 //!
 //! ## Known weaknesses
 //! RCP trusts any advice within its line rate, and keeps the last rate when routers stop answering. If the

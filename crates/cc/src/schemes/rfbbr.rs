@@ -1,23 +1,22 @@
 //! # RFBBR (RTT-fair BBR)
 //!
-//! BBR with a cwnd gain that depends on the state of the queue. The inflight that BBR allows beyond one BDP
-//! ends up in the queue, and it grows with the flow's RTT, so flows with long RTTs win. RFBBR removes that
-//! excess as the queue fills.
+//! BBR with a cwnd gain that depends on the state of the queue. BBR's inflight beyond one BDP waits in the queue and
+//! grows with the flow's RTT, so flows with long RTTs win. RFBBR removes this excess as the queue fills.
 //!
-//! The published rule could not be obtained. Known is one line of another paper's comparison [2]: it improves
-//! RTT fairness by setting the congestion window differently according to the state of the queue. The states,
-//! the test for each and the cwnd that belongs to each are unknown. The law below is our reconstruction,
-//! chosen for faithfulness to that line and not by its score: three states, distinguished by the only signs
-//! of a queue a sender has, and the smallest change of BBR that gives each its own cwnd.
+//! The published rule could not be obtained. One line of another paper's comparison [2] is known: it improves RTT
+//! fairness by setting the congestion window differently according to the state of the queue. The states, their tests
+//! and their cwnd are unknown. The law below is our reconstruction, chosen for faithfulness to that line and not by its
+//! score: three states, distinguished by the only signs of a queue that a sender observes, and the smallest change of
+//! BBR that gives each state its own cwnd.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | s | minimum RTT sample of the round trip that has just ended: the part of the queue that did not go away | s |
+//! | s | minimum RTT sample of the round trip that has just ended: shows the standing queue | s |
 //! | min_rtt | minimum RTT of the last 10 s | s |
 //! | rtt_max | maximum RTT of the connection | s |
-//! | f | (s − min_rtt) / (rtt_max − min_rtt) in [0, 1]; 0 until a queue has been seen | – |
+//! | f | (s − min_rtt) / (rtt_max − min_rtt) in [0, 1]; 0 before a queue was observed | – |
 //!
 //! ```text
 //! at the start of each round trip:
@@ -45,24 +44,23 @@
 //!
 //! ## Differences
 //!
-//! From BBR v1 as implemented here: the control law above, nothing else. Which BBR the authors started from
-//! is unknown, so the core's defaults stand. With `building_gain = 2` and `full_gain = 2` it is BBR v1, event
-//! for event.
+//! From BBR v1 as implemented here: only the control law above. The authors' version of BBR is unknown, so the core's
+//! defaults apply. With `building_gain = 2` and `full_gain = 2` it is BBR v1, event for event.
 //!
 //! Choices of our reconstruction:
 //!
-//! 1. The minimum sample of a round trip, not the newest: a burst or the flow's own probe is no queue.
+//! 1. s is the minimum sample of a round trip, not the newest: a burst or the flow's probe does not count as a queue.
 //! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
 //! 3. Startup, Drain and ProbeRTT keep BBR's cwnd.
 //!
 //! ## Known weaknesses
 //!
-//! * The buffer size is unknown; only the longest queue so far is known. A flow that never saw a full buffer
-//!   takes a shorter queue for full, and flows that started at different times judge differently.
+//! * The scheme does not know the buffer size, only the longest queue so far. A flow that never observed a full buffer
+//!   considers a shorter queue full, and flows that started at different times judge differently.
 //! * Beside loss-based flows in deep buffers the queue is nearly always full, so the flow limits itself to
 //!   one BDP and gets less than BBR.
-//! * With one BDP of inflight and a queue ahead, a flow gets less than its bandwidth. The filter holds the
-//!   old maximum for ten round trips, but where the queue stays full for longer the estimate sinks.
+//! * With one BDP of inflight and a queue ahead, a flow gets less than its bandwidth. The filter holds the old maximum
+//!   for ten round trips, but where the queue stays full for longer the estimate falls.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, Policy};
 use crate::{Ack, Info, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};

@@ -1,9 +1,8 @@
 //! # Vegas
 //!
-//! The first scheme to read congestion from delay. Once per round trip it compares its rate with the rate it
-//! would have on empty queues. The difference times the minimum RTT is the number of its own packets in
-//! queues. Vegas keeps that number between two small bounds, so the bottleneck stays busy and its queue
-//! short.
+//! The first scheme to infer congestion from delay. Once per round trip it compares its rate with the rate that it
+//! would have with empty queues. The difference times the minimum RTT is the number of its packets in queues. Vegas
+//! keeps that number between two small bounds, so the bottleneck stays busy and its queue short.
 //!
 //! ## Control law
 //! W: cwnd in segments; baseRTT: minimum RTT seen; RTT: minimum of the last round, from at least three
@@ -45,13 +44,12 @@
 //! 3. cwnd grows only while it limits the sender. In Linux an application-limited Vegas keeps growing cwnd.
 //! 4. Rounds are the transport's packet-timed round trips. After recovery the first full round is judged.
 //! 5. On loss, ssthresh is half the data outstanding (RFC 5681), not half of cwnd.
-//! 6. The 1994 paper doubles cwnd every other round trip and retransmits earlier. Neither Linux nor this
-//!    scheme does.
+//! 6. The 1994 paper doubles cwnd every other round trip and retransmits earlier. Linux and this scheme do not.
 //!
 //! ## Known weaknesses
-//! Vegas yields to loss-based flows until almost nothing is left. A flow that starts into a standing queue
-//! takes the queue for propagation delay and keeps more than its share, as does a flow whose path grows
-//! longer. Jitter and delayed ACKs look like queues.
+//! Vegas yields to loss-based flows until almost no bandwidth is left. A flow that starts into a standing queue
+//! mistakes the queue for propagation delay and keeps more than its share; a flow whose path becomes longer keeps too
+//! little. Jitter and delayed ACKs look like queues.
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
@@ -69,10 +67,10 @@ pub struct Vegas {
     beta: f64,
     gamma: f64,
     rtts: RoundSamples,
-    /// The current round began in the open phase, so it may be judged at its end.
+    /// Whether the current round began in the open phase, so that it may be judged at its end.
     judging: bool,
     phase: Phase,
-    /// Own packets queued in the last round that was judged.
+    /// The flow's packets queued in the last judged round.
     diff: Option<f64>,
     pacing: WindowPacing,
 }
@@ -237,7 +235,7 @@ mod tests {
     use crate::testing::{self, Build, MSS, ack, entered, sample, timeout};
     use crate::{CongestionCause, Nanos};
 
-    /// In avoidance with a window of `segments` and a base round-trip time of 100 ms; a round has just begun.
+    /// A scheme in avoidance with a window of `segments` and a base round-trip time of 100 ms; a round has just begun.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> Vegas {
         let mut scheme = Vegas::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
@@ -317,7 +315,7 @@ mod tests {
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);
         assert!(!scheme.reno.in_slow_start());
-        // 12 (1 - 100/109) = 0.99: the third ACK lets it grow on.
+        // 12 (1 - 100/109) = 0.99: after the third ACK it continues to grow.
         let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 109_000), 13 * MSS);
@@ -333,7 +331,7 @@ mod tests {
             round(&mut scheme, 400_000);
             assert!(!scheme.reno.in_slow_start());
         }
-        // diff = 3/4 W: shrinking stops at 5 segments (3.75 queued). With bounds at zero it goes on to two.
+        // diff = 3/4 W: shrinking stops at 5 segments (3.75 queued). With bounds at zero it continues to two.
         assert_eq!(scheme.control().cwnd, Bytes::new(5 * MSS));
         let mut eager = avoiding(10, &[("alpha", 0.0), ("beta", 0.0)]);
         for _ in 0..20 {
@@ -369,7 +367,7 @@ mod tests {
         assert_eq!(round(&mut scheme, 150_000), 41 * MSS, "nothing queued on a path of 150 ms");
     }
 
-    /// A window of two packets that one acknowledgement empties grows: by Reno's step, as in Linux.
+    /// A window of two packets, emptied by one acknowledgement, grows by Reno's step, as in Linux.
     #[test]
     fn vegas_window_that_empties_every_round_grows() {
         let mut scheme = avoiding(2, &[]);

@@ -1,8 +1,8 @@
 //! # XCP: routers adjust the window
 //!
-//! Every packet carries the sender's RTT and packet spacing, and requests as much as the routers will give.
-//! Each router lowers the request to its allotment for this packet. The sender adds the result to cwnd, and
-//! does nothing else. The router algorithm `xcp` on the links does the work.
+//! Every packet carries the sender's RTT and packet spacing, and requests as much as the routers grant. Each router
+//! lowers the request to its allotment for this packet. The sender adds the result to cwnd and does nothing else. The
+//! router algorithm `xcp` on the links does the work.
 //!
 //! ## Control law
 //! * Advised change D in payload bytes per second, which the receiver sums over the packets that an ACK
@@ -14,9 +14,8 @@
 //! None of its own. The transport repairs losses.
 //!
 //! ## Life of a flow
-//! The SYN has no RTT and requests nothing. The initial window requests everything. One round trip later cwnd
-//! grows by the amount the routers had to give, and within a few control intervals it reaches the flow's
-//! share.
+//! The SYN has no RTT and requests nothing. The initial window requests everything. One round trip later cwnd grows by
+//! the granted amount, and within a few control intervals it reaches the flow's share.
 //!
 //! ## References
 //! * Katabi, Handley, Rohrs, 'Congestion control for high bandwidth-delay product networks', SIGCOMM 2002.
@@ -28,22 +27,21 @@
 //! 2. A change of more than `line_rate` is the sender's own request, so no router has answered: it is ignored
 //!    and counted, as is any value that is not a number.
 //! 3. cwnd never exceeds `line_rate` times the RTT, or the initial window if that is more.
-//! 4. XCP starts with the transport's initial window and also halves cwnd at a mark, where it meets queues
-//!    that mark.
+//! 4. XCP starts with the transport's initial window and also halves cwnd on ECN marks.
 //!
 //! ## Known weaknesses
 //! Without XCP routers cwnd never grows again after a loss. Feedback in lost ACKs is lost.
 //!
-//! XCP is not max-min fair and may leave a link idle. Shuffling takes from all flows and offers the result to
-//! all flows. A flow limited elsewhere does not use its part, so a link of such flows settles as low as alpha
-//! / (alpha + gamma) of its capacity, 80 % with the router algorithm's 0.4 and 0.1 (Low, Andrew, Wydrowski,
-//! 'Understanding XCP: equilibrium and fairness', INFOCOM 2005), and a little lower while it shuffles: 77 to
-//! 91 % for one flow of 10 ms beside 2 to 30 that a second link limits.
+//! XCP is not max-min fair and may leave a link idle. Shuffling takes bandwidth from all flows and offers it to all
+//! flows. A flow limited elsewhere does not use its part, so the utilisation of a link with such flows may settle as
+//! low as alpha / (alpha + gamma), 80 % with the router algorithm's 0.4 and 0.1 (Low, Andrew, Wydrowski, 'Understanding
+//! XCP: equilibrium and fairness', INFOCOM 2005). While the router shuffles it is slightly lower: 77 to 91 % for one
+//! flow of 10 ms beside 2 to 30 flows limited by a second link.
 //!
-//! XCP does not pace. With data in both directions, ACKs wait behind data and then release a whole window at
-//! once. Between such bursts the queue runs empty, and the persistent queue, a minimum, shows nothing. One to
-//! five flows each way use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average,
-//! where a paced stream in the reverse direction costs nothing.
+//! XCP does not pace. With data in both directions, ACKs wait behind data and then release a whole window at once.
+//! Between such bursts the queue runs empty, so the persistent queue, a minimum, is zero. One to five flows each way
+//! use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average. A paced stream in the reverse
+//! direction has no such cost.
 
 use crate::{
     Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,

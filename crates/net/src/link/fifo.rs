@@ -66,8 +66,9 @@ impl Fifo {
 
     /// Departure of a packet that arrives now, and whether it is lost then; `None` if it does not fit.
     ///
-    /// How many packets departed since the last offer cannot be predicted, so departures are counted many at a time, and
-    /// before a drop: a packet that fits beside packets that have departed also fits without them.
+    /// The branch predictor cannot predict how many packets departed since the last offer. Departures are therefore
+    /// counted in batches. Before a drop they are counted too; an accepted packet needs no exact count, because it fits
+    /// even beside packets that have departed.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -100,7 +101,7 @@ impl Fifo {
         Some((end, lost))
     }
 
-    /// Whether the queue has room; it certainly has if it seems so before [`Fifo::settle`].
+    /// Whether the queue has room; reliable before [`Fifo::settle`] only if true.
     #[inline]
     fn fits(&self, now: Nanos, size: u64) -> bool {
         match self.limit {

@@ -34,7 +34,7 @@ pub enum Offer {
     Departs {
         /// End of its transmission.
         at: Nanos,
-        /// It is lost at the end of its transmission.
+        /// Whether it is lost at the end of its transmission.
         lost: bool,
     },
     /// The link stores it; see [`Link::next_service`].
@@ -78,8 +78,8 @@ pub struct PortStatistics {
     pub sent: Bytes,
     /// Packets in the queue.
     pub waiting: u64,
-    /// Queue limit in packets. For a queue with classes it is the limit of one class: traffic of one kind
-    /// leaves the other classes empty, so a threshold on their sum would be several buffers deep.
+    /// Queue limit in packets; for a queue with classes, the limit of one class. Traffic of one kind leaves the other
+    /// classes empty, so a threshold on their sum would be several buffers deep.
     pub room: u64,
     /// Number of queues with that limit: the leaves of a queue with classes.
     pub queues: u64,
@@ -88,14 +88,14 @@ pub struct PortStatistics {
 }
 
 impl<F: Frame> Link<F> {
-    /// An idle link without a hook; `random` is its own stream.
+    /// An idle link without a hook; `random` is its random stream.
     pub fn new(config: &LinkConfig, random: Random) -> Self {
         Self::with_hook(config, None, random)
     }
 }
 
 impl<F: Frame, H: PortHook<F>> Link<F, H> {
-    /// An idle link with an optional hook at its port; `random` is its own stream.
+    /// An idle link with an optional hook at its port; `random` is its random stream.
     pub fn with_hook(config: &LinkConfig, hook: Option<H>, mut random: Random) -> Self {
         let seed = random.bits();
         let loss = |at, name| {
@@ -185,8 +185,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         self.stats.evicted.pop()
     }
 
-    /// Counts departures up to `now` in the statistics. Call it before a read of the statistics; offers count
-    /// departures now and then only.
+    /// Counts departures up to `now` in the statistics. Call it before reading the statistics; offers count departures
+    /// only occasionally.
     #[inline]
     pub fn settle(&mut self, now: Nanos) {
         if let Service::Fifo(fifo) = &mut self.service {

@@ -35,7 +35,7 @@ pub(crate) struct Scheduled<F: Frame, H> {
     /// Packet in transmission, with its remaining bytes.
     current: Option<(F, u64)>,
     next_service: Nanos,
-    /// The link is idle, and queued packets may not leave before about `next_service`.
+    /// Whether the link is idle and queued packets may not leave before about `next_service`.
     held: bool,
     /// Start of the idle time (constant rate).
     idle_since: Nanos,

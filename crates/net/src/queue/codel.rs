@@ -1,5 +1,5 @@
-//! CoDel (RFC 8289): drops packets at the head once their sojourn time has exceeded a target for an interval,
-//! then ever faster: the drop after the k-th follows within interval / sqrt(k).
+//! CoDel (RFC 8289): drops packets at the head once their sojourn time has exceeded a target for an interval, then at a
+//! growing rate: the next drop follows the k-th after interval / sqrt(k).
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -120,7 +120,7 @@ impl State {
             } else {
                 stats.dropped_aqm += 1;
                 stats.evicted.push(packet);
-                // Send the next packet, whatever its sojourn time.
+                // Send the next packet, regardless of its sojourn time.
                 let Some(next) = self.take(now, params, backlog) else {
                     self.dropping = false;
                     return None;
@@ -246,7 +246,7 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
-    /// A standing queue that recurs soon resumes the earlier drop rate; later, it starts anew.
+    /// A standing queue that recurs soon resumes the earlier drop rate; a later one starts at the initial rate.
     #[test]
     fn recent_dropping_state_resumes_its_drop_rate() {
         // Count rose from 1 to 10, so 9 are carried over: the second drop is 100/√9 ms after the first.

@@ -3,10 +3,10 @@
 //! Classic packets are dropped or marked with probability p'^2 and L4S packets marked with k p', so that
 //! flows of both kinds get about the same rate.
 //!
-//! A queue's delay is the sojourn time of its first packet so far. Due updates run at the next arrival or
-//! departure, with the delays at their own times. An accumulator spreads marks and drops evenly instead of at
-//! random, as in the appendix. Of the permitted schedulers, this is the time-shifted FIFO. The last packet in
-//! the queue is not dropped: there is no queue to shorten.
+//! A queue's delay is the current sojourn time of its first packet. Due updates run at the next arrival or departure,
+//! with the delays at the times when they were due. An accumulator spreads marks and drops evenly instead of at random,
+//! as in the appendix. Of the permitted schedulers, this is the time-shifted FIFO. The last packet in the queue is not
+//! dropped: there is no queue to shorten.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(queue.base, 1.0);
     }
 
-    /// Late updates use the delays at their own times, and the longer of both queues' delays.
+    /// Late updates use the delays at the times when they were due, and the longer of both queues' delays.
     #[test]
     fn late_updates_use_their_own_times_and_longer_delay() {
         let mut queue = dualpi2();

@@ -248,8 +248,8 @@ mod tests {
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
-    /// A new flow sends its first quantum before all standing queues, whichever of them has its turn, and not a packet
-    /// more (sections 4.1 and 4.2).
+    /// A new flow sends exactly its first quantum before all standing queues, regardless of their turns (sections 4.1
+    /// and 4.2).
     #[test]
     fn new_flow_sends_a_quantum_before_standing_queues() {
         // After four departures both standing queues have had their first quantum.

@@ -14,10 +14,9 @@
 //! | yellow | else, its rate's bucket is in debt | borrow from its parent, if that is green, or yellow and may borrow itself |
 //! | green | else | send, and lend |
 //!
-//! A leaf that sends with its own tokens pays from both its buckets, and so does each of its ancestors. A
-//! leaf that borrows pays only from the bucket of the ceiling, as does each class between it and the lender;
-//! the lender and its ancestors pay from both. The link itself is a class that is always green and never
-//! pays.
+//! A leaf that sends with its own tokens pays from both its buckets, as does each of its ancestors. A leaf that borrows
+//! pays only from its ceiling's bucket, as does each class between it and the lender; the lender and its ancestors pay
+//! from both buckets. The link itself is a class that is always green and never pays.
 //!
 //! The level of an eligible leaf is that of its lender. Green leaves go first (level 0), then leaves that
 //! borrow from a green class, starting with the lender farthest from the link. Within a level the lowest
@@ -50,9 +49,9 @@
 //!    ceiling equal to the rate has this effect.
 //! 3. A policed class pays for a packet from its own buckets on arrival, and is always green: accepted
 //!    packets wait for other packets, never for tokens.
-//! 4. By default a bucket holds one packet plus the tokens of a millisecond and of the time in which the link
-//!    sends two packets per leaf, so a class loses no tokens during the others' turns. Linux derives its
-//!    default from the timer's resolution.
+//! 4. By default a bucket holds one packet plus the tokens of a millisecond and of the time in which the link sends two
+//!    packets per leaf, so a class loses no tokens during the turns of other classes. Linux derives its default from
+//!    the timer's resolution.
 //! 5. Every leaf has its own limit; there is no common one.
 //!
 //! ## Known weaknesses

@@ -1,8 +1,8 @@
 //! PIE (RFC 8033): a proportional-integral controller converts the queueing delay into a drop probability
 //! every 15 ms.
 //!
-//! The delay is the sojourn time of the first queued packet so far, a timestamp measurement (section 4.2
-//! allows any). Due updates run at the next arrival or departure, with the delays at their own times: their
+//! The delay is the current sojourn time of the first queued packet, measured by timestamps (section 4.2 allows any
+//! method). Due updates run at the next arrival or departure, with the delays at the times when they were due: their
 //! inputs do not change in between. The optional extensions of sections 5.2 to 5.5 are omitted.
 
 use narrows_units::{Nanos, Random, Rate};
@@ -211,7 +211,7 @@ mod tests {
         close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
     }
 
-    /// Late updates use the delays at their own times.
+    /// Late updates use the delays at the times when they were due.
     #[test]
     fn late_updates_use_their_own_times() {
         // The first packet arrived at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
@@ -251,7 +251,7 @@ mod tests {
         backlog.pop();
         assert_eq!(drops(&mut pie, &backlog), 0.0);
         backlog.push(Nanos::ZERO, &full_packet());
-        // A delay below half the target also is, while the probability is below 0.2.
+        // Packets are also accepted at a delay below half the target, while the probability is below 0.2.
         pie.delay_before = Nanos::from_millis(7);
         assert!(drops(&mut pie, &backlog) > 0.0);
         pie.probability = 0.19;

@@ -55,7 +55,7 @@ impl Configuration for Red {
 
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// Its `max_p` moves if it is adaptive.
+    /// `max_p` changes if RED is adaptive.
     config: Red,
     /// Moving average of the queue length in packets.
     average: f64,

@@ -1,4 +1,4 @@
-//! Runs with a capture, and a reader of the file by the texts of the formats: pcapng blocks, IPv4, TCP.
+//! Runs with a capture, and a reader of the file written from the format specifications: pcapng blocks, IPv4, TCP.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -189,7 +189,7 @@ pub fn ip(frame: &Frame) -> Ip {
     own
 }
 
-/// The TCP segment in a packet, of which the headers are there.
+/// The TCP segment in a packet that contains at least the headers.
 pub fn tcp(ip: &Ip) -> Segment {
     assert_eq!(ip.protocol, 6);
     let body = &ip.body;

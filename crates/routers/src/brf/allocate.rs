@@ -10,8 +10,8 @@ use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, UDP, flow}
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};
 
-/// A flow is silent after this many periods, `SILENT`, and the time for this many packets at its share without a
-/// packet.
+/// A flow is silent after the sum of this many periods, `SILENT`, and the time for this many packets at its share,
+/// without a packet.
 const SILENT_PERIODS: u64 = 2;
 const SILENT_PACKETS: f64 = 2.0;
 /// Time for which an ended flow's entry stays for retransmissions.
@@ -28,7 +28,7 @@ const FOLLOW_USED: f64 = 0.7;
 pub(super) struct Departures {
     pub(super) since: Nanos,
     pub(super) bytes: u64,
-    /// The queue was empty after some departure.
+    /// Whether the queue was empty after some departure.
     pub(super) starved: bool,
 }
 
@@ -75,9 +75,9 @@ impl Brf {
         self.allocate_at = port.now.saturating_add(self.period);
     }
 
-    /// Estimates the capacity from the last period as the departure rate if packets waited all the time. If
-    /// the queue was empty at times and the shares were used, the capacity is at least that rate, so the
-    /// estimate probes upwards.
+    /// Estimates the capacity from the last period: the departure rate, if packets waited during the whole period. If
+    /// the queue was sometimes empty although the shares were used, the capacity is at least that rate, so the estimate
+    /// probes upwards.
     fn follow_capacity(&mut self, port: &Port<'_>) {
         let elapsed = (port.now - self.departures.since).as_secs_f64();
         let rate = self.departures.bytes as f64 / elapsed;
@@ -176,8 +176,8 @@ impl Brf {
                 let share = self.shares.rate(flow.base);
                 flow.advise(share);
                 let advice = self.shares.advice(flow.base);
-                // Of several switches on the path only the one with the lowest share announces (equation 7),
-                // or the sender would read all shares in turn. The others take over when it falls silent.
+                // Of several switches on the path only the one with the lowest share announces (equation 7); otherwise
+                // the sender would read all shares in turn. The others take over when it falls silent.
                 let fresh = ack_timeout(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
                 if !flow.remote.is_some_and(lower) {

@@ -56,7 +56,7 @@ mod tests {
         RateCode(code).decode().as_bytes_per_sec()
     }
 
-    /// The paper's examples decode by the rule it states.
+    /// The paper's examples decode by its rule.
     #[test]
     fn paper_examples_decode_by_the_stated_rule() {
         assert_eq!((encode(120_000_000), decode(12_005)), (12_005, 120_000_000));

@@ -1,6 +1,5 @@
-//! The events of a port as the allocation sees them: flow numbers, bytes and times, without packets. The hook of the
-//! simulator (`brf.rs`) calls them packet by packet. A switch that counts packets elsewhere, such as in the kernel,
-//! calls them with sums.
+//! The events of a port for the allocation: flow numbers, bytes and times, without packets. The simulator's hook
+//! (`brf.rs`) reports every packet. A switch that counts packets elsewhere, such as in the kernel, reports sums.
 
 use std::sync::Arc;
 
@@ -25,21 +24,21 @@ impl Brf {
         self
     }
 
-    /// Removes flows that have ended or are silent. An allocation does so too, but there is none without BRF flows.
+    /// Removes flows that have ended or are silent. An allocation does so too, but without BRF flows there is no
+    /// allocation.
     pub fn expire(&mut self, port: &mut Port<'_>) {
         self.sweep(port);
     }
 
-    /// States the 5-tuple of a flow number, for numbers that are used again. Numbers beyond those of the set-up have
-    /// none.
+    /// Sets the 5-tuple of a flow number, for reused numbers. Numbers beyond those of the set-up have no 5-tuple.
     pub fn assign(&mut self, flow: u32, tuple: FiveTuple) {
         if let Some(own) = Arc::make_mut(&mut self.tuples).get_mut(flow as usize) {
             *own = tuple;
         }
     }
 
-    /// A SYN opens a flow, which offers to obey or not. It may be repeated or forged. Returns whether the flow has an
-    /// entry.
+    /// A SYN opens a flow; `obeys` states whether it offers to obey. The SYN may be repeated or forged. Returns whether
+    /// the flow has an entry.
     pub fn open_flow(&mut self, port: &mut Port<'_>, id: u32, obeys: bool) -> bool {
         let now = port.now;
         let class = if obeys { Class::Brf } else { Class::Other };
@@ -77,7 +76,7 @@ impl Brf {
         }
     }
 
-    /// A flow is gone at both ends, or its number is needed.
+    /// A flow has ended at both ends, or its number is reused.
     pub fn remove_flow(&mut self, port: &mut Port<'_>, id: u32) {
         self.forget(port, id);
     }
@@ -87,15 +86,15 @@ impl Brf {
         self.table.peek_mut(id).is_some()
     }
 
-    /// The sender of a flow has answered, this time after its SYN. Only the first answer counts.
+    /// The sender of a flow has answered, `rtt` after its SYN. Only the first answer counts.
     pub fn answer(&mut self, port: &mut Port<'_>, id: u32, rtt: Nanos) {
         if self.table.get(port.now, id).is_some_and(|flow| !flow.established) {
             self.establish(port, id, rtt);
         }
     }
 
-    /// Bytes of a flow arrive for the queue, at most with an opening packet among them. Returns their class; `None`:
-    /// the flow has no entry.
+    /// Bytes of a flow arrive for the queue, with at most one opening packet among them. Returns their class, or `None`
+    /// if the flow has no entry.
     pub fn add_bytes(&mut self, port: &mut Port<'_>, id: u32, bytes: u64, opens: bool) -> Option<u8> {
         let now = port.now;
         let flow = self.table.get(now, id)?;
@@ -169,7 +168,7 @@ impl Brf {
         Rate::from_bytes_per_sec((initial as u64).max(1))
     }
 
-    /// The share that the next flow without a prediction would get, for a SYN-ACK that comes before its share.
+    /// The share of the next flow without a prediction, for a SYN-ACK that arrives before the share is computed.
     pub fn next_offer(&self) -> Rate {
         let brf = self.shares.count() + 1;
         let others = self.others + usize::from(self.untracked);
@@ -192,7 +191,7 @@ impl Brf {
         }
     }
 
-    /// An ACK of a flow passed, without a decision about it.
+    /// An ACK of a flow passed without a decision.
     pub fn note_returned(&mut self, now: Nanos, id: u32) {
         if let Some(flow) = self.table.peek_mut(id) {
             flow.returned = now;
@@ -220,7 +219,7 @@ impl Brf {
             return None;
         }
         if !flow.active {
-            // A silent flow has no share until it sends again; a new one gets it with the SYN-ACK.
+            // A silent flow has no share until it sends again; a new flow gets its share with the SYN-ACK.
             let offered = !flow.established && opens;
             self.counts.written += u64::from(offered);
             return offered.then(|| self.offer(port, id));
@@ -229,7 +228,7 @@ impl Brf {
             flow.other_share = Some((code.decode().as_bytes_per_sec() as f64, now));
         }
         let share = self.shares.rate(flow.base);
-        // The sender follows a lower share of another switch, which ours would replace.
+        // The sender follows a lower share of another switch, which this switch's share would replace.
         let led = flow.other_share.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
         let urgent = self.urgent && !led && flow.has_fallen_to(share);
         if carried.is_none() && !urgent && now < flow.write_at {

@@ -11,7 +11,7 @@ pub(super) const PACKET: f64 = 1500.0;
 /// Minimum number of packets, at the flow's share, per measurement.
 const LEAST_PACKETS: f64 = 10.0;
 
-/// The paper's queue of a flow.
+/// The class of a flow: the paper's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// Offered to obey.
@@ -41,11 +41,11 @@ impl Layer {
 pub(super) struct Flow {
     pub(super) class: Class,
     pub(super) layer: Layer,
-    /// A packet followed the sender's SYN.
+    /// Whether a packet followed the sender's SYN.
     pub(super) established: bool,
-    /// Ended; further packets are retransmissions.
+    /// Whether it has ended; further packets are retransmissions.
     pub(super) closed: bool,
-    /// Counts as a flow of its class; an active BRF flow has a share.
+    /// Whether it counts as a flow of its class; an active BRF flow has a share.
     pub(super) active: bool,
     /// Arrival of its SYN, and of its last packet.
     pub(super) opened: Nanos,
@@ -64,13 +64,13 @@ pub(super) struct Flow {
     pub(super) since: Nanos,
     /// The latest measured rate, in bytes per second.
     pub(super) rate: f64,
-    /// It has been measured since it joined.
+    /// Whether it has been measured since it joined.
     measured_once: bool,
-    /// The period in which it joined is over.
+    /// Whether the period in which it joined is over.
     begun: bool,
-    /// It was measured or predicted to be application-limited.
+    /// Whether it was measured or predicted to be application-limited.
     limited: bool,
-    /// Bytes and total length of the periods measured.
+    /// Bytes and total length of the measured periods.
     measured: (u64, Nanos),
     /// The share last written to the sender, and the lowest shares that governed arrivals in this period and
     /// in the previous one, in bytes per second; zero before the first.
@@ -196,7 +196,7 @@ impl Flow {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
             if self.established && !self.begun && elapsed < period {
-                // Data queued at the sender during the handshake says nothing about its rate.
+                // Data queued at the sender during the handshake is no measure of its rate.
                 self.begun = true;
                 self.restart(now);
             }
@@ -214,8 +214,8 @@ impl Flow {
         self.restart(now);
     }
 
-    /// Equation 14 as printed: a flow is application-limited if what arrived since the last allocation is less
-    /// than alpha of its share now. A flow whose sender has not answered counts with its share.
+    /// Equation 14 as printed: a flow is application-limited if the data that arrived since the last allocation is less
+    /// than alpha of its current share. A flow whose sender has not answered counts with its share.
     pub(super) fn measure_as_printed(&mut self, now: Nanos, limit: Limit, share: f64) {
         let elapsed = now - self.since;
         if !self.established || elapsed.is_zero() {
@@ -297,7 +297,7 @@ mod tests {
     /// A flow is limited if it is below alpha of its share by more than a packet.
     #[test]
     fn flow_below_alpha_by_over_a_packet_is_limited() {
-        // A packet in 100 ms is 15 kB/s: the threshold is 950 kB/s less that.
+        // A packet in 100 ms is 15 kB/s: the threshold is 950 kB/s minus 15 kB/s.
         for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
             let mut flow = advised(1e6, false);
             flow.arrived = arrived;
@@ -313,7 +313,7 @@ mod tests {
         assert!((flow.demand - 15_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
     }
 
-    /// A measured rate is compared with the lowest share that can have governed it.
+    /// A measured rate is compared with the lowest share that may have governed it.
     #[test]
     fn rate_is_compared_with_lowest_governing_share() {
         let mut flow = advised(1e6, false);
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(flow.demand, 150_000.0, "its share");
         measure(&mut flow, 550, 150_000.0);
         assert!((flow.demand - 142_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
-        // Fifty packets suffice at any share; 95 % counts as all of it.
+        // Fifty packets suffice at any share; a usage of 95 % counts as the whole share.
         for (ms, arrived) in [(150, 75_000), (550, 71_250)] {
             let mut flow = advised(150_000.0, true);
             flow.arrived = arrived;

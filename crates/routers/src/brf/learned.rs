@@ -274,7 +274,7 @@ mod tests {
     }
 
     proptest! {
-        /// A model read back from its text equals the original and learns alike.
+        /// A model read back from its text equals the original and keeps learning in the same way.
         #[test]
         fn text_form_round_trips_and_keeps_learning(
             lessons in prop::collection::vec((0u32..6, 0u32..6, 0u16..3, 0.0f64..1e10), 0..60),

@@ -10,7 +10,7 @@ use crate::{Port, RateHeader, RouterFrame};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteReservation {
     code: u16,
-    /// It has not been written yet.
+    /// Whether it is still unwritten.
     unwritten: bool,
 }
 

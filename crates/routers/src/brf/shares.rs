@@ -58,11 +58,11 @@ impl Limit {
 /// Shares of the BRF flows.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Follow the equations as printed.
+    /// Whether to follow the equations as printed.
     printed: bool,
     /// C_BRF.
     capacity: f64,
-    /// The configured floor, and the one in force: at most half of an equal share, and raised only by a full
+    /// The configured floor, and the floor in force: at most half of an equal share, and raised only by a full
     /// allocation.
     least: f64,
     floor: f64,
@@ -78,9 +78,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// No flows and no capacity. The floor of a share is `least`, or half of an equal share if that is less.
-    /// With `printed` the equations are those of the print; its shares have the floor too, as a rate is above
-    /// zero.
+    /// Shares without flows and capacity. The floor of a share is `least`, or half of an equal share if that is less.
+    /// With `printed` the equations are those of the paper; shares keep the floor, because a rate must be above zero.
     pub const fn new(least: f64, printed: bool) -> Self {
         Self {
             printed,
@@ -96,7 +95,7 @@ impl Shares {
         }
     }
 
-    /// Bound of the used sum: all shares; the print has none.
+    /// Bound of the used sum: all shares; the printed equations have none.
     fn used_most(&self) -> f64 {
         if self.printed { f64::INFINITY } else { self.allocated() }
     }
@@ -182,9 +181,9 @@ impl Shares {
         }
     }
 
-    /// Equations 16 and 17: drains a queue of `bytes` within `gamma` seconds. As printed, (17) adds a time to a
-    /// rate: about −γ bytes per second, which drains nothing. Here each share is multiplied by `1 − q·MSS / (γ
-    /// · Σ BW)`, as (16) requires, and stays above zero.
+    /// Equations 16 and 17: drains a queue of `bytes` within `gamma` seconds. As printed, (17) adds a time to a rate:
+    /// about −γ bytes per second, which has almost no effect. Here each share is multiplied by `1 − q·MSS / (γ · Σ
+    /// BW)`, as (16) requires, and stays above zero.
     pub fn drain(&mut self, bytes: f64, gamma: f64) {
         if self.printed {
             let sum = self.allocated();
@@ -229,9 +228,9 @@ impl Shares {
     /// the others. Here a flow whose demand exceeds the equal share of the rest gets that equal share, so the
     /// result is max-min fair. If no demand exceeds it, this is equation 14 unchanged.
     ///
-    /// Equation 14 leaves bandwidth that no flow demands unallocated. Here all flows get equal parts of it: a
-    /// flow limited by another port looks application-limited, and two ports that each grant it only slightly
-    /// more than it sends would keep it there.
+    /// Equation 14 leaves bandwidth that no flow demands unallocated. Here all flows get equal parts of it: a flow
+    /// limited by another port looks application-limited, and two such ports, each granting only slightly more than the
+    /// flow's rate, would keep the flow at that rate.
     pub fn begin(&mut self, demands: &mut [f64]) {
         self.count = demands.len();
         self.floor = self.least.min(self.floor_most());

@@ -87,7 +87,7 @@ impl Switch {
         self
     }
 
-    /// A full packet of data: 1500 bytes.
+    /// Passes a full packet of data: 1500 bytes.
     fn data(&mut self, flow: u32) -> Option<u8> {
         self.forth(flow, Flags::ACK, 1448, RateHeader::None)
     }
@@ -191,13 +191,13 @@ fn rate_comes_with_syn_ack_then_once_per_round_trip() {
         }
     }
     assert_eq!(carried, [81, 121, 161, 201, 241]);
-    // Neither flows that do not offer to obey nor flows without a handshake receive a rate.
+    // Flows that do not offer to obey and flows without a handshake receive no rate.
     switch.forth(2, Flags::SYN, 0, RateHeader::None);
     assert_eq!(switch.back_with(2, Flags::SYN, RateHeader::None), RateHeader::None);
     assert_eq!(switch.ack(77), 0.0);
 }
 
-/// A switch only lowers the rate in an ACK, and follows the pace of another switch that writes.
+/// A switch only lowers the rate in an ACK, and writes as often as another switch that writes.
 #[test]
 fn switch_only_lowers_the_carried_rate() {
     let mut switch = Switch::new(&[]);
@@ -221,7 +221,7 @@ fn switch_only_lowers_the_carried_rate() {
     assert_eq!(carried, [160, 200]);
 }
 
-/// Flows join with equal shares. A fallen share is written at once, or with `urgent = false` in its turn.
+/// Flows join with equal shares. A fallen share is written at once, or with `urgent = false` at the next regular time.
 #[test]
 fn joining_flows_share_equally_and_cuts_are_written_at_once() {
     for urgent in [1.0, 0.0] {

@@ -27,8 +27,8 @@ struct Freshness {
 }
 
 impl Freshness {
-    /// Whether this acknowledgement is at least as new as all before, neither overtaken nor replayed. `una`
-    /// is SND.UNA.
+    /// Whether this acknowledgement is at least as new as all previous ones, neither reordered nor replayed. `una` is
+    /// SND.UNA.
     fn note(&mut self, packet: &Packet, una: u64) -> bool {
         let tcp = packet.tcp();
         let (value, echo) = (tcp.ts_val, tcp.ts_ecr);

@@ -1,36 +1,34 @@
 //! The rate requester: the server process of Nodectl (Algorithm 3 of the paper). It requests a rate before
 //! data flows and then follows the nodes' adjustments.
 //!
-//! * The request leaves after the handshake. Without an answer it is repeated after two round-trip times,
-//!   with twice the timeout each time. After four requests data flows without a rate under the scheme's
-//!   fallback, and a request follows every 10 s; between hosts ([`RateRequester::refreshed`]) after 1, 2, 4 and 8 s
-//!   first. A request also follows every 10 s if the answer shows that no node took part.
-//!   The limits stated by both ends still apply then: pacing stays within them.
-//! * An answer belongs to a request if it repeats its Rtt. The message has no sequence number, so the three
-//!   lowest bits of the Rtt, in microseconds, number the requests. Only the answer to the last request
-//!   counts, and only once.
-//! * Failure: the requester tries the flow's next path; after the last one it waits 1 s and starts again with
-//!   the first. No data flows meanwhile. If a rate had been granted on this path, only the change failed and
-//!   the rate stands.
-//! * Reduce: Speed caps the rate, and the rate of an answer in transit. The node may have sent the reduction
-//!   before the request arrived, so the requester then requests that rate again. If the rate is below Min (a
-//!   hot node) and there are other paths, the requester tries these while data flows on at the reduced rate.
-//!   The flow moves to the first path that grants Min; if none does, it retries every 1 s.
-//! * Increase: a request for Speed, unless one is in transit; the node repeats its message.
+//! * The request is sent after the handshake. Without an answer it is repeated after two round-trip times, with twice
+//!   the timeout each time. After four requests data flows without a rate under the scheme's fallback, and a request
+//!   follows every 10 s; between hosts ([`RateRequester::refreshed`]) first after 1, 2, 4 and 8 s. A request also
+//!   follows every 10 s if the answer shows that no node handled the request. Then pacing still stays within the limits
+//!   stated by both ends.
+//! * An answer belongs to a request if it repeats its Rtt. The message has no sequence number, so the three lowest bits
+//!   of the Rtt, in microseconds, number the requests. Only the first answer to the last request counts.
+//! * Failure: the requester tries the flow's next path; after the last one it waits 1 s and starts again with the
+//!   first. No data flows meanwhile. If a rate was granted on this path, only the change failed and the rate stays in
+//!   force.
+//! * Reduce: Speed caps the current rate and the rate of an answer in transit. The node may have sent the reduction
+//!   before the request arrived, so the requester then requests the answer's rate again. If the rate is below Min (a
+//!   hot node) and there are other paths, the requester tries these while data continues at the reduced rate. The flow
+//!   moves to the first path that grants Min; if none does, it retries every 1 s.
+//! * Increase: the requester requests Speed, unless a request is in transit; in that case the node repeats the message.
 //! * After eight round-trip times without another reduction, the requester requests its current rate, so that
 //!   the other nodes on the path learn it. Otherwise they would reserve bandwidth that it may not use. (The
 //!   paper does not say how they learn it.)
-//! * Nodes send to every requester periodically. After 10 s without a message the requester requests its
-//!   maximum while data flows on. If no node answers, it falls back, so that flows do not keep the grants of
-//!   failed nodes for ever.
-//! * Max is the lower of the sender's maximum and its line rate. If a lower rate would have sufficed for
-//!   eight round-trip times, by a hundredth of the rate and more than a packet, the requester requests a
-//!   twentieth more than its usage, at least two packets per round trip. Once the backlog exceeds a round
-//!   trip's worth, it requests its maximum.
+//! * Nodes send to every requester periodically. After 10 s without a message the requester requests its maximum while
+//!   data continues. If no node answers, it falls back, so that flows do not keep the grants of failed nodes forever.
+//! * Max is the lower of the sender's maximum and its line rate. If for eight round-trip times the usage was lower than
+//!   the rate, by a hundredth of the rate and more than a packet, the requester requests a twentieth more than its
+//!   usage, at least two packets per round trip. Once the backlog exceeds a round trip's worth, it requests its
+//!   maximum.
 //! * After 5 s without sending, nodes may have deleted the flow: the requester requests again before data
 //!   flows.
-//! * The termination leaves when all data is acknowledged, and again after two round-trip times, because it
-//!   is never acknowledged. Nodes time out if both are lost.
+//! * The termination is sent when all data is acknowledged, and again after two round-trip times, because it is never
+//!   acknowledged. If both are lost, the nodes' records time out.
 //! * Counted and ignored: messages with another ID, unsolicited grants, grants above the request, unreadable
 //!   messages.
 
@@ -64,7 +62,7 @@ pub struct RateRequester {
 }
 
 impl RateRequester {
-    /// An agent that has sent nothing, for a sender with these constants.
+    /// An agent that has not sent anything yet, for a sender with these constants.
     pub fn new(config: &NegotiationConfig, setup: &RateSetup) -> Self {
         let share = payload_share(setup, Explicit::Nodectl);
         Self {
@@ -75,8 +73,8 @@ impl RateRequester {
         }
     }
 
-    /// Repeats requests for the granted rate after `refresh`, for nodes that see no data and would delete the record
-    /// of a silent flow. If repetitions stay without an answer, the nodes have failed: the rate is withdrawn, and the
+    /// Repeats requests for the granted rate after `refresh`, for nodes that do not see the data and would delete the
+    /// record of a silent flow. If repetitions get no answer, the nodes have failed: the rate is withdrawn, and the
     /// next requests follow after 1, 2, 4, 8 and then 10 s.
     #[must_use]
     pub fn refreshed(mut self, refresh: Nanos) -> Self {

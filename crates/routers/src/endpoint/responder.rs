@@ -1,4 +1,4 @@
-//! The responder: the user process of Nodectl (Algorithm 5 of the paper) answers rate requests with its own
+//! The responder: the user process of Nodectl (Algorithm 5 of the paper) answers rate requests with the receiver's
 //! limit.
 //!
 //! An answer takes the path of its request and repeats the request's ID and Rtt for matching. Every request
@@ -92,7 +92,7 @@ mod tests {
         Message::decode(answer.as_bytes()).expect("a valid message")
     }
 
-    /// The answer is the smaller of Max and its own limit, or a failure below Min.
+    /// The answer is the smaller of Max and the receiver's limit, or a failure below Min.
     #[test]
     fn answer_is_limited_or_fails_below_min() {
         let request = |max, min| negotiation(Negotiation::Request, max, min);

@@ -36,8 +36,8 @@ fn send_rate(port: &mut Port<'_>, to_sender: (u32, u8), kind: Adjustment, id: Id
 }
 
 impl Nodectl {
-    /// Allocates to a requesting flow. Returns the total of its transmission, its own rate, and the
-    /// adjustment of the others.
+    /// Allocates to a requesting flow. Returns the total of its transmission, the flow's rate, and the adjustment of
+    /// the others.
     pub(super) fn allocate(
         &mut self,
         now: Nanos,
@@ -177,10 +177,9 @@ impl Nodectl {
         }
     }
 
-    /// Deducts traffic that is not negotiated from the port's bandwidth: reverse-direction ACKs and messages,
-    /// where an increase counts at once and a decrease slowly, and this direction's handshakes and messages
-    /// on average. If the reservations then exceed the bandwidth by a worthwhile step, the largest are
-    /// reduced first.
+    /// Deducts traffic that is not negotiated from the port's bandwidth. Of reverse-direction ACKs and messages an
+    /// increase counts at once and a decrease slowly; this direction's handshakes and messages count on average. If the
+    /// reservations then exceed the bandwidth by a worthwhile step, the largest are reduced first.
     pub(super) fn deduct_other_traffic(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
         let measured = std::mem::take(&mut self.reverse_bytes) as f64 / span;

@@ -38,7 +38,7 @@ pub(super) struct Allocation {
     pub(super) adjust: Adjust,
 }
 
-/// Number of transmissions from which one more is not worth a message to each.
+/// From this number of transmissions on, one more is not worth a message to each.
 pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
@@ -56,16 +56,16 @@ fn share(pool: u64, among: f64) -> u64 {
 /// ```
 ///
 /// Two corrections:
-/// * The paper's third line only raises those below Bc. If some have more, the mean Bc allocates more than
-///   the port has: of 32 with 20, 2 and 10 free, a third would get 10.67 and the second rise to it, 41.3 in
-///   total. Here those above Bc are reduced to it.
-/// * The paper assumes that every transmission can use its allocation. Here one that requests less than Bc
-///   gets its request, and the others are adjusted to an equal share of the rest. If Bs covers the request,
-///   none is adjusted.
+/// * The paper's third line only raises those below Bc. If some have more, the mean Bc allocates more than the port
+///   has. An example is a bandwidth of 32, of which 20 and 2 are allocated and 10 are free: a third transmission would
+///   get 10.67 and the second would rise to it, 41.3 in total. Here those above Bc are reduced to it.
+/// * The paper assumes that every transmission can use its allocation. Here a transmission that requests less than Bc
+///   gets its request, and the others are adjusted to an equal share of the rest. If Bs covers the request, no
+///   transmission is adjusted.
 ///
-/// With at least [`MANY`] transmissions, a newcomer would move each of the others by less than a hundredth.
-/// The second line then makes room for one in [`MANY`] more at once, and the third adjusts none while the
-/// mean moves by less than twice that. [`level`] distributes the rest.
+/// With at least [`MANY`] transmissions, a newcomer would change each of the others by less than a hundredth. The
+/// second line then makes room for several newcomers at once, one per [`MANY`] transmissions, and the third line makes
+/// no adjustment while the mean changes by less than a share of 2 / [`MANY`]. [`level`] distributes the rest.
 pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u64) -> Allocation {
     let expected = expected.max(1.0);
     let spare = load.free as f64 / expected;
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(allocate(&load, 1.0, 0.08, ALL), Allocation { rate: 12, adjust: Adjust::Above(12) });
     }
 
-    /// A request for less than its share costs the others no more than that.
+    /// A request for less than its share costs the others no more than the request.
     #[test]
     fn small_request_costs_others_only_its_size() {
         let busy = load(36, &[(36, true)]);

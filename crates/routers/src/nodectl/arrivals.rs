@@ -1,12 +1,12 @@
 //! The predicted arrival rate of transmissions: VQ of Algorithm 1.
 //!
-//! Arrivals are counted in slots of equal length. The paper predicts the present rate (section 7.1) and
-//! leaves better predictors to future work; two are added here. With x the rate in the last complete slot:
+//! Arrivals are counted in slots of equal length. The paper predicts the current rate (section 7.1) and leaves better
+//! predictors to future work; this file adds two. With x the rate in the last complete slot:
 //!
 //! * `Present`: VQ = x.
 //! * `Ewma`: s += g (x − s); VQ = s.
-//! * `Holt`: a level and a trend, l' = g x + (1 − g)(l + b), b' = h (l' − l) + (1 − h) b; VQ = l + b for the
-//!   slot to come, never below zero (Holt 1957, double exponential smoothing).
+//! * `Holt`: a level and a trend, l' = g x + (1 − g)(l + b), b' = h (l' − l) + (1 − h) b; VQ = l + b for the next slot,
+//!   never below zero (Holt 1957, double exponential smoothing).
 //!
 //! Empty slots count. Before the first complete slot the prediction is zero.
 
@@ -42,7 +42,7 @@ pub(super) struct Arrivals {
     slot_end: Nanos,
     /// Arrivals in this slot.
     count: u64,
-    /// A slot has been completed.
+    /// Whether a slot has been completed.
     primed: bool,
     /// Per second.
     level: f64,
@@ -192,7 +192,7 @@ mod tests {
         sum / slots
     }
 
-    /// Smoothing halves the error for steady arrivals, and a trend helps when they swing.
+    /// Smoothing halves the error for steady arrivals, and a trend helps for oscillating ones.
     #[test]
     fn smoothing_helps_steady_and_trend_swinging_arrivals() {
         // Poisson arrivals of 20 per slot: their own variance, 20, is the minimum error; the present rate has

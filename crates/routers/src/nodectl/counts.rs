@@ -7,7 +7,7 @@ use crate::{Reading, TelemetrySink};
 pub(super) struct Counts {
     /// Messages with invalid fields or in the wrong direction.
     pub(super) refused: u64,
-    /// Messages about another transmission than their flow's.
+    /// Messages about a transmission other than their flow's.
     pub(super) foreign: u64,
     /// Requests answered with a failure.
     pub(super) failures: u64,

@@ -9,10 +9,10 @@
 //! ID           4 content   4 destination   2 subflow
 //! ```
 //!
-//! The highest bit of Rtt, which no round-trip time needs, is [`ATTENDED`].
+//! The highest bit of Rtt, unused by round-trip times, is [`ATTENDED`].
 //!
-//! Messages are untrusted. [`Message::decode`] refuses fields that no honest sender writes, so its callers
-//! see neither a rate of zero nor one that overflows a sum.
+//! Messages are untrusted. [`Message::decode`] refuses fields that an honest sender never writes, so its callers
+//! receive neither a rate of zero nor one that overflows a sum.
 
 use core::fmt;
 

@@ -283,7 +283,7 @@ impl ReservationTable {
         }
     }
 
-    /// Removes the flow silent for longest if it has expired; returns whether it did.
+    /// Removes the flow that has been silent for longest if it has expired; returns whether it did.
     pub(super) fn expire(&mut self, now: Nanos) -> bool {
         match self.records.oldest() {
             Some((flow, seen)) if now - seen >= self.idle => {

@@ -57,7 +57,7 @@ impl Node {
         node
     }
 
-    /// Whether the port has suggested an increase to about `rate` since the last look at its notices.
+    /// Whether the port has suggested an increase to about `rate` since its notices were last read.
     pub(super) fn suggests(&mut self, flow: u32, rate: u64) -> bool {
         self.notices().iter().any(|&(to, kind, at)| to == flow && kind == Increase && near(at, rate))
     }
@@ -361,7 +361,7 @@ fn subflows_share_one_transmissions_rate() {
     let mut node = Node::new(&[]);
     let subflow = |subflow| Id { content: 7, destination: 1, subflow };
     node.join(1);
-    // The first subflow is a transmission like any other; the second takes its part only from the first.
+    // The first subflow is a transmission like any other; the second takes its part from the first only.
     assert_eq!(node.request_of(7, subflow(0), ALL, 0), Some(TOTAL / 2));
     node.port.outbox.clear();
     assert_eq!(node.request_of(8, subflow(1), ALL, 0), Some(TOTAL / 4));

@@ -1,4 +1,4 @@
-//! Packets in flight by sequence number, and the numbers of those that an acknowledgement is the first to cover.
+//! Packets in flight by sequence number, and the packet numbers that an acknowledgement newly covers.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    /// Adds the packet `start..end`. It replaces what it repeats: `replaced` receives the packet numbers of those
-    /// packets that were not reported lost.
+    /// Adds the packet `start..end`. It replaces the packets that it retransmits: `replaced` receives the packet
+    /// numbers of those not reported lost.
     pub(super) fn send(&mut self, start: u64, end: u64, number: u64, mut replaced: impl FnMut(u64)) {
         let before = self.packets.range(..start).next_back();
         let before = before.filter(|(_, packet)| packet.end > start).map(|(&start, packet)| (start, *packet));
@@ -33,7 +33,7 @@ impl Outstanding {
             if !packet.lost {
                 replaced(packet.number);
             }
-            // What the repetition does not cover is still in flight.
+            // Data that the retransmission does not cover is still in flight.
             if first < start {
                 self.packets.insert(first, InFlight { end: start, lost: true, ..packet });
             }
@@ -70,7 +70,7 @@ impl Outstanding {
         }
     }
 
-    /// Drops packets that begin before `start`: no acknowledgement will cover them.
+    /// Drops packets that begin before `start`, which no acknowledgement will cover.
     pub(super) fn forget_before(&mut self, start: u64) {
         while let Some(entry) = self.packets.first_entry().filter(|entry| *entry.key() < start) {
             entry.remove();
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(own.take_acked(), []);
     }
 
-    /// A retransmission replaces the packets that it repeats and reports those not reported lost before.
+    /// A retransmission replaces the original packets and reports those not yet reported lost.
     #[test]
     fn retransmission_replaces_what_it_repeats() {
         let mut own = sent(&[(0, 10), (10, 20), (20, 30)]);

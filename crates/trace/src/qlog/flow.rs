@@ -44,7 +44,7 @@ impl Metrics {
         }
     }
 
-    /// The values that differ from those before.
+    /// The values that differ from the previous ones.
     fn changes(&self, before: &Self) -> Members {
         let mut members = Members::default();
         for (name, new, old) in [
@@ -72,7 +72,7 @@ impl Metrics {
     }
 }
 
-/// What the file needs to know of one flow.
+/// The state of one flow that the file needs.
 #[derive(Debug)]
 pub(super) struct FlowLog {
     /// Bytes of a full packet.
@@ -81,13 +81,13 @@ pub(super) struct FlowLog {
     received: u64,
     outstanding: Outstanding,
     metrics: Metrics,
-    /// Whether the parameters were written: they are those of our own transports.
+    /// Whether the parameters, which only our transports have, were written.
     stated: bool,
     state: Option<&'static str>,
     lost: u64,
-    /// Losses reported by packet, ahead of the sender's count.
+    /// Losses reported packet by packet, ahead of the sender's count.
     reported: u64,
-    /// Reports of a sender on its packets that were written.
+    /// Number of the sender's packet reports that were written.
     heard: u64,
 }
 
@@ -150,7 +150,7 @@ impl FlowLog {
         }
     }
 
-    /// Writes what the sender has reported of its packets. Returns whether it does so at all.
+    /// Writes the sender's reports about its packets. Returns whether the sender makes such reports.
     fn hear(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) -> bool {
         let Some((before, reports)) = state.reports() else { return false };
         let new = reports.get(self.heard.saturating_sub(before) as usize..).unwrap_or_default();
@@ -198,7 +198,7 @@ impl FlowLog {
         }
     }
 
-    /// The sender has sent what it may.
+    /// The sender has sent all that it may send.
     pub(super) fn on_transmitted(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
         self.hear(event, state);
         let (sender, external) = (state.sender(), state.is_external());
@@ -238,7 +238,7 @@ impl FlowLog {
         self.enter(event, name.or_else(|| recovery.recovering.map(phase)));
     }
 
-    /// Reports a congestion state, if it is a new one.
+    /// Reports a congestion state if it has changed.
     fn enter(&mut self, event: &mut Event<'_>, state: Option<&'static str>) {
         let Some(new) = state.filter(|_| state != self.state) else { return };
         match self.state {
@@ -252,7 +252,7 @@ impl FlowLog {
     }
 }
 
-/// The header of a packet. All packets are of one packet number space.
+/// The header of a packet. All packets are in one packet number space.
 fn header(number: u64) -> String {
     format!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{number}}}")
 }

@@ -31,7 +31,7 @@ impl Display for Millis {
     }
 }
 
-/// Where the events of one flow go at one time.
+/// The output of one flow's events at one time.
 pub(super) struct Event<'a> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) now: Nanos,

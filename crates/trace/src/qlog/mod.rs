@@ -4,15 +4,15 @@
 //! draft-ietf-quic-qlog-quic-events-13: packets sent, received and lost, metrics and congestion state. It has one
 //! trace; `group_id` names the flow of an event, and the event `simulation:scenario` describes the flows.
 //!
-//! * Every backend writes it: events follow from packets that pass the senders' hosts, and from the senders' state
-//!   after each acknowledgement, timer and departure. Only values that changed are written; unknown ones are absent.
-//! * Packet numbers count the packets that a sender sends, as in QUIC; a retransmission has a number of its own. An
-//!   acknowledgement lists the packets that it is the first to acknowledge.
+//! * Every backend writes it: events come from packets that pass the senders' hosts, and from the senders' state after
+//!   each acknowledgement, timer and departure. Only changed values are written; unknown ones are absent.
+//! * Packet numbers count the packets that a sender sends, as in QUIC; a retransmission has a new number. An
+//!   acknowledgement lists the packets that it newly acknowledges.
 //! * Rates are bits of payload per second. `raw.length` is the packet's size with the IP header.
-//! * A real host's TCP does not show which packets it declares lost: a retransmission declares the packet before it lost.
-//!   Other losses without a known packet have no header.
-//! * Packets of QUIC are encrypted: their sender reports those that need an acknowledgement, and what became of them.
-//!   `packets_acked` lists the acknowledged ones.
+//! * A real host's TCP does not show which packets it declares lost: a retransmission counts as the loss of the
+//!   original packet. Other losses without a known packet have no header.
+//! * QUIC packets are encrypted: their sender reports the ack-eliciting packets and their fate. `packets_acked` lists
+//!   the acknowledged ones.
 //!
 //! Memory holds the packets in flight and [`BUFFER`] bytes.
 
@@ -46,7 +46,7 @@ const EVENT_SCHEMAS: [&str; 2] =
 pub struct Log {
     file: File,
     flows: Vec<FlowLog>,
-    /// The flow's field of an event; empty if all events are of one flow.
+    /// The field of an event that names the flow; empty if there is only one flow.
     groups: Vec<String>,
     buffer: Vec<u8>,
     /// Bytes of whole records in the file.
@@ -55,7 +55,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates a file, or replaces it. `transport` is that of all flows; `None`: that of the plan.
+    /// Creates a file, or replaces it. `transport` is the transport of all flows; `None` selects the plan's.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -81,7 +81,7 @@ impl Log {
         self.failed.is_some()
     }
 
-    /// Writes the remaining events. A file that is not finished lacks the last ones.
+    /// Writes the remaining events. An unfinished file lacks the last events.
     ///
     /// # Errors
     /// The first write error; the file then ends with the last whole record before it.
@@ -149,7 +149,7 @@ impl Log {
         self.buffer.clear();
     }
 
-    /// Passes a flow and the place of its events to `write`.
+    /// Passes a flow and the output of its events to `write`.
     fn with(&mut self, now: Nanos, flow: u32, write: impl FnOnce(&mut FlowLog, &mut Event<'_>)) {
         if self.failed.is_some() {
             return;

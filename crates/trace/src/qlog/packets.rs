@@ -7,11 +7,11 @@ use narrows_packet::{Flags, Kind, Packet};
 
 use super::acks::Outstanding;
 
-/// Place of the protocol in an IPv4 header, and UDP's number.
+/// Offset of the protocol field in an IPv4 header, and UDP's number.
 const PROTOCOL: usize = 9;
 const UDP: u8 = 17;
 
-/// Whether a packet of a host is encrypted: QUIC's datagrams. Their sender reports what became of its packets.
+/// Whether a packet of a host is an encrypted QUIC datagram, whose sender reports the fate of its packets.
 pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
     packet.kind() == Kind::Foreign && bytes.get(PROTOCOL) == Some(&UDP)
 }
@@ -20,13 +20,13 @@ pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
 pub(super) fn occupied(packet: &Packet) -> u64 {
     let marks = packet.flags.has(Flags::SYN) || packet.flags.has(Flags::FIN);
     match packet.kind() {
-        // Every datagram has a number of its own.
+        // Every datagram has its own number.
         Kind::Dccp => 1,
         _ => u64::from(packet.payload) + u64::from(marks),
     }
 }
 
-/// Takes the packets that a packet with these bytes acknowledges out of those in flight.
+/// Removes from the packets in flight those that a packet with these bytes acknowledges.
 pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) {
     match packet.kind() {
         Kind::Tcp => {
@@ -34,7 +34,7 @@ pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) 
             packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
         }
         Kind::Foreign => {
-            // Packets of hosts that are no TCP segments show no acknowledgement.
+            // Packets of hosts other than TCP segments show no acknowledgement.
             let Some(segment) = Segment::read(bytes) else { return };
             let ack = packet.foreign().ack;
             let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);

@@ -1,13 +1,13 @@
 //! A strict validator of the qlog records that this crate writes, from the definitions of
 //! draft-ietf-quic-qlog-main-schema and -quic-events. Members that the drafts do not define are refused, although the
-//! drafts permit further ones in some places.
+//! drafts permit further members in some places.
 
 use serde_json::{Map, Value};
 
 /// Type of a member.
 #[derive(Clone, Copy)]
 enum Is {
-    /// An unsigned integer of so many bits.
+    /// An unsigned integer of this many bits.
     Uint(u32),
     /// A number.
     Float,
@@ -16,7 +16,7 @@ enum Is {
     Word(&'static [&'static str]),
     /// An object with these members.
     Object(&'static [Member]),
-    /// A list of these, with this least length.
+    /// A list of these, with this minimum length.
     List(&'static Is, usize),
     /// Any object.
     Anything,

@@ -135,7 +135,7 @@ fn brf_first_share_is_awaited_for_four_round_trips() {
     }
 }
 
-/// An acknowledgement after so many packets were delivered and lost in all.
+/// An acknowledgement with these totals of delivered and lost packets.
 fn counted(brf: &mut Brf, now_ms: u64, delivered: u64, lost: u64) -> Control {
     let (now, srtt) = (Nanos::from_millis(now_ms), Some(Nanos::from_millis(40)));
     let delivered = Bytes::new(delivered * MSS);
@@ -144,7 +144,7 @@ fn counted(brf: &mut Brf, now_ms: u64, delivered: u64, lost: u64) -> Control {
     brf.control()
 }
 
-/// A round trip that loses more than a fifth ends obedience, and a share must then be near what arrives.
+/// A round trip that loses more than a fifth ends obedience, and a share must then be near the delivery rate.
 #[test]
 fn brf_overrun_ends_obedience_until_a_share_that_fits() {
     let mut brf = brf(&[]);

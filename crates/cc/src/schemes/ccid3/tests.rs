@@ -163,8 +163,8 @@ fn ccid3_round_trip_time_is_smoothed() {
 fn ccid3_data_limited_interval_keeps_receive_rates() {
     let limited = |report: ReceiverFeedback| ReceiverFeedback { data_limited: true, ..report };
     let before = [report(100, 1, 0.0), report(200, 90_000, 0.0001)];
-    // The application offered only a fifth: the limit stays at twice 90 000, though far more than two round
-    // trips have passed.
+    // The application offered only a fifth: the limit stays at twice 90 000, although far more than two round trips
+    // have passed.
     let mut scheme = reported(&before);
     for now in [300, 600, 900] {
         scheme.on_receiver_feedback(&limited(report(now, 18_000, 0.0001)));
@@ -319,7 +319,7 @@ fn ccid3_receive_rates_keep_maximum_of_two_rtts() {
         let greatest = plain.iter().map(|(_, value)| *value).max().unwrap();
         assert_eq!(rates.max().as_bytes_per_sec(), greatest, "{now} ms");
     }
-    // More falling values than the set holds: no value that is too high remains, and the maximum is kept.
+    // With more falling values than the set holds, no value remains that is too high, and the maximum is kept.
     let mut rates = ReceiveRates::of(ms(0), Rate::from_bytes_per_sec(100));
     for n in 1..20 {
         rates.update(ms(n), Rate::from_bytes_per_sec(100 - n), ms(0));

@@ -1,10 +1,10 @@
 //! Growth in congestion avoidance as Linux computes it (`tcp_cubic.c`, `bictcp_update`): whole segments, the
 //! number of acknowledged segments per increase, and an estimate of Reno's cwnd.
 //!
-//! It differs from RFC 9438 in four ways. The curve is followed one *minimum* RTT ahead, not one smoothed RTT.
-//! The estimate of Reno's cwnd always grows by alpha, also beyond cwnd_prior, and cwnd approaches it over a
-//! round trip instead of jumping there. While the path is unknown (no W_max), cwnd grows by at least 5 % per
-//! round trip. The number is computed again at most once per millisecond, or after 31 ms if cwnd is unchanged.
+//! It differs from RFC 9438 in four ways. The curve is followed one *minimum* RTT ahead, not one smoothed RTT. The
+//! estimate of Reno's cwnd always grows by alpha, also beyond cwnd_prior, and cwnd approaches it over a round trip
+//! instead of jumping there. While the path is unknown (no W_max), cwnd grows by at least 5 % per round trip. The
+//! number of segments per increase is recomputed at most once per millisecond, or after 31 ms if cwnd is unchanged.
 
 use crate::Nanos;
 
@@ -14,9 +14,9 @@ const REUSE: Nanos = Nanos::from_nanos(31_250_000);
 const JIFFY: Nanos = Nanos::from_millis(1);
 /// Segments per increase where the curve is flat or below cwnd, in units of cwnd.
 const FLAT: u64 = 100;
-/// Segments per increase at most, while W_max is unknown.
+/// Maximum number of segments per increase while W_max is unknown.
 const UNKNOWN_MAX: u64 = 20;
-/// Segments per increase at least: cwnd grows by half per round trip.
+/// Minimum number of segments per increase: cwnd grows by half per round trip.
 const LEAST: u64 = 2;
 
 /// State of the growth; windows are in whole segments.
@@ -43,7 +43,7 @@ pub(super) struct Inputs {
     pub cwnd: u64,
     /// Segments acknowledged.
     pub acked: u64,
-    /// cwnd that the curve demands one minimum RTT ahead, rounded down.
+    /// cwnd on the curve one minimum RTT ahead, rounded down.
     pub target: u64,
     /// W_max is known.
     pub known: bool,
@@ -57,8 +57,7 @@ impl Growth {
         *self = Self::default();
     }
 
-    /// Adds an acknowledgement; returns by how many segments cwnd grows, and whether the Reno estimate
-    /// decides.
+    /// Adds an acknowledgement; returns the growth of cwnd in segments, and whether the Reno estimate determines it.
     pub(super) fn on_ack(&mut self, inputs: &Inputs) -> (u64, bool) {
         let mut friendly = false;
         self.reno_credit += inputs.acked as f64;

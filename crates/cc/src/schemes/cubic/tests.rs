@@ -8,7 +8,7 @@ fn cubic(overrides: &[(&str, f64)]) -> Cubic {
     Cubic::with(&[&[("growth", 1.0), ("hystart", 1.0)], overrides].concat())
 }
 
-/// After a loss with a cwnd and flight of `segments`; nothing acknowledged since.
+/// A scheme after a loss with a cwnd and flight of `segments`, without acknowledgements since.
 fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     let mut scheme = cubic(overrides);
     scheme.curve.cwnd = segments;
@@ -214,7 +214,7 @@ fn cubic_first_window_is_initial_window_to_the_byte() {
     }
 }
 
-/// Linux cuts the distance from W_max to whole segments, and W_max itself.
+/// Linux truncates the distance from W_max to whole segments, and W_max itself.
 #[test]
 fn cubic_linux_distance_from_maximum_is_whole_segments() {
     // W_max = 100, W_epoch = 70: K = 4.217 s. At 3 s the curve is 0.4 * 1.217^3 = 0.72 below W_max: Linux's target is 100,

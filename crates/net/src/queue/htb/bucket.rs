@@ -5,7 +5,7 @@ use narrows_units::{Bytes, Nanos, Rate};
 
 const PER_BYTE: u64 = 1_000_000_000;
 
-/// A bucket that one packet may overdraw while it is not in debt, as in Linux.
+/// A bucket. While it is not in debt, one packet may overdraw it, as in Linux.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: u64,

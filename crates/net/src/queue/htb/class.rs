@@ -70,7 +70,7 @@ impl<F: Frame> Class<F> {
         self.filled_at = self.filled_at.max(now);
     }
 
-    /// Its mode, and the time until that changes without a packet.
+    /// Its mode, and the time until the mode changes without a packet.
     pub(super) fn mode_now(&self) -> (Mode, Nanos) {
         let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
         if self.policed || ceil.max(rate).is_zero() {

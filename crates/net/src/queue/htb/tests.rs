@@ -201,7 +201,7 @@ fn nearest_ancestor_with_tokens_lends() {
     close(&rates(100.0, tree(0), &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
     // With b1 idle too, a2 borrows b's rate from the link.
     close(&rates(100.0, tree(0), &[2]), &[0.0, 0.0, 100.0, 0.0, 0.0], 0.001);
-    // Unless a's own ceiling limits it.
+    // Unless the ceiling of a limits it.
     let mut capped = tree(0);
     capped[0].ceil = Some(mbit(60.0));
     close(&rates(100.0, capped, &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
@@ -305,7 +305,7 @@ fn each_class_has_its_own_buffer() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
-/// A time limit of the link counts at the link's rate, whatever a class's assured rate.
+/// A time limit of the link counts at the link's rate, regardless of a class's assured rate.
 #[test]
 fn link_time_limit_counts_at_the_link_rate() {
     // 1500 B take 0.12 ms at 100 Mbit/s, so 10 ms hold 83 packets and a fraction, plus one that may exceed
@@ -353,7 +353,7 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
         htb.set_class(now, 0, next, next);
     }
     assert!(sent.abs_diff(4_000_000) <= 1_000, "{sent}");
-    // A halted class is ready again as soon as its new rate allows.
+    // A halted class is ready again as soon as its new rate permits.
     let now = Nanos::from_secs(2);
     drain(&mut htb, now);
     htb.set_class(now, 0, Rate::ZERO, Rate::ZERO);

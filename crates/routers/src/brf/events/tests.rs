@@ -1,4 +1,4 @@
-//! A switch that counts elsewhere and tells sums, beside one that sees packets.
+//! A switch that reports sums, compared with one that processes packets.
 
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{Flags, Packet};
@@ -19,7 +19,7 @@ fn packet(flow: u32, flags: Flags, payload: u16) -> Packet {
     packet
 }
 
-/// Shares in bytes per second after a second of a backlogged flow and a limited one.
+/// Shares in bytes per second of a backlogged and a limited flow after a second.
 fn shares(sums: bool) -> [f64; 2] {
     let tuple = |source| FiveTuple {
         source,
@@ -86,7 +86,7 @@ fn shares(sums: bool) -> [f64; 2] {
     [0, 1].map(|id| brf.share(id).expect("it sends").as_bytes_per_sec() as f64)
 }
 
-/// Sums of several milliseconds give the shares that packets give: the limited flow a tenth more than it sends, the
+/// Sums of several milliseconds give the same shares as packets: the limited flow gets a tenth more than it sends, the
 /// other the rest.
 #[test]
 fn sums_give_the_shares_of_packets() {
@@ -98,7 +98,7 @@ fn sums_give_the_shares_of_packets() {
     }
 }
 
-/// A flow of a number that is used again has nothing of the one before.
+/// A flow with a reused number inherits nothing from its predecessor.
 #[test]
 fn reused_number_begins_a_new_flow() {
     let mut brf = Brf::new(&RouterSetup {

@@ -74,7 +74,7 @@ fn joining_flow_scales_others_if_residual_is_small() {
     near(shares.rate(joined), 30.0);
     near(shares.rate(bases[0]), 60.0 * 70.0 / 90.0);
     near(shares.rate(bases[1]), 40.0 * 70.0 / 90.0);
-    // For the next one only the rest of the ten is unused.
+    // For the next flow only the rest of the ten is unused.
     shares.join(shares.initial(None, 0));
     assert!(shares.allocated() <= 110.0);
 }
@@ -269,7 +269,7 @@ proptest! {
                     let bases = divide(&mut shares, &measured);
                     flows = bases.iter().zip(&measured).map(|(base, (_, used))| (*base, *used)).collect();
                     let sum: f64 = flows.iter().map(|(base, _)| shares.rate(*base)).sum();
-                    // Neither more nor less: the remainder is shared out too.
+                    // Neither more nor less: the remainder is distributed too.
                     let whole = (sum - capacity).abs() <= 1e-9 * capacity;
                     prop_assert!(whole, "{sum} of {capacity} after a full allocation");
                     floor = least;
@@ -288,26 +288,26 @@ proptest! {
     }
 }
 
-/// With `printed` the equations are those of the print: 11 sums measured rates, 14 caps no demand and shares
-/// out no leftover, 17 hardly changes a share and 18 raises it.
+/// With `printed` the equations are those of the paper: 11 sums measured rates, 14 neither caps demands nor distributes
+/// leftovers, 17 hardly changes a share and 18 raises it.
 #[test]
 fn printed_equations_are_those_of_the_print() {
     let mut shares = Shares::new(0.0, true);
     shares.set_capacity(100.0);
     let bases = [100.0, 50.0].map(|initial| shares.join(initial));
-    // Nothing is measured, so the residual is the whole class and nobody shrinks.
+    // Nothing is measured, so the residual is the whole class and no share shrinks.
     assert_eq!(bases.map(|base| shares.rate(base)), [100.0, 50.0]);
-    // One limited flow demands more than half; the other gets the rest. Mended, each would get half.
+    // One limited flow demands more than half; the other gets the rest. With the correction each would get half.
     let demands = [80.0, f64::INFINITY];
     shares.begin(&mut demands.clone());
     let bases = demands.map(|demand| shares.grant(demand, 70.0));
     assert_eq!(bases.map(|base| shares.rate(base)), [80.0, 20.0]);
-    // Two limited flows: the rest is nobody's.
+    // Two limited flows: the rest stays unallocated.
     let demands = [10.0, 30.0];
     shares.begin(&mut demands.clone());
     let bases = demands.map(|demand| shares.grant(demand, demand));
     assert_eq!((bases.map(|base| shares.rate(base)), shares.allocated()), ([10.0, 30.0], 40.0));
-    // (17) adds gamma · (80 - 40) / 40 bytes per second to each, whatever the queue.
+    // (17) adds gamma · (80 - 40) / 40 bytes per second to each, regardless of the queue.
     shares.drain(80.0, 2.0);
     assert_eq!(bases.map(|base| shares.rate(base)), [12.0, 32.0]);
     // (18) multiplies by 99 / (0.9 · 100).

@@ -37,7 +37,7 @@ pub(super) enum Stage {
     Waiting,
     /// A rate is granted.
     Settled,
-    /// No node answered, or none took part.
+    /// No node answered or handled the request.
     Fallback,
     /// The termination has been sent.
     Ended,
@@ -90,7 +90,7 @@ pub(super) struct Requester {
     silent_at: Nanos,
     /// Next usage review.
     pub(super) review: Review,
-    /// Requests are repeated after this time, and the time of the next repetition.
+    /// Time after which requests are repeated, and the time of the next repetition.
     refresh: Nanos,
     refresh_at: Nanos,
     /// Delay of the next request after giving up.
@@ -149,14 +149,14 @@ impl Requester {
         self.retry = RETRY_DELAY;
     }
 
-    /// Delay of the next request without a rate: the first ones follow soon, where messages may be lost for a while.
+    /// Delay of the next request without a rate; the first delays are short, because messages may be lost for a while.
     fn next_retry(&mut self) -> Nanos {
         let delay = self.retry;
         self.retry = (delay * 2).min(FALLBACK_RETRY);
         delay
     }
 
-    /// After an answer the delays begin anew.
+    /// Resets the delays after an answer.
     fn reset_retry(&mut self) {
         self.retry = if self.refresh < Nanos::MAX { RETRY_DELAY } else { FALLBACK_RETRY };
     }
@@ -242,7 +242,7 @@ impl Requester {
 
     fn give_up(&mut self, now: Nanos) -> Update {
         self.ends = self.max;
-        // With repetitions, an answer is due all the time.
+        // With repetitions, an answer is always expected.
         if self.refresh < Nanos::MAX && self.granted.is_some() && self.requested_path == self.path {
             let delay = self.next_retry();
             return self.fall_back(now, delay);
@@ -304,7 +304,8 @@ impl Requester {
         }
     }
 
-    /// Handles a message from the network about one of its paths; `None` if it is not for this flow now.
+    /// Handles a message from the network about one of its paths; `None` if the message does not currently concern this
+    /// flow.
     pub(super) fn on_message(
         &mut self,
         now: Nanos,
@@ -324,7 +325,7 @@ impl Requester {
 
     fn read(&mut self, now: Nanos, timeout: Nanos, message: &Message, path: u8) -> Option<Update> {
         match *message {
-            // About a path no longer in use.
+            // The message concerns a path that is no longer in use.
             Message::Adjustment { .. } if path != self.path => Some(Update::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
                 let (token, attended) = (rtt_us & !ATTENDED, rtt_us & ATTENDED != 0);

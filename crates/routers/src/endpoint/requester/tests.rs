@@ -1,4 +1,4 @@
-//! Requests that nobody answers.
+//! Unanswered requests.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -33,7 +33,7 @@ fn times(sent: &[(u64, Message)]) -> Vec<u64> {
     sent.iter().map(|(at, _)| *at).collect()
 }
 
-/// Between hosts, requests follow a second after giving up, then ever later; after an answer they begin anew.
+/// Between hosts, requests follow a second after giving up, then at growing delays; an answer resets the delays.
 #[test]
 fn unanswered_requests_between_hosts_back_off_to_ten_seconds() {
     let mut state = requester();
@@ -58,7 +58,7 @@ fn unanswered_requests_between_hosts_back_off_to_ten_seconds() {
     assert_eq!(times(&sent), [40_200, 40_280, 40_440, 40_760, 42_400, 44_400]);
 }
 
-/// Elsewhere, where nodes see the flow's data and send to it, the requests follow every ten seconds.
+/// Where nodes see the flow's data and send to it, the requests follow every ten seconds.
 #[test]
 fn unanswered_requests_follow_every_ten_seconds() {
     let sent = requests(&mut requester(), Nanos::ZERO, Nanos::from_secs(25));

@@ -95,7 +95,7 @@ fn forwarded_request_carries_the_attended_mark() {
     let Message::Negotiation { max, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
     // The port could allocate more than requested.
     assert_eq!((max, rtt_us), (rate(TOTAL / 2), 20_000 | message::ATTENDED));
-    // A second node on the path, and the answer that repeats the mark, behave alike.
+    // A second node on the path behaves in the same way, as does the answer, which repeats the mark.
     assert!(node.forward(&mut packet));
     let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else {
         panic!("a request")

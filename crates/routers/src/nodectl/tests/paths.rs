@@ -46,7 +46,7 @@ fn path_change_keeps_the_record_at_a_common_port() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A flow refused on another path ends on its own.
+/// A flow refused on a new path ends on its old path.
 #[test]
 fn flow_refused_on_a_new_path_ends_on_its_old_one() {
     let mut node = moving();
