@@ -206,6 +206,8 @@ impl Connection {
     /// Writes `bytes`, as far as the send buffer takes them. `more`: the caller announces more data (`MSG_MORE`);
     /// `record`: no later data joins the last segment (`MSG_EOR`). [`Connection::end_write`] ends the call.
     pub(crate) fn write(&mut self, now: Nanos, bytes: u64, more: bool, record: bool) {
+        // Linux judges whether the application limits the sender before it takes new data (`tcp_sendmsg_locked`).
+        self.sender.on_timer(now);
         self.writing = Some(Writing { bytes, left: bytes, more, record });
         self.flush(now);
     }
@@ -306,6 +308,21 @@ impl Connection {
     /// A snapshot of the sender.
     pub(crate) fn info(&self) -> TcpInfo {
         self.sender.info()
+    }
+
+    /// A counter or the state of the sender by its name.
+    pub(crate) fn counter(&self, name: &str) -> Option<f64> {
+        let stats = self.sender.stats();
+        Some(match name {
+            "cwnd_bytes" => self.sender.window().as_f64(),
+            "app_limited" => f64::from(u8::from(self.sender.is_app_limited())),
+            "recoveries" => stats.recoveries as f64,
+            "timeouts" => stats.timeouts as f64,
+            "spurious_recoveries" => stats.spurious_recoveries as f64,
+            "tlp_probes" => stats.tlp_probes as f64,
+            "ecn_reductions" => stats.ecn_reductions as f64,
+            _ => return None,
+        })
     }
 
     /// `TCP_MAXSEG`, `tcpi_snd_mss`: payload of a full segment.

@@ -92,10 +92,13 @@ impl Host {
             let name = name.unwrap_or("of Linux");
             Problem::unsupported(line, format!("congestion control '{name}': no such scheme"))
         })?;
+        let params = self.settings.extension.params(scheme);
         Ok(Setup {
             settings: self.settings.clone(),
             mtu: self.mtu,
             scheme,
+            params: params
+                .map_err(|reason| Problem::syntax(line, format!("sysctl narrows.scheme: {reason}")))?,
             max_segment: options.max_segment,
             nodelay: options.nodelay,
             cork: options.cork,

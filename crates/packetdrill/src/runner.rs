@@ -113,9 +113,10 @@ fn prepare<S: Stack>(
             Action::Code(text) => {
                 let block = Block::parse(text)
                     .map_err(|reason| Problem::unsupported(event.line, format!("code block: {reason}")))?;
-                let unknown = |name: &String| name.starts_with("tcpi_") && !stack.has_field(name);
+                let field = |name: &str| name.starts_with("tcpi_") || name.starts_with("narrows_");
+                let unknown = |name: &String| field(name) && !stack.has_field(name);
                 if let Some(name) = block.names().into_iter().find(unknown) {
-                    return Err(Problem::unsupported(event.line, format!("TCP_INFO has no {name} here")));
+                    return Err(Problem::unsupported(event.line, format!("there is no {name} here")));
                 }
                 blocks.insert(at, block);
             }

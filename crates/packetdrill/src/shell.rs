@@ -1,9 +1,12 @@
 //! Shell commands of a script: the settings that choose behaviour are kept, the rest is harmless or skips the
 //! script.
 
+mod extension;
+
 use narrows_cc::Nanos;
 
 use crate::script::Problem;
+pub(crate) use extension::Extension;
 
 /// Reads a file that a script names, by its path in the script.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -34,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) fair_queue: bool,
     /// The queue of the device drops every packet (`limit 0`).
     pub(crate) drops: bool,
+    /// Settings of the endpoint that no kernel has.
+    pub(crate) extension: Extension,
     /// Commands without effect here, for the report.
     pub(crate) ignored: Vec<String>,
 }
@@ -55,6 +60,7 @@ impl Default for Settings {
             hystart: true,
             fair_queue: false,
             drops: false,
+            extension: Extension::default(),
             ignored: Vec::new(),
         }
     }
@@ -112,6 +118,9 @@ impl Settings {
         match program(first) {
             "sysctl" | "set_sysctls.py" => {
                 for (key, value) in assignments(words) {
+                    if self.extension.set(line, &key, value)? {
+                        continue;
+                    }
                     let key = key.rsplit('.').next().unwrap_or(&key);
                     self.sysctl(line, key, value)?;
                 }

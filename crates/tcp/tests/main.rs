@@ -7,6 +7,4 @@ mod external;
 mod external_scheme;
 mod local_congestion;
 mod multipath;
-mod script;
-mod scripts;
 mod two_endpoints;

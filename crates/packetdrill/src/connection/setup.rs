@@ -24,6 +24,7 @@ pub(crate) struct Setup {
     pub(crate) settings: Settings,
     pub(crate) mtu: u16,
     pub(crate) scheme: &'static Entry,
+    pub(crate) params: Params,
     /// `TCP_MAXSEG`.
     pub(crate) max_segment: Option<u16>,
     pub(crate) nodelay: bool,
@@ -87,30 +88,27 @@ impl Setup {
 
     /// Settings of the endpoint. Without timestamps the connection presents none that could prove anything.
     fn config(&self, agreed: &Agreed) -> TcpConfig {
-        let default = TcpConfig::default();
+        let base = self.settings.extension.tcp(agreed.segment);
+        let (start, largest) = self.settings.receive_buffer;
         TcpConfig {
-            segment: agreed.segment,
             initial_window: self.settings.initial_window,
-            receive_window: Bytes::new(self.settings.receive_buffer.0),
-            // How far the window grows depends on the memory that packets take, which no script states.
-            quick_growth: false,
-            receive_autotuning: false,
-            min_rto: self.settings.min_rto.unwrap_or(default.min_rto),
+            receive_window: Bytes::new(if base.receive_autotuning { largest } else { start }),
+            min_rto: self.settings.min_rto.unwrap_or(base.min_rto),
             sack: agreed.sack,
             rack: agreed.sack && self.settings.rack,
             tlp: agreed.sack && self.settings.probes,
             timestamps: agreed.timestamps,
-            idle: if self.settings.idle_restart { IdleRule::Linux } else { IdleRule::Off },
+            idle: if self.settings.idle_restart { base.idle } else { IdleRule::Off },
             ecn: self.ecn,
-            ecn_precise: self.scheme.ecn != EcnNeed::Nothing,
-            ..default
+            ecn_precise: base.ecn_precise || self.scheme.ecn != EcnNeed::Nothing,
+            ..base
         }
     }
 
     /// A sender that connects at `start`, with an application that this crate writes for.
     pub(crate) fn sender(&self, start: Nanos, agreed: &Agreed) -> Sender {
         let config = self.config(agreed);
-        let mut params = Params::defaults(self.scheme.info.params);
+        let mut params = self.params.clone();
         if self.settings.fair_queue {
             // A scheme without this parameter has a rate of its own, or none.
             let _ = params.set("paced", 1.0);

@@ -36,9 +36,21 @@ const FIELDS: &[&str] = &[
     "sndbuf_limited",
 ];
 
-/// Whether the host has this field of `TCP_INFO`.
+/// An extension of the language: counters and state of the endpoint that `TCP_INFO` lacks, as `narrows_…`.
+const EXTENSION: &[&str] = &[
+    "cwnd_bytes",
+    "app_limited",
+    "recoveries",
+    "timeouts",
+    "spurious_recoveries",
+    "tlp_probes",
+    "ecn_reductions",
+];
+
+/// Whether the host has this field.
 pub(super) fn is_kept(name: &str) -> bool {
-    name.strip_prefix("tcpi_").is_some_and(|field| FIELDS.contains(&field))
+    let of = |prefix, fields: &[&str]| name.strip_prefix(prefix).is_some_and(|field| fields.contains(&field));
+    of("tcpi_", FIELDS) || of("narrows_", EXTENSION)
 }
 
 fn micros(time: Nanos) -> f64 {
@@ -50,6 +62,9 @@ impl Host {
     /// Times are in microseconds, those of `tcpi_last_…` in milliseconds.
     pub(super) fn field(&self, now: Nanos, name: &str) -> Option<f64> {
         let connection = self.connection.as_ref()?;
+        if let Some(name) = name.strip_prefix("narrows_") {
+            return connection.counter(name);
+        }
         let info = connection.info();
         Some(match name.strip_prefix("tcpi_")? {
             "ca_state" => match info.ca_state {

@@ -112,7 +112,7 @@ fn runner_false_assertion_shows_values() {
     );
     let report = after_open("+0 write(4, ..., 1) = 5\n+0 %{ assert tcpi_snd_wscale == 1 }%");
     assert_eq!((report.verdict, report.line), (Verdict::Skip, Some(2)));
-    assert_eq!(report.reason, "TCP_INFO has no tcpi_snd_wscale here");
+    assert_eq!(report.reason, "there is no tcpi_snd_wscale here");
 }
 
 /// Results of calls are compared; calls that the host does not have skip the script.
