@@ -1,9 +1,9 @@
 //! Fingerprints of the sources that a run depends on, as `sources.json` in the output folder.
 //!
-//! `core` covers everything that every run uses: the crates of the simulator without the files of schemes, the
-//! locked dependencies and the compiler. `emulator` covers what joins the network to real hosts, `quic` what joins it to
-//! ends of QUIC. `schemes` has one fingerprint per scheme: its file, its folder, and the files of the schemes that it
-//! uses. So a change of one scheme leaves the runs of others valid.
+//! `build` covers the locked dependencies and the compiler. `backends` has one fingerprint per backend: the sources of
+//! the crate that implements it and of all crates of the workspace that this depends on, without the files of schemes.
+//! `schemes` has one per scheme: its file, its folder, and the files of the schemes that it uses. So a change to one
+//! scheme leaves the runs of others valid, and a change to a crate repeats the runs that it can decide.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its environment")]
 
@@ -13,79 +13,124 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Crates whose code decides the result of a run.
-const CRATES: &[&str] =
-    &["units", "cc", "packet", "net", "routers", "tcp", "dccp", "traffic", "scenario", "sim", "trace"];
-/// What decides a run on the kernel: the network, its engine and metrics, the applications, and what joins them to hosts.
-const EMULATOR: &[&str] = &[
-    "host/src",
-    "programs/src",
-    "emulation/src",
-    "negotiation/src",
-    "brf/src",
-    "kernel/src",
-    "packet/src",
-    "net/src",
-    "traffic/src",
-    "sim/src",
-    "scenario/src",
-    "../bpf",
+/// The crates at which the dependencies of each backend begin: the backend, and the writer of traces that are saved.
+const BACKENDS: &[(&str, &[&str])] = &[
+    ("sim", &["narrows-sim", "narrows-trace"]),
+    ("kernel", &["narrows-kernel", "narrows-trace"]),
+    ("quic", &["narrows-quic-backend", "narrows-trace"]),
 ];
-/// What decides a run on QUIC beyond that.
-const QUIC: &[&str] = &["quic-backend/src", "quic/src"];
+
+type Texts = BTreeMap<PathBuf, String>;
 
 fn main() -> io::Result<()> {
     let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
-    let folder = crates.join("cc/src/schemes");
-    let mut files = BTreeMap::new();
-    for name in CRATES {
-        let home = crates.join(name);
-        println!("cargo:rerun-if-changed={}", home.display());
-        read(&home.join("src"), &mut files)?;
-        read(&home.join("Cargo.toml"), &mut files)?;
-    }
-    for name in ["../Cargo.lock", "../Cargo.toml"] {
-        println!("cargo:rerun-if-changed={}", crates.join(name).display());
-        read(&crates.join(name), &mut files)?;
-    }
-
-    let fingerprint = |names: &[&str]| -> io::Result<u64> {
-        let mut texts = BTreeMap::new();
-        for name in names {
-            println!("cargo:rerun-if-changed={}", crates.join(name).display());
-            read(&crates.join(name), &mut texts)?;
+    let workspace = workspace(&crates)?;
+    let mut texts = BTreeMap::new();
+    for name in BACKENDS.iter().flat_map(|(_, roots)| dependencies(roots, &workspace)) {
+        if !texts.contains_key(name) {
+            texts.insert(name, sources(&crates, &workspace[name].folder)?);
         }
-        let texts: Vec<_> =
-            texts.iter().map(|(path, text)| (path.strip_prefix(&crates).unwrap_or(path), text)).collect();
-        Ok(hash(&texts))
-    };
-    let (emulator, quic) = (fingerprint(EMULATOR)?, fingerprint(QUIC)?);
+    }
 
-    let registry = files.get(&folder.join("mod.rs")).cloned().unwrap_or_default();
+    let schemes = Path::new("cc/src/schemes");
+    let registry = fs::read_to_string(crates.join(schemes).join("mod.rs"))?;
     let types = types(&registry);
-    let (mut core, mut own) = (Vec::new(), BTreeMap::<&str, String>::new());
-    for (path, text) in &files {
-        let scheme = path.strip_prefix(&folder).ok().and_then(|rest| {
-            let first = rest.components().next()?.as_os_str().to_str()?;
-            types.keys().copied().find(|module| *module == first.trim_end_matches(".rs"))
+    let mut own = BTreeMap::<&str, String>::new();
+    for files in texts.values_mut() {
+        files.retain(|path, text| {
+            let scheme = path.strip_prefix(schemes).ok().and_then(|rest| {
+                let first = rest.components().next()?.as_os_str().to_str()?;
+                types.keys().copied().find(|module| *module == first.trim_end_matches(".rs"))
+            });
+            scheme.map(|module| own.entry(module).or_default().push_str(text)).is_none()
         });
-        match scheme {
-            Some(module) => own.entry(module).or_default().push_str(text),
-            None => core.push((path.strip_prefix(&crates).unwrap_or(path), text)),
-        }
+    }
+
+    let mut build = Texts::new();
+    for name in ["../Cargo.lock", "../Cargo.toml"] {
+        read(&crates, Path::new(name), &mut build)?;
     }
     let compiler = env::var("RUSTC").map(|rustc| version(&rustc)).unwrap_or_default();
-    let mut out = format!(
-        "{{\"core\": \"{:016x}\", \"emulator\": \"{emulator:016x}\", \"quic\": \"{quic:016x}\", \"schemes\": {{",
-        hash(&(&core, compiler))
+    let backends = BACKENDS.iter().map(|(backend, roots)| {
+        let names = dependencies(roots, &workspace);
+        (*backend, hash(&names.into_iter().map(|name| (name, &texts[name])).collect::<Vec<_>>()))
+    });
+    let schemes = own.keys().map(|module| {
+        let used = closure(module, &own, &types);
+        (module.replace('_', "-"), hash(&used.into_iter().map(|name| &own[name]).collect::<Vec<_>>()))
+    });
+    let out = format!(
+        "{{\"build\": \"{:016x}\", \"backends\": {}, \"schemes\": {}}}",
+        hash(&(build, compiler)),
+        object(backends),
+        object(schemes)
     );
-    for (place, module) in own.keys().enumerate() {
-        let texts: Vec<_> = closure(module, &own, &types).into_iter().map(|name| &own[name]).collect();
-        let comma = if place > 0 { ", " } else { "" };
-        let _ = write!(out, "{comma}\"{}\": \"{:016x}\"", module.replace('_', "-"), hash(&texts));
-    }
-    out.push_str("}}");
     fs::write(PathBuf::from(env::var("OUT_DIR").unwrap_or_default()).join("sources.json"), out)
+}
+
+/// A crate of the workspace.
+struct Package {
+    /// Its folder's name.
+    folder: PathBuf,
+    /// Keys of its dependencies, without those of its tests.
+    dependencies: Vec<String>,
+}
+
+/// The crates of the workspace, by name, as their manifests state them.
+fn workspace(crates: &Path) -> io::Result<BTreeMap<String, Package>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(crates)? {
+        let folder = entry?.file_name();
+        let Ok(manifest) = fs::read_to_string(crates.join(&folder).join("Cargo.toml")) else { continue };
+        let (mut section, mut name, mut dependencies) = ("", String::new(), Vec::new());
+        for line in manifest.lines().map(str::trim) {
+            if let Some(head) = line.strip_prefix('[') {
+                section = head.trim_end_matches(']');
+                if let Some((kind, key)) = section.rsplit_once('.').filter(|_| !section.contains("dev-dep"))
+                    && kind.ends_with("dependencies")
+                {
+                    dependencies.push(key.to_owned());
+                }
+            }
+            let key = line.split(['.', '=', ' ']).next().unwrap_or_default();
+            if section == "package" && key == "name" {
+                name = line.split('"').nth(1).unwrap_or_default().to_owned();
+            } else if section.ends_with("dependencies") && !section.contains("dev-dep") {
+                dependencies.push(key.to_owned());
+            }
+        }
+        found.insert(name, Package { folder: folder.into(), dependencies });
+    }
+    Ok(found)
+}
+
+/// These crates and all crates of the workspace that they depend on.
+fn dependencies<'a>(roots: &[&str], workspace: &'a BTreeMap<String, Package>) -> BTreeSet<&'a str> {
+    let (mut found, mut todo) = (BTreeSet::new(), Vec::new());
+    for root in roots {
+        todo.push(workspace.get_key_value(*root).unwrap_or_else(|| panic!("there is no crate {root}")));
+    }
+    while let Some((name, package)) = todo.pop() {
+        if found.insert(name.as_str()) {
+            todo.extend(package.dependencies.iter().filter_map(|name| workspace.get_key_value(name)));
+        }
+    }
+    found
+}
+
+/// The sources of a crate, and the folders outside it that its build script names.
+fn sources(crates: &Path, folder: &Path) -> io::Result<Texts> {
+    let mut files = Texts::new();
+    for name in ["Cargo.toml", "src", "build.rs"] {
+        if crates.join(folder).join(name).exists() {
+            read(crates, &folder.join(name), &mut files)?;
+        }
+    }
+    let script = files.get(&folder.join("build.rs")).cloned().unwrap_or_default();
+    for outside in script.split('"').filter(|text| text.starts_with("../")) {
+        read(crates, &folder.join(outside), &mut files)?;
+    }
+    Ok(files)
 }
 
 /// The modules of the registry, with the type of each.
@@ -120,16 +165,31 @@ fn closure<'a>(
     found
 }
 
-/// The texts of a file, or of all sources below a folder.
-fn read(path: &Path, files: &mut BTreeMap<PathBuf, String>) -> io::Result<()> {
-    if path.is_dir() {
-        for entry in fs::read_dir(path)? {
-            read(&entry?.path(), files)?;
+/// The texts of a file, or of all sources below a folder; has the script run again when they change.
+fn read(crates: &Path, name: &Path, files: &mut Texts) -> io::Result<()> {
+    println!("cargo:rerun-if-changed={}", crates.join(name).display());
+    let mut todo = vec![name.to_owned()];
+    while let Some(name) = todo.pop() {
+        let path = crates.join(&name);
+        if path.is_dir() {
+            for entry in fs::read_dir(path)? {
+                todo.push(name.join(entry?.file_name()));
+            }
+        } else {
+            files.insert(name, String::from_utf8_lossy(&fs::read(path)?).into_owned());
         }
-    } else {
-        files.insert(path.to_path_buf(), String::from_utf8_lossy(&fs::read(path)?).into_owned());
     }
     Ok(())
+}
+
+/// A JSON object of fingerprints by name.
+fn object<N: AsRef<str>>(rows: impl Iterator<Item = (N, u64)>) -> String {
+    let mut out = String::new();
+    for (name, value) in rows {
+        let comma = if out.is_empty() { "" } else { ", " };
+        let _ = write!(out, "{comma}\"{}\": \"{value:016x}\"", name.as_ref());
+    }
+    format!("{{{out}}}")
 }
 
 fn hash(value: &impl Hash) -> u64 {

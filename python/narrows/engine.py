@@ -68,6 +68,8 @@ ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
 WARNINGS = "warnings"
 """The field of a planned run that lists its warnings."""
+FINGERPRINTS = {SIM: "sim", KERNEL: "kernel", SHIM: "kernel", QUIC: "quic", NOQ: "quic"}
+"""The backend whose sources decide a run, by place."""
 
 RUN_FIELDS = (
     "version", "scenario", "seed", "duration_s", "wall_s", "events", "data_packets", "jain", "convergence_s",
@@ -108,17 +110,13 @@ def _sources() -> Mapping[str, Any]:
 
 
 def fingerprint(planned: Planned) -> str:
-    """Return a fingerprint of the sources that a run depends on: the simulator, and the schemes of its flows.
+    """Return a fingerprint of the sources that a run depends on: its backend, and the schemes of its flows.
 
     Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs in
     real time depend on the kernel's version too, and on those of our schemes that run there.
     """
     names = {flow["scheme"].partition(":")[0].strip() for flow in json.loads(planned.text)["scenario"]["flows"]}
-    place = []
-    if planned.on != SIM:
-        place = [planned.on, platform.release(), emulator()]
-    if planned.on in {QUIC, NOQ}:
-        place.append(str(_sources()["quic"]))
+    place = [] if planned.on == SIM else [planned.on, platform.release()]
     if planned.on == NOQ:
         names = set()
     if planned.on == KERNEL:
@@ -129,12 +127,13 @@ def fingerprint(planned: Planned) -> str:
         parts = sorted(sources["schemes"][rows[order[name]].name] for name in names)
     except KeyError:  # a scheme from outside the registry
         return build()
-    return hashlib.sha256(" ".join([sources["core"], *place, *parts]).encode()).hexdigest()[:16]
+    parts = [sources["build"], sources["backends"][FINGERPRINTS[planned.on]], *place, *parts]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
 
 
 def emulator() -> str:
-    """Return a fingerprint of the sources that join the network to real hosts."""
-    return str(_sources()["emulator"])
+    """Return a fingerprint of the sources that runs on the kernel depend on."""
+    return str(_sources()["backends"]["kernel"])
 
 
 @functools.cache

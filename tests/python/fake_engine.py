@@ -144,7 +144,8 @@ def schemes():
 
 
 def sources():
-    return json.dumps({"core": "fake", "emulator": "fake", "quic": "fake", "schemes": {name: name for name in SCHEMES}})
+    backends = dict.fromkeys(("sim", "kernel", "quic"), "fake")
+    return json.dumps({"build": "fake", "backends": backends, "schemes": {name: name for name in SCHEMES}})
 
 
 def schema():

@@ -102,7 +102,7 @@ def test_kernel_runs_follow_the_kernel(monkeypatch):
     same = engine.fingerprint(over_shim)
     monkeypatch.setattr(engine, "_sources", lambda: changed)
     assert engine.fingerprint(over_shim) != same  # on the shim, bbr is ours
-    monkeypatch.setattr(engine, "_sources", lambda: {**sources, "emulator": "new"})
+    monkeypatch.setattr(engine, "_sources", lambda: {**sources, "backends": {"kernel": "new"}})
     assert engine.fingerprint(own) != before[0]
     monkeypatch.setattr(engine, "_sources", lambda: sources)
     monkeypatch.setattr("platform.release", lambda: "0.0.1")

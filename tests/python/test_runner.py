@@ -59,7 +59,7 @@ def test_finished_runs_are_reused(planned, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "repeated"), [("cubic", {"cubic", "bbr cubic"}), ("core", {"bbr", "cubic", "bbr cubic"}), ("", set())]
+    ("changed", "repeated"), [("cubic", {"cubic", "bbr cubic"}), ("sim", {"bbr", "cubic", "bbr cubic"}), ("", set())]
 )
 def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, monkeypatch):
     """Runs depend on the sources of their own schemes, and all on those of the simulator."""
@@ -72,8 +72,8 @@ def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, m
     every = [item for items in planned.values() for item in items]
     Runner(out=tmp_path).run(every)
     sources = json.loads(fake_engine.sources())
-    if changed == "core":
-        sources["core"] = "new"
+    if changed == "sim":
+        sources["backends"]["sim"] = "new"
     elif changed:
         sources["schemes"][changed] = "new"
     monkeypatch.setattr(engine, "_sources", lambda: sources)
