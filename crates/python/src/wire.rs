@@ -43,6 +43,7 @@ pub struct Planned {
     pub point: Point,
     pub seed: u64,
     pub id: String,
+    #[serde(deserialize_with = "narrows_scenario::read")]
     pub scenario: Scenario,
     /// Entries under `[[flows]]`, without multiplication by counts and arrivals.
     pub flows: usize,

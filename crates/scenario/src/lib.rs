@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 mod app;
 mod datagrams;
@@ -231,6 +232,15 @@ fn runs_of(
 /// The public error for a diagnostic about `text`; `tree` is its parsed form, if it could be parsed.
 fn report(diagnostic: Diagnostic, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
     diagnostic.report(name, text, |key| tree.map_or(Location::Unknown, |tree| tree.location(key)))
+}
+
+/// Reads a scenario that was serialised before; `Deserialize` of [`Scenario`] reads text with places only.
+///
+/// # Errors
+/// If a key or value is invalid.
+pub fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::Error> {
+    let tree = Tree::deserialize(deserializer)?;
+    Scenario::deserialize(Reader(&tree)).map_err(D::Error::custom)
 }
 
 /// Resolves one run. Error messages name no line, because a [`Scenario`] has none.

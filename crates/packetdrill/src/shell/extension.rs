@@ -55,7 +55,7 @@ impl Extension {
         }
     }
 
-    fn parsed(&self, segment: u16) -> Result<TcpConfig, ScenarioError> {
+    fn parsed(&self, segment: u16) -> Result<TcpConfig, Box<ScenarioError>> {
         let size = segment.to_string();
         let defaults = DEFAULTS.iter().copied().filter(|(key, _)| !self.tcp.contains_key(*key));
         let stated = self.tcp.iter().map(|(key, value)| (key.as_str(), value.as_str()));
