@@ -151,18 +151,18 @@ def text_form(node: Schema) -> str | None:
 
 def spelled(node: Schema, defs: Mapping[str, Schema]) -> str:
     """The type of a value, in words."""
-    kinds = node.get("type", ())
-    kinds = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind != "null"]
-    if "array" in kinds:
+    types = node.get("type", ())
+    types = [types] if isinstance(types, str) else [each for each in types if each != "null"]
+    if "array" in types:
         inner = spelled(node["items"], defs)
         return f"list of {inner}s" if inner == "text" else f"list of {inner}"
     name = named(node)
     if name is None:
-        if "object" in kinds:
+        if "object" in types:
             extra = node.get("additionalProperties", {})
             return "table" if not isinstance(extra, dict) or named(extra) is None else "table of values"
         words = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true`, `false`"}
-        return " or ".join(words[kind] for kind in kinds)
+        return " or ".join(words[each] for each in types)
     target = defs[name]
     if name in QUANTITIES:
         return f"[{name.lower()}](#quantities)"

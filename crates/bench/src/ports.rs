@@ -26,7 +26,7 @@ const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
 const RTT: Nanos = Nanos::from_millis(10);
 /// Interval between data packets: nine tenths of the rate.
 const GAP: Nanos = Nanos::from_nanos(1_333);
-/// Packet intervals without a packet before a wake, to empty the link.
+/// Number of packet intervals left empty before a wake, so that the link drains.
 const CLEAR: u64 = 4;
 /// Flows opened in the same round-trip time.
 const CHUNK: usize = 5_000;

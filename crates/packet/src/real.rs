@@ -103,7 +103,7 @@ impl<'a> Segment<'a> {
         self.find(|kind, _| kind == wanted).map(|(_, body)| body)
     }
 
-    /// The position among the options, and the body, of the first option whose kind and body are `wanted`.
+    /// Finds the first option whose kind and body are `wanted`; returns its position and its body.
     fn find(&self, wanted: impl Fn(u8, &[u8]) -> bool) -> Option<(usize, &'a [u8])> {
         let mut place = 0;
         loop {

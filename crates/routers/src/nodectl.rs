@@ -90,9 +90,9 @@
 //!   is available.
 //! * A host that claims many contents gets many shares, until the table is full.
 //! * When a flow with a short RTT joins flows with long ones, its data may arrive before theirs has decreased.
-//! * Unused reservations are lost: a twentieth of the rate of applications with little data, or the difference to two
-//!   packets per round trip, and the whole reservation of a flow without data until its requester or the timeout
-//!   returns it.
+//! * Unused reservations are lost to other flows. An application with little data leaves a twentieth of its rate
+//!   unused, or the difference to two packets per round trip. A flow without data keeps its whole reservation until its
+//!   requester or the timeout returns it.
 //! * Loss before the port does not change a reservation.
 //! * The port allocates all of its bandwidth, so a queue, once formed, persists. On a link that follows a trace it
 //!   allocates the mean, regardless of the current capacity.

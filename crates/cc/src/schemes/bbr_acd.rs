@@ -85,7 +85,7 @@
 //!   buffer, and the next recovery empties the second flow's pipe. Two flows of 10 and 50 ms can thus lose packets for
 //!   seconds where BBR v1 loses none.
 //! * The bandwidth and the restored cwnd remain BBR's, and with them most of the losses.
-//! * In deep buffers nothing is lost, and it is BBR v1.
+//! * In deep buffers no packets are lost, so BBR-ACD acts as BBR v1.
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};

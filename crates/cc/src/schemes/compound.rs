@@ -56,8 +56,8 @@
 //!
 //! ## Known weaknesses
 //! In buffers of less than gamma packets the queue is never detected, and only losses slow the flow. A flow that starts
-//! into a standing queue takes the queue for propagation delay. Like Reno, Compound fills the buffer, and random loss
-//! counts as congestion.
+//! into a standing queue mistakes the queue for propagation delay. Like Reno, Compound fills the buffer, and random
+//! loss counts as congestion.
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::reno::Reno;

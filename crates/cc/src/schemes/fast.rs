@@ -46,9 +46,9 @@
 //! 6. Rounds are the transport's packet-timed round trips. baseRTT survives idle periods, as in the module.
 //!
 //! ## Known weaknesses
-//! FAST yields to loss-based flows. A flow that starts into a standing queue takes the queue for propagation
-//! delay and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and
-//! all flows then halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
+//! FAST yields to loss-based flows. A flow that starts into a standing queue mistakes the queue for propagation delay
+//! and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and all flows then
+//! halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
