@@ -5,7 +5,7 @@
 //! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`, `milestones`.
 //!
 //! Event handlers: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` handles
-//! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rates`
+//! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rate_agent`
 //! connects the agent of an explicit-rate protocol, `local` handles a host whose own queue drops.
 //!
 //! The default is TCP as Linux 6.18 deploys it; `TcpConfig` names each rule and its alternative in the RFCs.
@@ -38,7 +38,7 @@ mod milestones;
 mod pacing;
 mod phases;
 mod rack;
-mod rates;
+mod rate_agent;
 mod recovery;
 mod rto;
 mod sack_loss;
