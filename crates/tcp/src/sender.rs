@@ -1,6 +1,6 @@
 //! Sender of a reliable stream.
 //!
-//! Stateful parts: `stream` (sequence numbers and the application), `window` (the scheme's driver and the
+//! Stateful parts: `stream` (sequence numbers and the application), `cwnd` (the scheme's driver and the
 //! cwnd in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (outstanding packets),
 //! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`, `milestones`.
 //!
@@ -30,6 +30,7 @@
 //!    acknowledged; here it counts once.
 
 mod ack;
+mod cwnd;
 mod ecn;
 mod handshake;
 pub(crate) mod info;
@@ -49,7 +50,6 @@ mod timers;
 mod transmit;
 mod tso;
 mod undo;
-mod window;
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -61,6 +61,7 @@ use narrows_units::prefetch;
 
 use crate::rates::{RateAgent, RateEvent};
 use crate::{SenderStats, TcpConfig};
+use cwnd::Window;
 use ecn::EcnState;
 use handshake::Handshake;
 use milestones::Milestones;
@@ -71,7 +72,6 @@ use rto::RttEstimator;
 use scoreboard::Scoreboard;
 use stream::ByteStream;
 use timers::Timers;
-use window::Window;
 
 /// Result of processing a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
