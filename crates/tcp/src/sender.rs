@@ -2,7 +2,7 @@
 //!
 //! Stateful parts: `stream` (sequence numbers and the application), `cwnd` (the scheme's driver and the
 //! cwnd in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (outstanding packets),
-//! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`, `milestones`.
+//! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`.
 //!
 //! Event handlers: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` handles
 //! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rate_agent`
@@ -35,7 +35,6 @@ mod ecn;
 mod handshake;
 pub(crate) mod info;
 mod local;
-mod milestones;
 mod pacing;
 mod phases;
 mod rack;
@@ -64,7 +63,6 @@ use crate::{SenderStats, TcpConfig};
 use cwnd::Window;
 use ecn::EcnState;
 use handshake::Handshake;
-use milestones::Milestones;
 use pacing::Pacing;
 use rack::Path;
 use recovery::Recovery;
@@ -94,6 +92,17 @@ enum State {
     Established,
     /// Everything, including the FIN, is acknowledged.
     Closed,
+}
+
+/// Milestones of a connection, for results.
+#[derive(Clone, Copy, Debug, Default)]
+struct Milestones {
+    established_at: Option<Nanos>,
+    first_data_at: Option<Nanos>,
+    /// Time at which all data of a finite application was acknowledged.
+    completed_at: Option<Nanos>,
+    /// Bytes of memory freed when the connection closed.
+    released: usize,
 }
 
 /// Set of transmissions outside the normal packet selection.
