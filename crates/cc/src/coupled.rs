@@ -10,8 +10,8 @@
 
 use core::fmt::Debug;
 
-use crate::pacing::PACED;
 use crate::reno::{LEAST_THRESHOLD, Policy as RenoPolicy, Reno, RenoScheme};
+use crate::window_pacing::PACED;
 use crate::{
     Ack, Bytes, Info, MAX_PATHS_VIEW, Param, Paths, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup,
     Telemetry, Value,

@@ -23,7 +23,6 @@ pub mod gamma;
 mod hystart;
 mod idle;
 mod pacer;
-mod pacing;
 mod params;
 mod paths;
 mod prr;
@@ -34,6 +33,7 @@ pub mod schemes;
 #[cfg(test)]
 mod testing;
 pub mod tfrc;
+mod window_pacing;
 
 pub use contract::*;
 pub use driver::{AckEnd, AckProgress, AckResult, Driver, Flight, Limit, LostPacket, SendPosition};

@@ -1,6 +1,6 @@
 //! cwnd and ssthresh of RFC 5681, and the common frame of the schemes that differ from it in a few policy.
 
-use crate::pacing::WindowPacing;
+use crate::window_pacing::WindowPacing;
 use crate::{
     Ack, Bytes, CongestionControl, Control, EcnNeed, IdleRestart, Info, Paths, RecoveryEntered, RecoveryLeft,
     Setup, SpuriousLoss, Telemetry, Timeout, Value,

@@ -12,7 +12,7 @@
 
 use libm::sqrt;
 
-use crate::pacing::LEAST_RTT;
+use crate::window_pacing::LEAST_RTT;
 use crate::{Bytes, Nanos, Rate};
 
 /// Minimum time that a sender waits for a report. RFC 4342 section 5 requires at least four round trips. If

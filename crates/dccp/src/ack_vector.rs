@@ -18,8 +18,8 @@
 //!    the sender knows exactly is dropped.
 //! 4. The newest packet is never dropped: a vector describes at least one packet.
 
-mod receiver;
+mod arrivals;
 mod runs;
 
-pub use receiver::{AckVector, Mark, Recorded};
+pub use arrivals::{AckVector, Mark, Recorded};
 pub use runs::{PacketState, Run, runs};

@@ -39,11 +39,11 @@
 mod history;
 mod interval;
 mod rate;
-mod receiver;
+mod tfrc_receiver;
 mod window;
 
 pub use history::{Arrival, LossHistory, PathEstimate, Separation};
 pub use interval::{Interval, MAX_SKIP, mean_interval, read_intervals, write_intervals};
 pub use rate::{CounterRtt, ReceiveRate};
-pub use receiver::{FeedbackPacket, Receiver};
+pub use tfrc_receiver::{FeedbackPacket, Receiver};
 pub use window::{LossRate, WINDOW};

@@ -44,7 +44,7 @@ mod flow;
 #[cfg(feature = "noq")]
 pub mod noq;
 #[cfg(feature = "noq")]
-mod own;
+mod noq_controllers;
 #[cfg(feature = "quinn")]
 pub mod quinn;
 #[cfg(feature = "noq")]

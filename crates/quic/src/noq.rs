@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::records::{Record, Records};
 use crate::{Refused, Scheme, Stack};
 
-pub use crate::own::{OWN, own};
+pub use crate::noq_controllers::{OWN, own};
 
 /// What `TransportConfig::congestion_controller_factory` takes.
 pub type Factory = Arc<dyn ControllerFactory + Send + Sync + 'static>;

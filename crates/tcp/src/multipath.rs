@@ -56,9 +56,9 @@ mod losses;
 mod mapping;
 mod option;
 mod penalty;
-mod receiver;
-mod sender;
+mod reassembly;
+mod scheduler;
 
 pub use option::{MAPPING_BYTES, MptcpOption};
-pub use receiver::{MultipathReceiver, MultipathReceiverStats};
-pub use sender::{HasSender, MultipathSender, MultipathSenderStats};
+pub use reassembly::{MultipathReceiver, MultipathReceiverStats};
+pub use scheduler::{HasSender, MultipathSender, MultipathSenderStats};

@@ -7,19 +7,19 @@
 //!   (RFC 2883).
 //! * The timestamp echoed is that of the earliest packet the acknowledgement covers, or of the packet that filled the hole
 //!   (RFC 7323 section 4.3).
-//! * The application reads at once. The window (`window`) is the buffer less the out-of-order data, or less as long as
-//!   Linux's tuning has not opened it; its right edge never moves back (RFC 9293 section 3.8.6).
+//! * The application reads at once. The window (`receive_window`) is the buffer less the out-of-order data, or less as
+//!   long as Linux's tuning has not opened it; its right edge never moves back (RFC 9293 section 3.8.6).
 //! * The responder, if any, handles options and control messages of explicit-rate protocols.
 //! * The reverse direction carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 mod ack_timing;
-mod window;
+mod receive_window;
 
 use ack_timing::AckTiming;
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Ecn, Flags, Kind, MAX_SACK_BLOCKS, Packet, timestamp};
 use narrows_units::prefetch;
-use window::Window;
+use receive_window::Window;
 
 use crate::{ReceiverStats, TcpConfig, ranges::Ranges, rates::RateResponder};
 

@@ -1,11 +1,11 @@
 //! Sender of a reliable stream.
 //!
-//! Stateful parts: `stream` (sequence numbers and the application), `window` (the scheme's driver and the
+//! Stateful parts: `stream` (sequence numbers and the application), `cwnd` (the scheme's driver and the
 //! cwnd in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (outstanding packets),
-//! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`, `milestones`.
+//! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`.
 //!
 //! Event handlers: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` handles
-//! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rates`
+//! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rate_agent`
 //! connects the agent of an explicit-rate protocol, `local` handles a host whose own queue drops.
 //!
 //! The default is TCP as Linux 6.18 deploys it; `TcpConfig` names each rule and its alternative in the RFCs.
@@ -30,15 +30,15 @@
 //!    acknowledged; here it counts once.
 
 mod ack;
+mod cwnd;
 mod ecn;
 mod handshake;
 pub(crate) mod info;
 mod local;
-mod milestones;
 mod pacing;
 mod phases;
 mod rack;
-mod rates;
+mod rate_agent;
 mod recovery;
 mod rto;
 mod sack_loss;
@@ -49,7 +49,6 @@ mod timers;
 mod transmit;
 mod tso;
 mod undo;
-mod window;
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -61,9 +60,9 @@ use narrows_units::prefetch;
 
 use crate::rates::{RateAgent, RateEvent};
 use crate::{SenderStats, TcpConfig};
+use cwnd::Window;
 use ecn::EcnState;
 use handshake::Handshake;
-use milestones::Milestones;
 use pacing::Pacing;
 use rack::Path;
 use recovery::Recovery;
@@ -71,7 +70,6 @@ use rto::RttEstimator;
 use scoreboard::Scoreboard;
 use stream::ByteStream;
 use timers::Timers;
-use window::Window;
 
 /// Result of processing a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +92,17 @@ enum State {
     Established,
     /// Everything, including the FIN, is acknowledged.
     Closed,
+}
+
+/// Milestones of a connection, for results.
+#[derive(Clone, Copy, Debug, Default)]
+struct Milestones {
+    established_at: Option<Nanos>,
+    first_data_at: Option<Nanos>,
+    /// Time at which all data of a finite application was acknowledged.
+    completed_at: Option<Nanos>,
+    /// Bytes of memory freed when the connection closed.
+    released: usize,
 }
 
 /// Set of transmissions outside the normal packet selection.

@@ -56,7 +56,7 @@
 //! Flows with long RTTs starve beside flows with short ones. BIC fills the buffer. Random loss counts as
 //! congestion.
 
-use crate::pacing::{PACED, WindowPacing};
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,

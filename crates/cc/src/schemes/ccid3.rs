@@ -73,7 +73,7 @@
 //! Its share beside TCP depends on the buffer, because the loss rates that both see differ. At short RTTs the hosts'
 //! timers dominate R.
 
-use crate::pacing::LEAST_RTT;
+use crate::window_pacing::LEAST_RTT;
 use crate::{
     Ack, Bytes, CongestionControl, Control, Feedback, Info, Nanos, Param, Phase, Provenance, Rate,
     ReceiverFeedback, RecoveryEntered, RecoveryStyle, Sent, Setup, Telemetry, Timeout, Value, tfrc,

@@ -59,7 +59,7 @@
 //! into a standing queue mistakes the queue for propagation delay. Like Reno, Compound fills the buffer, and random
 //! loss counts as congestion.
 
-use crate::pacing::{PACED, WindowPacing};
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::round::RoundSamples;
 use crate::{

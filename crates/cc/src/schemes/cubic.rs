@@ -67,7 +67,7 @@
 use core::mem::offset_of;
 
 use crate::hystart::{HYSTART, HyStart, HyStartState, SlowStartAck};
-use crate::pacing::{PACED, WindowPacing};
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase,
     Provenance, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
@@ -78,9 +78,9 @@ const KEPT_ON_MARK_ABE: f64 = 0.85;
 /// Maximum of the target relative to cwnd (RFC 9438 section 4.2).
 const TARGET_MAX: f64 = 1.5;
 
-mod linux;
+mod growth;
 
-use linux::{Growth, Inputs};
+use growth::{Growth, Inputs};
 
 /// CUBIC congestion control.
 // Fields that only reductions access come last.

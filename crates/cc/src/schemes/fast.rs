@@ -50,7 +50,7 @@
 //! and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and all flows then
 //! halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
 
-use crate::pacing::{PACED, WindowPacing};
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,

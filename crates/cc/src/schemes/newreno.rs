@@ -56,7 +56,7 @@
 //! On long fat paths, one segment per round trip takes minutes to recover from a single loss. Random loss
 //! counts as congestion. Throughput falls as the RTT grows. Drop-tail buffers stay full.
 
-use crate::pacing::PACED;
+use crate::window_pacing::PACED;
 use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
 use crate::{Ack, CongestionCause, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup};
 

@@ -60,7 +60,7 @@
 //! its whole lifetime, in the classic queue of a DualPI2.
 
 use super::dctcp::MarkShare;
-use crate::pacing::LEAST_RTT;
+use crate::window_pacing::LEAST_RTT;
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
     Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout,

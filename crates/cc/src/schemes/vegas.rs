@@ -51,7 +51,7 @@
 //! mistakes the queue for propagation delay and keeps more than its share; a flow whose path becomes longer keeps too
 //! little. Jitter and delayed ACKs look like queues.
 
-use crate::pacing::{PACED, WindowPacing};
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::round::RoundSamples;
 use crate::{

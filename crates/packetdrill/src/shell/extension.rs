@@ -47,12 +47,12 @@ impl Extension {
         Ok(true)
     }
 
-    /// Settings of TCP with segments of this size.
+    /// Settings of TCP with segments of this size. An amount of bytes that is less than such a segment was checked with
+    /// the usual one, and holds as it is.
     pub(crate) fn tcp(&self, segment: u16) -> TcpConfig {
-        match self.parsed(segment) {
-            Ok(config) => config,
-            Err(error) => unreachable!("a setting was accepted: {error}"),
-        }
+        let usual =
+            || self.parsed(TcpConfig::default().segment).map(|config| TcpConfig { segment, ..config });
+        self.parsed(segment).or_else(|_| usual()).unwrap_or_default()
     }
 
     fn parsed(&self, segment: u16) -> Result<TcpConfig, Box<ScenarioError>> {
@@ -109,6 +109,8 @@ mod tests {
         let own =
             with(&[("narrows.tcp.profile", "rfc"), ("narrows.scheme.units", "bytes")]).expect("settings");
         assert_eq!(own.tcp(1000).max_burst.as_u64(), 1000);
+        let small = with(&[("narrows.tcp.max_burst", "1448B")]).expect("a setting").tcp(1460);
+        assert_eq!((small.max_burst.as_u64(), small.segment), (1448, 1460));
         let newreno = schemes::find("newreno").expect("a scheme");
         assert_eq!(own.params(newreno).expect("parameters").word("units"), "bytes");
         assert!(own.params(schemes::find("fixed").expect("a scheme")).is_err());
