@@ -139,3 +139,18 @@ KINDS: Mapping[str, Check] = {
     "paths": (_paths, "the path of a qlog file, or a list of them"),
 }
 """For each argument, whether a value fits it, and the accepted values in words."""
+
+
+def pairs(sets: Sequence[str]) -> list[tuple[str, str]]:
+    """Parse the parameters of `--set`, each `KEY=VALUE`.
+
+    Raises:
+        UsageError: One sets nothing.
+    """
+    values = []
+    for text in sets:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
+        values.append((key.strip(), value.strip()))
+    return values

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _engine, engine
+from narrows.arguments import pairs
 from narrows.errors import Stopped, UsageError
 from narrows.progress import print_status
 from narrows.quantities import MOST_MBIT_S, quantity, rate, seconds
@@ -104,21 +105,6 @@ def interface_speed(name: str) -> float:
     if speed <= 0:
         raise UsageError(f"--port: {name} does not tell its speed; accepted: with --rate")
     return float(speed)
-
-
-def pairs(sets: Sequence[str]) -> list[tuple[str, str]]:
-    """Parse `--set`.
-
-    Raises:
-        UsageError: One sets nothing.
-    """
-    values = []
-    for text in sets:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
-        values.append((key.strip(), value.strip()))
-    return values
 
 
 def run(role: str, settings: dict[str, Any], *, duration: str | None, as_json: bool) -> dict[str, Any]:

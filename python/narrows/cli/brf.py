@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from narrows import hosts, quantities
-from narrows.cli.numbers import whole
+from narrows.arguments import pairs
+from narrows.cli.numbers import parameters, whole
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
 from narrows.errors import Stopped, UsageError
 from narrows.supervision import undivided
@@ -39,10 +40,7 @@ def attach(
         str | None,
         typer.Option(metavar="RATE", help="Make receivers of this host ask for at most this rate, headers included."),
     ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the scheme (repeatable)."),
-    ] = None,
+    sets: Annotated[list[str] | None, parameters("scheme")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and print what would be done, and do nothing.")
     ] = False,
@@ -51,12 +49,7 @@ def attach(
 
     It stays until `detach` or a restart. Servers that listened before answer offers only after they listen again.
     """
-    values = []
-    for text in sets or []:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
-        values.append((key.strip(), value.strip()))
+    values = pairs(sets or [])
     most = None if limit is None else quantities.rate(limit, "--limit")
     if most is not None and most * 125_000 < 1:
         raise UsageError(f"--limit: {limit!r} is less than a byte per second; accepted: 8bit or more")
@@ -253,10 +246,7 @@ def switch(
         str | None,
         typer.Option(metavar="ADDRESS", help="Listen for a controller at HOST:PORT (UDP) or unix:PATH."),
     ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the router algorithm (repeatable)."),
-    ] = None,
+    sets: Annotated[list[str] | None, parameters("router algorithm")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be attached, and do nothing.")] = False,
 ) -> None:
     """Make ports of this machine a BRF switch as root, until Ctrl-C, which detaches everything.
@@ -265,12 +255,7 @@ def switch(
     `narrows routers brf` lists the parameters of `--set`. A killed switch harms no flow; the next `narrows brf switch`
     or `narrows brf detach` removes it.
     """
-    values = []
-    for text in sets or []:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
-        values.append((key.strip(), value.strip()))
+    values = pairs(sets or [])
     if controller not in ("self", "external"):
         raise UsageError(f"--controller: `{controller}`; accepted: self, external (with --control)")
     if controller == "external" and control is None:

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from narrows import hosts
+from narrows.arguments import pairs
+from narrows.cli.numbers import parameters
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
-from narrows.errors import Stopped, UsageError
+from narrows.errors import Stopped
 from narrows.supervision import undivided
 
 app = typer.Typer(
@@ -43,21 +45,13 @@ def list_programs(
 @guarded
 def load(
     name: NAME,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the scheme (repeatable)."),
-    ] = None,
+    sets: Annotated[list[str] | None, parameters("scheme")] = None,
 ) -> None:
     """Load a scheme as root. It stays until `unload` or a restart; programs choose it by TCP_CONGESTION or sysctl.
 
     `narrows schemes NAME` lists the parameters. They are fixed for all connections while the program is loaded.
     """
-    values = []
-    for text in sets or []:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--set: `{text}` sets nothing; accepted: KEY=VALUE")
-        values.append((key.strip(), value.strip()))
+    values = pairs(sets or [])
     with undivided() as signals:
         try:
             loaded = hosts.load_program(name, values)

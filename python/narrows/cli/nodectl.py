@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from narrows.cli.numbers import whole
+from narrows.cli.numbers import parameters, whole
 from narrows.cli.outcome import guarded
 
 app = typer.Typer(
@@ -41,10 +41,7 @@ def node(
             " they go to the client.",
         ),
     ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the router algorithm (repeatable)."),
-    ] = None,
+    sets: Annotated[list[str] | None, parameters("router algorithm")] = None,
     limit: Annotated[
         int, whole("--limit", 1, 1_000_000, help="Limit messages from, and to, one address to N per second.")
     ] = 2000,

@@ -1,4 +1,4 @@
-"""Options that take whole numbers. Their errors name the value found and the accepted values."""
+"""Options of several groups: whole numbers, whose errors name the value found and the accepted values, and `--set`."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def whole(
         return checked(flag, str(value), least, most)
 
     return typer.Option(*names, help=help, metavar=metavar, min=least, max=most, parser=parse, rich_help_panel=panel)
+
+
+def parameters(of: str) -> Any:
+    """Return the option that sets parameters of a scheme or router algorithm; `pairs` parses its values."""
+    return typer.Option("--set", metavar="KEY=VALUE", help=f"Set a parameter of the {of} (repeatable).")
 
 
 def checked(flag: str, text: str, least: int, most: int | None = None) -> int:
