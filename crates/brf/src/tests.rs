@@ -247,7 +247,7 @@ fn host_commands_at_once_do_not_disturb_each_other() {
     let own = std::env::current_exe().expect("this test");
     let start = |what: &std::ffi::OsStr| {
         std::process::Command::new(&own)
-            .args(["brf::tests::attaching_process", "--exact", "--nocapture"])
+            .args(["tests::attaching_process", "--exact", "--nocapture"])
             .env(CHILD, what)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::piped())

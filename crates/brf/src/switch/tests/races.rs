@@ -32,7 +32,7 @@ fn racing_process() {
 
 fn process(what: &str) -> Child {
     Command::new(std::env::current_exe().expect("this test"))
-        .args(["brf::switch::tests::races::racing_process", "--exact", "--nocapture"])
+        .args(["switch::tests::races::racing_process", "--exact", "--nocapture"])
         .env(CHILD, what)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -258,7 +258,7 @@ fn killed_switch_stalls_no_flow() {
     on_bridge(|mut hosts| {
         let own = std::env::current_exe().expect("this test");
         let mut child = Command::new(own)
-            .args(["brf::switch::tests::segment::killed_switch_process", "--exact"])
+            .args(["switch::tests::segment::killed_switch_process", "--exact"])
             .env(CHILD, "1")
             .stdout(Stdio::null())
             .spawn()
