@@ -1,8 +1,10 @@
 # make setup      a virtual environment in .venv with the engine built and `narrows` installed; LOCKED=1 installs the
 #                 versions of requirements.lock
+# make dev        the same with an engine as the tests build it: it runs slower, and a rebuild takes seconds
 # make reproduce  re-run the papers; options: ARGS="nodectl tab3 --quick"
 # make check      format, lints, types, fast tests: before every commit
-# make test       everything: check, the laws, the whole Python suite
+# make test       check, doctests, the laws, the slower Python tests, tests in real time
+# make test-long  all other tests: whole papers, pictures, long fuzzing and hostile tests, real time at length
 # make bench      data packets per second of the event loop
 # make bench-parts nanoseconds per acknowledgement, packet and event of the parts
 # make wasm       build the simulator for a browser, where the compiler has that target
@@ -25,6 +27,10 @@ HAS_BPF := $(shell command -v clang >/dev/null && $(CC) -E -x c -include gelf.h 
     && uname -s | grep -x Linux)
 BPF = $(if $(HAS_BPF),--features narrows-kernel/bpf)
 
+# What the virtual environment holds; the tools for BPF may come or go.
+RELEASE := $(VENV)/.release$(if $(HAS_BPF),-bpf)
+DEV := $(VENV)/.dev$(if $(HAS_BPF),-bpf)
+
 # The adapter for quinn is a feature that only its users need.
 QUINN = --features narrows-quic/quinn
 
@@ -34,9 +40,19 @@ BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 # Where cargo-deny keeps its database.
 ADVISORIES = $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
 
-.PHONY: redteam audit lock sbom setup reproduce check test bench bench-parts docs format lint unit laws wasm python FORCE
+CARGO_TEST = cargo test --quiet --workspace $(BPF) $(QUINN)
+PYTEST = $(BIN)/python -m pytest tests/python
 
-setup: $(VENV)/.built
+.PHONY: redteam audit lock sbom setup dev engine reproduce check test test-long bench bench-parts docs format lint unit \
+    laws wasm
+
+setup: $(RELEASE)
+
+dev: $(DEV)
+
+# Either engine serves tests; the faster one is kept while it is current.
+engine:
+	@$(MAKE) --no-print-directory --question $(RELEASE) 2>/dev/null || $(MAKE) --no-print-directory dev
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -44,15 +60,10 @@ $(VENV)/.installed: pyproject.toml
 	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock)
 	touch $@
 
-# Changes when the tools for BPF come or go.
-$(VENV)/.features: $(VENV)/.installed FORCE
-	@echo '$(BPF)' | cmp -s - $@ || echo '$(BPF)' >$@
-
-FORCE:
-
-$(VENV)/.built: $(VENV)/.installed $(VENV)/.features $(ENGINE_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev $(BPF:narrows-kernel/bpf=bpf) >$(VENV)/build.log 2>&1 \
-	    || { cat $(VENV)/build.log; exit 1; }
+$(RELEASE) $(DEV): $(VENV)/.installed $(ENGINE_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop $(if $(filter $@,$(RELEASE)),--release) --quiet --extras dev \
+	    $(BPF:narrows-kernel/bpf=bpf) >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
+	@rm -f $(VENV)/.release* $(VENV)/.dev*
 	touch $@
 
 reproduce: setup
@@ -68,12 +79,12 @@ bench-parts:
 docs: setup
 	$(BIN)/python docs/generate.py $(ARGS)
 
-format: setup
+format: engine
 	@rustfmt --edition 2024 $(RUST_FILES)
 	$(BIN)/ruff format --quiet python tests docs studies
 	$(BIN)/ruff check --quiet --fix python tests docs studies
 
-lint: setup
+lint: engine
 	@rustfmt --edition 2024 --check --quiet $(RUST_FILES)
 	cargo clippy --quiet --workspace --all-targets $(BPF) $(QUINN) -- -D warnings
 	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
@@ -82,10 +93,10 @@ lint: setup
 	$(BIN)/mypy python/narrows
 
 unit:
-	cargo test --quiet --workspace --lib --tests $(BPF) $(QUINN) -- --skip law_
+	$(CARGO_TEST) --lib --tests -- --skip law_
 
 check: lint unit
-	$(BIN)/python -m pytest -q -m "not slow" tests/python
+	$(PYTEST) -n 2 -m "not slow and not long and not realtime"
 
 laws:
 	cargo test --quiet -p narrows-sim --tests -- law_
@@ -128,5 +139,14 @@ lock:
 wasm:
 	@tests/wasm.sh
 
+# Tests in real time run alone.
 test: check laws wasm
-	$(BIN)/python -m pytest -q -m slow tests/python
+	$(CARGO_TEST) --doc
+	$(CARGO_TEST) --lib --tests -- --ignored --skip long_
+	$(PYTEST) -n 2 -m "slow and not long and not realtime"
+	$(PYTEST) -m "realtime and not long"
+
+test-long: engine
+	$(CARGO_TEST) --lib --tests -- --ignored long_
+	NARROWS_LONG=1 $(PYTEST) -n 2 -m "(long or attempts) and not realtime"
+	$(PYTEST) -m "long and realtime"

@@ -1,6 +1,7 @@
 """Counts what the hostile tests tried, and prints it as rows of a table: `tried | how many | result`.
 
-`NARROWS_REDTEAM=1` selects the long forms, `NARROWS_SEED` the seed; every test prints its seed.
+`NARROWS_LONG=1` selects the forms of `make test-long`, `NARROWS_REDTEAM=1` those of `make redteam`, `NARROWS_SEED` the
+seed; every test prints its seed.
 """
 
 import os
@@ -8,13 +9,14 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-LONG = bool(os.environ.get("NARROWS_REDTEAM"))
+REDTEAM = bool(os.environ.get("NARROWS_REDTEAM"))
+LONG = bool(os.environ.get("NARROWS_LONG"))
 SEED = int(os.environ.get("NARROWS_SEED", "1"))
 
 
-def many(bounded, long):
-    """Return the number of attempts: bounded in ordinary runs."""
-    return long if LONG else bounded
+def many(short, long, redteam):
+    """Return the number of attempts of this run."""
+    return redteam if REDTEAM else long if LONG else short
 
 
 def generators(what, count):

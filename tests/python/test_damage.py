@@ -179,11 +179,12 @@ def message(error):
 
 
 @pytest.mark.slow
+@pytest.mark.attempts
 def test_damaged_results_are_named_never_shown(saved, tmp_path):
     """Damaged folders give the undamaged figures, or an error that names the file; running again repairs them."""
     whole, raw, samples = saved
     shown, again = Tally("damaged results, loaded"), Tally("damaged results, run again")
-    for number, draw in generators("damage", many(300, 5000)):
+    for number, draw in generators("damage", many(30, 300, 5000)):
         out = tmp_path / str(number)
         shutil.copytree(whole, out)
         path, kind = damage(out, draw)
@@ -313,11 +314,12 @@ def hostile(result, draw):
 
 
 @pytest.mark.slow
+@pytest.mark.attempts
 def test_results_of_strangers_give_no_traceback(saved, tmp_path):
     """Results with right checksums and wrong types give figures or a message, never an exception of Python."""
     tally = Tally("results of strangers, wrong types")
     line = json.loads((saved[0] / "results.jsonl").read_text().splitlines()[0])
-    for number, draw in generators("strangers", many(100, 5000)):
+    for number, draw in generators("strangers", many(10, 100, 5000)):
         result = json.loads(json.dumps(line))
         hostile(result, draw)
         text = json.dumps(result) + "\n"

@@ -171,6 +171,7 @@ def limited(what, work):
 
 
 @pytest.mark.slow
+@pytest.mark.attempts
 def test_random_command_lines_end_with_a_message(place, monkeypatch):
     """Every random command line ends with 0, 1 or 2, a failure with a message, and none with a traceback."""
     monkeypatch.setattr("socket.getaddrinfo", no_names)
@@ -180,7 +181,7 @@ def test_random_command_lines_end_with_a_message(place, monkeypatch):
     known = commands()
     assert set(REACHES) == {path for path in known if path[0] in HOSTS} - {("dccp", "dissector")}
     tried, reached, succeeded = set(), set(), set()
-    for number, draw in generators("commands", many(1000, 20_000)):
+    for number, draw in generators("commands", many(150, 1000, 20_000)):
         path = draw.choice(sorted(known)) if number >= len(known) else sorted(known)[number]
         own = place if path in STREAMED else place + PIPES
         line = command_line(path, known[path], WORDS + own * 4, draw)
@@ -244,13 +245,14 @@ def options_of(function):
 
 
 @pytest.mark.slow
+@pytest.mark.attempts
 def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
     """Every public function takes its arguments or refuses them with a message that names what is accepted."""
     monkeypatch.chdir(tmp_path)
     tally = Tally("random arguments of the library")
     results = narrows.compare("bbr", "cubic", set={"network.buffer": ["1bdp", "2bdp"]})
     kinds = [*plots.KINDS, "nosuch", None]
-    for number, draw in generators("library", many(600, 20_000)):
+    for number, draw in generators("library", many(60, 600, 20_000)):
         what = draw.choice([*FUNCTIONS, "plot", "load", "save", *READERS, *FIRST])
         args, options = list(FUNCTIONS.get(what, ())), {}
         if what in FUNCTIONS:

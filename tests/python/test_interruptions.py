@@ -43,12 +43,13 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.attempts
 def test_sigkill_at_random_moments_loses_nothing(command, undisturbed, tmp_path):
     """A sweep that is killed at random moments and resumed ends with the results of an undisturbed one."""
     draw, tally = random.Random(f"kill {SEED}"), Tally("SIGKILL at random moments of a sweep, then resumed")
     print(f"kill: seed {SEED}")
     out, finished = tmp_path / "out", set()
-    for _ in range(many(50, 200)):
+    for _ in range(many(6, 50, 200)):
         process = command(*SWEEP, env={"FAKE_ENGINE_RUN_S": "0.1"})
         try:
             _, stderr = process.communicate(timeout=draw.uniform(0.5, 1.6))
@@ -78,10 +79,11 @@ def test_sigkill_at_random_moments_loses_nothing(command, undisturbed, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.attempts
 def test_two_writers_leave_whole_results(command, undisturbed, tmp_path):
     """Of two commands in one folder, one is refused with a message or both finish; the results are whole."""
     tally = Tally("two writers in one folder")
-    for _ in range(many(5, 50)):
+    for _ in range(many(1, 5, 50)):
         both = [command(*SWEEP, env={"FAKE_ENGINE_RUN_S": "0.05"}) for _ in range(2)]
         ended = [(process.communicate(timeout=60)[1], process.returncode) for process in both]
         assert sorted(code for _, code in ended) in ([0, 0], [0, 1]), ended

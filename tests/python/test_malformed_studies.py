@@ -102,6 +102,7 @@ def mangled(texts, draw):
 
 
 @pytest.mark.slow
+@pytest.mark.attempts
 def test_malformed_studies_give_no_traceback(study, tmp_path):
     """Malformed study folders are refused with a message, or run; no exception of Python, no crash, no endless work."""
     built("engine.version()")
@@ -109,7 +110,7 @@ def test_malformed_studies_give_no_traceback(study, tmp_path):
     texts = {path.name: path.read_text() for path in study.iterdir() if path.is_file()}
     # Briefly: all folders of a batch take turns in one process.
     texts["fig1.toml"] = re.sub(r'duration = "20s".*', 'duration = "1s"', texts["fig1.toml"])
-    count = many(200, 1000)
+    count = many(20, 200, 1000)
     studies = [texts, *(mangled(texts, draw) for _, draw in generators("studies", count))]
     folders = [tmp_path / f"study-{number}" for number in range(len(studies))]
     for folder, files in zip(folders, studies, strict=True):

@@ -110,6 +110,7 @@ proptest! {
 
     /// Every scheme survives the extremes of its parameters.
     #[test]
+    #[ignore = "seconds: `make test`"]
     fn contract_every_scheme_survives_parameter_extremes(
         conditions in crate::model::conditions(),
         ops in crate::model::ops(),

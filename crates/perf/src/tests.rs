@@ -113,6 +113,7 @@ fn ended(events: &[Event]) -> Vec<Summary> {
 /// Both directions: both ends have the sender's scheme and tally and the receiver's, the intervals make up the total, and no
 /// sender counts what the receiver has not read.
 #[test]
+#[ignore = "real time: `make test`"]
 fn both_directions_agree_on_the_bytes() {
     let seen = serving("bbr", |address, fingerprint| {
         for reverse in [false, true] {
@@ -150,6 +151,7 @@ fn both_directions_agree_on_the_bytes() {
 
 /// A sender on a slow path counts what arrives, not what its buffer takes, ends in time and leaves no rest.
 #[test]
+#[ignore = "real time: `make test`"]
 fn slow_sender_counts_what_arrives() {
     serving("fixed:rate=2mbit", |address, _| {
         for reverse in [false, true] {
@@ -194,6 +196,7 @@ fn wrong_settings_are_refused() {
 
 /// A client that is stopped, in either direction, ends at once with the result so far, and the server goes on.
 #[test]
+#[ignore = "real time: `make test`"]
 fn stopped_client_ends_with_its_result() {
     let seen = serving("bbr", |address, _| {
         for reverse in [false, true] {

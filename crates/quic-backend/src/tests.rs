@@ -50,6 +50,7 @@ const LINK: &str = "duration = '3s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'
 
 /// A flow fills the link over real sockets, without rights, and the result says what ran where.
 #[test]
+#[ignore = "real time: `make test`"]
 fn quic_fills_the_link() {
     for (scheme, own, name) in [("bbr-gc", false, "narrows:bbr-gc"), ("cubic", true, "noq:cubic")] {
         let text = format!("{LINK}[[flows]]\nscheme = '{scheme}'\nrtt = '20ms'\n");
@@ -68,7 +69,8 @@ fn quic_fills_the_link() {
 /// Where network namespaces can be created the ends are in two of them, and on loopback otherwise or on request; both carry
 /// several flows to one port of one receiver.
 #[test]
-fn ends_are_in_namespaces_where_possible() {
+#[ignore = "real time: `make test-long`"]
+fn long_ends_are_in_namespaces_where_possible() {
     let text = format!(
         "{LINK}[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\ncount = 2\n[[flows]]\nscheme = 'cubic'\nrtt = '30ms'\n"
     );
@@ -93,7 +95,8 @@ fn ends_are_in_namespaces_where_possible() {
 
 /// Two flows share the link; a file completes, and a flow that stops leaves the rest to the other.
 #[test]
-fn applications_end_and_stop() {
+#[ignore = "real time: `make test-long`"]
+fn long_applications_end_and_stop() {
     let text = format!(
         "{LINK}[[flows]]\nscheme = 'bbr'\nrtt = '10ms'\nsize = '1MB'\n\
          [[flows]]\nscheme = 'newreno'\nrtt = '30ms'\nstop = '1s'\n"
@@ -107,6 +110,7 @@ fn applications_end_and_stop() {
 
 /// Random loss on the link is the simulator's, and its packets are sent again.
 #[test]
+#[ignore = "real time: `make test`"]
 fn lost_packets_are_sent_again() {
     let text = format!("{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n");
     let result = on_quic(&text, &Options::default());
@@ -119,6 +123,7 @@ fn lost_packets_are_sent_again() {
 /// The qlog of a run keeps to the schema, and gives each packet one fate: acknowledged, lost, or in flight at the end. Its
 /// losses are the result's retransmissions.
 #[test]
+#[ignore = "real time: `make test`"]
 fn qlog_gives_each_packet_one_fate() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let plan = plan(&format!("warmup = '0s'\n{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n"));
@@ -183,6 +188,7 @@ fn foreign_needs_are_refused() {
 
 /// A run that is cancelled ends at once, without a result.
 #[test]
+#[ignore = "real time: `make test`"]
 fn cancelled_run_ends_at_once() {
     struct Once(AtomicU64);
     impl Watch for Once {

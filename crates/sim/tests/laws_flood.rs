@@ -25,6 +25,7 @@ const MEMORY: usize = 8 << 20;
 
 /// A flood of unused flows neither grows a router beyond its bound nor takes rates from flows.
 #[test]
+#[ignore = "seconds: `make test`"]
 fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
     for entry in ALL {
         let name = entry.info.name;

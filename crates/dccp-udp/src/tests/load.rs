@@ -130,7 +130,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// pairs; memory stays flat from before the flood.
 #[cfg(target_os = "linux")]
 #[test]
-fn server_under_flood_serves_genuine_client() {
+#[ignore = "real time: `make test-long`"]
+fn long_server_under_flood_serves_genuine_client() {
     let _alone = alone(); // each measures speed
     let settings = settings();
     let seed = seed();
@@ -228,7 +229,8 @@ fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> [f64; 2] {
 /// processor time, in the median of pairs; and in the same time in the long form, half of them in the short one.
 #[cfg(target_os = "linux")]
 #[test]
-fn server_idle_connections_keep_throughput() {
+#[ignore = "real time: `make test-long`"]
+fn long_server_idle_connections_keep_throughput() {
     const IDLE: u32 = 1_000;
     let _alone = alone(); // each measures speed
     let (mut shares, mut speeds, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
@@ -264,6 +266,7 @@ fn server_idle_connections_keep_throughput() {
 /// Hostile datagrams over a real socket end neither the server nor a connection, and leave no memory.
 #[cfg(target_os = "linux")]
 #[test]
+#[ignore = "real time: `make test`"]
 fn server_survives_hostile_datagrams() {
     let _alone = alone(); // each measures speed
     let seed = seed();

@@ -37,7 +37,8 @@ const RUNS: usize = 4;
 
 /// Every own script passes on Linux, or names what this kernel lacks.
 #[test]
-fn own_scripts_pass_on_the_kernel() {
+#[ignore = "real time: `make test-long`"]
+fn long_own_scripts_pass_on_the_kernel() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tcp/tests/packetdrill");
     let mut names: Vec<_> = std::fs::read_dir(folder)
         .expect("a folder")
@@ -67,6 +68,7 @@ fn own_scripts_pass_on_the_kernel() {
 
 /// A script that ends while a call of it blocks ends the call, also if it has closed the socket.
 #[test]
+#[ignore = "real time: `make test`"]
 fn calls_that_still_block_end_with_the_script() {
     let text = "\
 +0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3

@@ -17,7 +17,8 @@ impl Drop for Loaded {
 
 /// The verifier accepts every program, a flow over it fills the link, and its counters prove that it ran.
 #[test]
-fn loaded_programs_carry_flows() {
+#[ignore = "real time: `make test-long`"]
+fn long_loaded_programs_carry_flows() {
     if !rustix::process::geteuid().is_root() || shim::missing().is_some() {
         skipped("root and BPF");
         return;

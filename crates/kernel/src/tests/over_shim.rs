@@ -34,6 +34,7 @@ fn scenario(scheme: &str) -> String {
 
 /// Our schemes fill a link through the kernel's TCP, and the counters prove that they ran.
 #[test]
+#[ignore = "real time: `make test`"]
 fn schemes_of_ours_fill_the_link() {
     for scheme in ["cubic", "bbr"] {
         let Some(result) = over_shim(&scenario(scheme), Options::default()) else { return };
@@ -53,7 +54,8 @@ fn schemes_of_ours_fill_the_link() {
 
 /// A scheme that the kernel lacks needs no request, and its own name decides.
 #[test]
-fn schemes_that_the_kernel_lacks_run() {
+#[ignore = "real time: `make test-long`"]
+fn long_schemes_that_the_kernel_lacks_run() {
     let text = scenario("da-bbr"); // no program of ours has its name
     let Some(result) = with(&text, &Options::default()) else { return };
     let shim = result.host.and_then(|host| host.shim).expect("the shim ran");
@@ -63,6 +65,7 @@ fn schemes_that_the_kernel_lacks_run() {
 
 /// Every scheme of the registry runs, except those of DCCP, of explicit-rate networks and those that need every mark.
 #[test]
+#[ignore = "real time: `make test`"]
 fn every_stream_scheme_runs() {
     if !has_bpf() {
         return;
@@ -103,7 +106,8 @@ fn every_stream_scheme_runs() {
 
 /// A flow whose agent dies goes on as Reno would.
 #[test]
-fn flows_survive_their_agent() {
+#[ignore = "real time: `make test-long`"]
+fn long_flows_survive_their_agent() {
     for scheme in ["cubic", "bbr"] {
         let options = Options { agent_until: Some(Nanos::from_millis(1_000)), ..Options::default() };
         let Some(result) = over_shim(&scenario(scheme), options) else { return };
@@ -116,6 +120,7 @@ fn flows_survive_their_agent() {
 
 /// A tape of this kernel replays to the same decisions. With NARROWS_TAPE it stays, as data of other tests.
 #[test]
+#[ignore = "real time: `make test`"]
 fn tapes_of_this_kernel_replay() {
     let kept = std::env::var_os("NARROWS_TAPE").map(PathBuf::from);
     let path = kept
@@ -139,6 +144,7 @@ fn tapes_of_this_kernel_replay() {
 
 /// After idle time a decision comes in time: the window before it does not leave as one burst.
 #[test]
+#[ignore = "real time: `make test`"]
 fn restart_after_idle_loses_nothing() {
     let app = "app = { kind = 'on-off', on = '500ms', off = '800ms' }";
     let text = format!(

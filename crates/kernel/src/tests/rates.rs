@@ -42,6 +42,7 @@ fn ran(text: &str, options: &Options) -> Option<(RunResult, HostRates)> {
 
 /// Two flows follow their rates, fill the link and share it equally. The counters prove that the program under test ran.
 #[test]
+#[ignore = "real time: `make test`"]
 fn rates_are_followed_and_shared_equally() {
     let text = dumbbell(5, "", &["scheme = 'brf'", "scheme = 'brf'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
@@ -58,7 +59,8 @@ fn rates_are_followed_and_shared_equally() {
 
 /// The kernel's CUBIC beside keeps its class.
 #[test]
-fn rates_leave_cubic_its_class() {
+#[ignore = "real time: `make test-long`"]
+fn long_rates_leave_cubic_its_class() {
     let text = dumbbell(6, "", &["scheme = 'brf'", "scheme = 'cubic'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
     for flow in &result.flows {
@@ -69,7 +71,8 @@ fn rates_leave_cubic_its_class() {
 
 /// Parameters reach the program, and flows without any router become CUBIC.
 #[test]
-fn rates_without_router_fall_back() {
+#[ignore = "real time: `make test-long`"]
+fn long_rates_without_router_fall_back() {
     let text = dumbbell(4, "router = 'none'", &["scheme = 'brf:timeout=0.2'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
     assert!(result.flows[0].goodput_mbit_s > 0.6 * 38.6, "{:?}", result.flows[0]);
@@ -78,7 +81,8 @@ fn rates_without_router_fall_back() {
 
 /// A router that dies stalls nobody.
 #[test]
-fn router_death_stalls_nobody() {
+#[ignore = "real time: `make test-long`"]
+fn long_router_death_stalls_nobody() {
     let router = "router = { kind = 'brf', dies = '2s' }";
     let text = dumbbell(6, router, &["scheme = 'brf'", "scheme = 'brf'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
@@ -91,7 +95,8 @@ fn router_death_stalls_nobody() {
 
 /// Where options are removed, flows go on as CUBIC.
 #[test]
-fn stripped_rates_stall_nobody() {
+#[ignore = "real time: `make test-long`"]
+fn long_stripped_rates_stall_nobody() {
     let text = dumbbell(4, "", &["scheme = 'brf:timeout=0.2'", "scheme = 'brf:timeout=0.2'"]);
     let options = Options { forgery: Some(Forgery::Strip), ..Options::default() };
     let Some((result, rates)) = ran(&text, &options) else { return };
@@ -103,7 +108,8 @@ fn stripped_rates_stall_nobody() {
 /// Rates of zero, the largest ones and garbage neither stall nor flood, with the default line rate of 100 Gbit/s: what is
 /// no rate is ignored, and what the path does not carry after a round trip.
 #[test]
-fn forged_rates_neither_stall_nor_flood() {
+#[ignore = "real time: `make test-long`"]
+fn long_forged_rates_neither_stall_nor_flood() {
     let text = dumbbell(4, "", &["scheme = 'brf'", "scheme = 'brf'"]);
     // 0, 0 · 10^9, the largest of the exponents 5 and 8, and two no-operations, which are 250 MB/s.
     forged(&text, &[0, 9, 0xffff, 65_528, 0x0101]);
@@ -129,7 +135,8 @@ fn forged(text: &str, codes: &'static [u16]) -> Option<HostRates> {
 
 /// Under random loss acknowledgements with three SACK blocks still bring rates.
 #[test]
-fn rates_arrive_beside_sack_blocks() {
+#[ignore = "real time: `make test-long`"]
+fn long_rates_arrive_beside_sack_blocks() {
     let text = dumbbell(5, "loss = '2%'", &["scheme = 'brf'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
     // Many acknowledgements leave without the option, and the network makes room in their SACK blocks.

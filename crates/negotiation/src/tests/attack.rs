@@ -34,6 +34,7 @@ fn request_for(destination: Ipv4Addr, content: u32, max: f64) -> Vec<u8> {
 
 /// Garbage, forged answers and terminations do not change the rate of a flow, are counted, and get no answer.
 #[test]
+#[ignore = "real time: `make test`"]
 fn hostile_datagrams_change_nothing() {
     let _alone = alone(); // a run in real time beside it would take its processors
     let (passing, sending, receiving) = Default::default();
@@ -119,6 +120,7 @@ fn flood_of_requests_is_limited() {
 
 /// Clients that say nothing, nonsense or hang up are refused, and others are served meanwhile.
 #[test]
+#[ignore = "real time: `make test`"]
 fn malformed_clients_do_not_disturb_others() {
     let (sending, receiving) = Default::default();
     let desks: [&Desk; 2] = [&sending, &receiving];
@@ -175,7 +177,8 @@ fn talking_client_is_closed() {
 /// Requests from 1 000 addresses that no responder answers take no rate from a client and leave no record. In the long
 /// form the client's own requests are repeated and run out of patience if they get no answer.
 #[test]
-fn invented_requesters_take_no_rate() {
+#[ignore = "real time: `make test-long`"]
+fn long_invented_requesters_take_no_rate() {
     let _alone = alone(); // a run in real time beside it would take its processors
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
@@ -227,7 +230,8 @@ fn invented_requesters_take_no_rate() {
 
 /// 1 000 silent connections, and those of one address that take nothing, keep no other client out.
 #[test]
-fn silent_clients_keep_no_other_out() {
+#[ignore = "real time: `make test-long`"]
+fn long_silent_clients_keep_no_other_out() {
     let (sending, receiving) = Default::default();
     let desks: [&Desk; 2] = [&sending, &receiving];
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);

@@ -50,7 +50,8 @@ fn connected<T, F: Future<Output = T>>(address: SocketAddr, work: impl FnOnce(Co
 /// A thousand first packets in foreign names hold no place of a test: a client beside them runs, and the server answers
 /// them with at most three times what they had (RFC 9000 section 8).
 #[test]
-fn client_connects_beside_spoofed_handshakes() {
+#[ignore = "real time: `make test-long`"]
+fn long_client_connects_beside_spoofed_handshakes() {
     serving("bbr", |address, _| {
         let mut sent = 0;
         let flood: Vec<UdpSocket> =
@@ -77,7 +78,8 @@ fn client_connects_beside_spoofed_handshakes() {
 
 /// Connections that ask for nothing hold no place of a test, and are bounded by address.
 #[test]
-fn silent_connections_hold_no_test() {
+#[ignore = "real time: `make test-long`"]
+fn long_silent_connections_hold_no_test() {
     let service = Service { connections: 1, per_address: 3, ..service() };
     serving_as(&service, "bbr", |address, _| {
         connected(address, |first| async move {
@@ -93,6 +95,7 @@ fn silent_connections_hold_no_test() {
 
 /// A server that refuses a client states which limit was reached: tests at a time, or connections of an address.
 #[test]
+#[ignore = "real time: `make test`"]
 fn busy_server_says_so() {
     for (connections, per_address, reason) in [(1, 8, "busy: 1 test at a time"), (8, 1, "this address")] {
         let service = Service { connections, per_address, ..service() };
@@ -145,6 +148,7 @@ fn greedy_requests_are_refused() {
 /// A receiver that reports more than it got, or a time that no test takes, ends the test, and what it says is in no
 /// result.
 #[test]
+#[ignore = "real time: `make test`"]
 fn lying_receiver_ends_the_test() {
     let bytes = [&[0; 8][..], &[0, 1, 0, 0], &[0xff; 8]].concat();
     let time = [&[0xff; 8][..], &[0, 0]].concat();
@@ -185,7 +189,8 @@ fn reasons_of_peers_are_printable() {
 /// A sender whose result has more than was received, a time or losses that cannot be ends the test with the reason, and
 /// its numbers are in no result.
 #[test]
-fn lying_sender_ends_the_test() {
+#[ignore = "real time: `make test-long`"]
+fn long_lying_sender_ends_the_test() {
     const SENT: u64 = 1_000;
     let (second, day) = (1_000_000, 86_400_000_000);
     for (time, lost, bytes, reason) in [

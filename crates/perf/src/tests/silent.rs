@@ -36,7 +36,8 @@ fn relay(server: SocketAddr, cut: &Arc<AtomicBool>) -> SocketAddr {
 
 /// An end whose peer dies says that it does not answer, in either direction, and meanwhile for how long nothing has come.
 #[test]
-fn dead_server_is_named_as_the_cause() {
+#[ignore = "real time: `make test-long`"]
+fn long_dead_server_is_named_as_the_cause() {
     serving("bbr", |address, _| {
         let testing = |reverse| {
             let (cut, (caller, _)) = (Arc::new(AtomicBool::new(false)), log());
@@ -73,7 +74,8 @@ fn dead_server_is_named_as_the_cause() {
 
 /// Silence over IPv6: the error says that a server listens on IPv4 alone by default.
 #[test]
-fn silence_over_ipv6_names_the_default() {
+#[ignore = "real time: `make test-long`"]
+fn long_silence_over_ipv6_names_the_default() {
     let Ok(silent) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else {
         eprintln!("skipped: needs IPv6");
         return;

@@ -45,6 +45,7 @@ pub(super) fn is_clean() -> bool {
 /// next three, which come once per round trip, however late a busy machine carries them. Nothing is dropped, no checksum
 /// is wrong, and the mean queue is below a millisecond.
 #[test]
+#[ignore = "real time: `make test`"]
 fn third_flow_has_its_share_after_three_round_trips() {
     if !may() {
         return;
@@ -88,7 +89,8 @@ fn third_flow_has_its_share_after_three_round_trips() {
 
 /// A flow that ends leaves its share to the others, and the log says so.
 #[test]
-fn ended_flow_leaves_its_share() {
+#[ignore = "real time: `make test-long`"]
+fn long_ended_flow_leaves_its_share() {
     if !may() {
         return;
     }
@@ -109,7 +111,8 @@ fn ended_flow_leaves_its_share() {
 
 /// A flow that obeys keeps its share beside one that floods, whose class is bounded by the queue.
 #[test]
-fn flood_beside_stays_in_its_class() {
+#[ignore = "real time: `make test-long`"]
+fn long_flood_beside_stays_in_its_class() {
     if !may() {
         return;
     }
@@ -127,6 +130,7 @@ fn flood_beside_stays_in_its_class() {
 
 /// Flows whose option is stripped or forged go on, and the others keep their shares.
 #[test]
+#[ignore = "real time: `make test`"]
 fn stripped_and_forged_options_do_no_harm() {
     if !may() {
         return;
@@ -161,7 +165,8 @@ fn stripped_and_forged_options_do_no_harm() {
 
 /// Flows beyond the table are counted and named in the log, and go on beside the others.
 #[test]
-fn flows_beyond_the_table_are_counted() {
+#[ignore = "real time: `make test-long`"]
+fn long_flows_beyond_the_table_are_counted() {
     if !may() {
         return;
     }
@@ -185,7 +190,8 @@ fn flows_beyond_the_table_are_counted() {
 
 /// A short patience is honoured: without flows, too, decisions come before it ends. One below that is refused.
 #[test]
-fn short_patience_is_honoured_or_refused() {
+#[ignore = "real time: `make test-long`"]
+fn long_short_patience_is_honoured_or_refused() {
     let mut settings = settings();
     settings.patience = Nanos::from_millis(19);
     let refused = super::super::plan(&settings).unwrap_err().to_string();
@@ -251,6 +257,7 @@ fn killed_switch_process() {
 
 /// A killed switch stalls no flow: ACKs pass without rates, and the next command removes what is left.
 #[test]
+#[ignore = "real time: `make test`"]
 fn killed_switch_stalls_no_flow() {
     if !may() {
         return;
