@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,30 +41,6 @@ def is_text(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-LINES = ("learned",)
-"""Keys of texts of several lines."""
-
-
-def check_letters(value: Any, place: str = "a value") -> None:
-    """Reject texts and keys with letters that steer a terminal, however deep; spaces of any width are accepted.
-
-    Raises:
-        ValueError: The key, its value, and the problem.
-    """
-    if isinstance(value, str):
-        more = "\n" if place in LINES else ""
-        fit = (letter.isprintable() or letter in more or unicodedata.category(letter) == "Zs" for letter in value)
-        if not all(fit):
-            raise ValueError(f"{place} is {value[:40]!r}, which is not printable")
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            check_letters(key, "a key")
-            check_letters(inner, key)
-    elif isinstance(value, list):
-        for inner in value:
-            check_letters(inner, place)
 
 
 def _optional(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:

@@ -22,10 +22,24 @@ from narrows._engine import (
     ScenarioError,
     datagram_scheme,
 )
-from narrows.arguments import check_letters
-from narrows.errors import UsageError
 from narrows.places import BACKENDS, KERNEL, NOQ, QUIC, SHIM, SIM, kernel_schemes, run_id
-from narrows.records import CAPTURE_ENDS, Capture, Diagnostic, Planned, Router, Scheme
+from narrows.records import (
+    CAPTURE_ENDS,
+    BenchCase,
+    Capture,
+    Datagrams,
+    Diagnostic,
+    Explanation,
+    FlowRow,
+    LinkRow,
+    Planned,
+    Profile,
+    Router,
+    RunRow,
+    Scheme,
+    ScriptReport,
+    Sources,
+)
 
 __all__ = [
     "BACKENDS",
@@ -66,26 +80,16 @@ __all__ = [
 # The engine's own spellings, each written once.
 ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
-WARNINGS = "warnings"
-"""The field of a planned run that lists its warnings."""
 FINGERPRINTS = {SIM: "sim", KERNEL: "kernel", SHIM: "kernel", QUIC: "quic", NOQ: "quic"}
 """The backend whose sources decide a run, by place."""
 
-RUN_FIELDS = (
-    "version", "scenario", "seed", "duration_s", "wall_s", "events", "data_packets", "jain", "convergence_s",
-    "flows", "links",
-)  # fmt: skip
+RUN_FIELDS = tuple(RunRow.__annotations__)
 """Fields of a result, in printing order."""
 
-FLOW_FIELDS = (
-    "flow", "scheme", "rtt_base_ms", "goodput_mbit_s", "throughput_mbit_s", "retransmit_percent", "loss_percent",
-    "rtt_min_ms", "rtt_mean_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "fill_time_ms", "completion_s",
-)  # fmt: skip
+FLOW_FIELDS = tuple(FlowRow.__annotations__)
 """Fields of a flow in a result."""
 
-LINK_FIELDS = (
-    "link", "utilization", "queue_delay_mean_ms", "queue_delay_p95_ms", "queue_mean_pkt", "drops", "drop_percent",
-)  # fmt: skip
+LINK_FIELDS = tuple(LinkRow.__annotations__)
 """Fields of a link in a result."""
 
 CONNECTION_COUNTS = (
@@ -105,8 +109,8 @@ def version() -> str:
 
 
 @functools.cache
-def _sources() -> Mapping[str, Any]:
-    return dict(json.loads(_engine.sources()))
+def _sources() -> Sources:
+    return _engine.sources()
 
 
 def fingerprint(planned: Planned) -> str:
@@ -115,7 +119,7 @@ def fingerprint(planned: Planned) -> str:
     Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs in
     real time depend on the kernel's version too, and on those of our schemes that run there.
     """
-    names = {flow["scheme"].partition(":")[0].strip() for flow in json.loads(planned.text)["scenario"]["flows"]}
+    names = {scheme.partition(":")[0].strip() for scheme in planned.schemes}
     place = [] if planned.on == SIM else [planned.on, platform.release()]
     if planned.on == NOQ:
         names = set()
@@ -150,15 +154,14 @@ def build() -> str:
 def schemes() -> tuple[Scheme, ...]:
     """Return all schemes in registry order."""
     return tuple(
-        Scheme(**_entry(row), aliases=tuple(row["aliases"]), recovery=row["recovery"])
-        for row in json.loads(_engine.schemes())
+        Scheme(**_entry(row), aliases=tuple(row["aliases"]), recovery=row["recovery"]) for row in _engine.schemes()
     )
 
 
 @functools.cache
 def routers() -> tuple[Router, ...]:
     """Return all router algorithms in registry order."""
-    return tuple(Router(**_entry(row)) for row in json.loads(_engine.routers()))
+    return tuple(Router(**_entry(row)) for row in _engine.routers())
 
 
 def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +195,7 @@ def _unknown(kind: str, name: str, known: list[str], listed: list[str]) -> str:
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a scenario."""
-    return dict(json.loads(_engine.schema()))
+    return _engine.schema()
 
 
 def plan(
@@ -217,37 +220,30 @@ def plan(
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
-        UsageError: A text in it is not printable, so its results could not be shown.
         KernelUnable: The place cannot run it.
     """
     folder = None if directory is None else str(directory)
     planned = []
     for row in _engine.plan(text, source, folder, list(overrides), outside):
-        parsed = json.loads(row)
-        try:
-            check_letters({"scenario": parsed["scenario"], "point": parsed["point"]})
-        except ValueError as error:
-            raise UsageError(f"{source}: {error}; accepted: printable letters") from None
         if on != SIM:
-            check_place(row, directory, on, outside)
-        found = tuple(Diagnostic(**found) for found in parsed.get(WARNINGS, ()))
-        point = as_point(parsed["point"])
+            check_place(row["text"], directory, on, outside)
+        found = tuple(Diagnostic(**found) for found in row["warnings"])
         planned.append(
             Planned(
-                run_id(parsed["id"], on), int(parsed["seed"]), point, int(parsed["flows"]), row, directory, trace,
-                found, on, outside,
+                run_id(row["id"], on), row["seed"], row["point"], row["flows"], row["text"], tuple(row["schemes"]),
+                directory, trace, found, on, outside,
             )
         )  # fmt: skip
     return planned
 
 
-def check_place(planned_json: str, directory: Path | None, on: str, outside: tuple[str, ...] | None = None) -> None:
+def check_place(planned: str, directory: Path | None, on: str, outside: tuple[str, ...] | None = None) -> None:
     """Refuse a run, in the engine's own description, that the kernel or QUIC cannot execute.
 
     Raises:
         KernelUnable: The reason, with what is accepted.
     """
-    _engine.check_place(planned_json, None if directory is None else str(directory), on, outside)
+    _engine.check_place(planned, None if directory is None else str(directory), on, outside)
 
 
 def explain(
@@ -256,21 +252,20 @@ def explain(
     directory: Path | None,
     overrides: Sequence[tuple[str, str]] = (),
     outside: tuple[str, ...] | None = None,
-) -> list[dict[str, Any]]:
-    """Return every effective option of a scenario and its origin, one object per point. Arguments as for `plan`.
+) -> list[Explanation]:
+    """Return every effective option of a scenario and its origin, one record per point. Arguments as for `plan`.
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
     """
     folder = None if directory is None else str(directory)
-    rows = _engine.explain(text, source, folder, list(overrides), outside)
-    return [json.loads(row) for row in rows]
+    return _engine.explain(text, source, folder, list(overrides), outside)
 
 
 @functools.cache
-def profiles() -> tuple[Mapping[str, Any], ...]:
+def profiles() -> tuple[Profile, ...]:
     """Return the profiles of transport options, the default first: what each sets, what that follows, what it lacks."""
-    return tuple(json.loads(_engine.profiles()))
+    return tuple(_engine.profiles())
 
 
 def run(
@@ -298,8 +293,8 @@ def run(
     folder = None if traces is None else str(traces)
     packets = None if capture is None else (str(capture.file), capture.ends, capture.snap)
     events = None if qlog is None else str(qlog)
-    text = _engine.run(planned.text, directory, folder, handle, packets, planned.on, planned.outside, events)
-    return ordered(json.loads(text) | {"id": planned.id})
+    row = _engine.run(planned.text, directory, folder, handle, packets, planned.on, planned.outside, events)
+    return ordered({**_finite(row), "id": planned.id})
 
 
 def radio_trace(text: str, source: str) -> tuple[str, str, str]:
@@ -335,19 +330,19 @@ def learned(result: Mapping[str, Any]) -> dict[str, str]:
     return {link: router["learned"] for link, router in found.items() if "learned" in router}
 
 
-def bench_cases() -> list[dict[str, str]]:
+def bench_cases() -> list[BenchCase]:
     """Return name, description and scenario of each benchmark case."""
-    return list(json.loads(_engine.bench_cases()))
+    return _engine.bench_cases()
 
 
 def bench(name: str, repeats: int) -> dict[str, Any]:
     """Measure one benchmark case."""
-    return dict(json.loads(_engine.bench(name, repeats)))
+    return _engine.bench(name, repeats)
 
 
 def bench_schemes(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Measure the cost of an acknowledgement: a row per scheme, with the ratio to the first scheme of the registry."""
-    return list(json.loads(_engine.bench_schemes(repeats, list(names))))
+    return _engine.bench_schemes(repeats, list(names))
 
 
 def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -356,10 +351,10 @@ def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any
     Raises:
         ValueError: There is no such router algorithm.
     """
-    return list(json.loads(_engine.bench_routers(repeats, list(names))))
+    return _engine.bench_routers(repeats, list(names))
 
 
-def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> dict[str, Any]:
+def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> ScriptReport:
     """Run a packetdrill script against the TCP endpoint, or on this machine's kernel.
 
     Args:
@@ -370,21 +365,17 @@ def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = N
     Raises:
         KernelUnable: The user may not create network namespaces.
         KernelFailed: The kernel refused a step.
-
-    Returns:
-        `result` (`pass`, `fail` or `skip`), `line` (`None` after a pass), `reason`, and `unchecked`: the system calls
-        whose results were not compared.
     """
-    return dict(json.loads(_engine.packetdrill(text, None if directory is None else str(directory), lateness_ms)))
+    return _engine.packetdrill(text, None if directory is None else str(directory), lateness_ms)
 
 
 def datagram_schemes() -> list[str]:
     """Return the schemes made for datagrams."""
-    return list(json.loads(_engine.datagram_schemes()))
+    return _engine.datagram_schemes()
 
 
-def bench_datagrams(scheme: str | None, path: str, duration_s: float) -> dict[str, Any]:
-    """Measure datagrams: how many arrived, their size, and the wall time.
+def bench_datagrams(scheme: str | None, path: str, duration_s: float) -> Datagrams:
+    """Measure datagrams.
 
     Args:
         scheme: The scheme that controls them; `None` for plain UDP.
@@ -394,7 +385,7 @@ def bench_datagrams(scheme: str | None, path: str, duration_s: float) -> dict[st
     Raises:
         LiveFailed: No connection was established.
     """
-    return dict(json.loads(_engine.bench_datagrams(scheme, path, duration_s)))
+    return _engine.bench_datagrams(scheme, path, duration_s)
 
 
 def live(
@@ -408,7 +399,7 @@ def live(
     connections: int,
     capture: Path | None,
     handle: Handle,
-    on_event: Callable[[str, str], None],
+    on_event: Callable[[str, Any], None],
 ) -> None:
     """Send or receive DCCP over UDP until the end or `handle.cancel()`. Other Python threads continue meanwhile.
 
@@ -422,8 +413,8 @@ def live(
         connections: The receiver's limit of simultaneous connections; it refuses others as too busy.
         capture: A pcap file for all packets.
         handle: Cancels the work.
-        on_event: Called with a kind and a JSON report: `listening` with an address; for each connection `progress`
-            once a second, and `ended`.
+        on_event: Called with a kind and a report: `listening` with an address; for each connection `progress` once a
+            second, and `ended`.
 
     Raises:
         LiveFailed: No connection was established, or the peer fell silent.

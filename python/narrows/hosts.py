@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from narrows import _engine
 from narrows._engine import Handle, KernelFailed, KernelUnable
-from narrows.records import Program
+from narrows.records import Attached, BrfSwitch, Program, ProgramStatus, SwitchSettings
 
 __all__ = ["Handle", "KernelFailed", "KernelUnable"]
 
@@ -27,7 +26,7 @@ def kernel_programs() -> list[Program]:
     Raises:
         KernelUnable: This is not Linux.
     """
-    return [Program(**row) for row in json.loads(_programs().kernel_programs())]
+    return [Program(**row) for row in _programs().kernel_programs()]
 
 
 def load_program(name: str, values: Sequence[tuple[str, str]]) -> str:
@@ -61,14 +60,14 @@ def unload_program(name: str) -> tuple[str, int]:
     return str(kernel_name), int(sockets)
 
 
-def program_status(seconds: float) -> list[dict[str, Any]]:
+def program_status(seconds: float) -> list[ProgramStatus]:
     """Observe the loaded programs for a time.
 
     Raises:
         KernelUnable: There are no rights.
         KernelFailed: The kernel refused a step.
     """
-    return list(json.loads(_programs().program_status(seconds)))
+    return list(_programs().program_status(seconds))
 
 
 def attach_brf(
@@ -77,7 +76,7 @@ def attach_brf(
     limit_mbit: float | None = None,
     values: Sequence[tuple[str, str]] = (),
     dry: bool = False,
-) -> dict[str, Any]:
+) -> Attached:
     """Write and read BRF's rate in TCP options of this host, until it is detached or the machine restarts.
 
     Args:
@@ -90,11 +89,9 @@ def attach_brf(
     Raises:
         KernelUnable: A value is refused, or there are no rights. Nothing stays in the kernel.
         KernelFailed: The kernel refused a step.
-
-    Returns:
-        `cgroup`, `link`, `scheme`, `loads` (the scheme too) and `adopts`.
     """
-    return dict(json.loads(_programs().attach_brf(cgroup, adopts, limit_mbit, list(values), dry)))
+    attached: Attached = _programs().attach_brf(cgroup, adopts, limit_mbit, list(values), dry)
+    return attached
 
 
 def detach_brf(cgroup: Path | None) -> list[str]:
@@ -114,25 +111,23 @@ def brf_status() -> dict[str, Any]:
         KernelUnable: There are no rights.
         KernelFailed: The kernel refused a step.
     """
-    return dict(json.loads(_programs().brf_status()))
+    return dict(_programs().brf_status())
 
 
-def plan_brf_switch(settings: Mapping[str, Any]) -> list[str]:
+def plan_brf_switch(settings: SwitchSettings) -> list[str]:
     """Return what a BRF switch would attach and create, a line per item; see `run_brf_switch`.
 
     Raises:
         KernelUnable: A port does not exist or cannot be used, or a value is refused.
     """
-    return list(_programs().plan_brf_switch(json.dumps(settings)))
+    return list(_programs().plan_brf_switch(settings))
 
 
-def run_brf_switch(settings: Mapping[str, Any], handle: Handle, on_line: Callable[[str], None]) -> None:
+def run_brf_switch(settings: SwitchSettings, handle: Handle, on_line: Callable[[str], None]) -> None:
     """Run a BRF switch on ports of this machine until `handle` is cancelled. Nothing stays attached.
 
     Args:
-        settings: `ports` (pairs of interface and role: `acks`, `bottleneck` or `senders`), `rate_mbit`, `buffer`
-            (packets), `period_ms` and `patience_ms`, `poll_s` (of its own controller, `None` without one), `control`
-            (address for an external one or `None`), `sets` (pairs of parameter and text).
+        settings: Its ports and parameters.
         handle: Ends it.
         on_line: Receives the lines of its log, from the thread that runs it.
 
@@ -140,12 +135,12 @@ def run_brf_switch(settings: Mapping[str, Any], handle: Handle, on_line: Callabl
         KernelUnable: There are no rights, or a port cannot be used.
         KernelFailed: The kernel refused a step.
     """
-    _programs().run_brf_switch(json.dumps(settings), handle, on_line)
+    _programs().run_brf_switch(settings, handle, on_line)
 
 
-def brf_switches() -> list[dict[str, Any]]:
-    """Return the switches of this network namespace: `process`, `ports`, `runs`, and the latest `report` if any."""
-    return list(json.loads(_programs().brf_switches()))
+def brf_switches() -> list[BrfSwitch]:
+    """Return the switches of this network namespace, with their latest reports."""
+    return list(_programs().brf_switches())
 
 
 def clean_brf_switches() -> list[str]:
@@ -174,7 +169,7 @@ def perf_server(
     per_address: int,
     longest_s: float,
     handle: Handle,
-    on_event: Callable[[str], None],
+    on_event: Callable[[dict[str, Any]], None],
 ) -> None:
     """Serve throughput tests of QUIC until `handle.cancel()`, the end of `duration_s`, or `once` the first test.
 
@@ -190,7 +185,7 @@ def perf_server(
         per_address: The limit of simultaneous connections of an address.
         longest_s: The longest test that a client may ask for.
         handle: Ends the server.
-        on_event: Called with JSON of `event`: listening, begun, interval, ended or warning.
+        on_event: Called with records of `event`: listening, begun, interval, ended or warning.
 
     Raises:
         KernelUnable: A setting is refused.
@@ -213,7 +208,7 @@ def perf_client(
     name: str,
     trust: str,
     handle: Handle,
-    on_event: Callable[[str], None],
+    on_event: Callable[[dict[str, Any]], None],
 ) -> None:
     """Run one throughput test of QUIC.
 
@@ -228,7 +223,7 @@ def perf_client(
         name: The name in its certificate.
         trust: `system`, `any`, `ca:FILE` or `fingerprint:DIGITS`.
         handle: Ends the test.
-        on_event: Called with JSON of `event`.
+        on_event: Called with records of `event`.
 
     Raises:
         KernelUnable: A setting is refused.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import shlex
 import socket
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from narrows.errors import UsageError
 from narrows.files import check_writable
 from narrows.progress import print_status
 from narrows.quantities import seconds
+from narrows.records import DatagramReport, Overview
 from narrows.supervision import conclude, supervised
 from narrows.toml import to_toml
 
@@ -68,8 +68,7 @@ class Session:
             print_status(f"to read the capture: tshark -X {script} -r {file}")
         conclude(failed, signals)
 
-    def _print_event(self, kind: str, report: str) -> None:
-        row = json.loads(report)
+    def _print_event(self, kind: str, row: Any) -> None:
         if kind == "listening":
             print_status(f"listening at {row}")
         elif kind == "progress":
@@ -191,7 +190,7 @@ def _is_ipv6(text: str) -> bool:
     return True
 
 
-def progress(row: dict[str, Any]) -> str:
+def progress(row: DatagramReport) -> str:
     """Format a connection's progress as one line."""
     delay = f", delay {row['delay']['p50_ms']:.2f} ms" if row["delay"] else ""
     rtt = f", RTT {row['rtt_ms']:.2f} ms" if row["rtt_ms"] else ""
@@ -201,14 +200,14 @@ def progress(row: dict[str, Any]) -> str:
     return f"{peer}{row['duration_s']:.0f} s: {done}{lost}{rtt}{delay}"
 
 
-def overview(row: dict[str, Any]) -> str:
+def overview(row: Overview) -> str:
     """Format the progress of many connections as one line."""
     waiting = f", {row['half_open']} incomplete handshakes" if row["half_open"] else ""
     rate = f"{row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s"
     return f"{row['connections']} connections{waiting}: {rate}"
 
 
-def summary(row: dict[str, Any]) -> str:
+def summary(row: DatagramReport) -> str:
     """Format the result of a connection."""
     direction = "to" if row["role"] == "sender" else "from"
     reason = f", {row['reset_name'] or 'code'} ({row['reset_code']})" if row["end"] == "reset" else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +50,7 @@ def negotiate(
     """
     if not hasattr(_engine, "negotiate"):
         raise engine.KernelUnable("narrows nodectl needs Linux")
-    return dict(json.loads(_engine.negotiate(role, json.dumps(settings), handle, on_event)))
+    return _engine.negotiate(role, settings, handle, on_event)
 
 
 def address(text: str, flag: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,9 +155,8 @@ class Session:
             )
         )  # fmt: skip
 
-    def report(self, text: str) -> None:
-        """Print an event of the engine, which is a text in JSON, or keep it for the document of its test."""
-        row = json.loads(text)
+    def report(self, row: dict[str, Any]) -> None:
+        """Print an event of the engine, or keep it for the document of its test."""
         kind = row.pop("event")
         if kind == "listening":
             print_status(f"listening at {row['address']}\n  fingerprint {row['fingerprint']}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from narrows import engine, hosts
 from narrows.errors import Stopped
+from narrows.records import SwitchSettings
 from narrows.supervision import supervised
 
 
-def run(settings: Mapping[str, Any], on_line: Callable[[str], None]) -> None:
+def run(settings: SwitchSettings, on_line: Callable[[str], None]) -> None:
     """Run a switch until Ctrl-C or SIGTERM.
 
     Args:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from narrows import engine
-from narrows.arguments import check_letters
 
 ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]{0,127}")
 """A run's id, which names its files."""
@@ -39,7 +38,6 @@ def check_result(result: Any) -> None:
     for key, value in point.items():
         if not isinstance(value, str) and not _counts(value):
             raise ValueError(f"point: {key} is {str(value)[:40]!r}")
-    check_letters(result)
     traces = result.get("traces", {})
     if not isinstance(traces, Mapping) or not all(ID.fullmatch(key) and isinstance(traces[key], str) for key in traces):
         raise ValueError("traces is no table of checksums")

@@ -1,6 +1,6 @@
-"""Shared parts of the tests. Most tests run on a stand-in for the engine and need no build.
+"""Shared parts of the tests, which use the built engine.
 
-Tests of the built engine start a process of their own, by `built` or by the command.
+A test that needs control over time, failures or the kernel takes the fixture `executor`; processes of `command` have it.
 """
 
 import json
@@ -17,15 +17,20 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "python")]
 
-import fake_engine  # noqa: E402
+import fake_executor  # noqa: E402
 from loopback import Starter  # noqa: E402
+from narrows import engine  # noqa: E402
 
-sys.modules["narrows._engine"] = fake_engine  # type: ignore[assignment]
-
+BRIEF = ("--rate", "1mbit", "--duration", "5s")
+"""Options of a comparison that takes milliseconds; later ones of the same name replace them."""
+SHORT = {"rate": "1mbit", "duration": "5s"}
+"""The same for the library."""
 BOOT = (
-    f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]; import fake_engine; "
-    "sys.modules['narrows._engine'] = fake_engine; from narrows.cli import main; main()"
+    f"import signal, sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]; "
+    "signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "import fake_executor; fake_executor.install(); from narrows.cli import main; main()"
 )
+"""A program that is the command with the fake executor; it obeys Ctrl-C also where the shell ignores it."""
 BUILT_ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80"}
 """The environment of processes that use the built engine."""
 
@@ -36,6 +41,11 @@ def call(*args):
     from narrows.cli.options import spelled_out
 
     return CliRunner().invoke(app, spelled_out([str(arg) for arg in args]))
+
+
+def timeless(results):
+    """Return results without the wall time that they took."""
+    return [{**result, "wall_s": 0} for result in results]
 
 
 def json_rows(result):
@@ -74,9 +84,30 @@ def built(expression):
     return json.loads(done.stdout)
 
 
+@pytest.fixture(scope="module")
+def executor():
+    """Execute the runs of a module with the fake executor."""
+    with pytest.MonkeyPatch.context() as patch:
+        fake_executor.install(patch.setattr)
+        yield
+
+
+@pytest.fixture
+def executed(monkeypatch):
+    """Return the ids of the runs that are executed from now on."""
+    ids, execute = [], engine._engine.run
+
+    def run(planned, *arguments):
+        ids.append(json.loads(planned)["id"])
+        return execute(planned, *arguments)
+
+    monkeypatch.setattr(engine._engine, "run", run)
+    return ids
+
+
 @pytest.fixture
 def command(tmp_path):
-    """Start the command in a process of its own, on the stand-in."""
+    """Start the command in a process of its own, with the fake executor."""
 
     def start(*args, env=None):
         return subprocess.Popen(

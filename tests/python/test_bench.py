@@ -11,6 +11,64 @@ from narrows.bench import ns3 as ns3_runs
 from conftest import built, call, json_rows  # isort: skip
 
 
+CASE = """
+duration = "10s"
+[network]
+rate = "1gbit"
+[[flows]]
+scheme = "cubic"
+rtt = "20ms"
+count = 10
+"""
+COSTS = {"bbr": 10.0, "cubic": 20.0, "newreno": 15.0, "bbq": 35.0}
+
+
+def measure_case(name, repeats):
+    return {
+        "case": name, "flows": 10, "data_packets": 2_000_000, "events": 9_000_000, "wall_s": 0.5, "packets_per_s": 4e6,
+        "wall_all_s": [0.5] * repeats, "peak_flow_bytes": 5000, "failed": [], "event_hash": "00ff",
+        "counters": {"sack_blocks": 10, "recoveries": 2, "paced_waits": 7, "rate_samples": 9},
+    }  # fmt: skip
+
+
+def measure_schemes(repeats, names):
+    return [
+        {"scheme": name, "ns_per_ack": COSTS[name], "ratio": COSTS[name] / 10, "reference": "bbr", "acks": 1000,
+         "ns_all": [COSTS[name]] * repeats}
+        for name in dict.fromkeys(["bbr", *(names or COSTS)])
+    ]  # fmt: skip
+
+
+def measure_routers(repeats, names):
+    return [
+        {"router": name, "flows": flows, "opened": flows, "ns_per_packet": 10.0 * cost, "ratio": cost,
+         "ns_per_wake": 50.0 * flows if place else None, "ns_per_wake_and_flow": 50.0 if place else None,
+         "wakes": 7 * place, "packets": 20_000, "memory_bytes": 120 * place * flows, "bytes_per_flow": 120.0 * place,
+         "ns_all": [10.0 * cost] * repeats}
+        for flows in (1, 1000)
+        for place, (name, cost) in enumerate(zip(("none", *(names or ("rcp", "xcp"))), (1.0, 2.5, 3.0), strict=False))
+    ]  # fmt: skip
+
+
+def measure_datagrams(scheme, path, duration_s):
+    """Plain UDP takes 1 µs per datagram in batches and 3 µs by calls; DCCP takes 1 µs in memory and 2 µs on sockets."""
+    each = {"batches": 1e-6, "calls": 3e-6, "memory": 1e-6, "loopback": 2e-6}[path]
+    assert (scheme is None) == (path in ("batches", "calls"))
+    return {"datagrams": 1000, "wall_s": 1000 * each, "datagram_bytes": 1400}
+
+
+@pytest.fixture(autouse=True)
+def measured(monkeypatch, executor):
+    """Replace the measurements by invented ones, which take no time."""
+    names = ("cubic-10", "bbr-10")
+    cases = [{"name": name, "description": f"case {name}", "scenario": CASE} for name in names]
+    for name, function in {
+        "bench_cases": lambda: cases, "bench": measure_case, "bench_schemes": measure_schemes,
+        "bench_routers": measure_routers, "bench_datagrams": measure_datagrams, "datagram_schemes": lambda: ["cubic"],
+    }.items():  # fmt: skip
+        monkeypatch.setattr(engine._engine, name, function)
+
+
 def bench(*args):
     return call("bench", *args)
 
@@ -33,7 +91,9 @@ def test_bench_json_one_row_per_line():
 
 def test_idle_feature_fails_bench(monkeypatch):
     """A feature that never worked fails its case, and the command exits with status 1."""
-    monkeypatch.setenv("FAKE_ENGINE_BENCH_FAILS", "1")
+    failed = {"cubic-10": [], "bbr-10": ["pacing never acted"]}
+    measure = lambda name, repeats: {**measure_case(name, repeats), "failed": failed[name]}  # noqa: E731
+    monkeypatch.setattr(engine._engine, "bench", measure)
     result = bench("--no-ns3")
     assert result.exit_code == 1
     assert "these cases failed: bbr-10" in result.stderr
@@ -42,7 +102,8 @@ def test_idle_feature_fails_bench(monkeypatch):
 
 def test_changed_events_fail_bench(monkeypatch):
     """A case fails if its events differ from those of a plain run of its scenario."""
-    monkeypatch.setenv("FAKE_ENGINE_BENCH_HASH", "00fe")
+    measure = lambda name, repeats: {**measure_case(name, repeats), "event_hash": "00fe"}  # noqa: E731
+    monkeypatch.setattr(engine._engine, "bench", measure)
     result = bench("--no-ns3", "cubic-10", "--json")
     assert result.exit_code == 1
     row = json.loads(result.stdout)
@@ -55,18 +116,18 @@ def test_scheme_costs_relate_to_first():
     result = bench("--schemes", "--repeats", "2")
     assert result.exit_code == 0
     rows = [line.split() for line in result.stdout.splitlines()]
-    assert ["fixed", "10.0", "1.00"] in rows
-    assert ["bbr", "25.0", "2.50"] in rows
-    assert ["guess", "†", "35.0", "3.50"] in rows
-    assert "fixed" in result.stdout.partition("ratio to")[2]
+    assert ["bbr", "10.0", "1.00"] in rows
+    assert ["cubic", "20.0", "2.00"] in rows
+    assert ["bbq", "†", "35.0", "3.50"] in rows
+    assert "bbr" in result.stdout.partition("ratio to")[2]
 
 
 def test_scheme_costs_json_selected():
     """`--json` with names prints those schemes, and the reference of their ratios."""
     result = bench("--schemes", "cubic", "--json", "--repeats", "2")
     first, second = json_rows(result)
-    assert (first["scheme"], second["scheme"]) == ("fixed", "cubic"), "the reference is measured too"
-    assert (second["reference"], second["ratio"], len(second["ns_all"])) == ("fixed", 2.0, 2)
+    assert (first["scheme"], second["scheme"]) == ("bbr", "cubic"), "the reference is measured too"
+    assert (second["reference"], second["ratio"], len(second["ns_all"])) == ("bbr", 2.0, 2)
 
 
 def test_scheme_costs_unknown_scheme_rejected():
@@ -74,7 +135,7 @@ def test_scheme_costs_unknown_scheme_rejected():
     result = bench("--schemes", "cubik")
     assert result.exit_code == 2
     assert "there is no scheme 'cubik'; did you mean 'cubic'?" in result.stderr
-    assert "accepted: fixed, newreno, cubic" in result.stderr
+    assert "accepted: bbr, cubic, newreno" in result.stderr
 
 
 def test_scheme_costs_built_engine_covers_registry():

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import fake_engine
+from narrows import engine
 
-from conftest import BUILT_ENV, built, call  # isort: skip
+from conftest import BRIEF, BUILT_ENV, built, call  # isort: skip
 
 SCENARIO = """
 duration = "5s"
@@ -40,22 +40,25 @@ stop = "4s"
 
 @pytest.mark.parametrize(
     ("more", "kept"),
-    [((), "senders None"), (("--pcap-at", "both", "--pcap-bytes", 94), "both 94")],
+    [((), ("senders", None)), (("--pcap-at", "both", "--pcap-bytes", 94), ("both", 94))],
 )
-def test_pcap_passes_file_and_contents(tmp_path, more, kept):
+def test_pcap_passes_file_and_contents(tmp_path, monkeypatch, more, kept):
     """The capture of a single run goes to the named file, and the command says so."""
     file = tmp_path / "run.pcapng"
-    result = call("compare", "bbr", "cubic", "--pcap", file, *more)
-    assert (result.exit_code, file.read_text()) == (0, kept)
+    asked, execute = [], engine._engine.run
+    monkeypatch.setattr(engine._engine, "run", lambda *given: asked.append(given[4]) or execute(*given))
+    result = call("compare", *BRIEF, "bbr", "cubic", "--pcap", file, *more)
+    assert (result.exit_code, asked) == (0, [(str(file), *kept)])
+    assert file.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a", "a section header of pcapng"
     assert f"packets are in {file}" in result.stderr
 
 
-def test_pcap_with_folder_executes_a_finished_run_again(tmp_path):
+def test_pcap_with_folder_executes_a_finished_run_again(tmp_path, executed):
     """A run that is saved already has no packets any more, so it runs again."""
-    before = fake_engine.calls["run"]
-    assert call("compare", "bbr", "-o", tmp_path / "out").exit_code == 0
-    assert call("compare", "bbr", "-o", tmp_path / "out", "--pcap", tmp_path / "run.pcapng").exit_code == 0
-    assert fake_engine.calls["run"] == before + 2
+    before = len(executed)
+    assert call("compare", *BRIEF, "bbr", "-o", tmp_path / "out").exit_code == 0
+    assert call("compare", *BRIEF, "bbr", "-o", tmp_path / "out", "--pcap", tmp_path / "run.pcapng").exit_code == 0
+    assert len(executed) == before + 2
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,7 @@ def test_pcap_with_folder_executes_a_finished_run_again(tmp_path):
 )
 def test_options_without_sense_are_refused(tmp_path, arguments, message):
     """Misuse ends with status 2 and a message that names the option and what it accepts; nothing is written."""
-    result = call("compare", "bbr", "cubic", *(text.format(tmp_path) for text in arguments))
+    result = call("compare", *BRIEF, "bbr", "cubic", *(text.format(tmp_path) for text in arguments))
     assert result.exit_code == 2
     assert message.format(tmp_path) in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -92,15 +95,15 @@ def rows(text):
 
 def test_csv_prints_flows_with_the_names_of_json():
     """`--csv` prints a row per flow and run, and nothing else; missing values are empty."""
-    printed = json.loads(call("compare", "bbr", "cubic", "--json").stdout)
-    result = call("compare", "bbr", "cubic", "--csv")
+    printed = json.loads(call("compare", *BRIEF, "bbr", "cubic", "--json").stdout)
+    result = call("compare", *BRIEF, "bbr", "cubic", "--csv")
     table = rows(result.stdout)
     assert [row["scheme"] for row in table] == ["bbr", "cubic"]
     for row, flow in zip(table, printed["flows"], strict=True):
         assert set(flow) <= set(row)
         assert float(row["goodput_mbit_s"]) == flow["goodput_mbit_s"]
         assert row["completion_s"] == ""
-    swept = rows(call("compare", "bbr", "--set", "network.buffer=1bdp,4bdp", "--repeat", 2, "--csv").stdout)
+    swept = rows(call("compare", *BRIEF, "bbr", "--set", "network.buffer=1bdp,4bdp", "--repeat", 2, "--csv").stdout)
     assert [(row["network.buffer"], row["seed"]) for row in swept] == [
         ("1bdp", "1"), ("1bdp", "2"), ("4bdp", "1"), ("4bdp", "2")
     ]  # fmt: skip
@@ -108,12 +111,12 @@ def test_csv_prints_flows_with_the_names_of_json():
 
 def test_csv_with_folder_writes_all_tables(tmp_path):
     """With `-o`, every table is a CSV file beside its Parquet file."""
-    result = call("compare", "bbr", "cubic", "--csv", "-o", tmp_path / "out")
+    result = call("compare", *BRIEF, "bbr", "cubic", "--csv", "-o", tmp_path / "out")
     files = {path.name: path.read_text() for path in (tmp_path / "out").glob("*.csv")}
     assert set(files) == {"flows.csv", "links.csv", "runs.csv"}
     assert files["flows.csv"] == result.stdout
     assert rows(files["links.csv"])[0]["link"] == "bottleneck"
-    call("compare", "bbr", "-o", tmp_path / "plain")
+    call("compare", *BRIEF, "bbr", "-o", tmp_path / "plain")
     assert not list((tmp_path / "plain").glob("*.csv"))
 
 
@@ -247,7 +250,7 @@ def test_pcap_never_replaces_its_scenario(tmp_path):
 def test_csv_that_cannot_be_replaced_is_named(tmp_path):
     """A folder in place of a table is named, not the file that would replace it."""
     (tmp_path / "out" / "links.csv").mkdir(parents=True)
-    result = call("compare", "bbr", "--csv", "-o", tmp_path / "out")
+    result = call("compare", *BRIEF, "bbr", "--csv", "-o", tmp_path / "out")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == f"narrows: {tmp_path / 'out' / 'links.csv'}: Is a directory"
 

@@ -6,18 +6,18 @@ import re
 import pytest
 import typer.main
 
-import fake_engine
+import fake_executor
 from narrows import api, engine
 from narrows.cli import app
 from narrows.cli.options import spelled_out
 
-from conftest import call, json_rows  # isort: skip
+from conftest import BRIEF, call, json_rows  # isort: skip
 
 SCENARIO = """
 name = "two flows"
 duration = "10s"
 [network]
-rate = "100mbit"
+rate = "1mbit"
 buffer = "1bdp"
 [[flows]]
 scheme = "bbr"
@@ -37,7 +37,7 @@ def scenario(tmp_path):
 
 def test_compare_json_fixed_fields_first():
     """`--json` prints one object per run, with the documented fields first."""
-    result = call("compare", "bbr", "cubic", "--repeat", 3, "--json")
+    result = call("compare", *BRIEF, "bbr", "cubic", "--repeat", 3, "--json")
     assert result.exit_code == 0
     printed = json_rows(result)
     assert [row["seed"] for row in printed] == [1, 2, 3]
@@ -51,16 +51,16 @@ def test_compare_json_fixed_fields_first():
 def test_json_output_pure_with_reused_runs(tmp_path):
     """Standard output holds nothing but JSON, even if results are saved and reused."""
     for _ in range(2):
-        result = call("compare", "bbr", "--json", "-o", tmp_path / "out")
+        result = call("compare", *BRIEF, "bbr", "--json", "-o", tmp_path / "out")
         assert len(json_rows(result)) == 1
     assert "reused 1 of 1 runs" in result.stderr
 
 
 def test_compare_each_runs_schemes_alone():
     """Schemes compete by default; with `--each` every scheme runs alone with all the flows."""
-    together = json_rows(call("compare", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
+    together = json_rows(call("compare", *BRIEF, "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
     assert [[(f["scheme"], f["rtt_base_ms"]) for f in r["flows"]] for r in together] == [[("bbr", 10), ("cubic", 50)]]
-    alone = json_rows(call("compare", "--each", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
+    alone = json_rows(call("compare", *BRIEF, "--each", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
     assert [[(f["scheme"], f["rtt_base_ms"]) for f in r["flows"]] for r in alone] == [
         [("bbr", 10), ("bbr", 50)],
         [("cubic", 10), ("cubic", 50)],
@@ -69,7 +69,7 @@ def test_compare_each_runs_schemes_alone():
 
 def test_compare_repeated_scheme_gives_several_flows():
     """A scheme named several times gives several flows, and `--count` multiplies flows."""
-    printed = json_rows(call("compare", "newreno", "newreno", "bbr", "--count", 2, "--json"))
+    printed = json_rows(call("compare", *BRIEF, "newreno", "newreno", "bbr", "--count", 2, "--json"))
     assert [f["scheme"] for f in printed[0]["flows"]] == ["newreno"] * 4 + ["bbr"] * 2
 
 
@@ -106,10 +106,10 @@ def test_scheme_option_error_names_option(scenario, args):
 
 def test_tables_separate_parameters_of_a_scheme():
     """Tables have a row for each set of parameters of a scheme; they do not average them."""
-    together = call("compare", "bbr:cwnd_gain=1.5", "bbr").stdout
+    together = call("compare", *BRIEF, "bbr:cwnd_gain=1.5", "bbr").stdout
     assert "bbr:cwnd_gain=1.5 " in together
     assert "  bbr " in together
-    alone = call("compare", "--each", "bbr:cwnd_gain=1.5", "bbr").stdout.partition("used")[0]
+    alone = call("compare", *BRIEF, "--each", "bbr:cwnd_gain=1.5", "bbr").stdout.partition("used")[0]
     assert sum(line.startswith(" bbr") for line in alone.splitlines()) == 2, "not averaged"
 
 
@@ -123,10 +123,10 @@ def test_schemes_unknown_name_suggests_nearest():
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        (["compare", "bbr", "cubic", "nosuch"], ["SCHEME: there is no scheme", "nosuch", "accepted: fixed"]),
+        (["compare", "bbr", "cubic", "nosuch"], ["SCHEME: there is no scheme", "nosuch", "accepted: bbr, cubic"]),
         (["compare", "bbr", "--rate", "-5mbit"], ["--rate", "accepted"]),
-        (["compare", "bbr", "--rtt", "40"], ["--rtt: '40' is not a time"]),
-        (["compare", "bbr", "--set", "network.rate=-1mbit"], ["--set network.rate: a negative rate"]),
+        (["compare", "bbr", "--rtt", "40"], ["--rtt: `40` has no unit", "accepted"]),
+        (["compare", "bbr", "--set", "network.rate=-1mbit"], ["--set network.rate: `-1mbit` is negative"]),
         (["compare", "bbr", "cubic", "--rtt", "1ms,2ms,3ms"], ["--rtt", "3 values for 2 flows"]),
         (["compare", "bbr", "--rtt", "1ms,"], ["--rtt: '1ms,'", "accepted"]),
         (["compare", "bbr", "--each", "--rtt", "1ms,2ms", "--start", "0s,1s,2s"], ["--rtt", "3 flows"]),
@@ -159,14 +159,16 @@ def test_file_error_names_file_line_and_accepted(scenario, tmp_path):
     result = call("run", scenario, "-o", tmp_path / "out")
     assert result.exit_code == 2
     assert f"{scenario}:6: network.bufer" in result.stderr
-    assert "accepted: access_delay" in result.stderr
+    assert "did you mean `buffer`?" in result.stderr and "  accepted: " in result.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_failed_run_exits_1_and_keeps_others(tmp_path):
+def test_failed_run_exits_1_and_keeps_others(tmp_path, monkeypatch):
     """A failing run exits with status 1; the runs that finished are kept."""
+    fake_executor.install(monkeypatch.setattr)
+    monkeypatch.setenv("FAKE_BROKEN", "vegas")
     out = tmp_path / "out"
-    result = call("compare", "--each", "bbr", "cubic", "broken", "--jobs", 1, "-o", out)
+    result = call("compare", *BRIEF, "--each", "bbr", "cubic", "vegas", "--jobs", 1, "-o", out)
     assert result.exit_code == 1
     assert "the scheme broke" in result.stderr
     assert len(list((out / "runs").iterdir())) == 2
@@ -175,17 +177,17 @@ def test_failed_run_exits_1_and_keeps_others(tmp_path):
 
 def test_table_states_warmup_and_fits_80_columns():
     """The table states warm-up and seeds, and fits 80 columns."""
-    result = call("compare", "bbr", "cubic", "--repeat", 3, "--set", "network.buffer=1bdp,4bdp")
+    result = call("compare", *BRIEF, "bbr", "cubic", "--repeat", 3, "--set", "network.buffer=1bdp,4bdp")
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
-    assert "the first 6 s are left out of the means" in text
+    assert "the first 0.5 s are left out of the means" in text
     assert "3 seeds: mean ± 95 % half-width" in text
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
 def test_table_many_flows_give_one_row_per_scheme():
     """With many flows the table has one row per scheme."""
-    result = call("compare", "bbr", "cubic", "--count", 50)
+    result = call("compare", *BRIEF, "bbr", "cubic", "--count", 50)
     body = [line for line in result.stdout.splitlines() if line.split()[:1] in (["bbr"], ["cubic"])]
     assert len(body) == 2
     assert all(" 50 " in line for line in body)
@@ -194,19 +196,19 @@ def test_table_many_flows_give_one_row_per_scheme():
 def test_schemes_json_lists_names_and_parameters():
     """`schemes --json` lists names and parameters; with a name or alias it prints that scheme with its page."""
     listed = json.loads(call("schemes", "--json").stdout)
-    assert [row["name"] for row in listed][:6] == ["fixed", "newreno", "cubic", "bbr", "broken", "guess"]
-    assert listed[3]["params"][0]["name"] == "cwnd_gain"
+    assert [row["name"] for row in listed][:3] == ["bbr", "cubic", "newreno"]
+    assert "cwnd_gain" in [param["name"] for param in listed[0]["params"]]
     one = json.loads(call("schemes", "reno", "--json").stdout)
     assert one["name"] == "newreno"
-    assert "Its control law." in one["page"]
+    assert "## Control law" in one["page"]
 
 
 def test_schemes_name_prints_page_and_parameters():
     """`schemes NAME` prints the documentation and the parameters of a scheme."""
     text = call("schemes", "bbr").stdout
-    assert "Its control law." in text
+    assert "Control law" in text
     assert "cwnd_gain" in text
-    assert re.search(r"rtt +newest +newest, least +Sample\.", text)
+    assert re.search(r"hystart +linux +linux, rfc9406, off ", call("schemes", "cubic").stdout)
 
 
 @pytest.mark.parametrize(
@@ -258,17 +260,17 @@ def test_invalid_files_and_lists_rejected_untouched(args, named, tmp_path, monke
         ("two.toml/learned.json", "two.toml is a file"),
     ],
 )
-def test_learn_unwritable_place_rejected_before_runs(place, named, tmp_path, monkeypatch):
+def test_learn_unwritable_place_rejected_before_runs(place, named, tmp_path, monkeypatch, executed):
     """`--learn` with an unwritable place is rejected before anything runs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     (tmp_path / "two.toml").write_text(SCENARIO)
-    before = fake_engine.calls["run"]
+    before = len(executed)
     result = call("run", "two.toml", "--learn", place)
     assert result.exit_code == 2, result.output
     assert named in result.stderr
     assert "--learn" in result.stderr
-    assert fake_engine.calls["run"] == before
+    assert len(executed) == before
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["here", "two.toml"]
 
 
@@ -276,7 +278,7 @@ def test_diagnostics_merge_lines_of_equal_messages():
     """A diagnostic appears once, with all the lines that it concerns."""
 
     def planned(*rows):
-        return engine.Planned("0", 1, {}, 1, "", diagnostics=tuple(engine.Diagnostic(*row) for row in rows))
+        return engine.Planned("0", 1, {}, 1, "", (), diagnostics=tuple(engine.Diagnostic(*row) for row in rows))
 
     rcp, brf = ("a.toml", 6, "rcp finds nothing"), ("a.toml", 9, "brf finds nothing")
     runs = [planned(rcp, brf), planned(rcp), planned(("a.toml", 12, "brf finds nothing")), planned()]

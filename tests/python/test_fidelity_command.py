@@ -8,11 +8,12 @@ import time
 
 import pytest
 
-import fake_engine
 from narrows import engine
 from narrows.fidelity import comparison, drawing, grid, page, tables, work
 
 from conftest import ROOT, call, json_rows  # isort: skip
+
+pytestmark = pytest.mark.usefixtures("executor")
 
 SCHEMES = ("reno", "cubic", "bbr")
 TWO = r"^(bbr|bbr\+cubic) 100mbit 40ms 1bdp$"
@@ -21,8 +22,8 @@ TWO = r"^(bbr|bbr\+cubic) 100mbit 40ms 1bdp$"
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """Let the stand-in run the kernel."""
-    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    """Let the fake executor run the kernel."""
+    monkeypatch.setenv("FAKE_KERNEL", "1")
 
 
 def named(name):
@@ -195,7 +196,7 @@ def test_table_fits_80_columns(kernel, tmp_path):
 def test_killed_command_keeps_finished_kernel_runs(kernel, command, tmp_path):
     """After SIGKILL the same command executes only the kernel's runs that had not finished."""
     args = ("fidelity", "--cells", TWO, "--repeat", 4, "-o", "out")
-    process = command(*args, env={"FAKE_ENGINE_RUN_S": "0.3"})
+    process = command(*args, env={"FAKE_RUN_S": "0.3"})
     end = time.monotonic() + 60
     while len(list(tmp_path.glob("out/runs/*-kernel.json"))) < 2 and time.monotonic() < end:
         time.sleep(0.02)
@@ -211,14 +212,14 @@ def test_killed_command_keeps_finished_kernel_runs(kernel, command, tmp_path):
     assert len(list(tmp_path.glob("out/runs/*-kernel.json"))) == 8
 
 
-def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch):
+def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch, executed):
     """When the simulator changes, its runs are repeated; those of the kernel only with kernel or emulator."""
     args = ("fidelity", "--cells", TWO, "-o", tmp_path / "out")
     assert call(*args).exit_code == 0
     monkeypatch.setattr(engine, "fingerprint", lambda planned: "another build")
-    before = fake_engine.calls["run"]
+    before = len(executed)
     assert "all of the kernel are saved" in call(*args).stderr
-    assert fake_engine.calls["run"] - before == 2 * grid.SEEDS
+    assert len(executed) - before == 2 * grid.SEEDS
     monkeypatch.setattr(engine, "emulator", lambda: "another")
     assert "4 of the kernel are left" in call(*args).stderr
     assert "all of the kernel are saved" in call(*args).stderr
@@ -226,19 +227,19 @@ def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch):
     assert "4 of the kernel are left" in call(*args).stderr
 
 
-def test_again_repeats_disturbed_kernel_runs_only(kernel, tmp_path, monkeypatch):
+def test_again_repeats_disturbed_kernel_runs_only(kernel, tmp_path, monkeypatch, executed):
     """Disturbed runs are marked, and `--again` repeats them and nothing else."""
-    monkeypatch.setenv("FAKE_ENGINE_DISTURBED", "2")
+    monkeypatch.setenv("FAKE_DISTURBED", "2")
     args = ("fidelity", "--cells", TWO, "-o", tmp_path / "out")
     text = call(*args).stdout
     assert sum(line.lstrip().startswith(tables.DISTURBED) for line in text.splitlines()) == 2
     assert "Runs that other work disturbed: 2 of 4" in " ".join(text.split())
-    monkeypatch.delenv("FAKE_ENGINE_DISTURBED")
-    before = fake_engine.calls["run"]
+    monkeypatch.delenv("FAKE_DISTURBED")
+    before = len(executed)
     assert "all of the kernel are saved" in call(*args).stderr
-    assert fake_engine.calls["run"] == before
+    assert len(executed) == before
     done = call(*args, "--again")
-    assert fake_engine.calls["run"] - before == 2
+    assert len(executed) - before == 2
     assert "disturbed:" not in done.stdout
 
 
@@ -261,10 +262,10 @@ def test_invalid_options_are_refused_before_runs(args, problem, kernel, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_machine_without_the_kernel_is_refused(tmp_path, monkeypatch):
+def test_machine_without_the_kernel_is_refused(tmp_path, monkeypatch, executed):
     """Without root, or on another system, the command ends with status 2 and runs nothing."""
     monkeypatch.chdir(tmp_path)
-    before = fake_engine.calls["run"]
+    before = len(executed)
     done = call("fidelity", "--cells", TWO)
     assert done.exit_code == 2
     assert "the fake kernel runs nothing; accepted: root on Linux" in done.stderr
@@ -273,7 +274,7 @@ def test_machine_without_the_kernel_is_refused(tmp_path, monkeypatch):
     assert done.exit_code == 2
     assert "this machine runs darwin" in done.stderr
     assert "accepted: root on Linux" in done.stderr
-    assert fake_engine.calls["run"] == before
+    assert len(executed) == before
     assert list(tmp_path.iterdir()) == []
 
 

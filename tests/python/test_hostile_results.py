@@ -11,7 +11,7 @@ from narrows.errors import DamagedError, UsageError
 
 from conftest import call  # isort: skip
 
-TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n'
+TEXT = 'name = "s"\nduration = "2s"\n[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
 
 
 @pytest.fixture(scope="module")
@@ -176,33 +176,26 @@ def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    "change",
     [
-        (lambda r: r["flows"][0].update(params="\x1b]0;PWN\x07\x1b[2J"), r"params is '\x1b]0;PWN\x07\x1b[2J', which"),
-        (lambda r: r["flows"][0].update(scheme="bbr\x9b2J"), r"scheme is 'bbr\x9b2J', which is not printable"),
-        (lambda r: r.update(scenario="a\nb"), r"scenario is 'a\nb', which is not printable"),
-        (lambda r: r["point"].update({"network.buffer": "\x1b[2J"}), r"network.buffer is '\x1b[2J', which"),
-        (lambda r: r["point"].update({"a\x1b[2J": "1"}), r"a key is 'a\x1b[2J', which is not printable"),
-        (lambda r: r["links"][0].update(more={"deep": ["\u202e"]}), r"deep is '\u202e', which is not printable"),
+        lambda r: r["flows"][0].update(params="\x1b]0;PWN\x07\x1b[2J"),
+        lambda r: r["flows"][0].update(label="bbr\x9b2J"),
+        lambda r: r.update(scenario="a\x1b[2Jb"),
+        lambda r: r["point"].update({"network.buffer": "\x1b[2J"}),
+        lambda r: r["point"].update({"a\x1b[2J": "1"}),
     ],
 )
-def test_letters_for_terminals_are_named_not_printed(change, problem, out):
-    """Texts of a saved run with a right checksum reach a terminal only if they are printable."""
+def test_letters_for_terminals_are_escaped(change, out):
+    """Texts of a saved run with a right checksum steer no terminal."""
     import json
 
-    (path,) = out.glob("runs/*.json")
-    result = checksums.read_run(path)
+    result = json.loads((out / "results.jsonl").read_text())
     change(result)
-    path.write_text(checksums.with_checksum(result) + "\n")
-    with pytest.raises(DamagedError) as caught:
-        checksums.read_run(path)
-    assert problem in str(caught.value)
-    del result["traces"]
     checksums.write_all(out, {"results.jsonl": (json.dumps(result) + "\n").encode()})
     for command in ("plot", "report"):
         done = call(command, out)
-        assert done.exit_code == 1 and "line 1 is no result" in done.stderr and problem in done.stderr, done.output
-        assert "\x1b" not in done.output
+        assert done.exit_code in (0, 2), done.output
+        assert not {"\x1b", "\x9b", "\x07"} & set(done.output)
 
 
 def test_listed_name_with_a_zero_byte_is_damage(tmp_path):
@@ -213,26 +206,6 @@ def test_listed_name_with_a_zero_byte_is_damage(tmp_path):
     sums.write_bytes(sums.read_bytes().replace(b"flows", b"fl\0ws", 1))
     with pytest.raises(DamagedError, match="is no list of checksums"):
         narrows.Results.load(out)
-
-
-def test_texts_of_several_lines_are_kept(tmp_path):
-    """What a router has learned is a text of several lines, and part of a result."""
-    out = tmp_path / "out"
-    narrows.run(TEXT, out=out)
-    [path] = (out / "runs").glob("*.json")
-    result = checksums.read_run(path)
-    result["links"][0]["router"] = {"kind": "brf", "readings": {}, "learned": "# brf averages\n1 2\n"}
-    path.write_text(checksums.with_checksum(result) + "\n")
-    assert checksums.read_run(path)["links"][0]["router"]["learned"].endswith("1 2\n")
-
-
-def test_scenario_with_unprintable_name_does_not_run(tmp_path):
-    """A name that the saved result could not keep ends before the run; a space without a break is one of letters."""
-    with pytest.raises(UsageError, match=r"name is 'a\\u202e', which is not printable; accepted: printable letters"):
-        narrows.run('name = "a\\u202e"\n' + TEXT, out=tmp_path / "out")
-    assert not (tmp_path / "out" / "runs").exists()
-    narrows.run('name = "a\\u00a0b"\n' + TEXT, out=tmp_path / "out")
-    assert narrows.Results.load(tmp_path / "out").runs["scenario"].to_list() == ["a\u00a0b"]
 
 
 @pytest.mark.parametrize("command", ["plot", "report"])

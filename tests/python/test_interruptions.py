@@ -36,7 +36,7 @@ def shown(out):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def undisturbed(tmp_path_factory, executor):
     folder = tmp_path_factory.mktemp("undisturbed")
     assert call(*SWEEP[:-1], folder / "out").exit_code == 0
     return shown(folder / "out")
@@ -50,7 +50,7 @@ def test_sigkill_at_random_moments_loses_nothing(command, undisturbed, tmp_path)
     print(f"kill: seed {SEED}")
     out, finished = tmp_path / "out", set()
     for _ in range(many(6, 50, 200)):
-        process = command(*SWEEP, env={"FAKE_ENGINE_RUN_S": "0.1"})
+        process = command(*SWEEP, env={"FAKE_RUN_S": "0.1"})
         try:
             _, stderr = process.communicate(timeout=draw.uniform(0.5, 1.6))
             assert process.returncode == 0, stderr
@@ -84,7 +84,7 @@ def test_two_writers_leave_whole_results(command, undisturbed, tmp_path):
     """Of two commands in one folder, one is refused with a message or both finish; the results are whole."""
     tally = Tally("two writers in one folder")
     for _ in range(many(1, 5, 50)):
-        both = [command(*SWEEP, env={"FAKE_ENGINE_RUN_S": "0.05"}) for _ in range(2)]
+        both = [command(*SWEEP, env={"FAKE_RUN_S": "0.05"}) for _ in range(2)]
         ended = [(process.communicate(timeout=60)[1], process.returncode) for process in both]
         assert sorted(code for _, code in ended) in ([0, 0], [0, 1]), ended
         assert all(code == 0 or "another narrows is writing here" in stderr for stderr, code in ended)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import fake_engine
 from narrows import engine, hosts, qlog
 from narrows.cli import kernel
 
@@ -60,39 +59,39 @@ def devices():
         (("--on", "moon"), "--on: `moon` runs nothing; accepted: sim, kernel, shim, quic, noq"),
     ],
 )
-def test_impossible_places_are_refused(args, message):
+def test_impossible_places_are_refused(args, message, executor):
     """A place that cannot run the scenario is misuse, and the message says what is accepted."""
-    result = call("compare", "bbr", *args)
+    result = call("compare", *BRIEF, "bbr", *args)
     assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
 
 
-def test_cluster_runs_the_simulator_only(tmp_path, monkeypatch):
+def test_cluster_runs_the_simulator_only(tmp_path, executor, monkeypatch):
     """A Ray cluster has no kernel of ours."""
-    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    monkeypatch.setenv("FAKE_KERNEL", "1")
     file = tmp_path / "one.toml"
-    file.write_text('[[flows]]\nscheme = "bbr"\n')
+    file.write_text('[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n')
     result = call("sweep", file, "--on", "kernel", "--ray", "auto")
     assert (result.exit_code, "accepted: without --on kernel" in result.stderr) == (2, True), result.stderr
 
 
-def test_worlds_share_a_folder(tmp_path, monkeypatch):
+def test_worlds_share_a_folder(tmp_path, executor, monkeypatch):
     """Runs on the kernel have ids of their own, so all places keep their runs in one folder."""
-    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    monkeypatch.setenv("FAKE_KERNEL", "1")
     for on in ("sim", "kernel", "kernel", "shim"):
-        assert call("compare", "bbr", "-o", tmp_path, "--on", on).exit_code == 0
+        assert call("compare", *BRIEF, "bbr", "-o", tmp_path, "--on", on).exit_code == 0
     ids = sorted(path.stem for path in (tmp_path / "runs").iterdir())
     assert ids[1:] == [f"{ids[0]}-kernel", f"{ids[0]}-shim"]
 
 
-def test_kernel_runs_follow_the_kernel(monkeypatch):
+def test_kernel_runs_follow_the_kernel(executor, monkeypatch):
     """A saved run on the kernel is stale under another kernel, another emulator, and other schemes of ours there."""
-    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
+    monkeypatch.setenv("FAKE_KERNEL", "1")
     monkeypatch.setattr(engine, "kernel_schemes", lambda: {"bbr"})
-    text = '[[flows]]\nscheme = "{}"\n'
+    text = '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "{}"\n'
     own, ours = (engine.plan(text.format(name), "text", None, on=engine.KERNEL)[0] for name in ("bbr", "cubic"))
     before = [engine.fingerprint(item) for item in (own, ours)]
     assert before[0] != engine.fingerprint(engine.plan(text.format("bbr"), "text", None)[0])
-    sources = json.loads(fake_engine.sources())
+    sources = engine._engine.sources()
     changed = {**sources, "schemes": dict.fromkeys(sources["schemes"], "new")}
     monkeypatch.setattr(engine, "_sources", lambda: changed)
     after = [engine.fingerprint(item) for item in (own, ours)]
@@ -117,8 +116,11 @@ citation = "A. Author: On shares. 2020."
 SHARES = """
 duration = "10s"
 repeat = 2
+[network]
+rate = "10mbit"
 [[flows]]
 scheme = "bbr"
+rtt = "40ms"
 [sweep]
 "flows.scheme" = ["bbr", "cubic"]
 """
@@ -130,7 +132,7 @@ PAIR = (
 )
 
 
-def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, monkeypatch):
+def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, executor, monkeypatch):
     """`reproduce --on kernel` judges only claims that the kernel's runs decide, and the report has a third column."""
     home = tmp_path / "papers" / "shares"
     home.mkdir(parents=True)
@@ -145,7 +147,7 @@ def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, monkeypatch):
         )
     )
     (home / "fig1.claims.toml").write_text(f'[figure]\ntitle = "Shares"\n{claims}')
-    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "bbr")
+    monkeypatch.setenv("FAKE_KERNEL", "bbr")
     args = ("reproduce", "--papers", tmp_path / "papers", "-o", tmp_path / "out", "--on", "kernel")
     result = call(*args, "--json")
     assert result.exit_code == 0, result.output
@@ -153,7 +155,7 @@ def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, monkeypatch):
     assert judged == {("today", "one"), ("today", "all"), ("today", "pair"), ("kernel", "one")}
     page = (tmp_path / "out" / "index.html").read_text()
     assert page.count("not run") == 2 and "on the kernel" in page
-    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "newreno")
+    monkeypatch.setenv("FAKE_KERNEL", "newreno")
     result = call(*args)
     assert (result.exit_code, "the fake kernel lacks one of bbr" in result.stderr) == (2, True), result.output
 

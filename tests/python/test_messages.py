@@ -7,7 +7,7 @@ import pytest
 import narrows
 from narrows import engine, live
 
-from conftest import call  # isort: skip
+from conftest import SHORT, call  # isort: skip
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_missing_folder_named_as_missing(command, problem, tmp_path):
 @pytest.mark.parametrize("name", ["r.pdf", "r"])
 def test_report_accepts_html_endings_only(name, tmp_path):
     """A report is a page: other endings of its file are invalid usage, and nothing is written."""
-    narrows.run('[[flows]]\nscheme = "bbr"\n', out=tmp_path / "out")
+    narrows.compare("bbr", **SHORT, out=tmp_path / "out")
     done = call("report", tmp_path / "out", "-o", tmp_path / name)
     assert done.exit_code == 2
     assert "--out: " in done.stderr
@@ -93,13 +93,13 @@ def test_report_accepts_html_endings_only(name, tmp_path):
         (["--kind", "delay", "--x", "seed"], "--x: plots of kind 'delay' lack this option; accepted: --series"),
         (["--kind", "share", "--y", "seed"], "--y: plots of kind 'share' lack this option; accepted: --x, --series"),
         (["--kind", "time", "--run", "9"], "--run: there is no run 9; accepted: 0 to 0"),
-        (["--series", "inflight_bytes,foo"], "--series: the trace has no series foo; accepted: cwnd_bytes"),
-        (["--series", "cwnd_bytes+foo,bar"], "--series: the trace has no series foo, bar; accepted: cwnd_bytes"),
+        (["--series", "inflight_bytes,foo"], "--series: the trace has no series foo; accepted: backoff"),
+        (["--series", "cwnd_bytes+foo,bar"], "--series: the trace has no series foo, bar; accepted: backoff"),
     ],
 )
 def test_plot_errors_name_options_of_the_command(options, message, tmp_path):
     """Errors of plots name the options of the command, and nothing is written."""
-    narrows.compare("bbr", "cubic", trace=True, out=tmp_path / "out")
+    narrows.compare("bbr", "cubic", trace=True, out=tmp_path / "out", **SHORT)
     done = call("plot", tmp_path / "out", *options, "-o", tmp_path / "p.png")
     assert done.exit_code == 2
     assert done.stderr.startswith(f"narrows: {message}"), done.stderr
@@ -108,7 +108,7 @@ def test_plot_errors_name_options_of_the_command(options, message, tmp_path):
 
 def test_plot_series_option_serves_share_and_delay(tmp_path):
     """`--series` separates the lines of plots of shares and of delay too."""
-    narrows.compare("bbr", "cubic", out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]})
+    narrows.compare("bbr", "cubic", out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)
     for kind in ("share", "delay"):
         done = call("plot", tmp_path, "--kind", kind, "--series", "rtt_base_ms")
         assert done.exit_code == 0, done.stderr
@@ -117,7 +117,7 @@ def test_plot_series_option_serves_share_and_delay(tmp_path):
 @pytest.mark.parametrize("command", ["plot", "report"])
 def test_interrupted_folder_warns(command, tmp_path):
     """A folder of interrupted work is shown with a warning on standard error; a whole one without."""
-    narrows.compare("bbr", "cubic", out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]})
+    narrows.compare("bbr", "cubic", out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)
     done = call(command, tmp_path)
     assert (done.exit_code, "warning" in done.stderr) == (0, False)
     (tmp_path / "SHA256SUMS").unlink()  # written last

@@ -1,6 +1,5 @@
 """Commands on sockets end with what happens to their output, and show text of peers escaped. They run on the built engine."""
 
-import json
 import os
 import subprocess
 import sys
@@ -22,7 +21,7 @@ FLOW = 'scheme = "ccid2"\n'
 CALLS = {
     "live": f"engine._engine.live({FLOW!r}, False, '127.0.0.1:0', 5.0, 1.0, False, 1, None, handle, raising)",
     "perf": "engine._engine.perf_server('127.0.0.1:0', 'cubic', [], 1.0, None, False, 5.0, 1, 1, 60.0, handle, raising)",
-    "node": f"engine._engine.negotiate('node', {json.dumps(NODE)!r}, handle, raising)",
+    "node": f"engine._engine.negotiate('node', {NODE!r}, handle, raising)",
 }
 """Work that reports at once where it listens, and ends by itself after some time at most."""
 

@@ -2,9 +2,11 @@
 
 import os
 
-from narrows import progress
+import pytest
 
-from conftest import built, call, json_rows  # isort: skip
+from narrows import engine, progress
+
+from conftest import built, call, json_rows, without_rights_in  # isort: skip
 
 GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 listen(3, 1) = 0
@@ -19,7 +21,21 @@ BAD = GOOD.replace("1:1001(1000)", "1:2001(2000)")
 NO_SACK = "`../common/defaults.sh`\n" + GOOD.replace("<...>", "<mss 1460,nop,wscale 7>")
 
 
-def test_packetdrill_folder_prints_every_script_and_totals(tmp_path):
+@pytest.fixture
+def scripted(monkeypatch):
+    """Let remarks of a script say its result; the kernel skips scripts without the remark `kernel MS` of its lateness."""
+
+    def run(text, directory=None, lateness_ms=None):
+        if lateness_ms is not None and f"// kernel {lateness_ms:g}" not in text:
+            text = "// skip"
+        result = next((word for word in ("fail", "skip") if f"// {word}" in text), "pass")
+        line, reason = (None, "") if result == "pass" else (2, f"the reason to {result}")
+        return {"unchecked": [], "result": result, "line": line, "reason": reason}
+
+    monkeypatch.setattr(engine._engine, "packetdrill", run)
+
+
+def test_packetdrill_folder_prints_every_script_and_totals(tmp_path, scripted):
     """A folder is searched recursively for files; each script is one object, the totals are the last one."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "folder.pkt").mkdir()
@@ -36,7 +52,7 @@ def test_packetdrill_folder_prints_every_script_and_totals(tmp_path):
     assert totals == {"scripts": 3, "pass": 1, "fail": 1, "skip": 1}
 
 
-def test_packetdrill_table_shows_reasons(tmp_path):
+def test_packetdrill_table_shows_reasons(tmp_path, scripted):
     """The table names each script with its result and reason; without a failure the status is 0."""
     (tmp_path / "a.pkt").write_text("")
     (tmp_path / "c.pkt").write_text("// skip")
@@ -48,7 +64,7 @@ def test_packetdrill_table_shows_reasons(tmp_path):
     assert call("packetdrill", tmp_path / "a.pkt").stdout.splitlines()[-1] == "1 script: 1 pass, 0 fail, 0 skip"
 
 
-def test_packetdrill_deviations_are_known_until_they_pass(tmp_path):
+def test_packetdrill_deviations_are_known_until_they_pass(tmp_path, scripted):
     """Listed scripts are `known` with their reason, and failures once they pass; others fail as before."""
     (tmp_path / "deep").mkdir()
     for name, text in (("a.pkt", "// fail"), ("deep/a.pkt", "// skip"), ("b.pkt", "")):
@@ -68,9 +84,8 @@ def test_packetdrill_deviations_are_known_until_they_pass(tmp_path):
     assert result.stdout.splitlines()[-1] == "1 script: 0 pass, 1 fail, 0 skip, 0 known"
 
 
-def test_packetdrill_both_places_are_columns(tmp_path, monkeypatch):
+def test_packetdrill_both_places_are_columns(tmp_path, scripted):
     """With two places, a script has a result of each, and `--tolerance` reaches the kernel."""
-    monkeypatch.setenv("FAKE_ENGINE_KERNEL", "1")
     (tmp_path / "a.pkt").write_text("// kernel 4")
     (tmp_path / "b.pkt").write_text("// fail // kernel 9")
     result = call("packetdrill", tmp_path, "--on", "sim,kernel", "--json")
@@ -90,8 +105,8 @@ def test_packetdrill_both_places_are_columns(tmp_path, monkeypatch):
 def test_packetdrill_kernel_without_rights_is_usage_error(tmp_path):
     """Without rights the kernel refuses in one sentence with status 2, as does an unknown place."""
     (tmp_path / "a.pkt").write_text("")
-    result = call("packetdrill", tmp_path, "--on", "kernel")
-    assert (result.exit_code, result.stderr) == (2, "narrows: the fake kernel runs nothing\n")
+    done = without_rights_in(tmp_path, "packetdrill", ".", "--on", "kernel")
+    assert (done.returncode, done.stderr.count("\n"), "needs root" in done.stderr) == (2, 1, True), done.stderr
     result = call("packetdrill", tmp_path, "--on", "moon")
     assert result.exit_code == 2
     assert "accepted: sim, kernel, or sim,kernel" in result.stderr
@@ -127,7 +142,7 @@ def test_packetdrill_engine_compares_and_reads_defaults(tmp_path):
     assert other["result"] == "pass", other["reason"]
 
 
-def test_packetdrill_folder_of_too_many_files_is_usage_error(tmp_path, monkeypatch):
+def test_packetdrill_folder_of_too_many_files_is_usage_error(tmp_path, scripted, monkeypatch):
     """A folder that holds more than scripts, such as `/`, is refused before it is read to its end."""
     monkeypatch.setattr("narrows.cli.packetdrill.MOST_FILES", 3)
     (tmp_path / "deep").mkdir()
@@ -148,7 +163,7 @@ def test_packetdrill_misuse_names_path_and_accepted(tmp_path):
         assert result.stderr.startswith(f"narrows: {path}: {problem}; accepted: ")
 
 
-def test_packetdrill_reports_progress_of_many_scripts(tmp_path, monkeypatch):
+def test_packetdrill_reports_progress_of_many_scripts(tmp_path, scripted, monkeypatch):
     """Where standard error is no terminal, a line says now and then how many scripts are done."""
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0)
     for name in "abc":

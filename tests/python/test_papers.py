@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import fake_engine
 import narrows
-from narrows import frames, papers, plans
+from narrows import engine, frames, papers, plans
 from narrows.cli import app
 from narrows.errors import UsageError
 
 from conftest import ROOT  # isort: skip
+
+pytestmark = pytest.mark.usefixtures("executor")
 
 PAPER = """
 title = "On <queues>"
@@ -24,6 +25,7 @@ citation = "A. Author: On queues. 2020."
 doi = "10.1/x"
 """
 SCENARIO = """
+name = "queues"
 duration = "10s"
 repeat = 3
 [network]
@@ -121,7 +123,7 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
         ("goodput", "holds"),
         ("ratio", "does not hold"),  # 30 ms against 75 ms is nearer to 0.3 than to 40
         ("order", "holds"),
-        ("queue", "does not hold"),  # the stand-in's queue reaches 9
+        ("queue", "does not hold"),  # the fake executor's queue reaches 9
     ]
     assert printed[0]["ours"]["seeds"] == 3
     assert printed[1]["cause"] == "It has not."
@@ -169,13 +171,13 @@ def test_plots_of_joined_rows_keep_scenario_order(folder, tmp_path):
         assert centres == pytest.approx([0, 1]), "a lone bar stands at its value of x"
 
 
-def test_second_reproduction_reuses_runs_across_figures(folder, tmp_path):
+def test_second_reproduction_reuses_runs_across_figures(folder, tmp_path, executed):
     """A second reproduction reuses the runs, and figures share them."""
-    before = fake_engine.calls["run"]
+    before = len(executed)
     call("reproduce", "--papers", folder, "-o", tmp_path / "report")
-    assert fake_engine.calls["run"] - before == 6, "both figures have the same two points with three seeds"
+    assert len(executed) - before == 6, "both figures have the same two points with three seeds"
     again = call("reproduce", "--papers", folder, "-o", tmp_path / "report")
-    assert fake_engine.calls["run"] - before == 6
+    assert len(executed) - before == 6
     assert "reused 6 of 6 runs" in again.stderr
 
 
@@ -264,7 +266,7 @@ def test_a_key_that_clashes_with_a_column_gets_a_prefix():
     """A key that clashes with a column gets a prefix."""
     results = narrows.Results(
         [{"flow": "a"}],
-        [json.loads(fake_engine.run(fake_engine.plan(SCENARIO, "t", None, [])[0], None, None, None, None))],
+        [engine.run(engine.plan(SCENARIO, "t", None)[0], None, None)],
     )
     assert results.keys == ["point.flow"]
 

@@ -14,6 +14,8 @@ from narrows.stats import interval
 
 from conftest import call  # isort: skip
 
+pytestmark = pytest.mark.usefixtures("executor")
+
 BUFFERS = ["0.5bdp", "2bdp", "8bdp"]
 KINDS = ["share", "line", "bar", "loss", "delay", "cdf", "box", "heatmap"]
 
@@ -34,7 +36,7 @@ def traced(tmp_path_factory):
 
 
 def with_values(results, table, **columns):
-    """The results with other values in a table, for what the stand-in's numbers do not reach."""
+    """The results with other values in a table, for what the invented numbers do not reach."""
     changed = ResultFrames(results.points, results.raw)
     setattr(changed, table, getattr(results, table).with_columns(**columns))
     return changed
@@ -148,7 +150,7 @@ def test_values_of_equal_numbers_keep_their_places():
         ("network.rate", "100mbit/s", "rate = 100 Mbit/s"), ("network.loss", "0.1%", "loss = 0.1 %"),
         ("network.buffer", "100pkt", "buffer = 100 packets"), ("network.queue", "codel", "queue = codel"),
         ("flows.params.cwnd_gain", "1.5", "cwnd gain = 1.5"), ("rtt_base_ms", 40.0, "base RTT = 40 ms"),
-        ("network.buffer", None, "buffer = unset"), ("spec", "guess", "scheme = guess †"), ("panel", "2bdp", "2bdp"),
+        ("network.buffer", None, "buffer = unset"), ("spec", "bbq", "scheme = bbq †"), ("panel", "2bdp", "2bdp"),
     ],
 )  # fmt: skip
 def test_panel_titles_have_key_and_unit(column, value, text):

@@ -1,4 +1,4 @@
-"""Reconstructions are marked wherever they appear. The stand-in's `guess` is one."""
+"""Reconstructions are marked wherever they appear. `bbq` is one."""
 
 import json
 import sys
@@ -9,12 +9,15 @@ import narrows
 from narrows import papers, provenance
 from narrows.errors import UsageError
 
-from conftest import ROOT, call  # isort: skip
+from conftest import ROOT, SHORT, call  # isort: skip
+
 
 sys.path.insert(0, str(ROOT / "docs"))
 
 import paper_pages
 import results
+
+pytestmark = pytest.mark.usefixtures("executor")
 
 SCENARIO = """
 # Jain's index
@@ -24,8 +27,9 @@ repeat = 2
 rate = "10mbit"
 [[flows]]
 scheme = "bbr"
+rtt = "40ms"
 [sweep]
-"flows.scheme" = ["bbr", "guess:gain=2"]
+"flows.scheme" = ["bbr", "bbq:cwnd_gain=2"]
 """
 CLAIM = """
 [figure]
@@ -63,14 +67,14 @@ def section(home, printed):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("guess", "guess †"),
-        ("guess:gain=2,paced=true", "guess:gain=2,paced=true †"),
-        ("guess, 50 ms", "guess †, 50 ms"),
-        ("50, guess", "50, guess †"),
-        ("bbr, guess", "bbr, guess †"),
+        ("bbq", "bbq †"),
+        ("bbq:gain=2,paced=true", "bbq:gain=2,paced=true †"),
+        ("bbq, 50 ms", "bbq †, 50 ms"),
+        ("50, bbq", "50, bbq †"),
+        ("bbr, bbq", "bbr, bbq †"),
         ("bbr", "bbr"),
-        ("guesswork", "guesswork"),
-        ("my guess", "my guess"),
+        ("bbqueue", "bbqueue"),
+        ("my bbq", "my bbq"),
         ("", ""),
     ],
 )
@@ -82,18 +86,18 @@ def test_marked_appends_mark_to_reconstructions(text, shown):
 def test_remark_names_schemes_among_several():
     """A remark names the reconstructions if a claim is about several schemes."""
     assert provenance.remark([]) == provenance.remark(["bbr"]) == provenance.remark(["bbr", "cubic"]) == ""
-    assert provenance.remark(["guess"]) == "our reconstruction"
-    assert provenance.remark(["bbr", "guess"]) == "guess: our reconstruction"
+    assert provenance.remark(["bbq"]) == "our reconstruction"
+    assert provenance.remark(["bbr", "bbq"]) == "bbq: our reconstruction"
 
 
 @pytest.mark.parametrize(
     ("schemes", "words"),
-    [('["guess"]', "(our reconstruction)"), ('["guess", "reno"]', "(guess: our reconstruction)")],
+    [('["bbq"]', "(our reconstruction)"), ('["bbq", "reno"]', "(bbq: our reconstruction)")],
 )
 def test_claim_about_reconstruction_says_so(tmp_path, schemes, words):
     """A claim about a reconstruction says so in the terminal, in both reports, and in JSON."""
     out = tmp_path / "report"
-    home = folder(tmp_path, "scheme = 'guess'", f"schemes = {schemes}")
+    home = folder(tmp_path, "scheme = 'bbq'", f"schemes = {schemes}")
     args = ["reproduce", "--papers", home, "-o", out]
     shown = call(*args)
     assert shown.exit_code == 0, shown.output
@@ -116,12 +120,12 @@ def test_claim_about_published_scheme_has_no_remark(tmp_path):
 @pytest.mark.parametrize(
     ("which", "extra", "said"),
     [
-        ("scheme = 'guess'", "", "guess: our reconstruction; accepted: a list of schemes"),
-        ("scheme = 'guess' AND scheme <> 'bbr'", 'schemes = ["bbr"]', "accepted: a list of schemes"),
-        ("\"flows.scheme\" = 'guess:gain=2'", "", "accepted: a list of schemes"),
-        ("scheme LIKE 'guess%'", "", "accepted: a list of schemes"),
+        ("scheme = 'bbq'", "", "bbq: our reconstruction; accepted: a list of schemes"),
+        ("scheme = 'bbq' AND scheme <> 'bbr'", 'schemes = ["bbr"]', "accepted: a list of schemes"),
+        ("\"flows.scheme\" = 'bbq:cwnd_gain=2'", "", "accepted: a list of schemes"),
+        ("scheme LIKE 'bbq%'", "", "accepted: a list of schemes"),
         ("seed > 0", "", "accepted: a list of schemes"),  # names none, and the scenario runs one
-        ("scheme = 'bbr'", 'schemes = ["bbx"]', "there is no scheme 'bbx'; accepted: fixed, newreno"),
+        ("scheme = 'bbr'", 'schemes = ["bbx"]', "there is no scheme 'bbx'; accepted: bbr, cubic"),
         ("scheme = 'bbr'", 'schemes = "bbr"', "schemes is not a list of names"),
         ("scheme = 'bbr'", "schemes = []", "schemes is not a list of names"),
     ],
@@ -146,52 +150,52 @@ def texts(figure):
 
 def test_plots_mark_and_explain_reconstructions(tmp_path):
     """Every kind of plot marks a reconstruction and explains the mark once."""
-    results = narrows.compare("guess", "bbr", trace=True, out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]})
+    results = narrows.compare("bbq", "bbr", trace=True, out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)
     for kind in ("time", "share", "loss", "delay", "line"):
         ticks, legend = texts(results.plot(kind, **({"x": "network.buffer"} if kind == "loss" else {})))
         assert legend.count("† our reconstruction") == 1, kind
-        assert sum("guess †" in text for text in legend) == 1, kind
+        assert sum("bbq †" in text for text in legend) == 1, kind
         assert not any("bbr †" in text for text in legend), kind
     ticks, legend = texts(results.plot("bar", x="scheme", series=None, where={"network.buffer": "1bdp"}))
-    assert (ticks, legend) == (["guess †", "bbr"], ["† our reconstruction"])
+    assert (ticks, legend) == (["bbq †", "bbr"], ["† our reconstruction"])
 
 
 def test_plot_query_of_reconstruction_is_explained():
     """A plot without labels of schemes says so if its query selects a reconstruction."""
-    results = narrows.compare("guess", "bbr", rtt=["10ms", "50ms"], each=True)
+    results = narrows.compare("bbq", "bbr", rtt=["10ms", "50ms"], each=True, **SHORT)
     sql = "SELECT rtt_base_ms || ' ms' AS x, goodput_mbit_s AS y, seed FROM flows WHERE scheme = '{}'"
-    assert texts(results.plot("bar", sql=sql.format("guess")))[1] == ["guess: our reconstruction"]
+    assert texts(results.plot("bar", sql=sql.format("bbq")))[1] == ["bbq: our reconstruction"]
     assert texts(results.plot("bar", sql=sql.format("bbr")))[1] == []
-    both = "SELECT scheme AS x, goodput_mbit_s AS y, seed FROM flows WHERE scheme IN ('guess', 'bbr')"
+    both = "SELECT scheme AS x, goodput_mbit_s AS y, seed FROM flows WHERE scheme IN ('bbq', 'bbr')"
     assert texts(results.plot("bar", sql=both))[1] == ["† our reconstruction"]
 
 
 def test_printed_point_finds_marked_series():
     """A printed point has the colour of its series although the series has a mark."""
-    results = narrows.compare("guess", "bbr", set={"network.buffer": ["1bdp", "2bdp"]})
-    points = [{"x": "1bdp", "series": "guess", "y": 44.0}]
+    results = narrows.compare("bbq", "bbr", set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)
+    points = [{"x": "1bdp", "series": "bbq", "y": 44.0}]
     panel = results.plot("line", x="network.buffer", points=points).axes[0]
     drawn = {container.get_label(): container.lines[0].get_color() for container in panel.containers}
     diamond = next(line for line in panel.lines if line.get_marker() == "D" and line.get_markerfacecolor() == "none")
-    assert diamond.get_markeredgecolor() == drawn["guess †"]
+    assert diamond.get_markeredgecolor() == drawn["bbq †"]
 
 
 def test_published_schemes_carry_no_mark():
     """Plots and tables of published schemes have no mark."""
-    results = narrows.compare("cubic", "bbr")
+    results = narrows.compare("cubic", "bbr", **SHORT)
     assert "†" not in "".join(texts(results.plot("delay"))[1])
     assert "†" not in repr(results)
 
 
 def test_table_marks_and_explains_reconstructions():
     """The table marks a reconstruction and explains the mark once."""
-    text = repr(narrows.compare("guess", "bbr"))
-    assert text.count("guess †") == 1
+    text = repr(narrows.compare("bbq", "bbr", **SHORT))
+    assert text.count("bbq †") == 1
     assert text.count("† our reconstruction.") == 1
 
 
 def test_schemes_page_states_provenance():
     """`schemes NAME` states the provenance of a reconstruction."""
-    shown = call("schemes", "guess").stdout
+    shown = call("schemes", "bbq").stdout
     assert "Provenance: our reconstruction; the published rule, or a part of it, could not be" in shown
     assert "our reconstruction" not in call("schemes", "bbr").stdout

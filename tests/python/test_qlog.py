@@ -11,7 +11,7 @@ from narrows.errors import UsageError
 from narrows.qlog import events, reading, walk
 from qlogs import OLD_SEQUENCE, SEQUENCE, ack, contained, event, points, sent, sequence
 
-from conftest import call, narrows_in  # isort: skip
+from conftest import BRIEF, call, narrows_in  # isort: skip
 
 METRICS = {"congestion_window": 12000, "bytes_in_flight": 6000, "latest_rtt": 41.5, "pacing_rate": 8000000}
 EXPECTED = {
@@ -376,9 +376,9 @@ def test_mutated_files_are_read_or_refused(tmp_path, write):
 def test_option_passes_file(tmp_path):
     """The events of a single run go to the named file, and the command says so."""
     file = tmp_path / "run.sqlog"
-    result = call("compare", "bbr", "cubic", "--qlog", file, "--pcap", tmp_path / "p")
+    result = call("compare", *BRIEF, "bbr", "cubic", "--qlog", file, "--pcap", tmp_path / "p")
     assert result.exit_code == 0, result.stderr
-    assert file.read_text().startswith("events of ")
+    assert file.read_text().startswith('\x1e{"description":"The senders')
     assert f"events are in {file}" in result.stderr and "packets are in" in result.stderr
 
 
@@ -400,7 +400,7 @@ def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
     (tmp_path / "file").write_text("")
     (tmp_path / "hard").hardlink_to(tmp_path / "file")
     (tmp_path / "parent").symlink_to(tmp_path)
-    result = call("compare", "bbr", "cubic", *(part.format(tmp_path) for part in arguments))
+    result = call("compare", *BRIEF, "bbr", "cubic", *(part.format(tmp_path) for part in arguments))
     assert result.exit_code == 2
     assert message.format(tmp_path) in " ".join(result.stderr.split())
 

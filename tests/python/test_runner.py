@@ -12,14 +12,16 @@ import time
 import polars as pl
 import pytest
 
-import fake_engine
 import narrows
 from narrows import checksums, engine, files, progress, runner
 from narrows.runner import Runner
 
 from conftest import BUILT_ENV  # isort: skip
 
-TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n[sweep]\n"network.buffer" = ["1bdp", "2bdp", "3bdp"]\n'
+TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n[sweep]\n"network.buffer" = ["1bdp", "2bdp", "3bdp"]\n'
+
+
+ONE = (("network.buffer", "1bdp"),)
 
 
 @pytest.fixture
@@ -48,12 +50,12 @@ def test_results_keep_plan_order(planned, monkeypatch):
     assert [result["id"] for result in done] == [item.id for item in planned] == reported
 
 
-def test_finished_runs_are_reused(planned, tmp_path):
+def test_finished_runs_are_reused(planned, tmp_path, executed):
     """Finished runs are reused, and only the others are executed."""
     Runner(out=tmp_path).run(planned[:4])
-    before = fake_engine.calls["run"]
+    before = len(executed)
     done = Runner(out=tmp_path).run(planned)
-    assert fake_engine.calls["run"] - before == 2
+    assert len(executed) - before == 2
     assert [result["id"] for result in done] == [item.id for item in planned]
     assert all("build" not in result for result in done)
 
@@ -65,13 +67,13 @@ def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, m
     """Runs depend on the sources of their own schemes, and all on those of the simulator."""
     head = '[network]\nrate = "1mbit"\n'
     texts = {
-        names: head + "".join(f'[[flows]]\nscheme = "{name}"\n' for name in names.split())
+        names: head + "".join(f'[[flows]]\nrtt = "40ms"\nscheme = "{name}"\n' for name in names.split())
         for names in ("bbr", "cubic", "bbr cubic")
     }
     planned = {names: engine.plan(text, "text", None, []) for names, text in texts.items()}
     every = [item for items in planned.values() for item in items]
     Runner(out=tmp_path).run(every)
-    sources = json.loads(fake_engine.sources())
+    sources = engine._engine.sources()
     if changed == "sim":
         sources["backends"]["sim"] = "new"
     elif changed:
@@ -93,10 +95,10 @@ def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, m
         lambda text: text[: len(text) // 2],
         lambda text: "",
         lambda text: "[]",
-        lambda text: text.replace("0.1.0-fake", "0.0.9"),
+        lambda text: text.replace('"version": "0.1.0"', '"version": "0.0.9"'),
         lambda text: text.replace('"build": "', '"build": "other'),
         lambda text: text.replace('"flows"', '"flow"'),
-        lambda text: text.replace('"goodput_mbit_s": 4', '"goodput_mbit_s": 5'),
+        lambda text: text.replace('"goodput_mbit_s": 0', '"goodput_mbit_s": 1'),
     ],
     ids=["cut", "empty", "not a result", "other version", "other build", "field missing", "changed digit"],
 )
@@ -108,18 +110,19 @@ def test_damaged_or_foreign_run_is_repeated(planned, tmp_path, damage):
     path.write_text(damage(whole))
     assert path.read_text() != whole
     Runner(out=tmp_path).run(planned[:1])
-    assert json.loads(path.read_text()) == json.loads(whole)
+    again, before = ({**json.loads(text), "wall_s": 0, "checksum": ""} for text in (path.read_text(), whole))
+    assert again == before
 
 
-def test_run_is_repeated_for_missing_trace(planned, tmp_path):
+def test_run_is_repeated_for_missing_trace(tmp_path, executed):
     """A run without a trace is executed again if a trace is requested."""
-    traced = dataclasses.replace(planned[0], trace=True)
-    Runner(out=tmp_path).run(planned[:1])
+    (traced,) = engine.plan(TEXT, "text", None, [*ONE, ("trace.samples", "1s")], trace=True)
+    Runner(out=tmp_path).run([dataclasses.replace(traced, trace=False)])
     Runner(out=tmp_path).run([traced])
-    assert (tmp_path / "traces" / planned[0].id / "samples.parquet").is_file()
-    before = fake_engine.calls["run"]
+    assert (tmp_path / "traces" / traced.id / "samples.parquet").is_file()
+    before = len(executed)
     Runner(out=tmp_path).run([traced])
-    assert fake_engine.calls["run"] == before
+    assert len(executed) == before
 
 
 def test_partial_files_are_removed(planned, tmp_path):
@@ -143,10 +146,12 @@ def test_folder_accepts_one_process(planned, tmp_path):
 
 def test_trace_holds_all_batches(tmp_path):
     """A Parquet trace holds all batches of the engine, and no Arrow file remains."""
-    results = narrows.run(TEXT, set={"network.buffer": "1bdp"}, trace=True, out=tmp_path)
+    results = narrows.run(TEXT, set={"network.buffer": "1bdp"}, trace="10ms", out=tmp_path)
     samples = results.samples
-    assert samples.height == 3 * 10 * (7 + 4)
-    assert samples.filter(pl.col("series") == "state")["text"].unique().sort().to_list() == ["probe_bw", "startup"]
+    assert samples.height > 100_000, "several batches"
+    assert (samples["time_s"].min(), samples["time_s"].max()) == (pytest.approx(0, abs=0.1), pytest.approx(60, abs=0.1))
+    states = samples.filter(pl.col("series") == "state")["text"].unique().sort().to_list()
+    assert {"startup", "probe_rtt"} < set(states)
     assert not list(tmp_path.rglob("*.arrow"))
 
 
@@ -205,7 +210,7 @@ def test_ctrl_c_while_the_package_loads(started, status, quiet):
 
 def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
     """Ctrl-C keeps finished runs, and the same command executes the others."""
-    process = command(*SWEEP, env={"FAKE_ENGINE_RUN_S": "0.4"})
+    process = command(*SWEEP, env={"FAKE_RUN_S": "0.4"})
     out = tmp_path / "out"
     wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
     process.send_signal(signal.SIGINT)
@@ -226,7 +231,7 @@ def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
 
 def test_kill_leaves_whole_runs_only(command, tmp_path):
     """A killed process leaves only whole runs, and the same command resumes."""
-    process = command(*SWEEP, "--trace", env={"FAKE_ENGINE_RUN_S": "0.3"})
+    process = command(*SWEEP, "--trace", env={"FAKE_RUN_S": "0.3"})
     out = tmp_path / "out"
     wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
     process.kill()

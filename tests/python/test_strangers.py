@@ -35,7 +35,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results():
-    return narrows.run('[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n')
+    return narrows.run('[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n')
 
 
 # SQL
@@ -141,7 +141,7 @@ def test_control_characters_in_studies_are_refused(key, named, study, tmp_path):
 def test_control_characters_in_scenarios_are_refused(tmp_path):
     """An escape sequence in a scenario is refused with file and key, also in dictionaries and inside tables."""
     file = tmp_path / "a.toml"
-    file.write_text('name = "a"\n[[flows]]\nscheme = "bbr"\nlabel = "\\u0007"\n')
+    file.write_text('name = "a"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\nlabel = "\\u0007"\n')
     for source, where in ((file, str(file)), ({"name": "a", "flows": [{"label": "\a"}]}, "the dictionary")):
         with pytest.raises(UsageError, match=re.escape(f"{where}: flows.label: the text has the control character")):
             narrows.run(source)

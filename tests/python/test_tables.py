@@ -7,7 +7,7 @@ import pytest
 import narrows
 from narrows import engine
 
-TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n'
+TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
 
 
 def swept(axes, flows):
@@ -110,6 +110,6 @@ def test_many_flows_keep_rivals_apart():
 
 def test_jain_index_needs_rivals():
     """Jain's index is printed for several flows, not for one."""
-    text = '[network]\nrate = "1mbit"\n' + '[[flows]]\nscheme = "bbr"\n'
+    text = '[network]\nrate = "1mbit"\n' + '[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
     assert "Jain" not in repr(narrows.run(text))
-    assert "Jain's index" in repr(narrows.run(text + '[[flows]]\nscheme = "cubic"\n'))
+    assert "Jain's index" in repr(narrows.run(text + '[[flows]]\nrtt = "40ms"\nscheme = "cubic"\n'))

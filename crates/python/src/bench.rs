@@ -3,44 +3,42 @@
 use narrows_bench::cases::{self, CASES};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::refuse;
+use crate::records::Record;
 
-/// Benchmark cases, as a JSON list of name, description and scenario text.
+/// Benchmark cases: name, description and scenario text.
 #[pyfunction]
-pub(crate) fn bench_cases() -> String {
-    let cases = CASES.iter();
-    serde_json::Value::from_iter(
-        cases.map(|c| json!({"name": c.name, "description": c.description, "scenario": c.scenario})),
-    )
-    .to_string()
+pub(crate) fn bench_cases() -> Record<Vec<Value>> {
+    let row = |c: &cases::Case| json!({"name": c.name, "description": c.description, "scenario": c.scenario});
+    Record(CASES.iter().map(row).collect())
 }
 
-/// Runs one benchmark case `repeats` times; the JSON has medians over the event loop alone.
+/// Runs one benchmark case `repeats` times; the record has medians over the event loop alone.
 #[pyfunction(name = "bench")]
-pub(crate) fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
+pub(crate) fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<Record<Value>> {
     let case = cases::find(name).map_err(PyValueError::new_err)?;
     let row = py.detach(|| case.measure(repeats).map_err(Box::new));
-    row.map(|row| row.to_string()).map_err(|error| refuse(py, &error))
+    row.map(Record).map_err(|error| refuse(py, &error))
 }
 
-/// Cost of an acknowledgement to each scheme (all, or those named), as a JSON list: medians over `repeats`
+/// Cost of an acknowledgement to each scheme (all, or those named): medians over `repeats`
 /// rounds, in each of which every scheme takes a turn, and the median ratio to the first registered scheme,
 /// which always takes part.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
-pub(crate) fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+pub(crate) fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<Record<Value>> {
     let rows = py.detach(|| narrows_bench::schemes::measure(repeats, &names));
-    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
+    rows.map(Record).map_err(PyValueError::new_err)
 }
 
-/// Cost of each router algorithm (all, or those named) to its link by number of flows, as a JSON list:
+/// Cost of each router algorithm (all, or those named) to its link by number of flows:
 /// medians over `repeats` rounds, in each of which every algorithm and a link without one take a turn, and
 /// the median ratio to that link.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
-pub(crate) fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+pub(crate) fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<Record<Value>> {
     let rows = py.detach(|| narrows_bench::ports::measure(repeats, &names));
-    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
+    rows.map(Record).map_err(PyValueError::new_err)
 }

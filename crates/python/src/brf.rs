@@ -4,24 +4,19 @@ pub(crate) mod switch;
 
 use std::path::PathBuf;
 
-use narrows_brf::host::{self, Options};
+use narrows_brf::host::{self, Attached, Options, Status};
 use narrows_cc::Rate;
 use narrows_host::HostError;
 use pyo3::prelude::*;
-use serde::Serialize;
 
-use crate::KernelFailed;
 use crate::kernel::raised;
-
-fn json(value: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| KernelFailed::new_err(error.to_string()))
-}
+use crate::records::Record;
 
 fn done<T>(result: Result<T, HostError>) -> PyResult<T> {
     result.map_err(|error| raised(&error))
 }
 
-/// Attaches to a cgroup (`None`: the root). Returns what was done, or with `dry` would be, as JSON.
+/// Attaches to a cgroup (`None`: the root). Returns what was done, or with `dry` would be.
 #[pyfunction]
 pub(crate) fn attach_brf(
     py: Python<'_>,
@@ -30,9 +25,9 @@ pub(crate) fn attach_brf(
     limit_mbit: Option<f64>,
     values: Vec<(String, String)>,
     dry: bool,
-) -> PyResult<String> {
+) -> PyResult<Record<Attached>> {
     let options = Options { cgroup, adopts, limit: limit_mbit.map(Rate::from_mbit_per_sec), values, dry };
-    json(&done(py.detach(|| host::attach(&options)))?)
+    done(py.detach(|| host::attach(&options))).map(Record)
 }
 
 /// Detaches from a cgroup (`None`: from all). Returns what was removed, as lines.
@@ -41,8 +36,8 @@ pub(crate) fn detach_brf(py: Python<'_>, cgroup: Option<PathBuf>) -> PyResult<Ve
     done(py.detach(|| host::detach(cgroup.as_deref())))
 }
 
-/// Attachments and counters, as JSON.
+/// Attachments and counters.
 #[pyfunction]
-pub(crate) fn brf_status(py: Python<'_>) -> PyResult<String> {
-    json(&done(py.detach(host::status))?)
+pub(crate) fn brf_status(py: Python<'_>) -> PyResult<Record<Status>> {
+    done(py.detach(host::status)).map(Record)
 }

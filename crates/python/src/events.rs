@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
 use crate::Shared;
@@ -20,15 +21,13 @@ impl Events {
         Self { shared: Arc::clone(shared), function, raised: Mutex::new(None) }
     }
 
-    /// Calls the function with texts, unless it has raised before.
-    pub(crate) fn report<const N: usize>(&self, texts: [&str; N]) {
+    /// Calls the function with these arguments, unless it has raised before.
+    pub(crate) fn report(&self, arguments: impl for<'py> PyCallArgs<'py>) {
         if self.has_raised() {
             return;
         }
         Python::attach(|py| {
-            let called =
-                pyo3::types::PyTuple::new(py, texts).and_then(|texts| self.function.call1(py, texts));
-            if let Err(error) = called {
+            if let Err(error) = self.function.call1(py, arguments) {
                 self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         });

@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 use narrows_emulation::Watch;
 use narrows_host::HostError;
 use narrows_kernel::{self as kernel, Options};
-use narrows_programs::{self as programs, PROGRAMS, Program};
+use narrows_programs::{self as programs, PROGRAMS, Program, Status};
 use narrows_quic_backend as quic;
 use narrows_scenario::Plan;
 use narrows_scenario::result::RunResult;
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::outputs::Outputs;
+use crate::records::Record;
 use crate::signals::interruptible;
 use crate::{KernelFailed, KernelUnable, Shared};
 
@@ -70,15 +71,14 @@ pub(crate) fn record(
     Ok(Some(result))
 }
 
-/// The programs of schemes for the kernel, as a JSON list of name, twin in the registry, summary, and whether the
-/// kernel offers the name.
+/// The programs of schemes for the kernel: name, twin in the registry, summary, and whether the kernel offers the name.
 #[pyfunction]
-pub(crate) fn kernel_programs() -> String {
+pub(crate) fn kernel_programs() -> Record<Vec<Value>> {
     let row = |program: &Program| {
         json!({"name": program.name, "scheme": program.scheme, "summary": program.summary,
                "registered": program.is_registered()})
     };
-    serde_json::Value::from_iter(PROGRAMS.iter().map(row)).to_string()
+    Record(PROGRAMS.iter().map(row).collect())
 }
 
 /// Loads a program with these parameters, and registers its scheme until it is unloaded. Returns its name.
@@ -101,10 +101,9 @@ pub(crate) fn unload_program(py: Python<'_>, name: &str) -> PyResult<(&'static s
     Ok((program.name, left))
 }
 
-/// What the loaded programs did, observed for this time; a JSON list.
+/// What the loaded programs did, observed for this time.
 #[pyfunction]
-pub(crate) fn program_status(py: Python<'_>, seconds: f64) -> PyResult<String> {
+pub(crate) fn program_status(py: Python<'_>, seconds: f64) -> PyResult<Record<Vec<Status>>> {
     let rows = interruptible(py, |is_cancelled| programs::status(seconds, is_cancelled))?;
-    let rows = rows.map_err(|error| raised(&error))?;
-    serde_json::to_string(&rows).map_err(|error| KernelFailed::new_err(error.to_string()))
+    rows.map(Record).map_err(|error| raised(&error))
 }

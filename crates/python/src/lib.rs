@@ -12,9 +12,9 @@ mod live;
 mod negotiation;
 mod outputs;
 mod perf;
+mod records;
 #[cfg(target_os = "linux")]
 mod signals;
-mod wire;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
 use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
-use narrows_scenario::{self as scenario, Files, Plan, ScenarioError as Refusal, Source};
+use narrows_scenario::{self as scenario, Explanation, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::engine::Engine;
 use narrows_sim::observer::Observer;
 use outputs::Outputs;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
-use serde_json::json;
-use wire::{Planned, Report};
+use records::{Planned, Record, Report, Row};
+use serde_json::{Value, json};
 
 /// Runs of thousands of flows access many small blocks: mimalloc keeps blocks of one size together.
 #[global_allocator]
@@ -99,13 +99,17 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Fingerprints of the sources that runs depend on, JSON: `core`, and `schemes` by name.
+/// Fingerprints of the sources that runs depend on: `build`, `backends` and `schemes` by name.
 #[pyfunction]
-fn sources() -> &'static str {
-    include_str!(concat!(env!("OUT_DIR"), "/sources.json"))
+fn sources() -> PyResult<Record<Value>> {
+    parsed(include_str!(concat!(env!("OUT_DIR"), "/sources.json")))
 }
 
-fn describe_params(params: &[Param]) -> Vec<serde_json::Value> {
+fn parsed(text: &str) -> PyResult<Record<Value>> {
+    serde_json::from_str(text).map(Record).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn describe_params(params: &[Param]) -> Vec<Value> {
     let row = |p: &Param| {
         let kind = match p.kind {
             ParamKind::Number => "number",
@@ -130,7 +134,7 @@ const fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
-fn describe(entry: &Entry) -> serde_json::Value {
+fn describe(entry: &Entry) -> Value {
     let info = entry.info;
     let recovery = match info.recovery {
         RecoveryStyle::Prr => "prr",
@@ -141,27 +145,27 @@ fn describe(entry: &Entry) -> serde_json::Value {
            "page": entry.page().collect::<Vec<_>>().join("\n")})
 }
 
-/// All registered routers, as a JSON list.
+/// All registered routers.
 #[pyfunction(name = "routers")]
-fn list_routers() -> String {
+fn list_routers() -> Record<Vec<Value>> {
     let describe = |entry: &routers::RouterEntry| {
         let info = entry.info;
         json!({"name": info.name, "summary": info.summary, "provenance": provenance(info.provenance),
                "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
     };
-    serde_json::Value::from_iter(routers::ALL.iter().map(describe)).to_string()
+    Record(routers::ALL.iter().map(describe).collect())
 }
 
-/// All registered schemes, as a JSON list.
+/// All registered schemes.
 #[pyfunction(name = "schemes")]
-fn list_schemes() -> String {
-    serde_json::Value::from_iter(schemes::ALL.iter().map(describe)).to_string()
+fn list_schemes() -> Record<Vec<Value>> {
+    Record(schemes::ALL.iter().map(describe).collect())
 }
 
 /// JSON Schema of a scenario.
 #[pyfunction]
-fn schema() -> String {
-    scenario::schema_json()
+fn schema() -> PyResult<Record<Value>> {
+    parsed(&scenario::schema_json())
 }
 
 pub(crate) fn refuse(py: Python<'_>, error: &Refusal) -> PyErr {
@@ -177,7 +181,7 @@ pub(crate) fn refuse(py: Python<'_>, error: &Refusal) -> PyErr {
     raised
 }
 
-/// Checks a scenario and expands its sweep into one JSON object per run. Files lie in `directory`, except those named
+/// Checks a scenario and expands its sweep into one record per run. Files lie in `directory`, except those named
 /// in `outside`; without `outside` they may lie anywhere.
 #[pyfunction]
 #[pyo3(signature = (text, source, directory=None, overrides=vec![], outside=None))]
@@ -188,16 +192,13 @@ fn plan(
     directory: Option<&str>,
     overrides: Vec<(String, String)>,
     outside: Option<Vec<String>>,
-) -> PyResult<Vec<String>> {
+) -> PyResult<Record<Vec<Row>>> {
     let from = Source { name: source, text, files: &Folder::new(directory, outside.as_deref()) };
     let runs = scenario::expand(&from, &overrides).map_err(|e| refuse(py, &e))?;
-    let out = |planned| {
-        serde_json::to_string(&Planned::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()))
-    };
-    runs.into_iter().map(out).collect()
+    runs.into_iter().map(Row::try_from).collect::<PyResult<_>>().map(Record)
 }
 
-/// Explains a scenario: one JSON object per point, with every effective option and its origin.
+/// Explains a scenario: one record per point, with every effective option and its origin.
 #[pyfunction]
 #[pyo3(signature = (text, source, directory=None, overrides=vec![], outside=None))]
 fn explain(
@@ -207,16 +208,14 @@ fn explain(
     directory: Option<&str>,
     overrides: Vec<(String, String)>,
     outside: Option<Vec<String>>,
-) -> PyResult<Vec<String>> {
+) -> PyResult<Record<Vec<Explanation>>> {
     let from = Source { name: source, text, files: &Folder::new(directory, outside.as_deref()) };
-    let points = scenario::explain(&from, &overrides).map_err(|e| refuse(py, &e))?;
-    let out = |point| serde_json::to_string(&point).map_err(|e| PyValueError::new_err(e.to_string()));
-    points.into_iter().map(out).collect()
+    scenario::explain(&from, &overrides).map(Record).map_err(|e| refuse(py, &e))
 }
 
-/// Profiles of transport options, as a JSON list: what each sets, what that follows, and what it lacks.
+/// Profiles of transport options: what each sets, what that follows, and what it lacks.
 #[pyfunction]
-fn profiles() -> String {
+fn profiles() -> Record<Vec<Value>> {
     let settings = |rows: &[scenario::profile::Setting]| {
         let row = |row: &scenario::profile::Setting| json!({"key": row.key, "value": row.value, "follows": row.follows});
         rows.iter().map(row).collect::<Vec<_>>()
@@ -225,7 +224,7 @@ fn profiles() -> String {
         json!({"name": profile.name, "summary": profile.summary, "tcp": settings(profile.tcp),
                "params": settings(profile.params), "lacks": profile.lacks})
     };
-    serde_json::Value::from_iter(scenario::profile::ALL.iter().map(describe)).to_string()
+    Record(scenario::profile::ALL.iter().map(describe).collect())
 }
 
 /// Radio path of a table with the keys of `radio` in a scenario: the texts of its capacity, loss and delay
@@ -294,7 +293,7 @@ fn resolved(py: Python<'_>, planned: &str, files: &Folder<'_>) -> PyResult<(Plan
     Ok((planned, plan))
 }
 
-/// Runs one planned run to its end without the GIL; returns its result as JSON. With `trace_dir`, writes the
+/// Runs one planned run to its end without the GIL. With `trace_dir`, writes the
 /// trace configured by the scenario's `[trace]` there as Arrow streams. With `capture`, writes packets to this
 /// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. With `qlog`,
 /// writes events there as a JSON text sequence. `on`: where it runs: `sim`, `kernel`, `shim` for schemes of ours on the
@@ -312,7 +311,7 @@ fn run(
     on: &str,
     outside: Option<Vec<String>>,
     qlog: Option<&str>,
-) -> PyResult<String> {
+) -> PyResult<Record<Report>> {
     let capture = match &capture {
         None => None,
         Some((file, ends, snap)) => Some((file.as_str(), outputs::contents(ends, *snap)?)),
@@ -331,10 +330,7 @@ fn run(
     };
     match py.detach(run)? {
         None => Err(Cancelled::new_err("cancelled")),
-        Some(result) => {
-            let out = Report { result: &result, id: &planned.id, point: &planned.point };
-            serde_json::to_string(&out).map_err(|e| PyValueError::new_err(e.to_string()))
-        }
+        Some(result) => Ok(Record(Report { result, id: planned.id, point: planned.point })),
     }
 }
 
@@ -356,7 +352,7 @@ fn check_place(
 }
 
 /// Runs a packetdrill script against the TCP endpoint, or on the kernel if its packets may be off by `lateness_ms` at
-/// least; the JSON has result, line, reason and the calls whose results were not compared. `directory` holds the shell
+/// least; the record has result, line, reason and the calls whose results were not compared. `directory` holds the shell
 /// scripts that it names.
 #[pyfunction]
 #[pyo3(signature = (text, directory=None, lateness_ms=None))]
@@ -365,7 +361,7 @@ fn packetdrill(
     text: &str,
     directory: Option<&str>,
     lateness_ms: Option<f64>,
-) -> PyResult<String> {
+) -> PyResult<Record<Value>> {
     let files = Folder::new(directory, None);
     let read = |name: &str| files.read(name).ok();
     let report = match lateness_ms {
@@ -383,9 +379,8 @@ fn packetdrill(
         #[cfg(not(target_os = "linux"))]
         Some(_) => return Err(KernelUnable::new_err("--on kernel needs Linux")),
     };
-    let out = json!({"result": report.verdict.name(), "line": report.line, "reason": report.reason,
-                     "unchecked": report.unchecked});
-    Ok(out.to_string())
+    Ok(Record(json!({"result": report.verdict.name(), "line": report.line, "reason": report.reason,
+                     "unchecked": report.unchecked})))
 }
 
 /// The default scheme of datagrams.

@@ -11,8 +11,10 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::events::Events;
+use crate::records::Record;
 use crate::{Handle, refuse};
 
 create_exception!(_engine, LiveFailed, PyException, "A connection on sockets failed; the message says how.");
@@ -21,8 +23,7 @@ struct Callback(Events);
 
 impl Callback {
     fn report(&self, kind: &str, value: &impl Serialize) {
-        let text = serde_json::to_string(value).unwrap_or_default();
-        self.0.report([kind, &text]);
+        self.0.report((kind, Record(value)));
     }
 }
 
@@ -56,13 +57,13 @@ impl Caller for Callback {
     }
 }
 
-/// The schemes made for datagrams, as a JSON list; the default of the datagram benchmark.
+/// The schemes made for datagrams; the default of the datagram benchmark.
 #[pyfunction]
-pub fn datagram_schemes() -> String {
-    serde_json::Value::from_iter(pair::schemes().map(|entry| entry.info.name)).to_string()
+pub fn datagram_schemes() -> Vec<&'static str> {
+    pair::schemes().map(|entry| entry.info.name).collect()
 }
 
-/// Cost of datagrams in wall time, as JSON: number and size of the datagrams received, and the time. `path`
+/// Cost of datagrams in wall time: number and size of the datagrams received, and the time. `path`
 /// is `memory` (the protocol of both ends alone) or `loopback` (two sockets and two threads). Without a
 /// scheme it measures plain UDP over loopback on one thread, in `batches` or in `calls` of one packet each.
 #[pyfunction]
@@ -72,7 +73,7 @@ pub fn bench_datagrams(
     scheme: Option<&str>,
     path: &str,
     duration_s: f64,
-) -> PyResult<String> {
+) -> PyResult<Record<Value>> {
     let wrong = PyValueError::new_err::<String>;
     let duration = Duration::try_from_secs_f64(duration_s).map_err(|error| wrong(error.to_string()))?;
     let entry = scheme
@@ -88,12 +89,12 @@ pub fn bench_datagrams(
             Err(wrong(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls")))
         }
     })?;
-    Ok(measured.row().to_string())
+    Ok(Record(measured.row()))
 }
 
 /// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. `text` has the keys of one flow,
 /// as under `[[flows]]` in a scenario: scheme, params, size, app and dccp. `on_event` is called with an event
-/// name and JSON: `listening` with an address, `progress` once a second and `ended` once per connection with
+/// name and a record: `listening` with an address, `progress` once a second and `ended` once per connection with
 /// a report, `overview` once a second instead of the progress of many connections, `warning` with a text.
 #[pyfunction]
 #[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, connections, capture, handle, on_event))]

@@ -16,6 +16,7 @@ use crate::Handle;
 use crate::events::Events;
 use crate::kernel::raised;
 use crate::live::LiveFailed;
+use crate::records::Record;
 
 struct Callback(Events);
 
@@ -25,11 +26,11 @@ impl Operator for Callback {
     }
 
     fn listening(&self, at: SocketAddrV4) {
-        self.0.report(["listening", &at.to_string()]);
+        self.0.report(("listening", at.to_string()));
     }
 
     fn log(&self, text: &str) {
-        self.0.report(["log", text]);
+        self.0.report(("log", text));
     }
 }
 
@@ -80,10 +81,6 @@ fn failure(error: NegotiationError) -> PyErr {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
 fn seconds(value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
@@ -94,26 +91,29 @@ pub(crate) fn negotiation_port() -> u16 {
     PORT
 }
 
-/// Runs a daemon until it ends or `handle` is cancelled: `role` is `node`, `server` or `client`, `settings` JSON.
-/// `on_event` is called with `listening` and an address, or `log` and a text. Returns the report as JSON.
+/// Runs a daemon until it ends or `handle` is cancelled: `role` is `node`, `server` or `client`, `settings` a record.
+/// `on_event` is called with `listening` and an address, or `log` and a text. Returns the report.
 #[pyfunction]
-pub(crate) fn negotiate(
-    py: Python<'_>,
+pub(crate) fn negotiate<'py>(
+    py: Python<'py>,
     role: &str,
-    settings: &str,
+    settings: &Bound<'py, PyAny>,
     handle: &Handle,
     on_event: Py<PyAny>,
-) -> PyResult<String> {
+) -> PyResult<Bound<'py, PyAny>> {
     let callback = Callback(Events::new(&handle.shared, on_event));
     callback.0.conclude(run(py, role, settings, &callback))
 }
 
-fn run(py: Python<'_>, role: &str, settings: &str, callback: &Callback) -> PyResult<String> {
-    let json =
-        |report: serde_json::Result<String>| report.map_err(|error| LiveFailed::new_err(error.to_string()));
+fn run<'py>(
+    py: Python<'py>,
+    role: &str,
+    settings: &Bound<'py, PyAny>,
+    callback: &Callback,
+) -> PyResult<Bound<'py, PyAny>> {
     match role {
         "node" => {
-            let own: Node = read(settings)?;
+            let Record(own): Record<Node> = settings.extract()?;
             let next = own.next.into_iter();
             let settings = NodeSettings {
                 listen: own.listen,
@@ -124,10 +124,10 @@ fn run(py: Python<'_>, role: &str, settings: &str, callback: &Callback) -> PyRes
                 messages_per_s: own.messages_per_s,
             };
             let report = py.detach(|| negotiation::run_node(&settings, callback)).map_err(failure)?;
-            json(serde_json::to_string(&report))
+            Record(report).into_pyobject(py)
         }
         "server" => {
-            let own: Server = read(settings)?;
+            let Record(own): Record<Server> = settings.extract()?;
             let settings = ServerSettings {
                 listen: own.listen,
                 via: own.via,
@@ -136,10 +136,10 @@ fn run(py: Python<'_>, role: &str, settings: &str, callback: &Callback) -> PyRes
                 program: own.program,
             };
             let report = py.detach(|| negotiation::serve(&settings, callback)).map_err(failure)?;
-            json(serde_json::to_string(&report))
+            Record(report).into_pyobject(py)
         }
         "client" => {
-            let own: Client = read(settings)?;
+            let Record(own): Record<Client> = settings.extract()?;
             let settings = ClientSettings {
                 server: own.server,
                 local: own.local,
@@ -154,7 +154,7 @@ fn run(py: Python<'_>, role: &str, settings: &str, callback: &Callback) -> PyRes
                 timeout: seconds(own.timeout_s)?,
             };
             let report = py.detach(|| negotiation::request(&settings, callback)).map_err(failure)?;
-            json(serde_json::to_string(&report))
+            Record(report).into_pyobject(py)
         }
         other => Err(PyValueError::new_err(format!("there is no role `{other}`"))),
     }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::events::Events;
 use crate::live::LiveFailed;
+use crate::records::Record;
 use crate::{Handle, KernelUnable};
 
 struct Callback(Events);
@@ -20,8 +21,7 @@ impl Caller for Callback {
     }
 
     fn event(&self, event: &Event) {
-        let text = serde_json::to_string(event).unwrap_or_default();
-        self.0.report([&text]);
+        self.0.report((Record(event),));
     }
 }
 
@@ -48,7 +48,7 @@ fn settings(
 
 /// Serves throughput tests at `address` until `handle` is cancelled, `duration_s` is over or, with `once`, a test is.
 /// `identity`: files of certificate and key. `connections`: tests at a time. `per_address`: connections of an address.
-/// `longest_s`: the longest test. `on_event` is called with JSON of `event`: listening, begun, interval, ended or warning.
+/// `longest_s`: the longest test. `on_event` is called with records of `event`: listening, begun, interval, ended or warning.
 #[pyfunction]
 pub(crate) fn perf_server(
     py: Python<'_>,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from narrows.arguments import pairs
 from narrows.cli.numbers import parameters, whole
 from narrows.cli.outcome import FAILURE, fail, guarded, print_table
 from narrows.errors import Stopped, UsageError
+from narrows.records import Attached, BrfSwitch, SwitchSettings
 from narrows.supervision import undivided
 
 app = typer.Typer(
@@ -64,7 +65,7 @@ def attach(
         _print_attached(done, dry_run)
 
 
-def _print_attached(done: dict[str, Any], dry_run: bool) -> None:
+def _print_attached(done: Attached, dry_run: bool) -> None:
     """Print what `attach` did, or would do."""
     would = "would " if dry_run else ""
     if done["loads"]:
@@ -158,7 +159,7 @@ def status(
 SWITCH_COUNTERS = {"refused": "refused flows", "lost": "lost events", "acks": "reverse ACK bytes", "udp": "UDP packets"}
 
 
-def _print_switch(switch: dict[str, Any]) -> None:
+def _print_switch(switch: BrfSwitch) -> None:
     """Print the latest report of a switch: classes, flows and counters."""
     from rich.table import Table
 
@@ -261,7 +262,7 @@ def switch(
     if controller == "external" and control is None:
         raise UsageError("--controller external needs --control; accepted: HOST:PORT or unix:PATH")
     ports = _ports(port)
-    settings = {
+    settings: SwitchSettings = {
         "ports": ports,
         "rate_mbit": quantities.rate(rate, "--rate"),
         "buffer": buffer,

@@ -6,17 +6,18 @@ use narrows_host::HostError;
 use narrows_net::PortStatistics;
 use narrows_routers::Congestion;
 use narrows_routers::controller::{Config, Controller};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::Handle;
 use crate::events::Events;
 use crate::kernel::raised;
+use crate::records::Record;
 
 /// Settings as Python states them.
 #[derive(Deserialize)]
-struct Stated {
+pub(crate) struct Stated {
     ports: Vec<(String, Role)>,
     rate_mbit: f64,
     buffer: u32,
@@ -28,9 +29,7 @@ struct Stated {
     sets: Vec<(String, String)>,
 }
 
-fn settings(text: &str) -> PyResult<Settings> {
-    let stated: Stated =
-        serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+fn read(Record(stated): Record<Stated>) -> PyResult<Settings> {
     let ports = stated.ports.into_iter().map(|(name, role)| PortSettings { name, role });
     let mut settings = Settings::new(ports.collect(), Rate::from_mbit_per_sec(stated.rate_mbit));
     let ms = |value: f64| Nanos::from_secs_f64(value * 1e-3);
@@ -50,7 +49,7 @@ struct Caller(Events);
 
 impl Watch for Caller {
     fn log(&self, line: &str) {
-        self.0.report([line]);
+        self.0.report((line,));
     }
 
     fn is_stopped(&self) -> bool {
@@ -64,8 +63,8 @@ fn done<T>(result: Result<T, HostError>) -> PyResult<T> {
 
 /// What a switch with these settings would attach and create, as lines.
 #[pyfunction]
-pub(crate) fn plan_brf_switch(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
-    let settings = settings(text)?;
+pub(crate) fn plan_brf_switch(py: Python<'_>, settings: Record<Stated>) -> PyResult<Vec<String>> {
+    let settings = read(settings)?;
     done(py.detach(|| switch::plan(&settings)))
 }
 
@@ -73,20 +72,20 @@ pub(crate) fn plan_brf_switch(py: Python<'_>, text: &str) -> PyResult<Vec<String
 #[pyfunction]
 pub(crate) fn run_brf_switch(
     py: Python<'_>,
-    text: &str,
+    settings: Record<Stated>,
     handle: &Handle,
     on_line: Py<PyAny>,
 ) -> PyResult<()> {
-    let settings = settings(text)?;
+    let settings = read(settings)?;
     let caller = Caller(Events::new(&handle.shared, on_line));
     let ended = py.detach(|| switch::run(&settings, &caller));
     caller.0.conclude(done(ended))
 }
 
-/// The switches of this network namespace, as a JSON list.
+/// The switches of this network namespace.
 #[pyfunction]
-pub(crate) fn brf_switches(py: Python<'_>) -> String {
-    py.detach(switch::status).to_string()
+pub(crate) fn brf_switches(py: Python<'_>) -> Record<Value> {
+    Record(py.detach(switch::status))
 }
 
 /// Removes what killed switches left in this network namespace. Returns the names of their ports.

@@ -1,11 +1,34 @@
-//! JSON exchanged with Python.
+//! Records exchanged with Python: dictionaries and lists of texts, numbers, flags and further records.
 
 use std::fmt;
 
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{Run, Scenario, Warning};
-use serde::de::{MapAccess, Visitor};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A value that Python sees as a record.
+pub struct Record<T>(pub T);
+
+impl<'py, T: Serialize> IntoPyObject<'py> for Record<T> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        Ok(pythonize::pythonize(py, &self.0)?)
+    }
+}
+
+impl<'py, T: DeserializeOwned> FromPyObject<'_, 'py> for Record<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        pythonize::depythonize(&object).map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}
 
 /// Swept keys with their values, an ordered JSON object.
 #[derive(Clone, Debug, Default)]
@@ -64,11 +87,36 @@ impl From<Run> for Planned {
     }
 }
 
+/// A planned run as Python sees it: what it shows of a run, and the run's description for `run` and `check_place`.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    point: Point,
+    seed: u64,
+    id: String,
+    flows: usize,
+    /// Schemes of the flows, with their parameters.
+    schemes: Vec<String>,
+    warnings: Vec<Warning>,
+    text: String,
+}
+
+impl TryFrom<Run> for Row {
+    type Error = PyErr;
+
+    fn try_from(run: Run) -> PyResult<Self> {
+        let planned = Planned::from(run);
+        let text = serde_json::to_string(&planned).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let schemes = planned.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect();
+        let Planned { point, seed, id, flows, warnings, .. } = planned;
+        Ok(Self { point, seed, id, flows, schemes, warnings, text })
+    }
+}
+
 /// A result.
 #[derive(Debug, Serialize)]
-pub struct Report<'a> {
+pub struct Report {
     #[serde(flatten)]
-    pub result: &'a RunResult,
-    pub id: &'a str,
-    pub point: &'a Point,
+    pub result: RunResult,
+    pub id: String,
+    pub point: Point,
 }
