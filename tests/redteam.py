@@ -22,7 +22,18 @@ PAGE = ROOT / "docs" / "security.md"
 ROW = re.compile(r"^(?:test .* \.\.\. )?([^|]+?) \| ([\d ,]+?) \| ([^|]+)$")
 RUST = (
     ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "hostile", "--", "--nocapture"),
-    ("cargo", "test", "--quiet", "-p", "narrows-dccp-udp", "--lib", "tests::load", "--", "--nocapture", "--test-threads=1"),
+    (
+        "cargo",
+        "test",
+        "--quiet",
+        "-p",
+        "narrows-dccp-udp",
+        "--lib",
+        "tests::load",
+        "--",
+        "--nocapture",
+        "--test-threads=1",
+    ),
 )
 NAMED = (
     ("Nodectl", "negotiation", "tests::attack"),

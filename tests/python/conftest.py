@@ -6,6 +6,7 @@ A test that needs control over time, failures or the kernel takes the fixture `e
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,16 +22,18 @@ import fake_executor  # noqa: E402
 from loopback import Starter  # noqa: E402
 from narrows import engine  # noqa: E402
 
+# A shell ignores Ctrl-C in background jobs, and processes inherit that: tests that send it would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 BRIEF = ("--rate", "1mbit", "--duration", "5s")
 """Options of a comparison that takes milliseconds; later ones of the same name replace them."""
 SHORT = {"rate": "1mbit", "duration": "5s"}
 """The same for the library."""
 BOOT = (
-    f"import signal, sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]; "
-    "signal.signal(signal.SIGINT, signal.default_int_handler); "
+    f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]; "
     "import fake_executor; fake_executor.install(); from narrows.cli import main; main()"
 )
-"""A program that is the command with the fake executor; it obeys Ctrl-C also where the shell ignores it."""
+"""A program that is the command with the fake executor."""
 BUILT_ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80"}
 """The environment of processes that use the built engine."""
 

@@ -176,6 +176,7 @@ def test_router_costs_invalid_usage_rejected():
     assert bench("--routers", "--schemes").exit_code == 2
 
 
+@pytest.mark.slow
 def test_router_costs_built_engine_covers_registry():
     """The built engine measures every registered router algorithm."""
     rows, routers = built("[engine.bench_routers(1), [router.name for router in engine.routers()]]")
@@ -226,6 +227,7 @@ def test_datagram_costs_unknown_scheme_rejected():
     assert bench("--dccp", "--schemes").exit_code == 2
 
 
+@pytest.mark.slow
 def test_datagram_costs_built_engine_measures():
     """The built engine measures plain UDP and all schemes for datagrams in plausible time."""
     udp = "[(None, 'batches'), (None, 'calls')]"

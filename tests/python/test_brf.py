@@ -119,6 +119,7 @@ def test_refusal_without_root_names_the_command(words, tmp_path):
     assert done.stderr.startswith(f"narrows: `narrows brf {words[0]}` needs root: "), done.stderr
 
 
+@pytest.mark.realtime
 def test_kernel_runs_rates_of_the_network(tmp_path):
     """`compare brf cubic --on kernel` runs the program, and its counters prove it."""
     needs_root()

@@ -84,6 +84,7 @@ def test_document_defines_every_item_of_a_switch(monkeypatch):
     assert all(item in totals and item in defined for item in ("state", "period", "queue", "cuts"))
 
 
+@pytest.mark.realtime
 def test_missing_interface_and_parameter_are_refused(tmp_path):
     """A dry run checks ports and parameters."""
     for args, message in [
@@ -247,6 +248,8 @@ def segment(tmp_path):
         yield own
 
 
+@pytest.mark.long
+@pytest.mark.realtime
 def test_segment_shares_equally_and_keeps_classes(segment):
     """Kernel flows that obey share equally, CUBIC beside them keeps its class, and the queue of the class stays short."""
     switch = segment.switch()
@@ -279,6 +282,7 @@ def test_segment_shares_equally_and_keeps_classes(segment):
     assert segment.status() == []
 
 
+@pytest.mark.realtime
 def test_killed_switch_stalls_no_flow(segment):
     """After SIGKILL flows go on as CUBIC, and the next command removes filters and classes."""
     switch = segment.switch()

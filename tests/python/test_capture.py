@@ -142,6 +142,7 @@ def tool(name, *arguments):
 CHECKED = [f"{layer}.check_checksum:TRUE" for layer in ("ip", "tcp", "udp", "dccp")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("more", "unverified"), [((), False), (("--pcap-at", "both", "--pcap-bytes", "94"), True)])
 def test_tshark_finds_no_fault(tmp_path, more, unverified):
     """Each checksum is good, or not verified for lack of the data; no packet is malformed."""
@@ -158,6 +159,7 @@ def test_tshark_finds_no_fault(tmp_path, more, unverified):
     assert "Errors" not in tool("tshark", "-r", file, *options, "-q", "-z", "expert,error")
 
 
+@pytest.mark.slow
 def test_tshark_sees_hosts_times_and_retransmissions(tmp_path):
     """Interfaces are hosts, times are nanoseconds, and tshark's retransmissions are those of the run."""
     if shutil.which("tshark") is None:
@@ -223,6 +225,7 @@ def test_full_disk_names_the_file(tmp_path):
     assert "/dev/full: No space left on device" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["compare", "bbr", "--duration", "1s", "--csv"], ["schemes"]])
 def test_full_output_names_standard_output(arguments):
     """Standard output that cannot be written is a failure, said without the number of the error."""
@@ -265,6 +268,7 @@ def start_into_pipe(pipe):
     )
 
 
+@pytest.mark.slow
 def test_pipe_without_a_reader_ends_with_ctrl_c(tmp_path):
     """A named pipe waits for its reader, and Ctrl-C ends that."""
     process = start_into_pipe(tmp_path / "pipe")
@@ -275,6 +279,7 @@ def test_pipe_without_a_reader_ends_with_ctrl_c(tmp_path):
     assert process.returncode == 130, messages
 
 
+@pytest.mark.slow
 def test_pipe_gets_the_whole_capture(tmp_path):
     """A reader of a named pipe gets what a file would have."""
     process = start_into_pipe(tmp_path / "pipe")
@@ -286,6 +291,7 @@ def test_pipe_gets_the_whole_capture(tmp_path):
     assert data == (tmp_path / "file").read_bytes()
 
 
+@pytest.mark.slow
 def test_pipe_whose_reader_leaves_is_named(tmp_path):
     """A reader that closes early is a failure that names the pipe."""
     process = start_into_pipe(tmp_path / "pipe")

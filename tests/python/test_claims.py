@@ -388,6 +388,7 @@ def test_plot_placeholder_without_value_names_the_plot(read):
         read('\n[[figure.plot]]\nsql = "SELECT {scheme} AS y"\n')
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text())
 def test_literal_text_comes_back_from_sql_as_it_was(text):
@@ -433,6 +434,7 @@ print(json.dumps([(p.id, f.id, c.id, c.sql, c.text, c.cause) for p in papers for
 """
 
 
+@pytest.mark.slow
 def test_papers_of_the_project_load_with_all_claims():
     """On the built engine all papers load, without remaining placeholders or missing claims."""
     done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -336,6 +336,7 @@ def test_results_of_strangers_give_no_traceback(saved, tmp_path):
     tally.close()
 
 
+@pytest.mark.slow
 def test_kept_plot_is_drawn_again_if_damaged(tmp_path):
     """A plot of an earlier reproduction is reused only if its files are as they were written."""
     results = narrows.run(TEXT)
@@ -359,6 +360,7 @@ def test_report_checks_its_output_first(tmp_path):
     assert "absent" not in done.stderr
 
 
+@pytest.mark.slow
 def test_output_links_are_refused(tmp_path):
     """No output follows a symbolic link: what it leads to stays as it is, and the message names it."""
     victim = tmp_path / "victim"

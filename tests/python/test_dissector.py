@@ -49,6 +49,7 @@ def kinds(rows: list[dict[str, str]]) -> list[int]:
     return [int(row["dccp.type"]) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
 @pytest.mark.parametrize("scheme", ["ccid2", "ccid3"])
 def test_tshark_decodes_every_packet(start: Starter, tmp_path: Path, scheme: str) -> None:
@@ -95,6 +96,7 @@ def test_tshark_decodes_every_packet(start: Starter, tmp_path: Path, scheme: str
         assert bool(reports) == (scheme == "ccid3"), "CCID 3 reports loss intervals and the receive rate too"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
 def test_tshark_heuristic_finds_only_dccp(start: Starter, tmp_path: Path) -> None:
     """tshark's heuristic finds DCCP on any port, and leaves other packets alone."""

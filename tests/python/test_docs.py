@@ -44,6 +44,13 @@ def name_of(path):
     return f"{path.parent.name}-{path.stem}"
 
 
+LONG = {
+    "docs-deploy", "docs-guide", "docs-papers", "topics-benchmarks", "topics-plots", "topics-qlog", "topics-quic",
+    "topics-sixth-paper", "topics-traces",
+}  # fmt: skip
+"""Documents whose commands take more than a few seconds."""
+
+
 @functools.cache
 def heading_anchors(path):
     text = prose(path)
@@ -70,7 +77,9 @@ def test_documents_with_commands_are_run():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", RUN, ids=name_of)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=pytest.mark.long if name_of(path) in LONG else ()) for path in RUN], ids=name_of
+)
 def test_blocks_do_what_the_document_shows(path, tmp_path):
     """All commands and cells of a document run and print the shown output."""
     document = blocks.Document(path, tmp_path)
@@ -86,13 +95,14 @@ def test_shortened_commands_are_in_a_document():
         assert re.search(rf"^(?:\$ )?{re.escape(command)}(?:  .*)?$", shown, re.MULTILINE), command
 
 
+@pytest.mark.slow
 def test_generated_pages_are_current():
     """Scenario keys, commands, schemes, router algorithms and papers are described as they are now."""
     done = generate("--check", "--references")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scheme_pictures_show_current_runs():
     """The event hash in every picture of a scheme equals that of a run with the present engine."""
     done = generate("--check", "--references", "--images")
@@ -123,6 +133,7 @@ print(first.read_bytes() == kept)
 """
 
 
+@pytest.mark.slow
 def test_pictures_missing_stale_or_left_over_are_mended(tmp_path):
     """A check lists pictures that are missing, stale or of no scheme; writing draws or removes them."""
     done = shell(sys.executable, "-c", PICTURES, str(tmp_path))
@@ -145,6 +156,7 @@ def test_pictures_missing_stale_or_left_over_are_mended(tmp_path):
     ], done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", GENERATED)
 def test_check_lists_a_stale_page(folder):
     """A page of a scheme, router algorithm or paper that is gone fails the check."""
@@ -180,6 +192,7 @@ def test_every_page_is_linked_from_the_index():
     assert [path.name for path in pages if path not in index] == ["README.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [*RUN, DOCS / "README.md", RESULTS], ids=name_of)
 def test_commands_in_prose_exist_with_their_options(path):
     """Every command in prose exists and has the options named with it."""
@@ -188,6 +201,7 @@ def test_commands_in_prose_exist_with_their_options(path):
             assert option in options(command), f"{path.name}: narrows {command}{rest}"
 
 
+@pytest.mark.slow
 def test_output_reference_defines_every_field():
     """The output reference names every field of a result, of its flows and links, and every reading."""
     done = shell("narrows", "compare", "cubic", "--duration", "1s", "--json")
@@ -204,6 +218,7 @@ def test_output_reference_defines_every_field():
         assert {*router, *router["readings"], router["kind"]} - named == set()
 
 
+@pytest.mark.slow
 def test_traces_page_names_every_series():
     """The page of traces names every series that any flow and link have."""
     read = (

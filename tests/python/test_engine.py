@@ -45,6 +45,7 @@ def test_run_json_fixed_fields_hold_numbers():
     assert row["warmup_s"] == 0.5
 
 
+@pytest.mark.slow
 def test_engine_reads_only_bounded_files_of_the_folder(tmp_path):
     """A trace that leads out of the folder, is no regular file, is endless, too large or no text is refused by name."""
     folder = tmp_path / "mine"
@@ -85,6 +86,7 @@ def test_engine_reads_only_bounded_files_of_the_folder(tmp_path):
     runs("inside", status=0)
 
 
+@pytest.mark.slow
 def test_datagrams_and_subflows_reach_parquet(tmp_path):
     """Fields of datagrams and multipath connections reach the Parquet files unchanged."""
     flow = '[[flows]]\nrtt = "20ms"\nscheme = "newreno"\n'
@@ -106,6 +108,7 @@ UNSERVED = "{0} finds no router `{0}` on its path"
 """The engine's diagnostic of a scheme whose router algorithm is missing."""
 
 
+@pytest.mark.slow
 def test_missing_router_warned_once(tmp_path):
     """A scheme without its router algorithm gives one warning, with all its lines in a file."""
     done = call("compare", *BRIEF, "rcp", "brf", "--duration", "1s", "--repeat", 2, "--loss", "0%,1%", "--json")
@@ -127,6 +130,7 @@ def test_diagnostic_becomes_python_warning():
     assert done.stderr.count(f"UserWarning: {UNSERVED.format('brf')} and sends as CUBIC does") == 1
 
 
+@pytest.mark.slow
 def test_learn_needs_existing_folder(tmp_path):
     """`--learn` rejects a missing folder without creating it, and writes one text per link otherwise."""
     network = 'duration = "1s"\n[network]\nrate = "10mbit"\n'
@@ -138,6 +142,7 @@ def test_learn_needs_existing_folder(tmp_path):
     assert json.loads((tmp_path / "learned.json").read_text()).keys() == {"bottleneck"}
 
 
+@pytest.mark.slow
 def test_table_fits_80_columns():
     """The table of a comparison fits 80 columns and states the warm-up."""
     done = call(*COMPARE, "--repeat", 2, "--set", "network.buffer=1bdp,4bdp")
@@ -231,6 +236,7 @@ def test_invalid_option_is_named(args, named):
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_long_run(tmp_path):
     """Ctrl-C stops a long run with status 130 and prints no result."""
     process = subprocess.Popen(
@@ -249,7 +255,7 @@ def test_ctrl_c_stops_long_run(tmp_path):
     assert "stopped after 0 of 1 runs" in stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_halved_gain_changes_claims(tmp_path):
     """Halving a gain in Nodectl's table 3 changes the claims about that scheme, and no others."""
     params = json.loads(call("schemes", "bbr", "--json").stdout)["params"]
@@ -278,6 +284,7 @@ def test_sources_of_schemes_follow_what_they_use():
     assert len(set(rows["sources"]["schemes"].values())) == len(rows["names"])
 
 
+@pytest.mark.slow
 def test_stubs_match_engine(tmp_path):
     """The stub file describes every function and class of the compiled module, with their arguments."""
     (tmp_path / "allowed").write_text("narrows._engine.__all__\n")
@@ -359,6 +366,7 @@ def test_invalid_parameter_names_accepted(args, said, accepted):
     assert accepted in done.stderr.partition("accepted: ")[2]
 
 
+@pytest.mark.slow
 def test_schemes_fit_80_columns_with_ranges():
     """The list of schemes fits 80 columns, and a page shows parameters with range and unit."""
     assert max(map(len, call("schemes").stdout.splitlines())) <= 80
@@ -391,6 +399,7 @@ def test_compare_ecn_makes_queue_mark():
     assert link["drops"] == 0
 
 
+@pytest.mark.slow
 def test_report_of_comparison_without_grid(tmp_path):
     """A report works for a comparison without a grid, whose plots have the same column as series and axis."""
     call("compare", *BRIEF, "bbr", "cubic", "--duration", "2s", "-o", tmp_path / "out")

@@ -180,6 +180,7 @@ def test_json_has_an_object_per_cell_and_totals(kernel, tmp_path):
     assert (tmp_path / "out" / "cells.jsonl").read_text() == done.stdout
 
 
+@pytest.mark.slow
 def test_table_fits_80_columns(kernel, tmp_path):
     """The table of the quick grid has 80 columns at most, states the criterion and counts the cells that agree."""
     done = call("fidelity", "-o", tmp_path / "out")
@@ -193,6 +194,7 @@ def test_table_fits_80_columns(kernel, tmp_path):
     assert f"results go to {tmp_path / 'out'}" in done.stderr
 
 
+@pytest.mark.long
 def test_killed_command_keeps_finished_kernel_runs(kernel, command, tmp_path):
     """After SIGKILL the same command executes only the kernel's runs that had not finished."""
     args = ("fidelity", "--cells", TWO, "--repeat", 4, "-o", "out")
@@ -212,6 +214,7 @@ def test_killed_command_keeps_finished_kernel_runs(kernel, command, tmp_path):
     assert len(list(tmp_path.glob("out/runs/*-kernel.json"))) == 8
 
 
+@pytest.mark.slow
 def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch, executed):
     """When the simulator changes, its runs are repeated; those of the kernel only with kernel or emulator."""
     args = ("fidelity", "--cells", TWO, "-o", tmp_path / "out")
@@ -227,6 +230,7 @@ def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch, exec
     assert "4 of the kernel are left" in call(*args).stderr
 
 
+@pytest.mark.slow
 def test_again_repeats_disturbed_kernel_runs_only(kernel, tmp_path, monkeypatch, executed):
     """Disturbed runs are marked, and `--again` repeats them and nothing else."""
     monkeypatch.setenv("FAKE_DISTURBED", "2")

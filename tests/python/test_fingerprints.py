@@ -74,6 +74,7 @@ def closures():
     return found, used.keys()
 
 
+@pytest.mark.slow
 def test_change_of_a_crate_repeats_the_runs_that_depend_on_it(fingerprints, tree):
     """Each crate decides the runs of the backends whose crates depend on it, and no others."""
     before = fingerprints()

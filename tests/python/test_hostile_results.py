@@ -175,6 +175,7 @@ def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
 # Letters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -208,6 +209,7 @@ def test_listed_name_with_a_zero_byte_is_damage(tmp_path):
         narrows.Results.load(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plot", "report"])
 def test_letters_without_a_glyph_give_no_warning(command, out, recwarn):
     """A label that the font cannot show, such as one in Chinese, is drawn with boxes and without a warning."""

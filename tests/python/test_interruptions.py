@@ -96,6 +96,7 @@ def test_two_writers_leave_whole_results(command, undisturbed, tmp_path):
     tally.close()
 
 
+@pytest.mark.slow
 def test_full_disk_names_file_and_keeps_finished_runs(command, tmp_path):
     """On a full disk the command ends with the name of a file, and what it shows afterwards is whole."""
     if os.geteuid() != 0:

@@ -21,6 +21,7 @@ from loopback import (  # isort: skip
 )  # fmt: skip
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("where", ["127.0.0.1", "[::1]"])
 def test_constant_rate_arrives_and_both_ends_agree(start: Starter, where: str) -> None:
     """Every datagram of a constant rate arrives, and both ends report the same counts and plausible delays."""
@@ -41,6 +42,7 @@ def test_constant_rate_arrives_and_both_ends_agree(start: Starter, where: str) -
     assert 0 < delay["min_ms"] <= delay["p50_ms"] * 1.02 <= delay["p95_ms"] * 1.04 <= delay["p99_ms"] * 1.06
 
 
+@pytest.mark.realtime
 def test_full_rate_is_read_without_drops(start: Starter) -> None:
     """The receiver reads everything that arrives at full rate."""
     port = free_port()
@@ -53,6 +55,7 @@ def test_full_rate_is_read_without_drops(start: Starter) -> None:
     assert sent["bytes_acknowledged"] <= received["bytes"] <= sent["bytes"]
 
 
+@pytest.mark.realtime
 def test_video_frames_fit_default_queue_only(start: Starter) -> None:
     """The frames of a video fit the default queue; a short queue drops datagrams."""
     for limits, most in (((), 0), (("--queue", "20"), None)):
@@ -66,6 +69,7 @@ def test_video_frames_fit_default_queue_only(start: Starter) -> None:
         assert sent["queue_drops"] == 0 if most == 0 else sent["queue_drops"] > 100
 
 
+@pytest.mark.realtime
 def test_paced_sender_rtt_matches_capture(start: Starter, tmp_path: Path) -> None:
     """A paced sender reports the RTT that its capture shows."""
     port, file = free_port(), tmp_path / "send.pcap"
@@ -91,6 +95,7 @@ def test_paced_sender_rtt_matches_capture(start: Starter, tmp_path: Path) -> Non
     assert 0.8 * min(recent) < sent["rtt_ms"] < 1.2 * sum(recent) / len(recent) + 0.2
 
 
+@pytest.mark.slow
 def test_receiver_serves_several_and_refuses_next(start: Starter) -> None:
     """A receiver serves several senders at a time and refuses the next as too busy, until one leaves."""
     port = free_port()
@@ -117,6 +122,7 @@ def test_receiver_serves_several_and_refuses_next(start: Starter) -> None:
     assert all(0 <= left - came <= 1 for left, came in zip(sent, arrived, strict=True))
 
 
+@pytest.mark.slow
 def test_killed_or_aborting_senders_end_no_receiver(start: Starter) -> None:
     """A receiver survives senders that are killed or abort."""
     port = free_port()
@@ -140,6 +146,7 @@ def test_killed_or_aborting_senders_end_no_receiver(start: Starter) -> None:
     assert (ends.count("peer gone"), len(ends)) == (1, 3), "the second is closed or reset, by the order of arrival"
 
 
+@pytest.mark.slow
 def test_receiver_answers_from_addressed_address(start: Starter) -> None:
     """A receiver at a wildcard address answers from the address that the sender used."""
     port = free_port()
@@ -149,6 +156,7 @@ def test_receiver_answers_from_addressed_address(start: Starter) -> None:
     assert sent["datagrams"] == received["datagrams"] > 0
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("scheme", ["ccid3", "dccp-bbr", "bbr:cwnd_gain=1.5"])
 def test_schemes_carry_a_video(start: Starter, scheme: str) -> None:
     """Schemes of CCID 3, for datagrams and for TCP carry a video."""
@@ -162,12 +170,14 @@ def test_schemes_carry_a_video(start: Starter, scheme: str) -> None:
     assert sent["datagrams"] == received["datagrams"] > 30
 
 
+@pytest.mark.slow
 def test_closed_port_refuses(start: Starter) -> None:
     """A closed port refuses the connection."""
     _, err = done(start("send", f"127.0.0.1:{free_port()}"), 1)
     assert "refused" in err
 
 
+@pytest.mark.realtime
 def test_silent_peer_times_out(start: Starter) -> None:
     """A sender gives up on a silent peer after the stated time, and not before."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
@@ -186,6 +196,7 @@ def dccp(kind: int, ports: tuple[int, int], seq: int, ack: int | None) -> bytes:
     return head + seq.to_bytes(6, "big") + tail
 
 
+@pytest.mark.slow
 def test_peer_without_features_ends_sender_after_timeout(start: Starter) -> None:
     """A server that answers every packet but confirms no feature is given up after the timeout."""
     over = threading.Event()
@@ -220,6 +231,7 @@ def test_peer_without_features_ends_sender_after_timeout(start: Starter) -> None
     assert (report["end"], report["datagrams"]) == ("stalled", 0)
 
 
+@pytest.mark.slow
 def test_unfinished_requests_lock_out_nobody(start: Starter) -> None:
     """Requests that nobody completes keep no client out."""
     port = free_port()
@@ -234,6 +246,7 @@ def test_unfinished_requests_lock_out_nobody(start: Starter) -> None:
     assert sent["datagrams"] == received["datagrams"] > 0
 
 
+@pytest.mark.slow
 def test_full_disk_ends_capture_only(start: Starter, tmp_path: Path) -> None:
     """A capture that cannot grow ends and is named; the receiver serves on."""
     port, file = free_port(), tmp_path / "recv.pcap"
@@ -250,6 +263,7 @@ def test_full_disk_ends_capture_only(start: Starter, tmp_path: Path) -> None:
     assert err.count(f"warning: {file}: File too large") == 1, err
 
 
+@pytest.mark.long
 def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
     """On a network that reorders, duplicates and loses datagrams, received + lost is at most sent."""
     seed = 15
@@ -311,6 +325,7 @@ def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
     assert counts[0] <= missing <= counts[0] + received["too_late"] + 1, "the Close may overtake a datagram"
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
 def test_killed_peer_is_detected_in_time(start: Starter, killed: str) -> None:
     """Either end detects a killed peer within the stated time."""
@@ -330,6 +345,7 @@ def test_killed_peer_is_detected_in_time(start: Starter, killed: str) -> None:
     assert (report["end"], report["datagrams"] > 50) == ("peer gone", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("which", ["sender", "receiver"])
 def test_signals_close_the_connection(start: Starter, which: str, number: signal.Signals) -> None:
@@ -342,6 +358,7 @@ def test_signals_close_the_connection(start: Starter, which: str, number: signal
     assert 0 <= sent["datagrams"] - received["datagrams"] <= 1
 
 
+@pytest.mark.slow
 def test_abort_is_no_refusal(start: Starter) -> None:
     """An abort is reported as such, with its name, and not as a refusal."""
     receiver, sender = connected(start, receiver=())
@@ -357,6 +374,7 @@ def test_abort_is_no_refusal(start: Starter) -> None:
     assert (report["end"], report["reset_code"], report["reset_name"]) == ("reset", 2, "aborted")
 
 
+@pytest.mark.slow
 def test_ctrl_c_status_with_dead_peer(start: Starter) -> None:
     """Ctrl-C exits with its status even if the peer is dead."""
     receiver, sender = connected(start, sender=("--timeout", "2s"))
@@ -379,6 +397,7 @@ def test_ctrl_c_stops_unanswered_sender(start: Starter, times: int) -> None:
     assert "no answer" not in err
 
 
+@pytest.mark.slow
 def test_second_ctrl_c_does_not_wait(start: Starter) -> None:
     """A second Ctrl-C does not wait for the peer."""
     receiver, sender = connected(start, sender=("--timeout", "60s"))
@@ -429,6 +448,7 @@ def test_dccp_invalid_usage_exits_2(start: Starter, arguments: tuple[str, ...]) 
     assert done(start(*arguments), 2)[1]
 
 
+@pytest.mark.slow
 def test_send_errors_name_their_option(start: Starter) -> None:
     """Errors of rates and schemes name their own option and the accepted values."""
     for rate, error in (("0mbit", "narrows: --video: `0mbit` carries"), ("10", "narrows: --video: `10` has no unit")):

@@ -70,6 +70,7 @@ def test_missing_folder_named_as_missing(command, problem, tmp_path):
     assert f"{tmp_path / 'file'}{problem}; accepted: " in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["r.pdf", "r"])
 def test_report_accepts_html_endings_only(name, tmp_path):
     """A report is a page: other endings of its file are invalid usage, and nothing is written."""
@@ -106,6 +107,7 @@ def test_plot_errors_name_options_of_the_command(options, message, tmp_path):
     assert not (tmp_path / "p.png").exists()
 
 
+@pytest.mark.slow
 def test_plot_series_option_serves_share_and_delay(tmp_path):
     """`--series` separates the lines of plots of shares and of delay too."""
     narrows.compare("bbr", "cubic", out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)
@@ -114,6 +116,7 @@ def test_plot_series_option_serves_share_and_delay(tmp_path):
         assert done.exit_code == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plot", "report"])
 def test_interrupted_folder_warns(command, tmp_path):
     """A folder of interrupted work is shown with a warning on standard error; a whole one without."""

@@ -42,6 +42,7 @@ def address(process: subprocess.Popen[str]) -> str:
     raise AssertionError("the daemon does not listen")
 
 
+@pytest.mark.realtime
 def test_request_receives_at_the_nodes_rate(start: Starter) -> None:
     """A file arrives at the rate of the node, and all three report the same negotiation."""
     node = start("node", "--listen", "127.0.0.1:0", "--rate", "16mbit", "--responder-port", str(PORT), "--json")

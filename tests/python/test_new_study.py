@@ -18,6 +18,7 @@ TUTORIAL = ROOT / "docs" / "topics" / "sixth-paper.md"
 CLAIMS = [("delay", "value"), ("shorter", "less"), ("used", "at_least")]
 
 
+@pytest.mark.slow
 def test_new_study_runs_from_folder_to_report(tmp_path):
     """A new study runs as it is: claims with verdicts in both worlds, and a report with its plot."""
     made = narrows_in(tmp_path, "new", "study", "mine/shallow-buffers")
@@ -40,6 +41,7 @@ def test_new_study_runs_from_folder_to_report(tmp_path):
     assert page.count("data:image/png;base64,") == 1
 
 
+@pytest.mark.slow
 def test_study_runs_in_its_own_folder_and_by_figure(tmp_path):
     """A dot names the current folder; a figure may follow, as after the name of a paper."""
     folder = tmp_path / "queue"

@@ -39,6 +39,7 @@ def closed_pipe():
     return writing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["live", "perf", pytest.param("node", marks=LINUX)])
 def test_exception_of_a_callback_reaches_the_caller(work):
     """The first exception of a callback ends the work, is raised, and is not printed as ignored."""
@@ -60,6 +61,7 @@ except LookupError as error:
     assert (done.stdout, done.stderr) == ("raised mine 1\n", "")
 
 
+@pytest.mark.slow
 def test_receiver_on_a_full_disk_fails():
     """A result that cannot be written ends a receiver with status 1, and the message names the output."""
     built("engine.version()")
@@ -83,6 +85,7 @@ def _retried(*arguments):
             return client
 
 
+@pytest.mark.slow
 def test_perf_fails_on_a_full_disk():
     """A client whose result cannot be written fails; a server behind a closed pipe says nothing and ends with 1."""
     built("engine.version()")
@@ -110,6 +113,7 @@ def test_node_behind_a_closed_pipe_ends():
     assert (node.returncode, out) == (1, "")
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 def test_switch_on_a_full_disk_fails():

@@ -102,6 +102,7 @@ def test_packetdrill_both_places_are_columns(tmp_path, scripted):
     assert json_rows(result)[0]["result"] == "fail"
 
 
+@pytest.mark.slow
 def test_packetdrill_kernel_without_rights_is_usage_error(tmp_path):
     """Without rights the kernel refuses in one sentence with status 2, as does an unknown place."""
     (tmp_path / "a.pkt").write_text("")

@@ -113,6 +113,7 @@ def test_paper_folder_lists_figures_in_order(folder):
     assert paper.title == "On <queues>"
 
 
+@pytest.mark.slow
 def test_verdicts_from_scenario_to_report(folder, tmp_path):
     """`reproduce` runs scenarios, judges claims, and writes verdicts to terminal, JSON and report."""
     out = tmp_path / "report"
@@ -137,6 +138,7 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
         assert (out / "queues" / name).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_per_claim(folder, tmp_path):
     """The table has a row per claim."""
     result = call("reproduce", "--papers", folder, "-o", tmp_path / "report", "--quick")
@@ -147,6 +149,7 @@ def test_the_table_has_a_row_per_claim(folder, tmp_path):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
+@pytest.mark.slow
 def test_cause_is_printed_once_below_its_claims(folder, tmp_path):
     """A cause is printed once, below the claims it explains."""
     path = folder / "queues" / "fig9.claims.toml"
@@ -171,6 +174,7 @@ def test_plots_of_joined_rows_keep_scenario_order(folder, tmp_path):
         assert centres == pytest.approx([0, 1]), "a lone bar stands at its value of x"
 
 
+@pytest.mark.long
 def test_second_reproduction_reuses_runs_across_figures(folder, tmp_path, executed):
     """A second reproduction reuses the runs, and figures share them."""
     before = len(executed)
@@ -181,6 +185,7 @@ def test_second_reproduction_reuses_runs_across_figures(folder, tmp_path, execut
     assert "reused 6 of 6 runs" in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "seeds", "duration"),
     [
@@ -272,15 +277,17 @@ def test_a_key_that_clashes_with_a_column_gets_a_prefix():
 
 
 @pytest.mark.slow
-def test_papers_of_the_project_run_and_are_checked(tmp_path):
+@pytest.mark.parametrize("only", ["bbr-cws", pytest.param(None, marks=pytest.mark.long)])
+def test_papers_of_the_project_run_and_are_checked(tmp_path, only):
     """On the built engine all queries and plots of the papers match the results of their scenarios."""
     read = "import json; from narrows.papers import *; print(json.dumps([(p.id, f.id, [c.id for c in f.claims])" \
         " for p in load_all(find(None)) for f in p.figures]))"  # fmt: skip
     listed = subprocess.run([sys.executable, "-c", read], cwd=ROOT, capture_output=True, text=True, check=False)
     assert listed.returncode == 0, listed.stderr
-    figures = json.loads(listed.stdout)
-    assert all(claims for _, _, claims in figures)
-    command = [Path(sys.executable).with_name("narrows"), "reproduce", "--quick", "--json", "-o", tmp_path]
+    figures = [figure for figure in json.loads(listed.stdout) if figure[0] == (only or figure[0])]
+    assert figures and all(claims for _, _, claims in figures)
+    papers_of = [] if only is None else [only]
+    command = [Path(sys.executable).with_name("narrows"), "reproduce", *papers_of, "--quick", "--json", "-o", tmp_path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -295,6 +302,7 @@ def test_overrides_do_not_touch_a_figure_in_default_mode(folder):
     assert plans.overrides(paper.figures[0], "today", "default", None) == [("trace.samples", "100ms")]
 
 
+@pytest.mark.slow
 def test_query_over_samples_gives_the_same_bits(tmp_path):
     """A query over samples gives the same bits each time."""
     import random

@@ -53,6 +53,7 @@ def paths(value, place=""):
             yield from paths(inner, f"{place}[]")
 
 
+@pytest.mark.realtime
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
 @pytest.mark.parametrize("reverse", [False, True])
 def test_document_has_the_keys_of_iperf3(reverse):
@@ -221,6 +222,7 @@ def server(tmp_path):
         process.communicate()
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("reverse", [False, True])
 def test_perf_measures_and_prints_as_iperf3(tmp_path, server, reverse):
     """Both ends print the same tallies, in the layout of iperf3, and the server ends after one test."""
@@ -249,6 +251,8 @@ def test_perf_measures_and_prints_as_iperf3(tmp_path, server, reverse):
     assert own["start"]["connected"][0]["remote_port"] == port == other["start"]["connected"][0]["local_port"]
 
 
+@pytest.mark.long
+@pytest.mark.realtime
 def test_perf_counts_what_a_slow_sender_delivers(tmp_path, server):
     """A sender that paces 4 Mbit/s reports at most that, in text as in JSON: nothing that waits in a buffer counts."""
     _, port, fingerprint = server("--scheme", "fixed:rate=4mbit")
@@ -265,6 +269,7 @@ def test_perf_counts_what_a_slow_sender_delivers(tmp_path, server):
         assert all(0 < float(rate) <= 4.01 + burst / float(passed) for passed, rate in rates), done.stdout
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("reverse", [[], ["-R"]])
 def test_ctrl_c_prints_the_summary(tmp_path, server, reverse):
     """A client that is interrupted prints what it moved, and ends with the status of the signal; the server goes on."""
@@ -283,7 +288,8 @@ def test_ctrl_c_prints_the_summary(tmp_path, server, reverse):
     assert again.returncode == 0 and process.poll() is None, again.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.realtime
 def test_killed_server_is_named_as_the_cause(tmp_path, server):
     """A client whose server is killed shows the silence in its lines, and ends with it as the reason and status 1."""
     process, port, _ = server()
@@ -308,6 +314,7 @@ def test_perf_stops_on_ctrl_c(server):
     assert (process.returncode, "stopped" in err) == (130, True), err
 
 
+@pytest.mark.realtime
 def test_untrusted_certificate_is_a_failure(tmp_path, server):
     """A certificate that nobody vouches for, or another one, ends the client with the reason and status 1."""
     process, port, _ = server()
@@ -321,6 +328,7 @@ def test_untrusted_certificate_is_a_failure(tmp_path, server):
         assert "the handshake failed: the other end does not accept the certificate" in process.stderr.readline()
 
 
+@pytest.mark.realtime
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_certificate_of_an_authority_is_accepted(tmp_path, server):
     """`--cert` and `--key` show a certificate that `--ca` and `--name` accept; a key of another is misuse."""

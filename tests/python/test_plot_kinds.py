@@ -235,6 +235,7 @@ def test_bounds_follow_from_columns(column, values, found):
     assert rows.bounds(column, values) == found
 
 
+@pytest.mark.slow
 def test_time_plot_shows_throughput(traced, monkeypatch):
     """The plot over time shows throughput by default, and goodput on request."""
     assert "throughput_mbit_s" in plots.time.DEFAULT_PANELS
@@ -355,6 +356,7 @@ def test_labels_of_delay_plot_do_not_cover_each_other(traced):
     assert not first.overlaps(second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "width"), [("column", 3.5), ("page", 7.16)])
 @pytest.mark.parametrize("kind", [*KINDS, "time"])
 def test_sizes_fit_papers(swept, traced, kind, size, width, tmp_path):

@@ -186,6 +186,7 @@ def test_panels_wrap_and_may_own_axes(results):
     assert len({panel.get_ylim() for panel in own.axes}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(plots.KINDS))
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_every_kind_draws_something(results, kind, form, tmp_path):
@@ -199,6 +200,7 @@ def test_every_kind_draws_something(results, kind, form, tmp_path):
         assert path.read_text().count("<path") > 10
 
 
+@pytest.mark.slow
 def test_equal_results_give_equal_files(results):
     """Equal results give equal bytes of files."""
     for form in ("png", "svg"):
@@ -268,6 +270,7 @@ def test_time_plot_needs_trace():
         narrows.compare("bbr").plot("time")
 
 
+@pytest.mark.slow
 def test_plot_and_report_write_files(results, tmp_path):
     """`narrows plot` and `narrows report` write files; a report holds every kind of plot and the notes."""
     for args in (["plot", results.out], ["plot", results.out, "--kind", "share", "--logx", "-o", tmp_path / "s.svg"]):
@@ -321,6 +324,7 @@ def test_axis_needs_a_common_unit():
     assert axis(["1bdp", "codel"]) is None
 
 
+@pytest.mark.slow
 def test_parameters_of_a_scheme_separate_series(tmp_path):
     """Schemes with different parameters have their own series, lines and hatches."""
     names = ["bbr:cwnd_gain=1.5", "bbr"]

@@ -90,6 +90,7 @@ def test_remark_names_schemes_among_several():
     assert provenance.remark(["bbr", "bbq"]) == "bbq: our reconstruction"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schemes", "words"),
     [('["bbq"]', "(our reconstruction)"), ('["bbq", "reno"]', "(bbq: our reconstruction)")],
@@ -110,6 +111,7 @@ def test_claim_about_reconstruction_says_so(tmp_path, schemes, words):
     assert f"| It gets 40 Mbit/s {words} |" in section(home, printed)
 
 
+@pytest.mark.slow
 def test_claim_about_published_scheme_has_no_remark(tmp_path):
     """A claim about a published scheme has no remark."""
     home = folder(tmp_path, "scheme = 'bbr'", 'schemes = ["bbr"]')
@@ -148,6 +150,7 @@ def texts(figure):
     return ticks, [label.get_text() for legend in figure.legends for label in legend.get_texts()]
 
 
+@pytest.mark.slow
 def test_plots_mark_and_explain_reconstructions(tmp_path):
     """Every kind of plot marks a reconstruction and explains the mark once."""
     results = narrows.compare("bbq", "bbr", trace=True, out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)

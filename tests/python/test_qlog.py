@@ -169,6 +169,7 @@ def test_records_may_span_lines(tmp_path):
 # The command
 
 
+@pytest.mark.slow
 def test_plot_draws_several_files_together(tmp_path):
     """Two files share the panels; the figure lies beside the first file, or where `-o` says."""
     first, second = new_style(tmp_path / "ours.sqlog"), picoquic(tmp_path / "theirs.qlog")
@@ -405,6 +406,7 @@ def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
     assert message.format(tmp_path) in " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_own_file_shows_the_run(tmp_path):
     """A run's file is a sequence of JSON texts, and what is read from it agrees with the result."""
     arguments = ["bbr", "cubic", "--rate", "20mbit", "--duration", "6s", "--json", "--set", "network.loss=0.1%"]

@@ -147,6 +147,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_member_is_not_built(tmp_path, monkeypatch, name):
     """300 kB of empty lists would be some 7 MB of objects, wherever they stand."""

@@ -15,6 +15,7 @@ BRIEF = ("--rate", "10mbit", "--rtt", "10ms", "--duration", "2s")
 """A path and a duration for every run."""
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize(("place", "schemes"), [("quic", ("bbr-gc", "cubic")), ("noq", ("bbr3", "cubic"))])
 def test_compare_runs_on_quic(tmp_path, place, schemes):
     """Two schemes share a link over real sockets; the result says where they ran, and what nobody measures is null."""
@@ -33,6 +34,8 @@ def test_compare_runs_on_quic(tmp_path, place, schemes):
 FLOW = 'duration = "1s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "vegas"\nrtt = "10ms"\n'
 
 
+@pytest.mark.long
+@pytest.mark.realtime
 @pytest.mark.parametrize(
     ("words", "schemes"),
     [
@@ -53,6 +56,7 @@ def test_user_without_rights_runs_quic(tmp_path, words, schemes):
     assert all(flow["goodput_mbit_s"] > 0 for row in rows for flow in row["flows"])
 
 
+@pytest.mark.realtime
 def test_root_of_user_namespace_runs_quic(tmp_path):
     """Root of a user namespace, as in a rootless container, runs scenarios over loopback."""
     prefix = ("unshare", "-Ur")
@@ -65,6 +69,7 @@ def test_root_of_user_namespace_runs_quic(tmp_path):
     assert all(flow["goodput_mbit_s"] > 0 for flow in row["flows"])
 
 
+@pytest.mark.realtime
 def test_traces_of_quic_have_series_and_internals(tmp_path):
     """A trace has the connection's window, RTT and rate, and the internals of a scheme of ours."""
     import polars as pl
@@ -77,6 +82,7 @@ def test_traces_of_quic_have_series_and_internals(tmp_path):
     assert any(name.startswith("bw") or "bandwidth" in name for name in series), sorted(series)
 
 
+@pytest.mark.realtime
 def test_qlog_of_quic_accounts_for_its_packets(tmp_path):
     """The file of a run on QUIC is drawn, and what it shows is what the result counts."""
     arguments = (
@@ -120,6 +126,8 @@ rtt = "20ms"
 """
 
 
+@pytest.mark.long
+@pytest.mark.realtime
 def test_marks_of_the_network_reach_the_scheme(tmp_path):
     """A queue that marks slows CUBIC down without a loss; in a queue of 400 packets without marks it has 170 ms."""
     (tmp_path / "marks.toml").write_text(MARKING)
@@ -131,6 +139,7 @@ def test_marks_of_the_network_reach_the_scheme(tmp_path):
     assert row["flows"][0]["rtt_mean_ms"] < 100
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize(
     ("place", "scheme", "message"),
     [

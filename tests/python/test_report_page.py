@@ -175,6 +175,7 @@ def test_every_claim_shows_its_verdicts(browser, pages, width):
         assert visible and 0 <= left < right <= width, text
 
 
+@pytest.mark.long
 def test_filters_leave_the_rows_asked_for(browser, pages):
     """Verdict, paper, figure and text leave the rows that match; the output counts them."""
     page = browser.open(pages["reproduce"], width=LAPTOP)
@@ -203,6 +204,7 @@ def test_page_fits_every_width(browser, path, width):
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+@pytest.mark.long
 def test_filter_is_folded_on_a_phone(browser, pages):
     """On a phone the filter opens on demand and then lies inside the viewport; on a laptop it is open."""
     assert browser.open(pages["reproduce"], width=LAPTOP).evaluate("document.getElementById('fold').open")
@@ -219,7 +221,7 @@ def test_filter_is_folded_on_a_phone(browser, pages):
     assert all(0 <= left < right <= PHONE for left, right in edges)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["dark", pytest.param("light", marks=pytest.mark.long)])
 def test_text_is_legible(browser, path, scheme):
     """All text contrasts with its background, in light and in dark mode; plots follow the mode."""
     page = browser.open(path, width=LAPTOP, scheme=scheme)
@@ -234,6 +236,7 @@ def test_text_is_legible(browser, path, scheme):
     assert not faint
 
 
+@pytest.mark.long
 def test_keyboard_reaches_every_control(browser, path):
     """Tab reaches the skip link first, then every control and fold, each with a visible outline."""
     page = browser.open(path, width=LAPTOP)
@@ -260,6 +263,7 @@ def test_keyboard_reaches_every_control(browser, path):
     assert page.evaluate(f"document.getElementById({target!r}) !== null")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [PHONE, LAPTOP])
 def test_screen_reader_meets_headings_and_tables(browser, path, width):
     """Headings descend by one level, tables and their column heads have names, and landmarks exist."""

@@ -115,6 +115,7 @@ def test_wrapped_lines_never_begin_like_a_list_item():
     assert not any(line.startswith(("- ", "+ ", "12. ")) for line in lines)
 
 
+@pytest.mark.slow
 def test_report_that_lacks_claims_is_refused(tmp_path):
     """A report without some claims changes nothing; the error names the missing claims."""
     stated = len(claims.stated(results.PAPERS))
@@ -149,6 +150,7 @@ def test_page_has_a_region_for_every_measurement():
         results.replace(page, "nothing", "")
 
 
+@pytest.mark.slow
 def test_every_claim_of_the_papers_is_measured():
     """The stored outcomes cover every claim of every paper."""
     stated = set(claims.stated(results.PAPERS))

@@ -208,6 +208,7 @@ def test_ctrl_c_while_the_package_loads(started, status, quiet):
     assert (done.returncode, done.stderr == "") == (status, quiet), done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
     """Ctrl-C keeps finished runs, and the same command executes the others."""
     process = command(*SWEEP, env={"FAKE_RUN_S": "0.4"})
@@ -229,6 +230,7 @@ def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
     assert len((out / "results.jsonl").read_text().splitlines()) == 6
 
 
+@pytest.mark.slow
 def test_kill_leaves_whole_runs_only(command, tmp_path):
     """A killed process leaves only whole runs, and the same command resumes."""
     process = command(*SWEEP, "--trace", env={"FAKE_RUN_S": "0.3"})

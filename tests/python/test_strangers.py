@@ -179,6 +179,7 @@ def test_numbers_stay_whole_on_narrow_terminals(columns, capsys, monkeypatch):
     assert [number for number in numbers[:8] if number not in printed] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_tables_in_ascii_spell_signs(encoding):
     """Signs that the terminal's encoding lacks are spelled: `+-` instead of an escape."""
@@ -249,6 +250,7 @@ def test_figures_ignore_settings_of_matplotlib(results):
         assert plots.image(results.plot("line", x="scheme")) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["$x^{$", "$$", "cost $5 and $10", r"$\notacommand$"])
 def test_dollar_signs_in_texts_are_no_mathematics(text):
     """Labels and titles are drawn as they are: no error of mathematics, and `$5 and $10` keeps its signs."""
@@ -273,6 +275,7 @@ def test_logarithmic_axes_have_powers_of_letters(results):
     assert not any("$" in label for label in labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["compare", "bbr", "cubic", "--duration", "1s"], ["schemes"], ["--help"]])
 def test_no_columns_are_unset_columns(command):
     """`COLUMNS=0`, as some shells set it, prints what an unset variable prints."""

@@ -81,6 +81,7 @@ def test_label_matches_numbered_flows_only():
     assert [name for name in names if measure.named({"flow": name}, "mouse")] == ["mouse", "mouse-12"]
 
 
+@pytest.mark.slow
 def test_study_parts_plan_for_every_contestant():
     """The engine accepts every part of the study for every contestant."""
     done = subprocess.run(

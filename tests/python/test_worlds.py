@@ -132,6 +132,7 @@ def test_world_with_a_slip_is_refused(folder, tmp_path, old, new, named):
     assert named in result.stderr.replace("\n", "") and "paper.toml" in result.stderr
 
 
+@pytest.mark.slow
 def test_inconclusive_claims_get_more_seeds(folder, tmp_path):
     """A figure with an inconclusive claim that counts runs up to the limit; `--seeds` fixes the number."""
 
@@ -208,6 +209,7 @@ def test_claims_of_the_project_keep_the_rule():
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_change_of_one_scheme_runs_only_its_runs_again(folder, tmp_path, monkeypatch, executed):
     """After a change of one scheme, a second reproduction takes the runs of others from the folder."""
     swept = SCENARIO + '[sweep]\n"flows.scheme" = ["bbr", "cubic"]\n'
