@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "security.md"
 ROW = re.compile(r"^(?:test .* \.\.\. )?([^|]+?) \| ([\d ,]+?) \| ([^|]+)$")
 RUST = (
-    ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "hostile", "--", "--nocapture"),
+    ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "all", "hostile", "--", "--nocapture"),
     ("cargo", "test", "--quiet", "-p", "narrows-dccp-udp", "--lib", "tests::load", "--", "--nocapture", "--test-threads=1"),
 )
 NAMED = (
@@ -33,7 +33,7 @@ NAMED = (
     ("text of peers", "host", "text::tests"),
 )
 """Crates and modules of tests of which some print rows; each other test is one, named as the test."""
-REPLAY = ("cargo", "test", "--quiet", "-p", "narrows-programs", "--test", "programs", "--", "--nocapture")
+REPLAY = ("cargo", "test", "--quiet", "-p", "narrows-programs", "--test", "all", "programs", "--", "--nocapture")
 """Programs of the kernel beside their twins. It prints rows too."""
 REPLAYED = {"NARROWS_PROGRAM_EVENTS": "10000000", "NARROWS_PROGRAM_FUZZ": "1000"}
 """Events of simulations and drawn tapes, for each program."""
