@@ -21,7 +21,19 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "security.md"
 ROW = re.compile(r"^(?:test .* \.\.\. )?([^|]+?) \| ([\d ,]+?) \| ([^|]+)$")
 RUST = (
-    ("cargo", "test", "--quiet", "-p", "narrows-dccp", "--test", "hostile", "--", "--nocapture"),
+    (
+        "cargo",
+        "test",
+        "--quiet",
+        "-p",
+        "narrows-dccp",
+        "--test",
+        "all",
+        "hostile",
+        "--",
+        "--include-ignored",
+        "--nocapture",
+    ),
     (
         "cargo",
         "test",
@@ -31,6 +43,7 @@ RUST = (
         "--lib",
         "tests::load",
         "--",
+        "--include-ignored",
         "--nocapture",
         "--test-threads=1",
     ),
@@ -44,7 +57,19 @@ NAMED = (
     ("text of peers", "host", "text::tests"),
 )
 """Crates and modules of tests of which some print rows; each other test is one, named as the test."""
-REPLAY = ("cargo", "test", "--quiet", "-p", "narrows-programs", "--test", "programs", "--", "--nocapture")
+REPLAY = (
+    "cargo",
+    "test",
+    "--quiet",
+    "-p",
+    "narrows-programs",
+    "--test",
+    "all",
+    "programs",
+    "--",
+    "--include-ignored",
+    "--nocapture",
+)
 """Programs of the kernel beside their twins. It prints rows too."""
 REPLAYED = {"NARROWS_PROGRAM_EVENTS": "10000000", "NARROWS_PROGRAM_FUZZ": "1000"}
 """Events of simulations and drawn tapes, for each program."""
@@ -104,14 +129,24 @@ def attempts(short: bool) -> tuple[bool, list[Row]]:
     replayed = rows(lines)
     passed, found = passed and good and bool(replayed), found + replayed
     for subject, crate, module in NAMED:
-        command = ("cargo", "test", "-p", f"narrows-{crate}", "--lib", "--", "--show-output", module)
+        command = (
+            "cargo",
+            "test",
+            "-p",
+            f"narrows-{crate}",
+            "--lib",
+            "--",
+            "--include-ignored",
+            "--show-output",
+            module,
+        )
         good, lines = run(command, {} if short else {"NARROWS_REDTEAM": LONGER})
         passed, by_test = passed and good, outputs(lines)
         line_of = re.compile(rf"^test {module}::(\w+) \.\.\. ok$")
         named = [match[1] for line in lines if (match := line_of.match(line.strip()))]
         passed = passed and bool(named)  # a test under another name is no success
         for name in named:
-            alone = (f"{subject}: {name.replace('_', ' ')}", "1", "as the name says")
+            alone = (f"{subject}: {name.removeprefix('long_').replace('_', ' ')}", "1", "as the name says")
             found += rows(by_test.get(f"{module}::{name}", [])) or [alone]
     with tempfile.NamedTemporaryFile("r", suffix=".table") as table:
         settings = {"NARROWS_REDTEAM_TABLE": table.name} | ({} if short else {"NARROWS_REDTEAM": "1"})

@@ -11,8 +11,6 @@
 //! | cwnd | 1 packet | the gain has 20 fractional bits, and cwnd is rounded down to packets; a flight of more than 2^40 bytes counts as that |
 //!
 //! Without a grant the kernel's CUBIC decides instead of the registry's: the test counts that it is asked.
-#![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
 
 use std::cell::RefCell;
 use std::fs::File;

@@ -19,20 +19,12 @@
 //!
 //! `NARROWS_PROGRAM_EVENTS=10000000` replays so many events of simulations, `NARROWS_PROGRAM_FUZZ=1000` so many drawn
 //! tapes.
-#![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
 
-#[path = "programs/arithmetic.rs"]
 mod arithmetic;
-#[path = "programs/deferred.rs"]
 mod deferred;
-#[path = "programs/drawn.rs"]
 mod drawn;
-#[path = "programs/replay.rs"]
 mod replay;
-#[path = "programs/tape.rs"]
 mod tape;
-#[path = "programs/v3.rs"]
 mod v3;
 
 use narrows_cc::schemes::{Bbr, Bbr3, BbrCws, BbrGc, Entry};

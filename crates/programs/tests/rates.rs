@@ -11,12 +11,8 @@
 //! | cwnd of CUBIC | 2 packets, once in 1000 events | its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`) and is cut to whole packets, which its growth per acknowledgement divides by |
 //!
 //! `NARROWS_PROGRAM_FUZZ=1000` replays so many drawn tapes.
-#![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
 
-#[path = "rates/events.rs"]
 mod events;
-#[path = "rates/tapes.rs"]
 mod tapes;
 
 use std::fs::File;

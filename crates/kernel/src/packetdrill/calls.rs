@@ -1,30 +1,27 @@
 //! System calls of a script on sockets of the kernel.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddrV4;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use narrows_packetdrill::script::{Call, Problem, Value};
 use narrows_packetdrill::stack::Outcome;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::sockopt::{self, Timeout};
+use rustix::net::sockopt;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto};
 
 use super::options;
-use super::stack::Kernel;
-use super::wire::{LOCAL, REMOTE};
+use super::socket::{Socket, done, expect, limit, name_of, wake};
+use super::wire::{LOCAL, PORT, REMOTE};
 
-/// Port that the kernel listens on, and port of the peer that it connects to.
-pub(super) const PORT: u16 = 8080;
 /// A call that the script does not expect to block ends after this time, so that the script can fail.
 const GUARD: Duration = Duration::from_millis(100);
 /// Most bytes that one call moves.
 const MAX_BYTES: u64 = 1 << 28;
-
-/// A descriptor of the script.
-pub(super) type Socket = Arc<OwnedFd>;
 
 /// What a call returned: a value, and the socket that `accept` made.
 type Done = Result<(i64, Option<OwnedFd>), &'static str>;
@@ -40,7 +37,7 @@ enum Operation {
 
 /// A call that runs in a thread of its own.
 #[derive(Debug)]
-pub(super) struct Running {
+struct Running {
     /// The script may have closed it.
     socket: Socket,
     result: Arc<Mutex<Option<Done>>>,
@@ -49,13 +46,13 @@ pub(super) struct Running {
 
 impl Running {
     /// Its result, if it has returned.
-    pub(super) fn result(&self) -> Option<Done> {
+    fn result(&self) -> Option<Done> {
         self.result.lock().ok()?.take()
     }
 
     /// Ends it.
-    pub(super) fn end(self) {
-        options::wake(&self.socket);
+    fn end(self) {
+        wake(&self.socket);
         let _ = self.thread.join();
     }
 }
@@ -72,9 +69,78 @@ pub(super) fn lacks(call: &Call) -> Option<String> {
     }
 }
 
-impl Kernel {
+/// What calls need to know of the script's run.
+pub(super) struct Context<'a> {
+    /// The scheme of new sockets.
+    pub(super) scheme: &'a str,
+    /// The wall clock at the start.
+    pub(super) started: SystemTime,
+    /// How far timestamps may be from their times.
+    pub(super) lateness: Duration,
+    /// Reads the bytes that are not acknowledged, and among them those that were not sent.
+    pub(super) outstanding: &'a mut dyn FnMut() -> Result<(u32, u32), Problem>,
+}
+
+/// The sockets of a script, and the calls on them.
+#[derive(Debug)]
+pub(super) struct Calls {
+    sockets: BTreeMap<i64, Socket>,
+    /// Calls that block, by line.
+    running: BTreeMap<usize, Running>,
+    /// Counts calls that have returned.
+    returned: Arc<OwnedFd>,
+    /// Calls whose results are not compared.
+    unchecked: Vec<String>,
+}
+
+impl Calls {
+    /// Without sockets yet.
+    ///
+    /// # Errors
+    /// If the system has no event descriptor.
+    pub(super) fn new() -> io::Result<Self> {
+        let returned = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let (sockets, running) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { sockets, running, returned: Arc::new(returned), unchecked: Vec::new() })
+    }
+
+    /// Readable when a call has returned.
+    pub(super) fn returned(&self) -> &OwnedFd {
+        &self.returned
+    }
+
+    pub(super) fn unchecked(&self) -> Vec<String> {
+        self.unchecked.clone()
+    }
+
+    /// Executes a call, in a thread if the script expects it to block.
+    pub(super) fn call(
+        &mut self,
+        line: usize,
+        call: &Call,
+        blocks: bool,
+        context: Context<'_>,
+    ) -> Result<Outcome, Problem> {
+        match self.start(line, call, blocks)? {
+            Some(running) => {
+                self.running.insert(line, running);
+                Ok(Outcome::Blocks)
+            }
+            None => self.execute(line, call, context),
+        }
+    }
+
+    /// The outcome of a call that blocks.
+    pub(super) fn resume(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
+        let Some(result) = self.running.get(&line).and_then(Running::result) else {
+            return Ok(Outcome::Blocks);
+        };
+        self.running.remove(&line);
+        self.finish(line, call, result)
+    }
+
     /// Starts a call that the script expects to block in a thread; `None`: it runs at once.
-    pub(super) fn start(&self, line: usize, call: &Call, blocks: bool) -> Result<Option<Running>, Problem> {
+    fn start(&self, line: usize, call: &Call, blocks: bool) -> Result<Option<Running>, Problem> {
         let Some(operation) = operation(call).filter(|_| blocks) else { return Ok(None) };
         let socket = self.socket(line, call)?.clone();
         limit(&socket, None);
@@ -92,12 +158,13 @@ impl Kernel {
     }
 
     /// Executes a call at once.
-    pub(super) fn execute(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
+    fn execute(&mut self, line: usize, call: &Call, context: Context<'_>) -> Result<Outcome, Problem> {
         if let Some(operation) = operation(call) {
             if let Operation::Receive { flags, .. } = operation
                 && flags.contains(RecvFlags::ERRQUEUE)
             {
-                return self.read_stamp(line, call);
+                let socket = self.socket(line, call)?;
+                return options::read_stamp(socket, line, call, context.started, context.lateness);
             }
             let socket = self.socket(line, call)?;
             limit(socket, Some(GUARD));
@@ -113,7 +180,7 @@ impl Kernel {
                 let done = made.map_err(name_of).map(|socket| (0, Some(socket)));
                 if let Ok((_, Some(socket))) = &done {
                     let _ = sockopt::set_socket_reuseaddr(socket, true);
-                    let scheme = &self.machine.scheme;
+                    let scheme = context.scheme;
                     sockopt::set_tcp_congestion(socket, scheme).map_err(|error| {
                         let reason =
                             format!("congestion control '{scheme}': this kernel refuses it: {error}");
@@ -151,7 +218,7 @@ impl Kernel {
                 }
                 Ok(Outcome::Done(Ok(call.result.unwrap_or(0))))
             }
-            "ioctl" => self.ioctl(line, call),
+            "ioctl" => self.ioctl(line, call, context),
             "setsockopt" => options::set(self.socket(line, call)?, line, call),
             "getsockopt" => {
                 let outcome = options::compare(self.socket(line, call)?, line, call)?;
@@ -169,7 +236,7 @@ impl Kernel {
     }
 
     /// The socket that a call names first.
-    pub(super) fn socket(&self, line: usize, call: &Call) -> Result<&Socket, Problem> {
+    fn socket(&self, line: usize, call: &Call) -> Result<&Socket, Problem> {
         let number = call.args.first().and_then(Value::int).unwrap_or(-1);
         let known = self.sockets.get(&number);
         known.ok_or_else(|| Problem::failure(line, format!("{call}: no socket has the number {number}")))
@@ -183,7 +250,7 @@ impl Kernel {
     }
 
     /// The outcome of a call that has returned. A new socket gets the number that the script gives it.
-    pub(super) fn finish(&mut self, line: usize, call: &Call, done: Done) -> Result<Outcome, Problem> {
+    fn finish(&mut self, line: usize, call: &Call, done: Done) -> Result<Outcome, Problem> {
         let (value, socket) = match done {
             Ok(done) => done,
             Err(error) => return Ok(Outcome::Done(Err(error))),
@@ -196,7 +263,7 @@ impl Kernel {
         Ok(Outcome::Done(Ok(number)))
     }
 
-    fn ioctl(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
+    fn ioctl(&self, line: usize, call: &Call, context: Context<'_>) -> Result<Outcome, Problem> {
         let has = |word: &str| call.args.get(1).is_some_and(|request| request.has(word));
         let seen = if has("SIOCINQ") || has("FIONREAD") {
             match rustix::io::ioctl_fionread(self.socket(line, call)?) {
@@ -204,11 +271,20 @@ impl Kernel {
                 Err(error) => return Ok(Outcome::Done(Err(name_of(error)))),
             }
         } else {
-            let (queued, unsent) = self.outstanding(line)?;
+            let (queued, unsent) = (context.outstanding)()?;
             i64::from(if has("SIOCOUTQNSD") { unsent } else { queued })
         };
-        options::expect(line, "ioctl", seen, call.args.get(2))?;
+        expect(line, "ioctl", seen, call.args.get(2))?;
         Ok(Outcome::Done(Ok(0)))
+    }
+}
+
+impl Drop for Calls {
+    /// Ends calls that still block, so that their threads end.
+    fn drop(&mut self) {
+        for running in std::mem::take(&mut self.running).into_values() {
+            running.end();
+        }
     }
 }
 
@@ -262,36 +338,7 @@ fn perform(socket: &OwnedFd, operation: Operation) -> Done {
     done.map_err(name_of)
 }
 
-/// Limits how long calls on a socket block.
-fn limit(socket: &OwnedFd, time: Option<Duration>) {
-    for kind in [Timeout::Send, Timeout::Recv] {
-        let _ = sockopt::set_socket_timeout(socket, kind, time);
-    }
-}
-
 fn flags_of(kind: Option<&Value>) -> SocketFlags {
     let nonblocking = kind.is_some_and(|kind| kind.has("SOCK_NONBLOCK"));
     if nonblocking { SocketFlags::CLOEXEC | SocketFlags::NONBLOCK } else { SocketFlags::CLOEXEC }
-}
-
-/// The outcome of a call that returns nothing.
-pub(super) fn done(result: rustix::io::Result<()>) -> Outcome {
-    Outcome::Done(result.map(|()| 0).map_err(name_of))
-}
-
-/// The name of an error, as scripts write it.
-pub(super) fn name_of(error: Errno) -> &'static str {
-    macro_rules! names {
-        ($($name:ident)+) => {
-            match error {
-                $(Errno::$name => concat!("E", stringify!($name)),)+
-                _ => "another error",
-            }
-        };
-    }
-    names! {
-        ADDRINUSE ADDRNOTAVAIL AGAIN ALREADY BADF CONNABORTED CONNREFUSED CONNRESET DESTADDRREQ FAULT
-        HOSTUNREACH INPROGRESS INTR INVAL ISCONN MSGSIZE NETDOWN NETUNREACH NOBUFS NOMEM NOPROTOOPT NOTCONN
-        NOTSOCK OPNOTSUPP PERM PIPE TIMEDOUT
-    }
 }

@@ -1,4 +1,12 @@
-//! Fields of the kernel's `struct tcp_info`, by name.
+//! What the kernel reports of the connection: fields of its `struct tcp_info`, by name.
+
+use std::net::SocketAddrV4;
+
+use narrows_host::diagnostics;
+use narrows_host::netlink::Netlink;
+use narrows_packetdrill::script::Problem;
+
+use super::wire::{LOCAL, Mapping, REMOTE};
 
 /// How a field is stored.
 #[derive(Clone, Copy)]
@@ -77,13 +85,53 @@ fn field(name: &str) -> Option<(usize, Width)> {
     FIELDS.iter().find(|(own, ..)| *own == name).map(|&(_, at, width)| (at, width))
 }
 
+/// The report that was read last. After the end of the connection, it stays.
+#[derive(Debug)]
+pub(super) struct Info {
+    diagnostics: Netlink,
+    /// `struct tcp_info`.
+    bytes: Vec<u8>,
+    /// Bytes in the send queue.
+    queued: u32,
+}
+
+impl Info {
+    pub(super) const fn new(diagnostics: Netlink) -> Self {
+        Self { diagnostics, bytes: Vec::new(), queued: 0 }
+    }
+
+    /// Reads the report of a connection. Returns whether there is one.
+    pub(super) fn read(&mut self, line: usize, connection: &Mapping) -> Result<bool, Problem> {
+        let local = SocketAddrV4::new(LOCAL, connection.local);
+        let remote = SocketAddrV4::new(REMOTE, connection.remote);
+        let read = diagnostics::read_info(&mut self.diagnostics, local, remote);
+        let read = read.map_err(|error| Problem::failure(line, format!("sock_diag: {error}")))?;
+        let alive = read.is_some();
+        if let Some((bytes, queued)) = read {
+            (self.bytes, self.queued) = (bytes, queued);
+        }
+        Ok(alive)
+    }
+
+    /// Reads the bytes that are not acknowledged, and among them those that were not sent.
+    pub(super) fn outstanding(&mut self, line: usize, connection: &Mapping) -> Result<(u32, u32), Problem> {
+        self.read(line, connection)?;
+        let unsent = self.value("tcpi_notsent_bytes").unwrap_or(0.0);
+        Ok((self.queued, unsent as u32))
+    }
+
+    /// The value of a field; `None` if it is unknown or the kernel is older than it.
+    pub(super) fn value(&self, name: &str) -> Option<f64> {
+        value(&self.bytes, name)
+    }
+}
+
 /// Whether the structure has this field (`tcpi_…`).
 pub(super) fn is_known(name: &str) -> bool {
     field(name).is_some()
 }
 
-/// The value of a field; `None` if it is unknown or the kernel is older than it.
-pub(super) fn value(info: &[u8], name: &str) -> Option<f64> {
+fn value(info: &[u8], name: &str) -> Option<f64> {
     let (at, width) = field(name)?;
     let bytes = info.get(at..)?;
     Some(match width {

@@ -13,6 +13,7 @@ mod calls;
 mod info;
 mod machine;
 mod options;
+mod socket;
 mod stack;
 #[cfg(test)]
 mod tests;

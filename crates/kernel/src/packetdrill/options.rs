@@ -2,7 +2,7 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narrows_packetdrill::script::{Call, Problem, Value};
 use narrows_packetdrill::stack::Outcome;
@@ -13,8 +13,7 @@ use nix::sys::socket::{
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::calls::{Socket, done, name_of};
-use super::stack::Kernel;
+use super::socket::{Socket, done, expect, name_of};
 
 /// Options that the libraries used here cannot set without unsafe code.
 const REFUSED: &[&str] = &["SO_PRIORITY", "TCP_NOTSENT_LOWAT", "TCP_SYNCNT", "TCP_DEFER_ACCEPT", "TCP_INQ"];
@@ -41,11 +40,6 @@ const CONTROL: usize = 512;
 /// Whether an option cannot be used here.
 pub(super) fn is_refused(name: &str) -> bool {
     REFUSED.contains(&name)
-}
-
-/// Ends calls that block on a socket.
-pub(super) fn wake(socket: &Socket) {
-    let _ = rustix::net::shutdown(&**socket, rustix::net::Shutdown::Both);
 }
 
 fn of_nix(error: nix::errno::Errno) -> Errno {
@@ -142,63 +136,52 @@ pub(super) fn compare(socket: &Socket, line: usize, call: &Call) -> Result<Outco
     }
 }
 
-/// Compares a number that a call stores.
-pub(super) fn expect(line: usize, what: &str, seen: i64, expected: Option<&Value>) -> Result<(), Problem> {
-    let value = expected.and_then(|value| value.items().first().or(Some(value))).and_then(Value::int);
-    match value {
-        Some(value) if value != seen => {
-            Err(Problem::failure(line, format!("{what}: expected [{value}]; seen [{seen}]")))
+/// Reads a timestamp from the error queue and compares it with the time since `started`, within `lateness`.
+pub(super) fn read_stamp(
+    socket: &Socket,
+    line: usize,
+    call: &Call,
+    started: SystemTime,
+    lateness: Duration,
+) -> Result<Outcome, Problem> {
+    let mut control = vec![0; CONTROL];
+    let mut vectors: [IoSliceMut<'_>; 0] = [];
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    let message = match recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut vectors, Some(&mut control), flags) {
+        Ok(message) => message,
+        Err(error) => return Ok(Outcome::Done(Err(name_of(of_nix(error))))),
+    };
+    let mut at = None;
+    let fail = |reason: String| Err(Problem::failure(line, reason));
+    for item in message.cmsgs().into_iter().flatten() {
+        match item {
+            ControlMessageOwned::ScmTimestampsns(stamps) => {
+                let stamp = Duration::from(stamps.system);
+                let start = started.duration_since(UNIX_EPOCH).unwrap_or_default();
+                at = Some(stamp.saturating_sub(start));
+            }
+            ControlMessageOwned::Ipv4RecvErr(error, _) => {
+                let kind = KINDS.get(error.ee_info as usize).copied().unwrap_or("another kind");
+                if let Some(wanted) = call.ancillary_field("ee_info").and_then(Value::word)
+                    && wanted != kind
+                {
+                    return fail(format!("ee_info: expected {wanted}; seen {kind}"));
+                }
+                expect(line, "ee_data", error.ee_data.into(), call.ancillary_field("ee_data"))?;
+            }
+            _ => {}
         }
-        _ => Ok(()),
     }
-}
-
-impl Kernel {
-    /// Reads a timestamp from the error queue and compares it.
-    pub(super) fn read_stamp(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
-        let socket = self.socket(line, call)?;
-        let mut control = vec![0; CONTROL];
-        let mut vectors: [IoSliceMut<'_>; 0] = [];
-        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let message = match recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut vectors, Some(&mut control), flags)
-        {
-            Ok(message) => message,
-            Err(error) => return Ok(Outcome::Done(Err(name_of(of_nix(error))))),
+    let number = |field| call.ancillary_field(field).and_then(Value::int).and_then(|n| u64::try_from(n).ok());
+    if let (Some(seconds), Some(nanos)) = (number("scm_sec"), number("scm_nsec")) {
+        let wanted = Duration::from_secs(seconds) + Duration::from_nanos(nanos);
+        let Some(at) = at else {
+            return fail("expected a timestamp; seen none".to_owned());
         };
-        let mut at = None;
-        let fail = |reason: String| Err(Problem::failure(line, reason));
-        for item in message.cmsgs().into_iter().flatten() {
-            match item {
-                ControlMessageOwned::ScmTimestampsns(stamps) => {
-                    let stamp = Duration::from(stamps.system);
-                    let start = self.started.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-                    at = Some(stamp.saturating_sub(start));
-                }
-                ControlMessageOwned::Ipv4RecvErr(error, _) => {
-                    let kind = KINDS.get(error.ee_info as usize).copied().unwrap_or("another kind");
-                    if let Some(wanted) = call.ancillary_field("ee_info").and_then(Value::word)
-                        && wanted != kind
-                    {
-                        return fail(format!("ee_info: expected {wanted}; seen {kind}"));
-                    }
-                    expect(line, "ee_data", error.ee_data.into(), call.ancillary_field("ee_data"))?;
-                }
-                _ => {}
-            }
+        if at.abs_diff(wanted) > lateness {
+            let (wanted, at) = (wanted.as_secs_f64(), at.as_secs_f64());
+            return fail(format!("timestamp: expected {wanted} s; seen {at} s"));
         }
-        let number =
-            |field| call.ancillary_field(field).and_then(Value::int).and_then(|n| u64::try_from(n).ok());
-        if let (Some(seconds), Some(nanos)) = (number("scm_sec"), number("scm_nsec")) {
-            let wanted = Duration::from_secs(seconds) + Duration::from_nanos(nanos);
-            let Some(at) = at else {
-                return fail("expected a timestamp; seen none".to_owned());
-            };
-            let lateness = Duration::from_nanos(self.lateness.as_nanos());
-            if at.abs_diff(wanted) > lateness {
-                let (wanted, at) = (wanted.as_secs_f64(), at.as_secs_f64());
-                return fail(format!("timestamp: expected {wanted} s; seen {at} s"));
-            }
-        }
-        Ok(Outcome::Done(Ok(0)))
     }
+    Ok(Outcome::Done(Ok(0)))
 }

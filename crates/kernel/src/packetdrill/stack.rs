@@ -1,28 +1,26 @@
 //! The kernel as the stack that a script runs on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use narrows_cc::Nanos;
+use narrows_host::HostError;
 use narrows_host::clock::Clock;
 use narrows_host::namespace::{self, HostConfig};
 use narrows_host::netlink::Netlink;
-use narrows_host::{HostError, diagnostics};
 use narrows_packet::real;
 use narrows_packetdrill::script::{Call, Problem, Segment};
 use narrows_packetdrill::stack::{Outcome, Sent, Stack, Waited};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::OwnedFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tun_rs::SyncDevice;
 
-use super::calls::{self, Running, Socket};
-use super::info;
+use super::calls::{self, Calls, Context};
+use super::info::{self, Info};
 use super::machine::{self, Machine};
-use super::wire::{LOCAL, Mapping, REMOTE};
+use super::wire::{LOCAL, Mapping, PORT};
 
 /// Time from the preparation to the start of the script.
 const LEAD: Duration = Duration::from_millis(2);
@@ -38,27 +36,19 @@ const PACKET: usize = 1 << 16;
 /// The kernel's TCP in a namespace of its own.
 pub(super) struct Kernel {
     device: SyncDevice,
-    pub(super) machine: Machine,
-    diagnostics: Netlink,
+    machine: Machine,
+    info: Info,
     clock: Option<Clock>,
     /// The wall clock at the start.
-    pub(super) started: SystemTime,
-    pub(super) lateness: Nanos,
+    started: SystemTime,
+    lateness: Nanos,
     mapping: Mapping,
     /// A packet without SYN has arrived: the connection is past its opening.
     opened: bool,
-    pub(super) sockets: BTreeMap<i64, Socket>,
-    /// Calls that block, by line.
-    running: BTreeMap<usize, Running>,
-    /// Counts calls that have returned.
-    pub(super) returned: Arc<OwnedFd>,
+    calls: Calls,
     sent: VecDeque<Sent>,
-    pub(super) unchecked: Vec<String>,
     /// Whether the script shall end at once.
     stopped: Arc<AtomicBool>,
-    /// `struct tcp_info` of the connection, read last, and the bytes in its send queue.
-    info: Vec<u8>,
-    queued: u32,
     buffer: Vec<u8>,
 }
 
@@ -83,24 +73,18 @@ impl Kernel {
         let device = namespace::enter(&config)?;
         let failed = |error: io::Error| HostError::step("prepare the script's namespace", error);
         let index = device.if_index().map_err(failed)? as i32;
-        let returned = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         Ok(Self {
             device,
             machine: Machine::new(index).map_err(failed)?,
-            diagnostics: Netlink::diagnostics().map_err(failed)?,
+            info: Info::new(Netlink::diagnostics().map_err(failed)?),
             clock: None,
             started: SystemTime::UNIX_EPOCH,
             lateness,
-            mapping: Mapping { local: calls::PORT, remote: PEER, origin: 0 },
+            mapping: Mapping { local: PORT, remote: PEER, origin: 0 },
             opened: false,
-            sockets: BTreeMap::new(),
-            running: BTreeMap::new(),
-            returned: Arc::new(returned.map_err(|error| failed(error.into()))?),
+            calls: Calls::new().map_err(failed)?,
             sent: VecDeque::new(),
-            unchecked: Vec::new(),
             stopped,
-            info: Vec::new(),
-            queued: 0,
             buffer: vec![0; PACKET],
         })
     }
@@ -134,26 +118,6 @@ impl Kernel {
             first.get_or_insert(at);
         }
     }
-
-    /// Reads what the kernel reports of the connection. After its end, the last values stay.
-    fn read_info(&mut self, line: usize) -> Result<bool, Problem> {
-        let local = SocketAddrV4::new(LOCAL, self.mapping.local);
-        let remote = SocketAddrV4::new(REMOTE, self.mapping.remote);
-        let read = diagnostics::read_info(&mut self.diagnostics, local, remote);
-        let read = read.map_err(|error| Problem::failure(line, format!("sock_diag: {error}")))?;
-        let alive = read.is_some();
-        if let Some((info, queued)) = read {
-            (self.info, self.queued) = (info, queued);
-        }
-        Ok(alive)
-    }
-
-    /// Bytes that are not acknowledged, and among them those that were not sent.
-    pub(super) fn outstanding(&mut self, line: usize) -> Result<(u32, u32), Problem> {
-        self.read_info(line)?;
-        let unsent = info::value(&self.info, "tcpi_notsent_bytes").unwrap_or(0.0);
-        Ok((self.queued, unsent as u32))
-    }
 }
 
 impl Stack for Kernel {
@@ -184,7 +148,7 @@ impl Stack for Kernel {
                 return Ok(Waited::Happened(at));
             }
             let mut count = [0; 8];
-            if rustix::io::read(&*self.returned, &mut count).is_ok() {
+            if rustix::io::read(self.calls.returned(), &mut count).is_ok() {
                 return Ok(Waited::Happened(clock.now()));
             }
             if self.stopped.load(Ordering::Relaxed) {
@@ -195,11 +159,11 @@ impl Stack for Kernel {
                 return Ok(Waited::Passed);
             }
             // A socket that ends is not there to be asked.
-            self.read_info(line)?;
+            self.info.read(line, &self.mapping)?;
             let left = left.min(REFRESH);
             let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             let mut ready =
-                [PollFd::new(&self.device, PollFlags::IN), PollFd::new(&*self.returned, PollFlags::IN)];
+                [PollFd::new(&self.device, PollFlags::IN), PollFd::new(self.calls.returned(), PollFlags::IN)];
             match poll(&mut ready, Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(Problem::failure(line, format!("poll: {error}"))),
@@ -209,9 +173,8 @@ impl Stack for Kernel {
 
     fn on_packet(&mut self, _: Nanos, line: usize, segment: &Segment) -> Result<(), Problem> {
         let opens = segment.flags.syn && !segment.flags.ack;
-        if opens && self.opened && !self.read_info(line)? {
-            self.mapping =
-                Mapping { local: calls::PORT, remote: self.mapping.remote.wrapping_add(1), origin: 0 };
+        if opens && self.opened && !self.info.read(line, &self.mapping)? {
+            self.mapping = Mapping { local: PORT, remote: self.mapping.remote.wrapping_add(1), origin: 0 };
             self.opened = false;
         }
         self.opened |= !segment.flags.syn;
@@ -223,29 +186,26 @@ impl Stack for Kernel {
 
     fn call(&mut self, _: Nanos, line: usize, call: &Call, blocks: bool) -> Result<Outcome, Problem> {
         self.clock();
-        match self.start(line, call, blocks)? {
-            Some(running) => {
-                self.running.insert(line, running);
-                Ok(Outcome::Blocks)
-            }
-            None => self.execute(line, call),
-        }
+        let Self { calls, machine, info, mapping, started, lateness, .. } = self;
+        let context = Context {
+            scheme: &machine.scheme,
+            started: *started,
+            lateness: Duration::from_nanos(lateness.as_nanos()),
+            outstanding: &mut || info.outstanding(line, mapping),
+        };
+        calls.call(line, call, blocks, context)
     }
 
     fn resume(&mut self, _: Nanos, line: usize, call: &Call) -> Result<Outcome, Problem> {
-        let Some(result) = self.running.get(&line).and_then(Running::result) else {
-            return Ok(Outcome::Blocks);
-        };
-        self.running.remove(&line);
-        self.finish(line, call, result)
+        self.calls.resume(line, call)
     }
 
     fn observe(&mut self, line: usize) -> Result<(), Problem> {
-        self.read_info(line).map(|_| ())
+        self.info.read(line, &self.mapping).map(|_| ())
     }
 
     fn info(&self, _: Nanos, name: &str) -> Option<f64> {
-        info::value(&self.info, name)
+        self.info.value(name)
     }
 
     fn sent(&mut self) -> &mut VecDeque<Sent> {
@@ -253,15 +213,6 @@ impl Stack for Kernel {
     }
 
     fn unchecked(&self) -> Vec<String> {
-        self.unchecked.clone()
-    }
-}
-
-impl Drop for Kernel {
-    /// Ends calls that still block, so that their threads end.
-    fn drop(&mut self) {
-        for running in std::mem::take(&mut self.running).into_values() {
-            running.end();
-        }
+        self.calls.unchecked()
     }
 }

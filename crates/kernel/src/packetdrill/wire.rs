@@ -10,6 +10,8 @@ use narrows_packetdrill::script::{Options, Segment, TcpFlags};
 pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 /// Address of the peer, which the script plays.
 pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// Port that the kernel listens on, and port of the peer that it connects to.
+pub(super) const PORT: u16 = 8080;
 /// Number of the peer's SYN. Numbers wrap within a long script.
 const REMOTE_ORIGIN: u32 = 0xfff0_0000;
 

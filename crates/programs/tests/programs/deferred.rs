@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::tape::Event;
+use super::tape::Event;
 
 /// Flags of `bpf/native/replay.c`.
 pub const OPENED: u32 = 16;

@@ -5,7 +5,7 @@ use narrows_cc::{
     RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout,
 };
 
-use crate::tape::{Event, Tape};
+use super::tape::{Event, Tape};
 
 const MSS: Bytes = Bytes::new(1_448);
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use narrows_cc::CongestionControl;
 use narrows_programs::Program;
 
-use crate::tape::{Decisions, Rounding, Tape, Twin, Wire};
+use super::tape::{Decisions, Rounding, Tape, Twin, Wire};
 
 /// Bytes of `struct outcome`.
 const OUTCOME: usize = 80;

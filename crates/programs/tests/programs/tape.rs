@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 
-use crate::deferred::{self, Deferred};
+use super::deferred::{self, Deferred};
 
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::{AckPhase, BbrCore, Policy, State};
 use narrows_cc::{Bytes, CongestionControl, Rate, Value};
 
-use crate::tape::{Decisions, Twin};
+use super::tape::{Decisions, Twin};
 
 /// A random number of 32 bits of which the program draws this value below `range`.
 fn drawn(value: u64, range: u64) -> u32 {

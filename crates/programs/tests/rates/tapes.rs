@@ -9,7 +9,7 @@ use narrows_cc::{
 };
 use narrows_scenario::{NoFiles, Source, expand, resolve};
 
-use crate::events::{Event, Tape};
+use super::events::{Event, Tape};
 
 /// Networks in which the scheme meets every state, and parameters.
 pub const NETWORKS: &[(&str, &[(&str, f64)])] = &[

@@ -1,0 +1,7 @@
+//! Integration tests of this crate, one module per subject.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
+
+mod granted;
+mod programs;
+mod rates;
