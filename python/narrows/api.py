@@ -68,7 +68,7 @@ def run(
     check_arguments(scenario=scenario, seed=seed, repeat=repeat, duration=duration, set=set, trace=trace, out=out)
     check_arguments(jobs=jobs, on=on, allow_outside=allow_outside)
     overrides = overrides_of(set)
-    chosen = _loaded(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
+    chosen = load(scenario).replaced(common_overrides(seed, repeat, duration, overrides))
     chosen = chosen.permitting(None if allow_outside else [value for _, value in overrides])
     return execute(chosen, trace=trace, out=out, jobs=jobs, on=on)
 
@@ -180,20 +180,6 @@ def overrides_of(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         return [(key, override_text(value)) for key, value in (given or {}).items()]
     except RecursionError:
         raise UsageError("set: a value holds itself, or is nested too deeply; accepted: plain values") from None
-
-
-def _loaded(scenario: str | Path | Mapping[str, Any]) -> Scenario:
-    """Load a scenario.
-
-    Raises:
-        UsageError: A dictionary holds what no file can.
-    """
-    try:
-        loaded = load(scenario)
-        loaded.text.encode()
-    except UnicodeEncodeError:
-        raise UsageError("scenario: a text has half a letter (a surrogate); accepted: texts that UTF-8 holds") from None
-    return loaded
 
 
 def common_overrides(

@@ -8,7 +8,6 @@ and keywords. The names of files occur in no query, not even in a text.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 FUNCTIONS = frozenset(
     """
@@ -29,14 +28,9 @@ KEYWORDS = frozenset(
     """.split()  # noqa: SIM905 (words are easier to read)
 )
 """Words that may stand before a parenthesis without being a function."""
-OPERATORS = frozenset("and between case ilike in is like not or regexp rlike when".split())  # noqa: SIM905
-"""Operators that are words; each other one is a sign."""
 DECIMALS = frozenset({"bigdecimal", "bignumeric", "dec", "decimal", "numeric"})
 """Types with digits, of which polars panics for some numbers."""
 MOST_BYTES = 100_000
-MOST_TOKENS = 10_000
-MOST_OPERATORS, MOST_NESTED, MOST_TABLES = 300, 40, 40
-"""Bounds of what polars walks by recursion: 1000 operators overflow its stack, and 500 tables take gigabytes."""
 ACCEPTED = "accepted: one SELECT over the tables, with functions of values"
 _TOKEN = re.compile(
     r"""\s+|--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\w+|.""", re.DOTALL
@@ -61,7 +55,6 @@ def check(sql: str) -> None:
     first = next((word for word in words if word != "("), "")
     if first not in ("select", "with"):
         raise ValueError(f"the query begins with {first[:20]!r}; {ACCEPTED}")
-    _check_size(words)
     for before, word, after, last in zip(["", *words], words, words[1:], [*words[2:], ""], strict=False):
         if before == word == "/":  # polars panics for nulls
             raise ValueError("the query has the operator //; accepted: floor(a / b)")
@@ -76,24 +69,3 @@ def check(sql: str) -> None:
         if word in FUNCTIONS or word in KEYWORDS or before == "as":  # `AS name(column, …)` names columns
             continue
         raise ValueError(f"the query calls {word[:30]!r}, which is no function of values; {ACCEPTED}")
-
-
-def _check_size(words: Sequence[str]) -> None:
-    """Refuse more of a kind than polars takes.
-
-    Raises:
-        ValueError: The number, and the greatest one.
-    """
-    depth = deepest = 0
-    for word in words:
-        depth += (word in ("(", "[", "{", "case")) - (word in (")", "]", "}", "end"))
-        deepest = max(deepest, depth)
-    signs = sum(not (word[0].isalnum() or word[0] in "_'\"`()[]{},.;") for word in words)
-    for count, most, noun in (
-        (len(words), MOST_TOKENS, "words and signs"),
-        (signs + sum(word in OPERATORS for word in words), MOST_OPERATORS, "operators"),
-        (deepest, MOST_NESTED, "nested parentheses"),
-        (sum(word in ("select", "join", "values") for word in words), MOST_TABLES, "tables"),
-    ):
-        if count > most:
-            raise ValueError(f"the query has {count} {noun}; accepted: at most {most}")

@@ -1,6 +1,7 @@
 """What the engine does on hosts, without doing it: the arguments are checked by the stub file, and reports invented."""
 
 import collections.abc
+import copy
 import types
 import typing
 from collections import Counter
@@ -70,7 +71,11 @@ def fits(value, hint):
         return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(fits, value, inner))
     if origin in (list, collections.abc.Sequence):
         return isinstance(value, list | tuple) and all(fits(item, inner[0]) for item in value)
-    if hint is _engine.Handle or hint is typing.Any or origin in (collections.abc.Callable, collections.abc.Mapping):
+    if (
+        hint is typing.Any
+        or getattr(hint, "__name__", "") == "Handle"
+        or origin in (collections.abc.Callable, collections.abc.Mapping)
+    ):
         return True
     if typing.is_typeddict(hint):
         hints = typing.get_type_hints(hint)
@@ -87,7 +92,7 @@ def fits(value, hint):
 def install(set_attribute):
     """Replace the engine's functions for hosts."""
     stub = types.ModuleType("stub")
-    exec(STUB.read_text(), stub.__dict__)
+    exec(f"from __future__ import annotations\n{STUB.read_text()}", stub.__dict__)
 
     def fake(name):
         hints = {key: hint for key, hint in typing.get_type_hints(getattr(stub, name)).items() if key != "return"}
@@ -98,10 +103,12 @@ def install(set_attribute):
                     raise TypeError(f"{name}: {key}: {value!r}")
             reached[f"{name} {given[0]}" if name == "negotiate" else name] += 1
             for event in EVENTS.get(name, ()):
-                given[-1](*event)
+                given[-1](*copy.deepcopy(event))
             return NEGOTIATED[given[0]] if name == "negotiate" else RETURNS[name]
 
         return function
 
     for name in RETURNS:
         set_attribute(_engine, name, fake(name))
+    judge = _engine.PortJudge
+    set_attribute(_engine, "PortJudge", lambda *given: reached.update(["PortJudge"]) or judge(*given))

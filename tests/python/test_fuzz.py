@@ -20,6 +20,7 @@ from narrows.cli import app
 from narrows.errors import DamagedError, UsageError
 from narrows.runner import RunError
 from test_bench import measured  # noqa: F401 (a fixture)
+from test_packetdrill import GOOD
 
 from conftest import BRIEF, SHORT, call  # isort: skip
 
@@ -50,7 +51,7 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "s.toml").write_text(text)
     (tmp_path / "bad.toml").write_bytes(b"a = '\xff'\n")
     (tmp_path / "deep.toml").write_text("a = " + "[" * 50_000)
-    (tmp_path / "a.pkt").write_text("// skip\n")
+    (tmp_path / "a.pkt").write_text(GOOD)
     (tmp_path / "empty").mkdir()
     assert call("compare", *BRIEF, "bbr", "cubic", "--trace", "-o", "results").exit_code == 0
     assert call("new", "study", "mine").exit_code == 0
@@ -108,6 +109,7 @@ SUITABLE = {
 """Words with which a command does something; others do without."""
 REACHES = {
     ("brf", "attach"): "attach_brf",
+    ("brf", "controller"): "PortJudge",
     ("brf", "detach"): "detach_brf",
     ("brf", "status"): "brf_status",
     ("brf", "switch"): "run_brf_switch",
@@ -181,7 +183,7 @@ def test_random_command_lines_end_with_a_message(place, executor, monkeypatch):
     monkeypatch.setattr("narrows.sdn.ANSWER_S", 0.01)
     tally = Tally("random command lines")
     known = commands()
-    assert set(REACHES) == {path for path in known if path[0] in HOSTS} - {("dccp", "dissector"), ("brf", "controller")}
+    assert set(REACHES) == {path for path in known if path[0] in HOSTS} - {("dccp", "dissector")}
     tried, reached, succeeded = set(), set(), set()
     for number, draw in generators("commands", many(150, 1000, 20_000)):
         path = draw.choice(sorted(known)) if number >= len(known) else sorted(known)[number]

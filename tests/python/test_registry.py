@@ -26,6 +26,7 @@ EXAMPLES = {
     "cli/nodectl.py": ({"nodectl"}, DEPLOYED),
     "hosts.py": ({"brf"}, DEPLOYED),
     "negotiation.py": ({"nodectl"}, DEPLOYED),
+    "records.py": ({"brf"}, DEPLOYED),
     "sdn.py": ({"brf"}, DEPLOYED),
     "segment.py": ({"brf"}, DEPLOYED),
 }
