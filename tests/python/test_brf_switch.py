@@ -64,7 +64,7 @@ def test_document_defines_every_item_of_a_switch(monkeypatch):
     _, _, section = document.partition("## What to watch in a segment\n")
     rows = re.findall(r"^\| ([^|]+) \|", section.partition("\n## ")[0], re.MULTILINE)
     defined = {item.strip(" `") for row in rows for item in row.split(", ")}
-    source = (ROOT / "crates" / "live" / "src" / "brf" / "switch" / "maps.rs").read_text(encoding="utf-8")
+    source = (ROOT / "crates" / "brf" / "src" / "switch" / "maps.rs").read_text(encoding="utf-8")
     fields = re.findall(r"pub (\w+): u64", source.partition("pub struct Counters {")[2].partition("\n}")[0])
     assert len(fields) > 5
     report = {

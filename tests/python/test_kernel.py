@@ -18,6 +18,7 @@ from narrows.cli import kernel
 
 from conftest import BUILT_ENV, ROOT, call, json_rows, narrows_in, without_rights_in  # isort: skip
 
+pytestmark = pytest.mark.realtime
 BRIEF = ("--rate", "20mbit", "--rtt", "10ms", "--duration", "2s")
 
 
@@ -160,7 +161,6 @@ def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, executor, monk
     assert (result.exit_code, "the fake kernel lacks one of bbr" in result.stderr) == (2, True), result.output
 
 
-@pytest.mark.realtime
 def test_picture_of_both_worlds_shows_this_simulator():
     """The simulator's half of README's picture is what this version gives: else `studies/kernel/worlds.py sim`."""
     folder = ROOT / "studies" / "kernel"
@@ -174,7 +174,6 @@ def test_picture_of_both_worlds_shows_this_simulator():
     assert json.loads(done.stdout) == pytest.approx(drawn, abs=0.01)
 
 
-@pytest.mark.realtime
 def test_kernel_prints_the_table_of_the_simulator(tmp_path):
     """Both worlds print the same fields; what packets and the kernel do not tell is absent."""
     needs_root()
@@ -194,7 +193,6 @@ def test_kernel_prints_the_table_of_the_simulator(tmp_path):
     assert 14 < shared < 20.1, "most of 20 Mbit/s, on a busy machine too"
 
 
-@pytest.mark.realtime
 def test_kernel_traces_plot_like_simulated_ones(tmp_path):
     """A trace has the series that the kernel reports, and `plot` draws it."""
     needs_root()
@@ -215,7 +213,6 @@ def test_kernel_traces_plot_like_simulated_ones(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.realtime
 def test_stopped_runs_leave_nothing_behind(tmp_path):
     """Ctrl-C ends a run before its end, SIGKILL leaves no device, namespace or scheme, and the next run works."""
     needs_root()
@@ -237,7 +234,6 @@ def test_stopped_runs_leave_nothing_behind(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.realtime
 def test_two_runs_at_once_do_not_collide(tmp_path):
     """Two processes run the same scenario at the same time."""
     needs_root()
@@ -249,7 +245,6 @@ def test_two_runs_at_once_do_not_collide(tmp_path):
         assert json.loads(out)["flows"][0]["goodput_mbit_s"] > 10
 
 
-@pytest.mark.realtime
 def test_without_root_one_sentence_and_status_2(tmp_path):
     """A user without root reads one sentence."""
     needs_root()
@@ -258,7 +253,6 @@ def test_without_root_one_sentence_and_status_2(tmp_path):
     assert (done.returncode, done.stderr) == (2, expected)
 
 
-@pytest.mark.realtime
 @pytest.mark.parametrize(
     ("world", "reason"),
     [
@@ -306,7 +300,6 @@ def loader(tmp_path):
     assert "bbr_gc" not in engine.kernel_schemes() and not PINNED.exists()
 
 
-@pytest.mark.realtime
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -329,7 +322,6 @@ def test_verifier_accepts_other_settings(name, settings, loader):
         loader("unload", name)
 
 
-@pytest.mark.realtime
 def test_taken_name_is_refused(loader):
     """A load under a taken name exits with status 2 and names the reason; the scheme of that name stays registered."""
     done = loader("load", "bbr-gc")
@@ -347,7 +339,6 @@ def test_taken_name_is_refused(loader):
 
 
 @pytest.mark.long
-@pytest.mark.realtime
 def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
     """After SIGKILL at any moment of a load the next command cleans up, and loads."""
     loader("status")
@@ -385,7 +376,6 @@ def test_signal_while_loading_says_what_stays(number, monkeypatch):
     assert (done.exit_code, done.stderr) == (128 + number, "narrows: stopped; `bbr_gc` is unloaded\n")
 
 
-@pytest.mark.realtime
 def test_interrupted_load_tells_the_truth(loader, tmp_path):
     """After Ctrl-C at any moment of a load the scheme is registered exactly if the command said so."""
     loader("status")
@@ -420,7 +410,6 @@ def test_status_shows_calls_and_their_time(monkeypatch, capsys):
     assert idle.split()[4:7] == ["0", "–", "–"]
 
 
-@pytest.mark.realtime
 @pytest.mark.parametrize("words", [("load", "bbr-gc"), ("unload", "bbr-gc"), ("status",)])
 def test_programs_need_root(words, tmp_path):
     """Without root the commands end with status 2 and one sentence."""
@@ -432,7 +421,6 @@ def test_programs_need_root(words, tmp_path):
     assert done.stderr.startswith(f"narrows: `narrows kernel {words[0]}` needs root: "), done.stderr
 
 
-@pytest.mark.realtime
 @pytest.mark.parametrize(
     ("prefix", "expected"),
     [
@@ -453,7 +441,6 @@ def test_root_without_rights_loads_nothing(prefix, expected, words, tmp_path):
     assert (done.returncode, done.stdout, done.stderr.startswith(start)) == (2, "", True), done.stderr
 
 
-@pytest.mark.realtime
 def test_root_of_user_namespace_is_none_on_kernel(tmp_path):
     """Root of a user namespace is refused as a user without root is, before anything is created."""
     confined(("unshare", "-Ur"))
@@ -463,7 +450,6 @@ def test_root_of_user_namespace_is_none_on_kernel(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.realtime
 def test_qlog_of_the_kernel_is_drawn(tmp_path):
     """A run on the kernel writes a qlog file that is read and drawn, with the window and the RTT of its flow."""
     needs_root()
@@ -479,7 +465,6 @@ def test_qlog_of_the_kernel_is_drawn(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.realtime
 def test_schemes_of_hosts_and_of_networks_are_compared(tmp_path):
     """One command runs schemes with and without a network's help on the kernel, each alone, and fills the link."""
     needs_root()

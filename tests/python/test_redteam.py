@@ -62,7 +62,7 @@ def test_page_has_the_table_if_all_passed(ran):
         "hostile",
         "tests::load",
         "programs",
-        "narrows-negotiation --lib -- --show-output tests::attack",
+        "narrows-negotiation --lib -- --include-ignored --show-output tests::attack",
         "test_qlog.py",
         "test_dissector.py",
     ):
