@@ -100,13 +100,13 @@ fn disturbances() -> impl Strategy<Value = String> {
             "policer = { rate = \"4000000000gbit\", burst = \"4000000000GB\" }",
         ],
     ]);
-    (plain, prop_oneof![2 => Just("\"0%\""), 1 => prop::sample::select(LOSSES)])
+    (plain, prop_oneof![1 => Just("\"0%\""), 1 => prop::sample::select(LOSSES)])
         .prop_map(|(plain, loss)| format!("{plain}loss = {loss}\n"))
 }
 
 /// Queue discipline and buffer of a link.
 pub fn queueing() -> impl Strategy<Value = String> {
-    let queue = prop_oneof![2 => Just("\"droptail\""), 1 => defaults(), 3 => prop::sample::select(QUEUES)];
+    let queue = prop_oneof![1 => Just("\"droptail\""), 1 => defaults(), 3 => prop::sample::select(QUEUES)];
     (queue, prop::sample::select(BUFFERS))
         .prop_map(|(queue, buffer)| format!("queue = {queue}\nbuffer = \"{buffer}\"\n"))
 }
