@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
     Ack, Bytes, CongestionCause, Lost, Nanos, Params, Phase, Random, RateSampler, RecoveryEntered,
-    RecoveryLeft, RoundCounter, Sent, SentState, Setup,
+    RecoveryLeft, RoundCounter, Sent, SentState, Setup, record,
 };
 
 /// Packet size.
@@ -60,14 +60,15 @@ impl Path {
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight());
         self.flight.push_back((self.sent, snapshot));
         self.sent += 1;
-        let sent = Sent { now: self.now, bytes: MSS, inflight: self.inflight(), retransmission: false };
+        let sent =
+            record!(Sent { now: self.now, bytes: MSS, inflight: self.inflight(), retransmission: false });
         self.events.push(Event::Sent(sent));
     }
 
     fn lose(&mut self) {
         let Some((number, snapshot)) = self.flight.pop_front() else { return };
         self.sampler.on_lost(MSS);
-        self.events.push(Event::Lost(Lost {
+        self.events.push(Event::Lost(record!(Lost {
             now: self.now,
             bytes: MSS,
             packet: number,
@@ -78,16 +79,16 @@ impl Path {
             app_limited: snapshot.app_limited,
             lost_total: self.sampler.lost(),
             inflight: self.inflight(),
-        }));
+        })));
         self.recovering_until = Some(self.sent);
-        self.events.push(Event::Entered(RecoveryEntered {
+        self.events.push(Event::Entered(record!(RecoveryEntered {
             now: self.now,
             cause: CongestionCause::Loss,
             flight_size: self.inflight() + MSS,
             inflight: self.inflight(),
             acked: MSS * 2,
             delivered: self.sampler.delivered(),
-        }));
+        })));
     }
 
     fn acknowledge(&mut self, lost: Bytes) {
@@ -105,10 +106,10 @@ impl Path {
         let round_start = self.rounds.on_ack(newest.delivered, delivered);
         if self.recovering_until.is_some_and(|until| number >= until) {
             self.recovering_until = None;
-            let left = RecoveryLeft { now: self.now, inflight: self.inflight(), delivered };
+            let left = record!(RecoveryLeft { now: self.now, inflight: self.inflight(), delivered });
             self.events.push(Event::Left(left));
         }
-        self.events.push(Event::Ack(Ack {
+        self.events.push(Event::Ack(record!(Ack {
             now: self.now,
             acked: MSS * 2,
             acked_cumulative: Some(MSS * 2),
@@ -126,7 +127,7 @@ impl Path {
             round: self.rounds.count(),
             srtt: Some(self.srtt),
             min_rtt: Some(self.min_rtt),
-        }));
+        })));
     }
 }
 
@@ -161,25 +162,23 @@ pub fn events() -> Vec<Event> {
 /// Reports all events to `connections` new instances of a scheme with default parameters. The returned sum
 /// only prevents elimination of the work.
 pub fn replay(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
-    let setup = Setup {
-        mss: MSS,
-        initial_window: MSS * 10,
-        sack: true,
-        random: Random::stream(1, "scheme", 0),
-        params: Params::defaults(entry.info.params),
-    };
+    let setup = Setup::new(MSS, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0));
     let mut sum = 0_u64;
     for _ in 0..connections {
         let mut scheme = entry.build(&setup);
+        let mut control = scheme.control();
         for event in events {
             match event {
-                Event::Sent(event) => scheme.on_sent(event),
-                Event::Ack(event) => scheme.on_ack(event),
+                Event::Sent(event) => scheme.sent(event, &mut control),
+                Event::Ack(event) => scheme.acknowledged(event, &mut control),
                 Event::Lost(event) => scheme.on_lost(event),
                 Event::Entered(event) => scheme.on_recovery_entered(event),
                 Event::Left(event) => scheme.on_recovery_left(event),
             }
-            sum = sum.wrapping_add(scheme.control().cwnd.as_u64());
+            if !matches!(event, Event::Sent(_) | Event::Ack(_)) {
+                control = scheme.control();
+            }
+            sum = sum.wrapping_add(control.cwnd.as_u64());
         }
     }
     sum

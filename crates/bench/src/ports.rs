@@ -74,13 +74,8 @@ fn scheme_of(router: Option<&RouterEntry>) -> &'static schemes::Entry {
 fn setup(entry: &schemes::Entry) -> Setup {
     let tcp = TcpConfig::default();
     let mss = Bytes::new(u64::from(tcp.segment));
-    Setup {
-        mss,
-        initial_window: mss * u64::from(tcp.initial_window),
-        sack: true,
-        random: Random::stream(1, "scheme", 0),
-        params: Params::defaults(entry.info.params),
-    }
+    Setup::new(mss, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0))
+        .with_window(tcp.initial_window)
 }
 
 /// A 5-tuple for each flow: different hosts for every thousand flows, a different port for each.

@@ -136,7 +136,7 @@ impl Mesh {
 }
 
 /// Differences of a coupled scheme from Reno. Called only if siblings are active.
-pub trait Policy: Clone + Debug {
+pub trait Policy: Clone + Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
     /// Minimum cwnd after a loss, in segments.
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use crate::schemes::{ALL, NewReno, find};
     use crate::testing::{ack, entered, idle, setup, spurious, timeout};
-    use crate::{CongestionCause, CongestionControl, PathView};
+    use crate::{CongestionCause, CongestionControl, PathView, Scheme};
 
     /// Grows by half of the maximum, or shrinks.
     #[derive(Clone, Debug)]

@@ -18,9 +18,9 @@ mod order;
 mod usage;
 
 use crate::{
-    Ack, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, IdleRule, Lost, Nanos, Paths, Phase, Rate,
-    RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentState,
-    SpuriousLoss, Timeout,
+    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, IdleRule, Lost, Nanos, Paths,
+    Phase, Rate, RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered, RecoveryLeft, RoundCounter,
+    Sent, SentState, SpuriousLoss, Timeout,
 };
 use order::{Order, Step};
 pub use usage::SendPosition;
@@ -71,7 +71,8 @@ pub struct AckProgress {
 }
 
 /// The end of an acknowledgement, after losses and phase changes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct AckEnd {
     /// When it arrived.
     pub now: Nanos,
@@ -447,9 +448,9 @@ impl Driver {
     }
 
     /// The network advises a rate.
-    pub fn rate_advice(&mut self, event: &RateAdvice) {
+    pub fn rate_advice(&mut self, now: Nanos, advice: Advice) {
         self.order.outside_ack();
-        self.scheme.on_rate_advice(event);
+        self.scheme.on_rate_advice(&RateAdvice { now, advice });
         self.refresh();
     }
 }

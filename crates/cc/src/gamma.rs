@@ -152,7 +152,7 @@ impl Gamma {
 }
 
 /// A scheme that [`Corrected`] corrects.
-pub trait GammaBase: Clone + core::fmt::Debug {
+pub trait GammaBase: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the corrected scheme. Its parameters are those of the generation without
     /// `up_gain` and `down_gain`, plus the five of this module.
     const INFO: Info;

@@ -17,6 +17,7 @@ pub mod bbr_v2_v3;
 mod contract;
 pub mod coupled;
 mod driver;
+mod events;
 mod external;
 mod filter;
 pub mod gamma;
@@ -37,7 +38,8 @@ mod window_pacing;
 
 pub use contract::*;
 pub use driver::{AckEnd, AckProgress, AckResult, Driver, Flight, Limit, LostPacket, SendPosition};
-pub use external::DynCongestionControl;
+pub use events::*;
+pub use external::DynScheme;
 pub use filter::{WindowedMax, WindowedMin};
 pub use idle::IdleRule;
 pub use narrows_units::{Bytes, Nanos, Random, Rate};

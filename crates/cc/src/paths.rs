@@ -7,6 +7,7 @@ pub const MAX_PATHS_VIEW: usize = 8;
 
 /// One subflow, as its siblings see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PathView {
     /// Its cwnd; in fast recovery its ssthresh, to which cwnd returns.
     pub cwnd: Bytes,

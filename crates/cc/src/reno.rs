@@ -3,7 +3,7 @@
 use crate::window_pacing::WindowPacing;
 use crate::{
     Ack, Bytes, CongestionControl, Control, EcnNeed, IdleRestart, Info, Paths, RecoveryEntered, RecoveryLeft,
-    Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Minimum ssthresh in segments (RFC 5681 equation 4).
@@ -165,7 +165,7 @@ impl Reno {
 }
 
 /// Growth and reduction policy of a scheme that is otherwise Reno; [`RenoScheme`] calls them.
-pub trait Policy: Clone + core::fmt::Debug {
+pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
     /// The congestion notification it needs.
@@ -210,7 +210,7 @@ pub struct RenoScheme<R> {
     pacing: WindowPacing,
 }
 
-impl<R: Policy> CongestionControl for RenoScheme<R> {
+impl<R: Policy> Scheme for RenoScheme<R> {
     const INFO: Info = R::INFO;
     const ECN: EcnNeed = R::ECN;
     const COUPLED: bool = R::COUPLED;
@@ -223,7 +223,9 @@ impl<R: Policy> CongestionControl for RenoScheme<R> {
             pacing: WindowPacing::new(setup),
         }
     }
+}
 
+impl<R: Policy> CongestionControl for RenoScheme<R> {
     #[inline]
     fn on_paths(&mut self, paths: &Paths) {
         self.policy.on_paths(paths);

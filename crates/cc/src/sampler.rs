@@ -9,6 +9,7 @@ use crate::{Bytes, Nanos, Rate};
 /// The state of the connection when a packet was sent. The transport stores it with the packet and returns it
 /// when the packet is delivered or lost.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct SentState {
     /// The number of the transmission, from 1: of two packets, the one with the larger number left later.
     pub order: u64,
@@ -29,7 +30,8 @@ pub struct SentState {
 }
 
 /// One delivery-rate sample.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct RateSample {
     /// Delivered bytes per second.
     pub rate: Rate,

@@ -2,14 +2,14 @@
 
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Lost, Nanos, Params, Phase,
-    Random, RecoveryEntered, Setup, SpuriousLoss, Timeout,
+    Random, RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout,
 };
 
 /// The segment size of most tests, in bytes.
 pub const MSS: u64 = 1000;
 
 /// Construction of any scheme in a test.
-pub trait Build: CongestionControl {
+pub trait Build: Scheme {
     /// The scheme at the start of a connection with segments of [`MSS`].
     fn with(overrides: &[(&str, f64)]) -> Self
     where
@@ -19,7 +19,7 @@ pub trait Build: CongestionControl {
     }
 }
 
-impl<S: CongestionControl> Build for S {}
+impl<S: Scheme> Build for S {}
 
 /// A connection with segments of `mss` bytes and an initial window of ten of them.
 pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup {

@@ -145,7 +145,7 @@ fn contract_model_reaches_every_event_and_phase() {
         Op::Idle(1_000),
         ack(0, 1, false), // nothing to acknowledge
         Op::Advice(narrows_cc::Advice::Rate(narrows_cc::Rate::from_bytes_per_sec(1))),
-        Op::ReceiverFeedback(narrows_cc::ReceiverFeedback::empty(Nanos::ZERO)),
+        Op::ReceiverFeedback(narrows_cc::ReceiverFeedback::default()),
         Op::Paths(Box::new(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()]))),
     ];
     let entry = find("fixed").unwrap();

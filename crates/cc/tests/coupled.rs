@@ -9,7 +9,7 @@
 use narrows_cc::schemes::find;
 use narrows_cc::{
     Ack, AnyScheme, Bytes, CongestionCause, Nanos, Params, PathView, Paths, Phase, Random, RecoveryEntered,
-    RecoveryLeft, Setup,
+    RecoveryLeft, Setup, record,
 };
 
 const MSS: Bytes = Bytes::new(1_000);
@@ -29,13 +29,7 @@ struct Subflow {
 impl Subflow {
     fn new(name: &str, loss: f64, number: u64) -> Self {
         let entry = find(name).unwrap();
-        let setup = Setup {
-            mss: MSS,
-            initial_window: MSS * 10,
-            sack: true,
-            random: Random::stream(3, "scheme", number),
-            params: Params::defaults(entry.info.params),
-        };
+        let setup = Setup::new(MSS, Params::defaults(entry.info.params), Random::stream(3, "scheme", number));
         Self {
             scheme: entry.build(&setup),
             loss,
@@ -48,20 +42,20 @@ impl Subflow {
     }
 
     fn view(&self) -> PathView {
-        PathView {
+        record!(PathView {
             cwnd: self.scheme.control().cwnd,
             srtt: Some(RTT),
             since_loss: self.since_loss,
             between_losses: self.between_losses,
             established: true,
-        }
+        })
     }
 
     /// Acknowledges a packet of the flight.
     fn acknowledge(&mut self, paths: &Paths) {
         self.since_loss += MSS;
         self.scheme.on_paths(paths);
-        self.scheme.on_ack(&Ack {
+        self.scheme.on_ack(&record!(Ack {
             now: Nanos::ZERO,
             acked: MSS,
             acked_cumulative: Some(MSS),
@@ -79,7 +73,7 @@ impl Subflow {
             round: 0,
             srtt: Some(RTT),
             min_rtt: Some(RTT),
-        });
+        }));
     }
 
     /// Sends a window and, a round trip later, reports it as delivered or lost.
@@ -87,11 +81,11 @@ impl Subflow {
         if self.recovering {
             self.recovering = false;
             let delivered = Bytes::ZERO;
-            self.scheme.on_recovery_left(&RecoveryLeft {
+            self.scheme.on_recovery_left(&record!(RecoveryLeft {
                 now: Nanos::ZERO,
                 inflight: Bytes::ZERO,
                 delivered,
-            });
+            }));
         }
         let flight = self.scheme.control().cwnd.as_u64() / MSS.as_u64();
         self.sent += flight;
@@ -100,14 +94,14 @@ impl Subflow {
                 if !self.recovering {
                     self.recovering = true;
                     (self.between_losses, self.since_loss) = (self.since_loss, Bytes::ZERO);
-                    self.scheme.on_recovery_entered(&RecoveryEntered {
+                    self.scheme.on_recovery_entered(&record!(RecoveryEntered {
                         now: Nanos::ZERO,
                         cause: CongestionCause::Loss,
                         flight_size: MSS * flight,
                         inflight: MSS * flight,
                         acked: Bytes::ZERO,
                         delivered: Bytes::ZERO,
-                    });
+                    }));
                 }
             } else {
                 self.acknowledge(paths);

@@ -45,7 +45,7 @@ impl Ccid {
             Feedback::CountedPackets => Self::TcpLike,
             Feedback::LossEvents => Self::Tfrc,
             Feedback::LossShare => Self::LossShare,
-            Feedback::Packets => Self::Other,
+            _ => Self::Other,
         }
     }
 }

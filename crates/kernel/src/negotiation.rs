@@ -94,13 +94,11 @@ impl Negotiation {
     ) -> Requester {
         let flow = &plan.flows[number];
         let segment = Bytes::new(flow.tcp.segment.into());
-        let scheme = flow.scheme.build(&Setup {
-            mss: segment,
-            initial_window: segment * u64::from(flow.tcp.initial_window),
-            sack: flow.tcp.sack,
-            random: Random::stream(plan.seed, "scheme", number as u64),
-            params: flow.params.clone(),
-        });
+        let scheme = flow.scheme.build(
+            &Setup::new(segment, flow.params.clone(), Random::stream(plan.seed, "scheme", number as u64))
+                .with_window(flow.tcp.initial_window)
+                .with_sack(flow.tcp.sack),
+        );
         let setup =
             RateSetup { segment: flow.tcp.segment, data_header: flow.tcp.header, line: scheme.line_rate() };
         self.totals.flows.fetch_add(1, Ordering::Relaxed);

@@ -190,7 +190,7 @@ impl Flow {
         match advice {
             Some(Advice::Rate(rate)) => next.rate = Some(rate),
             Some(Advice::Withdrawn) => next.rate = None,
-            Some(Advice::Change(_)) | None => {}
+            _ => {}
         }
         match limit {
             Some(Limit::Paced(rate)) => next.limit = Some(rate),

@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use narrows_cc::schemes::{Entry, Nodectl};
 use narrows_cc::{
     Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Info, Nanos, Params, Phase, Random,
-    Rate, RateAdvice, RecoveryEntered, Setup, SpuriousLoss, Timeout,
+    Rate, RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout, record,
 };
 use narrows_programs::{PROGRAMS, Program};
 use narrows_scenario::{NoFiles, Source, expand, resolve};
@@ -63,7 +63,7 @@ impl Recording {
     }
 }
 
-impl CongestionControl for Recording {
+impl Scheme for Recording {
     const INFO: Info = Nodectl::INFO;
     const RATE_PROTOCOL: Option<&'static str> = Nodectl::RATE_PROTOCOL;
 
@@ -74,6 +74,9 @@ impl CongestionControl for Recording {
         });
         Self { inner: Nodectl::new(setup), number }
     }
+}
+
+impl CongestionControl for Recording {
     fn on_ack(&mut self, event: &Ack) {
         self.note(Event::Ack(*event));
         self.inner.on_ack(event);
@@ -190,7 +193,7 @@ fn compare(
                     (kind, acked) = (START, packets(setup.initial_window));
                 }
                 started = true;
-                twin.on_ack(&Ack { srtt: srtt_us.map(Nanos::from_micros), ..*ack });
+                twin.on_ack(&record!(Ack { srtt: srtt_us.map(Nanos::from_micros), ..*ack }));
             }
             Event::Advice(own) => {
                 kind = ADVISED;
@@ -345,13 +348,8 @@ fn comparison_notices_another_parameter() {
 fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
     let mut random = Random::stream(seed, "granted", 0);
     let mss = Bytes::new(1 + random.below(9000));
-    let setup = Setup {
-        mss,
-        initial_window: mss * (1 + random.below(20)),
-        sack: true,
-        random: Random::stream(seed, "scheme", 0),
-        params: values.clone(),
-    };
+    let setup =
+        Setup::new(mss, values.clone(), Random::stream(seed, "scheme", 0)).with_window(1 + random.below(20));
     let mut now = Nanos::ZERO;
     let mut events = Vec::new();
     for number in 0..2_000 {
@@ -364,34 +362,37 @@ fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
                 // Beyond 2^40 bytes the program counts no flight.
                 let most = 1 << random.below(23);
                 let srtt = Nanos::from_micros(1 + random.below(most));
-                Event::Ack(Ack {
+                Event::Ack(record!(Ack {
                     acked,
                     phase: phases[random.below(3) as usize],
                     inflight: packets(&mut random, 500),
                     ..Ack::of_handshake(now, srtt, Some(srtt), Some(srtt))
-                })
+                }))
             }
             7 | 8 => {
                 let most = 1 << (1 + random.below(38));
                 let rate = 1 + random.below(most);
-                Event::Advice(RateAdvice { now, advice: Advice::Rate(Rate::from_bytes_per_sec(rate)) })
+                Event::Advice(record!(RateAdvice {
+                    now,
+                    advice: Advice::Rate(Rate::from_bytes_per_sec(rate))
+                }))
             }
-            9 => Event::Advice(RateAdvice { now, advice: Advice::Withdrawn }),
-            10 => Event::Entered(RecoveryEntered {
+            9 => Event::Advice(record!(RateAdvice { now, advice: Advice::Withdrawn })),
+            10 => Event::Entered(record!(RecoveryEntered {
                 now,
                 cause: CongestionCause::Loss,
                 flight_size: acked,
                 inflight: acked,
                 acked,
                 delivered: acked,
-            }),
-            _ => Event::Timeout(Timeout {
+            })),
+            _ => Event::Timeout(record!(Timeout {
                 now,
                 flight_size: acked,
                 inflight: acked,
                 delivered: acked,
                 consecutive: 1,
-            }),
+            })),
         };
         events.push(event);
     }

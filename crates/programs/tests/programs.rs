@@ -28,7 +28,7 @@ mod tape;
 mod v3;
 
 use narrows_cc::schemes::{Bbr, Bbr3, BbrCws, BbrGc, Entry};
-use narrows_cc::{CongestionControl, Params};
+use narrows_cc::{Params, Scheme};
 use narrows_programs::Program;
 use narrows_scenario::{NoFiles, Source, expand, resolve};
 use replay::{Differences, Replay};
@@ -133,7 +133,7 @@ fn recorded(entry: &'static Entry, network: &str, values: &[(&str, f64)], seed: 
     tape::take()
 }
 
-fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
+fn simulated<S: Scheme + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
     let replay = Replay::compile(Program::find(program).unwrap())?;
     let events = from_environment("NARROWS_PROGRAM_EVENTS", 200_000);
     let mut all = Differences::default();
@@ -151,7 +151,7 @@ fn simulated<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) 
     Some(all)
 }
 
-fn fuzzed<S: CongestionControl + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
+fn fuzzed<S: Scheme + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
     let replay = Replay::compile(Program::find(program).unwrap())?;
     let mut all = Differences::default();
     for seed in 0..from_environment("NARROWS_PROGRAM_FUZZ", 12) {
@@ -236,12 +236,7 @@ fn first(entry: &'static Entry, network: &str) -> Tape {
     recorded(entry, network, &[], 1).remove(0)
 }
 
-fn notices<S: CongestionControl + Twin>(
-    entry: &'static Entry,
-    program: &str,
-    mut tape: Tape,
-    value: (&str, f64),
-) {
+fn notices<S: Scheme + Twin>(entry: &'static Entry, program: &str, mut tape: Tape, value: (&str, f64)) {
     let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
     let right = replay.compare::<S>(&tape);
     tape.program_params = Some(params(entry, &[value]));

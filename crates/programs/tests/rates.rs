@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 
 use events::{Decision, Rounding, Tape};
 use narrows_cc::schemes::Brf;
-use narrows_cc::{CongestionControl, Rate};
+use narrows_cc::{Rate, Scheme};
 use narrows_programs::Program;
 use narrows_routers::RateCode;
 

@@ -6,7 +6,7 @@
 
 use narrows_cc::{
     AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Flight, IdleRule, LostPacket,
-    Nanos, Phase, Prr, PrrBound, RecoveryStyle, SendPosition, Sent, SentState,
+    Nanos, Phase, Prr, PrrBound, RecoveryStyle, SendPosition, Sent, SentState, record,
 };
 
 /// Least time without sending after which cwnd is stale, as the least retransmission timeout of Linux.
@@ -178,7 +178,7 @@ impl Flow {
         self.inflight += bytes;
         self.order = sent.order;
         self.last_sent = now;
-        self.driver.sent(&Sent { now, bytes, inflight: self.inflight, retransmission: false });
+        self.driver.sent(&record!(Sent { now, bytes, inflight: self.inflight }));
         if let Some(prr) = &mut self.prr {
             prr.on_sent(bytes);
         }
@@ -256,18 +256,15 @@ impl Flow {
         if idle {
             self.driver.set_app_limited(self.inflight);
         }
-        let end = AckEnd {
+        let end = record!(AckEnd {
             now,
-            acked: None,
-            acked_cumulative: None,
             lost: std::mem::take(&mut self.lost),
             rtt,
             inflight: self.inflight,
-            ce: Bytes::ZERO,
             phase: self.phase,
             srtt: self.rtt.smoothed,
             min_rtt: self.rtt.min,
-        };
+        });
         self.ended = None;
         if gap {
             let driver = self.driver.clone();

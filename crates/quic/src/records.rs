@@ -127,7 +127,7 @@ mod tests {
     const SIZE: Bytes = Bytes::new(1200);
 
     fn record(number: u64, order: u64) -> Record {
-        let sent = SentState { order, sent_at: Nanos::from_millis(order), ..SentState::default() };
+        let sent = narrows_cc::record!(SentState { order, sent_at: Nanos::from_millis(order) });
         Record { number, at: sent.sent_at, bytes: SIZE, sent }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{
     AckEnd, AnyScheme, Bytes, Driver, EcnNeed, Feedback, IdleRule, Nanos, Param, ParamError, ParamKind,
-    Params, Phase, Random, Sent, Setup,
+    Params, Random, Sent, Setup, record,
 };
 
 /// A QUIC implementation.
@@ -106,21 +106,10 @@ fn paces(entry: &Entry, params: &Params) -> bool {
         return true;
     }
     let sent = driver.stamp(now, DATAGRAM, Bytes::ZERO);
-    driver.sent(&Sent { now, bytes: DATAGRAM, inflight: DATAGRAM, retransmission: false });
+    driver.sent(&record!(Sent { now, bytes: DATAGRAM, inflight: DATAGRAM }));
     let mut ack = driver.begin_ack(DATAGRAM);
     driver.delivered_packet(rtt, &mut ack, DATAGRAM, &sent);
-    let end = AckEnd {
-        now: rtt,
-        acked: None,
-        acked_cumulative: None,
-        lost: Bytes::ZERO,
-        rtt: Some(rtt),
-        inflight: Bytes::ZERO,
-        ce: Bytes::ZERO,
-        phase: Phase::Open,
-        srtt: Some(rtt),
-        min_rtt: Some(rtt),
-    };
+    let end = record!(AckEnd { now: rtt, rtt: Some(rtt), srtt: Some(rtt), min_rtt: Some(rtt) });
     driver.finish_ack(&ack, &end);
     driver.control().pacing_rate.is_some()
 }
@@ -148,7 +137,7 @@ const DATAGRAM: Bytes = Bytes::new(1200);
 const INITIAL_WINDOW: u64 = 10;
 
 fn build(entry: &Entry, params: &Params, mss: Bytes, window: u64, random: Random) -> AnyScheme {
-    entry.build(&Setup { mss, initial_window: mss * window, sack: true, random, params: params.clone() })
+    entry.build(&Setup::new(mss, params.clone(), random).with_window(window))
 }
 
 /// A scheme with its parameters: makes one instance per path.
@@ -390,7 +379,7 @@ mod tests {
                 .map(|place| {
                     let state = driver.stamp(now, DATAGRAM, DATAGRAM * place);
                     let inflight = DATAGRAM * (place + 1);
-                    driver.sent(&Sent { now, bytes: DATAGRAM, inflight, retransmission: false });
+                    driver.sent(&record!(Sent { now, bytes: DATAGRAM, inflight }));
                     state
                 })
                 .collect();
@@ -399,18 +388,13 @@ mod tests {
             let mut ack = driver.begin_ack(DATAGRAM * 10);
             let now = now + rtt;
             sent.iter().for_each(|state| driver.delivered_packet(now, &mut ack, DATAGRAM, state));
-            let end = AckEnd {
+            let end = record!(AckEnd {
                 now,
-                acked: None,
-                acked_cumulative: None,
-                lost: Bytes::ZERO,
                 rtt: Some(rtt),
-                inflight: Bytes::ZERO,
                 ce: if marked { DATAGRAM * 10 } else { Bytes::ZERO },
-                phase: Phase::Open,
                 srtt: Some(rtt),
                 min_rtt: Some(rtt),
-            };
+            });
             driver.finish_ack(&ack, &end);
             found.push((driver.control().cwnd, driver.control().pacing_rate));
         }

@@ -25,13 +25,7 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     // Packets leave one by one: bursts would hide their spacing.
     let tcp = TcpConfig::rfc();
     let mss = Bytes::new(u64::from(tcp.segment));
-    let setup = Setup {
-        mss,
-        initial_window: mss * 10,
-        sack: tcp.sack,
-        random: Random::stream(1, "scheme", 0),
-        params,
-    };
+    let setup = Setup::new(mss, params, Random::stream(1, "scheme", 0)).with_sack(tcp.sack);
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", 0), Nanos::ZERO);
     let mut sender = Sender::new(0, tcp.clone(), entry.build(&setup), app, Nanos::ZERO);
     let mut receiver = Receiver::new(0, &tcp);

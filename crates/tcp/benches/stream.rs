@@ -39,7 +39,7 @@ fn ends(&(_, scheme, settings, _, ack_every): &Case) -> (Sender, Receiver) {
     }
     let mss = Bytes::new(u64::from(config.segment));
     let random = Random::stream(1, "scheme", 0);
-    let scheme = entry.build(&Setup { mss, initial_window: mss * 10, sack: true, random, params });
+    let scheme = entry.build(&Setup::new(mss, params, random));
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", 0), Nanos::ZERO);
     let receiver = Receiver::new(0, &config);
     (Sender::new(0, config, scheme, app, Nanos::ZERO), receiver)

@@ -264,7 +264,8 @@ impl Sender {
     /// schemes.
     pub fn used_lines(&self) -> usize {
         let recovery = offset_of!(Self, recovery) + Recovery::UNUSED_BYTES;
-        let end = size_of::<Self>() - size_of::<AnyScheme>() + self.scheme().used_bytes();
+        let tag = size_of::<usize>();
+        let end = size_of::<Self>() - size_of::<AnyScheme>() + tag + size_of_val(&**self.scheme());
         (end - recovery).div_ceil(64) + 1
     }
 

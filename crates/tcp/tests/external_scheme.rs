@@ -3,7 +3,7 @@
 use crate::common::{Fate, Pipe, ms};
 use crate::external::HALVING;
 use narrows_cc::schemes::{Entry, find};
-use narrows_cc::{AnyScheme, Bytes, Nanos, Params, Random, Setup};
+use narrows_cc::{AnyScheme, Bytes, Nanos, Params, Random, Setup, record};
 use narrows_packet::Flags;
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
@@ -12,13 +12,11 @@ const SIZE: u64 = 400;
 
 fn sender(entry: &Entry, config: &TcpConfig) -> Sender {
     let mss = Bytes::new(u64::from(config.segment));
-    let scheme = entry.build(&Setup {
-        mss,
-        initial_window: mss * u64::from(config.initial_window),
-        sack: config.sack,
-        random: Random::stream(1, "scheme", 0),
-        params: Params::defaults(entry.info.params),
-    });
+    let scheme = entry.build(
+        &Setup::new(mss, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0))
+            .with_window(config.initial_window)
+            .with_sack(config.sack),
+    );
     let app = App::new(AppConfig::File(mss * SIZE), Random::stream(1, "app", 0), Nanos::ZERO);
     Sender::new(0, config.clone(), scheme, app, Nanos::ZERO)
 }
@@ -65,13 +63,13 @@ fn external_scheme_states_its_facts_and_copies() {
     assert_eq!((sender.scheme().info().name, sender.scheme().rate_protocol()), ("halving", None));
     assert_eq!(HALVING.page().count(), 0);
     let mut copy = sender.scheme().clone();
-    copy.on_timeout(&narrows_cc::Timeout {
+    copy.on_timeout(&record!(narrows_cc::Timeout {
         now: ms(1),
         flight_size: Bytes::new(14_480),
         inflight: Bytes::ZERO,
         delivered: Bytes::ZERO,
         consecutive: 1,
-    });
+    }));
     assert_eq!(copy.control().cwnd, Bytes::new(1448));
     assert_eq!(sender.scheme().control().cwnd, Bytes::new(14_480));
 }

@@ -9,8 +9,8 @@ use super::state::{CYCLE_PHASES, State};
 use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, Feedback, IdleRestart, Info, Lost, Nanos, Phase,
-    Rate, RateSample, ReceiverFeedback, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry,
-    Timeout, Value,
+    Rate, RateSample, ReceiverFeedback, RecoveryEntered, RecoveryLeft, Scheme, Sent, Setup, SpuriousLoss,
+    Telemetry, Timeout, Value,
 };
 
 /// BBR with the differences of policy `P`.
@@ -288,7 +288,7 @@ impl Model {
     }
 }
 
-impl<P: Policy> CongestionControl for BbrCore<P> {
+impl<P: Policy> Scheme for BbrCore<P> {
     const INFO: Info = P::INFO;
     const FEEDBACK: Feedback = P::FEEDBACK;
 
@@ -298,7 +298,9 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         model.start_pacing(Nanos::from_millis(1));
         Self { model, policy: P::new(setup) }
     }
+}
 
+impl<P: Policy> CongestionControl for BbrCore<P> {
     #[inline]
     fn on_sent(&mut self, event: &Sent) {
         self.policy.on_sent(event, &self.model);

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use narrows_cc::bbr_v1::{BbrCore, Model, Policy};
-//! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, bbr_params};
+//! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, bbr_params, record};
 //!
 //! /// BBR that probes with a gain of its own.
 //! pub type Gentle = BbrCore<GentleProbe>;
@@ -20,10 +20,7 @@
 //! }
 //!
 //! impl Policy for GentleProbe {
-//!     const INFO: Info = Info {
-//!         name: "gentle",
-//!         aliases: &[],
-//!         summary: "BBR with a smaller probing gain",
+//!     const INFO: Info = record!(Info {
 //!         provenance: Provenance::Tool,
 //!         recovery: RecoveryStyle::Own,
 //!         // A parameter replaces BBR v1's of the same name; here the aggregation term is off by default.
@@ -31,7 +28,8 @@
 //!             Param::ratio("gentle_gain", 1.1, (1.0, 2.0), "pacing gain while probing"),
 //!             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
 //!         ],
-//!     };
+//!         ..Info::new("gentle", "BBR with a smaller probing gain")
+//!     });
 //!
 //!     fn new(setup: &Setup) -> Self {
 //!         Self { gain: setup.params.number("gentle_gain") }

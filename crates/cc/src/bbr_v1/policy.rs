@@ -20,7 +20,7 @@ pub struct RecoveryEntry {
 ///
 /// At each acknowledgement the core calls [`Policy::observe`] once, after it has updated the bandwidth filter
 /// and before any decision, then the other methods as needed.
-pub trait Policy: Clone + core::fmt::Debug {
+pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
     /// The feedback it expects from a receiver of datagrams.

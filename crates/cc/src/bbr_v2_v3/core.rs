@@ -7,7 +7,7 @@ use super::state::{State, Undo};
 use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
-    RateSample, RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    RateSample, RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// BBR v3 or v2 with the differences of policy `P`.
@@ -90,7 +90,7 @@ impl<P: Policy> BbrCore<P> {
     }
 }
 
-impl<P: Policy> CongestionControl for BbrCore<P> {
+impl<P: Policy> Scheme for BbrCore<P> {
     const INFO: Info = P::INFO;
 
     fn new(setup: &Setup) -> Self {
@@ -98,7 +98,9 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         model.start_pacing(Nanos::from_millis(1));
         Self { model, policy: P::new(setup) }
     }
+}
 
+impl<P: Policy> CongestionControl for BbrCore<P> {
     fn on_ack(&mut self, ack: &Ack) {
         let model = &mut self.model;
         model.flow.on_ack(ack);

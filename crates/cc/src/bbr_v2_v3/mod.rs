@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use narrows_cc::bbr_v2_v3::{BbrCore, Generation, Model, PARAMS, Policy};
-//! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, merged_params};
+//! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, merged_params, record};
 //!
 //! /// BBR v3 that drains with a gain of its own.
 //! pub type Gentle = BbrCore<GentleDrain>;
@@ -20,14 +20,12 @@
 //! }
 //!
 //! impl Policy for GentleDrain {
-//!     const INFO: Info = Info {
-//!         name: "gentle3",
-//!         aliases: &[],
-//!         summary: "BBR v3 with a smaller drain",
+//!     const INFO: Info = record!(Info {
 //!         provenance: Provenance::Tool,
 //!         recovery: RecoveryStyle::Own,
 //!         params: merged_params![PARAMS; Param::ratio("share", 0.5, (0.0, 1.0), "share of the drain")],
-//!     };
+//!         ..Info::new("gentle3", "BBR v3 with a smaller drain")
+//!     });
 //!     const GENERATION: Generation = Generation::V3;
 //!
 //!     fn new(setup: &Setup) -> Self {

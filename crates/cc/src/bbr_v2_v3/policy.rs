@@ -17,7 +17,7 @@ pub enum Generation {
 ///
 /// At each acknowledgement the core calls [`Policy::observe`] once, after it has measured rates and rounds
 /// and before any decision, and [`Policy::pacing_gain`] once, after all decisions.
-pub trait Policy: Clone + core::fmt::Debug {
+pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
     /// The generation it is based on.

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::schemes::{NewReno, find};
 use crate::testing::setup;
-use crate::{CongestionControl, Info, Setup, Telemetry, Value};
+use crate::{CongestionControl, Info, Scheme, Setup, Telemetry, Value};
 
 const MSS: Bytes = Bytes::new(1_000);
 const RTT: Nanos = Nanos::from_millis(10);
@@ -172,7 +172,7 @@ fn feedback_after_loss_panics() {
     let [first] = send::<1>(&mut driver, ms(0));
     driver.begin_ack(MSS);
     driver.lost(ms(10), &LostPacket { bytes: MSS, packet: 0, sent: &first }, Bytes::ZERO);
-    driver.receiver_feedback(&ReceiverFeedback::empty(ms(10)));
+    driver.receiver_feedback(&ReceiverFeedback { now: ms(10), ..ReceiverFeedback::default() });
 }
 
 /// Records its events.
@@ -182,12 +182,15 @@ struct Recorder {
     lost: Vec<Lost>,
 }
 
-impl CongestionControl for Recorder {
+impl Scheme for Recorder {
     const INFO: Info = Info { name: "recorder", ..NewReno::INFO };
 
     fn new(_setup: &Setup) -> Self {
         Self::default()
     }
+}
+
+impl CongestionControl for Recorder {
     fn on_ack(&mut self, event: &Ack) {
         self.acks.push(*event);
     }

@@ -48,7 +48,7 @@
 
 use super::bbr_acd::{Acd, BbrAcd};
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
-use crate::{Ack, Bytes, CongestionControl, Info, Param, Provenance, Setup, Telemetry, bbr_params};
+use crate::{Ack, Bytes, Info, Param, Provenance, Scheme, Setup, Telemetry, bbr_params};
 
 /// BBR-A.
 pub type BbrA = BbrCore<Advanced>;

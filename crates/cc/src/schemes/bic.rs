@@ -59,7 +59,7 @@
 use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -155,7 +155,7 @@ impl Bic {
     }
 }
 
-impl CongestionControl for Bic {
+impl Scheme for Bic {
     const INFO: Info = Info {
         name: "bic",
         aliases: &[],
@@ -194,7 +194,9 @@ impl CongestionControl for Bic {
             pacing: WindowPacing::new(setup),
         }
     }
+}
 
+impl CongestionControl for Bic {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);

@@ -59,7 +59,7 @@
 
 use crate::schemes::Cubic;
 use crate::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Scheme, Control, IdleRestart, Info, Lost, Nanos, Param,
     Params, Provenance, Random, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
     SpuriousLoss, Telemetry, Timeout, Value,
 };
@@ -240,7 +240,7 @@ impl Brf {
     }
 }
 
-impl CongestionControl for Brf {
+impl Scheme for Brf {
     const INFO: Info = Info {
         name: "brf",
         aliases: &[],
@@ -292,7 +292,9 @@ impl CongestionControl for Brf {
             fallbacks: 0,
         }
     }
+}
 
+impl CongestionControl for Brf {
     fn on_sent(&mut self, event: &Sent) {
         if self.state == State::Fallback {
             self.cubic.on_sent(event);

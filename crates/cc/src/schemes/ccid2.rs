@@ -49,7 +49,7 @@
 //! times as many round trips.
 
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance,
+    Ack, Bytes, CongestionControl, Scheme, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance,
     ReceiverFeedback, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
@@ -96,7 +96,7 @@ impl Ccid2 {
     }
 }
 
-impl CongestionControl for Ccid2 {
+impl Scheme for Ccid2 {
     const INFO: Info = Info {
         name: "ccid2",
         aliases: &[],
@@ -127,7 +127,9 @@ impl CongestionControl for Ccid2 {
             recovering: false,
         }
     }
+}
 
+impl CongestionControl for Ccid2 {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         if event.phase == Phase::Recovery || !event.cwnd_limited {
@@ -281,7 +283,7 @@ mod tests {
     #[test]
     fn ccid2_receive_drops_shrink_window_and_end_slow_start() {
         // RFC 4341 section 5.2.
-        let none = ReceiverFeedback::empty(crate::Nanos::ZERO);
+        let none = ReceiverFeedback::default();
         let mut scheme = ccid2(&[]);
         assert_eq!(acks(&mut scheme, 17), 20);
         scheme.on_receiver_feedback(&none);

@@ -75,7 +75,7 @@
 
 use crate::window_pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Feedback, Info, Nanos, Param, Phase, Provenance, Rate,
+    Ack, Bytes, CongestionControl, Scheme, Control, Feedback, Info, Nanos, Param, Phase, Provenance, Rate,
     ReceiverFeedback, RecoveryEntered, RecoveryStyle, Sent, Setup, Telemetry, Timeout, Value, tfrc,
 };
 
@@ -249,7 +249,7 @@ impl Ccid3 {
     }
 }
 
-impl CongestionControl for Ccid3 {
+impl Scheme for Ccid3 {
     const INFO: Info = Info {
         name: "ccid3",
         aliases: &["tfrc"],
@@ -281,7 +281,9 @@ impl CongestionControl for Ccid3 {
             lost: false,
         }
     }
+}
 
+impl CongestionControl for Ccid3 {
     #[inline]
     fn on_sent(&mut self, _event: &Sent) {
         self.sent = true;

@@ -63,7 +63,7 @@ use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::round::RoundSamples;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
     RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -119,7 +119,7 @@ impl Compound {
     }
 }
 
-impl CongestionControl for Compound {
+impl Scheme for Compound {
     const INFO: Info = Info {
         name: "compound",
         aliases: &["ctcp"],
@@ -160,7 +160,9 @@ impl CongestionControl for Compound {
             pacing: WindowPacing::new(setup),
         }
     }
+}
 
+impl CongestionControl for Compound {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);

@@ -64,12 +64,10 @@
 //! CUBIC fills a buffer of any size. Random loss counts as congestion. Flows with large windows converge
 //! slowly. Without pacing, bursts overflow small buffers.
 
-use core::mem::offset_of;
-
 use crate::hystart::{HYSTART, HyStart, HyStartState, SlowStartAck};
 use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase,
+    Ack, Bytes, CongestionCause, CongestionControl, Scheme, Control, IdleRestart, Info, Nanos, Param, Phase,
     Provenance, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -282,7 +280,7 @@ impl Cubic {
     }
 }
 
-impl CongestionControl for Cubic {
+impl Scheme for Cubic {
     const INFO: Info = Info {
         name: "cubic",
         aliases: &[],
@@ -303,8 +301,6 @@ impl CongestionControl for Cubic {
             PACED,
         ],
     };
-
-    const UNUSED_BYTES: usize = size_of::<Self>() - offset_of!(Self, beta);
 
     fn new(setup: &Setup) -> Self {
         let params = &setup.params;
@@ -340,7 +336,9 @@ impl CongestionControl for Cubic {
         scheme.publish();
         scheme
     }
+}
 
+impl CongestionControl for Cubic {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);

@@ -53,7 +53,7 @@
 use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
+    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -130,7 +130,7 @@ impl Fast {
     }
 }
 
-impl CongestionControl for Fast {
+impl Scheme for Fast {
     const INFO: Info = Info {
         name: "fast",
         aliases: &[],
@@ -171,7 +171,9 @@ impl CongestionControl for Fast {
             reno,
         }
     }
+}
 
+impl CongestionControl for Fast {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);

@@ -10,7 +10,7 @@
 //! It collapses a shared network. Never deploy it.
 
 use crate::{
-    Ack, CongestionControl, Control, Info, Param, Provenance, Rate, RecoveryEntered, RecoveryStyle, Setup,
+    Ack, CongestionControl, Scheme, Control, Info, Param, Provenance, Rate, RecoveryEntered, RecoveryStyle, Setup,
     Timeout,
 };
 
@@ -20,7 +20,7 @@ pub struct Fixed {
     control: Control,
 }
 
-impl CongestionControl for Fixed {
+impl Scheme for Fixed {
     const INFO: Info = Info {
         name: "fixed",
         aliases: &[],
@@ -43,7 +43,9 @@ impl CongestionControl for Fixed {
             },
         }
     }
+}
 
+impl CongestionControl for Fixed {
     fn on_ack(&mut self, _event: &Ack) {}
     fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {}
     fn on_timeout(&mut self, _event: &Timeout) {}

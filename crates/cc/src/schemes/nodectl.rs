@@ -46,7 +46,7 @@
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param, Params, Provenance, Rate,
+    Ack, Advice, CongestionControl, Scheme, Control, IdleRestart, Info, Lost, Nanos, Param, Params, Provenance, Rate,
     RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
     Value,
 };
@@ -78,7 +78,7 @@ impl Nodectl {
     }
 }
 
-impl CongestionControl for Nodectl {
+impl Scheme for Nodectl {
     const INFO: Info = Info {
         name: "nodectl",
         aliases: &[],
@@ -121,7 +121,9 @@ impl CongestionControl for Nodectl {
             ignored: 0,
         }
     }
+}
 
+impl CongestionControl for Nodectl {
     #[inline]
     fn on_sent(&mut self, event: &Sent) {
         if !self.granted {

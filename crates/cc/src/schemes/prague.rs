@@ -62,7 +62,7 @@
 use super::dctcp::MarkShare;
 use crate::window_pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
+    Ack, Bytes, CongestionCause, CongestionControl, Scheme, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
     Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout,
     Value,
 };
@@ -160,7 +160,7 @@ impl Prague {
     }
 }
 
-impl CongestionControl for Prague {
+impl Scheme for Prague {
     const INFO: Info = Info {
         name: "prague",
         aliases: &[],
@@ -208,7 +208,9 @@ impl CongestionControl for Prague {
             prior: None,
         }
     }
+}
 
+impl CongestionControl for Prague {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.srtt = event.srtt;

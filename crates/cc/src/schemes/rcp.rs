@@ -47,7 +47,7 @@
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
+    Ack, Advice, CongestionControl, Scheme, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
@@ -60,7 +60,7 @@ pub struct Rcp {
     ignored: u64,
 }
 
-impl CongestionControl for Rcp {
+impl Scheme for Rcp {
     const INFO: Info = Info {
         name: "rcp",
         aliases: &[],
@@ -89,7 +89,9 @@ impl CongestionControl for Rcp {
             ignored: 0,
         }
     }
+}
 
+impl CongestionControl for Rcp {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.srtt = event.srtt;

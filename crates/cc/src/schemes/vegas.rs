@@ -55,7 +55,7 @@ use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::round::RoundSamples;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
     RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -117,7 +117,7 @@ impl Vegas {
     }
 }
 
-impl CongestionControl for Vegas {
+impl Scheme for Vegas {
     const INFO: Info = Info {
         name: "vegas",
         aliases: &[],
@@ -151,7 +151,9 @@ impl CongestionControl for Vegas {
             pacing: WindowPacing::new(setup),
         }
     }
+}
 
+impl CongestionControl for Vegas {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);

@@ -44,7 +44,7 @@
 //! direction has no such cost.
 
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
+    Ack, Advice, Bytes, CongestionControl, Scheme, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -62,7 +62,7 @@ pub struct Xcp {
     ignored: u64,
 }
 
-impl CongestionControl for Xcp {
+impl Scheme for Xcp {
     const INFO: Info = Info {
         name: "xcp",
         aliases: &[],
@@ -92,7 +92,9 @@ impl CongestionControl for Xcp {
             ignored: 0,
         }
     }
+}
 
+impl CongestionControl for Xcp {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.srtt = event.srtt;

@@ -2,7 +2,7 @@
 
 use narrows_cc::bbr_v1::{Policy, State};
 use narrows_cc::schemes::{BbrA, BbrAcd};
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, RateSample};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, RateSample, record};
 
 use crate::bbr_v1::path::{Core, MSS};
 use crate::bbr_v1::script::{Script, quantised};
@@ -28,8 +28,8 @@ fn cruising<P: Policy>() -> Script<P> {
 /// Feeds an acknowledgement with this round-trip sample, within the round.
 fn sample<P: Policy>(script: &mut Script<P>, rtt: Option<Nanos>, acked: u64) {
     let ack = script.next_ack(TICK, acked, 0);
-    let rate = ack.rate.map(|rate| RateSample { prior_delivered: Bytes::ZERO, ..rate });
-    script.cc.on_ack(&Ack { rtt, rate, ..ack });
+    let rate = ack.rate.map(|rate| record!(RateSample { prior_delivered: Bytes::ZERO, ..rate }));
+    script.cc.on_ack(&record!(Ack { rtt, rate, ..ack }));
 }
 
 /// Whether recovery counts as congestion if its first acknowledgement carries the last of these samples.

@@ -1,7 +1,7 @@
 //! Window allowance for aggregated acknowledgements.
 
 use narrows_cc::bbr_v1::Aggregation;
-use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate};
+use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate, record};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, quantised};
@@ -118,14 +118,14 @@ fn aggregation_restart_from_idle_begins_new_epoch() {
         if idle {
             let (now, delivered, app_limited) = (script.now, script.delivered, true);
             let (idle, rto) = (Nanos::from_millis(1), Nanos::from_secs(1));
-            script.cc.on_idle_restart(&IdleRestart {
+            script.cc.on_idle_restart(&record!(IdleRestart {
                 now,
                 idle,
                 rto: Some(rto),
                 delivered,
                 app_limited,
                 rule: narrows_cc::IdleRule::Linux,
-            });
+            }));
         }
         script.within_round(Nanos::from_nanos(1), 200, 0);
         script.cc.model().extra_acked()

@@ -2,7 +2,7 @@
 
 use narrows_cc::bbr_v1::{PHASE_DOWN, Policy, State};
 use narrows_cc::schemes::BbrCws;
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, record};
 
 use crate::bbr_v1::path::{Core, Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, quantised};
@@ -46,14 +46,14 @@ fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     for i in 1..=acks {
         let mut ack = script.next_ack(TICK, 100, if i == acks { lost } else { 0 });
         ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-        script.cc.on_ack(&Ack { rtt: Some(Nanos::from_millis(rtt_ms)), ..ack });
+        script.cc.on_ack(&record!(Ack { rtt: Some(Nanos::from_millis(rtt_ms)), ..ack }));
     }
 }
 
 /// Ends the round; the acknowledgement that begins the next one carries no delay sample.
 fn end_round(script: &mut Script<Scaling>) {
     let ack = script.next_ack(script.rtt, 100, 0);
-    script.cc.on_ack(&Ack { rtt: None, ..ack });
+    script.cc.on_ack(&record!(Ack { rtt: None, ..ack }));
 }
 
 /// A round of ten acknowledgements.

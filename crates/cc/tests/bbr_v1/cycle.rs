@@ -1,7 +1,7 @@
 //! The gain cycle of PROBE_BW.
 
 use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
-use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate};
+use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate, record};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, quantised};
@@ -121,7 +121,7 @@ fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
     assert_eq!(target, MSS * 464);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes, lost: u64| {
         let ack = script.next_ack(after, 1, lost);
-        script.cc.on_ack(&Ack { inflight_before, ..ack });
+        script.cc.on_ack(&record!(Ack { inflight_before, ..ack }));
         script.phase_of_cycle()
     };
     let (short, long) = (Nanos::from_millis(39), Nanos::from_millis(40));
@@ -145,7 +145,7 @@ fn probe_bw_drain_phase_ends_with_queue_or_min_rtt() {
     let bdp = quantised(500_000.0, 6, false);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes| {
         let ack = script.next_ack(after, 1, 0);
-        script.cc.on_ack(&Ack { inflight_before, ..ack });
+        script.cc.on_ack(&record!(Ack { inflight_before, ..ack }));
         script.phase_of_cycle()
     };
     let short = Nanos::from_millis(5);
@@ -208,14 +208,14 @@ fn probe_bw_restart_from_idle_paces_without_gain() {
         script.now += Nanos::from_secs(11);
         let idle = Nanos::from_secs(11);
         let (now, delivered) = (script.now, script.delivered);
-        script.cc.on_idle_restart(&IdleRestart {
+        script.cc.on_idle_restart(&record!(IdleRestart {
             now,
             idle,
             rto: Some(Nanos::from_millis(240)),
             delivered,
             app_limited,
             rule: narrows_cc::IdleRule::Rfc5681,
-        });
+        }));
         script
     };
     let mut script = restart(true);

@@ -2,7 +2,7 @@
 
 use narrows_cc::bbr_v1::{ProbeRtt, State};
 use narrows_cc::schemes::DaBbr;
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, record};
 
 use crate::bbr_v1::path::{Core, MSS, V1};
 use crate::bbr_v1::script::{Script, quantised};
@@ -277,7 +277,7 @@ fn da_bbr_ack_without_rtt_uses_last_sample() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(120));
     let ack = script.next_ack(TICK, 100, 0);
-    let rate = ack.rate.map(|rate| narrows_cc::RateSample { prior_delivered: Bytes::ZERO, ..rate });
-    script.cc.on_ack(&Ack { rtt: None, rate, ..ack });
+    let rate = ack.rate.map(|rate| record!(narrows_cc::RateSample { prior_delivered: Bytes::ZERO, ..rate }));
+    script.cc.on_ack(&record!(Ack { rtt: None, rate, ..ack }));
     assert_eq!(script.cc.control().cwnd, window);
 }

@@ -1,7 +1,7 @@
 //! DCCP-BBR: the first two gains follow the reported loss rate and are latched when a cycle begins.
 
 use narrows_cc::schemes::DccpBbr;
-use narrows_cc::{CongestionControl, Nanos, ReceiverFeedback};
+use narrows_cc::{CongestionControl, Nanos, ReceiverFeedback, record};
 
 use crate::bbr_v1::path::{Core, V1};
 use crate::bbr_v1::script::Script;
@@ -9,7 +9,7 @@ use crate::bbr_v1::script::Script;
 type Adaptive = <DccpBbr as Core>::Policy;
 
 fn report(script: &mut Script<Adaptive>, loss_rate: Option<f64>) {
-    script.cc.on_receiver_feedback(&ReceiverFeedback {
+    script.cc.on_receiver_feedback(&record!(ReceiverFeedback {
         now: Nanos::ZERO,
         rtt: None,
         receive_rate: None,
@@ -19,7 +19,7 @@ fn report(script: &mut Script<Adaptive>, loss_rate: Option<f64>) {
         new_loss_event: false,
         dropped: 0,
         slow: false,
-    });
+    }));
 }
 
 fn gain(script: &Script<Adaptive>) -> f64 {

@@ -3,7 +3,7 @@
 use narrows_cc::schemes::{ALL, AnyScheme, Bbr, Entry, find};
 use narrows_cc::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate, RecoveryEntered,
-    RecoveryLeft, Sent, Setup, SpuriousLoss, Timeout,
+    RecoveryLeft, Scheme, Sent, Setup, SpuriousLoss, Timeout, record,
 };
 use proptest::prelude::*;
 
@@ -11,19 +11,23 @@ use crate::flow::{self, Flow, MSS, Path};
 
 /// Any scheme over the common path. Packets sent in recovery count as retransmissions; the path itself
 /// repairs nothing.
+#[derive(Clone, Debug)]
 struct Any {
     scheme: AnyScheme,
     repairing: bool,
 }
 
-impl CongestionControl for Any {
+impl Scheme for Any {
     const INFO: Info = Bbr::INFO;
 
     fn new(setup: &Setup) -> Self {
         Self { scheme: find(Self::INFO.name).unwrap().build(setup), repairing: false }
     }
+}
+
+impl CongestionControl for Any {
     fn on_sent(&mut self, event: &Sent) {
-        self.scheme.on_sent(&Sent { retransmission: self.repairing, ..*event });
+        self.scheme.on_sent(&record!(Sent { retransmission: self.repairing, ..*event }));
     }
     fn on_ack(&mut self, event: &Ack) {
         self.repairing = event.phase != Phase::Open;

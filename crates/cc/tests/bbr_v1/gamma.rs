@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v1::State;
 use narrows_cc::gamma::Gamma;
 use narrows_cc::schemes::BbrGc;
-use narrows_cc::{Bytes, CongestionControl, Nanos, Params};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Params, Scheme};
 
 use crate::bbr_v1::path::{Core, Flow, MSS, Path};
 use crate::bbr_v1::script::{Script, quantised};

@@ -1,7 +1,7 @@
 //! BBR over the common path, with access to its model.
 
 use narrows_cc::bbr_v1::{BbrCore, Policy};
-use narrows_cc::{CongestionControl, Setup};
+use narrows_cc::{Scheme, Setup};
 
 use crate::flow;
 pub use crate::flow::{INITIAL_WINDOW, MSS, Path};

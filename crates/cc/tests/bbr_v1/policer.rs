@@ -1,7 +1,7 @@
 //! The long-term bandwidth estimator.
 
 use narrows_cc::bbr_v1::State;
-use narrows_cc::{Bytes, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout, record};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::Script;
@@ -168,11 +168,12 @@ fn policer_timeout_counts_as_loss_at_round_end() {
     script.within_round(Nanos::from_nanos(1), 1, 0);
     assert_eq!(script.cc.model().policed(), None, "only three rounds");
     let (now, delivered) = (script.now, script.delivered);
-    let timeout = Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 };
+    let timeout =
+        record!(Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 });
     script.cc.on_timeout(&timeout);
     assert!(script.cc.model().policed().is_some());
     // Spurious losses reset the detection.
-    let undo = SpuriousLoss { now, inflight: Bytes::ZERO, delivered, phase: Phase::Loss };
+    let undo = record!(SpuriousLoss { now, inflight: Bytes::ZERO, delivered, phase: Phase::Loss });
     script.cc.on_spurious_loss(&undo);
     assert_eq!(script.cc.model().policed(), None);
 }

@@ -1,7 +1,9 @@
 //! The round-trip filter and PROBE_RTT.
 
 use narrows_cc::bbr_v1::{ProbeRtt, State};
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample, record,
+};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::Script;
@@ -148,9 +150,13 @@ fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
         let ack = script.next_ack(Nanos::from_secs(11), 0, 0);
         let acked = Bytes::new(acked);
         let delivered = acked + Bytes::new(inflight_when_sent);
-        let rate = RateSample { delivered, ..ack.rate.unwrap() };
-        let ack = Ack { acked, acked_cumulative: Some(acked), rate: Some(rate), ..ack };
-        script.cc.on_ack(&Ack { rtt: Some(Nanos::from_millis(80)), delivered: ack.delivered + acked, ..ack });
+        let rate = record!(RateSample { delivered, ..ack.rate.unwrap() });
+        let ack = record!(Ack { acked, acked_cumulative: Some(acked), rate: Some(rate), ..ack });
+        script.cc.on_ack(&record!(Ack {
+            rtt: Some(Nanos::from_millis(80)),
+            delivered: ack.delivered + acked,
+            ..ack
+        }));
         script.cc.model().min_rtt().unwrap()
     };
     let (old, new) = (Nanos::from_millis(40), Nanos::from_millis(80));
@@ -185,7 +191,10 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
     for (before, done) in [(1, false), (0, true)] {
         let ack = script.next_ack(Nanos::from_millis(1), 1, 0);
         let prior_delivered = fallen_at - Bytes::new(before);
-        script.cc.on_ack(&Ack { rate: Some(RateSample { prior_delivered, ..ack.rate.unwrap() }), ..ack });
+        script.cc.on_ack(&record!(Ack {
+            rate: Some(record!(RateSample { prior_delivered, ..ack.rate.unwrap() })),
+            ..ack
+        }));
         assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { round_done, .. }) if round_done == done));
     }
 }
@@ -224,7 +233,7 @@ fn probe_rtt_idle_restart_ends_it_after_its_time() {
     for (idle_ms, over) in [(199, false), (201, true)] {
         let mut script = in_probe_rtt();
         let idle = Nanos::from_millis(idle_ms);
-        script.cc.on_idle_restart(&IdleRestart {
+        script.cc.on_idle_restart(&record!(IdleRestart {
             now: script.now + idle,
             idle,
             rto: Some(Nanos::from_millis(240)),
@@ -232,7 +241,7 @@ fn probe_rtt_idle_restart_ends_it_after_its_time() {
             // PROBE_RTT itself counts as application-limited.
             app_limited: false,
             rule: narrows_cc::IdleRule::Rfc5681,
-        });
+        }));
         assert_eq!(script.cc.model().in_probe_bw(), over, "{idle_ms} ms");
     }
 }

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v1::{CYCLE_PHASES, ProbeRtt, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Phase, Rate, RecoveryEntered,
-    RecoveryLeft, SpuriousLoss, Timeout, Value,
+    RecoveryLeft, SpuriousLoss, Timeout, Value, record,
 };
 use proptest::prelude::*;
 
@@ -73,48 +73,49 @@ fn apply(script: &mut Script<V1>, event: &Event) {
                 }
                 sample
             });
-            script.cc.on_ack(&Ack { phase: script.phase, ..ack });
+            script.cc.on_ack(&record!(Ack { phase: script.phase, ..ack }));
         }
         Event::Inflight(segments) => script.inflight = MSS * segments,
         Event::Enter(marks) => {
             script.phase = Phase::Recovery;
             let cause = if marks { CongestionCause::Ecn } else { CongestionCause::Loss };
             let (now, acked) = (script.now, Bytes::ZERO);
-            let entered = RecoveryEntered { now, cause, flight_size: inflight, inflight, acked, delivered };
+            let entered =
+                record!(RecoveryEntered { now, cause, flight_size: inflight, inflight, acked, delivered });
             script.cc.on_recovery_entered(&entered);
         }
         Event::Leave => {
             script.phase = Phase::Open;
-            script.cc.on_recovery_left(&RecoveryLeft { now: script.now, inflight, delivered });
+            script.cc.on_recovery_left(&record!(RecoveryLeft { now: script.now, inflight, delivered }));
         }
         Event::Timeout(segments) => {
             script.phase = Phase::Loss;
             script.inflight = MSS * segments;
             let (now, inflight) = (script.now, script.inflight);
-            script.cc.on_timeout(&Timeout {
+            script.cc.on_timeout(&record!(Timeout {
                 now,
                 flight_size: inflight,
                 inflight,
                 delivered,
                 consecutive: 1,
-            });
+            }));
         }
         Event::Spurious => {
             let (now, phase) = (script.now, script.phase);
-            script.cc.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase });
+            script.cc.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase }));
         }
         Event::Idle(ms, app_limited) => {
             let idle = Nanos::from_millis(ms);
             script.now += idle;
             let (now, rto) = (script.now, Nanos::from_secs(1));
-            script.cc.on_idle_restart(&IdleRestart {
+            script.cc.on_idle_restart(&record!(IdleRestart {
                 now,
                 idle,
                 rto: Some(rto),
                 delivered,
                 app_limited,
                 rule: narrows_cc::IdleRule::Linux,
-            });
+            }));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use narrows_cc::bbr_v1::Policy;
 use narrows_cc::schemes::{AdaptiveBbr, ModestBbr, RfBbr};
-use narrows_cc::{Bytes, CongestionControl, Nanos, Sent};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Sent, record};
 
 use crate::bbr_v1::path::{Core, MSS};
 use crate::bbr_v1::script::{Script, quantised};
@@ -26,7 +26,7 @@ fn cruising<P: Policy>(values: &[(&str, f64)]) -> Script<P> {
 fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
     for n in 0..fresh + repeated {
         let (now, inflight) = (script.now, script.inflight);
-        script.cc.on_sent(&Sent { now, bytes: MSS, inflight, retransmission: n >= fresh });
+        script.cc.on_sent(&record!(Sent { now, bytes: MSS, inflight, retransmission: n >= fresh }));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Loss, recovery, timeouts and undo.
 
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout};
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout, record,
+};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, quantised};
@@ -69,14 +71,15 @@ fn recovery_starts_a_round_for_full_conservation() {
     let rounds = script.cc.model().round();
     // A packet sent before recovery ends no round.
     let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
-    let rate = ack
-        .rate
-        .map(|rate| narrows_cc::RateSample { prior_delivered: entry.delivered - Bytes::new(1), ..rate });
-    script.cc.on_ack(&Ack { rate, ..ack });
+    let rate = ack.rate.map(|rate| {
+        record!(narrows_cc::RateSample { prior_delivered: entry.delivered - Bytes::new(1), ..rate })
+    });
+    script.cc.on_ack(&record!(Ack { rate, ..ack }));
     assert!(script.cc.model().conserving());
     let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
-    let rate = ack.rate.map(|rate| narrows_cc::RateSample { prior_delivered: entry.delivered, ..rate });
-    script.cc.on_ack(&Ack { rate, ..ack });
+    let rate =
+        ack.rate.map(|rate| record!(narrows_cc::RateSample { prior_delivered: entry.delivered, ..rate }));
+    script.cc.on_ack(&record!(Ack { rate, ..ack }));
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.model().round(), rounds + 1);
 }
@@ -143,13 +146,13 @@ fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
     script.now += Nanos::from_millis(240);
     script.phase = Phase::Loss;
     script.inflight = inflight;
-    script.cc.on_timeout(&Timeout {
+    script.cc.on_timeout(&record!(Timeout {
         now: script.now,
         flight_size: MSS * 300,
         inflight,
         delivered: script.delivered,
         consecutive,
-    });
+    }));
 }
 
 /// A timeout leaves one segment; loss repair then grows the window from four segments to the prior one.
@@ -216,7 +219,7 @@ fn spurious_loss_restores_window_and_full_pipe_search() {
     script.enter_recovery(CongestionCause::Loss, 1, 3);
     assert_eq!(script.cc.model().cwnd(), MSS * 51);
     let (now, inflight, delivered) = (script.now, script.inflight, script.delivered);
-    script.cc.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase: Phase::Recovery });
+    script.cc.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase: Phase::Recovery }));
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
     assert!(script.cc.model().cwnd() >= window);

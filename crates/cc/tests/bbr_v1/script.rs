@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, Lost, Nanos, Phase, Rate, RateSample, RecoveryEntered,
-    RecoveryLeft, Value,
+    RecoveryLeft, Scheme, Value, record,
 };
 
 use crate::bbr_v1::path::{MSS, setup};
@@ -39,7 +39,7 @@ impl<P: Policy> Script<P> {
             inflight: Bytes::new(700_000),
             app_limited: false,
         };
-        let handshake = Ack { rate: None, ..script.next_ack(Nanos::ZERO, 0, 0) };
+        let handshake = record!(Ack { rate: None, ..script.next_ack(Nanos::ZERO, 0, 0) });
         script.cc.on_ack(&handshake);
         script
     }
@@ -53,7 +53,7 @@ impl<P: Policy> Script<P> {
         self.delivered += acked;
         for _ in 0..lost {
             self.lost += MSS;
-            self.cc.on_lost(&Lost {
+            self.cc.on_lost(&record!(Lost {
                 now: self.now,
                 bytes: MSS,
                 packet: self.lost.as_u64() / MSS.as_u64(),
@@ -64,15 +64,15 @@ impl<P: Policy> Script<P> {
                 app_limited: false,
                 lost_total: self.lost,
                 inflight: self.inflight,
-            });
+            }));
         }
-        Ack {
+        record!(Ack {
             now: self.now,
             acked,
             acked_cumulative: Some(acked),
             lost: MSS * lost,
             rtt: Some(self.rtt),
-            rate: Some(RateSample {
+            rate: Some(record!(RateSample {
                 rate: self.rate,
                 delivered: self.rate.over(self.rtt),
                 interval: self.rtt,
@@ -80,7 +80,7 @@ impl<P: Policy> Script<P> {
                 tx_in_flight: self.inflight,
                 lost: MSS * lost,
                 app_limited: self.app_limited,
-            }),
+            })),
             inflight_before: self.inflight + acked + MSS * lost,
             inflight: self.inflight,
             ce: Bytes::ZERO,
@@ -92,7 +92,7 @@ impl<P: Policy> Script<P> {
             round: 0,
             srtt: Some(self.rtt),
             min_rtt: Some(self.rtt),
-        }
+        })
     }
 
     /// One round trip later, acknowledges `acked` segments with `lost` newly lost.
@@ -146,7 +146,7 @@ impl<P: Policy> Script<P> {
         self.repeat_until(reached, |script| {
             let after = script.rtt + Nanos::from_nanos(1);
             let ack = script.next_ack(after, 100, 0);
-            script.cc.on_ack(&Ack { inflight_before: Bytes::new(1 << 40), ..ack });
+            script.cc.on_ack(&record!(Ack { inflight_before: Bytes::new(1 << 40), ..ack }));
         });
     }
 
@@ -176,15 +176,15 @@ impl<P: Policy> Script<P> {
     ) -> Ack {
         let ack = self.next_ack(after, acked, lost);
         self.phase = Phase::Recovery;
-        self.cc.on_recovery_entered(&RecoveryEntered {
+        self.cc.on_recovery_entered(&record!(RecoveryEntered {
             now: self.now,
             cause,
             flight_size: ack.inflight_before,
             inflight: ack.inflight,
             acked: ack.acked,
             delivered: ack.delivered,
-        });
-        let ack = Ack { phase: Phase::Recovery, ..ack };
+        }));
+        let ack = record!(Ack { phase: Phase::Recovery, ..ack });
         self.cc.on_ack(&ack);
         ack
     }
@@ -193,11 +193,11 @@ impl<P: Policy> Script<P> {
     pub fn leave_recovery(&mut self, acked: u64) -> Ack {
         self.phase = Phase::Open;
         let ack = self.next_ack(self.rtt, acked, 0);
-        self.cc.on_recovery_left(&RecoveryLeft {
+        self.cc.on_recovery_left(&record!(RecoveryLeft {
             now: self.now,
             inflight: ack.inflight,
             delivered: ack.delivered,
-        });
+        }));
         self.cc.on_ack(&ack);
         ack
     }

@@ -1,7 +1,7 @@
 //! STARTUP, full pipe, DRAIN, pacing rate and send quantum.
 
 use narrows_cc::bbr_v1::State;
-use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Scheme};
 
 use crate::bbr_v1::path::{Flow, INITIAL_WINDOW, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, quantised};
@@ -18,7 +18,7 @@ fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     assert_eq!(script.cc.control().cwnd, INITIAL_WINDOW);
     assert_eq!(script.cc.model().delivered_at(), script.now, "time counts from here");
     // Without a round-trip sample of the handshake 1 ms is assumed.
-    let cc = <narrows_cc::schemes::Bbr as CongestionControl>::new(&crate::bbr_v1::path::setup::<V1>(1, &[]));
+    let cc = <narrows_cc::schemes::Bbr as Scheme>::new(&crate::bbr_v1::path::setup::<V1>(1, &[]));
     assert_eq!(cc.control().pacing_rate, Some(Rate::from_bytes_per_sec(14_480_000).mul_f64(2.885 * MARGIN)));
 }
 

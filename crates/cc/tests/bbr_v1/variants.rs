@@ -3,20 +3,18 @@
 use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, ProbeRtt, RecoveryEntry, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup,
-    bbr_params,
+    bbr_params, record,
 };
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, quantised};
 
-const INFO: Info = Info {
-    name: "variant",
-    aliases: &[],
-    summary: "a variant for tests",
+const INFO: Info = record!(Info {
     provenance: Provenance::Tool,
     recovery: RecoveryStyle::Own,
     params: bbr_params![],
-};
+    ..Info::new("variant", "a variant for tests")
+});
 
 /// Gains latched at cycle start; a probing phase of at most 3 ms; a window of one BDP.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Round-trip filters, PROBE_RTT and restart from idle.
 
 use narrows_cc::bbr_v2_v3::State;
-use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Value};
+use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Value, record};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments};
 
@@ -127,14 +127,14 @@ fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
 
 fn idle(script: &mut Script<V3>, span: Nanos, app_limited: bool) {
     script.now += span;
-    script.cc.on_idle_restart(&IdleRestart {
+    script.cc.on_idle_restart(&record!(IdleRestart {
         now: script.now,
         idle: span,
         rto: Some(Nanos::from_millis(200)),
         delivered: script.delivered,
         app_limited,
         rule: narrows_cc::IdleRule::Rfc5681,
-    });
+    }));
 }
 
 /// A restart from idle paces at the bandwidth and skips PROBE_RTT once.

@@ -1,7 +1,7 @@
 //! Formulas.
 
 use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, ProbeRtt, State};
-use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Setup};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Setup, record};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments, setup};
 
@@ -50,7 +50,7 @@ fn loss_threshold_is_2_percent_or_any_loss_without_sack() {
     assert!(!too_high(2_000, 100_000), "exactly 2 % is tolerated");
     assert!(too_high(2_001, 100_000));
     assert!(!too_high(0, 0) && too_high(1, 0));
-    let script = Script::<V3>::with(Setup { sack: false, ..setup::<V3>(1, &[]) });
+    let script = Script::<V3>::with(record!(Setup { sack: false, ..setup::<V3>(1, &[]) }));
     let too_high = |lost, flight| script.cc.model().is_too_high(Bytes::new(lost), Bytes::new(flight));
     assert!(too_high(1, 100_000) && !too_high(0, 100_000));
 }

@@ -3,7 +3,7 @@
 use narrows_cc::bbr_v2_v3::{BbrCore, Policy, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, Lost, Nanos, Params, Phase, Random, Rate, RateSample,
-    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout, Value,
+    RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Timeout, Value, record,
 };
 
 /// The rules of a scheme.
@@ -36,7 +36,7 @@ pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
     for (name, value) in values {
         params.set(name, *value).unwrap();
     }
-    Setup { mss: MSS, initial_window: MSS * 10, sack: true, random: Random::stream(seed, "bbr3", 0), params }
+    Setup::new(MSS, params, Random::stream(seed, "bbr3", 0))
 }
 
 /// A flow and the state of its scripted transport.
@@ -82,7 +82,7 @@ impl<P: Policy> Script<P> {
             marked: false,
             newly_lost: Bytes::ZERO,
         };
-        let handshake = Ack { rate: None, ..script.next(Nanos::ZERO, 0, true) };
+        let handshake = record!(Ack { rate: None, ..script.next(Nanos::ZERO, 0, true) });
         script.cc.on_ack(&handshake);
         script
     }
@@ -95,13 +95,13 @@ impl<P: Policy> Script<P> {
         let acked = MSS * acked;
         self.delivered += acked;
         let lost = std::mem::take(&mut self.newly_lost);
-        Ack {
+        record!(Ack {
             now: self.now,
             acked,
             acked_cumulative: Some(acked),
             lost,
             rtt: Some(self.rtt),
-            rate: Some(RateSample {
+            rate: Some(record!(RateSample {
                 rate: self.rate,
                 delivered: self.rate.over(self.rtt),
                 interval: self.rtt,
@@ -109,7 +109,7 @@ impl<P: Policy> Script<P> {
                 tx_in_flight: self.tx_in_flight,
                 lost: self.lost_since,
                 app_limited: self.app_limited,
-            }),
+            })),
             inflight_before: self.inflight + acked + lost,
             inflight: self.inflight,
             ce: if self.marked { acked } else { Bytes::ZERO },
@@ -121,7 +121,7 @@ impl<P: Policy> Script<P> {
             round: 0,
             srtt: Some(self.rtt),
             min_rtt: Some(self.rtt),
-        }
+        })
     }
 
     /// Acknowledges `acked` segments one round trip later.
@@ -141,7 +141,7 @@ impl<P: Policy> Script<P> {
     pub fn lose(&mut self, number: u64, tx: Bytes, since: u64) {
         self.lost += MSS;
         self.newly_lost += MSS;
-        self.cc.on_lost(&Lost {
+        self.cc.on_lost(&record!(Lost {
             now: self.now,
             bytes: MSS,
             packet: number,
@@ -152,7 +152,7 @@ impl<P: Policy> Script<P> {
             app_limited: self.app_limited,
             lost_total: self.lost,
             inflight: self.inflight,
-        });
+        }));
     }
 
     /// Declares enough segments in a row lost that a probe with `tx` in flight was too high.
@@ -165,36 +165,42 @@ impl<P: Policy> Script<P> {
 
     pub fn enter_recovery(&mut self, cause: CongestionCause) {
         self.phase = Phase::Recovery;
-        self.cc.on_recovery_entered(&RecoveryEntered {
+        self.cc.on_recovery_entered(&record!(RecoveryEntered {
             now: self.now,
             cause,
             flight_size: self.inflight,
             inflight: self.inflight,
             acked: Bytes::ZERO,
             delivered: self.delivered,
-        });
+        }));
     }
 
     pub fn leave_recovery(&mut self) {
         self.phase = Phase::Open;
-        let event = RecoveryLeft { now: self.now, inflight: self.inflight, delivered: self.delivered };
+        let event =
+            record!(RecoveryLeft { now: self.now, inflight: self.inflight, delivered: self.delivered });
         self.cc.on_recovery_left(&event);
     }
 
     pub fn time_out(&mut self) {
         self.phase = Phase::Loss;
-        self.cc.on_timeout(&Timeout {
+        self.cc.on_timeout(&record!(Timeout {
             now: self.now,
             flight_size: self.inflight,
             inflight: self.inflight,
             delivered: self.delivered,
             consecutive: 1,
-        });
+        }));
     }
 
     pub fn prove_spurious(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Open);
-        let event = SpuriousLoss { now: self.now, inflight: self.inflight, delivered: self.delivered, phase };
+        let event = record!(SpuriousLoss {
+            now: self.now,
+            inflight: self.inflight,
+            delivered: self.delivered,
+            phase
+        });
         self.cc.on_spurious_loss(&event);
     }
 

@@ -1,7 +1,7 @@
 //! The ends of STARTUP and DRAIN.
 
 use narrows_cc::bbr_v2_v3::State;
-use narrows_cc::{CongestionCause, Setup, Value};
+use narrows_cc::{CongestionCause, Setup, Value, record};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, Script, V3, segments, setup};
 
@@ -74,7 +74,7 @@ fn startup_end_bound_is_delivered_data_above_bdp() {
 /// Without SACK a single loss in recovery ends STARTUP.
 #[test]
 fn startup_without_sack_ends_on_one_loss_in_recovery() {
-    let mut script = Script::<V3>::with(Setup { sack: false, ..setup::<V3>(1, &[]) });
+    let mut script = Script::<V3>::with(record!(Setup { sack: false, ..setup::<V3>(1, &[]) }));
     script.round(500);
     script.inflight = BDP * 2;
     script.lose(1, BDP, 1);

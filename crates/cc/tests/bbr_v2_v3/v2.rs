@@ -1,7 +1,7 @@
 //! Differences of BBRv2.
 
 use narrows_cc::bbr_v2_v3::State;
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Rate, Value};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Rate, Value, record};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V2, segments};
 
@@ -41,17 +41,17 @@ fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     // 1.25 BDP plus two segments for probing; inflight before the acknowledgement counts.
     let full = segments(627);
     let ack = script.next(RTT, 1, false);
-    script.cc.on_ack(&Ack { inflight_before: full, ..ack });
+    script.cc.on_ack(&record!(Ack { inflight_before: full, ..ack }));
     assert_eq!(script.state(), State::Up, "a round trip sharp");
     let ack = script.next(MOMENT, 1, false);
-    script.cc.on_ack(&Ack { inflight_before: full - Bytes::new(1), ..ack });
+    script.cc.on_ack(&record!(Ack { inflight_before: full - Bytes::new(1), ..ack }));
     assert_eq!(script.state(), State::Up);
     for _ in 0..10 {
         script.round(1);
         assert_eq!(script.state(), State::Up, "no plateau ends it");
     }
     let ack = script.next(MOMENT, 1, false);
-    script.cc.on_ack(&Ack { inflight_before: full, ..ack });
+    script.cc.on_ack(&record!(Ack { inflight_before: full, ..ack }));
     assert_eq!(script.state(), State::Down);
     assert!(script.now > began + RTT);
 }

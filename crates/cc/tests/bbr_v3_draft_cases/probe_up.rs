@@ -1,6 +1,6 @@
 //! A.5, A.6, A.7 and A.21: exits of PROBE_UP.
 
-use narrows_cc::{Bytes, CongestionControl, Lost, Nanos, Rate};
+use narrows_cc::{Bytes, CongestionControl, Lost, Nanos, Rate, record};
 
 use crate::bbr_v3_draft_cases::record::{Flow, NO_PROBE_RTT, Plateau, bounded, start};
 use crate::flow::{MSS, Path};
@@ -145,7 +145,7 @@ fn a21_loss_in_probe_up_lowers_bound_and_ends_it() {
 
     let mut flow = probing_up_with_a_long_term_bound();
     let before = *flow.last();
-    flow.cc.on_lost(&Lost { tx_in_flight: MSS * 10, lost_at_send: lost.lost_total - MSS, ..*lost });
+    flow.cc.on_lost(&record!(Lost { tx_in_flight: MSS * 10, lost_at_send: lost.lost_total - MSS, ..*lost }));
     assert_eq!(flow.last().state(), "probe_bw_down");
     let floor = 0.7 * before.figures.bdp().min(before.control.cwnd).as_f64();
     let long = flow.last().figures.inflight_long.unwrap();

@@ -3,7 +3,7 @@
 use narrows_cc::schemes::Bbr3;
 use narrows_cc::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Rate, RecoveryEntered,
-    RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    RecoveryLeft, Scheme, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 use crate::flow::{self, MSS, Path, setup};
@@ -135,6 +135,7 @@ impl Point {
 }
 
 /// A scheme and its record.
+#[derive(Clone, Debug)]
 pub struct Recorder {
     scheme: Bbr3,
     pub trace: Vec<Point>,
@@ -147,12 +148,15 @@ impl Recorder {
     }
 }
 
-impl CongestionControl for Recorder {
+impl Scheme for Recorder {
     const INFO: Info = Bbr3::INFO;
 
     fn new(setup: &Setup) -> Self {
         Self { scheme: Bbr3::new(setup), trace: Vec::new() }
     }
+}
+
+impl CongestionControl for Recorder {
     fn on_sent(&mut self, event: &Sent) {
         self.scheme.on_sent(event);
     }

@@ -1,10 +1,10 @@
 //! Events of a test transport, from the numbers that every transport keeps.
 
-use narrows_cc::{Ack, Bytes, Lost, Nanos, Phase, SentState};
+use narrows_cc::{Ack, Bytes, Lost, Nanos, Phase, SentState, record};
 
 /// The loss of a packet of `bytes` that left in the state `sent`.
 pub fn lost(now: Nanos, bytes: Bytes, sent: &SentState, lost_total: Bytes, inflight: Bytes) -> Lost {
-    Lost {
+    record!(Lost {
         now,
         bytes,
         packet: sent.order,
@@ -15,12 +15,12 @@ pub fn lost(now: Nanos, bytes: Bytes, sent: &SentState, lost_total: Bytes, infli
         app_limited: sent.app_limited,
         lost_total,
         inflight,
-    }
+    })
 }
 
 /// An acknowledgement that delivers nothing.
 pub fn empty_ack(now: Nanos, inflight: Bytes, delivered: Bytes) -> Ack {
-    Ack {
+    record!(Ack {
         now,
         acked: Bytes::ZERO,
         acked_cumulative: Some(Bytes::ZERO),
@@ -38,5 +38,5 @@ pub fn empty_ack(now: Nanos, inflight: Bytes, delivered: Bytes) -> Ack {
         round: 0,
         srtt: None,
         min_rtt: None,
-    }
+    })
 }

@@ -16,7 +16,7 @@ mod recovery;
 use std::collections::VecDeque;
 
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, IdleRestart, Nanos, Phase, Rate, RateSampler, RoundCounter, Sent,
+    Ack, Bytes, CongestionControl, IdleRestart, Nanos, Phase, Rate, RateSampler, RoundCounter, Sent, record,
 };
 
 pub use path::*;
@@ -107,20 +107,20 @@ impl<C: CongestionControl> Flow<C> {
             least_rtt: path.rtt,
             path,
         };
-        let handshake = Ack { rtt: Some(flow.now), cwnd_limited: false, ..flow.blank_ack() };
+        let handshake = record!(Ack { rtt: Some(flow.now), cwnd_limited: false, ..flow.blank_ack() });
         flow.cc.on_ack(&handshake);
         flow
     }
 
     fn blank_ack(&self) -> Ack {
-        Ack {
+        record!(Ack {
             cwnd_limited: self.usage.limited,
             cwnd_full: self.usage.limited,
             phase: self.phase,
             srtt: Some(self.srtt),
             min_rtt: Some(self.least_rtt),
             ..events::empty_ack(self.now, self.inflight, self.delivered)
-        }
+        })
     }
 
     /// The sender's inflight.
@@ -245,14 +245,14 @@ impl<C: CongestionControl> Flow<C> {
 
     fn send(&mut self) {
         if self.inflight.is_zero() && self.now > self.last_sent_at && self.sent > 0 {
-            self.cc.on_idle_restart(&IdleRestart {
+            self.cc.on_idle_restart(&record!(IdleRestart {
                 now: self.now,
                 idle: self.now - self.last_sent_at,
                 rto: Some(RTO),
                 delivered: self.delivered,
                 app_limited: self.sampler.is_app_limited(),
                 rule: narrows_cc::IdleRule::Rfc5681,
-            });
+            }));
         }
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight);
         // A scheme without a limit would send for ever at one instant.
@@ -262,7 +262,12 @@ impl<C: CongestionControl> Flow<C> {
         self.last_sent_at = self.now;
         let rate = self.cc.control().pacing_rate.unwrap();
         self.pace_at = self.now + rate.time_for(MSS);
-        self.cc.on_sent(&Sent { now: self.now, bytes: MSS, inflight: self.inflight, retransmission: false });
+        self.cc.on_sent(&record!(Sent {
+            now: self.now,
+            bytes: MSS,
+            inflight: self.inflight,
+            retransmission: false
+        }));
         self.transmit(Packet {
             seq: self.sent,
             snapshot,

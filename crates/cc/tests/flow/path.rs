@@ -1,6 +1,6 @@
 //! Path and setup of a flow.
 
-use narrows_cc::{Bytes, CongestionControl, Nanos, Params, Random, Rate, SentState, Setup};
+use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Scheme, SentState, Setup};
 
 pub const MSS: Bytes = Bytes::new(1448);
 pub const INITIAL_WINDOW: Bytes = Bytes::new(14_480);
@@ -8,19 +8,13 @@ pub const INITIAL_WINDOW: Bytes = Bytes::new(14_480);
 pub const RTO: Nanos = Nanos::from_secs(1);
 
 /// Setup of a scheme with some parameters changed.
-pub fn setup<C: CongestionControl>(seed: u64, values: &[(&str, f64)]) -> Setup {
+pub fn setup<C: Scheme>(seed: u64, values: &[(&str, f64)]) -> Setup {
     let mut params = Params::defaults(C::INFO.params);
     for (name, value) in values {
         params.set(name, *value).unwrap();
     }
-    Setup {
-        mss: MSS,
-        initial_window: INITIAL_WINDOW,
-        sack: true,
-        // One random stream for all, so that variants are comparable.
-        random: Random::stream(seed, "bbr", 0),
-        params,
-    }
+    // One random stream for all, so that variants are comparable.
+    Setup::new(MSS, params, Random::stream(seed, "bbr", 0))
 }
 
 /// A path. Everything but rate and rtt is off by default.

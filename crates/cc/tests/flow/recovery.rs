@@ -2,7 +2,7 @@
 
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, Lost, Phase, RecoveryEntered, RecoveryLeft, SpuriousLoss,
-    Timeout,
+    Timeout, record,
 };
 
 use super::path::Packet;
@@ -14,7 +14,7 @@ impl<C: CongestionControl> Flow<C> {
         self.lost += 1;
         self.sampler.on_lost(MSS);
         let lost = events::lost(self.now, MSS, &packet.snapshot, self.sampler.lost(), self.inflight);
-        self.cc.on_lost(&Lost { packet: packet.seq, ..lost });
+        self.cc.on_lost(&record!(Lost { packet: packet.seq, ..lost }));
     }
 
     /// Declares all packets sent before `until` lost.
@@ -93,16 +93,16 @@ impl<C: CongestionControl> Flow<C> {
             self.phase = Phase::Recovery;
             self.recover_until = self.sent;
             let (cause, flight_size) = (CongestionCause::Loss, before);
-            self.cc.on_recovery_entered(&RecoveryEntered {
+            self.cc.on_recovery_entered(&record!(RecoveryEntered {
                 now,
                 cause,
                 flight_size,
                 inflight,
                 acked,
                 delivered,
-            });
+            }));
         } else if found_late && lost.is_zero() {
-            self.cc.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase: self.phase });
+            self.cc.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase: self.phase }));
             self.leave_recovery();
         } else if repairing
             && newest.seq > self.recover_until.max(self.repaired_after)
@@ -110,10 +110,10 @@ impl<C: CongestionControl> Flow<C> {
             && self.missing == 0
         {
             self.leave_recovery();
-            self.cc.on_recovery_left(&RecoveryLeft { now, inflight, delivered });
+            self.cc.on_recovery_left(&record!(RecoveryLeft { now, inflight, delivered }));
         }
         let round_start = self.round.on_ack(newest.snapshot.delivered, self.delivered);
-        let ack = Ack {
+        let ack = record!(Ack {
             acked,
             acked_cumulative: Some(acked),
             lost,
@@ -123,7 +123,7 @@ impl<C: CongestionControl> Flow<C> {
             round_start,
             round: self.round.count(),
             ..self.blank_ack()
-        };
+        });
         self.cc.on_ack(&ack);
         ack
     }
@@ -139,12 +139,12 @@ impl<C: CongestionControl> Flow<C> {
         self.phase = Phase::Loss;
         self.recover_until = self.sent;
         self.last_sent_at = self.now;
-        self.cc.on_timeout(&Timeout {
+        self.cc.on_timeout(&record!(Timeout {
             now: self.now,
             flight_size,
             inflight: self.inflight,
             delivered: self.delivered,
             consecutive: 1,
-        });
+        }));
     }
 }

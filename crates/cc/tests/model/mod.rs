@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use narrows_cc::{
     Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, MAX_PATHS_VIEW, Nanos,
     Params, PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered,
-    RecoveryLeft, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
+    RecoveryLeft, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, record, schemes::Entry,
 };
 use proptest::prelude::*;
 
@@ -98,7 +98,7 @@ fn report() -> impl Strategy<Value = ReceiverFeedback> {
         (any::<bool>(), any::<bool>(), prop::sample::select(vec![0, 0, 0, 1, 3, u64::MAX]), any::<bool>());
     (measured, prop::option::of(share()), limits).prop_map(
         |((rtt, rate, loss_event_rate), loss_rate, (data_limited, new_loss_event, dropped, slow))| {
-            ReceiverFeedback {
+            record!(ReceiverFeedback {
                 now: Nanos::ZERO,
                 rtt,
                 receive_rate: rate.map(Rate::from_bytes_per_sec),
@@ -108,7 +108,7 @@ fn report() -> impl Strategy<Value = ReceiverFeedback> {
                 new_loss_event,
                 dropped,
                 slow,
-            }
+            })
         },
     )
 }
@@ -119,12 +119,14 @@ fn paths() -> impl Strategy<Value = Box<Paths>> {
     let rtt =
         prop_oneof![3 => 1_000u64..1_000_000_000, 1 => prop::sample::select(vec![0, 1, 60_000_000_000])];
     let path = (amount(), rtt, amount(), amount(), prop::bool::weighted(0.8)).prop_map(
-        |(window, rtt, since, between, established)| PathView {
-            cwnd: Bytes::new(window),
-            srtt: (rtt > 0).then(|| Nanos::from_nanos(rtt)),
-            since_loss: Bytes::new(since),
-            between_losses: Bytes::new(between),
-            established,
+        |(window, rtt, since, between, established)| {
+            record!(PathView {
+                cwnd: Bytes::new(window),
+                srtt: (rtt > 0).then(|| Nanos::from_nanos(rtt)),
+                since_loss: Bytes::new(since),
+                between_losses: Bytes::new(between),
+                established,
+            })
         },
     );
     (prop::collection::vec(path, 1..=MAX_PATHS_VIEW), any::<prop::sample::Index>())
@@ -205,13 +207,9 @@ pub struct Model {
 impl Model {
     pub fn new(entry: &Entry, params: Params, conditions: Conditions) -> Self {
         let mss = Bytes::new(conditions.mss);
-        let setup = Setup {
-            mss,
-            initial_window: mss * conditions.initial_window_segments,
-            sack: conditions.seed.is_multiple_of(2),
-            random: Random::stream(conditions.seed, "scheme", 0),
-            params,
-        };
+        let setup = Setup::new(mss, params, Random::stream(conditions.seed, "scheme", 0))
+            .with_window(conditions.initial_window_segments)
+            .with_sack(conditions.seed.is_multiple_of(2));
         let mut model = Self {
             scheme: entry.build(&setup),
             conditions,
@@ -248,11 +246,11 @@ impl Model {
                 Op::Spurious => self.spurious(),
                 Op::Idle(ms) => self.idle(ms),
                 Op::Advice(advice) => {
-                    self.scheme.on_rate_advice(&RateAdvice { now: self.now, advice });
+                    self.scheme.on_rate_advice(&record!(RateAdvice { now: self.now, advice }));
                     self.record("rate advice");
                 }
                 Op::ReceiverFeedback(report) => {
-                    self.scheme.on_receiver_feedback(&ReceiverFeedback { now: self.now, ..report });
+                    self.scheme.on_receiver_feedback(&record!(ReceiverFeedback { now: self.now, ..report }));
                     self.record("report");
                 }
                 Op::Paths(ref paths) => {
@@ -282,7 +280,8 @@ impl Model {
             self.to_repeat -= u64::from(retransmission);
             self.order += 1;
             self.packets.push_back(InFlight { bytes: self.mss, order: self.order, snapshot, retransmission });
-            let sent = Sent { now: self.now, bytes: self.mss, inflight: self.inflight, retransmission };
+            let sent =
+                record!(Sent { now: self.now, bytes: self.mss, inflight: self.inflight, retransmission });
             self.scheme.on_sent(&sent);
             self.record("sent");
             let gap = self.scheme.control().pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(self.mss));
@@ -300,7 +299,7 @@ impl Model {
         self.inflight -= packet.bytes;
         self.to_repeat += 1;
         let lost = events::lost(self.now, packet.bytes, &packet.snapshot, self.sampler.lost(), self.inflight);
-        self.scheme.on_lost(&Lost { packet: packet.order, ..lost });
+        self.scheme.on_lost(&record!(Lost { packet: packet.order, ..lost }));
         self.record("lost");
         packet.bytes
     }
@@ -343,23 +342,23 @@ impl Model {
             (Phase::Open, Some(cause)) => {
                 self.phase = Phase::Recovery;
                 self.recovery_end = self.order;
-                self.scheme.on_recovery_entered(&RecoveryEntered {
+                self.scheme.on_recovery_entered(&record!(RecoveryEntered {
                     now: self.now,
                     cause,
                     flight_size: inflight_before,
                     inflight: self.inflight,
                     acked,
                     delivered: self.sampler.delivered(),
-                });
+                }));
                 self.record("recovery entered");
             }
             (Phase::Recovery | Phase::Loss, None) if repaired && !acked.is_zero() => {
                 self.phase = Phase::Open;
-                self.scheme.on_recovery_left(&RecoveryLeft {
+                self.scheme.on_recovery_left(&record!(RecoveryLeft {
                     now: self.now,
                     inflight: self.inflight,
                     delivered: self.sampler.delivered(),
-                });
+                }));
                 self.record("recovery left");
             }
             _ => {}
@@ -367,7 +366,7 @@ impl Model {
         if !acked.is_zero() {
             self.consecutive = 0;
         }
-        let event = Ack {
+        let event = record!(Ack {
             acked,
             acked_cumulative: Some(acked),
             lost: lost_bytes,
@@ -377,14 +376,14 @@ impl Model {
             ce: if marked { acked } else { Bytes::ZERO },
             round_start,
             ..self.plain_ack()
-        };
+        });
         self.scheme.on_ack(&event);
         self.record("ack");
     }
 
     /// Common fields of any acknowledgement now.
     fn plain_ack(&self) -> Ack {
-        Ack {
+        record!(Ack {
             cwnd_limited: self.cwnd_limited,
             cwnd_full: self.cwnd_limited,
             phase: self.phase,
@@ -392,7 +391,7 @@ impl Model {
             srtt: self.srtt,
             min_rtt: self.min_rtt,
             ..events::empty_ack(self.now, self.inflight, self.sampler.delivered())
-        }
+        })
     }
 
     fn empty_ack(&mut self) {
@@ -414,13 +413,13 @@ impl Model {
         self.phase = Phase::Loss;
         self.recovery_end = self.order;
         self.consecutive += 1;
-        self.scheme.on_timeout(&Timeout {
+        self.scheme.on_timeout(&record!(Timeout {
             now: self.now,
             flight_size,
             inflight: self.inflight,
             delivered: self.sampler.delivered(),
             consecutive: self.consecutive,
-        });
+        }));
         self.record("timeout");
     }
 
@@ -430,12 +429,12 @@ impl Model {
         }
         let phase = std::mem::replace(&mut self.phase, Phase::Open);
         self.to_repeat = 0;
-        self.scheme.on_spurious_loss(&SpuriousLoss {
+        self.scheme.on_spurious_loss(&record!(SpuriousLoss {
             now: self.now,
             inflight: self.inflight,
             delivered: self.sampler.delivered(),
             phase,
-        });
+        }));
         self.record("spurious loss");
     }
 
@@ -446,14 +445,14 @@ impl Model {
         }
         let idle = Nanos::from_millis(ms);
         self.now += idle;
-        self.scheme.on_idle_restart(&IdleRestart {
+        self.scheme.on_idle_restart(&record!(IdleRestart {
             now: self.now,
             idle,
             rto: Some((self.srtt.unwrap_or_default() * 2).max(Nanos::from_millis(200))),
             delivered: self.sampler.delivered(),
             app_limited: true,
             rule: narrows_cc::IdleRule::Rfc5681,
-        });
+        }));
         self.record("idle restart");
     }
 }

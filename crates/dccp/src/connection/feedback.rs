@@ -2,7 +2,7 @@
 
 use narrows_cc::{
     AckEnd, AckProgress, Bytes, CongestionCause, EcnNeed, Flight, LostPacket, Nanos, Phase, Rate,
-    ReceiverFeedback,
+    ReceiverFeedback, record,
 };
 
 use super::Connection;
@@ -251,7 +251,7 @@ impl Half {
         self.loss_event_rate = received.loss_event_rate.unwrap_or(self.loss_event_rate);
         let sent_at = if progress.has_acked { progress.sent_at } else { now - self.rtt.or_default() };
         let limited = self.not_limited.report(now, sent_at, self.rtt.or_default());
-        self.driver.receiver_feedback(&ReceiverFeedback {
+        self.driver.receiver_feedback(&record!(ReceiverFeedback {
             now,
             rtt,
             receive_rate: received.receive_rate,
@@ -262,7 +262,7 @@ impl Half {
             new_loss_event,
             dropped: std::mem::take(&mut self.unreported_drops),
             slow: std::mem::take(&mut self.unreported_slow),
-        });
+        }));
     }
 
     /// Advances the window counter to at least four above that of an acknowledged packet, because a round
@@ -379,10 +379,9 @@ impl Half {
     ) {
         // CCID 2 counts packets: each counts as a full datagram.
         let counts = self.ccid == Ccid::TcpLike;
-        let end = AckEnd {
+        let end = record!(AckEnd {
             now,
             acked: counts.then(|| self.datagram * progress.acked_packets),
-            acked_cumulative: None,
             lost,
             rtt,
             inflight: self.window_used(),
@@ -390,7 +389,7 @@ impl Half {
             phase: self.phase,
             srtt: self.rtt.smoothed(),
             min_rtt: self.rtt.least(),
-        };
+        });
         if self.driver.finish_ack(ack_progress, &end).round_start {
             self.keep = [self.keep[1], self.keep[2], self.records.end()];
         }

@@ -3,7 +3,7 @@
 use narrows_cc::schemes::{AnyScheme, Entry};
 use narrows_cc::{
     Bytes, Driver, Limit, Nanos, Pacer, Params, Phase, Random, Rate, ReceiverFeedback, SendPosition, Setup,
-    tfrc,
+    record, tfrc,
 };
 
 use super::config::Config;
@@ -209,7 +209,7 @@ impl Half {
 
     /// Reports receive-buffer drops and Slow Receiver to the scheme.
     pub(super) fn report_overload(&mut self, now: Nanos, dropped: u64, slow: bool) {
-        self.driver.receiver_feedback(&ReceiverFeedback { dropped, slow, ..ReceiverFeedback::empty(now) });
+        self.driver.receiver_feedback(&record!(ReceiverFeedback { dropped, slow, now }));
     }
 
     /// Payload of the next datagram, if any.
@@ -269,11 +269,5 @@ impl Half {
 
 fn build(entry: &'static Entry, params: Params, config: &Config, random: &Random) -> AnyScheme {
     let mss = Bytes::new(u64::from(config.datagram.max(1)));
-    entry.build(&Setup {
-        mss,
-        initial_window: mss * u64::from(config.initial_window.max(1)),
-        sack: true,
-        random: random.clone(),
-        params,
-    })
+    entry.build(&Setup::new(mss, params, random.clone()).with_window(config.initial_window.max(1)))
 }

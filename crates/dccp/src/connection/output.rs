@@ -1,6 +1,6 @@
 //! Output other than data: handshake and close packets, acknowledgements, Syncs and Resets.
 
-use narrows_cc::{Nanos, SentState};
+use narrows_cc::{Nanos, SentState, record};
 
 use super::pending::REPLY_LIMIT;
 use super::records::{Fate, Record};
@@ -223,7 +223,7 @@ impl Connection {
         let snapshot = if bytes > 0 {
             self.half.driver.stamp(now, narrows_cc::Bytes::new(u64::from(bytes)), self.half.inflight)
         } else {
-            SentState { sent_at: now, ..SentState::default() }
+            record!(SentState { sent_at: now })
         };
         self.half.records.push(Record {
             bytes,

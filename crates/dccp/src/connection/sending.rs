@@ -1,6 +1,6 @@
 //! Data transmission, within the scheme's congestion window and pacing rate.
 
-use narrows_cc::{Bytes, EcnNeed, IdleRule, Nanos};
+use narrows_cc::{Bytes, EcnNeed, IdleRule, Nanos, record};
 
 use super::Connection;
 use super::half::ZEROS;
@@ -147,7 +147,7 @@ impl Connection {
             half.pacer.on_sent(now, bytes, rate, burst.max(credit));
         }
         let inflight = half.inflight;
-        half.driver.sent(&narrows_cc::Sent { now, bytes, inflight, retransmission: false });
+        half.driver.sent(&record!(narrows_cc::Sent { now, bytes, inflight }));
         let full = !half.has_room(Bytes::new(u64::from(datagram)));
         half.note_usage(full);
         if half.timer == Nanos::MAX {

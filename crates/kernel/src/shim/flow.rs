@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
     AckEnd, Bytes, CongestionCause, Driver, EcnNeed, Flight, IdleRule, LostPacket, Nanos, Params, Phase,
-    Random, RecoveryStyle, SendPosition, Sent, SentState, Setup,
+    Random, RecoveryStyle, SendPosition, Sent, SentState, Setup, record,
 };
 use narrows_scenario::FlowPlan;
 use narrows_tcp::{Prr, PrrBound};
@@ -100,13 +100,15 @@ pub struct Flow {
 impl Flow {
     /// A scheme before its connection.
     pub fn new(settings: FlowSettings) -> Self {
-        let scheme = settings.scheme.build(&Setup {
-            mss: settings.mss,
-            initial_window: settings.mss * u64::from(settings.initial_window),
-            sack: settings.sack,
-            random: Random::stream(settings.seed, "scheme", settings.number),
-            params: settings.params.clone(),
-        });
+        let scheme = settings.scheme.build(
+            &Setup::new(
+                settings.mss,
+                settings.params.clone(),
+                Random::stream(settings.seed, "scheme", settings.number),
+            )
+            .with_window(settings.initial_window)
+            .with_sack(settings.sack),
+        );
         Self {
             settings,
             driver: Driver::new(scheme),
@@ -223,7 +225,7 @@ impl Flow {
         for (bytes, retransmission) in [(again, true), (new, false)] {
             if bytes > 0 {
                 let bytes = Bytes::new(bytes);
-                self.driver.sent(&Sent { now: self.now, bytes, inflight, retransmission });
+                self.driver.sent(&record!(Sent { now: self.now, bytes, inflight, retransmission }));
             }
         }
         if let Some(prr) = &mut self.prr {
@@ -242,7 +244,7 @@ impl Flow {
         }
         let past = self.past.front().copied();
         let past = past.unwrap_or(Past { delivered, lost: 0, in_flight: record.prior_in_flight });
-        SentState {
+        record!(SentState {
             order: record.sequence,
             sent_at: us(record.first_tx_us),
             first_sent_at: us(record.first_tx_us.saturating_sub(record.snd_interval_us.into())),
@@ -251,7 +253,7 @@ impl Flow {
             lost: self.bytes(past.lost),
             tx_in_flight: self.bytes(past.in_flight),
             app_limited: record.has(flag::APP_LIMITED),
-        }
+        })
     }
 
     fn on_ack(&mut self, record: &Record, lost: u32) {
@@ -279,9 +281,8 @@ impl Flow {
         let marked = record.delivered_ce.wrapping_sub(self.last.delivered_ce);
         self.driver.finish_ack(
             &ack,
-            &AckEnd {
+            &record!(AckEnd {
                 now,
-                acked: None,
                 // Linux `tcp_may_raise_cwnd`.
                 acked_cumulative: (record.reordering <= REORDERING).then_some(Bytes::new(advanced)),
                 lost: self.bytes(lost),
@@ -291,7 +292,7 @@ impl Flow {
                 phase: self.phase,
                 srtt: srtt(record),
                 min_rtt: measured(record.min_rtt_us),
-            },
+            }),
         );
         self.on_timeouts(record);
     }

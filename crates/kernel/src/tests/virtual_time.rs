@@ -51,13 +51,11 @@ fn run_outside(plan: &Plan) -> RunResult {
     for (number, flow) in (0..).zip(&plan.flows) {
         let random = |name| Random::stream(plan.seed, name, u64::from(number));
         let mss = Bytes::new(flow.tcp.segment.into());
-        let scheme = flow.scheme.build(&Setup {
-            mss,
-            initial_window: mss * u64::from(flow.tcp.initial_window),
-            sack: flow.tcp.sack,
-            random: random("scheme"),
-            params: flow.params.clone(),
-        });
+        let scheme = flow.scheme.build(
+            &Setup::new(mss, flow.params.clone(), random("scheme"))
+                .with_window(flow.tcp.initial_window)
+                .with_sack(flow.tcp.sack),
+        );
         let app = App::new(flow.app, random("app"), flow.start);
         let sender = Sender::new(number, flow.tcp.clone(), scheme, app, flow.start);
         ends.push((sender, Receiver::new(number, &flow.tcp)));

@@ -123,13 +123,11 @@ impl Setup {
             let _ = params.set("hystart", off as f64);
         }
         let mss = Bytes::new(u64::from(config.segment));
-        let scheme = self.scheme.build(&narrows_cc::Setup {
-            mss,
-            initial_window: mss * u64::from(config.initial_window),
-            sack: config.sack,
-            random: Random::stream(SEED, "scheme", 0),
-            params,
-        });
+        let scheme = self.scheme.build(
+            &narrows_cc::Setup::new(mss, params, Random::stream(SEED, "scheme", 0))
+                .with_window(config.initial_window)
+                .with_sack(config.sack),
+        );
         let app = App::new(AppConfig::Written, Random::stream(SEED, "app", 0), start);
         let mut sender = Sender::new(0, config, scheme, app, start);
         sender.set_local_congestion(self.settings.drops);

@@ -2,7 +2,7 @@
 
 use narrows_cc::{
     Ack, Bytes, CongestionCause, IdleRestart, IdleRule, Lost, Nanos, Params, Phase, Random, RateSample,
-    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout,
+    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout, record,
 };
 
 use super::tape::{Event, Tape};
@@ -12,7 +12,7 @@ const MSS: Bytes = Bytes::new(1_448);
 /// A tape of this many acknowledgements, and other events between them.
 pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
     let random = Random::stream(seed, "scheme", 0);
-    let setup = Setup { mss: MSS, initial_window: MSS * 10, sack: seed % 4 != 3, random, params };
+    let setup = Setup::new(MSS, params, random).with_sack(seed % 4 != 3);
     let mut usage = Random::stream(seed, "usage", 0);
     let mut draw = Random::stream(seed, "events", 0);
     let first = Nanos::from_micros(1 + draw.below(200_000));
@@ -29,7 +29,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
         delivered += acked;
         for _ in 0..lost {
             lost_total += 1;
-            events.push(Event::Lost(Lost {
+            events.push(Event::Lost(record!(Lost {
                 now,
                 bytes: MSS,
                 packet: 0,
@@ -40,30 +40,30 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
                 app_limited: false,
                 lost_total: MSS * lost_total,
                 inflight: MSS * inflight,
-            }));
+            })));
         }
         let (own, total) = (MSS * inflight, MSS * delivered);
         if phase == Phase::Open && (lost > 0 || draw.chance(0.01)) {
             let cause = if lost > 0 { CongestionCause::Loss } else { CongestionCause::Ecn };
             phase = Phase::Recovery;
-            events.push(Event::Entered(RecoveryEntered {
+            events.push(Event::Entered(record!(RecoveryEntered {
                 now,
                 cause,
                 flight_size: own,
                 inflight: own,
                 acked: MSS * acked,
                 delivered: total,
-            }));
+            })));
         } else if phase != Phase::Open && draw.chance(0.1) {
             phase = Phase::Open;
-            events.push(Event::Left(RecoveryLeft { now, inflight: own, delivered: total }));
+            events.push(Event::Left(record!(RecoveryLeft { now, inflight: own, delivered: total })));
         }
         let since = size(&mut draw, 9) + acked;
         let rate = (acked > 0 && draw.chance(0.95)).then(|| {
             let prior = delivered.saturating_sub(since);
             let interval = Nanos::from_micros(1 + size(&mut draw, 19));
             let bytes = MSS * (delivered - prior);
-            RateSample {
+            record!(RateSample {
                 rate: bytes.per(interval),
                 delivered: bytes,
                 interval,
@@ -71,11 +71,11 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
                 tx_in_flight: own,
                 lost: Bytes::ZERO,
                 app_limited: draw.chance(0.1),
-            }
+            })
         });
         let rtt = draw.chance(0.9).then(|| Nanos::from_micros(1 + size(&mut draw, 20)));
         least = rtt.map_or(least, |rtt| least.min(rtt));
-        events.push(Event::Ack(Ack {
+        events.push(Event::Ack(record!(Ack {
             acked: MSS * acked,
             lost: MSS * lost,
             rtt,
@@ -86,7 +86,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
             phase,
             cwnd_full: usage.chance(0.5),
             ..Ack::of_handshake(now, first, Some(first), Some(least))
-        }));
+        })));
         if let Some(event) = other(&mut draw, now, inflight, delivered, &mut phase) {
             events.push(event);
         }
@@ -106,22 +106,28 @@ fn other(draw: &mut Random, now: Nanos, inflight: u64, delivered: u64, phase: &m
         0 => {
             *phase = Phase::Loss;
             let (flight_size, inflight) = (own, own);
-            Some(Event::Timeout(Timeout { now, flight_size, inflight, delivered: total, consecutive: 1 }))
+            Some(Event::Timeout(record!(Timeout {
+                now,
+                flight_size,
+                inflight,
+                delivered: total,
+                consecutive: 1
+            })))
         }
-        1 => Some(Event::Spurious(SpuriousLoss {
+        1 => Some(Event::Spurious(record!(SpuriousLoss {
             now,
             inflight: own,
             delivered: total,
             phase: Phase::Recovery,
-        })),
-        2 | 3 => Some(Event::Idle(IdleRestart {
+        }))),
+        2 | 3 => Some(Event::Idle(record!(IdleRestart {
             now,
             idle: Nanos::from_millis(1),
             rto: None,
             delivered: total,
             app_limited: draw.chance(0.7),
             rule: IdleRule::Linux,
-        })),
+        }))),
         _ => None,
     }
 }

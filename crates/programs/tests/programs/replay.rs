@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use narrows_cc::CongestionControl;
+use narrows_cc::Scheme;
 use narrows_programs::Program;
 
 use super::tape::{Decisions, Rounding, Tape, Twin, Wire};
@@ -118,7 +118,7 @@ impl Replay {
     }
 
     /// Feeds a tape to the twin and to the program.
-    pub fn compare<S: CongestionControl + Twin>(&self, tape: &Tape) -> Differences {
+    pub fn compare<S: Scheme + Twin>(&self, tape: &Tape) -> Differences {
         let mut twin = S::new(&tape.setup);
         let mut rounding = Rounding::new(&tape.setup);
         let params = tape.program_params.as_ref().unwrap_or(&tape.setup.params);

@@ -8,7 +8,7 @@ use super::deferred::{self, Deferred};
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Params, Phase,
-    RateSample, RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout,
+    RateSample, RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Timeout, record,
 };
 
 /// An event of the contract that BBR heeds.
@@ -58,7 +58,7 @@ impl<S> Recording<S> {
     }
 }
 
-impl<S: CongestionControl> CongestionControl for Recording<S> {
+impl<S: Scheme> Scheme for Recording<S> {
     const INFO: Info = S::INFO;
 
     fn new(setup: &Setup) -> Self {
@@ -68,6 +68,9 @@ impl<S: CongestionControl> CongestionControl for Recording<S> {
         });
         Self { inner: S::new(setup), number }
     }
+}
+
+impl<S: Scheme> CongestionControl for Recording<S> {
     fn on_ack(&mut self, event: &Ack) {
         self.note(Event::Ack(*event));
         self.inner.on_ack(event);
@@ -253,7 +256,7 @@ impl Rounding {
                 if S::DEFERS {
                     return None;
                 }
-                twin.on_lost(&Lost { now, lost_total: self.bytes(self.lost_total), ..e });
+                twin.on_lost(&record!(Lost { now, lost_total: self.bytes(self.lost_total), ..e }));
                 return None;
             }
             Event::Left(_) | Event::Entered(_) | Event::Spurious(_) if S::DEFERS => {
@@ -262,28 +265,28 @@ impl Rounding {
             }
             Event::Left(e) => {
                 self.only_marked = false;
-                twin.on_recovery_left(&RecoveryLeft { now, delivered, ..e });
+                twin.on_recovery_left(&record!(RecoveryLeft { now, delivered, ..e }));
                 return None;
             }
             Event::Entered(e) => {
                 self.only_marked = e.cause == CongestionCause::Ecn;
-                twin.on_recovery_entered(&RecoveryEntered { now, delivered, ..e });
+                twin.on_recovery_entered(&record!(RecoveryEntered { now, delivered, ..e }));
                 Wire { kind: RECOVERING, ..wire }
             }
             Event::Timeout(e) => {
                 self.only_marked = false;
                 let in_flight = self.begun(e.inflight);
                 let (_, flags) = self.catch_up(now, twin);
-                twin.on_timeout(&Timeout { now, inflight: self.bytes(in_flight), delivered, ..e });
+                twin.on_timeout(&record!(Timeout { now, inflight: self.bytes(in_flight), delivered, ..e }));
                 self.deferred.flights.note(self.delivered, self.lost_total, in_flight, 0);
                 Wire { kind: EXPIRED, in_flight, flags, ..wire }
             }
             Event::Spurious(e) => {
-                twin.on_spurious_loss(&SpuriousLoss { now, delivered, ..e });
+                twin.on_spurious_loss(&record!(SpuriousLoss { now, delivered, ..e }));
                 Wire { kind: UNDONE, ..wire }
             }
             Event::Idle(e) => {
-                twin.on_idle_restart(&IdleRestart { now, delivered, ..e });
+                twin.on_idle_restart(&record!(IdleRestart { now, delivered, ..e }));
                 Wire { kind: RESTARTED, flags: u32::from(e.app_limited) * LIMITED, ..wire }
             }
         };
@@ -324,13 +327,13 @@ impl Rounding {
             wire.flags = SAMPLED | (u32::from(sample.app_limited) * LIMITED);
             let (bytes, interval) =
                 (self.bytes(wire.sample_delivered), Nanos::from_micros(wire.interval.into()));
-            RateSample {
+            record!(RateSample {
                 rate: bytes.per(interval),
                 delivered: bytes,
                 interval,
                 prior_delivered: self.bytes(wire.prior_delivered),
                 ..sample
-            }
+            })
         });
         let mut rate = rate;
         if S::DEFERS {
@@ -346,7 +349,7 @@ impl Rounding {
             wire.lost = lost;
             wire.flags |= flags | (u32::from(ack.cwnd_full) * FULL);
         }
-        let own = Ack {
+        let own = record!(Ack {
             now,
             acked: self.bytes(acked),
             acked_cumulative: ack.acked_cumulative.map(|_| self.bytes(acked)),
@@ -359,7 +362,7 @@ impl Rounding {
             inflight: self.bytes(after),
             delivered: self.bytes(delivered),
             ..*ack
-        };
+        });
         // `rs->is_ack_delayed`, by the rule of the core: one packet, not of full size, with no other in flight.
         let lone = own.rate.is_some_and(|sample| sample.delivered == own.acked);
         let delayed = lone && acked == 0 && own.phase == Phase::Open && own.ce.is_zero();
@@ -381,7 +384,7 @@ impl Rounding {
         let newest = self.deferred.newest;
         let lost = self.lost_total - self.deferred.lost;
         for packet in 1..=lost {
-            twin.on_lost(&Lost {
+            twin.on_lost(&record!(Lost {
                 now,
                 bytes: self.bytes(1),
                 packet: self.deferred.packet + u64::from(packet),
@@ -392,7 +395,7 @@ impl Rounding {
                 app_limited: newest.app_limited,
                 lost_total: self.bytes(self.deferred.lost + packet),
                 inflight: Bytes::ZERO,
-            });
+            }));
         }
         self.deferred.lost = self.lost_total;
         // An acknowledgement's losses are one range.
@@ -402,16 +405,16 @@ impl Rounding {
         for event in std::mem::take(&mut self.deferred.states) {
             match event {
                 Event::Left(e) => {
-                    twin.on_recovery_left(&RecoveryLeft { now, delivered, ..e });
+                    twin.on_recovery_left(&record!(RecoveryLeft { now, delivered, ..e }));
                     flags = flags & deferred::NEEDLESS | deferred::OPENED;
                 }
                 Event::Entered(e) => {
                     let marked = e.cause == CongestionCause::Ecn;
-                    twin.on_recovery_entered(&RecoveryEntered { now, delivered, ..e });
+                    twin.on_recovery_entered(&record!(RecoveryEntered { now, delivered, ..e }));
                     flags |= if marked { deferred::MARKING } else { deferred::LOSING };
                 }
                 Event::Spurious(e) => {
-                    twin.on_spurious_loss(&SpuriousLoss { now, delivered, ..e });
+                    twin.on_spurious_loss(&record!(SpuriousLoss { now, delivered, ..e }));
                     flags = deferred::NEEDLESS | deferred::OPENED;
                 }
                 _ => {}

@@ -3,7 +3,7 @@
 use narrows_cc::schemes::Brf;
 use narrows_cc::{
     Ack, Advice, Bytes, CongestionControl, IdleRestart, IdleRule, Lost, Nanos, Params, Phase, RateAdvice,
-    RecoveryEntered, Setup, SpuriousLoss, Timeout, Value,
+    RecoveryEntered, Setup, SpuriousLoss, Timeout, Value, record,
 };
 
 /// An event that the scheme heeds.
@@ -167,35 +167,45 @@ impl Rounding {
             Event::Ack(ack) => self.ack(&ack, now, wire, twin),
             Event::Advice(e) => {
                 let Advice::Rate(rate) = e.advice else { return None };
-                twin.on_rate_advice(&RateAdvice { now, ..e });
+                twin.on_rate_advice(&record!(RateAdvice { now, ..e }));
                 Wire { kind: ADVICE, rate: rate.as_bytes_per_sec(), ..wire }
             }
             Event::Lost(e) => {
                 self.lost = (e.lost_total.as_u64() / self.mss) as u32;
-                twin.on_lost(&Lost { now, lost_total: self.bytes(self.lost), ..e });
+                twin.on_lost(&record!(Lost { now, lost_total: self.bytes(self.lost), ..e }));
                 return None;
             }
             Event::Entered(e) => {
                 // The program reduces its own cwnd, as Linux does.
-                twin.on_recovery_entered(&RecoveryEntered { now, flight_size: twin.control().cwnd, ..e });
+                twin.on_recovery_entered(&record!(RecoveryEntered {
+                    now,
+                    flight_size: twin.control().cwnd,
+                    ..e
+                }));
                 Wire { kind: RECOVERING, ..wire }
             }
             Event::Timeout(e) => {
                 let in_flight = self.begun(e.inflight);
                 // In whole packets, as Linux counts cwnd.
                 let flight_size = Bytes::new(twin.control().cwnd.as_u64() / self.mss * self.mss);
-                twin.on_timeout(&Timeout { now, inflight: self.bytes(in_flight), flight_size, ..e });
+                twin.on_timeout(&record!(Timeout { now, inflight: self.bytes(in_flight), flight_size, ..e }));
                 Wire { kind: EXPIRED, in_flight, retransmits: e.consecutive.saturating_sub(1), ..wire }
             }
             Event::Spurious(e) => {
-                twin.on_spurious_loss(&SpuriousLoss { now, ..e });
+                twin.on_spurious_loss(&record!(SpuriousLoss { now, ..e }));
                 Wire { kind: UNDONE, ..wire }
             }
             Event::Idle(e) => {
                 let idle = u64::from(micros(e.idle)).min(self.now);
                 let rto = e.rto.map(|rto| micros(rto).max(self.srtt + 1)).filter(|_| self.srtt > 0);
                 let (idle_time, rule) = (Nanos::from_micros(idle), IdleRule::Linux);
-                twin.on_idle_restart(&IdleRestart { now, idle: idle_time, rto: rto.map(nanos), rule, ..e });
+                twin.on_idle_restart(&record!(IdleRestart {
+                    now,
+                    idle: idle_time,
+                    rto: rto.map(nanos),
+                    rule,
+                    ..e
+                }));
                 // Without a timeout nothing shrinks.
                 Wire { kind: RESTARTED, idle, rto: rto.unwrap_or(u32::MAX), ..wire }
             }
@@ -209,19 +219,21 @@ impl Rounding {
         let (rtt, srtt, min_rtt) = (ack.rtt.map(micros), ack.srtt.map(micros), ack.min_rtt.map(micros));
         self.srtt = srtt.unwrap_or(self.srtt);
         let in_flight = self.begun(ack.inflight);
-        let own = Ack {
+        let own = record!(Ack {
             now,
             acked: self.bytes(acked),
-            acked_cumulative: ack
-                .acked_cumulative
-                .map(|own| if own.is_zero() { own } else { self.bytes(acked) }),
+            acked_cumulative: ack.acked_cumulative.map(|own| if own.is_zero() {
+                own
+            } else {
+                self.bytes(acked)
+            }),
             rtt: rtt.map(nanos),
             srtt: (self.srtt > 0).then(|| nanos(self.srtt)),
             min_rtt: min_rtt.map(nanos),
             inflight: self.bytes(in_flight),
             delivered: self.bytes(delivered),
             ..*ack
-        };
+        });
         twin.on_ack(&own);
         let credited = !own.creditable().is_zero();
         let flags = u32::from(ack.cwnd_limited) * LIMITED + u32::from(credited) * CREDITED;

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use narrows_cc::schemes::{Brf, Entry};
 use narrows_cc::{
     Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, IdleRule, Info, Lost,
-    Nanos, Params, Phase, Random, Rate, RateAdvice, RecoveryEntered, Setup, SpuriousLoss, Telemetry, Timeout,
+    Nanos, Params, Phase, Random, Rate, RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Telemetry,
+    Timeout, record,
 };
 use narrows_scenario::{NoFiles, Source, expand, resolve};
 
@@ -67,7 +68,7 @@ impl Recording {
     }
 }
 
-impl CongestionControl for Recording {
+impl Scheme for Recording {
     const INFO: Info = Brf::INFO;
     const RATE_PROTOCOL: Option<&'static str> = Brf::RATE_PROTOCOL;
 
@@ -78,6 +79,9 @@ impl CongestionControl for Recording {
         });
         Self { inner: Brf::new(setup), number }
     }
+}
+
+impl CongestionControl for Recording {
     fn on_ack(&mut self, event: &Ack) {
         self.note(Event::Ack(*event));
         self.inner.on_ack(event);
@@ -147,7 +151,7 @@ fn size(draw: &mut Random, bits: u64) -> u64 {
 pub fn drawn(seed: u64) -> Tape {
     let params = params(&[("line_rate", 1_000.0), ("timeout", 0.2 + 0.4 * (seed % 3) as f64)]);
     let random = Random::stream(seed, "scheme", 0);
-    let setup = Setup { mss: MSS, initial_window: MSS * 10, sack: true, random, params };
+    let setup = Setup::new(MSS, params, random);
     let mut draw = Random::stream(seed, "events", 0);
     let first = Nanos::from_micros(1_000 + draw.below(200_000));
     let mut now = Nanos::from_millis(300);
@@ -164,7 +168,7 @@ pub fn drawn(seed: u64) -> Tape {
         let srtt = Nanos::from_micros(1_000 + draw.below(100_000));
         if draw.chance(0.02) {
             lost += size(&mut draw, 7);
-            events.push(Event::Lost(Lost {
+            events.push(Event::Lost(record!(Lost {
                 now,
                 bytes: MSS,
                 packet: 0,
@@ -175,23 +179,23 @@ pub fn drawn(seed: u64) -> Tape {
                 app_limited: false,
                 lost_total: MSS * lost,
                 inflight: MSS,
-            }));
+            })));
         }
         if phase == Phase::Open && draw.chance(0.01) {
             phase = Phase::Recovery;
             let (cause, flight) = (CongestionCause::Loss, MSS * 10);
-            events.push(Event::Entered(RecoveryEntered {
+            events.push(Event::Entered(record!(RecoveryEntered {
                 now,
                 cause,
                 flight_size: flight,
                 inflight: flight,
                 acked: Bytes::ZERO,
                 delivered: MSS * delivered,
-            }));
+            })));
         } else if phase != Phase::Open && draw.chance(0.1) {
             phase = Phase::Open;
         }
-        events.push(Event::Ack(Ack {
+        events.push(Event::Ack(record!(Ack {
             acked: MSS * acked,
             acked_cumulative: Some(if draw.chance(0.1) { Bytes::ZERO } else { MSS * acked }),
             rtt,
@@ -200,7 +204,7 @@ pub fn drawn(seed: u64) -> Tape {
             phase,
             cwnd_limited: draw.chance(0.7),
             ..Ack::of_handshake(now, first, Some(srtt), Some(least))
-        }));
+        })));
         // Long times without any rate.
         silent ^= draw.chance(0.004);
         if !silent && draw.chance(0.2) {
@@ -209,38 +213,38 @@ pub fn drawn(seed: u64) -> Tape {
                 1 => 125_000_000 + draw.below(1 << 40),
                 _ => size(&mut draw, 28),
             };
-            events.push(Event::Advice(RateAdvice {
+            events.push(Event::Advice(record!(RateAdvice {
                 now,
                 advice: Advice::Rate(Rate::from_bytes_per_sec(rate)),
-            }));
+            })));
         }
         let (flight, total) = (MSS * draw.below(64), MSS * delivered);
         match draw.below(400) {
             0 => {
                 phase = Phase::Loss;
                 let consecutive = 1 + draw.below(3) as u32;
-                events.push(Event::Timeout(Timeout {
+                events.push(Event::Timeout(record!(Timeout {
                     now,
                     flight_size: flight,
                     inflight: flight,
                     delivered: total,
                     consecutive,
-                }));
+                })));
             }
-            1 => events.push(Event::Spurious(SpuriousLoss {
+            1 => events.push(Event::Spurious(record!(SpuriousLoss {
                 now,
                 inflight: flight,
                 delivered: total,
                 phase: Phase::Recovery,
-            })),
-            2 | 3 => events.push(Event::Idle(IdleRestart {
+            }))),
+            2 | 3 => events.push(Event::Idle(record!(IdleRestart {
                 now,
                 idle: Nanos::from_micros(draw.below(1 << 19)),
                 rto: draw.chance(0.9).then(|| Nanos::from_millis(200)),
                 delivered: total,
                 app_limited: true,
                 rule: IdleRule::Linux,
-            })),
+            }))),
             _ => {}
         }
     }

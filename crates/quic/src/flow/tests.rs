@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_cc::{
-    Ack, CongestionControl, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft, Setup,
-    SpuriousLoss, Timeout, schemes,
+    Ack, CongestionControl, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft, Scheme,
+    Setup, SpuriousLoss, Timeout, record, schemes,
 };
 
 use super::*;
@@ -38,19 +38,19 @@ impl Spy {
     }
 }
 
-impl CongestionControl for Spy {
-    const INFO: Info = Info {
-        name: "spy",
-        aliases: &[],
-        summary: "notes what it is told",
+impl Scheme for Spy {
+    const INFO: Info = record!(Info {
         provenance: Provenance::Tool,
         recovery: RecoveryStyle::Own,
-        params: &[],
-    };
+        ..Info::new("spy", "notes its events")
+    });
 
     fn new(_: &Setup) -> Self {
         Self { told: Vec::new(), shown: Arc::default() }
     }
+}
+
+impl CongestionControl for Spy {
     fn on_ack(&mut self, event: &Ack) {
         self.note(Told::Ack {
             acked: event.acked.as_u64(),
@@ -79,7 +79,7 @@ impl CongestionControl for Spy {
         self.note(Told::Idle { app_limited: event.app_limited });
     }
     fn control(&self) -> Control {
-        Control { cwnd: PACKET * 10, pacing_rate: None, burst: Bytes::MAX }
+        Control::unpaced(PACKET * 10)
     }
 }
 
@@ -363,13 +363,11 @@ fn forgotten_flight_is_empty_and_unlimited() {
 #[test]
 fn window_of_recovery_is_a_proportional_reduction() {
     let entry = schemes::find("newreno").expect("registered");
-    let setup = Setup {
-        mss: PACKET,
-        initial_window: PACKET * 10,
-        sack: true,
-        random: narrows_cc::Random::stream(1, "scheme", 0),
-        params: narrows_cc::Params::defaults(entry.info.params),
-    };
+    let setup = Setup::new(
+        PACKET,
+        narrows_cc::Params::defaults(entry.info.params),
+        narrows_cc::Random::stream(1, "scheme", 0),
+    );
     let flow = Flow::new(entry.build(&setup), IdleRule::default(), PACKET);
     let mut run = Run { flow, sent: Vec::new(), shown: Arc::default() };
     run.send(0, 10);

@@ -172,13 +172,11 @@ impl<O: Observer> Engine<O> {
             return;
         }
         let mss = Bytes::new(u64::from(flow.tcp.segment));
-        let scheme = flow.scheme.build(&Setup {
-            mss,
-            initial_window: mss * u64::from(flow.tcp.initial_window),
-            sack: flow.tcp.sack,
-            random: random("scheme"),
-            params: flow.params.clone(),
-        });
+        let scheme = flow.scheme.build(
+            &Setup::new(mss, flow.params.clone(), random("scheme"))
+                .with_window(flow.tcp.initial_window)
+                .with_sack(flow.tcp.sack),
+        );
         // A multipath connection owns the application; its first subflow opens the others.
         let own = connections.of(number).map(|own| &connections.all[own]);
         let (app, start) = match own {

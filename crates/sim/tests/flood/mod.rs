@@ -56,13 +56,7 @@ fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
 
 fn setup(scheme: &schemes::Entry) -> Setup {
     let mss = Bytes::new(1448);
-    Setup {
-        mss,
-        initial_window: mss * 10,
-        sack: true,
-        random: Random::stream(1, "scheme", 0),
-        params: Params::defaults(scheme.info.params),
-    }
+    Setup::new(mss, Params::defaults(scheme.info.params), Random::stream(1, "scheme", 0))
 }
 
 fn sender(scheme: &'static schemes::Entry, flow: u32, start: Nanos) -> (Sender, Receiver) {

@@ -1,6 +1,6 @@
 //! Processing of acknowledgements.
 
-use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase};
+use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase, record};
 use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
 use super::rack::Rack;
@@ -248,9 +248,8 @@ impl Sender {
             self.timers.quiet_since = now;
         }
 
-        let end = AckEnd {
+        let end = record!(AckEnd {
             now,
-            acked: None,
             // Linux `tcp_may_raise_cwnd`: after reordering, all delivered data counts for growth.
             acked_cumulative: (!self.config.grow_on_sack || !self.recovery.rack.is_reordering_high())
                 .then_some(progress.cumulative),
@@ -261,7 +260,7 @@ impl Sender {
             phase: self.recovery.phase,
             srtt: self.rtt.smoothed(),
             min_rtt: self.rtt.least(),
-        };
+        });
         let result = self.window.driver.finish_ack(&progress.driver, &end);
         self.stats.rate_samples += u64::from(result.sampled);
         self.window.follow(self.mss());

@@ -1,6 +1,6 @@
 //! Connection between a sender and its rate agent.
 
-use narrows_cc::{Advice, Nanos, RateAdvice};
+use narrows_cc::{Advice, Nanos};
 use narrows_packet::{Flags, Packet};
 
 use super::subflow::data_header;
@@ -24,7 +24,7 @@ impl Sender {
 
     /// Passes the network's rate advice to the scheme. Call [`Sender::poll_transmit`] afterwards.
     pub fn on_advice(&mut self, now: Nanos, advice: Advice) {
-        self.window.driver.rate_advice(&RateAdvice { now, advice });
+        self.window.driver.rate_advice(now, advice);
         self.window.follow(self.mss());
     }
 

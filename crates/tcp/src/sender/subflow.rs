@@ -1,7 +1,7 @@
 //! Interface of a subflow to its connection: room, one piece of data at a time, and the view for coupled
 //! schemes.
 
-use narrows_cc::{Bytes, Nanos, PathView, Paths};
+use narrows_cc::{Bytes, Nanos, PathView, Paths, record};
 
 use super::{Pending, Sender, State};
 use crate::TcpConfig;
@@ -119,12 +119,11 @@ impl Sender {
     /// Path view for coupled schemes, without the fields that the connection fills. `cwnd` is the scheme's
     /// own window, to which it returns after recovery, not that of proportional rate reduction.
     pub(crate) fn view(&self) -> PathView {
-        PathView {
+        record!(PathView {
             cwnd: self.window.driver.control().cwnd,
             srtt: self.rtt.smoothed(),
             established: self.state == State::Established,
-            ..PathView::default()
-        }
+        })
     }
 
     /// Passes the views of all subflows to the scheme.

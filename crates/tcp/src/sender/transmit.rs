@@ -1,6 +1,6 @@
 //! Packet selection.
 
-use narrows_cc::{Bytes, Nanos, Sent};
+use narrows_cc::{Bytes, Nanos, Sent, record};
 use narrows_packet::{Flags, Packet, timestamp};
 
 use super::rack::Probe;
@@ -272,7 +272,12 @@ impl Sender {
         self.pace(now, bytes);
         self.timers.last_sent_at = now;
         self.window.on_sent(bytes);
-        self.window.driver.sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
+        self.window.driver.sent(&record!(Sent {
+            now,
+            bytes,
+            inflight: self.board.inflight(),
+            retransmission
+        }));
         self.window.follow(self.mss());
     }
 

@@ -51,13 +51,11 @@ pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows
         params.set(key, value).unwrap();
     }
     let mss = Bytes::new(u64::from(config.segment));
-    entry.build(&Setup {
-        mss,
-        initial_window: mss * u64::from(config.initial_window),
-        sack: config.sack,
-        random: Random::stream(1, "scheme", 0),
-        params,
-    })
+    entry.build(
+        &Setup::new(mss, params, Random::stream(1, "scheme", 0))
+            .with_window(config.initial_window)
+            .with_sack(config.sack),
+    )
 }
 
 pub fn sender(name: &str, values: &[(&str, f64)], config: &TcpConfig, app: AppConfig) -> Sender {

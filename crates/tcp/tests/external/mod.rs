@@ -5,7 +5,7 @@
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Phase, Provenance, RecoveryEntered,
-    RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    RecoveryLeft, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value, record,
 };
 
 /// Entry of the scheme, as in the registry.
@@ -36,15 +36,14 @@ impl Halving {
     }
 }
 
-impl CongestionControl for Halving {
-    const INFO: Info = Info {
-        name: "halving",
-        aliases: &[],
-        summary: "a segment more per round trip, half the window on loss, from outside the registry",
+impl Scheme for Halving {
+    const INFO: Info = record!(Info {
         provenance: Provenance::Tool,
-        recovery: RecoveryStyle::Prr,
-        params: &[],
-    };
+        ..Info::new(
+            "halving",
+            "a segment more per round trip, half the window on loss, from outside the registry"
+        )
+    });
 
     fn new(setup: &Setup) -> Self {
         Self {
@@ -57,7 +56,9 @@ impl CongestionControl for Halving {
             recovering: false,
         }
     }
+}
 
+impl CongestionControl for Halving {
     fn on_ack(&mut self, event: &Ack) {
         if event.phase == Phase::Recovery || !event.cwnd_limited {
             return;
@@ -108,7 +109,7 @@ impl CongestionControl for Halving {
     }
 
     fn control(&self) -> Control {
-        Control { cwnd: self.cwnd, pacing_rate: None, burst: Bytes::MAX }
+        Control::unpaced(self.cwnd)
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
