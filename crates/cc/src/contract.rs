@@ -82,6 +82,17 @@ pub enum Provenance {
     Tool,
 }
 
+impl Provenance {
+    /// Its word in lists of schemes.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Reconstruction => "reconstruction",
+            Self::Tool => "tool",
+        }
+    }
+}
+
 /// The feedback that a scheme expects from a receiver of datagrams, which acknowledges packet by packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use folder::Folder;
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
-use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
+use narrows_cc::{Param, ParamKind, RecoveryStyle};
 use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, Explanation, Files, Plan, ScenarioError as Refusal, Source};
@@ -126,21 +126,13 @@ fn describe_params(params: &[Param]) -> Vec<Value> {
     params.iter().map(row).collect()
 }
 
-const fn provenance(provenance: Provenance) -> &'static str {
-    match provenance {
-        Provenance::Verified => "verified",
-        Provenance::Reconstruction => "reconstruction",
-        Provenance::Tool => "tool",
-    }
-}
-
 fn describe(entry: &Entry) -> Value {
     let info = entry.info;
     let recovery = match info.recovery {
         RecoveryStyle::Prr => "prr",
         RecoveryStyle::Own => "own",
     };
-    json!({"name": info.name, "aliases": info.aliases, "summary": info.summary, "provenance": provenance(info.provenance),
+    json!({"name": info.name, "aliases": info.aliases, "summary": info.summary, "provenance": info.provenance.word(),
            "recovery": recovery, "params": describe_params(info.params),
            "page": entry.page().collect::<Vec<_>>().join("\n")})
 }
@@ -150,7 +142,7 @@ fn describe(entry: &Entry) -> Value {
 fn list_routers() -> Record<Vec<Value>> {
     let describe = |entry: &routers::RouterEntry| {
         let info = entry.info;
-        json!({"name": info.name, "summary": info.summary, "provenance": provenance(info.provenance),
+        json!({"name": info.name, "summary": info.summary, "provenance": info.provenance.word(),
                "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
     };
     Record(routers::ALL.iter().map(describe).collect())
