@@ -19,8 +19,8 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "python")]
 
 import fake_executor  # noqa: E402
+from fake_executor import ENGINE  # noqa: E402
 from loopback import Starter  # noqa: E402
-from narrows import engine  # noqa: E402
 
 # A shell ignores Ctrl-C in background jobs, and processes inherit that: tests that send it would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -98,13 +98,13 @@ def executor():
 @pytest.fixture
 def executed(monkeypatch):
     """Return the ids of the runs that are executed from now on."""
-    ids, execute = [], engine._engine.run
+    ids, execute = [], ENGINE.run
 
     def run(planned, *arguments):
         ids.append(json.loads(planned)["id"])
         return execute(planned, *arguments)
 
-    monkeypatch.setattr(engine._engine, "run", run)
+    monkeypatch.setattr(ENGINE, "run", run)
     return ids
 
 

@@ -5,6 +5,7 @@ It invents results at once. A least timeout of 1 s raises every goodput by 20 Mb
 schemes that the kernel offers (`1`: all), whose runs have a host; those of the seeds in `FAKE_DISTURBED` are disturbed.
 """
 
+import importlib
 import json
 import os
 import platform
@@ -15,7 +16,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from narrows import _engine, engine, runner
+from narrows import engine, runner
+
+ENGINE = importlib.import_module("narrows._engine")
+"""The compiled module."""
 
 
 class Handle:
@@ -39,9 +43,9 @@ def check_place(planned, directory, on, outside=None):
     """Refuse what the kernel of `FAKE_KERNEL` lacks."""
     offered = os.environ.get("FAKE_KERNEL", "")
     if not offered:
-        raise _engine.KernelUnable("the fake kernel runs nothing")
+        raise ENGINE.KernelUnable("the fake kernel runs nothing")
     if offered != "1" and not schemes(planned) <= set(offered.split(",")):
-        raise _engine.KernelUnable(f"the fake kernel lacks one of {', '.join(sorted(schemes(planned)))}")
+        raise ENGINE.KernelUnable(f"the fake kernel lacks one of {', '.join(sorted(schemes(planned)))}")
 
 
 def seconds(text):
@@ -52,7 +56,7 @@ def seconds(text):
 def run(planned, directory, trace_dir, handle, capture, on="sim", outside=None, qlog=None):
     """Invent the result of a run, and its trace."""
     if handle is not None and handle.stopped.wait(float(os.environ.get("FAKE_RUN_S", "0"))):
-        raise _engine.Cancelled("cancelled")
+        raise ENGINE.Cancelled("cancelled")
     if os.environ.get("FAKE_BROKEN") in schemes(planned):
         raise RuntimeError("the scheme broke")
     row = json.loads(planned)
@@ -80,7 +84,7 @@ def run(planned, directory, trace_dir, handle, capture, on="sim", outside=None, 
         trace(trace_dir, duration, len(flows), router is not None)
     return {
         "event_hash": "00ff", "id": row["id"], "point": row["point"], "warmup_s": duration / 10,
-        "version": _engine.version(), "scenario": scenario["name"], "seed": row["seed"], "duration_s": duration,
+        "version": ENGINE.version(), "scenario": scenario["name"], "seed": row["seed"], "duration_s": duration,
         "wall_s": 0.01, "events": 1000, "data_packets": 400, "jain": 0.9 + rng.random() / 10, "convergence_s": None,
         "peak_flow_bytes": 4096, "counters": {"sack_blocks": 3}, "flows": flows, "links": [link],
     } | ({} if on == "sim" else {"host": host(row["seed"])})  # fmt: skip
@@ -128,7 +132,7 @@ def host(seed):
 
 def install(set_attribute=setattr):
     """Put the executor in the place of the engine's."""
-    set_attribute(_engine, "run", run)
-    set_attribute(_engine, "check_place", check_place)
+    set_attribute(ENGINE, "run", run)
+    set_attribute(ENGINE, "check_place", check_place)
     for module in (engine, runner):
         set_attribute(module, "Handle", Handle)

@@ -7,11 +7,11 @@ import typing
 from collections import Counter
 from pathlib import Path
 
-from narrows import _engine
+from fake_executor import ENGINE
 
 reached = Counter()
 """Calls by function: commands whose arguments passed Python's checks."""
-STUB = Path(_engine.__file__).with_name("_engine.pyi")
+STUB = Path(ENGINE.__file__).with_name("_engine.pyi")
 PROGRAM = {"name": "fake_bbr", "scheme": "bbr", "summary": "does what bbr does", "registered": True}
 STATUS = {
     "name": "fake_bbr", "sockets": 1, "opened": 2, "acks": 3, "timeouts": 0, "errors": 0, "calls": 5000,
@@ -109,6 +109,6 @@ def install(set_attribute):
         return function
 
     for name in RETURNS:
-        set_attribute(_engine, name, fake(name))
-    judge = _engine.PortJudge
-    set_attribute(_engine, "PortJudge", lambda *given: reached.update(["PortJudge"]) or judge(*given))
+        set_attribute(ENGINE, name, fake(name))
+    judge = ENGINE.PortJudge
+    set_attribute(ENGINE, "PortJudge", lambda *given: reached.update(["PortJudge"]) or judge(*given))

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from fake_executor import ENGINE
 from narrows import engine
 from narrows.bench import ns3 as ns3_runs
 
@@ -66,7 +67,7 @@ def measured(monkeypatch, executor):
         "bench_cases": lambda: cases, "bench": measure_case, "bench_schemes": measure_schemes,
         "bench_routers": measure_routers, "bench_datagrams": measure_datagrams, "datagram_schemes": lambda: ["cubic"],
     }.items():  # fmt: skip
-        monkeypatch.setattr(engine._engine, name, function)
+        monkeypatch.setattr(ENGINE, name, function)
 
 
 def bench(*args):
@@ -93,7 +94,7 @@ def test_idle_feature_fails_bench(monkeypatch):
     """A feature that never worked fails its case, and the command exits with status 1."""
     failed = {"cubic-10": [], "bbr-10": ["pacing never acted"]}
     measure = lambda name, repeats: {**measure_case(name, repeats), "failed": failed[name]}  # noqa: E731
-    monkeypatch.setattr(engine._engine, "bench", measure)
+    monkeypatch.setattr(ENGINE, "bench", measure)
     result = bench("--no-ns3")
     assert result.exit_code == 1
     assert "these cases failed: bbr-10" in result.stderr
@@ -103,7 +104,7 @@ def test_idle_feature_fails_bench(monkeypatch):
 def test_changed_events_fail_bench(monkeypatch):
     """A case fails if its events differ from those of a plain run of its scenario."""
     measure = lambda name, repeats: {**measure_case(name, repeats), "event_hash": "00fe"}  # noqa: E731
-    monkeypatch.setattr(engine._engine, "bench", measure)
+    monkeypatch.setattr(ENGINE, "bench", measure)
     result = bench("--no-ns3", "cubic-10", "--json")
     assert result.exit_code == 1
     row = json.loads(result.stdout)

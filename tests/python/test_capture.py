@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from narrows import engine
+from fake_executor import ENGINE
 
 from conftest import BRIEF, BUILT_ENV, built, call  # isort: skip
 
@@ -45,8 +45,8 @@ stop = "4s"
 def test_pcap_passes_file_and_contents(tmp_path, monkeypatch, more, kept):
     """The capture of a single run goes to the named file, and the command says so."""
     file = tmp_path / "run.pcapng"
-    asked, execute = [], engine._engine.run
-    monkeypatch.setattr(engine._engine, "run", lambda *given: asked.append(given[4]) or execute(*given))
+    asked, execute = [], ENGINE.run
+    monkeypatch.setattr(ENGINE, "run", lambda *given: asked.append(given[4]) or execute(*given))
     result = call("compare", *BRIEF, "bbr", "cubic", "--pcap", file, *more)
     assert (result.exit_code, asked) == (0, [(str(file), *kept)])
     assert file.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a", "a section header of pcapng"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fake_executor import ENGINE
 from narrows import engine, hosts, qlog
 from narrows.cli import kernel
 
@@ -92,7 +93,7 @@ def test_kernel_runs_follow_the_kernel(executor, monkeypatch):
     own, ours = (engine.plan(text.format(name), "text", None, on=engine.KERNEL)[0] for name in ("bbr", "cubic"))
     before = [engine.fingerprint(item) for item in (own, ours)]
     assert before[0] != engine.fingerprint(engine.plan(text.format("bbr"), "text", None)[0])
-    sources = engine._engine.sources()
+    sources = ENGINE.sources()
     changed = {**sources, "schemes": dict.fromkeys(sources["schemes"], "new")}
     monkeypatch.setattr(engine, "_sources", lambda: changed)
     after = [engine.fingerprint(item) for item in (own, ours)]

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from narrows import engine, progress
+from fake_executor import ENGINE
+from narrows import progress
 
 from conftest import built, call, json_rows, without_rights_in  # isort: skip
 
@@ -32,7 +33,7 @@ def scripted(monkeypatch):
         line, reason = (None, "") if result == "pass" else (2, f"the reason to {result}")
         return {"unchecked": [], "result": result, "line": line, "reason": reason}
 
-    monkeypatch.setattr(engine._engine, "packetdrill", run)
+    monkeypatch.setattr(ENGINE, "packetdrill", run)
 
 
 def test_packetdrill_folder_prints_every_script_and_totals(tmp_path, scripted):

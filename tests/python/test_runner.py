@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import narrows
+from fake_executor import ENGINE
 from narrows import checksums, engine, files, progress, runner
 from narrows.runner import Runner
 
@@ -73,7 +74,7 @@ def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, m
     planned = {names: engine.plan(text, "text", None, []) for names, text in texts.items()}
     every = [item for items in planned.values() for item in items]
     Runner(out=tmp_path).run(every)
-    sources = engine._engine.sources()
+    sources = ENGINE.sources()
     if changed == "sim":
         sources["backends"]["sim"] = "new"
     elif changed:

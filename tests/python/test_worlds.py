@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from fake_executor import ENGINE
 from narrows import ablation, engine, papers, plans, progress, reproduce, verdicts
 from narrows.cli import app
 
@@ -219,7 +220,7 @@ def test_change_of_one_scheme_runs_only_its_runs_again(folder, tmp_path, monkeyp
     before = len(executed)
     rows(folder, tmp_path / "report", "--world", "today")
     assert len(executed) == before
-    sources = engine._engine.sources()
+    sources = ENGINE.sources()
     changed = json.dumps({**sources, "schemes": {**sources["schemes"], "cubic": "changed"}})
     monkeypatch.setattr(engine, "_sources", lambda: json.loads(changed))
     rows(folder, tmp_path / "report", "--world", "today")
