@@ -7,6 +7,8 @@ from typing import Any
 
 Profile = Mapping[str, Any]
 
+KERNEL = {"set": "as stated", "linux": "as Linux", None: "–"}
+
 
 def regions(profiles: Sequence[Profile]) -> dict[str, str]:
     """The generated regions of `docs/profiles.md`, by name."""
@@ -16,11 +18,15 @@ def regions(profiles: Sequence[Profile]) -> dict[str, str]:
 
 
 def values_region(profiles: Sequence[Profile]) -> str:
-    """Every option that a profile sets, with its value in each; a dash where a profile leaves the default."""
+    """Every option that a profile sets: its value in each, and what the kernel does; a dash where nothing is set."""
     values = {profile["name"]: {row["key"]: row["value"] for row in settings(profile)} for profile in profiles}
     keys = list(dict.fromkeys(row["key"] for profile in profiles for row in settings(profile)))
-    head = ["option", *(f"`{name}`" for name in values)]
-    rows = [[f"`{key}`", *(f"`{given[key]}`" if key in given else "–" for given in values.values())] for key in keys]
+    kernel = {row["key"]: KERNEL[row["kernel"]] for profile in profiles for row in settings(profile)}
+    head = ["option", *(f"`{name}`" for name in values), "`--on kernel`"]
+    rows = [
+        [f"`{key}`", *(f"`{given[key]}`" if key in given else "–" for given in values.values()), kernel[key]]
+        for key in keys
+    ]
     return "\n".join(["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]) + "\n"
 
 

@@ -17,5 +17,5 @@ mod watch;
 pub use attempts::{Ending, attempts};
 pub use emulator::{Done, Emulation, PRIORITY, TICK, Wire, load};
 pub use lateness::Late;
-pub use plan::{difference, unsent};
+pub use plan::unsent;
 pub use watch::Watch;

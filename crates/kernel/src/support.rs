@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use narrows_cc::{EcnNeed, IdleRule, Nanos};
-use narrows_emulation::{difference, unsent};
+use narrows_cc::{EcnNeed, IdleRule};
+use narrows_emulation::unsent;
 use narrows_host::HostError;
 use narrows_host::namespace::{self, HostConfig};
 use narrows_programs::{Program, offered};
@@ -172,7 +172,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), HostError> 
     for flow in &plan.flows {
         reachable(flow)?;
         settable(&flow.tcp, flow.scheme.ecn != EcnNeed::Nothing)?;
-        if let Some(key) = difference(&flow.tcp, &first.tcp) {
+        if let Some(key) = flow.tcp.difference(&first.tcp) {
             return Err(HostError::Unsupported(format!(
                 "tcp.{key} differs between flows; accepted on the kernel: one value for all flows"
             )));
@@ -280,29 +280,10 @@ fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), HostError> {
             tcp.segment, tcp.header, tcp.timestamps
         )));
     }
-    // What the kernel lets us choose.
-    let chosen = TcpConfig {
-        segment: tcp.segment,
-        header,
-        sack: tcp.sack,
-        timestamps: tcp.timestamps,
-        rack: tcp.rack,
-        tlp: tcp.tlp,
-        ecn: tcp.ecn,
-        initial_window: tcp.initial_window,
-        receive_window: tcp.receive_window,
-        receive_autotuning: tcp.receive_autotuning,
-        idle: if tcp.idle == IdleRule::Off { IdleRule::Off } else { linux.idle },
-        // These follow from the others, or from the scheme.
-        timestamp_rtt: linux.timestamp_rtt && tcp.timestamps,
-        sack_compression: linux.sack_compression && tcp.sack,
-        dsack_delivered: linux.dsack_delivered && tcp.sack,
-        grow_on_sack: linux.grow_on_sack && tcp.sack,
-        ecn_precise: if marks { tcp.ecn_precise } else { false },
-        gro: Nanos::ZERO,
-        ..linux
-    };
-    difference(tcp, &chosen).map_or(Ok(()), |key| {
+    // The rules after idle times are a switch, and only receivers of some schemes report every mark.
+    let idle = if tcp.idle == IdleRule::Off { IdleRule::Off } else { linux.idle };
+    let chosen = TcpConfig { idle, ecn_precise: marks && tcp.ecn_precise, ..tcp.on_linux() };
+    tcp.difference(&chosen).map_or(Ok(()), |key| {
         Err(HostError::Unsupported(format!(
             "tcp.{key} is not what this kernel does, and it has no setting for it; accepted on the kernel: the\
              \x20default of the profile linux"

@@ -209,11 +209,13 @@ fn explain(
 #[pyfunction]
 fn profiles() -> Record<Vec<Value>> {
     let settings = |rows: &[scenario::profile::Setting]| {
-        let row = |row: &scenario::profile::Setting| json!({"key": row.key, "value": row.value, "follows": row.follows});
+        let row = |row: &scenario::profile::Setting| {
+            json!({"key": row.key, "value": row.value, "follows": row.follows, "kernel": row.kernel})
+        };
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let describe = |profile: &scenario::profile::Profile| {
-        json!({"name": profile.name, "summary": profile.summary, "tcp": settings(profile.tcp),
+        json!({"name": profile.name, "summary": profile.summary, "tcp": settings(&profile.tcp),
                "params": settings(profile.params), "lacks": profile.lacks})
     };
     Record(scenario::profile::ALL.iter().map(describe).collect())

@@ -1,6 +1,5 @@
 //! What QUIC can run: a plan is refused, with a reason, if it asks for more.
 
-use narrows_emulation::difference;
 use narrows_host::HostError;
 use narrows_quic::noq::{self, Factory};
 use narrows_quic::{Scheme, Stack};
@@ -65,7 +64,7 @@ fn settings(flow: &FlowPlan) -> Result<(), HostError> {
         ecn: own.ecn,
         ..plain
     };
-    match difference(own, &accepted) {
+    match own.difference(&accepted) {
         None => Ok(()),
         Some(key) => Err(HostError::Unsupported(format!(
             "tcp.{key} of `{}` is not a setting of QUIC; accepted on quic: its default of the profile linux, and any\

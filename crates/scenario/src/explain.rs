@@ -129,7 +129,7 @@ impl Origins<'_> {
     }
 }
 
-fn object(value: &impl Serialize) -> Map<String, Value> {
+pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(keys)) => keys,
         other => unreachable!("a table is an object: {other:?}"),

@@ -9,6 +9,7 @@
 
 pub mod config;
 pub mod multipath;
+mod options;
 pub mod ranges;
 pub mod rates;
 mod receiver;
@@ -18,7 +19,8 @@ mod stats;
 
 pub use narrows_cc::{Prr, PrrBound};
 
-pub use config::{ConnectionConfig, MAX_TSO, ReductionFrom, Scheduler, TcpConfig, TimerRules};
+pub use config::{ConnectionConfig, ReductionFrom, Scheduler, TimerRules};
+pub use options::{MAX_TSO, TcpConfig};
 pub use receiver::{Arrival, Receiver};
 pub use sender::info::{CaState, TcpInfo};
 pub use sender::{AckOutcome, Sender};
