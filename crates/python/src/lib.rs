@@ -209,9 +209,7 @@ fn explain(
 #[pyfunction]
 fn profiles() -> Record<Vec<Value>> {
     let settings = |rows: &[scenario::profile::Setting]| {
-        let row = |row: &scenario::profile::Setting| {
-            json!({"key": row.key, "value": row.value, "follows": row.follows, "kernel": row.kernel})
-        };
+        let row = |row: &scenario::profile::Setting| json!({"key": row.key, "value": row.value, "follows": row.follows, "kernel": row.kernel});
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let describe = |profile: &scenario::profile::Profile| {
