@@ -1,4 +1,4 @@
-//! State and steps that every generation of BBR shares.
+//! State and steps that every generation of BBR shares: `bbr_v1`, the core of BBR v1, and `bbr_v2_v3`, of BBR v2 and v3.
 
 use crate::{Ack, Bytes, Nanos, Phase, Random, Rate, RoundCounter, Timeout};
 

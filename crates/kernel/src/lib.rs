@@ -9,6 +9,9 @@
 //! A packet enters the network when its host sent it, as its timestamp tells to the millisecond if the emulator read it
 //! late (`arrivals`), and moves through it at exact times; only its delivery may be late ([`Lateness`]).
 //!
+//! Writing a packet runs the kernel's receiving side up to the acknowledgement, so most CPU time of a run is in the thread of
+//! the emulator.
+//!
 //! [`packetdrill`] runs packet scripts on the same TCP.
 //!
 //! [`Lateness`]: narrows_scenario::result::Lateness

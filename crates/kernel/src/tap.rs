@@ -1,4 +1,7 @@
 //! The ends of a flow as its packets show them, and as the kernel reports them.
+//!
+//! A tap follows sequence numbers and SACK blocks and keeps the counters of the simulator's endpoints. A test runs our own
+//! endpoints as hosts in virtual time: both report the same figures.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,8 @@
 //! The requester of one connection of the kernel's TCP: the agent of the simulator's senders, with what the kernel
 //! reports of the socket.
+//!
+//! It fills the agent's view from `TCP_INFO`, turns its orders into a grant for the socket, and sends its messages as UDP
+//! datagrams.
 
 use std::io;
 use std::net::SocketAddrV4;

@@ -1,4 +1,7 @@
 //! The frame: the fields of a packet that network elements use.
+//!
+//! Elements write only the ECN field. A frame is a value of at most a cache line: the simulator's packet, or a handle to a
+//! buffer with a real packet (`tests/real_packets.rs`).
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Room for a rate in a real host's segment.
+//! Room for a rate in a real host's segment. Router algorithms read and write it as any rate header; `narrows-brf` writes
+//! it back into the bytes of TCP option 253.
 
 /// Space for a rate from the network in the header of a real host's segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -8,6 +8,10 @@
 //! Links, queues, loss, traces and metrics are those of `narrows-sim`, as on the kernel. A datagram enters the network
 //! when the relay reads it. Packets are encrypted, so the ends report what only they know: the window, RTT samples,
 //! losses, and the data that arrived.
+//!
+//! The backend drives noq's state machine itself: an asynchronous runtime would round timers to milliseconds. It is not in
+//! `narrows-quic`, because a service needs neither the simulator nor these sockets. Slow runs keep one processor awake
+//! ([`narrows_host::awake`]).
 
 #![cfg(target_os = "linux")]
 // This crate runs in wall time.

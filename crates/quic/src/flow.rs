@@ -3,6 +3,8 @@
 //! The stacks end an acknowledgement before they look for losses on account of it, and say nothing if there are none.
 //! The contract wants losses first. So an acknowledgement that leaves a gap keeps the driver as it was; if losses
 //! follow, the acknowledgement is ended again, with them.
+//!
+//! RTT and its filter are the adapter's: noq updates its own only after the acknowledgement has ended.
 
 use narrows_cc::{
     AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Flight, IdleRule, LostPacket,

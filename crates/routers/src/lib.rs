@@ -6,6 +6,19 @@
 //! may also see packets on their way back to senders, send control messages to senders, and exchange
 //! [`Signal`]s with other ports and a controller.
 //!
+//! [`PortAgent`] implements the hook of `narrows-net` and calls the algorithm with a [`Port`], through which it requests
+//! everything: classes of a token bucket for packets, rates of these classes, messages, signals. On a sender a
+//! [`RateAgent`](narrows_tcp::rates::RateAgent) writes requests and reads replies; a receiver's responder returns them.
+//!
+//! * Rate headers are TCP options with their size on the wire. Control messages are packets of their own, which queue and
+//!   get lost like others. Signals between ports travel over the control plane.
+//! * In a dumbbell without access links, senders and node are at the same place: a sender receives a changed
+//!   acknowledgement without delay.
+//! * A flow number stands for a 5-tuple, which algorithms receive at construction. A flow has up to four paths; a packet
+//!   names its path, and its acknowledgement returns on the same one.
+//! * Per-flow state is bounded ([`FlowTable`]). Learned state is text in the results and an input of another run
+//!   (`network.learned`), so that a run stays a function of its inputs.
+//!
 //! `router` defines the contract, `registry` lists the algorithms. A new algorithm is a file that implements
 //! [`Router`], its `mod` line here and a line in the list. The scheme that uses its header is named in
 //! [`protocol::Explicit`].

@@ -2,6 +2,12 @@
 //!
 //! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet
 //! carries their slot number.
+//! Arrival, drop and loss free the slot, so nothing is allocated in the steady state. Type and number are copied into the
+//! packet for queues, nodes and traces: switches see Request, Response and Close as SYN, SYN-ACK and FIN.
+//!
+//! Real-time applications (constant rate, video) push when they write; a full queue drops datagrams by `dccp.overflow`.
+//! Files wait for room. Bulk data is generated at transmission. A datagram of eight bytes or more begins with its time of
+//! writing, from which the receiver measures delay.
 
 use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_dccp::{Connection, Event, Kind, ResetCode, State};

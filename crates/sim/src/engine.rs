@@ -5,6 +5,14 @@
 //! the link at once, and the next event is its arrival at the far end. All flows that leave a link with the
 //! same propagation delay share a delay line, so the event queue holds one entry per line instead of one per
 //! packet.
+//!
+//! Path of a packet: a timer or an arriving acknowledgement calls `Engine::transmit`, which drains `poll_transmit` of the
+//! sender (`ends.rs`; subflows take data from `connections`). `Engine::offer` passes each packet to the first
+//! link of its route. Any link but a FIFO of constant rate (AQM, classes, router algorithm, capacity trace) keeps the packet
+//! until a service event ends its transmission. The arrival at the end of a delay line offers it to the next link, or
+//! delivers it to the receiver, whose acknowledgement takes the reverse route. An [`Observer`] sees each step.
+//!
+//! A source number is decoded into an `Event` once, then matched. The loop does no I/O and allocates nothing per packet.
 
 mod build;
 mod connections;

@@ -3,6 +3,8 @@
 //! The owner of the run carries the packets: [`Engine::inject`] takes those that leave a host, and
 //! [`Engine::take_delivered`] returns those that reach one. An end only watches them pass and reports what it
 //! knows of the flow.
+//! Bytes of real packets wait in the arena of the datagrams. Links, routes, metrics, traces and captures do not know the
+//! difference, and the order of events follows exact times, however late the caller is.
 //!
 //! [`Engine::inject`]: crate::Engine::inject
 //! [`Engine::take_delivered`]: crate::Engine::take_delivered

@@ -1,4 +1,7 @@
 //! Metrics, computed during the run without state per packet.
+//!
+//! Goodput and throughput are means over the flow's active time after the warm-up. A flow that ended within the warm-up is
+//! measured over its whole life. A stopped flow is active until its stop; data that drains afterwards does not count.
 
 use std::collections::BTreeMap;
 

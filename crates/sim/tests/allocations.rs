@@ -1,4 +1,4 @@
-//! A warm run allocates nothing per packet (ARCHITECTURE.md, the event loop), multipath connections included,
+//! A warm run allocates nothing per packet (ARCHITECTURE.md, invariants), multipath connections included,
 //! and flows hold memory only while they last.
 
 #![allow(unsafe_code)] // a counting allocator cannot be written without

@@ -11,6 +11,10 @@
 //! the class of its packets, and the rates of the classes. It decides at each allocation of the router (every Δt) and
 //! at each event of a flow.
 //!
+//! Each map has one writer: flows the programs, decisions the agent, settings with the heartbeat the agent. A ring buffer
+//! names flows to look at; the reading at each allocation finds those that it lost. The agent reports sums to the events of
+//! the router (`routers/src/brf/events.rs`), which the simulator's hook calls packet by packet.
+//!
 //! The agent dies without harm: programs write no rates once its last decision is older than `patience`, so senders
 //! fall back, and all flows share a class. [`clean`] removes what it left. One command at a time creates or removes
 //! ([`narrows_host::changing`]), and a record says what will be created before that is done.

@@ -2,7 +2,7 @@
 //!
 //! [`BbrCore`] performs the steps of one ACK in the order of Linux `tcp_bbr.c`. [`Model`] is its state,
 //! read-only to others. A [`Policy`] defines a variant's differences. All its methods have defaults, which
-//! are BBR v1.
+//! are BBR v1; with neutral parameters a variant is BBR v1 event for event.
 //!
 //! A variant is one file in `schemes/`: the module documentation, and
 //!

@@ -2,6 +2,10 @@
 //!
 //! To add a scheme, add a file beside this one and a line to the list below. The benchmark compares the cost
 //! of each scheme with that of the first.
+//!
+//! From a line follow the module, the variant of [`AnyScheme`] with its dispatch, the [`Entry`] with its parameters, and
+//! the page (the module documentation). Validation of scenarios, contract tests, golden rows and plot colours iterate
+//! [`ALL`].
 
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};

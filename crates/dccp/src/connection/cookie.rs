@@ -1,5 +1,7 @@
 //! Init Cookies (RFC 4340 section 8.1.4): a server under load answers Requests and keeps no state. The client
 //! returns the cookie until the connection is open, and the server rebuilds the connection from it.
+//! It replays the Request of which the cookie holds the feature options, so a rebuilt connection equals one that kept its
+//! state.
 //!
 //! ```text
 //!  epoch (1) | sequence number of the Request (6) | MAC (8) | feature options of the Request

@@ -12,6 +12,11 @@
 //! kernel has let out after the event itself, this process makes the connection try. Where lateness would matter the
 //! program holds back until a decision accounts for the event: see the head of `shim.bpf.c`.
 //!
+//! * A decision comes tens of microseconds after its event. Retransmissions wait for the next acknowledgement.
+//! * The kernel's own rate reduction does not run beside `cong_control`: `flow` uses that of `narrows-tcp`.
+//! * Counters, delays and batches are in the result (`host.shim`).
+//! * A [`Tape`] holds records and decisions; [`Tape::replay`] runs the schemes on it again, without the kernel.
+//!
 //! Nothing is pinned. The program is registered under a name of its own for the time of a run, and the kernel removes
 //! it when the process ends in any way.
 

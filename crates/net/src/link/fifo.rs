@@ -1,5 +1,8 @@
 //! The common case: a drop-tail FIFO at constant rate. A packet's departure is known on arrival, so the
 //! caller keeps the packet, and the link stores only the end of each transmission.
+//!
+//! How many packets left since the last offer cannot be predicted, so departures are counted many at a time, or before a
+//! drop.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
