@@ -99,7 +99,7 @@ check: lint unit
 	$(PYTEST) -n 2 -m "not slow and not long and not realtime"
 
 laws:
-	cargo test --quiet -p narrows-sim --tests -- law_
+	$(CARGO_TEST) --lib --tests -- law_
 
 redteam: setup
 	$(BIN)/python tests/redteam.py $(ARGS)
