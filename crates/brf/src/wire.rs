@@ -68,7 +68,7 @@ impl Forger {
 
 /// Writes the rate of a packet into its bytes, and then what the network forges on the way to senders.
 pub fn write(packet: &Packet, bytes: &mut [u8], forger: &mut Forger) {
-    if let Room::Holds(code) = packet.foreign().room {
+    if let Room::Holds(code) = packet.external().room {
         set_experiment(bytes, EXID, code);
     }
     if !packet.flags.has(Flags::REVERSE) {

@@ -80,7 +80,7 @@ impl Ends {
         let mut packet = segment.packet(flow, reverse, origins, (self.near[host], self.near[other]));
         self.agreed.note(segment, reverse);
         packet.set_room(self.agreed.room(segment, reverse));
-        let end = packet.foreign().seq + u64::from(packet.payload);
+        let end = packet.external().seq + u64::from(packet.payload);
         self.near[host] = self.near[host].max(end);
         if !reverse && packet.payload > 0 {
             if end <= self.next {

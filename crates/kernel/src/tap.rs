@@ -137,7 +137,7 @@ impl SenderTap {
 
 impl ExternalSender for SenderTap {
     fn on_sent(&mut self, now: Nanos, packet: &Packet, _: &[u8]) {
-        let start = packet.foreign().seq;
+        let start = packet.external().seq;
         let end = start + u64::from(packet.payload);
         if packet.flags.has(Flags::SYN) {
             // A repeated SYN gives no sample.
@@ -167,7 +167,7 @@ impl ExternalSender for SenderTap {
 
     fn on_received(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]) -> AckOutcome {
         let mut outcome = AckOutcome::default();
-        let ack = packet.foreign().ack;
+        let ack = packet.external().ack;
         if packet.flags.has(Flags::SYN) {
             self.una = ack;
             outcome.rtt = self.opened_at.map(|sent| now - sent);
@@ -254,7 +254,7 @@ impl ExternalReceiver for ReceiverTap {
         let stats = &mut self.stats;
         stats.bytes_received += packet.size().as_u64();
         stats.ce_packets += u64::from(packet.ecn() == narrows_packet::Ecn::Ce);
-        let start = packet.foreign().seq;
+        let start = packet.external().seq;
         if packet.flags.has(Flags::SYN) {
             self.next = self.next.max(start + 1);
         }

@@ -39,8 +39,8 @@ pub enum Kind {
     Dccp,
     /// A control message between endpoints and nodes; see [`Packet::message`].
     Message,
-    /// A TCP segment of a real host, whose bytes are stored outside; see [`Packet::foreign`].
-    Foreign,
+    /// A TCP segment of a real host, whose bytes are stored outside; see [`Packet::external`].
+    External,
 }
 
 /// A packet: the fields common to all kinds, and a body of 52 bytes read by the kind's view. It fills one
@@ -115,7 +115,7 @@ impl Layout {
 const PATH_SHIFT: u32 = 2;
 const CONTENT_SHIFT: u32 = 4;
 /// Content tags. A segment has the tag of its option, 1 to [`RawOption::MAX_TAG`], or 0 without one.
-const FOREIGN: u8 = 13;
+const EXTERNAL: u8 = 13;
 const DCCP: u8 = 14;
 const MESSAGE: u8 = 15;
 
@@ -167,7 +167,7 @@ pub struct Dccp {
 
 /// A TCP segment of a real host. Its bytes are stored outside the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Foreign {
+pub struct ExternalSegment {
     /// Sequence number of the first payload byte, counted from the SYN at 0.
     pub seq: u64,
     /// Next sequence number expected from the peer, counted from its SYN at 0.
@@ -208,10 +208,10 @@ impl Packet {
 
     /// A TCP segment of a real host with no payload, no flag and an empty header.
     #[inline]
-    pub const fn of_host(flow: u32, segment: Foreign) -> Self {
+    pub const fn of_host(flow: u32, segment: ExternalSegment) -> Self {
         let mut packet = Self::new(flow);
         packet.header = 0;
-        packet.mark = FOREIGN << CONTENT_SHIFT;
+        packet.mark = EXTERNAL << CONTENT_SHIFT;
         packet.longs = [segment.seq, segment.ack];
         packet.words[0] = segment.handle;
         packet.words[ROOM] = segment.room.word();
@@ -234,7 +234,7 @@ impl Packet {
     #[inline]
     pub const fn kind(&self) -> Kind {
         match self.mark >> CONTENT_SHIFT {
-            FOREIGN => Kind::Foreign,
+            EXTERNAL => Kind::External,
             DCCP => Kind::Dccp,
             MESSAGE => Kind::Message,
             _ => Kind::Tcp,
@@ -319,23 +319,23 @@ impl Packet {
 
     /// A TCP segment of a real host.
     #[inline]
-    pub const fn foreign(&self) -> Foreign {
-        debug_assert!(matches!(self.kind(), Kind::Foreign));
+    pub const fn external(&self) -> ExternalSegment {
+        debug_assert!(matches!(self.kind(), Kind::External));
         let room = Room::from_word(self.words[ROOM]);
-        Foreign { seq: self.longs[0], ack: self.longs[1], handle: self.words[0], room }
+        ExternalSegment { seq: self.longs[0], ack: self.longs[1], handle: self.words[0], room }
     }
 
     /// Sets the room for a rate in a real host's segment.
     #[inline]
     pub const fn set_room(&mut self, room: Room) {
-        debug_assert!(matches!(self.kind(), Kind::Foreign));
+        debug_assert!(matches!(self.kind(), Kind::External));
         self.words[ROOM] = room.word();
     }
 
     /// Sets the handle of a real host's segment.
     #[inline]
     pub const fn set_handle(&mut self, handle: u32) {
-        debug_assert!(matches!(self.kind(), Kind::Foreign));
+        debug_assert!(matches!(self.kind(), Kind::External));
         self.words[0] = handle;
     }
 

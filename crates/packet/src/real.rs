@@ -1,7 +1,7 @@
 //! Packets of real hosts: IPv4 and TCP headers as bytes.
 
 use self::kinds::{END, EXPERIMENT, NOP, SACK, TIMESTAMPS};
-use crate::{Ecn, Flags, Foreign, Packet, Room};
+use crate::{Ecn, ExternalSegment, Flags, Packet, Room};
 
 /// Bytes of an IP header without options.
 const IP_HEADER: usize = 20;
@@ -154,7 +154,8 @@ impl<'a> Segment<'a> {
     /// and of the other end, `near` the last known numbers in the same order; both extend 32 bits to 64.
     pub fn packet(&self, flow: u32, reverse: bool, origins: (u32, u32), near: (u64, u64)) -> Packet {
         let ack = if self.flags.has(Flags::ACK) { unfold(self.ack, origins.1, near.1) } else { 0 };
-        let segment = Foreign { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
+        let segment =
+            ExternalSegment { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
         let mut packet = Packet::of_host(flow, segment);
         packet.payload = self.payload;
         packet.header = self.header;
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(read.timestamps(), Some((7, 9)));
         assert_eq!(read.sack().collect::<Vec<_>>(), [(768, 1024)]);
         let packet = read.packet(3, false, (250, 500), (0, 0));
-        assert_eq!((packet.foreign().seq, packet.foreign().ack, packet.flow), (6, 12, 3));
+        assert_eq!((packet.external().seq, packet.external().ack, packet.flow), (6, 12, 3));
         assert_eq!(packet.size().as_u64(), 68);
     }
 

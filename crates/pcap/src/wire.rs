@@ -41,8 +41,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     }
     out.extend_from_slice(&ETHERNET_IPV4);
     let start = out.len();
-    if packet.kind() == Kind::Foreign {
-        foreign(out, packet, bytes);
+    if packet.kind() == Kind::External {
+        external(out, packet, bytes);
         return 0;
     }
     let addresses = Addresses { source: from.address, destination: to.address };
@@ -63,7 +63,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
             udp::wrap(addresses, from.port, to.port, packet.message().as_bytes(), out);
             (UDP, 0)
         }
-        Kind::Foreign => (TCP, 0),
+        Kind::External => (TCP, 0),
     };
     let length = (out.len() - start + zeros) as u16;
     let [high, low] = length.to_be_bytes();
@@ -89,7 +89,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
 }
 
 /// Appends the packet of a real host, with its current ECN field.
-fn foreign(out: &mut Vec<u8>, packet: &Packet, bytes: &[u8]) {
+fn external(out: &mut Vec<u8>, packet: &Packet, bytes: &[u8]) {
     let start = out.len();
     out.extend_from_slice(bytes);
     narrows_packet::real::set_ecn(&mut out[start..], packet.ecn());

@@ -14,7 +14,7 @@ use narrows_cc::Nanos;
 use narrows_emulation::{Late, Wire};
 use narrows_host::HostError;
 use narrows_packet::real::set_ecn;
-use narrows_packet::{Ecn, Flags, Foreign, Packet};
+use narrows_packet::{Ecn, ExternalSegment, Flags, Packet};
 use narrows_scenario::FlowPlan;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tun_rs::SyncDevice;
@@ -244,7 +244,7 @@ fn flow_of(side: usize, whole: &[u8]) -> Option<u32> {
 
 /// The packet that stands for a datagram of a sender (`side` 0) or receiver.
 fn described(flow: u32, side: usize, ecn: Ecn, datagram: &[u8]) -> Packet {
-    let mut packet = Packet::of_host(flow, Foreign::default());
+    let mut packet = Packet::of_host(flow, ExternalSegment::default());
     // The form bit: long headers belong to the handshake.
     let short = datagram.first().is_some_and(|first| first & 0x80 == 0);
     let payload = if side == 0 && short { datagram.len().saturating_sub(OVERHEAD) } else { 0 };

@@ -70,8 +70,8 @@ impl RouterFrame for Packet {
 
     #[inline]
     fn rate_header(&self) -> RateHeader {
-        if self.kind() == Kind::Foreign {
-            return rate_in(self.foreign().room, self.flags);
+        if self.kind() == Kind::External {
+            return rate_in(self.external().room, self.flags);
         }
         self.option().map_or(RateHeader::None, RateHeader::decode)
     }
@@ -80,7 +80,7 @@ impl RouterFrame for Packet {
         match (self.kind(), header) {
             (Kind::Tcp, _) => self.set_option(header.encode()),
             // Hosts know only the rate of BRF, in the room that they leave for it.
-            (Kind::Foreign, RateHeader::BrfRate { code }) if self.foreign().room != Room::None => {
+            (Kind::External, RateHeader::BrfRate { code }) if self.external().room != Room::None => {
                 self.set_room(Room::Holds(code));
             }
             _ => {}
@@ -98,12 +98,12 @@ impl RouterFrame for Packet {
 
 #[cfg(test)]
 mod tests {
-    use narrows_packet::Foreign;
+    use narrows_packet::ExternalSegment;
 
     use super::*;
 
     fn of_host(flags: Flags, room: Room) -> Packet {
-        let mut packet = Packet::of_host(1, Foreign { room, ..Foreign::default() });
+        let mut packet = Packet::of_host(1, ExternalSegment { room, ..ExternalSegment::default() });
         packet.flags = flags;
         packet
     }

@@ -73,7 +73,7 @@ impl PayloadArena {
 fn handle(packet: &Packet) -> Option<u32> {
     match packet.kind() {
         Kind::Dccp => Some(packet.dccp().handle),
-        Kind::Foreign => Some(packet.foreign().handle),
+        Kind::External => Some(packet.external().handle),
         Kind::Tcp | Kind::Message => None,
     }
 }

@@ -229,7 +229,7 @@ impl<O: Observer> Engine<O> {
         self.mix(packet.digest());
         self.observer.passage(self.now, Passage::Arrives, packet, &self.arena);
         match packet.kind() {
-            Kind::Foreign => self.delivered.push((self.now, *packet)),
+            Kind::External => self.delivered.push((self.now, *packet)),
             // The hosts' own processes read it.
             Kind::Message if self.senders[packet.flow as usize].is_external() => {
                 self.delivered.push((self.now, *packet));

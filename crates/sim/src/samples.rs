@@ -58,7 +58,8 @@ impl Sampler {
     /// Counts a packet that leaves or reaches a sender.
     pub fn passage(&mut self, passage: Passage, packet: &Packet) {
         let leaves = passage == Passage::Leaves;
-        if !matches!(packet.kind(), Kind::Tcp | Kind::Foreign) || packet.flags.has(Flags::REVERSE) == leaves {
+        if !matches!(packet.kind(), Kind::Tcp | Kind::External) || packet.flags.has(Flags::REVERSE) == leaves
+        {
             return;
         }
         let flow = packet.flow as usize;

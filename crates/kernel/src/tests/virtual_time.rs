@@ -109,7 +109,7 @@ fn send(engine: &mut Engine, sent: &mut Vec<Packet>, mut poll: impl FnMut() -> O
         let reverse = packet.flags.has(Flags::REVERSE);
         let mut outside = segment.packet(packet.flow, reverse, (0, 0), near);
         assert_eq!((outside.size(), outside.payload), (packet.size(), packet.payload), "{packet:?}");
-        assert_eq!((outside.foreign().seq, outside.foreign().ack), near);
+        assert_eq!((outside.external().seq, outside.external().ack), near);
         outside.flags = packet.flags;
         wire.extend((sent.len() as u64).to_le_bytes());
         sent.push(packet);

@@ -117,7 +117,7 @@ impl FlowLog {
         let start = packet.numbers().0;
         let length = packets::occupied(packet);
         if length > 0 {
-            let (declares, reported) = (packet.kind() == Kind::Foreign, &mut self.reported);
+            let (declares, reported) = (packet.kind() == Kind::External, &mut self.reported);
             self.outstanding.send(start, start + length, number, |replaced| {
                 if declares {
                     *reported += 1;

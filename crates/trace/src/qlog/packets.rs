@@ -13,7 +13,7 @@ const UDP: u8 = 17;
 
 /// Whether a packet of a host is an encrypted QUIC datagram, whose sender reports the fate of its packets.
 pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
-    packet.kind() == Kind::Foreign && bytes.get(PROTOCOL) == Some(&UDP)
+    packet.kind() == Kind::External && bytes.get(PROTOCOL) == Some(&UDP)
 }
 
 /// Sequence numbers that a packet occupies.
@@ -33,10 +33,10 @@ pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) 
             own.acknowledge(packet.tcp().ack);
             packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
         }
-        Kind::Foreign => {
+        Kind::External => {
             // Packets of hosts other than TCP segments show no acknowledgement.
             let Some(segment) = Segment::read(bytes) else { return };
-            let ack = packet.foreign().ack;
+            let ack = packet.external().ack;
             let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);
             own.acknowledge(ack);
             segment.sack().for_each(|(start, end)| own.acknowledge_range(wide(start), wide(end)));
