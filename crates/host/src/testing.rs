@@ -42,3 +42,8 @@ pub fn print_row(tried: &str, many: impl Display, result: &str) {
 pub fn skipped(needs: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: needs {needs}");
 }
+
+/// Notes that a run in real time was disturbed, so that the test judges nothing. Tests in virtual time hold the law.
+pub fn disturbed(lateness: &impl std::fmt::Debug) {
+    let _ = writeln!(std::io::stderr(), "disturbed, not judged: {lateness:?}");
+}

@@ -2,7 +2,7 @@
 
 use narrows_emulation::Watch;
 use narrows_host::HostError;
-use narrows_host::testing::{alone, skipped};
+use narrows_host::testing::{alone, disturbed, skipped};
 use narrows_scenario::result::RunResult;
 
 use super::plan;
@@ -18,7 +18,7 @@ impl Watch for Calm {
     }
 }
 
-/// The run on the kernel; `None` without root.
+/// The run on the kernel; `None` without root, or if this machine was too busy.
 fn on_kernel(text: &str) -> Option<RunResult> {
     with(text, &Options::default())
 }
@@ -32,7 +32,14 @@ pub(super) fn with(text: &str, options: &Options) -> Option<RunResult> {
 /// The same, if no other run can begin.
 pub(super) fn next_to_none(text: &str, options: &Options) -> Option<RunResult> {
     match run(&plan(text), options, || Ok(()), &Calm) {
-        Ok(done) => Some(done.expect("not cancelled").0),
+        Ok(done) => {
+            let result = done.expect("not cancelled").0;
+            let late = result.host.as_ref().filter(|host| host.disturbed);
+            if let Some(host) = late {
+                disturbed(&host.lateness);
+            }
+            late.is_none().then_some(result)
+        }
         Err(HostError::Unavailable(lacks)) => {
             skipped(&format!("root and network namespaces: {lacks}"));
             None
