@@ -56,11 +56,11 @@
 //! Flows with long RTTs starve beside flows with short ones. BIC fills the buffer. Random loss counts as
 //! congestion.
 
-use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
-    RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    RecoveryLeft, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Each round trip closes 1/B of the distance to the maximum (`BICTCP_B`).

@@ -59,12 +59,12 @@
 //! into a standing queue mistakes the queue for propagation delay. Like Reno, Compound fills the buffer, and random
 //! loss counts as congestion.
 
-use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::round::RoundSamples;
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
-    RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Compound TCP congestion control.

@@ -67,8 +67,8 @@
 use crate::hystart::{HYSTART, HyStart, HyStartState, SlowStartAck};
 use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Scheme, Control, IdleRestart, Info, Nanos, Param, Phase,
-    Provenance, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase,
+    Provenance, RecoveryEntered, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).

@@ -63,8 +63,8 @@
 //! marked. On a link of 100 Mbit/s and 10 ms that marks above 20 packets, such a flow gets 0.9 Mbit/s beside 96 Mbit/s
 //! of a flow with ECN, and retransmits 15 % of its packets.
 
-use crate::window_pacing::PACED;
 use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
+use crate::window_pacing::PACED;
 use crate::{
     Ack, Bytes, CongestionCause, EcnNeed, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle,
     Setup, Telemetry, Value,

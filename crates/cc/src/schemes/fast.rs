@@ -50,11 +50,11 @@
 //! and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and all flows then
 //! halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
 
-use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
-    RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
+    RecoveryEntered, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Minimum number of samples in the mean RTT; a third of cwnd if that is more.

@@ -56,8 +56,8 @@
 //! On long fat paths, one segment per round trip takes minutes to recover from a single loss. Random loss
 //! counts as congestion. Throughput falls as the RTT grows. Drop-tail buffers stay full.
 
-use crate::window_pacing::PACED;
 use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
+use crate::window_pacing::PACED;
 use crate::{Ack, CongestionCause, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup};
 
 /// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).

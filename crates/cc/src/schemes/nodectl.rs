@@ -46,9 +46,9 @@
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Scheme, Control, IdleRestart, Info, Lost, Nanos, Param, Params, Provenance, Rate,
-    RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
-    Value,
+    Ack, Advice, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param, Params, Provenance, Rate,
+    RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Sent, Setup, SpuriousLoss, Telemetry,
+    Timeout, Value,
 };
 
 /// The sender's side of Nodectl.

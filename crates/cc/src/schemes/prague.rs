@@ -62,9 +62,9 @@
 use super::dctcp::MarkShare;
 use crate::window_pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Scheme, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
-    Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout,
-    Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
+    Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry,
+    Timeout, Value,
 };
 
 /// Bursts are at most 1 s divided by this (the code's `prague_burst_shift` of 12).

@@ -51,12 +51,12 @@
 //! mistakes the queue for propagation delay and keeps more than its share; a flow whose path becomes longer keeps too
 //! little. Jitter and delayed ACKs look like queues.
 
-use crate::window_pacing::{PACED, WindowPacing};
 use crate::reno::Reno;
 use crate::round::RoundSamples;
+use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Scheme, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
-    RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
+    RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Vegas congestion control.
