@@ -113,7 +113,7 @@ fn impossible_scenarios_are_refused() {
         (flow("scheme = 'bbr-gc'", ""), lacks.as_str()),
         (flow("scheme = 'bbr:cwnd_gain=3'", ""), "has no parameters"),
         (flow("scheme = 'ccid2'", ""), "DCCP"),
-        (flow("scheme = 'cubic'", "[tcp]\nprofile = 'rfc'"), "tcp.max_burst"),
+        (flow("scheme = 'cubic'", "[tcp]\nprofile = 'rfc'"), "tcp.quick_acks"),
         (flow("scheme = 'cubic'", "[tcp]\nack_every = 4"), "tcp.ack_every"),
         (flow("scheme = 'cubic'\ntcp = { sack = false }", "[tcp]"), ""),
     ] {
