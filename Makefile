@@ -142,7 +142,7 @@ wasm:
 # Tests in real time run alone.
 test: check laws wasm
 	$(CARGO_TEST) --doc
-	$(CARGO_TEST) --lib --tests -- --ignored --skip long_
+	$(CARGO_TEST) --lib --tests -- --ignored --skip long_ --skip print_
 	$(PYTEST) -n 2 -m "slow and not long and not realtime"
 	$(PYTEST) -m "realtime and not long"
 

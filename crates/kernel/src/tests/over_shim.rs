@@ -163,7 +163,7 @@ fn restart_after_idle_loses_nothing() {
 /// names other cells (Mbit/s, ms, BDP, % of loss).
 #[test]
 #[ignore = "minutes; prints, judges nothing"]
-fn cells_side_by_side() {
+fn print_cells_side_by_side() {
     let cells = std::env::var("NARROWS_CELLS").unwrap_or_else(|_| "100 40 1 0,20 20 2 0".to_owned());
     for cell in cells.split(',') {
         let [rate, rtt, buffer, loss] = cell.split(' ').collect::<Vec<_>>()[..] else { panic!("{cell}") };
