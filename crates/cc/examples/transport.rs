@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{
-    AckEnd, Bytes, CongestionCause, Driver, Flight, LostPacket, Nanos, Pacer, Params, Phase, Random, Rate,
-    SendPosition, Sent, SentState, Setup, record,
+    AckEnd, Bytes, CongestionCause, Driver, Episode, Flight, LostPacket, Nanos, Pacer, Params, Phase, Prr,
+    PrrBound, Random, Rate, SendPosition, Sent, SentState, Setup, record,
 };
 
 const PACKET: Bytes = Bytes::new(1_448);
@@ -40,7 +40,7 @@ struct Transport {
     /// Number of the next packet, and of the first one after the start of recovery.
     next: u64,
     recovery_point: u64,
-    phase: Phase,
+    episode: Episode,
     /// Timers that expired since the last acknowledgement.
     timeouts: u32,
     last_event: Nanos,
@@ -60,7 +60,7 @@ impl Transport {
             busy_until: Nanos::ZERO,
             next: 0,
             recovery_point: 0,
-            phase: Phase::Open,
+            episode: Episode::default(),
             timeouts: 0,
             last_event: Nanos::ZERO,
             srtt: None,
@@ -76,7 +76,8 @@ impl Transport {
     /// The time of the next departure; `None` while cwnd is full.
     fn next_departure(&self, now: Nanos) -> Option<Nanos> {
         let control = self.driver.control();
-        let room = self.flight.is_empty() || self.inflight() + PACKET <= control.cwnd;
+        let cwnd = self.episode.window().unwrap_or(control.cwnd);
+        let room = self.flight.is_empty() || self.inflight() + PACKET <= cwnd;
         room.then(|| if control.pacing_rate.is_some() { self.pacer.next().max(now) } else { now })
     }
 
@@ -93,6 +94,7 @@ impl Transport {
         if let Some(rate) = self.driver.control().pacing_rate {
             self.pacer.on_sent(now, PACKET, rate, self.driver.control().burst.min(PACKET * 2));
         }
+        self.episode.on_sent(PACKET);
         self.driver.sent(&record!(Sent { now, bytes: PACKET, inflight: self.inflight() }));
         let acknowledged = self.flight.front().map_or(self.next, |first| first.number);
         let limited = self.next_departure(now).is_none();
@@ -111,20 +113,19 @@ impl Transport {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         self.timeouts = 0;
         let lost = self.lose(now, |other| other.number + 3 <= packet.number);
-        if lost > Bytes::ZERO && self.phase == Phase::Open {
-            self.phase = Phase::Recovery;
-            self.recovery_point = self.next;
-            self.driver.recovery_entered(now, CongestionCause::Loss, self.congested(), PACKET);
-        } else if self.phase != Phase::Open && packet.number >= self.recovery_point {
-            self.phase = Phase::Open;
-            self.driver.recovery_left(now, self.inflight());
+        if lost > Bytes::ZERO && self.episode.phase() == Phase::Open {
+            self.enter(now);
+        } else if self.episode.phase() != Phase::Open && packet.number >= self.recovery_point {
+            let inflight = self.inflight();
+            self.episode.leave(&mut self.driver, now, inflight);
         }
+        self.episode.on_ack(PACKET, self.inflight(), lost.is_zero(), PACKET);
         let end = record!(AckEnd {
             now,
             lost,
             rtt: Some(rtt),
             inflight: self.inflight(),
-            phase: self.phase,
+            phase: self.episode.phase(),
             srtt: self.srtt,
             min_rtt: self.min_rtt,
         });
@@ -144,18 +145,21 @@ impl Transport {
         lost
     }
 
-    /// A reduction starts from cwnd, as in Linux.
-    fn congested(&self) -> Flight {
-        Flight { size: self.driver.scheme().control().cwnd, inflight: self.inflight() }
+    fn enter(&mut self, now: Nanos) {
+        self.recovery_point = self.next;
+        let flight = Flight::of_cwnd(&self.driver, PACKET, self.inflight());
+        if self.episode.enter(&mut self.driver, now, CongestionCause::Loss, flight, PACKET) {
+            let prr = Prr::begin(self.driver.control().cwnd, flight.size, PrrBound::Rfc9937);
+            self.episode.reduce_by(prr, flight.inflight + PACKET);
+        }
     }
 
     fn time_out(&mut self, now: Nanos) {
-        let flight = self.congested();
+        let flight = Flight::of_cwnd(&self.driver, PACKET, Bytes::ZERO);
         self.lose(now, |_| true);
-        self.phase = Phase::Loss;
         self.recovery_point = self.next;
         self.timeouts += 1;
-        self.driver.timeout(now, Flight { inflight: self.inflight(), ..flight }, self.timeouts);
+        self.episode.time_out(&mut self.driver, now, flight, self.timeouts);
     }
 
     /// Runs to the end of the time.

@@ -36,6 +36,13 @@ pub struct Flight {
     pub inflight: Bytes,
 }
 
+impl Flight {
+    /// A reduction that starts from cwnd, as in Linux, or from one segment if that is more.
+    pub fn of_cwnd(driver: &Driver, mss: Bytes, inflight: Bytes) -> Self {
+        Self { size: driver.scheme().control().cwnd.max(mss), inflight }
+    }
+}
+
 /// A limit that the transport puts on the scheme's control.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Limit {

@@ -17,6 +17,7 @@ pub mod bbr_v2_v3;
 mod contract;
 pub mod coupled;
 mod driver;
+mod episode;
 mod events;
 mod external;
 mod filter;
@@ -38,6 +39,7 @@ mod window_pacing;
 
 pub use contract::*;
 pub use driver::{AckEnd, AckProgress, AckResult, Driver, Flight, Limit, LostPacket, SendPosition};
+pub use episode::Episode;
 pub use events::*;
 pub use external::DynScheme;
 pub use filter::{WindowedMax, WindowedMin};

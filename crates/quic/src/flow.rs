@@ -7,8 +7,8 @@
 //! RTT and its filter are the adapter's: noq updates its own only after the acknowledgement has ended.
 
 use narrows_cc::{
-    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Flight, IdleRule, LostPacket,
-    Nanos, Phase, Prr, PrrBound, RecoveryStyle, SendPosition, Sent, SentState, record,
+    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Episode, Flight, IdleRule,
+    LostPacket, Nanos, Phase, Prr, PrrBound, SendPosition, Sent, SentState, record,
 };
 
 /// Least time without sending after which cwnd is stale, as the least retransmission timeout of Linux.
@@ -58,7 +58,7 @@ struct Open {
 #[derive(Clone, Debug)]
 struct Ended {
     driver: Driver,
-    prr: Option<Prr>,
+    episode: Episode,
     progress: AckProgress,
     end: AckEnd,
     acked: Bytes,
@@ -74,21 +74,16 @@ pub(crate) struct Flow {
     last_sent: Nanos,
     inflight: Bytes,
     rtt: Rtt,
-    phase: Phase,
+    episode: Episode,
     /// Number of the last transmission, and of the newest one delivered.
     order: u64,
     newest: u64,
     /// Number of the last transmission when recovery began, and the time; `None` before the first one.
     since: u64,
     entered: Option<Nanos>,
-    /// Phase of the last reduction and ssthresh before it, if it was for losses only and was not undone.
-    reduced: Option<(Phase, Bytes)>,
     /// The losses of the last reduction were spurious; the acknowledgement that shows it undoes the reduction.
     undo: bool,
     timeouts: u32,
-    prr: Option<Prr>,
-    /// cwnd of the reduction.
-    reduction: Bytes,
     open: Option<Open>,
     ended: Option<Ended>,
     /// The end of the last acknowledgement is taken back: losses are being reported.
@@ -107,16 +102,13 @@ impl Flow {
             last_sent: Nanos::ZERO,
             inflight: Bytes::ZERO,
             rtt: Rtt::default(),
-            phase: Phase::Open,
+            episode: Episode::default(),
             order: 0,
             newest: 0,
             since: 0,
             entered: None,
-            reduced: None,
             undo: false,
             timeouts: 0,
-            prr: None,
-            reduction: Bytes::ZERO,
             open: None,
             ended: None,
             reopened: None,
@@ -130,7 +122,7 @@ impl Flow {
 
     #[cfg(feature = "noq")]
     pub(crate) fn phase(&self) -> Phase {
-        self.phase
+        self.episode.phase()
     }
 
     pub(crate) fn srtt(&self) -> Option<Nanos> {
@@ -143,7 +135,7 @@ impl Flow {
 
     /// The window in force: that of the scheme, or of the reduction.
     pub(crate) fn window(&self) -> Bytes {
-        let window = if self.prr.is_some() { self.reduction } else { self.driver.control().cwnd };
+        let window = self.episode.window().unwrap_or(self.driver.control().cwnd);
         window.max(self.mtu * 2)
     }
 
@@ -181,9 +173,7 @@ impl Flow {
         self.order = sent.order;
         self.last_sent = now;
         self.driver.sent(&record!(Sent { now, bytes, inflight: self.inflight }));
-        if let Some(prr) = &mut self.prr {
-            prr.on_sent(bytes);
-        }
+        self.episode.on_sent(bytes);
         self.note_usage(false);
         sent
     }
@@ -250,10 +240,10 @@ impl Flow {
         self.inflight = inflight.unwrap_or(self.inflight);
         self.newest = self.newest.max(open.newest.order);
         if std::mem::take(&mut self.undo) {
-            self.undo_reduction();
+            self.episode.undo(&mut self.driver, now, self.inflight);
         }
-        if self.phase != Phase::Open && open.newest.order > self.since {
-            self.leave();
+        if self.episode.phase() != Phase::Open && open.newest.order > self.since {
+            self.episode.leave(&mut self.driver, now, self.inflight);
         }
         if idle {
             self.driver.set_app_limited(self.inflight);
@@ -263,24 +253,27 @@ impl Flow {
             lost: std::mem::take(&mut self.lost),
             rtt,
             inflight: self.inflight,
-            phase: self.phase,
+            phase: self.episode.phase(),
             srtt: self.rtt.smoothed,
             min_rtt: self.rtt.min,
         });
         self.ended = None;
         if gap {
             let driver = self.driver.clone();
-            self.ended =
-                Some(Ended { driver, prr: self.prr, progress: open.progress, end, acked: open.acked });
+            self.ended = Some(Ended {
+                driver,
+                episode: self.episode,
+                progress: open.progress,
+                end,
+                acked: open.acked,
+            });
         }
         self.finish(&open.progress, &end, open.acked);
     }
 
     fn finish(&mut self, progress: &AckProgress, end: &AckEnd, acked: Bytes) {
-        if let Some(prr) = &mut self.prr {
-            let good = end.lost.is_zero() && !acked.is_zero();
-            self.reduction = prr.on_ack(acked, self.inflight, good, self.mtu);
-        }
+        let good = end.lost.is_zero() && !acked.is_zero();
+        self.episode.on_ack(acked, self.inflight, good, self.mtu);
         self.driver.finish_ack(progress, end);
     }
 
@@ -290,7 +283,7 @@ impl Flow {
         let now = self.now;
         if let Some(ended) = self.ended.take_if(|ended| ended.end.now == now) {
             self.driver = ended.driver;
-            self.prr = ended.prr;
+            self.episode = ended.episode;
             self.reopened = Some((ended.progress, ended.end, ended.acked));
         } else if self.reopened.is_none() {
             self.settle();
@@ -308,7 +301,7 @@ impl Flow {
         self.tick(now);
         // No acknowledgement has come since: what follows is a reduction of its own.
         if std::mem::take(&mut self.undo) {
-            self.undo_reduction();
+            self.episode.undo(&mut self.driver, self.now, self.inflight);
         }
         let acked = self.reopened.map_or(Bytes::ZERO, |(_, _, acked)| acked);
         // RFC 9002 section 7.3.2: a loss of what was sent before recovery began is part of it.
@@ -336,7 +329,7 @@ impl Flow {
         }
         if let Some((progress, mut end, acked)) = self.reopened.take() {
             end.inflight = self.inflight;
-            end.phase = self.phase;
+            end.phase = self.episode.phase();
             self.finish(&progress, &end, acked);
         }
         if self.open.is_some() {
@@ -345,51 +338,25 @@ impl Flow {
     }
 
     fn enter(&mut self, cause: CongestionCause, acked: Bytes) {
-        let size = self.driver.scheme().control().cwnd.max(self.mtu);
-        match (cause, self.phase) {
-            (CongestionCause::Loss, Phase::Open) => {
-                self.reduced = Some((Phase::Recovery, self.driver.ssthresh()));
-            }
-            (CongestionCause::Loss, _) => {}
-            // Marks are no losses: that these were spurious does not undo the response to marks.
-            _ => self.reduced = None,
-        }
-        self.phase = Phase::Recovery;
+        let flight = Flight::of_cwnd(&self.driver, self.mtu, self.inflight);
         (self.since, self.entered) = (self.order, Some(self.now));
-        self.driver.recovery_entered(self.now, cause, Flight { size, inflight: self.inflight }, acked);
-        self.prr = None;
-        if self.driver.scheme().info().recovery == RecoveryStyle::Prr {
-            self.prr = Some(Prr::begin(self.driver.control().cwnd, size, PrrBound::Rfc9937));
-            // Until the acknowledgement ends: what was delivered may be replaced.
-            self.reduction = self.inflight + self.mtu;
+        let reduces = self.episode.enter(&mut self.driver, self.now, cause, flight, acked);
+        if cause == CongestionCause::Ecn {
+            // Marks are no losses: that these were spurious does not undo the response to marks.
+            self.episode.confirm();
         }
-    }
-
-    fn leave(&mut self) {
-        self.phase = Phase::Open;
-        self.prr = None;
-        self.driver.recovery_left(self.now, self.inflight);
-    }
-
-    fn undo_reduction(&mut self) {
-        let Some((phase, ssthresh)) = self.reduced.take() else { return };
-        self.phase = Phase::Open;
-        self.prr = None;
-        self.driver.restore_ssthresh(ssthresh);
-        self.driver.spurious_loss(self.now, self.inflight, phase);
+        if reduces {
+            let prr = Prr::begin(self.driver.control().cwnd, flight.size, PrrBound::Rfc9937);
+            // Until the acknowledgement ends: what was delivered may be replaced.
+            self.episode.reduce_by(prr, self.inflight + self.mtu);
+        }
     }
 
     fn time_out(&mut self) {
-        self.reduced = match self.phase {
-            Phase::Open => Some((Phase::Loss, self.driver.ssthresh())),
-            _ => self.reduced.map(|(_, ssthresh)| (Phase::Loss, ssthresh)),
-        };
-        self.phase = Phase::Loss;
         (self.since, self.entered) = (self.order, Some(self.now));
-        self.prr = None;
         self.timeouts = self.timeouts.saturating_add(1);
-        let size = self.driver.scheme().control().cwnd.max(self.mtu);
-        self.driver.timeout(self.now, Flight { size, inflight: self.inflight }, self.timeouts);
+        let flight = Flight::of_cwnd(&self.driver, self.mtu, self.inflight);
+        self.episode.time_out(&mut self.driver, self.now, flight, self.timeouts);
     }
 }
 

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
-    AckEnd, Bytes, CongestionCause, Driver, EcnNeed, Flight, IdleRule, LostPacket, Nanos, Params, Phase,
-    Random, RecoveryStyle, SendPosition, Sent, SentState, Setup, record,
+    AckEnd, Bytes, CongestionCause, Driver, EcnNeed, Episode, Flight, IdleRule, LostPacket, Nanos, Params,
+    Phase, Random, SendPosition, Sent, SentState, Setup, record,
 };
 use narrows_scenario::FlowPlan;
 use narrows_tcp::{Prr, PrrBound};
@@ -89,10 +89,7 @@ pub struct Flow {
     acknowledged: u64,
     past: VecDeque<Past>,
     newest: SentState,
-    phase: Phase,
-    /// The phase and ssthresh that an undo refers to.
-    reduced: (Phase, Bytes),
-    prr: Option<Prr>,
+    episode: Episode,
     /// Packets that the reduction allows after the last event.
     allowance: u32,
 }
@@ -119,9 +116,7 @@ impl Flow {
             acknowledged: 0,
             past: VecDeque::new(),
             newest: SentState::default(),
-            phase: Phase::Open,
-            reduced: (Phase::Open, Bytes::MAX),
-            prr: None,
+            episode: Episode::default(),
             allowance: 0,
         }
     }
@@ -138,7 +133,7 @@ impl Flow {
 
     /// The phase as the scheme knows it.
     pub fn phase(&self) -> Phase {
-        self.phase
+        self.episode.phase()
     }
 
     /// The decision in force after the last record.
@@ -150,7 +145,10 @@ impl Flow {
             pacing_rate: paced(control.pacing_rate),
             cwnd: packets(control.cwnd, mss).max(1),
             ssthresh: packets(self.driver.ssthresh(), mss).max(2),
-            reduction: self.prr.map(|_| Allowance { packets: self.allowance, out: self.last.prr_out }),
+            reduction: self
+                .episode
+                .window()
+                .map(|_| Allowance { packets: self.allowance, out: self.last.prr_out }),
             // Linux sends at least two segments at once (`tcp_min_tso_segs`).
             burst: packets(control.burst, mss).clamp(1, 2),
         }
@@ -228,10 +226,7 @@ impl Flow {
                 self.driver.sent(&record!(Sent { now: self.now, bytes, inflight, retransmission }));
             }
         }
-        if let Some(prr) = &mut self.prr {
-            let out = record.prr_out.saturating_sub(self.last.prr_out);
-            prr.on_sent(units(out));
-        }
+        self.episode.on_sent(units(record.prr_out.saturating_sub(self.last.prr_out)));
     }
 
     /// The state of the newest packet that the record delivers.
@@ -289,7 +284,7 @@ impl Flow {
                 rtt: measured(record.rtt_us),
                 inflight: self.bytes(record.in_flight()),
                 ce: self.bytes(marked),
-                phase: self.phase,
+                phase: self.episode.phase(),
                 srtt: srtt(record),
                 min_rtt: measured(record.min_rtt_us),
             }),
@@ -333,9 +328,10 @@ impl Flow {
         while let Some(state) = states.next() {
             match state {
                 CWR | RECOVERY => {
-                    let again = self.phase == Phase::Recovery && state == RECOVERY;
+                    let phase = self.episode.phase();
+                    let again = phase == Phase::Recovery && state == RECOVERY;
                     // RFC 8257 section 3.5: a loss after the small reduction for a mark gets a full one.
-                    if self.phase == Phase::Open || (again && self.settings.precise_marks) {
+                    if phase == Phase::Open || (again && self.settings.precise_marks) {
                         // A loss that the tail-loss probe repaired: the reduction ends at once.
                         let repaired = state == CWR && states.peek().is_some();
                         let marked = state == CWR && !repaired;
@@ -348,60 +344,51 @@ impl Flow {
             }
         }
         if undo {
-            let phase = if self.phase == Phase::Open { self.reduced.0 } else { self.phase };
-            self.undo(record, phase);
+            self.undo(record);
         }
+    }
+
+    /// Linux: schemes reduce from cwnd.
+    fn flight(&self, record: &Record) -> Flight {
+        Flight::of_cwnd(&self.driver, self.settings.mss, self.bytes(record.in_flight()))
     }
 
     fn enter(&mut self, record: &Record, cause: CongestionCause, acked: Bytes) {
-        // Linux: schemes reduce from cwnd.
-        let size = self.driver.scheme().control().cwnd.max(self.settings.mss);
-        self.reduced = (Phase::Recovery, self.driver.ssthresh());
-        self.phase = Phase::Recovery;
-        let flight = Flight { size, inflight: self.bytes(record.in_flight()) };
-        self.driver.recovery_entered(self.now, cause, flight, acked);
+        let flight = self.flight(record);
+        let reduces = self.episode.enter(&mut self.driver, self.now, cause, flight, acked);
         let at_once = cause == CongestionCause::Ecn && self.settings.precise_marks;
-        let style = self.driver.scheme().info().recovery;
-        let reducing = style == RecoveryStyle::Prr && self.settings.sack && !at_once;
-        // In packets, as the kernel counts what left: a share of a packet is rounded up as in `tcp_cwnd_reduction`.
-        self.prr = reducing.then(|| {
+        if reduces && self.settings.sack && !at_once {
+            // In packets, as the kernel counts what left: a share of a packet is rounded up as in `tcp_cwnd_reduction`.
             let mss = self.settings.mss;
             let target = units(packets(self.driver.control().cwnd, mss).max(1));
-            let mut prr = Prr::begin(target, units(packets(size, mss)), PrrBound::Rfc9937);
-            prr.on_sent(units(record.prr_out));
-            prr
-        });
+            let prr = Prr::begin(target, units(packets(flight.size, mss)), PrrBound::Rfc9937);
+            self.episode.reduce_by(prr, units(record.in_flight() + 1));
+            self.episode.on_sent(units(record.prr_out));
+        }
     }
 
     fn leave(&mut self, record: &Record, undo: &mut bool) {
-        if self.phase == Phase::Open {
+        if self.episode.phase() == Phase::Open {
             return;
         }
         if std::mem::take(undo) {
-            self.undo(record, self.phase);
+            self.undo(record);
         } else {
-            self.phase = Phase::Open;
-            self.prr = None;
-            self.driver.recovery_left(self.now, self.bytes(record.in_flight()));
+            let inflight = self.bytes(record.in_flight());
+            self.episode.leave(&mut self.driver, self.now, inflight);
         }
     }
 
-    fn undo(&mut self, record: &Record, phase: Phase) {
-        if phase == Phase::Open {
-            return;
-        }
-        self.driver.restore_ssthresh(self.reduced.1);
-        self.reduced.0 = Phase::Open;
-        self.phase = Phase::Open;
-        self.prr = None;
-        self.driver.spurious_loss(self.now, self.bytes(record.in_flight()), phase);
+    fn undo(&mut self, record: &Record) {
+        let inflight = self.bytes(record.in_flight());
+        self.episode.undo(&mut self.driver, self.now, inflight);
     }
 
     fn reduce(&mut self, record: &Record, acked: u32, good: bool) {
-        if let Some(prr) = &mut self.prr {
-            let one = Bytes::new(1);
-            let cwnd = prr.on_ack(units(acked), units(record.in_flight()), good, one).max(one);
-            self.allowance = packets(cwnd, one).saturating_sub(record.in_flight());
+        let one = Bytes::new(1);
+        self.episode.on_ack(units(acked), units(record.in_flight()), good, one);
+        if let Some(cwnd) = self.episode.window() {
+            self.allowance = packets(cwnd.max(one), one).saturating_sub(record.in_flight());
         }
     }
 
@@ -410,16 +397,10 @@ impl Flow {
         if !record.states().any(|state| state == LOSS) {
             return;
         }
-        if self.phase == Phase::Open {
-            self.reduced = (Phase::Loss, self.driver.ssthresh());
-        }
-        self.phase = Phase::Loss;
-        self.prr = None;
-        let size = self.driver.scheme().control().cwnd.max(self.settings.mss);
-        let flight = Flight { size, inflight: self.bytes(record.in_flight()) };
+        let flight = self.flight(record);
         // Linux `tcp_enter_loss`: a recovery of the same data has reduced already.
         let reduced = u32::from(!record.has(flag::LOSS_EVENT) && record.retransmits == 0);
-        self.driver.timeout(self.now, flight, record.retransmits + 1 + reduced);
+        self.episode.time_out(&mut self.driver, self.now, flight, record.retransmits + 1 + reduced);
     }
 }
 

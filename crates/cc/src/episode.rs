@@ -1,0 +1,171 @@
+//! Loss recovery around a [`Driver`]: phase, proportional rate reduction, undo and timeout.
+//!
+//! The transport detects losses, marks and spurious losses, and decides when recovery begins and ends.
+
+use crate::{Bytes, CongestionCause, Driver, Flight, Nanos, Phase, Prr, RecoveryStyle};
+
+/// Recovery of one connection, from its beginning to its end, and the undo of its reduction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Episode {
+    phase: Phase,
+    /// Phase of the last reduction and ssthresh before it, if it can be undone.
+    reduced: Option<(Phase, Bytes)>,
+    /// The proportional rate reduction and its cwnd.
+    prr: Option<(Prr, Bytes)>,
+}
+
+impl Episode {
+    /// The current phase.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// cwnd of the proportional rate reduction; `None`: the scheme's.
+    pub fn window(&self) -> Option<Bytes> {
+        self.prr.map(|(_, window)| window)
+    }
+
+    /// Recovery begins, on an acknowledgement that delivered `acked` bytes. Returns whether the scheme leaves cwnd to
+    /// the transport: [`Episode::reduce_by`]. A later undo returns to ssthresh before the first reduction.
+    pub fn enter(
+        &mut self,
+        driver: &mut Driver,
+        now: Nanos,
+        cause: CongestionCause,
+        flight: Flight,
+        acked: Bytes,
+    ) -> bool {
+        if self.phase == Phase::Open {
+            self.reduced = Some((Phase::Recovery, driver.ssthresh()));
+        }
+        self.phase = Phase::Recovery;
+        self.prr = None;
+        driver.recovery_entered(now, cause, flight, acked);
+        driver.scheme().info().recovery == RecoveryStyle::Prr
+    }
+
+    /// The last reduction cannot be undone.
+    pub fn confirm(&mut self) {
+        self.reduced = None;
+    }
+
+    /// Reduces cwnd proportionally, from `window` on.
+    pub fn reduce_by(&mut self, prr: Prr, window: Bytes) {
+        self.prr = Some((prr, window));
+    }
+
+    /// A packet of `bytes` left.
+    #[inline]
+    pub fn on_sent(&mut self, bytes: Bytes) {
+        if let Some((prr, _)) = &mut self.prr {
+            prr.on_sent(bytes);
+        }
+    }
+
+    /// Updates cwnd of the reduction after an acknowledgement or timer; see [`Prr::on_ack`].
+    #[inline]
+    pub fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) {
+        if let Some((prr, window)) = &mut self.prr {
+            *window = prr.on_ack(acked, pipe, good, mss);
+        }
+    }
+
+    /// Recovery ends.
+    pub fn leave(&mut self, driver: &mut Driver, now: Nanos, inflight: Bytes) {
+        self.close();
+        driver.recovery_left(now, inflight);
+    }
+
+    /// The losses of the last reduction were spurious: undoes it, unless it was undone or confirmed.
+    pub fn undo(&mut self, driver: &mut Driver, now: Nanos, inflight: Bytes) {
+        if let Some((phase, ssthresh)) = self.reduced.take() {
+            self.close();
+            driver.restore_ssthresh(ssthresh);
+            driver.spurious_loss(now, inflight, phase);
+        }
+    }
+
+    /// The retransmission timer expired, for the `consecutive`-th time in a row; losses were reported before.
+    pub fn time_out(&mut self, driver: &mut Driver, now: Nanos, flight: Flight, consecutive: u32) {
+        let before =
+            if self.phase == Phase::Open { Some(driver.ssthresh()) } else { self.reduced.map(|(_, at)| at) };
+        self.reduced = before.map(|ssthresh| (Phase::Loss, ssthresh));
+        self.phase = Phase::Loss;
+        self.prr = None;
+        driver.timeout(now, flight, consecutive);
+    }
+
+    fn close(&mut self) {
+        self.phase = Phase::Open;
+        self.prr = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PrrBound;
+    use crate::schemes::find;
+    use crate::testing::{MSS, setup};
+
+    const SEGMENT: Bytes = Bytes::new(MSS);
+
+    fn newreno() -> Driver {
+        let entry = find("newreno").expect("registered");
+        Driver::new(entry.build(&setup(entry.info, MSS, &[])))
+    }
+
+    /// Enters recovery for a loss with the whole window outstanding.
+    fn enter(episode: &mut Episode, driver: &mut Driver) {
+        let flight = Flight::of_cwnd(driver, SEGMENT, SEGMENT * 9);
+        let reduces = episode.enter(driver, Nanos::ZERO, CongestionCause::Loss, flight, SEGMENT);
+        assert!(reduces, "NewReno leaves cwnd to the transport");
+        let prr = Prr::begin(driver.control().cwnd, flight.size, PrrBound::Rfc9937);
+        episode.reduce_by(prr, flight.inflight + SEGMENT);
+    }
+
+    /// cwnd falls from the flight to the scheme's while acknowledgements arrive; afterwards the scheme's is in force.
+    #[test]
+    fn episode_reduces_in_proportion_until_it_ends() {
+        let (mut driver, mut episode) = (newreno(), Episode::default());
+        enter(&mut episode, &mut driver);
+        assert_eq!((episode.phase(), episode.window()), (Phase::Recovery, Some(SEGMENT * 10)));
+        episode.on_sent(SEGMENT);
+        for left in [8, 7, 7, 6] {
+            episode.on_ack(SEGMENT, SEGMENT * left, false, SEGMENT);
+        }
+        // Four delivered, of ten: two may leave, one has.
+        assert_eq!(episode.window(), Some(SEGMENT * 7));
+        episode.leave(&mut driver, Nanos::ZERO, SEGMENT * 5);
+        assert_eq!((episode.phase(), episode.window()), (Phase::Open, None));
+        assert_eq!(driver.control().cwnd, SEGMENT * 5);
+    }
+
+    /// An undo returns to ssthresh and cwnd before the first reduction, once, also after a timeout.
+    #[test]
+    fn episode_undo_restores_once() {
+        let (mut driver, mut episode) = (newreno(), Episode::default());
+        enter(&mut episode, &mut driver);
+        assert_eq!(driver.ssthresh(), SEGMENT * 5);
+        let flight = Flight::of_cwnd(&driver, SEGMENT, Bytes::ZERO);
+        episode.time_out(&mut driver, Nanos::ZERO, flight, 2);
+        assert_eq!((episode.phase(), episode.window()), (Phase::Loss, None));
+        episode.undo(&mut driver, Nanos::ZERO, Bytes::ZERO);
+        driver.refresh();
+        assert_eq!((episode.phase(), driver.ssthresh()), (Phase::Open, Bytes::MAX));
+        assert_eq!(driver.control().cwnd, SEGMENT * 10);
+        driver.restore_ssthresh(SEGMENT);
+        episode.undo(&mut driver, Nanos::ZERO, Bytes::ZERO);
+        assert_eq!(driver.ssthresh(), SEGMENT);
+    }
+
+    /// A confirmed reduction stays.
+    #[test]
+    fn episode_confirmed_is_not_undone() {
+        let (mut driver, mut episode) = (newreno(), Episode::default());
+        enter(&mut episode, &mut driver);
+        episode.confirm();
+        episode.undo(&mut driver, Nanos::ZERO, Bytes::ZERO);
+        assert_eq!((episode.phase(), driver.ssthresh()), (Phase::Recovery, SEGMENT * 5));
+    }
+}
