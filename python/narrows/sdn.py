@@ -255,7 +255,6 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
     services = manager.instantiate_apps(**contexts)
     watch = manager.instantiate(PortWatch)
     watch.start()
-    log(f"controller listens for OpenFlow 1.3 at port {listen}")
     signals: list[int] = []
 
     def stop(number: int, _: object) -> None:
@@ -265,6 +264,7 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     try:
+        log(f"controller listens for OpenFlow 1.3 at port {listen}")
         hub.joinall(services)
     except KeyboardInterrupt:
         log("stopped")
