@@ -36,26 +36,14 @@ fn main() {
 fn compile(source: &Path, object: &Path) {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);
-    command.args([
-        "-g",
-        "-O2",
-        "-Wall",
-        "-Wno-unused-function",
-        "-Werror",
-        "-target",
-        "bpf",
-        "-mcpu=v3",
-        "-c",
-    ]);
+    command.args(["-g", "-O2", "-Wall", "-Wno-unused-function", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"]);
     // libbpf's headers, from libbpf-sys.
     command.arg("-I").arg(variable("DEP_BPF_INCLUDE")).arg(source).arg("-o").arg(object);
     match command.output() {
         Ok(output) if output.status.success() => {}
-        Ok(output) => fail(&format!(
-            "`{clang}` refused {}: {}",
-            source.display(),
-            String::from_utf8_lossy(&output.stderr)
-        )),
+        Ok(output) => {
+            fail(&format!("`{clang}` refused {}: {}", source.display(), String::from_utf8_lossy(&output.stderr)))
+        }
         Err(error) => fail(&format!(
             "the feature `bpf` needs `{clang}` 12 or later to compile {} ({error}): apt install clang, set CLANG, or \
              build without the feature",

@@ -136,10 +136,7 @@ fn sources(crates: &Path, folder: &Path) -> io::Result<Texts> {
 /// The modules of the registry, with the type of each.
 fn types(registry: &str) -> BTreeMap<&str, &str> {
     let list = registry.rsplit("registry! {").next().and_then(|rest| rest.split('}').next()).unwrap_or("");
-    list.split(',')
-        .filter_map(|entry| entry.trim().split_once("::"))
-        .map(|(m, t)| (m.trim(), t.trim()))
-        .collect()
+    list.split(',').filter_map(|entry| entry.trim().split_once("::")).map(|(m, t)| (m.trim(), t.trim())).collect()
 }
 
 /// A scheme and those that its code uses, directly or through others.

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, Lost, Nanos, Params, Phase, Random, RateSampler, RecoveryEntered,
-    RecoveryLeft, RoundCounter, Sent, SentState, Setup, record,
+    Ack, Bytes, CongestionCause, Lost, Nanos, Params, Phase, Random, RateSampler, RecoveryEntered, RecoveryLeft,
+    RoundCounter, Sent, SentState, Setup, record,
 };
 
 /// Packet size.
@@ -60,8 +60,7 @@ impl Path {
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight());
         self.flight.push_back((self.sent, snapshot));
         self.sent += 1;
-        let sent =
-            record!(Sent { now: self.now, bytes: MSS, inflight: self.inflight(), retransmission: false });
+        let sent = record!(Sent { now: self.now, bytes: MSS, inflight: self.inflight(), retransmission: false });
         self.events.push(Event::Sent(sent));
     }
 

@@ -94,18 +94,14 @@ pub fn loopback(scheme: &'static Entry, duration: Duration) -> Result<Measured, 
     };
     let sending = Settings { duration: Some(duration), ..settings.clone() };
     let report = thread::scope(|scope| {
-        let receiver = scope.spawn(|| {
-            receive_on(plain, &Settings { duration: Some(duration + TIMEOUT), ..settings.clone() }, &Quiet)
-        });
+        let receiver = scope
+            .spawn(|| receive_on(plain, &Settings { duration: Some(duration + TIMEOUT), ..settings.clone() }, &Quiet));
         let sent = send(&sending, &Quiet);
         let received = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.and(received)
     })?;
     let report = report.ok_or(LiveError::NoAnswer(address, TIMEOUT))?;
-    Ok(Measured {
-        datagrams: report.datagrams,
-        wall_s: report.bytes as f64 * 8e-6 / report.throughput_mbit_s,
-    })
+    Ok(Measured { datagrams: report.datagrams, wall_s: report.bytes as f64 * 8e-6 / report.throughput_mbit_s })
 }
 
 /// Plain UDP with packets of the same size, sent and received by one thread: in batches through the same

@@ -10,8 +10,7 @@ use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Packet, timestamp};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{
-    self as routers, AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry,
-    RouterLink, endpoint,
+    self as routers, AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry, RouterLink, endpoint,
 };
 use narrows_sim::Link;
 use narrows_tcp::{Receiver, Sender, TcpConfig};
@@ -74,8 +73,7 @@ fn scheme_of(router: Option<&RouterEntry>) -> &'static schemes::Entry {
 fn setup(entry: &schemes::Entry) -> Setup {
     let tcp = TcpConfig::default();
     let mss = Bytes::new(u64::from(tcp.segment));
-    Setup::new(mss, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0))
-        .with_window(tcp.initial_window)
+    Setup::new(mss, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0)).with_window(tcp.initial_window)
 }
 
 /// A 5-tuple for each flow: different hosts for every thousand flows, a different port for each.
@@ -139,12 +137,8 @@ impl Lane {
         let mut ends: Vec<(Sender, Receiver, Option<Packet>)> = flows
             .map(|flow| {
                 let destination = tuple(flow).destination;
-                let negotiation = NegotiationConfig {
-                    content: flow,
-                    destination,
-                    max: share,
-                    ..NegotiationConfig::default()
-                };
+                let negotiation =
+                    NegotiationConfig { content: flow, destination, max: share, ..NegotiationConfig::default() };
                 let config = TcpConfig::default();
                 let app = App::new(AppConfig::Bulk, Random::stream(1, "app", u64::from(flow)), self.now);
                 let scheme = scheme.build(&setup(scheme));
@@ -333,15 +327,14 @@ fn lanes(chosen: &[&'static RouterEntry], flows: usize, repeats: usize) -> Vec<V
     let clock = || started.elapsed().as_secs_f64() * 1e9;
     let kinds = || std::iter::once(None).chain(chosen.iter().map(|entry| Some(*entry)));
     let mut lanes: Vec<Lane> = kinds().map(|entry| Lane::new(entry, flows)).collect();
-    let rounds: Vec<Vec<Round>> = (0..repeats)
-        .map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect())
-        .collect();
+    let rounds: Vec<Vec<Round>> =
+        (0..repeats).map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect()).collect();
     let per_packet = |round: &Round| round.packets_took / round.packets as f64;
     let row = |(i, entry): (usize, Option<&RouterEntry>)| {
         let mine = || rounds.iter().map(|round| &round[i]);
         let woken: Vec<_> = mine().filter(|round| round.wakes > 0).collect();
-        let per_wake = (!woken.is_empty())
-            .then(|| median(woken.iter().map(|round| round.wakes_took / round.wakes as f64)));
+        let per_wake =
+            (!woken.is_empty()).then(|| median(woken.iter().map(|round| round.wakes_took / round.wakes as f64)));
         json!({
             "router": entry.map_or("none", |entry| entry.info.name),
             "flows": flows,

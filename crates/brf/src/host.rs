@@ -154,10 +154,8 @@ mod linked {
     fn cgroup(path: Option<&Path>) -> Result<(PathBuf, u64), HostError> {
         let root = root()?;
         let path = path.map_or_else(|| root.clone(), Path::to_owned);
-        let whole =
-            path.canonicalize().map_err(|error| unable(format!("--cgroup {}: {error}", path.display())))?;
-        let number =
-            fs::metadata(&whole).map_err(|error| unable(format!("--cgroup {}: {error}", path.display())))?;
+        let whole = path.canonicalize().map_err(|error| unable(format!("--cgroup {}: {error}", path.display())))?;
+        let number = fs::metadata(&whole).map_err(|error| unable(format!("--cgroup {}: {error}", path.display())))?;
         if !whole.starts_with(&root) {
             return Err(unable(format!(
                 "--cgroup {}: not a cgroup of version 2; accepted: a folder below {}",
@@ -286,17 +284,12 @@ mod linked {
         for id in chosen {
             let attachment = read(id);
             let link = place(id).join(LINK);
-            fs::remove_file(&link)
-                .map_err(|error| HostError::step(&format!("remove {}", link.display()), error))?;
+            fs::remove_file(&link).map_err(|error| HostError::step(&format!("remove {}", link.display()), error))?;
             let name = attachment.ok().and_then(|own| own.cgroup);
             lines.push(format!("detached from {}", named(name.as_deref(), id)));
         }
         if let Some(sockets) = clean(&changing, program)? {
-            let left = if sockets > 0 {
-                format!("; {sockets} connections keep it to the end")
-            } else {
-                String::new()
-            };
+            let left = if sockets > 0 { format!("; {sockets} connections keep it to the end") } else { String::new() };
             lines.push(format!("unloaded `{}`{left}", program.name));
         }
         Ok(lines)

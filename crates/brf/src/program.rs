@@ -73,9 +73,8 @@ pub(super) fn attach(
 }
 
 fn link(object: &Object, name: &str, cgroup: &impl AsFd) -> libbpf_rs::Result<Link> {
-    let found = object
-        .progs_mut()
-        .find(|own| own.prog_type() == ProgramType::SockOps && own.name() == OsStr::new(name));
+    let found =
+        object.progs_mut().find(|own| own.prog_type() == ProgramType::SockOps && own.name() == OsStr::new(name));
     let program = found.ok_or_else(|| io::Error::other(format!("the object has no program `{name}`")))?;
     program.attach_cgroup(cgroup.as_fd().as_raw_fd())
 }

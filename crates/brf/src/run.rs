@@ -45,12 +45,10 @@ mod with {
             let program = Program::advised();
             let (core, _) = program.parameters(params)?;
             let root = root()?;
-            let cgroup =
-                folder(&root).map_err(|error| HostError::step(&format!("open {}", root.display()), error))?;
+            let cgroup = folder(&root).map_err(|error| HostError::step(&format!("open {}", root.display()), error))?;
             let name = unique();
             let host = HostParams { name: &name, only_named: true, code: NO_LIMIT };
-            let whole =
-                loading(&format!("`{}`", program.name), || Whole::load(program, &core, &cgroup, &host))?;
+            let whole = loading(&format!("`{}`", program.name), || Whole::load(program, &core, &cgroup, &host))?;
             Ok(Self { name, scheme: program.name, whole })
         }
 
@@ -65,8 +63,7 @@ mod with {
         /// If the kernel refuses to tell.
         pub fn finish(mut self, host: &mut Host) -> Result<(), HostError> {
             let [_, _, acks, _, refused, advised, invalid, fallbacks] = self.whole.sums(pinned::COUNTERS)?;
-            let [offered, accepted, written, read, unlimited, stale, _, errors] =
-                self.whole.sums(pinned::HOST)?;
+            let [offered, accepted, written, read, unlimited, stale, _, errors] = self.whole.sums(pinned::HOST)?;
             let own = host.schemes.iter_mut().filter(|scheme| **scheme == self.name);
             own.for_each(|scheme| self.scheme.clone_into(scheme));
             host.rates = Some(HostRates {

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{
-    AckEnd, Bytes, CongestionCause, Driver, Episode, Flight, LostPacket, Nanos, Pacer, Params, Phase, Prr,
-    PrrBound, Random, Rate, SendPosition, Sent, SentState, Setup, record,
+    AckEnd, Bytes, CongestionCause, Driver, Episode, Flight, LostPacket, Nanos, Pacer, Params, Phase, Prr, PrrBound,
+    Random, Rate, SendPosition, Sent, SentState, Setup, record,
 };
 
 const PACKET: Bytes = Bytes::new(1_448);
@@ -105,8 +105,7 @@ impl Transport {
     fn acknowledge(&mut self, now: Nanos) {
         let mut ack = self.driver.begin_ack(self.inflight());
         let at = self.flight.iter().position(|packet| packet.acked_at == Some(now));
-        let packet =
-            at.and_then(|at| self.flight.remove(at)).expect("an acknowledgement is of a packet in flight");
+        let packet = at.and_then(|at| self.flight.remove(at)).expect("an acknowledgement is of a packet in flight");
         self.driver.delivered_packet(now, &mut ack, PACKET, &packet.sent);
         let rtt = now - packet.sent.sent_at;
         self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
@@ -184,11 +183,7 @@ impl Transport {
 
 fn main() {
     let named: Vec<String> = std::env::args().skip(1).collect();
-    let names = if named.is_empty() {
-        ["cubic", "bbr", "newreno", "vegas"].map(String::from).to_vec()
-    } else {
-        named
-    };
+    let names = if named.is_empty() { ["cubic", "bbr", "newreno", "vegas"].map(String::from).to_vec() } else { named };
     println!("{:<12} {:>14} {:>8} {:>8}", "scheme", "goodput Mbit/s", "srtt ms", "lost");
     for name in names {
         let Some(entry) = schemes::find(&name) else {

@@ -18,9 +18,9 @@ mod order;
 mod usage;
 
 use crate::{
-    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, IdleRule, Lost, Nanos, Paths,
-    Phase, Rate, RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered, RecoveryLeft, RoundCounter,
-    Sent, SentState, SpuriousLoss, Timeout,
+    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, IdleRule, Lost, Nanos, Paths, Phase, Rate,
+    RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentState,
+    SpuriousLoss, Timeout,
 };
 use order::{Order, Step};
 pub use usage::SendPosition;

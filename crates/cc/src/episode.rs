@@ -87,8 +87,7 @@ impl Episode {
 
     /// The retransmission timer expired, for the `consecutive`-th time in a row; losses were reported before.
     pub fn time_out(&mut self, driver: &mut Driver, now: Nanos, flight: Flight, consecutive: u32) {
-        let before =
-            if self.phase == Phase::Open { Some(driver.ssthresh()) } else { self.reduced.map(|(_, at)| at) };
+        let before = if self.phase == Phase::Open { Some(driver.ssthresh()) } else { self.reduced.map(|(_, at)| at) };
         self.reduced = before.map(|ssthresh| (Phase::Loss, ssthresh));
         self.phase = Phase::Loss;
         self.prr = None;

@@ -12,19 +12,13 @@ pub const UP_GAMMA: Param =
 pub const DOWN_GAMMA: Param =
     Param::ratio("down_gamma", 4.0, (0.0, 16.0), "exponent of RTT / RTT_max in the draining gain");
 /// Amplitude of the probing gain.
-pub const UP_AMPLITUDE: Param =
-    Param::ratio("up_amplitude", 0.5, (0.0, 3.0), "maximum of the probing gain above 1");
+pub const UP_AMPLITUDE: Param = Param::ratio("up_amplitude", 0.5, (0.0, 3.0), "maximum of the probing gain above 1");
 /// Amplitude of the draining gain.
 pub const DOWN_AMPLITUDE: Param =
     Param::ratio("down_amplitude", 0.5, (0.0, 0.9), "maximum of the draining gain below 1");
 /// Age at which RTT_max expires.
-pub const RTT_MAX_WINDOW: Param = Param::number(
-    "rtt_max_window",
-    0.0,
-    (0.0, 1e6),
-    "s",
-    "length of the RTT_max filter; 0: the whole connection",
-);
+pub const RTT_MAX_WINDOW: Param =
+    Param::number("rtt_max_window", 0.0, (0.0, 1e6), "s", "length of the RTT_max filter; 0: the whole connection");
 
 /// The gain of a probe from 1 BDP of inflight on.
 pub const BETWEEN: Param = Param::choice(

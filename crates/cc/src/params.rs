@@ -307,8 +307,7 @@ macro_rules! merged_params {
 mod tests {
     use super::*;
 
-    const SPECS: &[Param] =
-        &[Param::ratio("gain", 1.25, (0.0, 4.0), "a gain"), Param::flag("paced", false, "pace")];
+    const SPECS: &[Param] = &[Param::ratio("gain", 1.25, (0.0, 4.0), "a gain"), Param::flag("paced", false, "pace")];
     const ROUNDS: &[Param] = &[Param::count("rounds", 3.0, (1.0, 1e6), "round", "rounds")];
 
     /// Values are checked, and defaults kept.

@@ -71,8 +71,7 @@ mod tests {
     /// The active subflows are the established ones and the own one.
     #[test]
     fn paths_active_are_established_ones_and_the_own() {
-        let path =
-            |window, established| PathView { cwnd: Bytes::new(window), established, ..PathView::default() };
+        let path = |window, established| PathView { cwnd: Bytes::new(window), established, ..PathView::default() };
         let paths = Paths::new(1, &[path(1, true), path(2, false), path(3, false), path(4, true)]);
         let active: [Option<usize>; 4] = {
             let mut found = paths.active().map(|(i, _)| i);

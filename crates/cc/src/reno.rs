@@ -2,8 +2,8 @@
 
 use crate::window_pacing::WindowPacing;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, EcnNeed, IdleRestart, Info, Paths, RecoveryEntered, RecoveryLeft,
-    Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, EcnNeed, IdleRestart, Info, Paths, RecoveryEntered, RecoveryLeft, Scheme,
+    Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Minimum ssthresh in segments (RFC 5681 equation 4).
@@ -88,11 +88,7 @@ impl Reno {
     /// Rounds `acked` up to segments if they are whole: Linux counts a short packet as one (`tcp_skb_pcount`).
     #[inline]
     pub(crate) fn counted(&self, acked: Bytes) -> Bytes {
-        if !self.whole || acked == self.mss {
-            acked
-        } else {
-            self.mss * acked.as_u64().div_ceil(self.mss.as_u64())
-        }
+        if !self.whole || acked == self.mss { acked } else { self.mss * acked.as_u64().div_ceil(self.mss.as_u64()) }
     }
 
     /// Growth with byte counting.

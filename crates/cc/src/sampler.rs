@@ -90,13 +90,7 @@ impl RateSampler {
     /// A packet is newly delivered. Updates `newest`, the most recently sent packet that the acknowledgement
     /// delivers.
     #[inline]
-    pub fn on_delivered(
-        &mut self,
-        now: Nanos,
-        bytes: Bytes,
-        sent: &SentState,
-        newest: &mut Option<SentState>,
-    ) {
+    pub fn on_delivered(&mut self, now: Nanos, bytes: Bytes, sent: &SentState, newest: &mut Option<SentState>) {
         let known = bytes.min(self.covered);
         self.covered -= known;
         self.delivered += bytes - known;

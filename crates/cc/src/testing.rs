@@ -1,8 +1,8 @@
 //! Plain events for unit tests, varied with struct update syntax.
 
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Lost, Nanos, Params, Phase,
-    Random, RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout,
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Lost, Nanos, Params, Phase, Random,
+    RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout,
 };
 
 /// The segment size of most tests, in bytes.

@@ -81,10 +81,7 @@ mod tests {
     #[test]
     fn pacing_without_flag_or_rtt_sample_gives_no_rate() {
         let window = Bytes::new(14_480);
-        assert_eq!(
-            WindowPacing { on: false, srtt: Some(Nanos::from_millis(1)) }.rate(window, Bytes::MAX),
-            None
-        );
+        assert_eq!(WindowPacing { on: false, srtt: Some(Nanos::from_millis(1)) }.rate(window, Bytes::MAX), None);
         assert_eq!(WindowPacing { on: true, srtt: None }.rate(window, Bytes::MAX), None);
     }
 }

@@ -128,8 +128,7 @@ proptest! {
 #[test]
 fn contract_model_reaches_every_event_and_phase() {
     // Otherwise the properties above could hold only because nothing happened.
-    let conditions =
-        Conditions { mss: 1_448, initial_window_segments: 10, rtt: Nanos::from_millis(20), seed: 1 };
+    let conditions = Conditions { mss: 1_448, initial_window_segments: 10, rtt: Nanos::from_millis(20), seed: 1 };
     let ack = |lost, delivered, marked| Op::Ack { lost, delivered, late: 0, marked };
     let ops = [
         Op::Send(20),
@@ -194,12 +193,7 @@ fn registry_every_entry_is_well_formed() {
         // Datagram transports identify a scheme by its feedback, except for [`Feedback::Packets`], the
         // default.
         let schemes_with_it = ALL.iter().filter(|other| other.feedback == entry.feedback).count();
-        assert!(
-            schemes_with_it == 1 || entry.feedback == Feedback::Packets,
-            "{}: {:?}",
-            info.name,
-            entry.feedback
-        );
+        assert!(schemes_with_it == 1 || entry.feedback == Feedback::Packets, "{}: {:?}", info.name, entry.feedback);
         assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);
         let mut params = BTreeSet::new();
         for param in info.params {
@@ -207,10 +201,7 @@ fn registry_every_entry_is_well_formed() {
             assert!(params.insert(param.name), "{at} appears twice");
             assert!(is_snake_case(param.name), "{at}");
             assert!(param.min <= param.default && param.default <= param.max, "{at}: default out of range");
-            assert!(
-                param.min < param.max && param.min.is_finite() && param.max.is_finite(),
-                "{at}: empty range"
-            );
+            assert!(param.min < param.max && param.min.is_finite() && param.max.is_finite(), "{at}: empty range");
             assert!(!param.help.is_empty() && !param.help.contains('\n'), "{at} has no help");
         }
     }

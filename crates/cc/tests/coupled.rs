@@ -81,11 +81,7 @@ impl Subflow {
         if self.recovering {
             self.recovering = false;
             let delivered = Bytes::ZERO;
-            self.scheme.on_recovery_left(&record!(RecoveryLeft {
-                now: Nanos::ZERO,
-                inflight: Bytes::ZERO,
-                delivered,
-            }));
+            self.scheme.on_recovery_left(&record!(RecoveryLeft { now: Nanos::ZERO, inflight: Bytes::ZERO, delivered }));
         }
         let flight = self.scheme.control().cwnd.as_u64() / MSS.as_u64();
         self.sent += flight;
@@ -156,10 +152,7 @@ fn coupled_at_equal_loss_take_the_share_of_their_law() {
         // more than one Reno flow, by up to the root of the excess. COUPLED oscillates between the paths.
         for name in ["lia", "balia", "mptcp-coupled"] {
             let [two, three] = relative(name);
-            assert!(
-                (0.95..1.25).contains(&two) && (0.95..1.25).contains(&three),
-                "{name} at {p}: {two}, {three}"
-            );
+            assert!((0.95..1.25).contains(&two) && (0.95..1.25).contains(&three), "{name} at {p}: {two}, {three}");
         }
     }
 }

@@ -73,10 +73,8 @@ impl Recorder {
     /// Reports a failure, once.
     pub fn warn(&mut self, caller: &dyn Caller) {
         if let Some(error) = self.failure.take() {
-            caller.warning(&format!(
-                "{}: {error}: the capture ends here, the connections continue",
-                self.path.display()
-            ));
+            caller
+                .warning(&format!("{}: {error}: the capture ends here, the connections continue", self.path.display()));
         }
     }
 }
@@ -130,10 +128,8 @@ impl Capture {
                 packet.extend_from_slice(&[0, 0, 0x40, 0, HOPS, UDP, 0, 0]);
                 packet.extend_from_slice(&from.ip().octets());
                 packet.extend_from_slice(&to.ip().octets());
-                let sum: u32 = packet
-                    .chunks_exact(2)
-                    .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-                    .sum();
+                let sum: u32 =
+                    packet.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
                 let sum = (sum & 0xffff) + (sum >> 16);
                 let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
                 packet[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -169,9 +165,7 @@ impl Capture {
 
 /// Four bytes with the same checksum contribution as an IPv6 address: the ones' complement sum of its words.
 fn folded(address: [u8; 16]) -> [u8; 4] {
-    let words = address
-        .chunks_exact(4)
-        .map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]])));
+    let words = address.chunks_exact(4).map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]])));
     let sum: u64 = words.sum();
     let once = (sum & 0xffff_ffff) + (sum >> 32);
     ((once & 0xffff_ffff) + (once >> 32)).to_be_bytes()[4..].try_into().unwrap_or_default()

@@ -156,11 +156,7 @@ impl Report {
             marked: stats.marked_packets,
             queue_drops: if sender { stats.send_drops } else { stats.receive_drops },
             timeouts: stats.timeouts,
-            throughput_mbit_s: if active.is_zero() {
-                0.0
-            } else {
-                bytes as f64 * 8e-6 / active.as_secs_f64()
-            },
+            throughput_mbit_s: if active.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / active.as_secs_f64() },
             rtt_ms: connection.srtt().map(|rtt| rtt.as_secs_f64() * 1e3),
             delay: Delay::of(delays),
         }

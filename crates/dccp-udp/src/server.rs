@@ -47,8 +47,7 @@ const OVERVIEW_INTERVAL: Nanos = Nanos::from_secs(1);
 /// # Errors
 /// If it cannot listen, or its only connection fails.
 pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report>, LiveError> {
-    let bound =
-        StdSocket::bind(settings.address).map_err(|error| LiveError::Socket(settings.address, error))?;
+    let bound = StdSocket::bind(settings.address).map_err(|error| LiveError::Socket(settings.address, error))?;
     receive_on(bound, settings, caller)
 }
 
@@ -56,11 +55,7 @@ pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report
 ///
 /// # Errors
 /// As [`receive`].
-pub fn receive_on(
-    bound: StdSocket,
-    settings: &Settings,
-    caller: &dyn Caller,
-) -> Result<Option<Report>, LiveError> {
+pub fn receive_on(bound: StdSocket, settings: &Settings, caller: &dyn Caller) -> Result<Option<Report>, LiveError> {
     block_on(async {
         let socket = Socket::new(bound)?;
         let mut port = Port::new(socket, settings.capture.as_deref())?;
@@ -198,9 +193,7 @@ impl<'a> Server<'a> {
         if entry.session.is_over() && entry.session.was_connected() && !entry.session.is_dismissed() {
             match entry.session.outcome(now, caller) {
                 // A failed connection does not end the others; its report states the end.
-                Err(LiveError::PeerGone(_, _, report)) if !self.settings.once => {
-                    self.last = Some(Ok(*report))
-                }
+                Err(LiveError::PeerGone(_, _, report)) if !self.settings.once => self.last = Some(Ok(*report)),
                 Err(LiveError::Reset(..)) if !self.settings.once => {}
                 result => self.last = Some(result),
             }
@@ -259,12 +252,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// If the system has no random numbers.
-    pub fn on_packet(
-        &mut self,
-        now: Nanos,
-        packet: &Received<'_>,
-        recorder: &mut Recorder,
-    ) -> io::Result<()> {
+    pub fn on_packet(&mut self, now: Nanos, packet: &Received<'_>, recorder: &mut Recorder) -> io::Result<()> {
         recorder.write(packet.from, packet.to, packet.ecn, packet.bytes);
         // RFC 6773: drop malformed packets without an answer.
         let Ok((header, body)) = udp::open(packet.bytes) else { return Ok(()) };
@@ -300,11 +288,8 @@ impl<'a> Server<'a> {
         body: &Body<'_>,
         length: usize,
     ) -> io::Result<Option<usize>> {
-        let refused = if self.timewait.contains(&flow) {
-            Some(ResetCode::NoConnection)
-        } else {
-            self.reset_code(header)
-        };
+        let refused =
+            if self.timewait.contains(&flow) { Some(ResetCode::NoConnection) } else { self.reset_code(header) };
         if let Some(code) = refused {
             self.answers.refuse(now, addresses, header, code);
             return Ok(None);

@@ -35,8 +35,7 @@ const MAX_OPTIONS: usize = 160;
 /// options.
 pub fn largest_datagram(mtu: usize, remote: SocketAddr) -> Option<usize> {
     let ip = if remote.ip().to_canonical().is_ipv4() { 20 } else { 40 };
-    mtu.checked_sub(ip + udp::HEADER + Header::new(Kind::DataAck).len() + MAX_OPTIONS)
-        .filter(|most| *most > 0)
+    mtu.checked_sub(ip + udp::HEADER + Header::new(Kind::DataAck).len() + MAX_OPTIONS).filter(|most| *most > 0)
 }
 
 /// Settings of the connection at one end.
@@ -134,8 +133,7 @@ impl<'a> Session<'a> {
         let mut random = Random::stream(u64::from_ne_bytes(entropy()?), "dccp", 0);
         config.first_number = Some(u64::from_ne_bytes(entropy()?) & INITIAL_SEQ_MASK);
         if sender {
-            config.local_port =
-                FIRST_CLIENT_PORT + random.below(u64::from(u16::MAX - FIRST_CLIENT_PORT) + 1) as u16;
+            config.local_port = FIRST_CLIENT_PORT + random.below(u64::from(u16::MAX - FIRST_CLIENT_PORT) + 1) as u16;
             let default_queue = || queue_for(&settings.app, config.datagram, config.queue);
             config.queue = settings.queue.unwrap_or_else(default_queue);
             if matches!(settings.app, AppConfig::Bulk) {
@@ -151,12 +149,7 @@ impl<'a> Session<'a> {
     }
 
     /// A server whose connection was rebuilt from an Init Cookie.
-    pub fn rebuilt(
-        settings: &'a Settings,
-        connection: Connection,
-        addresses: AddressPair,
-        now: Nanos,
-    ) -> Self {
+    pub fn rebuilt(settings: &'a Settings, connection: Connection, addresses: AddressPair, now: Nanos) -> Self {
         let mut session = Self::of(settings, false, connection, None, addresses, now);
         session.by_cookie = true;
         session
@@ -306,8 +299,7 @@ impl<'a> Session<'a> {
         loop {
             let now = self.monotonic(clock());
             let writing = self.is_writing();
-            if let (Some(source), Some(begin), true) = (&mut self.source, self.observed.connected_at, writing)
-            {
+            if let (Some(source), Some(begin), true) = (&mut self.source, self.observed.connected_at, writing) {
                 source.write(now - begin, &mut self.connection);
             }
             let room = self.room();
@@ -345,10 +337,8 @@ impl<'a> Session<'a> {
     /// If the session cannot continue.
     pub fn classify(&self, error: io::Error, port: &Port) -> Result<(), LiveError> {
         use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
-        let path_error = matches!(
-            error.kind(),
-            ConnectionRefused | HostUnreachable | NetworkUnreachable | ConnectionReset
-        );
+        let path_error =
+            matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | ConnectionReset);
         let size_errors = [Errno::MSGSIZE, Errno::INVAL].map(|errno| Some(errno.raw_os_error()));
         match (path_error, self.was_connected()) {
             _ if !self.sender => Ok(()),
@@ -361,9 +351,7 @@ impl<'a> Session<'a> {
                 let most = most.filter(|most| *most < usize::from(size));
                 Err(LiveError::TooLong(self.addresses.remote, size, most))
             }
-            (true, false) if error.kind() == ConnectionRefused => {
-                Err(LiveError::Refused(self.settings.address))
-            }
+            (true, false) if error.kind() == ConnectionRefused => Err(LiveError::Refused(self.settings.address)),
             _ => Err(LiveError::Socket(self.addresses.remote, error)),
         }
     }
@@ -434,9 +422,7 @@ impl<'a> Session<'a> {
             (false, true) => Err(LiveError::NoAnswer(remote, self.settings.timeout)),
             (false, false) if !stopped => Err(LiveError::Rejected(remote, code)),
             (true, true) => Err(LiveError::PeerGone(remote, self.settings.timeout, Box::new(report))),
-            (true, false) if self.stalled => {
-                Err(LiveError::Stalled(remote, self.settings.timeout, Box::new(report)))
-            }
+            (true, false) if self.stalled => Err(LiveError::Stalled(remote, self.settings.timeout, Box::new(report))),
             (true, false) if !closed && !stopped => Err(LiveError::Reset(remote, code)),
             _ => Ok(report),
         }

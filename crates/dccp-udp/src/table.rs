@@ -70,11 +70,7 @@ impl<'a> Table<'a> {
 
     /// Next time at which a connection may be due.
     pub fn deadline(&self) -> Nanos {
-        if self.ready.is_empty() {
-            self.timers.first().map_or(Nanos::MAX, |(at, _)| *at)
-        } else {
-            Nanos::ZERO
-        }
+        if self.ready.is_empty() { self.timers.first().map_or(Nanos::MAX, |(at, _)| *at) } else { Nanos::ZERO }
     }
 
     pub fn find(&mut self, flow: &Flow) -> Option<usize> {

@@ -197,10 +197,7 @@ fn server_packets_without_connection_get_limited_resets() {
         let cases: [(Vec<u8>, ResetCode); 3] = [
             (request_with(|header| header.destination += 1), ResetCode::ConnectionRefused),
             (request_with(|header| header.service = 9), ResetCode::BadServiceCode),
-            (
-                request_with(|header| (header.kind, header.ack) = (Kind::Close, Some(41))),
-                ResetCode::NoConnection,
-            ),
+            (request_with(|header| (header.kind, header.ack) = (Kind::Close, Some(41))), ResetCode::NoConnection),
         ];
         for (n, (packet, why)) in (1..).zip(cases) {
             test.deliver(SECOND * n, &packet);
@@ -209,10 +206,7 @@ fn server_packets_without_connection_get_limited_resets() {
             let answers = test.answers(SECOND * n).await;
             assert_eq!(code(&answers), why as u8);
             let answer = header(&answers);
-            assert_eq!(
-                (answer.source, answer.destination),
-                (udp::open(&packet).unwrap().0.destination, 50_000)
-            );
+            assert_eq!((answer.source, answer.destination), (udp::open(&packet).unwrap().0.destination, 50_000));
             // RFC 4340 section 8.3.1: the sequence number follows the acknowledgement, or is zero.
             let expected = if why == ResetCode::NoConnection { 42 } else { 0 };
             assert_eq!((answer.seq, answer.ack), (expected, Some(77)));
@@ -263,10 +257,7 @@ fn deliver(session: &mut Session<'_>, now: Nanos, bytes: &[u8]) {
 async fn receive_all(port: &mut Port) -> Vec<Vec<u8>> {
     let (mut alarm, mut found) = (Alarm::new().expect("a timer"), Vec::new());
     while found.is_empty() {
-        assert!(
-            alarm.wait(&port.socket, Duration::from_secs(5)).await.expect("an open socket"),
-            "no packet in 5 s"
-        );
+        assert!(alarm.wait(&port.socket, Duration::from_secs(5)).await.expect("an open socket"), "no packet in 5 s");
         let _ = port.socket.receive(|packet| found.push(packet.bytes.to_vec()));
     }
     found
@@ -406,8 +397,7 @@ fn socket_batch_keeps_sizes_and_codepoint() {
         let contents: Vec<u8> = (0..count as u8).flat_map(|n| [n; 100]).chain([9; 30]).collect();
         let segments = contents.len().div_ceil(100);
         // Without segmentation offload each packet needs a call.
-        let calls =
-            if from.segments(100) >= segments { vec![&contents[..]] } else { contents.chunks(100).collect() };
+        let calls = if from.segments(100) >= segments { vec![&contents[..]] } else { contents.chunks(100).collect() };
         for call in calls {
             from.writable().await?;
             from.send(to.local(), None, 2, call, 100)?;

@@ -270,14 +270,7 @@ impl Features {
 
     /// Processes a Change in packet `seq`, unless a later packet carried feature options. After all options
     /// of a packet, call [`Features::end_options`].
-    pub(crate) fn on_change(
-        &mut self,
-        seq: Seq,
-        left: bool,
-        number: u8,
-        value: &[u8],
-        mandatory: bool,
-    ) -> Outcome {
+    pub(crate) fn on_change(&mut self, seq: Seq, left: bool, number: u8, value: &[u8], mandatory: bool) -> Outcome {
         if self.fgsr.is_some_and(|last| !seq.after(last)) {
             return Ok(());
         }
@@ -310,8 +303,7 @@ impl Features {
             };
         }
         let theirs = &value[..value.len().min(MAX_PREFERENCES)];
-        let (first, second) =
-            if server { (slot.list.as_slice(), theirs) } else { (theirs, slot.list.as_slice()) };
+        let (first, second) = if server { (slot.list.as_slice(), theirs) } else { (theirs, slot.list.as_slice()) };
         match first.iter().find(|value| second.contains(value)) {
             Some(&agreed) => {
                 slot.value = u64::from(agreed);
@@ -332,14 +324,7 @@ impl Features {
 
     /// Processes a Confirm in packet `seq` with acknowledgement number `ack`. An error means an invalid claim
     /// of the peer.
-    pub(crate) fn on_confirm(
-        &mut self,
-        seq: Seq,
-        ack: Option<Seq>,
-        left: bool,
-        number: u8,
-        value: &[u8],
-    ) -> Outcome {
+    pub(crate) fn on_confirm(&mut self, seq: Seq, ack: Option<Seq>, left: bool, number: u8, value: &[u8]) -> Outcome {
         let old = self.fgsr.is_some_and(|last| !seq.after(last));
         let confirms_current = match (ack, self.fgss) {
             (Some(ack), Some(sent)) => !sent.after(ack),
@@ -406,19 +391,15 @@ impl Features {
         for (confirm, feature) in &self.unknown[..usize::from(self.unknowns)] {
             let value = &[];
             let feature = *feature;
-            let option = if *confirm == 33 {
-                Opt::ConfirmL { feature, value }
-            } else {
-                Opt::ConfirmR { feature, value }
-            };
+            let option =
+                if *confirm == 33 { Opt::ConfirmL { feature, value } } else { Opt::ConfirmR { feature, value } };
             option.write(out);
         }
         (self.unknowns, self.confirms) = (0, false);
         for slot in &mut self.features {
             if slot.confirm != PendingConfirm::None {
                 let mut bytes = [0; MAX_PREFERENCES + 1];
-                let len =
-                    if slot.confirm == PendingConfirm::Empty { 0 } else { slot.confirm_value(&mut bytes) };
+                let len = if slot.confirm == PendingConfirm::Empty { 0 } else { slot.confirm_value(&mut bytes) };
                 let (feature, value) = (slot.number, &bytes[..len]);
                 match slot.side {
                     Side::Local => Opt::ConfirmL { feature, value }.write(out),
@@ -446,8 +427,7 @@ impl Features {
             self.fgss = Some(seq);
         }
         if sent_change {
-            self.interval =
-                if new_change { interval } else { (self.interval * 2).min(MAX_INTERVAL).max(interval) };
+            self.interval = if new_change { interval } else { (self.interval * 2).min(MAX_INTERVAL).max(interval) };
             self.retransmit_at = now.saturating_add(self.interval);
         } else if due {
             self.retransmit_at = Nanos::MAX;

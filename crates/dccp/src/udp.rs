@@ -104,10 +104,7 @@ pub fn open(payload: &[u8]) -> Result<(Header, Body<'_>), Dropped> {
 ///
 /// # Errors
 /// If the datagram must be dropped.
-pub fn receive(
-    addresses: Option<Addresses>,
-    datagram: &[u8],
-) -> Result<(u16, u16, Header, Body<'_>), Dropped> {
+pub fn receive(addresses: Option<Addresses>, datagram: &[u8]) -> Result<(u16, u16, Header, Body<'_>), Dropped> {
     let have = datagram.len();
     let Some(header) = datagram.first_chunk::<HEADER>() else { return Err(Dropped::NoHeader { have }) };
     let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -120,9 +117,7 @@ pub fn receive(
         return Err(Dropped::NoChecksum);
     }
     // Including the checksum field, a valid sum is all ones; its complement is zero.
-    if addresses
-        .is_some_and(|addresses| internet_checksum(Some((addresses, PROTOCOL, length)), &[datagram]) != 0)
-    {
+    if addresses.is_some_and(|addresses| internet_checksum(Some((addresses, PROTOCOL, length)), &[datagram]) != 0) {
         return Err(Dropped::Checksum);
     }
     let (packet, body) = open(&datagram[HEADER..])?;

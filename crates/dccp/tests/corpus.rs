@@ -28,8 +28,7 @@ fn read(text: &str) -> Vec<(&str, Vec<u8>)> {
 
 /// Describes a packet as in the corpus.
 fn describe(header: &Header, body: &Body) -> String {
-    let mut words =
-        format!("{:?} {} seq={}", header.kind, if header.long { "long" } else { "short" }, header.seq);
+    let mut words = format!("{:?} {} seq={}", header.kind, if header.long { "long" } else { "short" }, header.seq);
     if let Some(ack) = header.ack {
         words += &format!(" ack={ack}");
     }
@@ -143,8 +142,7 @@ fn mutate(packet: &mut Vec<u8>, all: &[Vec<u8>], random: &mut Stream) {
 #[test]
 fn corpus_mutated_packets_cause_no_panic() {
     const LIMIT: usize = 500;
-    let all: Vec<Vec<u8>> =
-        [VALID, MALFORMED, OPTIONS].iter().flat_map(|text| read(text)).map(|(_, b)| b).collect();
+    let all: Vec<Vec<u8>> = [VALID, MALFORMED, OPTIONS].iter().flat_map(|text| read(text)).map(|(_, b)| b).collect();
     let mut random = Stream(0x005e_ed0f_dccb);
     let (mut taken, mut refused) = (0, 0);
     let mut vector = AckVector::new(LIMIT);
@@ -155,8 +153,7 @@ fn corpus_mutated_packets_cause_no_panic() {
         mutate(&mut packet, &all, &mut random);
         // In a buffer of the exact length a read beyond it panics.
         let packet = packet.into_boxed_slice();
-        let _ =
-            (udp::open(&packet), udp::receive(Some(ADDRESSES), &packet), verify(Some(ADDRESSES), &packet));
+        let _ = (udp::open(&packet), udp::receive(Some(ADDRESSES), &packet), verify(Some(ADDRESSES), &packet));
         let Ok((header, body)) = Header::decode(&packet) else {
             refused += 1;
             continue;
@@ -193,11 +190,7 @@ fn corpus_mutated_packets_cause_no_panic() {
         let segment = Bytes::new(1000);
         history.arrive(
             &arrival,
-            &PathEstimate {
-                rtt: Nanos::from_millis(50),
-                segment,
-                target: Rate::from_bytes_per_sec(1_000_000),
-            },
+            &PathEstimate { rtt: Nanos::from_millis(50), segment, target: Rate::from_bytes_per_sec(1_000_000) },
         );
         assert!(history.intervals().1.count() <= 9);
         assert!((0.0..=1.0).contains(&history.loss_event_rate()));

@@ -137,8 +137,7 @@ fn endpoints_survive_hostile_datagrams() {
     println!("seed {seed}");
     let mut random = Random::stream(seed, "hostile", 0);
     let schemes = ["newreno", "bbr", "ccid2", "ccid3", "dccp-bbr"];
-    let ends_of =
-        || Ends { remote: "192.0.2.1:9".parse().unwrap(), local: "192.0.2.2:6511".parse().unwrap() };
+    let ends_of = || Ends { remote: "192.0.2.1:9".parse().unwrap(), local: "192.0.2.2:6511".parse().unwrap() };
     let (mut now, mut tried, mut most, mut answers) = (Nanos::from_secs(1), 0_u64, 0, 0_u64);
     let mut over = 0;
     while tried < DATAGRAMS * length {

@@ -12,14 +12,7 @@ use proptest::prelude::*;
 const SEGMENT: Bytes = Bytes::new(1000);
 
 fn arrival(millis: u64, n: u64) -> Arrival {
-    Arrival {
-        at: Nanos::from_millis(millis),
-        seq: Seq::new(n),
-        data: true,
-        ndp: None,
-        marked: false,
-        counter: 0,
-    }
+    Arrival { at: Nanos::from_millis(millis), seq: Seq::new(n), data: true, ndp: None, marked: false, counter: 0 }
 }
 
 /// Path estimates at which the first interval counts as `first` packets.
@@ -225,8 +218,7 @@ fn window_counter_separates_loss_events() {
 fn lost_packets_without_data_are_no_losses() {
     let path = path(2, 50);
     let mut history = LossHistory::new(Separation::Time, false);
-    let arrivals =
-        [(0, None), (1, None), (4, Some(2)), (5, None), (8, Some(1)), (9, None), (10, None), (11, None)];
+    let arrivals = [(0, None), (1, None), (4, Some(2)), (5, None), (8, Some(1)), (9, None), (10, None), (11, None)];
     for (n, ndp) in arrivals {
         history.arrive(&Arrival { ndp, ..arrival(n, n) }, &path);
     }
@@ -271,11 +263,7 @@ fn long_open_interval_discounts_history() {
         let sum = |df: f64| (open as f64 + 50.0 * df) / (1.0 + 5.0 * df);
         let (plain, discounted) = (run(89 + open, false), run(89 + open, true));
         assert!((plain - sum(1.0).max(10.0)).abs() < 1e-9, "{open}: {plain}");
-        assert!(
-            (discounted - sum(factor).max(10.0)).abs() < 1e-9,
-            "{open}: {discounted}, not {}",
-            sum(factor)
-        );
+        assert!((discounted - sum(factor).max(10.0)).abs() < 1e-9, "{open}: {discounted}, not {}", sum(factor));
     }
 }
 
@@ -289,10 +277,7 @@ fn loss_interval_lengths_saturate_at_24_bits() {
     let Some(Ok(Opt::LossIntervals(value))) = options(&bytes).next() else { panic!("no intervals") };
     let (skip, mut read) = read_intervals(value).unwrap();
     assert_eq!((skip, read.len()), (3, 28));
-    assert_eq!(
-        read.next(),
-        Some(Interval { lossless: (1 << 24) - 1, lossy: (1 << 23) - 1, data: (1 << 24) - 1 })
-    );
+    assert_eq!(read.next(), Some(Interval { lossless: (1 << 24) - 1, lossy: (1 << 23) - 1, data: (1 << 24) - 1 }));
     assert!(read_intervals(&[]).is_none() && read_intervals(&[0; 11]).is_none());
     assert_eq!(read_intervals(&[1]).map(|(skip, read)| (skip, read.len())), Some((1, 0)));
 }

@@ -156,12 +156,8 @@ fn feedback_contains_measured_values() {
     let mut bytes = Vec::new();
     receiver.write(&report, true, &mut bytes);
     let read: Vec<Opt> = options(&bytes).map(Result::unwrap).collect();
-    let [
-        Opt::ElapsedTime(234),
-        Opt::ReceiveRate(rate),
-        Opt::LossIntervals(value),
-        Opt::LossEventRate(inverse),
-    ] = read[..]
+    let [Opt::ElapsedTime(234), Opt::ReceiveRate(rate), Opt::LossIntervals(value), Opt::LossEventRate(inverse)] =
+        read[..]
     else {
         panic!("{read:?}")
     };

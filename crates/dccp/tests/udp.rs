@@ -11,8 +11,7 @@ use proptest::prelude::*;
 const HERE: Addresses = Addresses { source: [192, 0, 2, 1], destination: [192, 0, 2, 2] };
 
 fn packet() -> (Header, Vec<u8>) {
-    let header =
-        Header { source: 40_000, destination: 5001, seq: 77, ack: Some(88), ..Header::new(Kind::DataAck) };
+    let header = Header { source: 40_000, destination: 5001, seq: 77, ack: Some(88), ..Header::new(Kind::DataAck) };
     let mut bytes = Vec::new();
     header.encode(&[2], b"hello", &mut bytes);
     (header, bytes)
@@ -36,11 +35,7 @@ fn udp_wrap_and_receive_round_trip() {
     assert_eq!(open(&bytes).unwrap().0, header);
     let mut trailed = datagram.clone();
     trailed.extend_from_slice(&[1, 2, 3]);
-    assert_eq!(
-        receive(Some(HERE), &trailed).unwrap().3.data,
-        b"hello",
-        "bytes after the UDP length are ignored"
-    );
+    assert_eq!(receive(Some(HERE), &trailed).unwrap().3.data, b"hello", "bytes after the UDP length are ignored");
 }
 
 /// The UDP checksum follows RFC 768, computed by hand for an empty Data packet with short numbers, all zero

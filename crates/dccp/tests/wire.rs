@@ -1,8 +1,7 @@
 //! Headers and options: encoding, decoding and errors.
 
 use narrows_dccp::wire::{
-    Addresses, Body, DecodeError, MAX_HEADER, MAX_VALUE, MIN_HEADER, Opt, OptionError, checksum, options,
-    seal, verify,
+    Addresses, Body, DecodeError, MAX_HEADER, MAX_VALUE, MIN_HEADER, Opt, OptionError, checksum, options, seal, verify,
 };
 use narrows_dccp::{Header, Kind, ResetCode};
 use proptest::prelude::*;
@@ -60,9 +59,7 @@ fn build<'a>((which, bytes, number, flag): &'a (u8, Vec<u8>, u64, bool)) -> Opt<
         14 => Opt::ElapsedTime(n),
         15 => Opt::DataChecksum(n),
         16 => Opt::LossEventRate(n),
-        17 => Opt::LossIntervals(
-            &value[..value.len().saturating_sub(1) / 9 * 9 + usize::from(!value.is_empty())],
-        ),
+        17 => Opt::LossIntervals(&value[..value.len().saturating_sub(1) / 9 * 9 + usize::from(!value.is_empty())]),
         18 => Opt::ReceiveRate(n),
         19 => Opt::LossRate(n),
         20 => Opt::Unknown { kind: 3 + feature % 29, value: &[] },
@@ -224,8 +221,7 @@ fn packet_encodes_to_bytes_of_section_5() {
 fn header_lengths_match_section_5() {
     let lengths: Vec<_> = Kind::ALL.iter().map(|kind| kind.header_len(true)).collect();
     assert_eq!(lengths, [20, 28, 16, 24, 24, 24, 24, 28, 24, 24]);
-    let short: Vec<_> =
-        [Kind::Data, Kind::Ack, Kind::DataAck].iter().map(|kind| kind.header_len(false)).collect();
+    let short: Vec<_> = [Kind::Data, Kind::Ack, Kind::DataAck].iter().map(|kind| kind.header_len(false)).collect();
     assert_eq!(short, [MIN_HEADER, 16, 16]);
     assert_eq!(Header { long: false, ..Header::new(Kind::Sync) }.len(), 24, "a Sync has no short form");
     assert_eq!(Header::new(Kind::DataAck).room(), MAX_HEADER - 24);
@@ -259,20 +255,13 @@ fn header_malformed_error_names_the_byte() {
         refused(&changed)
     };
     assert_eq!(with(8, 10 << 1 | 1), "byte 8: packet type 10 is reserved; types are 0 to 9");
-    assert_eq!(
-        with(8, 1 << 1),
-        "byte 8: Response has a short sequence number (X = 0); only Data, Ack and DataAck may"
-    );
+    assert_eq!(with(8, 1 << 1), "byte 8: Response has a short sequence number (X = 0); only Data, Ack and DataAck may");
     assert_eq!(with(4, 6), "byte 4: data starts at byte 24, inside the header of 28 bytes");
     assert_eq!(with(4, 9), "byte 4: data starts at byte 36, after the packet's end at 33");
     assert_eq!(with(5, 3), "byte 5: the checksum covers 8 bytes of data; the packet has 5");
     let mut reserved = packet.clone();
     reserved[8] |= 0xe0;
-    assert_eq!(
-        Header::decode(&reserved).unwrap().0,
-        Header::new(Kind::Response),
-        "reserved bits are ignored"
-    );
+    assert_eq!(Header::decode(&reserved).unwrap().0, Header::new(Kind::Response), "reserved bits are ignored");
 }
 
 /// Encoding turns coverage beyond the data into full coverage; decoding rejects it.
@@ -291,9 +280,8 @@ fn header_coverage_beyond_data_encodes_as_full() {
 /// invalid length none.
 #[test]
 fn options_malformed_error_names_the_byte() {
-    let read = |bytes: &[u8]| {
-        options(bytes).map(|option| option.map(|o| o.kind()).map_err(|e| e.to_string())).collect()
-    };
+    let read =
+        |bytes: &[u8]| options(bytes).map(|option| option.map(|o| o.kind()).map_err(|e| e.to_string())).collect();
     let read_options: Vec<Result<u8, String>> = read(&[2, 41, 5, 1, 2, 3, 2]);
     let wrong = "byte 1 of the options: option 41 cannot have length 5".to_owned();
     assert_eq!(read_options, [Ok(2), Err(wrong), Ok(2)], "the options after it can be read");
@@ -303,20 +291,11 @@ fn options_malformed_error_names_the_byte() {
         (&[200][..], "byte 0 of the options: option 200 has length 0, but 1 bytes remain"),
     ] {
         let read_options: Vec<_> = read(bytes);
-        assert_eq!(
-            read_options.last(),
-            Some(&Err(message.to_owned())),
-            "{bytes:?}: nothing is read after it"
-        );
+        assert_eq!(read_options.last(), Some(&Err(message.to_owned())), "{bytes:?}: nothing is read after it");
     }
-    for bytes in [
-        &[37, 2][..],
-        &[37, 9, 1, 2, 3, 4, 5, 6, 7],
-        &[42, 7, 1, 2, 3, 4, 5],
-        &[193, 2],
-        &[193, 4, 0, 0],
-        &[32, 2],
-    ] {
+    for bytes in
+        [&[37, 2][..], &[37, 9, 1, 2, 3, 4, 5, 6, 7], &[42, 7, 1, 2, 3, 4, 5], &[193, 2], &[193, 4, 0, 0], &[32, 2]]
+    {
         let error = options(bytes).next().unwrap().unwrap_err();
         assert_eq!(error, OptionError::Value { at: 0, kind: bytes[0], length: bytes.len() });
     }
@@ -362,8 +341,7 @@ fn options_allowed_on_data_match_table_3() {
 fn checksum_matches_section_9() {
     let addresses = Addresses { source: [10, 0, 0, 1], destination: [10, 0, 0, 2] };
     let mut packet = Vec::new();
-    let header =
-        Header { source: 5001, destination: 5002, long: false, seq: 0x01_0203, ..Header::new(Kind::Data) };
+    let header = Header { source: 5001, destination: 5002, long: false, seq: 0x01_0203, ..Header::new(Kind::Data) };
     header.encode(&[], &[0xde, 0xad, 0xbe, 0xef, 0x99], &mut packet);
     // Pseudo-header: 0a00 + 0001 + 0a00 + 0002 + 33 + 17 = 1435 (0x21 + 0x11 = 0x32).
     // Header: 1389 + 138a + 0300 + 0000 + 0401 + 0203 = 3017. Data: dead + beef + 9900 = 2369c.

@@ -64,11 +64,7 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
     }
 
     /// Runs to the end; `None` if cancelled. `failed` tells that a host has ended early.
-    pub fn run(
-        mut self,
-        watch: &dyn Watch,
-        failed: &dyn Fn() -> bool,
-    ) -> Result<Option<Done<O, W>>, HostError> {
+    pub fn run(mut self, watch: &dyn Watch, failed: &dyn Fn() -> bool) -> Result<Option<Done<O, W>>, HostError> {
         let mut budget = Budget::begin(PRIORITY);
         let cpu_before = cpu_time();
         let begun = Instant::now();

@@ -13,8 +13,7 @@ use std::thread;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use thread_priority::{
-    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
 /// Turns between two looks at the end.
@@ -36,8 +35,7 @@ impl Awake {
         kept.set(sched_getcpu());
         let over = Arc::new(AtomicBool::new(false));
         let shared = Arc::clone(&over);
-        let spinner =
-            thread::Builder::new().name("awake".to_owned()).spawn(move || spin(&kept, &shared)).ok();
+        let spinner = thread::Builder::new().name("awake".to_owned()).spawn(move || spin(&kept, &shared)).ok();
         Self { kept, over, spinner }
     }
 

@@ -40,8 +40,7 @@ impl Changing {
         let step = |error| HostError::step(&format!("lock {}", path.display()), error);
         fs::create_dir_all(folder).map_err(step)?;
         let mut options = OpenOptions::new();
-        let mut file =
-            options.create(true).truncate(false).read(true).write(true).open(&path).map_err(step)?;
+        let mut file = options.create(true).truncate(false).read(true).write(true).open(&path).map_err(step)?;
         let end = Instant::now() + patience;
         loop {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -50,8 +49,7 @@ impl Changing {
                 Err(Errno::WOULDBLOCK) => {
                     let mut holder = String::new();
                     let _ = file.read_to_string(&mut holder);
-                    let busy =
-                        format!("process {} holds it; accepted: wait for it, or end it", holder.trim());
+                    let busy = format!("process {} holds it; accepted: wait for it, or end it", holder.trim());
                     return Err(step(io::Error::other(busy)));
                 }
                 Err(error) => return Err(step(error.into())),

@@ -85,9 +85,7 @@ pub fn available(user: &str) -> Result<(), HostError> {
     }
     // In a thread of its own, with which the namespace ends.
     let lacks = LACKS.get_or_init(|| {
-        std::thread::spawn(|| try_host().err())
-            .join()
-            .unwrap_or_else(|_| Some("a thread ended early".to_owned()))
+        std::thread::spawn(|| try_host().err()).join().unwrap_or_else(|_| Some("a thread ended early".to_owned()))
     });
     lacks.clone().map_or(Ok(()), |lacks| Err(HostError::Unavailable(lacks)))
 }
@@ -101,8 +99,7 @@ fn try_host() -> Result<(), String> {
         )
     })?;
     // Opening a device would create a missing file, and leave it.
-    let opened =
-        std::fs::metadata("/dev/net/tun").and_then(|_| DeviceBuilder::new().name(DEVICE).build_sync());
+    let opened = std::fs::metadata("/dev/net/tun").and_then(|_| DeviceBuilder::new().name(DEVICE).build_sync());
     opened.map(drop).map_err(|error| {
         format!("no TUN devices ({error}); accepted on the kernel: a /dev/net/tun that this process may open")
     })
@@ -140,8 +137,7 @@ fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
     let index = device.if_index()? as i32;
     let mut netlink = Netlink::route()?;
     // The machine's default may be fq, which would pace in place of TCP.
-    match netlink.change(Request::new(NEW_QDISC, REPLACE, &root_queue(index)).attribute(TCA_KIND, QUEUE_KIND))
-    {
+    match netlink.change(Request::new(NEW_QDISC, REPLACE, &root_queue(index)).attribute(TCA_KIND, QUEUE_KIND)) {
         // A kernel without queue disciplines has no default either.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
         done => done?,

@@ -72,9 +72,7 @@ fn lack(is_root: bool, is_confined: bool, own: CapabilitySet, ports: bool) -> Op
 fn refusal(command: &str, use_: &str, lack: Lack) -> String {
     let (what, accepted) = match lack {
         Lack::Root => ("root", "sudo"),
-        Lack::Machine => {
-            ("root outside of a user namespace", "sudo on the machine, not in a rootless container")
-        }
+        Lack::Machine => ("root outside of a user namespace", "sudo on the machine, not in a rootless container"),
         Lack::Programs => (
             "root with CAP_SYS_ADMIN, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN",
             "sudo, or a container that has them",

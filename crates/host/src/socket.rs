@@ -106,11 +106,7 @@ impl Socket {
 
     /// MTU towards the peer in bytes with the IP header, if the system knows it; `None` without a peer.
     pub fn mtu(&self) -> Option<usize> {
-        let mtu = if self.local.is_ipv4() {
-            sockopt::ip_mtu(&self.socket)
-        } else {
-            sockopt::ipv6_mtu(&self.socket)
-        };
+        let mtu = if self.local.is_ipv4() { sockopt::ip_mtu(&self.socket) } else { sockopt::ipv6_mtu(&self.socket) };
         mtu.ok().map(|mtu| mtu as usize)
     }
 
@@ -140,22 +136,10 @@ impl Socket {
     ///
     /// # Errors
     /// `WouldBlock` without room, or the system's refusal.
-    pub fn send(
-        &self,
-        to: SocketAddr,
-        from: Option<IpAddr>,
-        ecn: u8,
-        contents: &[u8],
-        size: usize,
-    ) -> io::Result<()> {
+    pub fn send(&self, to: SocketAddr, from: Option<IpAddr>, ecn: u8, contents: &[u8], size: usize) -> io::Result<()> {
         let segment_size = (contents.len() > size).then_some(size);
-        let transmit = Transmit {
-            destination: to,
-            ecn: EcnCodepoint::from_bits(ecn),
-            contents,
-            segment_size,
-            src_ip: from,
-        };
+        let transmit =
+            Transmit { destination: to, ecn: EcnCodepoint::from_bits(ecn), contents, segment_size, src_ip: from };
         self.socket.try_io(Interest::WRITABLE, || self.state.try_send((&self.socket).into(), &transmit))
     }
 
@@ -168,8 +152,7 @@ impl Socket {
         let mut parts = buffer.chunks_mut(RECEIVE_BUFFER);
         let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));
-        let count =
-            socket.try_io(Interest::READABLE, || state.recv((&*socket).into(), &mut slices, metas))?;
+        let count = socket.try_io(Interest::READABLE, || state.recv((&*socket).into(), &mut slices, metas))?;
         for (slice, meta) in slices.iter().zip(metas.iter()).take(count) {
             let to = meta.dst_ip.map_or(*local, |ip: IpAddr| SocketAddr::new(ip, local.port()));
             let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);

@@ -49,10 +49,7 @@ mod tests {
     #[test]
     fn gaps_of_quic_are_explained() {
         let reason = reason_of_quic("aborted by peer: too many gaps in stream buffer".to_owned());
-        assert!(
-            reason.contains("more than a thousand places") && reason.ends_with("a lower rate"),
-            "{reason}"
-        );
+        assert!(reason.contains("more than a thousand places") && reason.ends_with("a lower rate"), "{reason}");
         assert_eq!(reason_of_quic("timed out".to_owned()), "timed out");
     }
 
@@ -63,8 +60,7 @@ mod tests {
         assert_eq!(shown("a\u{1b}[2J\r\nb\u{9b}1m\u{7f}"), r"a\u{1b}[2J\u{d}\u{a}b\u{9b}1m\u{7f}");
         assert_eq!(shown("x\u{202e}gpj.exe\u{2066}\u{2028}"), r"x\u{202e}gpj.exe\u{2066}\u{2028}");
         let all: String = (0..0x3000).filter_map(char::from_u32).collect();
-        let part =
-            |text: &str| shown(text).chars().all(|letter| !letter.is_control() && !changes_layout(letter));
+        let part = |text: &str| shown(text).chars().all(|letter| !letter.is_control() && !changes_layout(letter));
         assert!(all.chars().all(|letter| part(&letter.to_string())));
         assert_eq!(shown(&"x".repeat(9_000)).chars().count(), LONGEST + 1);
     }

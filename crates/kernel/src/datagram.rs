@@ -34,8 +34,7 @@ pub(super) fn write_datagram(from: SocketAddrV4, to: SocketAddrV4, message: &[u8
     out[9] = UDP_PROTOCOL;
     out[12..16].copy_from_slice(&from.ip().octets());
     out[16..20].copy_from_slice(&to.ip().octets());
-    let mut sum: u32 =
-        out.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let mut sum: u32 = out.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -63,10 +62,8 @@ mod tests {
         let bytes = write_datagram(from, to, &[7; 32]);
         let (ports, payload) = read_datagram(&bytes).expect("a datagram");
         assert_eq!((ports, &bytes[payload]), ((10_003, PORT), &[7; 32][..]));
-        let sum: u32 = bytes[..IP_HEADER]
-            .chunks_exact(2)
-            .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-            .sum();
+        let sum: u32 =
+            bytes[..IP_HEADER].chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
     }
 

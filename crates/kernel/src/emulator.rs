@@ -148,8 +148,7 @@ pub(super) fn run<O: Observer + Send>(
         let ended = thread::scope(|inner| {
             let emulate = || {
                 let forgery = rates::Forger::new(options.forgery);
-                let done =
-                    emulation(plan, observer, &latest, &devices, clock, forgery).run(watch, &failed)?;
+                let done = emulation(plan, observer, &latest, &devices, clock, forgery).run(watch, &failed)?;
                 Ok::<_, HostError>(done.map(|done| finish(done, &latest, &names, &senders)))
             };
             inner.spawn(emulate).join()
@@ -228,8 +227,7 @@ fn readers(plan: &Plan, latest: &[Latest], clients: &[Client], host: HostConfig)
 impl Readers {
     fn enter(&self) -> Result<(SyncDevice, Netlink), HostError> {
         let device = namespace::enter(&self.host)?;
-        let netlink =
-            Netlink::diagnostics().map_err(|error| HostError::step("open a netlink socket", error))?;
+        let netlink = Netlink::diagnostics().map_err(|error| HostError::step("open a netlink socket", error))?;
         Ok((device, netlink))
     }
 
@@ -352,8 +350,7 @@ fn finish<O: Observer>(
     names: &[String],
     host: &HostConfig,
 ) -> (RunResult, O) {
-    let (real_time, lateness, cpu_us_per_packet) =
-        (done.real_time, done.late.report(), done.cpu_us_per_packet());
+    let (real_time, lateness, cpu_us_per_packet) = (done.real_time, done.late.report(), done.cpu_us_per_packet());
     let disturbed = done.late.is_disturbed();
     let (mut result, observer) = done.finish();
     // A flow between two readings had the scheme that its socket accepted.

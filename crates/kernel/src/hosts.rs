@@ -90,9 +90,8 @@ impl Sending {
             epoll::add(poll, &socket, epoll::EventData::new_u64(number), flags)?;
             Ok(socket)
         };
-        let socket = opened().map_err(|error| {
-            HostError::step(&format!("open {} with {}", client.local, client.scheme), error)
-        })?;
+        let socket = opened()
+            .map_err(|error| HostError::step(&format!("open {} with {}", client.local, client.scheme), error))?;
         if let Some(handle) = &client.handle
             && let Ok(mut handle) = handle.lock()
         {
@@ -179,8 +178,7 @@ fn timespec(duration: Duration) -> Timespec {
 pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Result<(), HostError> {
     let failed = |error: io::Error| HostError::step("send", error);
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
-    let sending =
-        |client| Sending { client, stage: Stage::Waiting, written: 0, full: false, connected: false };
+    let sending = |client| Sending { client, stage: Stage::Waiting, written: 0, full: false, connected: false };
     let mut flows: Vec<Sending> = clients.into_iter().map(sending).collect();
     let zeros = vec![0; CHUNK];
     let mut events = Vec::with_capacity(EVENTS);
@@ -230,11 +228,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
 }
 
 /// Opens the sockets on which receivers wait, with this scheme. Call it in the receivers' host.
-pub(super) fn listen(
-    ports: &[u16],
-    buffer: Option<Bytes>,
-    scheme: Option<&str>,
-) -> Result<Vec<OwnedFd>, HostError> {
+pub(super) fn listen(ports: &[u16], buffer: Option<Bytes>, scheme: Option<&str>) -> Result<Vec<OwnedFd>, HostError> {
     let open = |port: &u16| -> io::Result<OwnedFd> {
         let listener = socket()?;
         if let Some(scheme) = scheme {
@@ -260,8 +254,7 @@ pub(super) fn receive(listeners: &[OwnedFd], over: &AtomicBool) -> Result<(), Ho
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
     let listening = listeners.len() as u64;
     for (number, listener) in (0..).zip(listeners) {
-        epoll::add(&poll, listener, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
-            .map_err(failed)?;
+        epoll::add(&poll, listener, epoll::EventData::new_u64(number), epoll::EventFlags::IN).map_err(failed)?;
     }
     let mut open: Vec<Option<OwnedFd>> = Vec::new();
     let mut buffer = vec![0; CHUNK];

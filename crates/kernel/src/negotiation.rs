@@ -61,8 +61,7 @@ impl Negotiation {
         let Some((first, _)) = own.next() else { return Ok(None) };
         let program = Program::negotiating();
         let wanted = program.parameters(&first.params)?;
-        if let Some((other, _)) =
-            own.find(|(flow, _)| program.parameters(&flow.params).ok().as_ref() != Some(&wanted))
+        if let Some((other, _)) = own.find(|(flow, _)| program.parameters(&flow.params).ok().as_ref() != Some(&wanted))
         {
             return Err(HostError::Unsupported(format!(
                 "`{}` and `{}` negotiate with different parameters; accepted on the kernel: one set for all flows",
@@ -99,8 +98,7 @@ impl Negotiation {
                 .with_window(flow.tcp.initial_window)
                 .with_sack(flow.tcp.sack),
         );
-        let setup =
-            RateSetup { segment: flow.tcp.segment, data_header: flow.tcp.header, line: scheme.line_rate() };
+        let setup = RateSetup { segment: flow.tcp.segment, data_header: flow.tcp.header, line: scheme.line_rate() };
         self.totals.flows.fetch_add(1, Ordering::Relaxed);
         Requester {
             flow: Flow::new(&flow.negotiation, &setup, (local, remote)),
@@ -194,12 +192,7 @@ impl Requester {
         self.settle(now, socket, changed)
     }
 
-    fn settle(
-        &mut self,
-        now: Nanos,
-        socket: BorrowedFd<'_>,
-        changed: Option<Grant>,
-    ) -> Result<(), HostError> {
+    fn settle(&mut self, now: Nanos, socket: BorrowedFd<'_>, changed: Option<Grant>) -> Result<(), HostError> {
         if let Some(grant) = changed {
             self.run.grants.set(socket, grant)?;
         }

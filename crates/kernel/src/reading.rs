@@ -41,11 +41,7 @@ pub(crate) struct ModelInfo {
 ///
 /// # Errors
 /// If there is no such socket, or the kernel refuses to tell.
-pub(crate) fn read(
-    netlink: &mut Netlink,
-    local: SocketAddrV4,
-    remote: SocketAddrV4,
-) -> io::Result<Option<Reading>> {
+pub(crate) fn read(netlink: &mut Netlink, local: SocketAddrV4, remote: SocketAddrV4) -> io::Result<Option<Reading>> {
     let mut found = None;
     diagnostics::read(netlink, local, remote, |reported, _| found = reading(reported))?;
     Ok(found)
@@ -71,8 +67,7 @@ fn reading(reported: &[u8]) -> Option<Reading> {
         scheme,
         cwnd: tcp.mss * tcp.cwnd,
         info: tcp,
-        pacing_rate: (pacing < u64::from(u32::MAX) * 64 && pacing > 0)
-            .then(|| Rate::from_bytes_per_sec(pacing)),
+        pacing_rate: (pacing < u64::from(u32::MAX) * 64 && pacing > 0).then(|| Rate::from_bytes_per_sec(pacing)),
         timeouts: raw.short(240).map(u64::from),
         model,
         open: true,

@@ -73,8 +73,7 @@ const LEAST_MTU: u16 = 576;
 /// The first flow that the kernel cannot run.
 pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, HostError> {
     let offered = offered();
-    let found: Vec<_> =
-        plan.flows.iter().map(|flow| scheme(flow, &offered, options)).collect::<Result<_, _>>()?;
+    let found: Vec<_> = plan.flows.iter().map(|flow| scheme(flow, &offered, options)).collect::<Result<_, _>>()?;
     let mut advised = plan.flows.iter().zip(&found).filter(|(_, found)| **found == Scheme::Advised);
     if let Some((first, _)) = advised.next()
         && let Some((other, _)) = advised.find(|(flow, _)| !flow.params.changed().eq(first.params.changed()))
@@ -199,19 +198,12 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), HostError> 
     ]);
     sysctls.extend(namespace::COMMON.map(|(name, value)| (name, value.to_owned())));
     let host = |address: fn(&FlowPlan) -> u32| {
-        let mut addresses: Vec<Ipv4Addr> =
-            plan.flows.iter().map(|flow| Ipv4Addr::from(address(flow))).collect();
+        let mut addresses: Vec<Ipv4Addr> = plan.flows.iter().map(|flow| Ipv4Addr::from(address(flow))).collect();
         addresses.sort_unstable();
         addresses.dedup();
         // Linux fills its packets.
         let mtu = tcp.segment + tcp.header;
-        HostConfig {
-            mtu,
-            addresses,
-            initial_window: tcp.initial_window,
-            burst: None,
-            sysctls: sysctls.clone(),
-        }
+        HostConfig { mtu, addresses, initial_window: tcp.initial_window, burst: None, sysctls: sysctls.clone() }
     };
     let (senders, receivers) = (host(|flow| flow.tuple.source), host(|flow| flow.tuple.destination));
     if let Some(both) = senders.addresses.iter().find(|own| receivers.addresses.contains(own)) {

@@ -120,11 +120,8 @@ pub fn request(settings: &ClientSettings, operator: &dyn Operator) -> Result<Cli
         socket.set_nonblocking(true)?;
         Ok(socket)
     });
-    let messages = messages.map_err(|error| NegotiationError::Open {
-        what: "the responder's UDP socket",
-        address,
-        error,
-    })?;
+    let messages =
+        messages.map_err(|error| NegotiationError::Open { what: "the responder's UDP socket", address, error })?;
     operator.listening(address);
     let mut streams = vec![first];
     for _ in 1..settings.subflows {
@@ -250,10 +247,8 @@ impl Client<'_> {
                 continue;
             }
             let packet = Packet::control(0, Flags::NONE, &bytes[..length]);
-            let Some(own) = self
-                .subflows
-                .iter_mut()
-                .find_map(|own| own.responder.on_packet(&packet).then_some(&mut own.responder))
+            let Some(own) =
+                self.subflows.iter_mut().find_map(|own| own.responder.on_packet(&packet).then_some(&mut own.responder))
             else {
                 self.report.refused += 1;
                 continue;
@@ -311,8 +306,7 @@ mod tests {
         };
         let (node, messages) = (socket(), socket());
         node.connect(messages.local_addr().expect("an address")).expect("a route");
-        let config =
-            NegotiationConfig { content: 9, destination: 9, receive: MOST, ..NegotiationConfig::default() };
+        let config = NegotiationConfig { content: 9, destination: 9, receive: MOST, ..NegotiationConfig::default() };
         let own = Subflow { stream: None, pieces: Pieces::default(), responder: Responder::new(&config) };
         let mut client = Client {
             settings: &settings,

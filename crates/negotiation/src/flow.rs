@@ -101,11 +101,7 @@ pub struct Flow {
 
 impl Flow {
     /// A requester for the connection between these addresses, before it opens.
-    pub fn new(
-        config: &NegotiationConfig,
-        setup: &RateSetup,
-        (local, remote): (SocketAddrV4, SocketAddrV4),
-    ) -> Self {
+    pub fn new(config: &NegotiationConfig, setup: &RateSetup, (local, remote): (SocketAddrV4, SocketAddrV4)) -> Self {
         Self {
             agent: RateRequester::new(config, setup),
             id: config.id(),

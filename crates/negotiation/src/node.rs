@@ -41,14 +41,7 @@ pub struct NodeSettings {
 impl NodeSettings {
     /// The settings of a port of this capacity with defaults for all else.
     pub fn new(listen: SocketAddrV4, capacity: Rate) -> Self {
-        Self {
-            listen,
-            capacity,
-            next: Vec::new(),
-            responders: PORT,
-            params: Vec::new(),
-            messages_per_s: 2000,
-        }
+        Self { listen, capacity, next: Vec::new(), responders: PORT, params: Vec::new(), messages_per_s: 2000 }
     }
 }
 
@@ -103,9 +96,7 @@ pub fn run_node(settings: &NodeSettings, operator: &dyn Operator) -> Result<Node
     let params = narrows_scenario::router_settings(node::negotiating(), &settings.params)
         .map_err(|message| NegotiationError::Setting(format!("--set: {message}")))?;
     if settings.capacity.is_zero() {
-        return Err(NegotiationError::Setting(
-            "the capacity is zero; accepted: a rate such as 100mbit".to_owned(),
-        ));
+        return Err(NegotiationError::Setting("the capacity is zero; accepted: a rate such as 100mbit".to_owned()));
     }
     let opened = UdpSocket::bind(settings.listen).and_then(|socket| {
         socket.set_nonblocking(true)?;
@@ -132,8 +123,7 @@ impl<'a> Node<'a> {
         params: Params,
         operator: &'a dyn Operator,
     ) -> io::Result<Self> {
-        let (limit, idle) =
-            (params.number("flows") as usize, Nanos::from_secs_f64(2.0 * params.number("timeout")));
+        let (limit, idle) = (params.number("flows") as usize, Nanos::from_secs_f64(2.0 * params.number("timeout")));
         Ok(Self {
             settings,
             socket,
@@ -222,9 +212,7 @@ impl<'a> Node<'a> {
                     return self.send_adjustments(now);
                 };
                 let raw = match message {
-                    Message::Negotiation { kind, max, rtt_us, .. }
-                        if self.peers.take_correction(id, rtt_us) =>
-                    {
+                    Message::Negotiation { kind, max, rtt_us, .. } if self.peers.take_correction(id, rtt_us) => {
                         if kind != Negotiation::Success {
                             return;
                         }
@@ -368,13 +356,7 @@ mod tests {
 
     fn request_of(content: u32) -> Message {
         let id = Id { content, destination: Ipv4Addr::LOCALHOST.to_bits(), subflow: 0 };
-        Message::Negotiation {
-            kind: Negotiation::Request,
-            max: mbit(8.0),
-            min: Rate::ZERO,
-            id,
-            rtt_us: 9_000,
-        }
+        Message::Negotiation { kind: Negotiation::Request, max: mbit(8.0), min: Rate::ZERO, id, rtt_us: 9_000 }
     }
 
     /// 10 000 requests of invented flows that name a client, at the same moment, leave the messages of its proven flow

@@ -80,14 +80,7 @@ pub(super) struct Peers {
 impl Peers {
     /// A table of at most `limit` flows, which end after a silence of `idle`.
     pub(super) fn new(limit: usize, idle: Nanos) -> Self {
-        Self {
-            by_id: BTreeMap::new(),
-            by_flow: BTreeMap::new(),
-            limit,
-            idle,
-            next_flow: 0,
-            next_sweep: Nanos::ZERO,
-        }
+        Self { by_id: BTreeMap::new(), by_flow: BTreeMap::new(), limit, idle, next_flow: 0, next_sweep: Nanos::ZERO }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -118,13 +111,7 @@ impl Peers {
     }
 
     /// Adds a flow whose responder has answered. `None` if there is no room, or the ID is another's.
-    pub(super) fn insert(
-        &mut self,
-        now: Nanos,
-        id: Id,
-        previous: SocketAddrV4,
-        next: SocketAddrV4,
-    ) -> Option<Peer> {
+    pub(super) fn insert(&mut self, now: Nanos, id: Id, previous: SocketAddrV4, next: SocketAddrV4) -> Option<Peer> {
         let known = self.by_id.get(&key(id)).copied();
         let flow = match known {
             Some(known) if known.ended => known.flow,
@@ -137,8 +124,7 @@ impl Peers {
                 self.next_flow
             }
         };
-        let peer =
-            Peer { flow, previous, next, seen: now, ended: false, correction: None, reported_rate: None };
+        let peer = Peer { flow, previous, next, seen: now, ended: false, correction: None, reported_rate: None };
         self.by_id.insert(key(id), peer);
         self.by_flow.insert(flow, key(id));
         Some(peer)
@@ -235,8 +221,7 @@ mod tests {
     /// The longest prefix decides, and a hop without a prefix takes the rest.
     #[test]
     fn next_hop_is_the_most_specific() {
-        let hop =
-            |network: [u8; 4], bits, last| NextHop { network: network.into(), bits, address: at(last, 1) };
+        let hop = |network: [u8; 4], bits, last| NextHop { network: network.into(), bits, address: at(last, 1) };
         let all = [hop([0, 0, 0, 0], 0, 1), hop([10, 1, 0, 0], 16, 2), hop([10, 1, 2, 3], 32, 3)];
         let find = |address: [u8; 4]| NextHop::find(&all, address.into()).map(|hop| hop.ip().octets()[3]);
         assert_eq!(find([192, 0, 2, 1]), Some(1));
@@ -296,8 +281,7 @@ mod tests {
     #[test]
     fn limiter_bounds_each_address() {
         let mut limiter = Limiter::new(100).unwrap();
-        let taken =
-            |limiter: &mut Limiter, now| (0..1000).filter(|_| limiter.take(now, Ipv4Addr::LOCALHOST)).count();
+        let taken = |limiter: &mut Limiter, now| (0..1000).filter(|_| limiter.take(now, Ipv4Addr::LOCALHOST)).count();
         assert_eq!(taken(&mut limiter, Nanos::ZERO), 50);
         assert_eq!(taken(&mut limiter, Nanos::from_millis(100)), 10);
         for n in 0..10_000 {

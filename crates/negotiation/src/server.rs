@@ -78,8 +78,7 @@ impl Transmissions {
         let Ok(mut all) = self.0.lock() else { return Arc::default() };
         all.retain(|_, (next, _)| next.strong_count() > 0);
         let known = all.get_mut(&(id.content, id.destination));
-        let joined =
-            known.and_then(|(next, subflows)| subflows.insert(id.subflow).then(|| next.upgrade())?);
+        let joined = known.and_then(|(next, subflows)| subflows.insert(id.subflow).then(|| next.upgrade())?);
         joined.unwrap_or_else(|| {
             let fresh = Arc::default();
             let own = (Arc::downgrade(&fresh), BTreeSet::from([id.subflow]));

@@ -115,8 +115,7 @@ pub(super) fn node(capacity: f64, responders: u16) -> NodeSettings {
 #[test]
 #[ignore = "real time: `make test`"]
 fn file_arrives_at_the_rate_of_the_narrower_node() {
-    let (first, second, sending, receiving) =
-        (Desk::default(), Desk::default(), Desk::default(), Desk::default());
+    let (first, second, sending, receiving) = (Desk::default(), Desk::default(), Desk::default(), Desk::default());
     let (report, passed) = thread::scope(|scope| {
         let _ending = Ending(&[&first, &second, &sending]);
         let narrow = scope.spawn(|| run_node(&node(16.0, 47_451), &second));
@@ -197,8 +196,7 @@ fn subflows_share_one_allocation() {
         let _ending = Ending(&desks);
         scope.spawn(|| run_node(&node(16.0, 47_453), &passing));
         scope.spawn(|| serve(&server(Some(passing.address())), &sending));
-        let wishes =
-            ClientSettings { subflows: 3, size: 3_000_000, ..client(sending.address(), 5, 47_453, 20.0) };
+        let wishes = ClientSettings { subflows: 3, size: 3_000_000, ..client(sending.address(), 5, 47_453, 20.0) };
         request(&wishes, &receiving).expect("it is served")
     });
     eprintln!("{report:?}");

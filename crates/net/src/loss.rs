@@ -121,8 +121,7 @@ mod tests {
         // to_good = 4 packets, variance (1 - g) / g^2 = 12.
         let model = Loss::GilbertElliott { to_bad: 0.02, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 };
         let lost = losses(model, 1_000_000);
-        let bursts: Vec<usize> =
-            lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
+        let bursts: Vec<usize> = lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
         let mean = bursts.iter().sum::<usize>() as f64 / bursts.len() as f64;
         assert!((mean - 4.0).abs() < 4.0 * (12.0 / bursts.len() as f64).sqrt(), "{mean}");
     }
@@ -143,11 +142,7 @@ mod tests {
         assert_eq!(lost[20_000..30_000], alone[20_000..30_000]);
         // 1 - 0.9 * 0.7 = 0.37; four standard errors.
         let sigma = (0.37 * 0.63 / 10_000f64).sqrt();
-        assert!(
-            (ratio(&lost[30_000..40_000]) - 0.37).abs() < 4.0 * sigma,
-            "{}",
-            ratio(&lost[30_000..40_000])
-        );
+        assert!((ratio(&lost[30_000..40_000]) - 0.37).abs() < 4.0 * sigma, "{}", ratio(&lost[30_000..40_000]));
         assert_eq!(lost[40_000..], alone[40_000..]);
     }
 

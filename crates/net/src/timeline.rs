@@ -52,11 +52,7 @@ pub(crate) fn content_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Words of a line; an error unless there are `N`.
-fn words<'a, const N: usize>(
-    line: usize,
-    content: &'a str,
-    expected: &str,
-) -> Result<[&'a str; N], TimelineError> {
+fn words<'a, const N: usize>(line: usize, content: &'a str, expected: &str) -> Result<[&'a str; N], TimelineError> {
     let words: Vec<&str> = content.split_whitespace().collect();
     words.try_into().or_else(|_| refuse(line, format!("found `{content}`; expected {expected}")))
 }
@@ -173,9 +169,7 @@ impl DelayTrace {
             let [at, delay] = words(line, content, "`at_ms delay_ms`")?;
             let from = milliseconds(line, at)?;
             let delay = match delay.parse::<f64>() {
-                Ok(ms) if (0.0..=60_000.0).contains(&ms) => {
-                    Nanos::from_nanos((ms * NANOS_PER_MS as f64 + 0.5) as u64)
-                }
+                Ok(ms) if (0.0..=60_000.0).contains(&ms) => Nanos::from_nanos((ms * NANOS_PER_MS as f64 + 0.5) as u64),
                 _ => return refuse(line, format!("found `{delay}`; expected a delay from 0 to 60000 ms")),
             };
             if let Some(&(before, _)) = steps.last()

@@ -173,16 +173,10 @@ mod tests {
     #[test]
     fn errors_name_line_found_and_expected() {
         let message = |text| CapacityTrace::parse(text).expect_err("invalid").to_string();
-        assert_eq!(
-            message("\n\n"),
-            "the capacity trace is empty; expected one time in milliseconds per line"
-        );
+        assert_eq!(message("\n\n"), "the capacity trace is empty; expected one time in milliseconds per line");
         assert_eq!(message("1\n\n2.5\n"), "line 3: found `2.5`; expected a time in whole milliseconds");
         assert_eq!(message("1\n-2\n"), "line 2: found `-2`; expected a time in whole milliseconds");
         assert_eq!(message("1\n5\n4\n"), "line 3: found 4 after 5; expected times in ascending order");
-        assert_eq!(
-            message("0\n0\n\n"),
-            "line 2: the last time is 0; expected the period of the trace in milliseconds"
-        );
+        assert_eq!(message("0\n0\n\n"), "line 2: the last time is 0; expected the period of the trace in milliseconds");
     }
 }

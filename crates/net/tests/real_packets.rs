@@ -143,8 +143,7 @@ impl Frame for Buffer<'_> {
 
     /// A hash of the 5-tuple (FNV-1a).
     fn flow(&self) -> u32 {
-        let (protocol, addresses, ports) =
-            if self.is_v6() { (6, 8..40, 40..44) } else { (9, 12..20, 20..24) };
+        let (protocol, addresses, ports) = if self.is_v6() { (6, 8..40, 40..44) } else { (9, 12..20, 20..24) };
         let tuple = self.0[addresses].iter().chain(&self.0[ports]).chain([&self.0[protocol]]);
         tuple.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte.get())).wrapping_mul(0x0100_0193))
     }

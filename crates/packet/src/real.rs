@@ -154,8 +154,7 @@ impl<'a> Segment<'a> {
     /// and of the other end, `near` the last known numbers in the same order; both extend 32 bits to 64.
     pub fn packet(&self, flow: u32, reverse: bool, origins: (u32, u32), near: (u64, u64)) -> Packet {
         let ack = if self.flags.has(Flags::ACK) { unfold(self.ack, origins.1, near.1) } else { 0 };
-        let segment =
-            ExternalSegment { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
+        let segment = ExternalSegment { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
         let mut packet = Packet::of_host(flow, segment);
         packet.payload = self.payload;
         packet.header = self.header;
@@ -210,8 +209,7 @@ pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
         replace(bytes, ip, options + place + 4, &[high, low]);
         return true;
     }
-    let Some((place, body)) = segment.find(|kind, body| kind == SACK && body.len() + 2 >= THREE_BLOCKS)
-    else {
+    let Some((place, body)) = segment.find(|kind, body| kind == SACK && body.len() + 2 >= THREE_BLOCKS) else {
         return false;
     };
     let (start, length) = (options + place, body.len() + 2);

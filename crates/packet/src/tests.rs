@@ -99,11 +99,9 @@ fn control_message_keeps_bytes_and_path() {
 #[test]
 fn ecn_path_and_kind_are_independent() {
     let datagram = Packet::datagram(1, Dccp { seq: 9, handle: 5 });
-    for (mut packet, kind) in [
-        (Packet::new(1), Kind::Tcp),
-        (datagram, Kind::Dccp),
-        (Packet::control(1, Flags::NONE, &[1, 2]), Kind::Message),
-    ] {
+    for (mut packet, kind) in
+        [(Packet::new(1), Kind::Tcp), (datagram, Kind::Dccp), (Packet::control(1, Flags::NONE, &[1, 2]), Kind::Message)]
+    {
         for path in 0..MAX_PATHS as u8 {
             for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
                 packet.set_path(path);

@@ -177,11 +177,7 @@ impl Connection {
         if self.stage == Stage::Gone {
             return Nanos::MAX;
         }
-        self.sender
-            .deadline()
-            .min(self.receiver.deadline())
-            .min(self.writer.deadline)
-            .min(self.patience.deadline())
+        self.sender.deadline().min(self.receiver.deadline()).min(self.writer.deadline).min(self.patience.deadline())
     }
 
     /// Handles the timers that have expired.

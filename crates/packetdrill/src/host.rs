@@ -97,8 +97,7 @@ impl Host {
             settings: self.settings.clone(),
             mtu: self.mtu,
             scheme,
-            params: params
-                .map_err(|reason| Problem::syntax(line, format!("sysctl narrows.scheme: {reason}")))?,
+            params: params.map_err(|reason| Problem::syntax(line, format!("sysctl narrows.scheme: {reason}")))?,
             max_segment: options.max_segment,
             nodelay: options.nodelay,
             cork: options.cork,

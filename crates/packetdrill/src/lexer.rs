@@ -53,9 +53,9 @@ impl<'a> Lexer<'a> {
     fn between(&mut self, open: &str, close: &str, what: &str) -> Result<&'a str, Problem> {
         let line = self.line;
         let inner = &self.rest[open.len()..];
-        let end = inner.find(close).ok_or_else(|| {
-            Problem::syntax(line, format!("{what} without its end; accepted: {open} … {close}"))
-        })?;
+        let end = inner
+            .find(close)
+            .ok_or_else(|| Problem::syntax(line, format!("{what} without its end; accepted: {open} … {close}")))?;
         let taken = self.take(open.len() + end + close.len());
         Ok(&taken[open.len()..open.len() + end])
     }

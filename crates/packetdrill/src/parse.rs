@@ -45,10 +45,7 @@ pub(crate) fn parse(text: &str) -> Parsed<Script> {
         }
     }
     if script.events.is_empty() {
-        return Err(Problem::syntax(
-            parser.line(),
-            "no events; accepted: lines such as '+0 write(4, ..., 10) = 10'",
-        ));
+        return Err(Problem::syntax(parser.line(), "no events; accepted: lines such as '+0 write(4, ..., 10) = 10'"));
     }
     Ok(script)
 }
@@ -167,10 +164,7 @@ impl Parser {
         };
         self.at += 1;
         if !(0.0..1e9).contains(&value) {
-            return Err(Problem::syntax(
-                line,
-                format!("the time {value} is out of range; accepted: 0 or more"),
-            ));
+            return Err(Problem::syntax(line, format!("the time {value} is out of range; accepted: 0 or more")));
         }
         Ok((value * 1e9).round() as u64)
     }
@@ -186,10 +180,7 @@ impl Parser {
         let mut last = first;
         if range {
             if self.take('+') != relative {
-                return Err(Problem::syntax(
-                    line,
-                    "one end of the time range is relative and the other is not",
-                ));
+                return Err(Problem::syntax(line, "one end of the time range is relative and the other is not"));
             }
             last = self.seconds()?;
         }

@@ -162,9 +162,7 @@ impl Scope<'_> {
                 let found = self.variables.get(name).copied().or_else(|| (self.look_up)(name));
                 Value::Number(found.ok_or_else(|| Failure::Unknown(name.clone()))?)
             }
-            Expr::Tuple(items) => {
-                Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?)
-            }
+            Expr::Tuple(items) => Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?),
             Expr::Not(inner) => truth(!self.value(inner)?.is_true()),
             Expr::Negative(inner) => Value::Number(-self.number(inner)?),
             Expr::And(left, right) => {
@@ -182,8 +180,7 @@ impl Scope<'_> {
                     // `'%d' % value` only makes the text of a message.
                     return Ok(Value::Text(format!("{text} {right}")));
                 }
-                let (left, right) =
-                    (left.number().map_err(Failure::Broken)?, right.number().map_err(Failure::Broken)?);
+                let (left, right) = (left.number().map_err(Failure::Broken)?, right.number().map_err(Failure::Broken)?);
                 Value::Number(arithmetic(*operator, left, right).map_err(Failure::Broken)?)
             }
             Expr::Compare(first, rest) => {

@@ -87,11 +87,7 @@ pub(crate) fn run<S: Stack>(
 }
 
 /// Applies settings, and finds what the stack does not have before anything else runs.
-fn prepare<S: Stack>(
-    script: &Script,
-    files: ReadFile<'_>,
-    stack: &mut S,
-) -> Result<BTreeMap<usize, Block>, Problem> {
+fn prepare<S: Stack>(script: &Script, files: ReadFile<'_>, stack: &mut S) -> Result<BTreeMap<usize, Block>, Problem> {
     if let Some((line, text)) = &script.setup {
         for words in shell::commands(*line, text, files)? {
             stack.command(*line, &words)?;
@@ -267,13 +263,7 @@ impl<S: Stack> Runner<'_, S> {
     }
 
     /// Waits for a packet and compares it.
-    fn expect(
-        &mut self,
-        event: &Event,
-        expected: &Segment,
-        first: Nanos,
-        last: Nanos,
-    ) -> Result<(), Problem> {
+    fn expect(&mut self, event: &Event, expected: &Segment, first: Nanos, last: Nanos) -> Result<(), Problem> {
         let wait = first - self.last;
         let (tolerance, after) = match event.time {
             Time::Any => (Nanos::ZERO, Nanos::ZERO),
@@ -415,8 +405,7 @@ fn returned(line: usize, call: &Call, outcome: &Outcome) -> Result<(), Problem> 
     if equal {
         return Ok(());
     }
-    let show =
-        |value: i64, error: Option<&str>| error.map_or(value.to_string(), |error| format!("{value} {error}"));
+    let show = |value: i64, error: Option<&str>| error.map_or(value.to_string(), |error| format!("{value} {error}"));
     let expected = show(call.result.unwrap_or(0), call.errno.as_deref());
     Err(Problem::failure(line, format!("expected {call} = {expected}; seen {}", show(value, error))))
 }

@@ -242,9 +242,7 @@ impl Call {
         };
         let bytes = match self.name.as_str() {
             "writev" | "readv" => args.get(1).map_or(0, vectors),
-            "sendmsg" | "recvmsg" => {
-                args.get(1).and_then(|message| message.field("msg_iov")).map_or(0, vectors)
-            }
+            "sendmsg" | "recvmsg" => args.get(1).and_then(|message| message.field("msg_iov")).map_or(0, vectors),
             "sendfile" => args.get(3).and_then(size).unwrap_or(0),
             _ => args.get(2).and_then(size).unwrap_or(0),
         };

@@ -156,10 +156,7 @@ impl Settings {
             "tcp_ecn" => match needed()? {
                 mode @ 0..=2 => self.ecn = mode as u8,
                 mode => {
-                    return Err(Problem::unsupported(
-                        line,
-                        format!("tcp_ecn={mode}: the endpoint has no AccECN"),
-                    ));
+                    return Err(Problem::unsupported(line, format!("tcp_ecn={mode}: the endpoint has no AccECN")));
                 }
             },
             "tcp_congestion_control" => self.congestion = Some(value.to_owned()),
@@ -180,10 +177,7 @@ impl Settings {
             _ if HARMLESS.contains(&key) => self.ignored.push(format!("{key}={value}")),
             _ if !key.starts_with("tcp_") => self.ignored.push(format!("{key}={value}")),
             _ => {
-                return Err(Problem::unsupported(
-                    line,
-                    format!("sysctl {key}={value}: the endpoint does not have it"),
-                ));
+                return Err(Problem::unsupported(line, format!("sysctl {key}={value}: the endpoint does not have it")));
             }
         }
         Ok(())
@@ -204,9 +198,8 @@ impl Settings {
             self.ignored.push(words.join(" "));
             return Ok(());
         }
-        let mut rest = route.skip_while(|word| {
-            !["initcwnd", "mtu", "advmss", "rto_min", "quickack"].contains(&word.as_str())
-        });
+        let mut rest =
+            route.skip_while(|word| !["initcwnd", "mtu", "advmss", "rto_min", "quickack"].contains(&word.as_str()));
         while let Some(key) = rest.next() {
             let value = rest.next().map_or("", String::as_str);
             match (key.as_str(), value) {

@@ -53,9 +53,7 @@ fn problem(name: &str, known: Option<&String>, play: impl Fn() -> Report + Unwin
     match (report.verdict, known) {
         (Verdict::Pass, None) | (Verdict::Fail, Some(_)) => None,
         (Verdict::Pass, Some(reason)) => Some(format!("{name} passes; no longer true: {reason}")),
-        (verdict, _) => {
-            Some(format!("{name}:{}: {}: {}", report.line.unwrap_or(0), verdict.name(), report.reason))
-        }
+        (verdict, _) => Some(format!("{name}:{}: {}: {}", report.line.unwrap_or(0), verdict.name(), report.reason)),
     }
 }
 

@@ -97,8 +97,7 @@ impl Hosts {
             };
             // Flows between the same addresses need separate ports, even if different entries of the scenario state
             // these addresses.
-            let used: &mut u32 =
-                ports.entry((tuple.source, tuple.destination, tuple.destination_port)).or_default();
+            let used: &mut u32 = ports.entry((tuple.source, tuple.destination, tuple.destination_port)).or_default();
             let port = EPHEMERAL + (*used % PORTS) as u16;
             *used += 1;
             let options = flow.tcp.header.saturating_sub(BARE_HEADER) + mapped[number];
@@ -122,11 +121,7 @@ impl Hosts {
             let number: &mut u32 = &mut given[usize::from(host.sends)];
             *number += 1;
             let role = if host.sends { "sender" } else { "receiver" };
-            Interface {
-                name: format!("{role}-{number}"),
-                description: host.describe(),
-                address: host.address,
-            }
+            Interface { name: format!("{role}-{number}"), description: host.describe(), address: host.address }
         })
     }
 
@@ -148,9 +143,7 @@ mod tests {
     /// The scale is the smallest one that expresses the window; 1 GiB needs the largest.
     #[test]
     fn scale_is_the_least_that_expresses_the_window() {
-        for (window, expected) in
-            [(0, 0), (65_535, 0), (65_536, 1), (64 << 20, 11), (1 << 30, 14), (u64::MAX, 14)]
-        {
+        for (window, expected) in [(0, 0), (65_535, 0), (65_536, 1), (64 << 20, 11), (1 << 30, 14), (u64::MAX, 14)] {
             assert_eq!(scale(window), expected, "{window}");
         }
     }

@@ -30,11 +30,8 @@ const EXPERIMENT_ID: [u8; 2] = *b"NW";
 /// Appends the packet to `out`, without its payload if that is zero. Returns the number of zero bytes that
 /// follow.
 pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u8]) -> usize {
-    let (from, to) = if packet.flags.has(Flags::REVERSE) {
-        (&flow.receiver, &flow.sender)
-    } else {
-        (&flow.sender, &flow.receiver)
-    };
+    let (from, to) =
+        if packet.flags.has(Flags::REVERSE) { (&flow.receiver, &flow.sender) } else { (&flow.sender, &flow.receiver) };
     for address in [to.address, from.address] {
         out.extend_from_slice(&HARDWARE);
         out.extend_from_slice(&address);
@@ -69,18 +66,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     let [high, low] = length.to_be_bytes();
     let header = &mut out[start..start + IP_HEADER];
     // An unfragmentable packet needs no identification (RFC 6864 section 4.1).
-    header[..10].copy_from_slice(&[
-        0x45,
-        packet.ecn() as u8,
-        high,
-        low,
-        0,
-        0,
-        DONT_FRAGMENT,
-        0,
-        TTL,
-        protocol,
-    ]);
+    header[..10].copy_from_slice(&[0x45, packet.ecn() as u8, high, low, 0, 0, DONT_FRAGMENT, 0, TTL, protocol]);
     header[12..16].copy_from_slice(&from.address);
     header[16..].copy_from_slice(&to.address);
     let sum = checksum(sum(header));

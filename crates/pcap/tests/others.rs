@@ -80,8 +80,7 @@ fn rates_are_options_or_messages() {
         assert!(options > 200, "{scheme}: {options}");
     }
     let (_, _, frames) = captured("messages", &text("nodectl", "size = \"300kB\""), BOTH);
-    let packets: Vec<_> =
-        frames.iter().map(|frame| (frame, ip(frame))).filter(|(_, ip)| ip.protocol == 17).collect();
+    let packets: Vec<_> = frames.iter().map(|frame| (frame, ip(frame))).filter(|(_, ip)| ip.protocol == 17).collect();
     assert!(packets.len() >= 4);
     for (frame, packet) in &packets {
         let forward = packet.source == [10, 0, 0, 1];

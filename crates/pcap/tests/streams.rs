@@ -51,10 +51,7 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
     for (_, opening) in [syn, syn_ack] {
         assert_eq!(opening.options.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [2, 4, 8, 3]);
         // 1448 and timestamps; 64 MiB in 16 bits.
-        assert_eq!(
-            (opening.option(2), opening.option(3)),
-            (Some(&1460u16.to_be_bytes()[..]), Some(&[11][..]))
-        );
+        assert_eq!((opening.option(2), opening.option(3)), (Some(&1460u16.to_be_bytes()[..]), Some(&[11][..])));
     }
     let (isn, peer) = (syn.1.seq, syn_ack.1.seq);
     assert!(isn != peer && syn_ack.1.ack == isn.wrapping_add(1) && syn.1.ack == 0);
@@ -124,9 +121,8 @@ fn marks_and_their_echo_are_in_the_headers() {
     assert_eq!((sent[0].1.flags, acks[0].1.flags), (SYN | ECE | CWR, SYN | ACK | ECE));
     let packets: Vec<_> = frames.iter().map(|frame| (frame, ip(frame))).collect();
     let count = |interface, inbound, ecn| {
-        let own = packets
-            .iter()
-            .filter(|(frame, ip)| (frame.interface, frame.inbound, ip.ecn) == (interface, inbound, ecn));
+        let own =
+            packets.iter().filter(|(frame, ip)| (frame.interface, frame.inbound, ip.ecn) == (interface, inbound, ecn));
         own.count() as u64
     };
     // Retransmissions are not ECN-capable (RFC 3168 section 6.1.5).
@@ -170,16 +166,13 @@ fn short_headers_have_no_options() {
 /// Flows of one entry share its hosts and differ in ports, and so do entries that state the same addresses.
 #[test]
 fn flows_between_the_same_hosts_differ_in_ports() {
-    let flow =
-        "[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\nsource = \"10.1.0.1\"\ndestination = \"10.1.0.2\"\n";
+    let flow = "[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\nsource = \"10.1.0.1\"\ndestination = \"10.1.0.2\"\n";
     let text = format!(
         "duration = \"1s\"\n[network]\nrate = \"20mbit\"\n{flow}count = 12\n{flow}label = \"last\"\nsize = \"9kB\"\n"
     );
     let (_, interfaces, frames) = captured("ports", &text, Contents::default());
     assert_eq!(interfaces.len(), 2);
-    assert!(
-        interfaces[0].1.starts_with("cubic-1, cubic-2,") && interfaces[0].1.ends_with("cubic-8 and 5 more")
-    );
+    assert!(interfaces[0].1.starts_with("cubic-1, cubic-2,") && interfaces[0].1.ends_with("cubic-8 and 5 more"));
     let openings = segments(&frames, 0, false).into_iter().filter(|(_, segment)| segment.has(SYN));
     let ports: Vec<_> = openings.map(|(_, segment)| segment.ports).collect();
     assert_eq!(ports, (0..13).map(|n| (49_152 + n, 5001)).collect::<Vec<_>>());
@@ -188,10 +181,7 @@ fn flows_between_the_same_hosts_differ_in_ports() {
 /// A file that cannot be written is an error.
 #[test]
 fn full_device_is_an_error() {
-    let made = narrows_pcap::Capture::create(
-        &plan(&scenario(1, "")),
-        std::path::Path::new("/dev/full"),
-        Contents::default(),
-    );
+    let made =
+        narrows_pcap::Capture::create(&plan(&scenario(1, "")), std::path::Path::new("/dev/full"), Contents::default());
     assert_eq!(made.map(|_| ()).map_err(|error| error.kind()), Err(std::io::ErrorKind::StorageFull));
 }

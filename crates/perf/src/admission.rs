@@ -126,10 +126,7 @@ impl Place {
         let mut occupied = self.admission.occupied();
         if occupied.tests >= self.admission.tests {
             let most = self.admission.tests;
-            return Err(format!(
-                "the server is busy: {most} test{} at a time",
-                if most == 1 { "" } else { "s" }
-            ));
+            return Err(format!("the server is busy: {most} test{} at a time", if most == 1 { "" } else { "s" }));
         }
         occupied.pending -= 1;
         occupied.tests += 1;
@@ -206,8 +203,7 @@ mod tests {
         assert!(own[0].begin().is_ok() && own[1].begin().is_ok());
         assert!(own[2].begin().is_err_and(|reason| reason.contains("2 tests at a time")));
         drop(own);
-        let many: Vec<Place> =
-            (0..PENDING as u8).map(|last| taken(admission.arrival(address(last), true))).collect();
+        let many: Vec<Place> = (0..PENDING as u8).map(|last| taken(admission.arrival(address(last), true))).collect();
         assert!(matches!(admission.arrival(address(250), true), Arrival::Refused(_)));
         drop(many);
         let occupied = admission.occupied();

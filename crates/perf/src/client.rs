@@ -13,8 +13,8 @@ use super::endpoint::{any, endpoint};
 use super::measure::Test;
 use super::transfer::{self, Moved};
 use super::{
-    Begun, Caller, Event, MAX_DURATION, PATIENCE, PerfError, Request, Settings, Summary, TICK, Trust, WINDOW,
-    ended, explained, local, peer, tls, transport,
+    Begun, Caller, Event, MAX_DURATION, PATIENCE, PerfError, Request, Settings, Summary, TICK, Trust, WINDOW, ended,
+    explained, local, peer, tls, transport,
 };
 
 /// Runs one test and returns its result.
@@ -28,17 +28,15 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
     asked.check(MAX_DURATION).map_err(PerfError::Refused)?;
     let (crypto, verdict) = tls::client(&request.trust)?;
     let name = server_name(request)?;
-    let crypto =
-        QuicClientConfig::try_from(crypto).map_err(|error| PerfError::failed("set up TLS", error))?;
+    let crypto = QuicClientConfig::try_from(crypto).map_err(|error| PerfError::failed("set up TLS", error))?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(transport(settings, WINDOW, WINDOW as u32)?);
     super::block_on(async {
         let any = any(settings.address);
         let endpoint = endpoint(None, any).map_err(|error| PerfError::failed("open a socket", error))?;
         let step = format!("connect to {}", settings.address);
-        let connecting = endpoint
-            .connect_with(config, settings.address, name)
-            .map_err(|error| PerfError::failed(&step, error))?;
+        let connecting =
+            endpoint.connect_with(config, settings.address, name).map_err(|error| PerfError::failed(&step, error))?;
         let connected = match bounded(connecting, caller).await {
             Ok(connected) => connected,
             Err(reason) if settings.address.is_ipv6() && !caller.stop() => {
@@ -47,8 +45,8 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
             }
             Err(reason) => return Err(PerfError::failed(step, reason)),
         };
-        let connection = connected
-            .map_err(|error| PerfError::failed(step, verdict.take().unwrap_or_else(|| ended(&error))))?;
+        let connection =
+            connected.map_err(|error| PerfError::failed(step, verdict.take().unwrap_or_else(|| ended(&error))))?;
         let bound = endpoint.local_addr().unwrap_or(any);
         asked.named = is_named(&connection);
         let done = test(&connection, bound, asked, settings, caller).await;
@@ -94,8 +92,7 @@ async fn test(
     settings: &Settings,
     caller: &dyn Caller,
 ) -> Result<Summary, PerfError> {
-    let failed =
-        |error: &dyn std::fmt::Display| PerfError::failed("ask for a test", explained(connection, error));
+    let failed = |error: &dyn std::fmt::Display| PerfError::failed("ask for a test", explained(connection, error));
     let opened = bounded(connection.open_bi(), caller).await.map_err(|reason| failed(&reason))?;
     let (mut send, mut receive) = opened.map_err(|error| failed(&error))?;
     send.write_all(&asked.encode()).await.map_err(|error| failed(&error))?;
@@ -121,8 +118,7 @@ async fn test(
         duration_s: asked.duration.as_secs_f64(),
     };
     caller.event(&Event::Begun(begun.clone()));
-    let test =
-        Test { id: begun.test, connection, asked, sends: begun.sends, interval: settings.interval, caller };
+    let test = Test { id: begun.test, connection, asked, sends: begun.sends, interval: settings.interval, caller };
     let Moved { total, sent, received, complete, failure } = transfer::run(&test, send, receive).await;
     if let Some(reason) = &failure
         && total.bytes == 0
@@ -153,9 +149,7 @@ mod tests {
             trust,
         };
         for trust in [Trust::Any, Trust::Fingerprint(String::new())] {
-            assert!(
-                server_name(&request("fe80::1%eth0", trust.clone())).is_ok_and(|name| name == "localhost")
-            );
+            assert!(server_name(&request("fe80::1%eth0", trust.clone())).is_ok_and(|name| name == "localhost"));
             assert!(server_name(&request("fe80::1", trust)).is_ok_and(|name| name == "fe80::1"));
         }
         let refused = server_name(&request("fe80::1%eth0", Trust::System)).expect_err("no name").to_string();

@@ -258,8 +258,7 @@ pub fn controller(settings: &Settings) -> Result<Factory, PerfError> {
     }
     let mut scheme = Scheme::find(&settings.scheme, Stack::Noq).map_err(|reason| refused(&reason))?;
     if let Some(entry) = narrows_cc::schemes::find(scheme.name()) {
-        let params =
-            narrows_scenario::settings(entry, &settings.params).map_err(|reason| refused(&reason))?;
+        let params = narrows_scenario::settings(entry, &settings.params).map_err(|reason| refused(&reason))?;
         scheme = scheme.params(params).map_err(|reason| refused(&reason))?;
     }
     Ok(schemes::factory(scheme))
@@ -322,15 +321,11 @@ const CERTIFICATE: [u64; 8] = [42, 43, 44, 45, 46, 48, 49, 51];
 /// Why a connection ended, in words.
 fn ended(error: &ConnectionError) -> String {
     match error {
-        ConnectionError::ApplicationClosed(close) if close.reason.is_empty() => {
-            "the other end closed".to_owned()
-        }
+        ConnectionError::ApplicationClosed(close) if close.reason.is_empty() => "the other end closed".to_owned(),
         ConnectionError::ApplicationClosed(close) => {
             format!("the other end closed: {}", String::from_utf8_lossy(&close.reason))
         }
-        ConnectionError::ConnectionClosed(close)
-            if close.error_code == TransportErrorCode::CONNECTION_REFUSED =>
-        {
+        ConnectionError::ConnectionClosed(close) if close.error_code == TransportErrorCode::CONNECTION_REFUSED => {
             "the server refuses connections: it has too many, or too many from this address".to_owned()
         }
         ConnectionError::ConnectionClosed(close) if u64::from(close.error_code) == NO_PROTOCOL => {

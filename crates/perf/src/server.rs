@@ -16,8 +16,8 @@ use super::endpoint::endpoint;
 use super::measure::Test;
 use super::transfer::{self, Moved};
 use super::{
-    BUSY, Begun, Caller, EARLY_WINDOW, Event, INVALID, MEMORY, PATIENCE, PerfError, Service, Settings,
-    Summary, TICK, WINDOW, ended, explained, local, peer, tls, transport,
+    BUSY, Begun, Caller, EARLY_WINDOW, Event, INVALID, MEMORY, PATIENCE, PerfError, Service, Settings, Summary, TICK,
+    WINDOW, ended, explained, local, peer, tls, transport,
 };
 
 /// First packets that wait for a decision, and the bytes that follow them.
@@ -43,10 +43,7 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
     let tests = if service.once { 1 } else { service.connections.max(1) };
     let window = (MEMORY / tests as u64).clamp(EARLY_WINDOW.into(), WINDOW);
     config.transport_config(transport(settings, window, EARLY_WINDOW)?);
-    config
-        .max_incoming(INCOMING)
-        .incoming_buffer_size(INCOMING_BYTES / 16)
-        .incoming_buffer_size_total(INCOMING_BYTES);
+    config.max_incoming(INCOMING).incoming_buffer_size(INCOMING_BYTES / 16).incoming_buffer_size_total(INCOMING_BYTES);
     super::block_on(async {
         let endpoint = endpoint(Some(config), settings.address)
             .map_err(|error| PerfError::failed(format!("listen at {}", settings.address), error))?;
@@ -157,8 +154,7 @@ impl Server {
             failed(&reason)
         };
         place.prove().map_err(|reason| refuse(BUSY, reason))?;
-        let (mut send, mut receive) =
-            within(connection.accept_bi()).await?.map_err(|error| failed(&ended(&error)))?;
+        let (mut send, mut receive) = within(connection.accept_bi()).await?.map_err(|error| failed(&ended(&error)))?;
         let mut bytes = [0; REQUEST];
         let read = within(receive.read_exact(&mut bytes)).await?;
         read.map_err(|error| failed(&explained(&connection, &error)))?;

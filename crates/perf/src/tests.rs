@@ -157,8 +157,7 @@ fn slow_sender_counts_what_arrives() {
         for reverse in [false, true] {
             let (caller, _) = log();
             let request = Request { streams: 1, ..request(Trust::Any, reverse) };
-            let summary =
-                client(&settings(address, "fixed:rate=2mbit"), &request, caller.as_ref()).expect("it runs");
+            let summary = client(&settings(address, "fixed:rate=2mbit"), &request, caller.as_ref()).expect("it runs");
             assert!(summary.complete, "{summary:?}");
             for tally in [summary.sent, summary.received].map(|tally| tally.expect("said")) {
                 // A late timer may make up for its delay, by the pacer's burst of 10 packets.
@@ -201,8 +200,7 @@ fn stopped_client_ends_with_its_result() {
     let seen = serving("bbr", |address, _| {
         for reverse in [false, true] {
             let (listening, _heard) = mpsc::sync_channel(1);
-            let caller =
-                Log { events: Mutex::default(), listening, stop: AtomicBool::new(false), brief: true };
+            let caller = Log { events: Mutex::default(), listening, stop: AtomicBool::new(false), brief: true };
             let long = Request { duration: Duration::from_secs(600), ..request(Trust::Any, reverse) };
             let summary = client(&settings(address, "bbr"), &long, &caller).expect("no failure");
             assert!(!summary.complete && summary.failure.is_none(), "{summary:?}");

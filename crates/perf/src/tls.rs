@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{
@@ -93,15 +91,14 @@ pub(super) fn server(
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(failed)?;
-    let mut config =
-        builder.with_no_client_auth().with_single_cert(chain, key).map_err(|error| match files {
-            Some(files) => PerfError::Refused(format!(
-                "{} and {} do not fit: {error}; accepted: a certificate and its own key",
-                files.certificate.display(),
-                files.key.display()
-            )),
-            None => failed(error),
-        })?;
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).map_err(|error| match files {
+        Some(files) => PerfError::Refused(format!(
+            "{} and {} do not fit: {error}; accepted: a certificate and its own key",
+            files.certificate.display(),
+            files.key.display()
+        )),
+        None => failed(error),
+    })?;
     config.alpn_protocols = vec![ALPN.to_vec(), ALPN_BEFORE.to_vec()];
     Ok(config)
 }
@@ -122,14 +119,10 @@ pub(super) fn client(trust: &Trust) -> Result<(ClientConfig, Verdict), PerfError
         .map_err(failed)?;
     let system = || {
         let path = SYSTEM.iter().map(Path::new).find(|path| path.is_file());
-        path.ok_or_else(|| {
-            PerfError::Refused("this system has no list of authorities; accepted: --ca FILE".to_owned())
-        })
+        path.ok_or_else(|| PerfError::Refused("this system has no list of authorities; accepted: --ca FILE".to_owned()))
     };
     let (accepted, issuers) = match trust {
-        Trust::System => {
-            (Accepted::Signed(authorities(system()?)?), "an authority that this system trusts".to_owned())
-        }
+        Trust::System => (Accepted::Signed(authorities(system()?)?), "an authority that this system trusts".to_owned()),
         Trust::Authorities(path) => {
             (Accepted::Signed(authorities(path)?), format!("an authority in {}", path.display()))
         }
@@ -219,9 +212,7 @@ impl Verifier {
                     presented.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 };
                 let wanted = expected.to_str();
-                format!(
-                    "{certificate} is for {names}, not for {wanted}; accepted: --name with a name that it has"
-                )
+                format!("{certificate} is for {names}, not for {wanted}; accepted: --name with a name that it has")
             }
             CertificateError::UnknownIssuer => {
                 let issuers = &self.issuers;

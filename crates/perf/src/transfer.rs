@@ -167,13 +167,7 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
         shared.fail(INTERRUPTED.to_owned());
     }
     let failure = shared.failure();
-    Moved {
-        total,
-        sent: Some(sent),
-        received: Some(delivered.tally()),
-        complete: ended && failure.is_none(),
-        failure,
-    }
+    Moved { total, sent: Some(sent), received: Some(delivered.tally()), complete: ended && failure.is_none(), failure }
 }
 
 /// Fills the streams in turns until the end, then resets them.

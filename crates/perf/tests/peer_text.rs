@@ -56,12 +56,8 @@ fn hostile(reason: &'static [u8]) -> SocketAddr {
 #[test]
 fn close_reason_is_shown_escaped() {
     let address = hostile(b"\x1b[2Jfull\r\nnarrows: all is well\xc2\x9b1m");
-    let settings = Settings {
-        address,
-        scheme: "cubic".to_owned(),
-        params: Vec::new(),
-        interval: Duration::from_secs(1),
-    };
+    let settings =
+        Settings { address, scheme: "cubic".to_owned(), params: Vec::new(), interval: Duration::from_secs(1) };
     let request = Request {
         duration: Duration::from_secs(1),
         streams: 1,

@@ -88,8 +88,7 @@ impl Program {
     /// If it is not loaded, if `narrows brf attach` uses it, or without rights.
     pub fn unload(&self) -> Result<u64, HostError> {
         #[cfg(feature = "bpf")]
-        return pinned::has_rights("narrows kernel unload")
-            .and_then(|()| pinned::unload(&Changing::begin()?, self));
+        return pinned::has_rights("narrows kernel unload").and_then(|()| pinned::unload(&Changing::begin()?, self));
         #[cfg(not(feature = "bpf"))]
         Err(missing(0))
     }

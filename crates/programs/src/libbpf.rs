@@ -69,26 +69,20 @@ fn meaning(reason: &str) -> Option<&'static str> {
         (&["not permitted", "lockdown"], "a policy of this system forbids it"),
         (&["Cannot allocate memory", "out of memory"], "there is no memory for it"),
     ];
-    KNOWN
-        .iter()
-        .find(|(signs, _)| signs.iter().any(|sign| reason.contains(sign)))
-        .map(|(_, meaning)| *meaning)
+    KNOWN.iter().find(|(signs, _)| signs.iter().any(|sign| reason.contains(sign))).map(|(_, meaning)| *meaning)
 }
 
 /// The sentence in what libbpf printed: the verifier's last line, or else the first line.
 fn reason(printed: &str) -> String {
     let begin = "-- BEGIN PROG LOAD LOG --";
-    let is_statistics = |line: &str| {
-        ["processed ", "verification time", "stack depth"].iter().any(|head| line.starts_with(head))
-    };
+    let is_statistics =
+        |line: &str| ["processed ", "verification time", "stack depth"].iter().any(|head| line.starts_with(head));
     let judged = printed.split_once(begin).map(|(_, log)| log.split("-- END").next().unwrap_or(log));
     let last = judged.and_then(|log| {
-        let mut lines =
-            log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("libbpf:"));
+        let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("libbpf:"));
         lines.rfind(|line| !is_statistics(line))
     });
-    let line =
-        last.or_else(|| printed.lines().find(|line| !line.trim().is_empty())).unwrap_or("no reason given");
+    let line = last.or_else(|| printed.lines().find(|line| !line.trim().is_empty())).unwrap_or("no reason given");
     line.trim().trim_start_matches("libbpf: ").to_owned()
 }
 
@@ -102,8 +96,7 @@ mod tests {
         let log = "libbpf: prog 'a': BPF program load failed: Permission denied\nlibbpf: prog 'a': -- BEGIN PROG LOAD \
                    LOG --\n0: (b7) r0 = 1\nR1 type=ctx expected=fp\nprocessed 4 insns\n-- END PROG LOAD LOG --\n";
         assert_eq!(reason(log), "R1 type=ctx expected=fp");
-        let log =
-            "libbpf: kernel BTF is missing at '/sys/kernel/btf/vmlinux'\nlibbpf: failed to load object\n";
+        let log = "libbpf: kernel BTF is missing at '/sys/kernel/btf/vmlinux'\nlibbpf: failed to load object\n";
         assert_eq!(reason(log), "kernel BTF is missing at '/sys/kernel/btf/vmlinux'");
     }
 

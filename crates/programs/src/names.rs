@@ -27,8 +27,7 @@ pub fn unique() -> String {
 
 /// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another one.
 pub fn rename(ops: &mut [u8], from: &str, to: &str) {
-    let held =
-        |own: &[u8]| own.starts_with(from.as_bytes()) && own[from.len()..].iter().all(|byte| *byte == 0);
+    let held = |own: &[u8]| own.starts_with(from.as_bytes()) && own[from.len()..].iter().all(|byte| *byte == 0);
     let place = ops.windows(NAME).position(held);
     if let Some(own) = place.and_then(|at| ops.get_mut(at..at + NAME)) {
         own.fill(0);

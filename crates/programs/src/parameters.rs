@@ -94,8 +94,7 @@ fn core(params: &Params) -> Result<Vec<u8>, String> {
     let number = |name| params.number_or_default(name, PARAMS);
     refuse_quantum(number("quantum"))?;
     let mut out = Writer::default();
-    out.micros(window("min_rtt_window", number("min_rtt_window"))?)
-        .micros(number("probe_rtt_duration") / 1e3);
+    out.micros(window("min_rtt_window", number("min_rtt_window"))?).micros(number("probe_rtt_duration") / 1e3);
     out.ratio(number("high_gain")).ratio(1.0 / number("high_gain"));
     for name in ["cwnd_gain", "probe_up", "probe_down"] {
         out.ratio(number(name));
@@ -120,9 +119,7 @@ fn window(name: &str, seconds: f64) -> Result<f64, String> {
     if seconds <= LONGEST_WINDOW_S {
         return Ok(seconds);
     }
-    Err(format!(
-        "--set: the clock of the program wraps after 71 minutes; accepted: {name} up to {LONGEST_WINDOW_S}"
-    ))
+    Err(format!("--set: the clock of the program wraps after 71 minutes; accepted: {name} up to {LONGEST_WINDOW_S}"))
 }
 
 fn gamma(params: &Params) -> Result<Vec<u8>, String> {

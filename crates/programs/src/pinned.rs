@@ -89,8 +89,7 @@ pub(crate) fn load(
     let folder = folder(program);
     let created = fs::create_dir_all(if is_marked { folder.join(MARK) } else { folder.clone() });
     created.map_err(|error| HostError::step(&format!("create {}", folder.display()), error))?;
-    let text: Vec<String> =
-        parameters::changed(params).iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let text: Vec<String> = parameters::changed(params).iter().map(|(name, value)| format!("{name}={value}")).collect();
     let loaded = loading(&format!("`{}`", program.name), || attach(program, own, &text, &folder));
     if loaded.is_err() {
         remove(&folder);
@@ -179,9 +178,8 @@ pub fn unload(changing: &Changing, program: &Program) -> Result<u64, HostError> 
 /// A pinned map of a loaded program.
 pub fn open(program: &Program, name: &str) -> Result<MapHandle, HostError> {
     let path = folder(program).join(name);
-    MapHandle::from_pinned_path(&path).map_err(|error| {
-        HostError::step(&format!("open {}", path.display()), io::Error::other(error.to_string()))
-    })
+    MapHandle::from_pinned_path(&path)
+        .map_err(|error| HostError::step(&format!("open {}", path.display()), io::Error::other(error.to_string())))
 }
 
 /// The parameters that were set when the program was loaded.
@@ -235,9 +233,7 @@ fn lacking(release: &str, btf: &Path, has_tcp: bool) -> Option<String> {
         return Some(format!("kernel {release} is too old; accepted: Linux {major}.{minor} or later"));
     }
     if !btf.exists() {
-        return Some(format!(
-            "kernel {release} has no BTF ({BTF}); accepted: kernels with CONFIG_DEBUG_INFO_BTF"
-        ));
+        return Some(format!("kernel {release} has no BTF ({BTF}); accepted: kernels with CONFIG_DEBUG_INFO_BTF"));
     }
     let none = "this kernel has no TCP; accepted: kernels with CONFIG_INET";
     (!has_tcp).then(|| none.to_owned())
@@ -263,9 +259,8 @@ pub fn mounted() -> Result<(), HostError> {
         return Ok(());
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    rustix::mount::mount("bpf", BPFFS, "bpf", flags, Some(c"mode=700")).map_err(|error| {
-        unable(format!("there is no BPF file system, and `mount -t bpf bpf {BPFFS}` fails: {error}"))
-    })
+    rustix::mount::mount("bpf", BPFFS, "bpf", flags, Some(c"mode=700"))
+        .map_err(|error| unable(format!("there is no BPF file system, and `mount -t bpf bpf {BPFFS}` fails: {error}")))
 }
 
 #[cfg(test)]
@@ -290,9 +285,7 @@ mod tests {
         assert_eq!(text("6.18.0", there, true), "");
         let old = text("5.15.0-91-generic", nowhere, false);
         assert_eq!(old, "kernel 5.15.0-91-generic is too old; accepted: Linux 6.10 or later");
-        assert!(
-            text("6.18.0", nowhere, true).starts_with("kernel 6.18.0 has no BTF (/sys/kernel/btf/vmlinux); ")
-        );
+        assert!(text("6.18.0", nowhere, true).starts_with("kernel 6.18.0 has no BTF (/sys/kernel/btf/vmlinux); "));
         assert!(text("6.18.0", there, false).starts_with("this kernel has no TCP; accepted: "));
     }
 }

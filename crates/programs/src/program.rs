@@ -140,9 +140,6 @@ mod tests {
             assert!(std::ptr::eq(Program::find(program.scheme).unwrap(), program));
         }
         let refused = Program::find("reno").unwrap_err().to_string();
-        assert!(
-            refused.starts_with("there is no program `reno` for the kernel; accepted: bbr_gc"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("there is no program `reno` for the kernel; accepted: bbr_gc"), "{refused}");
     }
 }

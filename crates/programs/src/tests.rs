@@ -24,8 +24,7 @@ fn rejected_program_is_refused_in_plain_words() {
         }
     }
     assert!(damaged > 0);
-    let refused =
-        loading("a damaged program", || ObjectBuilder::default().open_memory(&bytes)?.load().map(drop));
+    let refused = loading("a damaged program", || ObjectBuilder::default().open_memory(&bytes)?.load().map(drop));
     let refused = refused.expect_err("the verifier rejects it").to_string();
     eprintln!("{refused}");
     assert!(refused.contains(" refuses a damaged program: the verifier cannot prove that"), "{refused}");

@@ -20,8 +20,8 @@ use std::process::{Command, Stdio};
 
 use narrows_cc::schemes::{Entry, Nodectl};
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Info, Nanos, Params, Phase, Random,
-    Rate, RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout, record,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Info, Nanos, Params, Phase, Random, Rate,
+    RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout, record,
 };
 use narrows_programs::{PROGRAMS, Program};
 use narrows_scenario::{NoFiles, Source, expand, resolve};
@@ -159,12 +159,7 @@ struct Compared {
 }
 
 /// Feeds a tape to the twin and to the program, and compares the outcomes.
-fn compare(
-    file: &Path,
-    setup: &Setup,
-    events: &[Event],
-    program_params: &Params,
-) -> Result<Compared, String> {
+fn compare(file: &Path, setup: &Setup, events: &[Event], program_params: &Params) -> Result<Compared, String> {
     let mss = setup.mss.as_u64();
     let mut twin = Nodectl::new(setup);
     let (core, own) = program().parameters(program_params).expect("the program has a form of them");
@@ -300,8 +295,7 @@ fn program_follows_grants_as_its_twin() {
         TAPES.take();
         narrows_sim::run(plan);
         for (setup, events) in TAPES.take() {
-            let own =
-                compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("{network}: {error}"));
+            let own = compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("{network}: {error}"));
             all.events += own.events;
             all.granted += own.granted;
             all.withdrawn += own.withdrawn;
@@ -320,8 +314,7 @@ fn program_follows_its_twin_on_drawn_events() {
     for seed in 0..12 {
         let values = params(VALUES[seed as usize % VALUES.len()]);
         let (setup, events) = drawn(&values, seed);
-        let own =
-            compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let own = compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         all.events += own.events;
         all.granted += own.granted;
         all.withdrawn += own.withdrawn;
@@ -348,8 +341,7 @@ fn comparison_notices_another_parameter() {
 fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
     let mut random = Random::stream(seed, "granted", 0);
     let mss = Bytes::new(1 + random.below(9000));
-    let setup =
-        Setup::new(mss, values.clone(), Random::stream(seed, "scheme", 0)).with_window(1 + random.below(20));
+    let setup = Setup::new(mss, values.clone(), Random::stream(seed, "scheme", 0)).with_window(1 + random.below(20));
     let mut now = Nanos::ZERO;
     let mut events = Vec::new();
     for number in 0..2_000 {
@@ -372,10 +364,7 @@ fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
             7 | 8 => {
                 let most = 1 << (1 + random.below(38));
                 let rate = 1 + random.below(most);
-                Event::Advice(record!(RateAdvice {
-                    now,
-                    advice: Advice::Rate(Rate::from_bytes_per_sec(rate))
-                }))
+                Event::Advice(record!(RateAdvice { now, advice: Advice::Rate(Rate::from_bytes_per_sec(rate)) }))
             }
             9 => Event::Advice(record!(RateAdvice { now, advice: Advice::Withdrawn })),
             10 => Event::Entered(record!(RecoveryEntered {

@@ -111,9 +111,7 @@ fn from_environment(name: &str, default: u64) -> u64 {
 
 fn params(entry: &Entry, values: &[(&str, f64)]) -> Params {
     let mut params = Params::defaults(entry.info.params);
-    for (name, value) in
-        values.iter().filter(|(name, _)| entry.info.params.iter().any(|own| own.name == *name))
-    {
+    for (name, value) in values.iter().filter(|(name, _)| entry.info.params.iter().any(|own| own.name == *name)) {
         params.set(name, *value).expect("in range");
     }
     params
@@ -121,8 +119,7 @@ fn params(entry: &Entry, values: &[(&str, f64)]) -> Params {
 
 /// The tapes of a scheme in a network.
 fn recorded(entry: &'static Entry, network: &str, values: &[(&str, f64)], seed: u64) -> Vec<Tape> {
-    let text =
-        format!("duration = '25s'\nseed = {seed}\n[network]\n{}", network.replace("SCHEME", entry.info.name));
+    let text = format!("duration = '25s'\nseed = {seed}\n[network]\n{}", network.replace("SCHEME", entry.info.name));
     let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect("valid");
     let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
     for flow in plan.flows.iter_mut().filter(|flow| flow.scheme.info.name == entry.info.name) {
@@ -226,8 +223,7 @@ fn comparison_notices_another_parameter() {
         notices::<BbrCws>(&CWS, "bbr_cws", first(&CWS, NETWORKS[2]), (name, value));
     }
     // In networks the rate of a round is seldom below the share that beta leaves.
-    for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)]
-    {
+    for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)] {
         notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(&V3, &[]), 1, 5_000), (name, value));
     }
 }

@@ -47,8 +47,7 @@ fn replayed(program: &Path, input: &[u8], words: &[&str]) -> Vec<u8> {
     let file = program.with_extension("events");
     File::create(&file).and_then(|mut file| file.write_all(input)).expect("room for a tape");
     let stdin = Stdio::from(File::open(&file).expect("it was written"));
-    let done =
-        Command::new(program).args(words).stdin(stdin).stderr(Stdio::inherit()).output().expect("it runs");
+    let done = Command::new(program).args(words).stdin(stdin).stderr(Stdio::inherit()).output().expect("it runs");
     assert!(done.status.success(), "{:?}", done.status);
     done.stdout
 }
@@ -113,8 +112,7 @@ fn compare(program: &Path, tapes: &[Tape]) -> Differences {
     let mut sum = Differences::default();
     for tape in tapes {
         let params = tape.program_params.as_ref().unwrap_or(&tape.setup.params);
-        let (mut input, _) =
-            Program::find("brf").unwrap().parameters(params).expect("the program has a form of them");
+        let (mut input, _) = Program::find("brf").unwrap().parameters(params).expect("the program has a form of them");
         let mut twin = Brf::new(&tape.setup);
         let mut rounding = Rounding::new(&tape.setup);
         let mut decisions = Vec::new();

@@ -42,8 +42,7 @@ impl<'a> Folder<'a> {
         if bytes.len() as u64 > MOST_BYTES {
             return refused(format!("it has more than {} MiB", MOST_BYTES >> 20));
         }
-        String::from_utf8(bytes)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+        String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
     }
 }
 

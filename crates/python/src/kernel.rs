@@ -55,12 +55,7 @@ pub(crate) fn check(plan: &Plan, on: &str) -> PyResult<()> {
 }
 
 /// Runs a plan in real time and writes the files in `outputs`; `None` if cancelled.
-pub(crate) fn record(
-    plan: &Plan,
-    on: &str,
-    outputs: &Outputs<'_>,
-    shared: &Shared,
-) -> PyResult<Option<RunResult>> {
+pub(crate) fn record(plan: &Plan, on: &str, outputs: &Outputs<'_>, shared: &Shared) -> PyResult<Option<RunResult>> {
     let create = || outputs.create(plan).map_err(|(_, error)| error);
     let ran = match on {
         "quic" | "noq" => quic::run(plan, &quic_options(on), create, shared),
@@ -83,11 +78,7 @@ pub(crate) fn kernel_programs() -> Record<Vec<Value>> {
 
 /// Loads a program with these parameters, and registers its scheme until it is unloaded. Returns its name.
 #[pyfunction]
-pub(crate) fn load_program(
-    py: Python<'_>,
-    name: &str,
-    values: Vec<(String, String)>,
-) -> PyResult<&'static str> {
+pub(crate) fn load_program(py: Python<'_>, name: &str, values: Vec<(String, String)>) -> PyResult<&'static str> {
     let program = Program::find(name).map_err(|error| raised(&error))?;
     py.detach(|| program.load(&values)).map_err(|error| raised(&error))?;
     Ok(program.name)

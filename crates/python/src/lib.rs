@@ -40,18 +40,8 @@ use serde_json::{Value, json};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-create_exception!(
-    _engine,
-    ScenarioError,
-    PyValueError,
-    "A scenario was refused; the message says where and why."
-);
-create_exception!(
-    _engine,
-    KernelUnable,
-    PyValueError,
-    "The kernel cannot run a scenario; the message says why."
-);
+create_exception!(_engine, ScenarioError, PyValueError, "A scenario was refused; the message says where and why.");
+create_exception!(_engine, KernelUnable, PyValueError, "The kernel cannot run a scenario; the message says why.");
 create_exception!(_engine, KernelFailed, PyException, "A run on the kernel failed; the message says how.");
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
 
@@ -223,8 +213,7 @@ fn profiles() -> Record<Vec<Value>> {
 /// traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
-    let path =
-        py.detach(|| scenario::radio_path(source, text).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
+    let path = py.detach(|| scenario::radio_path(source, text).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
@@ -279,8 +268,8 @@ fn record(plan: Plan, outputs: &Outputs<'_>, shared: Option<&Shared>) -> PyResul
 
 /// A planned run and its plan.
 fn resolved(py: Python<'_>, planned: &str, files: &Folder<'_>) -> PyResult<(Planned, Plan)> {
-    let planned: Planned = serde_json::from_str(planned)
-        .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
+    let planned: Planned =
+        serde_json::from_str(planned).map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
     let plan = scenario::resolve(&planned.scenario, planned.seed, files).map_err(|e| refuse(py, &e))?;
     Ok((planned, plan))
 }

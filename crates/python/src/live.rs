@@ -68,12 +68,7 @@ pub fn datagram_schemes() -> Vec<&'static str> {
 /// scheme it measures plain UDP over loopback on one thread, in `batches` or in `calls` of one packet each.
 #[pyfunction]
 #[pyo3(signature = (scheme, path, duration_s))]
-pub fn bench_datagrams(
-    py: Python<'_>,
-    scheme: Option<&str>,
-    path: &str,
-    duration_s: f64,
-) -> PyResult<Record<Value>> {
+pub fn bench_datagrams(py: Python<'_>, scheme: Option<&str>, path: &str, duration_s: f64) -> PyResult<Record<Value>> {
     let wrong = PyValueError::new_err::<String>;
     let duration = Duration::try_from_secs_f64(duration_s).map_err(|error| wrong(error.to_string()))?;
     let entry = scheme
@@ -85,9 +80,7 @@ pub fn bench_datagrams(
         (Some(entry), "memory") => datagrams::memory(entry, duration).ok_or_else(stuck),
         (Some(entry), "loopback") => datagrams::loopback(entry, duration).map_err(failed),
         (None, "batches" | "calls") => datagrams::udp(path == "batches", duration).map_err(failed),
-        _ => {
-            Err(wrong(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls")))
-        }
+        _ => Err(wrong(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls"))),
     })?;
     Ok(Record(measured.row()))
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use narrows_cc::Rate;
 use narrows_negotiation::{
-    self as negotiation, ClientSettings, NegotiationError, NextHop, NodeSettings, Operator, PORT,
-    ServerSettings,
+    self as negotiation, ClientSettings, NegotiationError, NextHop, NodeSettings, Operator, PORT, ServerSettings,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -41,9 +41,9 @@ impl<'a> Outputs<'a> {
         let capture = self.capture.map(|(file, contents)| {
             Capture::create(plan, Path::new(file), contents).map_err(|error| (Some(file), error))
         });
-        let qlog = self.qlog.map(|file| {
-            Log::create(plan, self.transport, Path::new(file)).map_err(|error| (Some(file), error))
-        });
+        let qlog = self
+            .qlog
+            .map(|file| Log::create(plan, self.transport, Path::new(file)).map_err(|error| (Some(file), error)));
         Ok((recorder, (capture.transpose()?, qlog.transpose()?)))
     }
 

@@ -36,12 +36,7 @@ fn seconds(value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn settings(
-    address: &str,
-    scheme: String,
-    params: Vec<(String, String)>,
-    interval_s: f64,
-) -> PyResult<Settings> {
+fn settings(address: &str, scheme: String, params: Vec<(String, String)>, interval_s: f64) -> PyResult<Settings> {
     let address = address.parse::<SocketAddr>().map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(Settings { address, scheme, params, interval: seconds(interval_s)? })
 }
@@ -66,8 +61,7 @@ pub(crate) fn perf_server(
     on_event: Py<PyAny>,
 ) -> PyResult<()> {
     let settings = settings(address, scheme, params, interval_s)?;
-    let identity =
-        identity.map(|(certificate, key)| Identity { certificate: certificate.into(), key: key.into() });
+    let identity = identity.map(|(certificate, key)| Identity { certificate: certificate.into(), key: key.into() });
     let (duration, longest) = (duration_s.map(seconds).transpose()?, seconds(longest_s)?);
     let service = Service { identity, once, duration, connections, per_address, longest };
     let callback = Arc::new(Callback(Events::new(&handle.shared, on_event)));

@@ -170,8 +170,7 @@ fn ends(plan: &Plan, options: &Options) -> Result<Ends, HostError> {
 /// Sum of the rates of all links that are the slowest on a flow's path.
 fn most_demand(plan: &Plan) -> Rate {
     let rate = |link: usize| plan.links[link].config.capacity.mean_rate();
-    let slowest =
-        |flow: &FlowPlan| flow.path.forward.iter().map(|hop| hop.link).min_by_key(|link| rate(*link));
+    let slowest = |flow: &FlowPlan| flow.path.forward.iter().map(|hop| hop.link).min_by_key(|link| rate(*link));
     let narrow: BTreeSet<usize> = plan.flows.iter().filter_map(slowest).collect();
     let sum = narrow.into_iter().fold(0_u64, |sum, link| sum.saturating_add(rate(link).as_bytes_per_sec()));
     Rate::from_bytes_per_sec(sum)
@@ -206,8 +205,7 @@ fn once<O: Observer + Send>(
             stay();
             let mut engine = Engine::observed(plan.clone(), observer);
             for (number, meter) in (0..).zip(&meters) {
-                let (sender, receiver) =
-                    (SenderTap::new(Arc::clone(meter)), ReceiverTap::new(Arc::clone(meter)));
+                let (sender, receiver) = (SenderTap::new(Arc::clone(meter)), ReceiverTap::new(Arc::clone(meter)));
                 engine.attach(number, Box::new(sender), Box::new(receiver));
             }
             let done = Emulation::new(plan, engine, relay, clock).run(watch, &failed);

@@ -166,15 +166,7 @@ impl Controller for Probe {
         self.inner.on_cwnd_limited();
     }
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        pn: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, app_limited: bool, rtt: &RttEstimator) {
         self.newest = self.newest.max(Some(sent));
         if let Some(mut packets) = self.meter.packets() {
             packets.acknowledge(pn, sent);
@@ -186,8 +178,7 @@ impl Controller for Probe {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         self.meter.inflight.store(in_flight, Relaxed);
         // An acknowledgement that was overtaken gives no sample.
-        if let Some(sent) = self.newest.take().filter(|sent| self.latest.is_none_or(|latest| *sent >= latest))
-        {
+        if let Some(sent) = self.newest.take().filter(|sent| self.latest.is_none_or(|latest| *sent >= latest)) {
             self.latest = Some(sent);
             self.meter.sample(now.saturating_duration_since(sent));
         }
@@ -203,14 +194,7 @@ impl Controller for Probe {
         lost_bytes: u64,
         largest_lost_pn: u64,
     ) {
-        self.inner.on_congestion_event(
-            now,
-            sent,
-            is_persistent_congestion,
-            is_ecn,
-            lost_bytes,
-            largest_lost_pn,
-        );
+        self.inner.on_congestion_event(now, sent, is_persistent_congestion, is_ecn, lost_bytes, largest_lost_pn);
         self.publish();
     }
 
@@ -218,8 +202,7 @@ impl Controller for Probe {
         // Packets without anything to acknowledge are not in flight.
         if self.meter.packets().is_some_and(|mut packets| packets.lose(pn, lost_bytes)) {
             let inflight = &self.meter.inflight;
-            let _ = inflight
-                .fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(lost_bytes.into())));
+            let _ = inflight.fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(lost_bytes.into())));
         }
         self.inner.on_packet_lost(lost_bytes, pn, now);
     }

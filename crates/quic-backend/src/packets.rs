@@ -74,9 +74,7 @@ mod tests {
         packets.send(later, 0, 300);
         packets.send(later, 1, 1400);
         packets.swap_reports(&mut Vec::new());
-        assert!(
-            packets.lose(0, 300) && packets.lose(1, 1400) && !packets.lose(1, 1400) && !packets.lose(7, 40)
-        );
+        assert!(packets.lose(0, 300) && packets.lose(1, 1400) && !packets.lose(1, 1400) && !packets.lose(7, 40));
         packets.acknowledge(0, start);
         packets.acknowledge(0, start);
         let mut reports = Vec::new();

@@ -50,12 +50,7 @@ impl Peer {
     }
 
     /// Begins the handshake.
-    pub(super) fn connect(
-        &mut self,
-        now: Instant,
-        config: ClientConfig,
-        name: &str,
-    ) -> Result<(), HostError> {
+    pub(super) fn connect(&mut self, now: Instant, config: ClientConfig, name: &str) -> Result<(), HostError> {
         let begun = self.endpoint.connect(now, config, self.remote, name);
         self.connection = Some(begun.map_err(|error| HostError::step("connect", io::Error::other(error)))?);
         Ok(())

@@ -101,10 +101,7 @@ fn on_loopback(plan: &Plan) -> Result<Place, HostError> {
 /// The hosts of senders and receivers; `None` if the addresses are not those of two hosts.
 fn hosts(plan: &Plan) -> Option<[HostConfig; 2]> {
     let usable = |address: &Ipv4Addr| {
-        !(address.octets()[0] == 0
-            || address.is_loopback()
-            || address.is_multicast()
-            || address.is_broadcast())
+        !(address.octets()[0] == 0 || address.is_loopback() || address.is_multicast() || address.is_broadcast())
     };
     let host = |of: fn(&FlowPlan) -> u32| {
         let mut addresses: Vec<_> = plan.flows.iter().map(|flow| Ipv4Addr::from(of(flow))).collect();

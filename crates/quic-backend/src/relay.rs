@@ -165,8 +165,7 @@ impl Wire for Relay {
                             Err(error) => return Err(HostError::step("read from a TUN device", error)),
                         };
                         let whole = &mut buffer[..length];
-                        let Some(flow) = flow_of(side, whole).filter(|flow| (*flow as usize) < ecn.len())
-                        else {
+                        let Some(flow) = flow_of(side, whole).filter(|flow| (*flow as usize) < ecn.len()) else {
                             continue;
                         };
                         if !ecn[flow as usize] {
@@ -275,8 +274,7 @@ fn complete(header: &[u8; HEADERS], ecn: Ecn, datagram: &[u8], out: &mut Vec<u8>
     own[1] = ecn as u8;
     own[2..4].copy_from_slice(&((HEADERS + datagram.len()) as u16).to_be_bytes());
     own[24..26].copy_from_slice(&((8 + datagram.len()) as u16).to_be_bytes());
-    let mut sum: u32 =
-        own[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let mut sum: u32 = own[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -296,8 +294,7 @@ mod tests {
         let mut bytes = Vec::new();
         complete(&header, Ecn::Ect0, &[0x40; 100], &mut bytes);
         assert_eq!((bytes.len(), bytes[1], bytes[3], bytes[25]), (128, 2, 128, 108));
-        let sum: u32 =
-            bytes[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        let sum: u32 = bytes[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
         let packet = described(3, 0, Ecn::Ect0, &bytes[HEADERS..]);
         assert_eq!((packet.size().as_u64(), packet.payload, packet.flow), (128, 66, 3));

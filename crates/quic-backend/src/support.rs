@@ -25,10 +25,7 @@ pub struct Options {
 pub(super) fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
     let refused = |text: String| Err(HostError::Unsupported(text));
     if let Some(connection) = plan.connections.first() {
-        return refused(format!(
-            "`{}` has several subflows; accepted on quic: flows with one path",
-            connection.label
-        ));
+        return refused(format!("`{}` has several subflows; accepted on quic: flows with one path", connection.label));
     }
     if let Some(link) = plan.links.iter().find(|link| link.router.is_some()) {
         return refused(format!(
@@ -38,10 +35,7 @@ pub(super) fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
         ));
     }
     if plan.flows.is_empty() || plan.flows.len() > MAX_FLOWS {
-        return refused(format!(
-            "the scenario has {} flows; accepted on quic: 1 to {MAX_FLOWS}",
-            plan.flows.len()
-        ));
+        return refused(format!("the scenario has {} flows; accepted on quic: 1 to {MAX_FLOWS}", plan.flows.len()));
     }
     for (number, flow) in plan.flows.iter().enumerate() {
         if flow.datagrams.is_some() {

@@ -89,10 +89,7 @@ fn long_ends_are_in_namespaces_where_possible() {
         assert!(host.socket_drops.is_some());
         for flow in &result.flows {
             assert!(flow.bytes_delivered > 100_000, "loopback {loopback}: {flow:?}");
-            assert!(
-                flow.rtt_min_ms.is_some_and(|rtt| rtt >= flow.rtt_base_ms),
-                "loopback {loopback}: {flow:?}"
-            );
+            assert!(flow.rtt_min_ms.is_some_and(|rtt| rtt >= flow.rtt_base_ms), "loopback {loopback}: {flow:?}");
         }
         let total: f64 = result.flows.iter().map(|flow| flow.goodput_mbit_s).sum();
         // Data behind a hole is delivered at once: a part of a run may hold more than the link carries in it.
@@ -143,15 +140,13 @@ fn qlog_gives_each_packet_one_fate() {
     std::fs::remove_file(&path).expect("removed");
     let records = schema::records(&bytes).unwrap_or_else(|problem| panic!("{problem}"));
     schema::check(&records).unwrap_or_else(|problem| panic!("{problem}"));
-    let data = |name: &'static str| {
-        records.iter().filter(move |record| record["name"] == name).map(|record| &record["data"])
-    };
+    let data =
+        |name: &'static str| records.iter().filter(move |record| record["name"] == name).map(|record| &record["data"]);
     let number = |data: &Value| data["header"]["packet_number"].as_u64().expect("a number");
     let sent: Vec<u64> = data("quic:packet_sent").map(number).collect();
     assert!((0..).zip(&sent).all(|(place, number)| place == *number), "gaps in packet numbers");
     let lost: Vec<u64> = data("quic:packet_lost").map(number).collect();
-    let acked =
-        data("quic:packets_acked").flat_map(|data| data["packet_numbers"].as_array().expect("a list"));
+    let acked = data("quic:packets_acked").flat_map(|data| data["packet_numbers"].as_array().expect("a list"));
     let mut fates: Vec<u64> = acked.map(|number| number.as_u64().expect("a number")).collect();
     assert!(fates.len() > 1000, "{} acknowledged", fates.len());
     fates.extend(&lost);
@@ -163,11 +158,7 @@ fn qlog_gives_each_packet_one_fate() {
     // The rest was in flight: no more than the greatest window, and packets of the handshake whose keys were discarded.
     let windows = data("quic:recovery_metrics_updated").filter_map(|data| data["congestion_window"].as_u64());
     let most = windows.max().expect("a window") / 1200 + 16;
-    assert!(
-        (sent.len() - count) as u64 <= most,
-        "{} sent, {count} with a fate, {most} in flight",
-        sent.len()
-    );
+    assert!((sent.len() - count) as u64 <= most, "{} sent, {count} with a fate, {most} in flight", sent.len());
     let flow = &result.flows[0];
     let retransmitted = (flow.retransmit_percent / 100.0 * flow.packets_sent as f64).round();
     assert!(lost.len() > 10 && lost.len() as f64 == retransmitted, "{} {retransmitted}", lost.len());
@@ -187,10 +178,7 @@ fn foreign_needs_are_refused() {
     let setting = refusal(&flow("scheme = 'cubic'\ntcp = { sack = false }"), &ours);
     assert!(setting.contains("tcp.sack") && setting.contains("accepted on quic"), "{setting}");
     let own = refusal(&flow("scheme = 'vegas'"), &Options { own: true, ..Options::default() });
-    assert!(
-        own.contains("noq has no controller `vegas` of its own; accepted: cubic, newreno, bbr3"),
-        "{own}"
-    );
+    assert!(own.contains("noq has no controller `vegas` of its own; accepted: cubic, newreno, bbr3"), "{own}");
 }
 
 /// A run that is cancelled ends at once, without a result.

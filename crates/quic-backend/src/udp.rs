@@ -104,19 +104,13 @@ impl Udp {
 
     /// Passes the datagrams of one call to `take`: the port they came from, their ECN field and bytes. Returns whether
     /// there were any.
-    pub(super) fn receive(
-        &self,
-        buffers: &mut Buffers,
-        mut take: impl FnMut(u16, u8, &[u8]),
-    ) -> io::Result<bool> {
+    pub(super) fn receive(&self, buffers: &mut Buffers, mut take: impl FnMut(u16, u8, &[u8])) -> io::Result<bool> {
         let mut parts = buffers.bytes.chunks_mut(RECEIVE_BUFFER);
         let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));
         let count = match self.state.recv((&self.socket).into(), &mut slices, &mut buffers.metas) {
             Ok(count) => count,
-            Err(error)
-                if narrows_host::is_transient(&error) || error.kind() == io::ErrorKind::ConnectionRefused =>
-            {
+            Err(error) if narrows_host::is_transient(&error) || error.kind() == io::ErrorKind::ConnectionRefused => {
                 return Ok(false);
             }
             Err(error) => return Err(error),

@@ -59,14 +59,11 @@ fn main() {
     let own = noq::OWN.iter().filter_map(|name| Some((format!("noq:{name}"), noq::own(name)?)));
     // A fixed window or rate measures itself.
     let accepted = |entry: &&narrows_cc::schemes::Entry| {
-        refusal(entry, Stack::Noq).is_none()
-            && Scheme::of(entry, Stack::Noq).is_ok()
-            && entry.info.name != "fixed"
+        refusal(entry, Stack::Noq).is_none() && Scheme::of(entry, Stack::Noq).is_ok() && entry.info.name != "fixed"
     };
     let ours = ALL.iter().filter(accepted).filter_map(|entry| {
         let name = entry.info.name;
-        (asked.is_empty() || asked.iter().any(|one| one == name))
-            .then(|| (name.to_owned(), controller(name).ok()))
+        (asked.is_empty() || asked.iter().any(|one| one == name)).then(|| (name.to_owned(), controller(name).ok()))
     });
     let ours = ours.filter_map(|(name, factory)| Some((name, factory?)));
     let rows: Vec<(String, Factory)> = own.chain(ours).collect();

@@ -196,8 +196,7 @@ pub async fn get(
 }
 
 fn address(text: &str) -> Result<SocketAddr, UsageError> {
-    text.parse()
-        .map_err(|_| UsageError(format!("`{text}` is no address; accepted: IP:PORT, such as 127.0.0.1:4433")))
+    text.parse().map_err(|_| UsageError(format!("`{text}` is no address; accepted: IP:PORT, such as 127.0.0.1:4433")))
 }
 
 /// Runs a command line.
@@ -213,13 +212,11 @@ pub async fn run(words: &[&str]) -> Result<(), Failure> {
         ["get", at, certificate, name] => {
             let at = address(at)?;
             let trusted = std::fs::read(certificate).map_err(usage(certificate))?.into();
-            let trusted =
-                trusting(trusted).map_err(usage(format_args!("{certificate} is no certificate in DER")))?;
+            let trusted = trusting(trusted).map_err(usage(format_args!("{certificate} is no certificate in DER")))?;
             get(at, trusted, name, "bbr-gc", &mut std::io::stdout()).await?;
         }
         _ => {
-            let accepted =
-                "accepted: serve FOLDER ADDRESS CERTIFICATE [SCHEME], or get ADDRESS CERTIFICATE NAME";
+            let accepted = "accepted: serve FOLDER ADDRESS CERTIFICATE [SCHEME], or get ADDRESS CERTIFICATE NAME";
             return Err(UsageError(accepted.to_owned()).into());
         }
     }

@@ -7,8 +7,8 @@
 //! RTT and its filter are the adapter's: noq updates its own only after the acknowledgement has ended.
 
 use narrows_cc::{
-    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Episode, Flight, IdleRule,
-    LostPacket, Nanos, Phase, Prr, PrrBound, SendPosition, Sent, SentState, record,
+    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Episode, Flight, IdleRule, LostPacket,
+    Nanos, Phase, Prr, PrrBound, SendPosition, Sent, SentState, record,
 };
 
 /// Least time without sending after which cwnd is stale, as the least retransmission timeout of Linux.
@@ -37,11 +37,7 @@ impl Rtt {
 
     fn timeout(&self) -> Option<Nanos> {
         let smoothed = self.smoothed?;
-        Some(
-            smoothed
-                .saturating_add(Nanos::from_nanos(self.variation.as_nanos().saturating_mul(4)))
-                .max(LEAST_IDLE),
-        )
+        Some(smoothed.saturating_add(Nanos::from_nanos(self.variation.as_nanos().saturating_mul(4))).max(LEAST_IDLE))
     }
 }
 
@@ -260,13 +256,7 @@ impl Flow {
         self.ended = None;
         if gap {
             let driver = self.driver.clone();
-            self.ended = Some(Ended {
-                driver,
-                episode: self.episode,
-                progress: open.progress,
-                end,
-                acked: open.acked,
-            });
+            self.ended = Some(Ended { driver, episode: self.episode, progress: open.progress, end, acked: open.acked });
         }
         self.finish(&open.progress, &end, open.acked);
     }

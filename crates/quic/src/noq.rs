@@ -125,15 +125,7 @@ impl congestion::Controller for Controller {
         self.flow.blocked();
     }
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        pn: u64,
-        _app_limited: bool,
-        _: &RttEstimator,
-    ) {
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _app_limited: bool, _: &RttEstimator) {
         let record = self.records.take_acked(pn, self.time(sent));
         let bytes = record.as_ref().map_or(Bytes::new(bytes), |record| record.bytes);
         self.flow.deliver(self.time(now), bytes, record.as_ref().map(|record| &record.sent));

@@ -111,13 +111,7 @@ impl congestion::Controller for Controller {
         self.flow.end_ack(self.time(now), Some(Bytes::new(in_flight)), app_limited, true);
     }
 
-    fn on_congestion_event(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        is_persistent_congestion: bool,
-        lost_bytes: u64,
-    ) {
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
         // RFC 9000 section 9.4: packets sent on the old path must not contribute to congestion control for the new one.
         if sent < self.origin {
             return;

@@ -92,9 +92,8 @@ impl Records {
     }
 
     fn take(&mut self, number: u64, is_it: impl Fn(&Record) -> bool) -> Option<Record> {
-        let is_it = |slot: &Option<Record>| {
-            slot.as_ref().is_some_and(|record| record.number == number && is_it(record))
-        };
+        let is_it =
+            |slot: &Option<Record>| slot.as_ref().is_some_and(|record| record.number == number && is_it(record));
         let place = self.place(number);
         if is_it(&self.ring[place]) {
             self.live -= 1;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{
-    AckEnd, AnyScheme, Bytes, Driver, EcnNeed, Feedback, IdleRule, Nanos, Param, ParamError, ParamKind,
-    Params, Random, Sent, Setup, record,
+    AckEnd, AnyScheme, Bytes, Driver, EcnNeed, Feedback, IdleRule, Nanos, Param, ParamError, ParamKind, Params, Random,
+    Sent, Setup, record,
 };
 
 /// A QUIC implementation.
@@ -60,8 +60,7 @@ pub enum Refused {
 }
 
 fn accepted(stack: Stack) -> String {
-    let names =
-        schemes::ALL.iter().filter(|entry| refusal(entry, stack).is_none()).map(|entry| entry.info.name);
+    let names = schemes::ALL.iter().filter(|entry| refusal(entry, stack).is_none()).map(|entry| entry.info.name);
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -74,9 +73,7 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
         return Some("it needs the feedback of a receiver of datagrams");
     }
     if entry.coupled {
-        return Some(
-            "it needs the sibling subflows of a multipath connection, which the controller does not see",
-        );
+        return Some("it needs the sibling subflows of a multipath connection, which the controller does not see");
     }
     if entry.ecn != EcnNeed::Nothing {
         return Some(MARKED);
@@ -92,8 +89,7 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
 const PACED: &str = "it sets a pacing rate, and quinn's pacer ignores the controller's rate";
 
 /// Why schemes are refused that count marked packets.
-const MARKED: &str =
-    "it needs the number of marked packets, and the controller only learns that there were some";
+const MARKED: &str = "it needs the number of marked packets, and the controller only learns that there were some";
 /// The flag of BBR v2, v3 and their variants that makes them count marked packets.
 const ECN: &str = "ecn";
 
@@ -121,12 +117,9 @@ fn problem(entry: &Entry, stack: Stack, params: &Params) -> Option<String> {
         return Some(format!("with {ECN} = 1 {MARKED}; accepted on {stack}: {ECN} = 0"));
     }
     if stack == Stack::Quinn && paces(entry, params) {
-        let changed: Vec<_> =
-            params.changed().map(|(param, value)| format!("{} = {value}", param.name)).collect();
+        let changed: Vec<_> = params.changed().map(|(param, value)| format!("{} = {value}", param.name)).collect();
         let changed = changed.join(", ");
-        return Some(format!(
-            "with {changed} {PACED}; accepted on {stack}: parameters with which it sets none"
-        ));
+        return Some(format!("with {changed} {PACED}; accepted on {stack}: parameters with which it sets none"));
     }
     None
 }
@@ -255,13 +248,7 @@ impl Scheme {
     /// A fresh instance for a path with datagrams of `mss`.
     pub(crate) fn instance(&self, mss: Bytes) -> AnyScheme {
         let number = self.first.fetch_add(1, Ordering::Relaxed);
-        build(
-            &self.entry,
-            &self.params,
-            mss,
-            self.initial_window,
-            Random::stream(self.seed, "scheme", number),
-        )
+        build(&self.entry, &self.params, mss, self.initial_window, Random::stream(self.seed, "scheme", number))
     }
 
     fn explain(&self, name: &str, value: f64, error: ParamError) -> Refused {
@@ -405,9 +392,7 @@ mod tests {
     /// is set only once the RTT is known.
     #[test]
     fn quinn_refuses_parameters_that_pace() {
-        for (name, param, value) in
-            [("cubic", "paced", 1.0), ("newreno", "paced", 1.0), ("fixed", "rate", 5.0)]
-        {
+        for (name, param, value) in [("cubic", "paced", 1.0), ("newreno", "paced", 1.0), ("fixed", "rate", 5.0)] {
             let refused = Scheme::find(name, Stack::Quinn).expect("accepted").param(param, value);
             let refused = refused.map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains(&format!("with {param} = {value} it sets a pacing rate")), "{refused}");

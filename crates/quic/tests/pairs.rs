@@ -49,8 +49,7 @@ fn flows_beside_cubic_live() {
     for scheme in ["bbr-gc", "bbr3", "bbr"] {
         // One and four bandwidth-delay products.
         for (bdps, buffer) in [(1, 67), (4, 267)] {
-            let runs: Vec<_> =
-                (0..seeds).map(|seed| goodputs([scheme, "cubic"], buffer, 10 * seed)).collect();
+            let runs: Vec<_> = (0..seeds).map(|seed| goodputs([scheme, "cubic"], buffer, 10 * seed)).collect();
             let range = |flow: usize| {
                 let of = runs.iter().map(|run| run[flow]);
                 (of.clone().fold(f64::MAX, f64::min), of.fold(0.0, f64::max))

@@ -37,8 +37,7 @@ fn accepted_schemes_fill_a_clean_path() {
     for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
         let scheme = Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0);
         // This scheme ignores losses: its window must fit the path.
-        let scheme =
-            if entry.info.name == "fixed" { scheme.param("window", 60.0).expect("in range") } else { scheme };
+        let scheme = if entry.info.name == "fixed" { scheme.param("window", 60.0).expect("in range") } else { scheme };
         let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
         let mut pair = Pair::new(noq::factory(scheme), path, 1);
         pair.offered = u64::MAX;

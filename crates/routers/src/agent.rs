@@ -28,8 +28,7 @@ pub struct RouterConfig {
 impl RouterConfig {
     /// Whether it follows the equations as printed.
     pub fn is_literal(&self) -> bool {
-        self.entry.info.params.iter().any(|param| param.name == LITERAL.name)
-            && self.params.flag(LITERAL.name)
+        self.entry.info.params.iter().any(|param| param.name == LITERAL.name) && self.params.flag(LITERAL.name)
     }
 
     /// A configuration without failure, 5-tuples or learned text.
@@ -64,11 +63,7 @@ pub struct PortAgent {
 
 /// A link with an optional router algorithm at its port. `random` is the link's random stream. The algorithm may
 /// replace a drop-tail queue by its own.
-pub fn link<F: RouterFrame>(
-    config: &LinkConfig,
-    router: Option<&RouterConfig>,
-    random: Random,
-) -> Link<F, PortAgent> {
+pub fn link<F: RouterFrame>(config: &LinkConfig, router: Option<&RouterConfig>, random: Random) -> Link<F, PortAgent> {
     let Some(router) = router else { return Link::with_hook(config, None, random) };
     let setup = router.setup(config.capacity.mean_rate());
     let own = if config.queue == Queue::DropTail { router.entry.queue(&setup) } else { None };

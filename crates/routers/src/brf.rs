@@ -236,12 +236,7 @@ impl Router for Brf {
         summary: "BRF: a measured share per flow, divided anew every round trip, written into ACKs",
         provenance: Provenance::Verified,
         params: &[
-            Param::ratio(
-                "alpha",
-                0.95,
-                (0.5, 1.0),
-                "share utilisation below which a flow is application-limited",
-            ),
+            Param::ratio("alpha", 0.95, (0.5, 1.0), "share utilisation below which a flow is application-limited"),
             Param::ratio("beta", 1.10, (1.0, 2.0), "share of such a flow, as a multiple of its usage"),
             Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "time to drain a queue, in longest RTTs"),
             Param::ratio("utilization", 0.98, (0.5, 1.0), "part of a loaded link that rates are cut to"),
@@ -254,13 +249,7 @@ impl Router for Brf {
                 "minimum share of a flow, unless half of an equal share is less",
             ),
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "bytes sent up to which a flow is a mouse"),
-            Param::number(
-                "small_packets",
-                50.0,
-                (0.0, 1000.0),
-                "pkt",
-                "packets over which limited flows are measured",
-            ),
+            Param::number("small_packets", 50.0, (0.0, 1000.0), "pkt", "packets over which limited flows are measured"),
             Param::flag("classes", true, "add a token bucket if the scenario states no queue but droptail"),
             Param::flag("prediction", true, "start with the rate learned for flows of the kind"),
             Param::flag(
@@ -268,16 +257,8 @@ impl Router for Brf {
                 true,
                 "write a share that has fallen by a tenth at once, not a round trip after the last",
             ),
-            Param::flag(
-                "drain",
-                false,
-                "cut by (16) for the backlog at every allocation, without the controller",
-            ),
-            Param::flag(
-                "follow",
-                false,
-                "measure the link's capacity, and drain as with `drain`: for variable links",
-            ),
+            Param::flag("drain", false, "cut by (16) for the backlog at every allocation, without the controller"),
+            Param::flag("follow", false, "measure the link's capacity, and drain as with `drain`: for variable links"),
             Param::count("flows", 10_000.0, (2.0, 1e6), "", "maximum number of flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "silence after which a flow is forgotten"),
             LITERAL,
@@ -420,8 +401,7 @@ impl Router for Brf {
         // Open flows have not yet contributed.
         let mut learned = self.learned.clone();
         for (id, flow) in self.table.clone().iter_mut() {
-            if let (Class::Brf, Some(tuple), Some(rate)) =
-                (flow.class, self.tuples.get(id as usize), flow.mean_rate())
+            if let (Class::Brf, Some(tuple), Some(rate)) = (flow.class, self.tuples.get(id as usize), flow.mean_rate())
             {
                 learned.teach(tuple, rate);
             }

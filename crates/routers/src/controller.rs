@@ -26,13 +26,7 @@ impl Default for Config {
     /// The paper's thresholds. The paper gives no times: one poll per second and 10 ms are typical of an
     /// OpenFlow controller in the same region.
     fn default() -> Self {
-        Self {
-            poll: Nanos::from_secs(1),
-            delay: Nanos::from_millis(10),
-            utilization: 0.98,
-            queue: 0.1,
-            printed: false,
-        }
+        Self { poll: Nanos::from_secs(1), delay: Nanos::from_millis(10), utilization: 0.98, queue: 0.1, printed: false }
     }
 }
 
@@ -63,12 +57,7 @@ impl Controller {
     ///
     /// # Panics
     /// If there is no such port.
-    pub fn on_statistics(
-        &mut self,
-        port: usize,
-        read: Nanos,
-        counters: &PortStatistics,
-    ) -> Option<Congestion> {
+    pub fn on_statistics(&mut self, port: usize, read: Nanos, counters: &PortStatistics) -> Option<Congestion> {
         let before = self.last[port].replace((read, counters.sent));
         let queues = if self.config.printed { counters.queues } else { 1 };
         if counters.waiting as f64 > self.config.queue * (counters.room * queues) as f64 {
@@ -102,9 +91,8 @@ mod tests {
     #[test]
     fn port_is_congested_beyond_either_threshold() {
         let mut controller = Controller::new(Config::default(), 2);
-        let mut judge = |port, s, sent, waiting| {
-            controller.on_statistics(port, Nanos::from_secs(s), &counters(sent, waiting))
-        };
+        let mut judge =
+            |port, s, sent, waiting| controller.on_statistics(port, Nanos::from_secs(s), &counters(sent, waiting));
         // The first reading gives no utilisation. Ten packets of a hundred are the threshold; eleven exceed
         // it.
         assert_eq!(judge(0, 0, 0, 10), None);

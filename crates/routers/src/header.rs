@@ -63,9 +63,7 @@ impl RateHeader {
     pub const fn encode(self) -> Option<RawOption> {
         Some(match self {
             Self::None => return None,
-            Self::RcpRequest { rate, rtt_us } => {
-                RawOption::new(RCP_REQUEST, RCP_BYTES, &[(rate.to_bits(), rtt_us)])
-            }
+            Self::RcpRequest { rate, rtt_us } => RawOption::new(RCP_REQUEST, RCP_BYTES, &[(rate.to_bits(), rtt_us)]),
             Self::RcpReply { rate } => RawOption::new(RCP_REPLY, RCP_BYTES, &[(rate.to_bits(), 0)]),
             Self::XcpRequest { rtt_us, spacing, delta } => {
                 RawOption::new(XCP_REQUEST, XCP_BYTES, &[(spacing.to_bits(), rtt_us), (delta.to_bits(), 0)])
@@ -83,11 +81,9 @@ impl RateHeader {
         match option.tag() {
             RCP_REQUEST => Self::RcpRequest { rate: f32::from_bits(first.0), rtt_us: first.1 },
             RCP_REPLY => Self::RcpReply { rate: f32::from_bits(first.0) },
-            XCP_REQUEST => Self::XcpRequest {
-                rtt_us: first.1,
-                spacing: f32::from_bits(first.0),
-                delta: f32::from_bits(second.0),
-            },
+            XCP_REQUEST => {
+                Self::XcpRequest { rtt_us: first.1, spacing: f32::from_bits(first.0), delta: f32::from_bits(second.0) }
+            }
             XCP_REPLY => Self::XcpReply { delta: f32::from_bits(first.0) },
             BRF_OFFER => Self::BrfOffer,
             BRF_RATE => Self::BrfRate { code: first.0 as u16 },

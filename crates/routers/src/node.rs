@@ -13,9 +13,7 @@ use narrows_packet::{ControlMessage, Flags, Packet};
 
 use crate::protocol::Explicit;
 use crate::router::TICK;
-use crate::{
-    ALL, AnyRouter, Outgoing, Port, RateHeader, RouterConfig, RouterEntry, RouterFrame, TelemetrySink,
-};
+use crate::{ALL, AnyRouter, Outgoing, Port, RateHeader, RouterConfig, RouterEntry, RouterFrame, TelemetrySink};
 
 /// A port whose algorithm takes messages and counters.
 pub struct NodePort {

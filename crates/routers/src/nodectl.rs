@@ -183,12 +183,7 @@ impl Router for Nodectl {
                 &["present", "ewma", "holt"],
                 "arrivals to come: the present rate, its exponential mean, level and trend (Holt)",
             ),
-            Param::ratio(
-                "gain",
-                0.125,
-                (0.01, 1.0),
-                "weight of the present rate in predictors ewma and holt",
-            ),
+            Param::ratio("gain", 0.125, (0.01, 1.0), "weight of the present rate in predictors ewma and holt"),
             Param::ratio("trend", 0.1, (0.0, 1.0), "weight of the present change in predictor holt"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
             Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
@@ -290,8 +285,7 @@ impl Nodectl {
                 self.on_request(port, packet, message);
             }
             Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
-                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path))
-                {
+                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
                     Some((true, path)) if path == packet.path() => {
                         self.table.close(packet.flow());
                         self.distribute_free(port);

@@ -99,12 +99,7 @@ impl<'a> Port<'a> {
     }
 
     /// The port of a node outside the simulator at an event; its queue has the algorithm's classes.
-    pub fn on_node(
-        now: Nanos,
-        backlog: Bytes,
-        classes: &'a mut dyn ClassQueue,
-        outbox: &'a mut Vec<Outgoing>,
-    ) -> Self {
+    pub fn on_node(now: Nanos, backlog: Bytes, classes: &'a mut dyn ClassQueue, outbox: &'a mut Vec<Outgoing>) -> Self {
         Self::new(now, backlog, true, classes, outbox)
     }
 

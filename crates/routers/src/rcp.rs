@@ -86,13 +86,7 @@ impl Router for Rcp {
             Param::number("slot", 10.0, (0.1, 1000.0), "ms", "longest interval between corrections"),
             Param::ratio("initial_share", 0.05, (0.001, 1.0), "initial rate, as a share of the capacity"),
             Param::number("initial_rtt", 200.0, (1.0, 1000.0), "ms", "initial mean RTT"),
-            Param::number(
-                "min_packets",
-                0.01,
-                (0.001, 1.0),
-                "pkt",
-                "minimum rate, in packets of 1000 B per RTT",
-            ),
+            Param::number("min_packets", 0.01, (0.001, 1.0), "pkt", "minimum rate, in packets of 1000 B per RTT"),
         ],
     };
 

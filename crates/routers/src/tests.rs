@@ -47,9 +47,7 @@ fn every_router_has_name_valid_params_and_page() {
             assert!(!param.help.is_empty());
         }
         let page: Vec<_> = entry.page().collect();
-        for section in
-            ["## Control law", "## States", "## References", "## Differences", "## Known weaknesses"]
-        {
+        for section in ["## Control law", "## States", "## References", "## Differences", "## Known weaknesses"] {
             assert!(page.contains(&section), "{}: {section}", entry.info.name);
         }
     }
@@ -150,10 +148,7 @@ fn xcp_divides_spare_capacity_by_packet_spacing() {
         delta,
     };
     for n in 0..100 {
-        xcp.on_arrival(
-            &mut TestPort::default().at(Nanos::from_micros(n * 400), 0),
-            &mut packet(request(n, 1e24)),
-        );
+        xcp.on_arrival(&mut TestPort::default().at(Nanos::from_micros(n * 400), 0), &mut packet(request(n, 1e24)));
     }
     assert_eq!(xcp.next_wake(), Nanos::from_millis(50));
     xcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(50), 0));
@@ -248,8 +243,7 @@ fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
         router.telemetry(&mut |item, value| after.push((item, value)));
         assert_eq!(before, after, "{name}");
         // Algorithms that need a handshake ignore a packet of an unknown flow.
-        let next =
-            if sleeps { Nanos::MAX } else { last + Nanos::from_secs(1_000) + Nanos::from_millis(interval) };
+        let next = if sleeps { Nanos::MAX } else { last + Nanos::from_secs(1_000) + Nanos::from_millis(interval) };
         assert_eq!(router.next_wake(), next, "{name}");
     }
 }

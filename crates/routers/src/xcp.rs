@@ -88,11 +88,7 @@ fn request<F: RouterFrame>(packet: &F) -> Option<(f64, f64, f64)> {
         return None;
     };
     let (spacing, delta) = (f64::from(spacing), f64::from(delta));
-    (spacing > 0.0 && spacing <= MAX_SPACING && delta.is_finite()).then_some((
-        f64::from(rtt) / 1e6,
-        spacing,
-        delta,
-    ))
+    (spacing > 0.0 && spacing <= MAX_SPACING && delta.is_finite()).then_some((f64::from(rtt) / 1e6, spacing, delta))
 }
 
 impl Xcp {

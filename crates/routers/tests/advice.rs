@@ -162,18 +162,13 @@ fn impossible_advice_is_counted_and_ignored() {
         let params: &[(&str, f64)] = if explicit == Explicit::Brf { &[("timeout_rtts", 100.0)] } else { &[] };
         for extension in impossible(explicit) {
             let made = sender(name, params, &config, AppConfig::File(Bytes::new(SEGMENTS * 1448)));
-            let mut pipe =
-                Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
+            let mut pipe = Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
             // The SYN-ACK, one acknowledgement per two segments, and that of the FIN.
             assert!(ignored(&pipe.sender) >= SEGMENTS as f64 / 2.0, "{name}: {extension:?}");
-            assert_eq!(
-                (pipe.sender.window(), pipe.sender.pacing_rate()),
-                (window, None),
-                "{name}: {extension:?}"
-            );
+            assert_eq!((pipe.sender.window(), pipe.sender.pacing_rate()), (window, None), "{name}: {extension:?}");
         }
     }
 }
@@ -256,9 +251,7 @@ fn grant(packet: &mut Packet, rate: u64) {
     if let Ok(Message::Negotiation { kind: Negotiation::Success, min, id, rtt_us, max }) =
         Message::decode(message.as_bytes())
     {
-        let max = max
-            .min(Rate::from_bytes_per_sec(rate))
-            .min(Rate::from_bytes_per_sec(MOST.as_bytes_per_sec() - 1));
+        let max = max.min(Rate::from_bytes_per_sec(rate)).min(Rate::from_bytes_per_sec(MOST.as_bytes_per_sec() - 1));
         let rtt_us = rtt_us | ATTENDED;
         let lowered = Message::Negotiation { kind: Negotiation::Success, max, min, id, rtt_us };
         packet.set_message(lowered.encode().as_bytes());
@@ -372,8 +365,7 @@ fn grant_above_line_is_refused() {
     const WIRE: u64 = 1_000_000 * 1500 / 1448;
     for (granted, refused) in [(WIRE + 1, true), (1 << 36, true), (WIRE, false)] {
         let config = TcpConfig::default();
-        let made =
-            sender("nodectl", &[("line_rate", 8.0)], &config, AppConfig::File(Bytes::new(1448 * SEGMENTS)));
+        let made = sender("nodectl", &[("line_rate", 8.0)], &config, AppConfig::File(Bytes::new(1448 * SEGMENTS)));
         let mut pipe = Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
         pipe.mangle = Some(Box::new(|packet: &mut Packet| {
             if let Some(Message::Negotiation { max, .. }) = read(packet) {

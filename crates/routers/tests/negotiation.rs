@@ -53,13 +53,7 @@ fn request_is_repeated_four_times() {
 
 /// The answer of a responder to a request that passed no node.
 fn unattended(max: u64, token: u32) -> Message {
-    Message::Negotiation {
-        kind: Negotiation::Success,
-        max: rate(max),
-        min: Rate::ZERO,
-        id: ID,
-        rtt_us: token,
-    }
+    Message::Negotiation { kind: Negotiation::Success, max: rate(max), min: Rate::ZERO, id: ID, rtt_us: token }
 }
 
 /// An answer shows whether a node handled the request, regardless of the limits of the ends.
@@ -336,8 +330,7 @@ fn foreign_messages_are_counted_and_ignored() {
         assert_eq!(talk.sender.stats().messages_refused, refused, "{message:?}");
         assert!(talk.sent().is_empty(), "{message:?}");
     };
-    let answer =
-        |kind, max, id, rtt_us| Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id, rtt_us };
+    let answer = |kind, max, id, rtt_us| Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id, rtt_us };
     check(&mut talk, &answer(Negotiation::Success, 5_000, foreign, token));
     check(&mut talk, &answer(Negotiation::Success, 5_000, ID, token + 1));
     check(&mut talk, &answer(Negotiation::Request, 5_000, ID, token));
@@ -363,28 +356,22 @@ fn foreign_messages_are_counted_and_ignored() {
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     let kinds = prop::sample::select(vec![0x11u8, 0x12, 0x13, 0x21, 0x22, 0x23]);
     let amount = prop_oneof![1u64..1_000_000_000, Just(0), Just(MOST.as_bytes_per_sec()), any::<u64>()];
-    let sound =
-        (kinds, amount, 0u64..1_000, any::<bool>(), 0u32..8).prop_map(|(kind, amount, min, own, serial)| {
-            let id = if own { ID } else { Id { content: 1, ..ID } };
-            let (max, min) = (rate(amount), rate(min));
-            let negotiation = |kind| Message::Negotiation {
-                kind,
-                max,
-                min,
-                id,
-                rtt_us: 40_000 | serial | (ATTENDED * (serial & 1)),
-            };
-            let adjustment = |kind| Message::Adjustment { kind, id, speed: max };
-            let message = match kind {
-                0x11 => negotiation(Negotiation::Request),
-                0x12 => negotiation(Negotiation::Success),
-                0x13 => negotiation(Negotiation::Failure),
-                0x21 => adjustment(Adjustment::Reduce),
-                0x22 => adjustment(Adjustment::Increase),
-                _ => adjustment(Adjustment::Terminate),
-            };
-            message.encode().as_bytes().to_vec()
-        });
+    let sound = (kinds, amount, 0u64..1_000, any::<bool>(), 0u32..8).prop_map(|(kind, amount, min, own, serial)| {
+        let id = if own { ID } else { Id { content: 1, ..ID } };
+        let (max, min) = (rate(amount), rate(min));
+        let negotiation =
+            |kind| Message::Negotiation { kind, max, min, id, rtt_us: 40_000 | serial | (ATTENDED * (serial & 1)) };
+        let adjustment = |kind| Message::Adjustment { kind, id, speed: max };
+        let message = match kind {
+            0x11 => negotiation(Negotiation::Request),
+            0x12 => negotiation(Negotiation::Success),
+            0x13 => negotiation(Negotiation::Failure),
+            0x21 => adjustment(Adjustment::Reduce),
+            0x22 => adjustment(Adjustment::Increase),
+            _ => adjustment(Adjustment::Terminate),
+        };
+        message.encode().as_bytes().to_vec()
+    });
     prop_oneof![4 => sound, 1 => prop::collection::vec(any::<u8>(), 0..=40)]
 }
 

@@ -81,21 +81,18 @@ table! {
 }
 
 /// Resolves the keys `size` and `app` of `table`. By default a constant rate writes one segment at a time.
-pub(crate) fn app(
-    size: Option<&Size>,
-    app: Option<&App>,
-    table: &str,
-    segment: u16,
-) -> Result<AppConfig, Diagnostic> {
+pub(crate) fn app(size: Option<&Size>, app: Option<&App>, table: &str, segment: u16) -> Result<AppConfig, Diagnostic> {
     let key = |name: &str| key_in(table, name);
     if let Some(size) = size {
         if app.is_some() {
-            return Err(Diagnostic::new(key("app"), "`size` already makes the flow a file")
-                .accepted("either size or app"));
+            return Err(
+                Diagnostic::new(key("app"), "`size` already makes the flow a file").accepted("either size or app")
+            );
         }
         return match size.value() {
-            Bytes::ZERO => Err(Diagnostic::new(key("size"), format!("`{size}` is an empty file"))
-                .accepted("a size above zero")),
+            Bytes::ZERO => {
+                Err(Diagnostic::new(key("size"), format!("`{size}` is an empty file")).accepted("a size above zero"))
+            }
             size => Ok(AppConfig::File(size)),
         };
     }
@@ -104,10 +101,11 @@ pub(crate) fn app(
         time => Ok(time),
     };
     let ranged = |name: &str, stated: Option<f64>, default: f64, range: RangeInclusive<f64>| match stated {
-        Some(value) if !range.contains(&value) => {
-            Err(Diagnostic::new(key(&format!("app.{name}")), format!("`{value}` is out of range"))
-                .accepted(format!("{} to {}", range.start(), range.end())))
-        }
+        Some(value) if !range.contains(&value) => Err(Diagnostic::new(
+            key(&format!("app.{name}")),
+            format!("`{value}` is out of range"),
+        )
+        .accepted(format!("{} to {}", range.start(), range.end()))),
         stated => Ok(stated.unwrap_or(default)),
     };
     Ok(match app {
@@ -128,9 +126,7 @@ pub(crate) fn app(
             let rate = keys::rate(&key("app.rate"), &own.rate)?;
             let write = own.write.as_ref().map_or(Bytes::new(segment.into()), Size::value);
             if write.is_zero() {
-                return Err(
-                    Diagnostic::new(key("app.write"), "writes of zero bytes").accepted("a size above zero")
-                );
+                return Err(Diagnostic::new(key("app.write"), "writes of zero bytes").accepted("a size above zero"));
             }
             AppConfig::Cbr { rate, write }
         }

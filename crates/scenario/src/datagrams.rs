@@ -35,8 +35,7 @@ pub(crate) fn settings(
             None => Ok(None),
         };
     }
-    let cannot =
-        |name: &str, why: &str, accepted: &str| Err(Diagnostic::new(key(name), why).accepted(accepted));
+    let cannot = |name: &str, why: &str, accepted: &str| Err(Diagnostic::new(key(name), why).accepted(accepted));
     if flow.tcp.is_some() {
         return cannot("tcp", "this flow is carried by DCCP", "settings in the table `dccp`");
     }
@@ -56,11 +55,8 @@ fn config(
 ) -> Result<narrows_dccp::Config, Diagnostic> {
     let key = |name: &str| key_in(table, name);
     if let Some(why) = unable(scheme) {
-        return Err(Diagnostic::new(
-            key("scheme"),
-            format!("DCCP cannot carry `{}`: {why}", scheme.info.name),
-        )
-        .accepted(carried().collect::<Vec<_>>().join(", ")));
+        return Err(Diagnostic::new(key("scheme"), format!("DCCP cannot carry `{}`: {why}", scheme.info.name))
+            .accepted(carried().collect::<Vec<_>>().join(", ")));
     }
     let default = narrows_dccp::Config::default();
     let own = own.cloned().unwrap_or_default();
@@ -138,8 +134,7 @@ pub struct DatagramPlan {
 
 impl DatagramFlow {
     pub(crate) fn plan(&self) -> Result<DatagramPlan, Diagnostic> {
-        let (scheme, params) =
-            params::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), None, "")?;
+        let (scheme, params) = params::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), None, "")?;
         let config = config(&Dccp::default(), self.dccp.as_ref(), "", scheme, &params)?;
         let app = app(self.size.as_ref(), self.app.as_ref().map(|app| &app.0), "", config.datagram)?;
         let stated = self.dccp.as_ref().is_some_and(|own| own.queue.is_some());

@@ -123,12 +123,7 @@ impl Diagnostic {
     }
 
     /// Converts to the public error. `locate` finds the place of a key, if none is set.
-    pub(crate) fn report(
-        self,
-        name: &str,
-        text: &str,
-        locate: impl FnOnce(&str) -> Location,
-    ) -> ScenarioError {
+    pub(crate) fn report(self, name: &str, text: &str, locate: impl FnOnce(&str) -> Location) -> ScenarioError {
         let Inner { at, key, message, accepted } = *self.0;
         let location = at.unwrap_or_else(|| locate(&key));
         let (source, place) = match location {
@@ -210,8 +205,9 @@ impl de::Error for Diagnostic {
     fn missing_field(field: &'static str) -> Self {
         let diagnostic = Self::missing(field);
         match field {
-            "scheme" => diagnostic
-                .accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ")),
+            "scheme" => {
+                diagnostic.accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", "))
+            }
             // Only a router is a table whose kinds are no list of the reader.
             "kind" => diagnostic.accepted(schema::choice::Router::names()),
             "from" | "to" => diagnostic.accepted("the name of a node"),
@@ -238,11 +234,7 @@ fn describe(found: &de::Unexpected<'_>) -> String {
 }
 
 /// Error for a name that is not among `known`: suggests the nearest one and lists all.
-pub(crate) fn unknown<'a>(
-    message: &str,
-    found: &str,
-    known: impl Iterator<Item = &'a str> + Clone,
-) -> Diagnostic {
+pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Diagnostic {
     let message = match nearest(found, known.clone()) {
         Some(name) => format!("{message}; did you mean `{name}`?"),
         None => message.to_owned(),

@@ -122,9 +122,7 @@ impl Origins<'_> {
     fn option(&self, name: &str, value: Value, keys: &[String], otherwise: &str) -> Row {
         match keys.iter().find_map(|key| self.stated(key).map(|tree| (key, tree.at))) {
             Some((key, at)) => self.row(name, value, key, at),
-            None => {
-                Row { key: name.to_owned(), value, resolved: None, from: otherwise.to_owned(), line: None }
-            }
+            None => Row { key: name.to_owned(), value, resolved: None, from: otherwise.to_owned(), line: None },
         }
     }
 }
@@ -137,11 +135,7 @@ pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
 }
 
 /// Explains one point of a scenario.
-pub(crate) fn explain(
-    scenario: &Scenario,
-    plan: &Plan,
-    origins: &Origins<'_>,
-) -> Result<Explanation, Diagnostic> {
+pub(crate) fn explain(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Result<Explanation, Diagnostic> {
     let top = object(scenario);
     let of_top = |name: &str| origins.option(name, top[name].clone(), &[name.to_owned()], "default");
     let mut run: Vec<Row> = ["duration", "warmup", "seed", "repeat"].map(of_top).into();
@@ -196,12 +190,8 @@ fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> 
         let implied = router.map(|router| Value::from(router.entry.info.name));
         let needed = stated.is_none() && implied.is_some();
         let Some(value) = stated.or(implied).or_else(absent) else { continue };
-        let mut row = origins.option(
-            key,
-            value,
-            std::slice::from_ref(&place),
-            if needed { "scheme" } else { "default" },
-        );
+        let mut row =
+            origins.option(key, value, std::slice::from_ref(&place), if needed { "scheme" } else { "default" });
         match (*key, first) {
             ("buffer", Some(link)) => row.resolved = Some(limit(&link.config.limit)),
             ("queue", Some(link)) => {

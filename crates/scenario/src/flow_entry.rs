@@ -47,9 +47,7 @@ impl SubflowPath {
         let ends = access_ends(network);
         let longest = |route: &Route| route.forward.len().max(route.reverse.len());
         if alternates.iter().map(longest).fold(longest(&route), usize::max) + ends > MAX_HOPS {
-            return Err(
-                Diagnostic::new(table, "the route is too long").accepted(format!("at most {MAX_HOPS} links"))
-            );
+            return Err(Diagnostic::new(table, "the route is too long").accepted(format!("at most {MAX_HOPS} links")));
         }
         let access = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value) * ends as u64 * 2;
         let delays = |route: &[usize]| route.iter().map(|&link| topology.links[link].delay).sum::<Nanos>();
@@ -69,8 +67,7 @@ impl SubflowPath {
                 return Err(Diagnostic::new(key, "this key is missing").accepted("a time such as 40ms"));
             }
             None if path.is_zero() => {
-                return Err(Diagnostic::new(key, "the path has no delay")
-                    .accepted("an rtt here, or links with delay"));
+                return Err(Diagnostic::new(key, "the path has no delay").accepted("an rtt here, or links with delay"));
             }
             None => path,
         };
@@ -81,11 +78,7 @@ impl SubflowPath {
 }
 
 impl FlowEntry {
-    pub(crate) fn new(
-        scenario: &Scenario,
-        topology: &Topology<'_>,
-        index: usize,
-    ) -> Result<Self, Diagnostic> {
+    pub(crate) fn new(scenario: &Scenario, topology: &Topology<'_>, index: usize) -> Result<Self, Diagnostic> {
         let kind = flows::kind(scenario, index)?;
         let mut alternates = Vec::new();
         let mut subflows = Vec::new();

@@ -99,13 +99,13 @@ pub(crate) fn expand(
             ("spread", flow.spread.is_some()),
         ];
         if let Some((name, _)) = excluded.iter().find(|(_, stated)| *stated) {
-            return Err(Diagnostic::new(key(name), "`arrivals` already states this")
-                .accepted("either this key or arrivals"));
+            return Err(
+                Diagnostic::new(key(name), "`arrivals` already states this").accepted("either this key or arrivals")
+            );
         }
         let end = stop.unwrap_or(duration).min(duration);
         if end <= start {
-            return Err(Diagnostic::new(key("stop"), "arrivals stop before they start")
-                .accepted("a time after start"));
+            return Err(Diagnostic::new(key("stop"), "arrivals stop before they start").accepted("a time after start"));
         }
         let before = drafts.len();
         arrive(
@@ -126,15 +126,11 @@ pub(crate) fn expand(
     check_count(drafts.len().saturating_add(all), all, &key("count"))?;
     let app = app(flow.size.as_ref(), flow.app.as_ref().map(|app| &app.0), &table, segment)?;
     if flow.stagger.is_some() && flow.spread.is_some() {
-        return Err(
-            Diagnostic::new(key("spread"), "`stagger` is also set").accepted("either stagger or spread")
-        );
+        return Err(Diagnostic::new(key("spread"), "`stagger` is also set").accepted("either stagger or spread"));
     }
     for i in 0..u64::from(count) {
         let (name, offset) = match (&flow.stagger, &flow.spread) {
-            (Some(stagger), _) => {
-                ("stagger", Nanos::from_nanos(stagger.value().as_nanos().saturating_mul(i)))
-            }
+            (Some(stagger), _) => ("stagger", Nanos::from_nanos(stagger.value().as_nanos().saturating_mul(i))),
             (_, Some(spread)) => ("spread", spread.value().mul_f64(i as f64 / f64::from(count))),
             (None, None) => ("start", Nanos::ZERO),
         };
@@ -150,9 +146,7 @@ pub(crate) fn expand(
                 false => "as it starts".to_owned(),
             };
             let message = format!("the flow would stop at {stated}, {order}");
-            return Err(
-                Diagnostic::new(key("stop"), message).accepted(format!("a time after {}", show(start)))
-            );
+            return Err(Diagnostic::new(key("stop"), message).accepted(format!("a time after {}", show(start))));
         }
         push(app, start, stop, drafts);
     }
@@ -178,24 +172,17 @@ fn arrive(
 ) -> Result<(), Diagnostic> {
     let rate = arrivals.rate.value();
     if rate <= 0.0 {
-        return Err(Diagnostic::new(
-            format!("{table}.rate"),
-            format!("with `{}` no flow would arrive", arrivals.rate),
-        )
-        .accepted("a frequency above zero such as 10/s"));
+        return Err(Diagnostic::new(format!("{table}.rate"), format!("with `{}` no flow would arrive", arrivals.rate))
+            .accepted("a frequency above zero such as 10/s"));
     }
     if arrivals.limit == Some(0) {
-        return Err(Diagnostic::new(format!("{table}.limit"), "`0` is out of range")
-            .accepted("a whole number from 1"));
+        return Err(Diagnostic::new(format!("{table}.limit"), "`0` is out of range").accepted("a whole number from 1"));
     }
     let limit = u64::from(arrivals.limit.unwrap_or(u32::MAX));
     let expected = rate * (end - start).as_secs_f64();
     if expected.min(limit as f64) > MAX_FLOWS as f64 {
-        return Err(Diagnostic::new(
-            format!("{table}.rate"),
-            format!("about {expected:.0} flows would arrive"),
-        )
-        .accepted(format!("at most {MAX_FLOWS} flows in a run")));
+        return Err(Diagnostic::new(format!("{table}.rate"), format!("about {expected:.0} flows would arrive"))
+            .accepted(format!("at most {MAX_FLOWS} flows in a run")));
     }
     let draw = sizes(&arrivals.size.0, &format!("{table}.size"))?;
     let (mut at, mut arrived) = (start.as_secs_f64(), 0);
@@ -212,9 +199,8 @@ fn arrive(
 
 /// Draws file sizes.
 fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes + use<>, Diagnostic> {
-    let (FileSize::Fixed(Mean { mean })
-    | FileSize::Exponential(Mean { mean })
-    | FileSize::Pareto(Pareto { mean, .. })) = size;
+    let (FileSize::Fixed(Mean { mean }) | FileSize::Exponential(Mean { mean }) | FileSize::Pareto(Pareto { mean, .. })) =
+        size;
     let mean = mean.value();
     if mean.is_zero() {
         return Err(Diagnostic::new(table, "a mean size of zero").accepted("a size above zero"));

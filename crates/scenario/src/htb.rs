@@ -87,8 +87,7 @@ impl Reader<'_> {
             let Some(parent) = &class.parent else { return Ok(None) };
             self.names().position(|name| name == parent).map(Some).ok_or_else(|| {
                 let others = self.names().filter(|name| *name != class.name);
-                unknown(&format!("there is no class `{parent}`"), parent, others)
-                    .within(&self.key(number, "parent"))
+                unknown(&format!("there is no class `{parent}`"), parent, others).within(&self.key(number, "parent"))
             })
         };
         let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
@@ -123,30 +122,24 @@ impl Reader<'_> {
                 ("schemes", class.schemes.is_some()),
                 ("protocol", class.protocol.is_some()),
             ];
-            let message =
-                format!("`{}` has children, and only classes without children hold packets", class.name);
+            let message = format!("`{}` has children, and only classes without children hold packets", class.name);
             stray(&keys, message, "this key in a class without children")?;
         }
         let rate = if policed {
             let keys = [("ceil", class.ceil.is_some()), ("ceil_burst", class.ceil_burst.is_some())];
-            stray(
-                &keys,
-                format!("`{}` is policed and sends no more than its rate", class.name),
-                "rate and burst",
-            )?;
+            stray(&keys, format!("`{}` is policed and sends no more than its rate", class.name), "rate and burst")?;
             if class.burst.is_none() {
-                return Err(Diagnostic::new(key("burst"), "a policed class requires this key")
-                    .accepted("a size such as 15kB"));
+                return Err(
+                    Diagnostic::new(key("burst"), "a policed class requires this key").accepted("a size such as 15kB")
+                );
             }
             keys::rate(&key("rate"), &class.rate)?
         } else {
             class.rate.value()
         };
         let at_least_a_packet = |name: &str, size: &quantity::Size| match size.value() {
-            bytes if bytes < packet => {
-                Err(Diagnostic::new(key(name), format!("`{size}` is less than a packet"))
-                    .accepted(format!("at least {}B", packet.as_u64())))
-            }
+            bytes if bytes < packet => Err(Diagnostic::new(key(name), format!("`{size}` is less than a packet"))
+                .accepted(format!("at least {}B", packet.as_u64()))),
             bytes => Ok(bytes),
         };
         let size = |name: &str, size: &Option<quantity::Size>| {
@@ -154,11 +147,8 @@ impl Reader<'_> {
         };
         let ceil = match &class.ceil {
             Some(ceil) if ceil.value() < rate => {
-                return Err(Diagnostic::new(
-                    key("ceil"),
-                    format!("`{ceil}` is less than the rate, `{}`", class.rate),
-                )
-                .accepted("at least the rate"));
+                return Err(Diagnostic::new(key("ceil"), format!("`{ceil}` is less than the rate, `{}`", class.rate))
+                    .accepted("at least the rate"));
             }
             Some(ceil) => Some(keys::rate(&key("ceil"), ceil)?),
             None => policed.then_some(rate),
@@ -171,9 +161,7 @@ impl Reader<'_> {
             None => None,
         };
         if let Some(priority) = class.priority.filter(|&priority| priority >= config::Htb::PRIORITIES) {
-            return Err(
-                Diagnostic::new(key("priority"), format!("`{priority}` is out of range")).accepted("0 to 7")
-            );
+            return Err(Diagnostic::new(key("priority"), format!("`{priority}` is out of range")).accepted("0 to 7"));
         }
         let burst = size("burst", &class.burst)?;
         let limit = class.buffer.as_ref();
@@ -185,9 +173,7 @@ impl Reader<'_> {
             burst,
             ceil_burst: if policed { burst } else { size("ceil_burst", &class.ceil_burst)? },
             limit: limit
-                .map(|buffer| {
-                    keys::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet)
-                })
+                .map(|buffer| keys::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet))
                 .transpose()?,
             policed,
             ..HtbClass::new(class.name.clone(), rate)
@@ -206,16 +192,14 @@ impl Reader<'_> {
         for (number, class) in self.classes.iter().enumerate() {
             let children = sum(Some(number));
             if children > class.rate.value() {
-                let message =
-                    format!("`{}` is less than the rates of its children, {}", class.rate, show(children));
+                let message = format!("`{}` is less than the rates of its children, {}", class.rate, show(children));
                 return Err(Diagnostic::new(self.key(number, "rate"), message)
                     .accepted("at least their sum, or children with lower rates"));
             }
         }
         let all = sum(None);
         if all > self.place.rate {
-            let message =
-                format!("rates of {} in total, but the link carries {}", show(all), show(self.place.rate));
+            let message = format!("rates of {} in total, but the link carries {}", show(all), show(self.place.rate));
             return Err(Diagnostic::new(format!("{}.classes", self.table), message)
                 .accepted("top-level rates that add up to at most the link's rate"));
         }
@@ -245,8 +229,7 @@ impl Reader<'_> {
         let belongs = |member: &Member<'_>, number: usize| {
             let class = &self.classes[number];
             let states = class.flows.is_some() || class.schemes.is_some() || class.protocol.is_some();
-            let labelled =
-                |labels: &Vec<String>| labels.iter().any(|label| member.labels.contains(&label.as_str()));
+            let labelled = |labels: &Vec<String>| labels.iter().any(|label| member.labels.contains(&label.as_str()));
             let of_scheme = |names: &Vec<String>| {
                 let found = names.iter().filter_map(|name| schemes::find(name));
                 found.into_iter().any(|entry| entry.info.name == member.scheme.info.name)
@@ -262,28 +245,17 @@ impl Reader<'_> {
     }
 
     /// The class of all other flows.
-    fn default(
-        &self,
-        stated: Option<&str>,
-        parents: &[Option<usize>],
-        flows: &[Option<u8>],
-    ) -> Result<u8, Diagnostic> {
+    fn default(&self, stated: Option<&str>, parents: &[Option<usize>], flows: &[Option<u8>]) -> Result<u8, Diagnostic> {
         let key = format!("{}.default", self.table);
         let leaf = |number: &usize| !parents.contains(&Some(*number));
         let mut leaves = (0..self.classes.len()).filter(leaf);
         let Some(name) = stated else {
-            let mut lost = self
-                .place
-                .members
-                .iter()
-                .zip(flows)
-                .filter(|(member, class)| member.crosses && class.is_none());
+            let mut lost =
+                self.place.members.iter().zip(flows).filter(|(member, class)| member.crosses && class.is_none());
             return match lost.next() {
                 Some((member, _)) => {
                     Err(Diagnostic::new(key, format!("flow `{}` belongs to no class", member.labels[0]))
-                        .accepted(
-                            "a class for such flows, or a class whose flows, schemes and protocol match it",
-                        ))
+                        .accepted("a class for such flows, or a class whose flows, schemes and protocol match it"))
                 }
                 None => Ok(leaves.next().unwrap_or(0) as u8),
             };
@@ -296,9 +268,7 @@ impl Reader<'_> {
                 format!("`{name}` has children, and only classes without children hold packets"),
             )
             .accepted(names.join(", "))),
-            None => {
-                Err(unknown(&format!("there is no class `{name}`"), name, names.into_iter()).within(&key))
-            }
+            None => Err(unknown(&format!("there is no class `{name}`"), name, names.into_iter()).within(&key)),
         }
     }
 

@@ -29,18 +29,12 @@ const OWN_CONTENT: u32 = 1 << 31;
 
 fn address(key: String, text: &str) -> Result<u32, Diagnostic> {
     text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| {
-        Diagnostic::new(key, format!("`{text}` is not an address"))
-            .accepted("an IPv4 address such as 10.0.0.1")
+        Diagnostic::new(key, format!("`{text}` is not an address")).accepted("an IPv4 address such as 10.0.0.1")
     })
 }
 
 impl Identity {
-    pub(crate) fn new(
-        scenario: &Scenario,
-        index: usize,
-        paths: usize,
-        protocol: Protocol,
-    ) -> Result<Self, Diagnostic> {
+    pub(crate) fn new(scenario: &Scenario, index: usize, paths: usize, protocol: Protocol) -> Result<Self, Diagnostic> {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
@@ -75,8 +69,7 @@ impl Identity {
         let max = rate("max_rate", &flow.max_rate, default.max)?;
         let receive = rate("receive_rate", &flow.receive_rate, default.receive)?;
         if min > max {
-            return Err(Diagnostic::new(key("min_rate"), "`min_rate` exceeds `max_rate`")
-                .accepted("at most max_rate"));
+            return Err(Diagnostic::new(key("min_rate"), "`min_rate` exceeds `max_rate`").accepted("at most max_rate"));
         }
         if let Some(content) = flow.content
             && content >= OWN_CONTENT
@@ -104,12 +97,7 @@ impl Identity {
 
     /// Rate request of flow number `flow` of the run, subflow number `subflow` of its connection. `before`:
     /// the requests of earlier flows.
-    pub(crate) fn negotiation(
-        &self,
-        flow: usize,
-        subflow: usize,
-        before: &[NegotiationConfig],
-    ) -> NegotiationConfig {
+    pub(crate) fn negotiation(&self, flow: usize, subflow: usize, before: &[NegotiationConfig]) -> NegotiationConfig {
         if !self.stated {
             let content = OWN_CONTENT + (flow - subflow) as u32;
             return NegotiationConfig { content, subflow: subflow as u16, ..self.negotiation };

@@ -9,8 +9,9 @@ use crate::quantity::{self, BufferSize};
 /// Rejects a rate of zero.
 pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
     match rate.value() {
-        Rate::ZERO => Err(Diagnostic::new(key, format!("`{rate}` carries nothing"))
-            .accepted("a rate above zero such as 100mbit")),
+        Rate::ZERO => {
+            Err(Diagnostic::new(key, format!("`{rate}` carries nothing")).accepted("a rate above zero such as 100mbit"))
+        }
         rate => Ok(rate),
     }
 }
@@ -35,8 +36,7 @@ pub(crate) fn limit(
         BufferSize::Time(time) => Limit::Time(time),
     };
     let refuse = |message: String| {
-        Err(Diagnostic::new(key, message)
-            .accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
+        Err(Diagnostic::new(key, message).accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
     };
     match limit {
         Limit::Bytes(bytes) if bytes < packet => {
@@ -48,11 +48,7 @@ pub(crate) fn limit(
 }
 
 /// Resolves a time above zero, or its default.
-pub(crate) fn time_or(
-    key: String,
-    time: Option<&quantity::Time>,
-    default: Nanos,
-) -> Result<Nanos, Diagnostic> {
+pub(crate) fn time_or(key: String, time: Option<&quantity::Time>, default: Nanos) -> Result<Nanos, Diagnostic> {
     match time.map(quantity::Time::value) {
         Some(Nanos::ZERO) => Err(Diagnostic::new(key, "a time of zero").accepted("a time above zero")),
         Some(time) => Ok(time),

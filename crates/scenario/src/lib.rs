@@ -113,11 +113,8 @@ fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) 
     for run in runs {
         let rest = run.point.iter().filter(|(key, _)| key != SEED).cloned().collect();
         if !seen.insert((rest, run.seed)) {
-            let message =
-                format!("`{}` is a seed of two swept values, of {} seeds each", run.seed, runs.len());
-            return Err(
-                Diagnostic::new(SEED, message).accepted("seeds at least `repeat` apart, or one of both")
-            );
+            let message = format!("`{}` is a seed of two swept values, of {} seeds each", run.seed, runs.len());
+            return Err(Diagnostic::new(SEED, message).accepted("seeds at least `repeat` apart, or one of both"));
         }
     }
     Ok(())
@@ -133,8 +130,7 @@ fn points(
     overrides: &[(String, String)],
     mut each: impl FnMut(Point<'_>, &Tree, u64, &mut Traces) -> Result<(), Diagnostic>,
 ) -> Result<(), ScenarioError> {
-    let report =
-        |diagnostic: Diagnostic, tree: Option<&Tree>| report(diagnostic, source.name, source.text, tree);
+    let report = |diagnostic: Diagnostic, tree: Option<&Tree>| report(diagnostic, source.name, source.text, tree);
     let tree = Tree::parse(source.text).map_err(|diagnostic| report(diagnostic, None))?;
     let grid = Grid::new(tree, overrides).map_err(|diagnostic| report(diagnostic, None))?;
     let points = grid.len().filter(|&points| points <= MAX_RUNS).ok_or_else(|| {
@@ -142,16 +138,12 @@ fn points(
             Some(points) => format!("{points} points"),
             None => "more points than can be counted".to_owned(),
         };
-        report(
-            Diagnostic::new("sweep", message).accepted(format!("at most {MAX_RUNS} runs")),
-            Some(grid.base()),
-        )
+        report(Diagnostic::new("sweep", message).accepted(format!("at most {MAX_RUNS} runs")), Some(grid.base()))
     })?;
     let mut traces = Traces::default();
     for index in 0..points {
         let (point, tree) = grid.point(index).map_err(|diagnostic| grid.prefix(report(diagnostic, None)))?;
-        each(&point, &tree, points, &mut traces)
-            .map_err(|diagnostic| grid.prefix(report(diagnostic, Some(&tree))))?;
+        each(&point, &tree, points, &mut traces).map_err(|diagnostic| grid.prefix(report(diagnostic, Some(&tree))))?;
     }
     Ok(())
 }
@@ -161,8 +153,7 @@ fn named(source: &Source<'_>, tree: &Tree) -> Result<Scenario, Diagnostic> {
     let mut scenario = Scenario::deserialize(Reader(tree))?;
     if scenario.name.is_empty() {
         let stem = std::path::Path::new(source.name).file_stem();
-        scenario.name =
-            stem.map_or_else(|| source.name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        scenario.name = stem.map_or_else(|| source.name.to_owned(), |stem| stem.to_string_lossy().into_owned());
     }
     Ok(scenario)
 }
@@ -172,10 +163,7 @@ fn named(source: &Source<'_>, tree: &Tree) -> Result<Scenario, Diagnostic> {
 /// # Errors
 /// If any point is invalid.
 #[allow(clippy::result_large_err)] // once per command
-pub fn explain(
-    source: &Source<'_>,
-    overrides: &[(String, String)],
-) -> Result<Vec<Explanation>, ScenarioError> {
+pub fn explain(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Explanation>, ScenarioError> {
     let mut all = Vec::new();
     points(source, overrides, |point, tree, _, traces| {
         let scenario = named(source, tree)?;
@@ -305,8 +293,7 @@ pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioEr
     let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
     let radio = TextOr::<schema::choice::Radio>::deserialize(Reader(&tree));
     let recipe = radio.and_then(|radio| link::recipe("", &radio.0, 1));
-    let (seed, length_ms, settings) =
-        recipe.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))?;
+    let (seed, length_ms, settings) = recipe.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))?;
     Ok(radio::generate(seed, length_ms, &settings))
 }
 

@@ -98,11 +98,8 @@ fn timeline<T: Copy + Default>(
     let period = trace.period_duration();
     if read_now.end() > period {
         let ms = |time: Nanos| time.as_nanos() / 1_000_000;
-        let found =
-            format!("`{file}` extends to {} ms, the capacity trace to {} ms", ms(read_now.end()), ms(period));
-        return Err(
-            Diagnostic::new(key, found).accepted("times within the capacity trace, with which it repeats")
-        );
+        let found = format!("`{file}` extends to {} ms, the capacity trace to {} ms", ms(read_now.end()), ms(period));
+        return Err(Diagnostic::new(key, found).accepted("times within the capacity trace, with which it repeats"));
     }
     Ok(read_now.repeating(period))
 }
@@ -118,8 +115,7 @@ impl Traces {
         let trace = CapacityTrace::parse(&text)
             .map_err(|error| Diagnostic::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
         if trace.opportunities_ms.last().is_some_and(|&ms| ms > LONGEST_TRACE_MS) {
-            return Err(Diagnostic::new(key, format!("`{file}` extends beyond {LONGEST_TRACE_MS} ms"))
-                .accepted(FORMAT));
+            return Err(Diagnostic::new(key, format!("`{file}` extends beyond {LONGEST_TRACE_MS} ms")).accepted(FORMAT));
         }
         let trace = Arc::new(trace);
         self.capacity.insert(file.to_owned(), Arc::clone(&trace));
@@ -149,23 +145,13 @@ impl Traces {
 
 impl Inputs<'_> {
     /// Reads a loss trace.
-    pub(crate) fn loss(
-        &mut self,
-        key: &str,
-        file: &str,
-        capacity: &Capacity,
-    ) -> Result<LossTrace, Diagnostic> {
+    pub(crate) fn loss(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<LossTrace, Diagnostic> {
         const FORMAT: &str = "a file with lines of `start_ms end_ms share`";
         timeline(&mut self.traces.loss, LossTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
     /// Reads a delay trace.
-    pub(crate) fn delay(
-        &mut self,
-        key: &str,
-        file: &str,
-        capacity: &Capacity,
-    ) -> Result<DelayTrace, Diagnostic> {
+    pub(crate) fn delay(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<DelayTrace, Diagnostic> {
         const FORMAT: &str = "a file with lines of `at_ms delay_ms`";
         timeline(&mut self.traces.delay, DelayTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
@@ -193,8 +179,7 @@ impl Inputs<'_> {
                         let path = radio::generate(recipe.0, recipe.1, &recipe.2);
                         let rate = path.capacity.mean_rate();
                         let capacity = Capacity::Trace(Arc::new(path.capacity));
-                        let carried =
-                            Carried { capacity, rate, loss: Some(path.loss), delay: Some(path.delay) };
+                        let carried = Carried { capacity, rate, loss: Some(path.loss), delay: Some(path.delay) };
                         self.traces.radio = Some((recipe, carried.clone()));
                         carried
                     }
@@ -216,16 +201,14 @@ impl Inputs<'_> {
 pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Diagnostic> {
     let Radio::FiveG(radio) = radio;
     let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
-    let refuse = |name: &str, message: String, accepted: String| {
-        Err(Diagnostic::new(key(name), message).accepted(accepted))
-    };
+    let refuse =
+        |name: &str, message: String, accepted: String| Err(Diagnostic::new(key(name), message).accepted(accepted));
     let rate_or = |name: &str, stated: Option<&quantity::Rate>, default| match stated {
         Some(stated) => rate(&key(name), stated),
         None => Ok(Rate::from_mbit_per_sec(default)),
     };
-    let time_or = |stated: Option<&quantity::Time>, default| {
-        stated.map_or(Nanos::from_millis(default), quantity::Time::value)
-    };
+    let time_or =
+        |stated: Option<&quantity::Time>, default| stated.map_or(Nanos::from_millis(default), quantity::Time::value);
     let settings = radio::Settings {
         mean: rate_or("mean", radio.mean.as_ref(), 150.0)?,
         peak: rate_or("peak", radio.peak.as_ref(), 1_000.0)?,
@@ -273,18 +256,11 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Di
 }
 
 /// A policer.
-pub(crate) fn policer(
-    table: &str,
-    policer: &schema::Policer,
-    packet: Bytes,
-) -> Result<config::Policer, Diagnostic> {
+pub(crate) fn policer(table: &str, policer: &schema::Policer, packet: Bytes) -> Result<config::Policer, Diagnostic> {
     let burst = policer.burst.value();
     if burst < packet {
-        return Err(Diagnostic::new(
-            format!("{table}.burst"),
-            format!("`{}` is less than a packet", policer.burst),
-        )
-        .accepted(format!("at least one packet of {} B", packet.as_u64())));
+        return Err(Diagnostic::new(format!("{table}.burst"), format!("`{}` is less than a packet", policer.burst))
+            .accepted(format!("at least one packet of {} B", packet.as_u64())));
     }
     Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
 }
@@ -294,8 +270,9 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
         return match stated.params.keys().map(String::as_str).next().or(dies) {
-            Some(key) => Err(Diagnostic::new(format!("{table}.{key}"), "`none` has no such parameter")
-                .accepted("no parameter")),
+            Some(key) => {
+                Err(Diagnostic::new(format!("{table}.{key}"), "`none` has no such parameter").accepted("no parameter"))
+            }
             None => Ok(None),
         };
     }
@@ -307,9 +284,7 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
             return Err(Diagnostic::new(table, message).accepted(as_table(name.trim(), inline)));
         }
         let known = routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]);
-        return Err(
-            unknown(&format!("there is no router `{}`", stated.kind), &stated.kind, known).within(table)
-        );
+        return Err(unknown(&format!("there is no router `{}`", stated.kind), &stated.kind, known).within(table));
     };
     let mut params = Params::defaults(entry.info.params);
     for (name, value) in &stated.params {
@@ -373,13 +348,13 @@ const LEARNED: &str = "network.learned";
 pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Diagnostic> {
     let default = controller::Config::default();
     let Some(stated) = stated else { return Ok(default) };
-    let time =
-        |stated: &Option<quantity::Time>, default| stated.as_ref().map_or(default, quantity::Time::value);
+    let time = |stated: &Option<quantity::Time>, default| stated.as_ref().map_or(default, quantity::Time::value);
     let share = |stated: &Option<quantity::Share>, default| stated.as_ref().map_or(default, |s| s.value());
     let poll = time(&stated.poll, default.poll);
     if poll.is_zero() {
-        return Err(Diagnostic::new("network.controller.poll", "a polling interval of zero")
-            .accepted("a time above zero"));
+        return Err(
+            Diagnostic::new("network.controller.poll", "a polling interval of zero").accepted("a time above zero")
+        );
     }
     Ok(controller::Config {
         poll,

@@ -77,14 +77,11 @@ impl Default for Loss {
 pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Diagnostic> {
     let share = |stated: &Option<Share>, default| stated.as_ref().map_or(default, Share::value);
     match loss {
-        Loss::Bernoulli(own) => {
-            match own.probability.value() {
-                0.0 => Ok(config::Loss::None),
-                1.0 => Err(Diagnostic::new(table, "`100%` would lose every packet")
-                    .accepted("a percentage below 100%")),
-                probability => Ok(config::Loss::Bernoulli(probability)),
-            }
-        }
+        Loss::Bernoulli(own) => match own.probability.value() {
+            0.0 => Ok(config::Loss::None),
+            1.0 => Err(Diagnostic::new(table, "`100%` would lose every packet").accepted("a percentage below 100%")),
+            probability => Ok(config::Loss::Bernoulli(probability)),
+        },
         Loss::GilbertElliott(own) => Ok(config::Loss::GilbertElliott {
             to_bad: own.to_bad.value(),
             to_good: own.to_good.value(),

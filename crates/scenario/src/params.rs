@@ -67,9 +67,7 @@ pub(crate) fn scheme(
         };
         let (param, text) = (param.trim(), text.trim());
         if stated.contains(&param) {
-            return Err(
-                Diagnostic::new(&key, format!("`{param}` is set twice")).accepted("each parameter once")
-            );
+            return Err(Diagnostic::new(&key, format!("`{param}` is set twice")).accepted("each parameter once"));
         }
         stated.push(param);
         set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
@@ -77,9 +75,7 @@ pub(crate) fn scheme(
     for (param, value) in table_params.into_iter().flatten() {
         let key = key_in(table, &format!("params.{param}"));
         if stated.contains(&param.as_str()) {
-            return Err(
-                Diagnostic::new(key, format!("`{param}` is also set in `scheme`")).accepted("one of the two")
-            );
+            return Err(Diagnostic::new(key, format!("`{param}` is also set in `scheme`")).accepted("one of the two"));
         }
         set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
     }
@@ -98,10 +94,7 @@ pub fn settings(entry: &schemes::Entry, values: &[(String, String)]) -> Result<P
 ///
 /// # Errors
 /// The first value that is refused: the problem and what is accepted.
-pub fn router_settings(
-    entry: &narrows_routers::RouterEntry,
-    values: &[(String, String)],
-) -> Result<Params, String> {
+pub fn router_settings(entry: &narrows_routers::RouterEntry, values: &[(String, String)]) -> Result<Params, String> {
     in_place_of_defaults(entry.info.name, entry.info.params, values)
 }
 
@@ -155,8 +148,7 @@ pub(crate) fn set(
             .accepted(list.join(", "))
             .within(key));
     };
-    let refuse =
-        || Diagnostic::new(key, format!("`{text}` is not a value of `{name}`")).accepted(describe(param));
+    let refuse = || Diagnostic::new(key, format!("`{text}` is not a value of `{name}`")).accepted(describe(param));
     let value = match param.kind {
         ParamKind::Flag => match text {
             "on" | "true" => 1.0,

@@ -170,10 +170,7 @@ impl<'a> FlowProfile<'a> {
     }
 
     /// Its parameters of a scheme: names and values.
-    pub(crate) fn params(
-        self,
-        scheme: &'static schemes::Entry,
-    ) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub(crate) fn params(self, scheme: &'static schemes::Entry) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.profile.params.iter().filter_map(move |setting| {
             if !self.keeps(setting) {
                 return None;
@@ -182,12 +179,7 @@ impl<'a> FlowProfile<'a> {
                 Some((owner, name)) => (owner == scheme.info.name).then_some(name)?,
                 None => setting.key,
             };
-            scheme
-                .info
-                .params
-                .iter()
-                .any(|param| param.name == name)
-                .then_some((name, setting.value.as_ref()))
+            scheme.info.params.iter().any(|param| param.name == name).then_some((name, setting.value.as_ref()))
         })
     }
 }

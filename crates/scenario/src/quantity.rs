@@ -104,8 +104,7 @@ fn no_unit(text: &str, unit: &str, units: &[(&str, u64)], what: &str) -> String 
     if matches!(unit, "b" | "kb" | "mb" | "gb" | "Kb" | "Mb" | "Gb") {
         return format!("`{unit}` is ambiguous: bits or bytes, and of 1000 or 1024?");
     }
-    let plain =
-        unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps").filter(|p| p.len() == 2)).unwrap_or(unit);
+    let plain = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps").filter(|p| p.len() == 2)).unwrap_or(unit);
     let meant = match plain.to_lowercase().as_str() {
         "kb" => "kbit".to_owned(),
         "mb" => "mbit".to_owned(),
@@ -155,9 +154,7 @@ fn share(text: &str) -> Result<f64, String> {
     match unit {
         "%" if number.as_f64() > 100.0 => Err(format!("`{text}` is more than 100%")),
         "%" => Ok(number.as_f64() / 100.0),
-        "" => {
-            Err(format!("`{text}` is ambiguous: {0}%, or a fraction ({1}%)?", number.text, percent(number)))
-        }
+        "" => Err(format!("`{text}` is ambiguous: {0}%, or a fraction ({1}%)?", number.text, percent(number))),
         _ => Err(format!("`{unit}` is not a unit of a share")),
     }
 }

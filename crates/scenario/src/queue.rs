@@ -41,18 +41,10 @@ impl At<'_> {
     }
 
     /// The value of `name`, if `sound`.
-    fn check<T: std::fmt::Display>(
-        &self,
-        name: &str,
-        value: T,
-        sound: bool,
-        accepted: &str,
-    ) -> Result<T, Diagnostic> {
+    fn check<T: std::fmt::Display>(&self, name: &str, value: T, sound: bool, accepted: &str) -> Result<T, Diagnostic> {
         match sound {
             true => Ok(value),
-            false => {
-                Err(Diagnostic::new(self.key(name), format!("`{value}` is out of range")).accepted(accepted))
-            }
+            false => Err(Diagnostic::new(self.key(name), format!("`{value}` is out of range")).accepted(accepted)),
         }
     }
 }
@@ -177,8 +169,7 @@ impl Keys for FqCoDel {
         let queues = at.check("queues", queues, (1..=65_536).contains(&queues), "1 to 65536")?;
         let quantum = self.quantum.as_ref().map_or(default.quantum.into(), |size| size.value().as_u64());
         let quantum = u32::try_from(quantum).ok().filter(|&quantum| quantum > 0).ok_or_else(|| {
-            Diagnostic::new(at.key("quantum"), format!("`{quantum}` bytes is out of range"))
-                .accepted("1B to 4GiB")
+            Diagnostic::new(at.key("quantum"), format!("`{quantum}` bytes is out of range")).accepted("1B to 4GiB")
         })?;
         let Self { ecn, target, interval, .. } = self.clone();
         Ok(config::FqCoDel { codel: CoDel { ecn, target, interval }.resolve(at)?, queues, quantum })
@@ -246,11 +237,11 @@ impl Keys for Red {
             return Err(refuse("max", message).accepted("a threshold above min"));
         }
         if max_p <= 0.0 {
-            return Err(refuse("max_p", "`0%` would drop nothing early".into())
-                .accepted("a percentage above 0%, such as 10%"));
+            return Err(
+                refuse("max_p", "`0%` would drop nothing early".into()).accepted("a percentage above 0%, such as 10%")
+            );
         }
-        let weight =
-            at.check("weight", weight, weight > 0.0 && weight <= 1.0, "a number above 0, at most 1")?;
+        let weight = at.check("weight", weight, weight > 0.0 && weight <= 1.0, "a number above 0, at most 1")?;
         let (adaptive, ecn) = (self.adaptive.unwrap_or(default.adaptive), self.ecn.unwrap_or(default.ecn));
         Ok(config::Red { min, max, max_p, weight, adaptive, ecn })
     }

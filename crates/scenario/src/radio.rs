@@ -121,8 +121,7 @@ impl Settings {
         let per_ms = |rate: Rate| rate.as_bytes_per_sec() as f64 / 1e3;
         let (carrying, _) = self.shares();
         let (wanted, peak, shares) = (per_ms(self.mean) / carrying, per_ms(self.peak), long_run());
-        let mean_at =
-            |unit: f64| -> f64 { (0..4).map(|s| shares[s] * cut_mean(RELATIVE[s] * unit, peak)).sum() };
+        let mean_at = |unit: f64| -> f64 { (0..4).map(|s| shares[s] * cut_mean(RELATIVE[s] * unit, peak)).sum() };
         // The mean grows with the unit; a hundred times the mean is beyond every solution.
         let (mut low, mut high) = (0.0, wanted * 100.0);
         for _ in 0..100 {
@@ -240,8 +239,7 @@ pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
         (keep, SIGMA * libm::sqrt(1.0 - keep * keep))
     };
 
-    let mut cell =
-        Cell { random: random("radio cells"), shares: long_run(), state: 0, until: 0, fluctuation: 0.0 };
+    let mut cell = Cell { random: random("radio cells"), shares: long_run(), state: 0, until: 0, fluctuation: 0.0 };
     cell.enter(0);
     cell.fluctuation = SIGMA * normal(&mut fluctuation);
     let tenths = settings.delay.as_nanos() / 100_000;

@@ -65,14 +65,11 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         match &self.0.node {
             Node::Null => visitor.visit_unit(),
             Node::Text(text) => visitor.visit_str(text),
-            Node::Integer(value) => {
-                match (u64::try_from(*value), i64::try_from(*value)) {
-                    (Ok(value), _) => visitor.visit_u64(value),
-                    (_, Ok(value)) => visitor.visit_i64(value),
-                    _ => Err(Diagnostic::new("", format!("`{value}` is out of range"))
-                        .accepted("a smaller number")),
-                }
-            }
+            Node::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
+                (Ok(value), _) => visitor.visit_u64(value),
+                (_, Ok(value)) => visitor.visit_i64(value),
+                _ => Err(Diagnostic::new("", format!("`{value}` is out of range")).accepted("a smaller number")),
+            },
             Node::Float(value) => visitor.visit_f64(*value),
             Node::Bool(value) => visitor.visit_bool(*value),
             Node::List(items) => visitor.visit_seq(Items { items: items.iter().enumerate() }),
@@ -110,11 +107,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Diagnostic> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Diagnostic> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -181,14 +174,9 @@ struct Items<'a> {
 impl<'de> SeqAccess<'de> for Items<'_> {
     type Error = Diagnostic;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Diagnostic> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Diagnostic> {
         let Some((index, item)) = self.items.next() else { return Ok(None) };
-        seed.deserialize(Reader(item))
-            .map(Some)
-            .map_err(|diagnostic| diagnostic.at(item.at).within(&index.to_string()))
+        seed.deserialize(Reader(item)).map(Some).map_err(|diagnostic| diagnostic.at(item.at).within(&index.to_string()))
     }
 }
 
@@ -204,14 +192,11 @@ impl<'de> MapAccess<'de> for Entries<'_> {
         self.current = self.entries.next();
         let Some(entry) = self.current else { return Ok(None) };
         let key = entry.key.as_str().into_deserializer();
-        seed.deserialize(key)
-            .map(Some)
-            .map_err(|diagnostic: Diagnostic| diagnostic.at(entry.at).within(&entry.key))
+        seed.deserialize(key).map(Some).map_err(|diagnostic: Diagnostic| diagnostic.at(entry.at).within(&entry.key))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Diagnostic> {
         let Some(entry) = self.current.take() else { unreachable!("serde requests a value after its key") };
-        seed.deserialize(Reader(&entry.value))
-            .map_err(|diagnostic| diagnostic.at(entry.value.at).within(&entry.key))
+        seed.deserialize(Reader(&entry.value)).map_err(|diagnostic| diagnostic.at(entry.value.at).within(&entry.key))
     }
 }

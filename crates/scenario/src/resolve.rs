@@ -43,9 +43,7 @@ pub(crate) fn resolve(
 ) -> Result<Resolved, Diagnostic> {
     let duration = scenario.duration.value();
     if duration.is_zero() {
-        return Err(
-            Diagnostic::new("duration", "a duration of zero").accepted("a time above zero such as 60s")
-        );
+        return Err(Diagnostic::new("duration", "a duration of zero").accepted("a time above zero such as 60s"));
     }
     let warmup = match scenario.warmup.value() {
         WarmupLength::Share(share) => Nanos::from_nanos((duration.as_nanos() as f64 * share + 0.5) as u64),
@@ -60,25 +58,18 @@ pub(crate) fn resolve(
     }
     let samples = scenario.trace.samples.value();
     if samples == Some(Nanos::ZERO) {
-        return Err(Diagnostic::new(
-            "trace.samples",
-            format!("`{}` is an interval of zero", scenario.trace.samples),
-        )
-        .accepted("off, or a time such as 10ms"));
+        return Err(Diagnostic::new("trace.samples", format!("`{}` is an interval of zero", scenario.trace.samples))
+            .accepted("off, or a time such as 10ms"));
     }
     if let Some(interval) = samples
         && duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES
     {
-        let found = format!(
-            "`{}` makes more than {MAX_SAMPLES} samples in {}",
-            scenario.trace.samples, scenario.duration
-        );
+        let found =
+            format!("`{}` makes more than {MAX_SAMPLES} samples in {}", scenario.trace.samples, scenario.duration);
         return Err(Diagnostic::new("trace.samples", found).accepted("off, or a longer time such as 10ms"));
     }
     if scenario.flows.is_empty() {
-        return Err(
-            Diagnostic::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table")
-        );
+        return Err(Diagnostic::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table"));
     }
     let topology = Topology::new(scenario, &mut Inputs { files, seed, traces })?;
     let entries = (0..scenario.flows.len()).map(|index| FlowEntry::new(scenario, &topology, index));
@@ -110,8 +101,7 @@ pub(crate) fn resolve(
     for (draft, label) in drafts.iter().zip(labels.iter().cloned()) {
         let entry = &entries[draft.entry];
         let before = if draft.subflow > 0 { flows.last() } else { None };
-        let mut flow =
-            flow_plan(&scenario.network, entry, &topology, &position, draft, label, (&mut links, before))?;
+        let mut flow = flow_plan(&scenario.network, entry, &topology, &position, draft, label, (&mut links, before))?;
         if draft.subflow == 0 && scenario.flows[draft.entry].subflows.is_some() {
             several.push(connection(&scenario.flows[draft.entry], entry, &flow, flows.len()));
         }
@@ -156,18 +146,11 @@ pub(crate) fn resolve(
 }
 
 /// Warnings about settings without effect. `position` maps a link of the topology to its index in `links`.
-fn warnings(
-    scenario: &Scenario,
-    entries: &[FlowEntry],
-    links: &[LinkPlan],
-    position: &[usize],
-) -> Vec<Diagnostic> {
-    let has = |link: usize, name: &str| {
-        links[position[link]].router.as_ref().is_some_and(|own| own.entry.info.name == name)
-    };
+fn warnings(scenario: &Scenario, entries: &[FlowEntry], links: &[LinkPlan], position: &[usize]) -> Vec<Diagnostic> {
+    let has =
+        |link: usize, name: &str| links[position[link]].router.as_ref().is_some_and(|own| own.entry.info.name == name);
     let of_entry = |(index, entry): (usize, &FlowEntry)| {
-        let answered =
-            |name: &str| entry.paths().any(|path| path.forward.iter().any(|&link| has(link, name)));
+        let answered = |name: &str| entry.paths().any(|path| path.forward.iter().any(|&link| has(link, name)));
         unused::of_flow(&scenario.flows[index], index, entry.kind.scheme, answered)
     };
     let mut warnings: Vec<Diagnostic> = entries.iter().enumerate().flat_map(of_entry).collect();
@@ -194,9 +177,7 @@ fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Ve
 
 /// Longest base RTT of the flows that use a link, or of all flows for an unused link.
 fn longest_rtt(entries: &[FlowEntry], link: usize) -> Nanos {
-    let uses = |subflow: &&SubflowPath| {
-        subflow.route.forward.contains(&link) || subflow.route.reverse.contains(&link)
-    };
+    let uses = |subflow: &&SubflowPath| subflow.route.forward.contains(&link) || subflow.route.reverse.contains(&link);
     let subflows = || entries.iter().flat_map(|entry| &entry.subflows);
     let longest = subflows().filter(uses).map(|subflow| subflow.rtt).max();
     longest.or_else(|| subflows().map(|subflow| subflow.rtt).max()).unwrap_or(Nanos::ZERO)
@@ -245,12 +226,10 @@ fn link_plan(
         }
         None => AMPLE,
     };
-    let mut config =
-        LinkConfig { capacity: link.capacity.clone(), ..LinkConfig::drop_tail(link.rate, limit) };
+    let mut config = LinkConfig { capacity: link.capacity.clone(), ..LinkConfig::drop_tail(link.rate, limit) };
     if let Some((queue, key)) = &link.queue {
         let rtt = longest_rtt(entries, index);
-        let members =
-            if matches!(queue, Queue::Htb(_)) { connections.members(entries, index) } else { Vec::new() };
+        let members = if matches!(queue, Queue::Htb(_)) { connections.members(entries, index) } else { Vec::new() };
         config.queue = queue::queue(key, queue, &Place { rate: link.rate, rtt, packet, members })?;
     }
     let router = match &link.router {
@@ -282,10 +261,8 @@ fn link_plan(
             .filter(|jitter| !jitter.max.is_zero());
     }
     // List the reverse direction of a duplex link if data uses it.
-    let carries_data = entries
-        .iter()
-        .flat_map(|entry| &entry.subflows)
-        .any(|subflow| subflow.route.forward.contains(&index));
+    let carries_data =
+        entries.iter().flat_map(|entry| &entry.subflows).any(|subflow| subflow.route.forward.contains(&index));
     Ok(LinkPlan {
         name: link.name.clone(),
         config,
@@ -361,10 +338,8 @@ fn flow_plan(
 ) -> Result<FlowPlan, Diagnostic> {
     let subflow = &entry.subflows[draft.subflow];
     let hops = |route: &[usize], slack: Nanos| {
-        let mut hops: Vec<Hop> = route
-            .iter()
-            .map(|&link| Hop { link: position[link], delay: topology.links[link].delay })
-            .collect();
+        let mut hops: Vec<Hop> =
+            route.iter().map(|&link| Hop { link: position[link], delay: topology.links[link].delay }).collect();
         if let Some(last) = hops.last_mut() {
             last.delay += slack;
         }
@@ -401,8 +376,7 @@ fn flow_plan(
             });
             Hop { link: links.len() - 1, delay }
         };
-        let mut pair =
-            |up: &str, down: &str| (access(format!("{label} {up}")), access(format!("{label} {down}")));
+        let mut pair = |up: &str, down: &str| (access(format!("{label} {up}")), access(format!("{label} {down}")));
         let (up, down) = match before {
             Some(FlowPlan { path, .. }) => (path.forward[0], path.reverse[path.reverse.len() - 1]),
             None => pair("sender up", "sender down"),

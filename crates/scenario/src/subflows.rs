@@ -8,19 +8,13 @@ use crate::schema::Flow;
 use crate::schema::subflows::{Subflow, Subflows};
 
 /// Subflows of entry `index`, each as a flow with the table of its keys. A plain flow has one.
-pub(crate) fn each(
-    flow: &Flow,
-    index: usize,
-    scheme: &schemes::Entry,
-) -> Result<Vec<(Flow, String)>, Diagnostic> {
+pub(crate) fn each(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result<Vec<(Flow, String)>, Diagnostic> {
     let table = format!("flows.{index}");
     let key = |name: &str| format!("{table}.{name}");
     let Some(subflows) = &flow.subflows else {
         return match flow.scheduler {
-            Some(_) => {
-                Err(Diagnostic::new(key("scheduler"), "without subflows there is nothing to schedule")
-                    .accepted("this key together with subflows"))
-            }
+            Some(_) => Err(Diagnostic::new(key("scheduler"), "without subflows there is nothing to schedule")
+                .accepted("this key together with subflows")),
             None => Ok(vec![(flow.clone(), table)]),
         };
     };
@@ -33,11 +27,8 @@ pub(crate) fn each(
             .accepted(format!("1 to {MAX_PATHS_VIEW}")));
     }
     if flow.alternatives.is_some() {
-        return Err(Diagnostic::new(
-            key("alternatives"),
-            "a multipath connection uses all its paths at once",
-        )
-        .accepted("either alternatives or subflows"));
+        return Err(Diagnostic::new(key("alternatives"), "a multipath connection uses all its paths at once")
+            .accepted("either alternatives or subflows"));
     }
     if scheme.rate_protocol.and_then(Explicit::named).is_some_and(|explicit| !explicit.negotiates()) {
         let message = format!("the header of `{}` leaves no room for subflows", scheme.info.name);

@@ -50,11 +50,7 @@ impl Grid {
                     .at(sweep.value.at));
             };
             for entry in entries {
-                if entry.key == "cases" {
-                    axes.push(cases(entry)?)
-                } else {
-                    read_axes(&entry.key, entry, &mut axes)?
-                }
+                if entry.key == "cases" { axes.push(cases(entry)?) } else { read_axes(&entry.key, entry, &mut axes)? }
             }
         }
         check_distinct(&axes)?;
@@ -80,11 +76,8 @@ impl Grid {
             self.last.iter().chain(swept()).any(|set| set.key == own)
         };
         if (0..items.len()).all(own) {
-            let at = axis
-                .choices
-                .first()
-                .and_then(|choice| choice.sets.first())
-                .map_or(Location::Unknown, |set| set.at);
+            let at =
+                axis.choices.first().and_then(|choice| choice.sets.first()).map_or(Location::Unknown, |set| set.at);
             let message = format!("every item of {list} has its own `{key}`, so these values have no effect");
             return Err(Diagnostic::new(swept_key(&axis.name, at), message)
                 .accepted(format!("one value for `{}`, or no own value for one of {list}", axis.name))
@@ -111,9 +104,8 @@ impl Grid {
         }
         // An override of all items replaces the file's axis over one of them.
         let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
-        let own = |axis: &&Axis| {
-            ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at)
-        };
+        let own =
+            |axis: &&Axis| ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at);
         if let Some(axis) = self.axes.iter().find(own) {
             return Err(Diagnostic::new(key, format!("this would undo the sweep of {}", axis.name))
                 .accepted(format!("{key} before {}", axis.name))
@@ -129,9 +121,7 @@ impl Grid {
             let value = Tree::from_command_line(value);
             let of_all: Vec<_> = key.split('.').filter(|segment| segment.parse::<usize>().is_err()).collect();
             let of_all = of_all.join(".");
-            let swept = |axis: &Axis| {
-                axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == of_all))
-            };
+            let swept = |axis: &Axis| axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == of_all));
             if self.axes.iter().any(swept) {
                 self.last.push(Setting { key: key.to_owned(), at, value });
                 return Ok(());
@@ -158,8 +148,7 @@ impl Grid {
     /// Prefixes the key of an error with `sweep.` if the file sweeps that key.
     pub(crate) fn prefix(&self, mut error: ScenarioError) -> ScenarioError {
         let of_file = |set: &&Setting| set.at != Location::CommandLine;
-        let mut swept =
-            self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets).filter(of_file);
+        let mut swept = self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets).filter(of_file);
         if let Some(key) = &mut error.key
             && error.source != COMMAND_LINE
             && swept.any(|set| undoes(&set.key, key))
@@ -326,9 +315,7 @@ fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
                 // `network.rate = …` without quotes: one level of tables, since a value may itself be a
                 // table.
                 (Node::Table(inner), "network" | "tcp" | "trace" | "flows" | "links") => {
-                    sets.extend(
-                        inner.iter().map(|inner| setting(format!("{}.{}", entry.key, inner.key), inner)),
-                    );
+                    sets.extend(inner.iter().map(|inner| setting(format!("{}.{}", entry.key, inner.key), inner)));
                 }
                 _ => sets.push(setting(entry.key.clone(), entry)),
             }
@@ -392,10 +379,7 @@ mod tests {
         assert_eq!(split_list("0.1bdp, 1bdp"), ["0.1bdp", "1bdp"]);
         assert_eq!(split_list("{kind=\"red\",min=\"5pkt\"},codel"), ["{kind=\"red\",min=\"5pkt\"}", "codel"]);
         assert_eq!(split_list("[\"a,b\",\"c\"]"), ["[\"a,b\",\"c\"]"]);
-        assert_eq!(
-            split_list("bbr,cubic:beta=0.8,fast=off,reno"),
-            ["bbr", "cubic:beta=0.8,fast=off", "reno"]
-        );
+        assert_eq!(split_list("bbr,cubic:beta=0.8,fast=off,reno"), ["bbr", "cubic:beta=0.8,fast=off", "reno"]);
         assert_eq!(split_list("fixed:window=1,fixed:window=2"), ["fixed:window=1", "fixed:window=2"]);
     }
 }

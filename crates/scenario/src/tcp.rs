@@ -172,13 +172,11 @@ pub(crate) fn settings(
     let needed = need != EcnNeed::Nothing;
     let plain = TcpConfig::default();
     let segment = plain.segment - mapped;
-    let deployed =
-        TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
+    let deployed = TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
     let profile = FlowProfile::of(common, own);
     if let Some((wrong, known)) = profile.unknown() {
         let in_own = own.is_some_and(|own| own.profile_except.is_some());
-        let key =
-            if in_own { format!("{table}.tcp.profile_except") } else { "tcp.profile_except".to_owned() };
+        let key = if in_own { format!("{table}.tcp.profile_except") } else { "tcp.profile_except".to_owned() };
         let message = format!("the profile `{}` does not set `{wrong}`", profile.profile.name);
         return Err(Diagnostic::new(key, message).accepted(known.join(", ")));
     }
@@ -226,8 +224,9 @@ fn amounts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
     let mss = Bytes::new(config.segment.into());
     let window = stated.get("receive_window", |keys| keys.receive_window.as_ref());
     if let Some((size, key)) = window.as_ref().filter(|(size, _)| size.value() > RECEIVE_WINDOW_MAX) {
-        return Err(Diagnostic::new(key, format!("`{size}` exceeds what a header can advertise"))
-            .accepted("at most 1GiB"));
+        return Err(
+            Diagnostic::new(key, format!("`{size}` exceeds what a header can advertise")).accepted("at most 1GiB")
+        );
     }
     let burst = stated.get("max_burst", |keys| keys.max_burst.as_ref());
     if let Some((true, key)) = stated.get("tso", |keys| keys.tso.as_ref()).map(|(tso, key)| (*tso, key))
@@ -236,9 +235,7 @@ fn amounts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
     {
         // The least burst of TSO has two segments (Linux `tcp_min_tso_segs`).
         let message = "bursts of several segments, but the profile limits bursts to one (`max_burst`)";
-        return Err(
-            Diagnostic::new(key, message).accepted("max_burst = \"65215B\" beside it, or tso = false")
-        );
+        return Err(Diagnostic::new(key, message).accepted("max_burst = \"65215B\" beside it, or tso = false"));
     }
     let window = window.map(|(size, key)| (size.to_string(), config.receive_window, key));
     let burst = burst.map(|(amount, key)| (amount.to_string(), config.max_burst, key));
@@ -257,9 +254,7 @@ fn timeouts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
         .or_else(|| stated.get("initial_rto", |keys| keys.initial_rto.as_ref()))
         .or_else(|| stated.get("max_rto", |keys| keys.max_rto.as_ref()));
     match first {
-        Some((_, key))
-            if min_rto.is_zero() || initial_rto.max(min_rto) > max_rto || initial_rto.is_zero() =>
-        {
+        Some((_, key)) if min_rto.is_zero() || initial_rto.max(min_rto) > max_rto || initial_rto.is_zero() => {
             let [min, initial, max] = [min_rto, initial_rto, max_rto].map(show);
             let message = format!("min_rto is {min}, initial_rto {initial}, max_rto {max}");
             Err(Diagnostic::new(key, message).accepted("times above zero, max_rto the greatest"))

@@ -68,47 +68,26 @@ fn conditions<'a>(
     carried: &Carried,
     inputs: &mut Inputs<'_>,
 ) -> Result<Conditions<'a>, Diagnostic> {
-    let loss_file = pick(
-        table,
-        "loss_trace",
-        link.and_then(|link| link.loss_trace.as_ref()),
-        network.loss_trace.as_ref(),
-    );
-    let delay_file = pick(
-        table,
-        "delay_trace",
-        link.and_then(|link| link.delay_trace.as_ref()),
-        network.delay_trace.as_ref(),
-    );
+    let loss_file =
+        pick(table, "loss_trace", link.and_then(|link| link.loss_trace.as_ref()), network.loss_trace.as_ref());
+    let delay_file =
+        pick(table, "delay_trace", link.and_then(|link| link.delay_trace.as_ref()), network.delay_trace.as_ref());
     // A generated path has both.
     if carried.loss.is_some()
         && let Some((_, key)) = loss_file.as_ref().or(delay_file.as_ref())
     {
-        return Err(
-            Diagnostic::new(key, "a radio path generates its own").accepted("either radio or this key")
-        );
+        return Err(Diagnostic::new(key, "a radio path generates its own").accepted("either radio or this key"));
     }
     let loss_trace = loss_file.map(|(file, key)| inputs.loss(&key, file, &carried.capacity)).transpose()?;
-    let delay_trace =
-        delay_file.map(|(file, key)| inputs.delay(&key, file, &carried.capacity)).transpose()?;
+    let delay_trace = delay_file.map(|(file, key)| inputs.delay(&key, file, &carried.capacity)).transpose()?;
     let loss = link.and_then(|link| link.loss.as_ref()).map(|loss| (&loss.0, format!("{table}.loss")));
     let jitter = |link: &'a Link| link.jitter.as_ref().map(|jitter| &jitter.0);
     Ok(Conditions {
         loss: loss.unwrap_or_else(|| (&network.loss.0, "network.loss".to_owned())),
         loss_at: link.and_then(|link| link.loss_at).unwrap_or(network.loss_at),
         jitter: pick(table, "jitter", link.and_then(jitter), network.jitter.as_ref().map(|jitter| &jitter.0)),
-        reorder: pick(
-            table,
-            "reorder",
-            link.and_then(|link| link.reorder.as_ref()),
-            network.reorder.as_ref(),
-        ),
-        policer: pick(
-            table,
-            "policer",
-            link.and_then(|link| link.policer.as_ref()),
-            network.policer.as_ref(),
-        ),
+        reorder: pick(table, "reorder", link.and_then(|link| link.reorder.as_ref()), network.reorder.as_ref()),
+        policer: pick(table, "policer", link.and_then(|link| link.policer.as_ref()), network.policer.as_ref()),
         loss_trace: loss_trace.or_else(|| carried.loss.clone()),
         delay_trace: delay_trace.or_else(|| carried.delay.clone()),
     })
@@ -136,8 +115,7 @@ impl<'a> Topology<'a> {
             (None, true) => NetworkKind::Dumbbell,
             (None | Some(NetworkKind::Graph), false) => NetworkKind::Graph,
             (Some(NetworkKind::Graph), true) => {
-                return Err(Diagnostic::new("links", "a graph without links")
-                    .accepted("at least one [[links]] table"));
+                return Err(Diagnostic::new("links", "a graph without links").accepted("at least one [[links]] table"));
             }
             (Some(_), false) => {
                 return Err(Diagnostic::new("links", "links are listed, but network.kind is not `graph`")
@@ -166,9 +144,7 @@ impl<'a> Topology<'a> {
                         radio: link.radio.as_ref().map(|radio| &radio.0),
                     })?;
                     let Some(carried) = own.or_else(|| common.clone()) else {
-                        return Err(
-                            Diagnostic::new(format!("{table}.rate"), "this key is missing").accepted(NO_RATE)
-                        );
+                        return Err(Diagnostic::new(format!("{table}.rate"), "this key is missing").accepted(NO_RATE));
                     };
                     topology.link(network, link, &table, &carried, inputs)?;
                 }
@@ -219,14 +195,10 @@ impl<'a> Topology<'a> {
         let hops = match network.hops {
             Some(hops @ 1..=100) => hops as usize,
             Some(hops) => {
-                return Err(
-                    Diagnostic::new("network.hops", format!("`{hops}` is out of range")).accepted(accepted)
-                );
+                return Err(Diagnostic::new("network.hops", format!("`{hops}` is out of range")).accepted(accepted));
             }
             None => {
-                return Err(
-                    Diagnostic::new("network.hops", "a parking lot requires this key").accepted(accepted)
-                );
+                return Err(Diagnostic::new("network.hops", "a parking lot requires this key").accepted(accepted));
             }
         };
         self.nodes = (0..=hops).map(|hop| format!("r{hop}")).collect();
@@ -260,17 +232,15 @@ impl<'a> Topology<'a> {
     ) -> Checked {
         let (from, to) = (self.node_or_new(&link.from), self.node_or_new(&link.to));
         if from == to {
-            return Err(Diagnostic::new(
-                format!("{table}.to"),
-                format!("the link leads from `{0}` to `{0}`", link.to),
-            )
-            .accepted("another node"));
+            return Err(Diagnostic::new(format!("{table}.to"), format!("the link leads from `{0}` to `{0}`", link.to))
+                .accepted("another node"));
         }
         let twice = |from: usize, to: usize| self.links.iter().any(|link| (link.from, link.to) == (from, to));
         if twice(from, to) || (link.duplex && twice(to, from)) {
             let message = format!("`{}` and `{}` are linked already", link.from, link.to);
-            return Err(Diagnostic::new(table, message)
-                .accepted("one link per direction (duplex = false for one direction)"));
+            return Err(
+                Diagnostic::new(table, message).accepted("one link per direction (duplex = false for one direction)")
+            );
         }
         let delay = link.delay.as_ref().or(network.delay.as_ref());
         let own_queue = link.queue.as_ref().map(|queue| &queue.0);
@@ -290,11 +260,8 @@ impl<'a> Topology<'a> {
         let back = format!("{}-{}", link.to, link.from);
         let taken = |other: &OneWayLink<'_>| other.name == there.name || (link.duplex && other.name == back);
         if self.links.iter().any(taken) || (link.duplex && there.name == back) {
-            return Err(Diagnostic::new(
-                format!("{table}.name"),
-                format!("two links have the name `{}`", there.name),
-            )
-            .accepted("a unique name"));
+            return Err(Diagnostic::new(format!("{table}.name"), format!("two links have the name `{}`", there.name))
+                .accepted("a unique name"));
         }
         if link.duplex {
             self.push_duplex(there)
@@ -338,8 +305,7 @@ impl<'a> Topology<'a> {
 /// Keys that another kind of network would read are a misunderstanding.
 fn check_kind(network: &Network, kind: NetworkKind) -> Checked {
     let only = |key: &str, kinds: &str| {
-        Err(Diagnostic::new(format!("network.{key}"), format!("only {kinds} has this key"))
-            .accepted("omit this key"))
+        Err(Diagnostic::new(format!("network.{key}"), format!("only {kinds} has this key")).accepted("omit this key"))
     };
     let lot = kind == NetworkKind::ParkingLot;
     if network.hops.is_some() && !lot {

@@ -84,15 +84,10 @@ impl Tree {
     pub(crate) fn from_command_line(text: &str) -> Self {
         let value = DeValue::parse(text).ok().and_then(|value| match value.get_ref() {
             DeValue::Datetime(_) => None,
-            DeValue::Float(float)
-                if !float.as_str().starts_with(|c: char| c.is_ascii_digit() || c == '-') =>
-            {
-                None
-            }
+            DeValue::Float(float) if !float.as_str().starts_with(|c: char| c.is_ascii_digit() || c == '-') => None,
             value => from_value(value, 0).ok(),
         });
-        let mut tree =
-            Self { node: value.unwrap_or_else(|| Node::Text(text.to_owned())), at: Location::CommandLine };
+        let mut tree = Self { node: value.unwrap_or_else(|| Node::Text(text.to_owned())), at: Location::CommandLine };
         tree.move_to(Location::CommandLine);
         tree
     }
@@ -153,13 +148,7 @@ impl Tree {
         self.set_path(&path, 0, value, at)
     }
 
-    fn set_path(
-        &mut self,
-        path: &[&str],
-        depth: usize,
-        value: &Tree,
-        at: Location,
-    ) -> Result<(), Diagnostic> {
+    fn set_path(&mut self, path: &[&str], depth: usize, value: &Tree, at: Location) -> Result<(), Diagnostic> {
         let Some(&segment) = path.get(depth) else {
             *self = value.clone();
             return Ok(());
@@ -206,8 +195,7 @@ impl Tree {
                     if !items.is_empty() && !keys.is_empty() && !keys.contains(&segment) {
                         let last = items.len() - 1;
                         let item = table.trim_end_matches('s');
-                        let message =
-                            format!("`{segment}` is neither an index (0 to {last}) nor a key of a {item}");
+                        let message = format!("`{segment}` is neither an index (0 to {last}) nor a key of a {item}");
                         return Err(unknown(&message, segment, keys.iter().copied()).within(&whole()).at(at));
                     }
                     items.iter_mut().try_for_each(|item| item.set_path(path, depth, value, at))
@@ -215,9 +203,7 @@ impl Tree {
             },
             _ => {
                 let parent = path[..depth].join(".");
-                Err(Diagnostic::new(whole(), "this value has no keys")
-                    .accepted(format!("`{parent}` itself"))
-                    .at(at))
+                Err(Diagnostic::new(whole(), "this value has no keys").accepted(format!("`{parent}` itself")).at(at))
             }
         }
     }
@@ -256,8 +242,7 @@ impl std::fmt::Display for Tree {
                 write!(f, "[{}]", items.join(", "))
             }
             Node::Table(entries) => {
-                let entries: Vec<_> =
-                    entries.iter().map(|entry| format!("{} = {}", entry.key, entry.value)).collect();
+                let entries: Vec<_> = entries.iter().map(|entry| format!("{} = {}", entry.key, entry.value)).collect();
                 write!(f, "{{{}}}", entries.join(", "))
             }
         }
@@ -281,11 +266,10 @@ fn from_table(table: &DeTable<'_>) -> Result<Node, Diagnostic> {
         // place.
         let key_at = key.span().start;
         let at = if value.get_ref().is_table() { key_at } else { value.span().start };
-        let node = from_value(value.get_ref(), value.span().start)
-            .map_err(|diagnostic| diagnostic.within(key.get_ref()))?;
+        let node =
+            from_value(value.get_ref(), value.span().start).map_err(|diagnostic| diagnostic.within(key.get_ref()))?;
         let value = Tree { node, at: Location::Text(at) };
-        entries
-            .push((key_at, KeyValue { key: key.get_ref().to_string(), at: Location::Text(key_at), value }));
+        entries.push((key_at, KeyValue { key: key.get_ref().to_string(), at: Location::Text(key_at), value }));
     }
     entries.sort_by_key(|&(at, _)| at);
     Ok(Node::Table(entries.into_iter().map(|(_, entry)| entry).collect()))

@@ -43,16 +43,14 @@ fn initial_window(scenario: &Scenario, index: usize, entry: &FlowEntry) -> Optio
     let stated = scenario.dccp.initial_window.is_some();
     let own = scenario.flows[index].dccp.as_ref().is_some_and(|own| own.initial_window.is_some());
     let datagrams = entry.kind.datagrams.as_ref().filter(|_| own || stated)?;
-    let key =
-        if own { format!("flows.{index}.dccp.initial_window") } else { "dccp.initial_window".to_owned() };
+    let key = if own { format!("flows.{index}.dccp.initial_window") } else { "dccp.initial_window".to_owned() };
     let name = entry.kind.scheme.info.name;
     // RFC 4341 section 5: the initial window of RFC 3390, in packets.
     let most = (4_380 / u32::from(datagrams.datagram)).clamp(2, 4);
     match Ccid::of(entry.kind.scheme) {
-        Ccid::TcpLike if datagrams.initial_window > most => Some(Diagnostic::new(
-            key,
-            format!("{name} starts with at most {most} datagrams of this size (RFC 3390)"),
-        )),
+        Ccid::TcpLike if datagrams.initial_window > most => {
+            Some(Diagnostic::new(key, format!("{name} starts with at most {most} datagrams of this size (RFC 3390)")))
+        }
         Ccid::Tfrc => {
             let message = format!("unused setting `dccp.initial_window`: {name} starts with a rate");
             Some(Diagnostic::new(key, message))
@@ -92,8 +90,7 @@ pub(crate) fn of_flow(
             ("alternatives", flow.alternatives.as_ref().is_some_and(|paths| !paths.is_empty())),
         ];
         let message = |key| format!("unused setting `{key}`: {name} does not negotiate rates");
-        warnings
-            .extend(stated.iter().filter(|(_, stated)| *stated).map(|(key, _)| warning(key, message(key))));
+        warnings.extend(stated.iter().filter(|(_, stated)| *stated).map(|(key, _)| warning(key, message(key))));
     }
     warnings
 }

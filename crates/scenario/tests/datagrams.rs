@@ -62,10 +62,7 @@ fn dccp_table_of_flow_overrides_common_table_by_key() {
     assert_eq!((all.ecn, all.initial_window), (false, 4));
     let own = "dccp = { datagram_bytes = 600, overflow = \"drop-oldest\", ecn = true, short_sequence_numbers = false }";
     let some = settings(common, "ccid2", own);
-    assert_eq!(
-        (some.datagram, some.overflow, some.ecn, some.short),
-        (600, Overflow::DropOldest, true, false)
-    );
+    assert_eq!((some.datagram, some.overflow, some.ecn, some.short), (600, Overflow::DropOldest, true, false));
     assert_eq!((some.ack_ratio, some.sequence_window, some.queue, some.initial_window), (4, 200, 9, 4));
     // TCP flows have no datagram settings.
     assert!(accepted(common, &[flow("cubic", "")]).flows[0].datagrams.is_none());
@@ -123,9 +120,8 @@ fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
 #[test]
 fn settings_of_unused_transport_give_warnings() {
     let head = "[tcp]\nack_every = 8\nsegment_bytes = 500\n[dccp]\nqueue = 9\n";
-    let unused = |line, transport: &str, key: &str| {
-        (Some(line), format!("unused setting `{key}`: no flow uses {transport}"))
-    };
+    let unused =
+        |line, transport: &str, key: &str| (Some(line), format!("unused setting `{key}`: no flow uses {transport}"));
     let (ack, segment) = (unused(2, "TCP", "tcp.ack_every"), unused(3, "TCP", "tcp.segment_bytes"));
     assert_eq!(warnings(&text(head, &[flow("ccid2", "")])), [ack, segment]);
     for carried in [flow("cubic", ""), flow("ccid2", "protocol = \"tcp\"")] {
@@ -140,18 +136,14 @@ fn settings_of_unused_transport_give_warnings() {
 fn initial_window_unused_by_ccid_gives_warning() {
     let own = |scheme: &str, window: u32, size: u32| {
         let dccp = format!("dccp = {{ initial_window = {window}, datagram_bytes = {size} }}");
-        warnings(&text("", &[flow(scheme, &dccp)]))
-            .into_iter()
-            .map(|(_, message)| message)
-            .collect::<Vec<_>>()
+        warnings(&text("", &[flow(scheme, &dccp)])).into_iter().map(|(_, message)| message).collect::<Vec<_>>()
     };
     // RFC 3390: 4380 bytes, at least two and at most four packets.
     for (size, most) in [(500, 4), (1448, 3), (4000, 2)] {
         assert_eq!(own("ccid2", most, size), [""; 0]);
         let message = format!("ccid2 starts with at most {most} datagrams of this size (RFC 3390)");
         assert_eq!(own("ccid2", most + 1, size), [message]);
-        let run =
-            settings("", "ccid2", &format!("dccp = {{ initial_window = 10, datagram_bytes = {size} }}"));
+        let run = settings("", "ccid2", &format!("dccp = {{ initial_window = 10, datagram_bytes = {size} }}"));
         assert_eq!(run.initial_window, 10, "the run keeps the stated value; the scheme uses less");
     }
     let message = "unused setting `dccp.initial_window`: ccid3 starts with a rate";
@@ -203,10 +195,7 @@ fn datagram_flow_alone_refusals_name_the_key() {
         (error.line, error.key.unwrap_or_default(), error.message)
     };
     let key = |line, key: &str, message: &str| (Some(line), key.to_owned(), message.to_owned());
-    assert_eq!(
-        refused("scheme = \"ccid2\"\ndccp = { queue = 0 }"),
-        key(2, "dccp.queue", "`0` is out of range")
-    );
+    assert_eq!(refused("scheme = \"ccid2\"\ndccp = { queue = 0 }"), key(2, "dccp.queue", "`0` is out of range"));
     assert_eq!(
         refused("scheme = \"ccid2\"\napp = { kind = \"cbr\", rate = \"0mbit\" }"),
         key(2, "app.rate", "`0mbit` carries nothing")

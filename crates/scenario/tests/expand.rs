@@ -141,8 +141,8 @@ fn axis_that_undoes_another_is_refused() {
          accepted: one value for `flows.scheme`, or no own value for one of flows"
     );
     assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow keeps its sweep");
-    let cases = ONE_SWEPT
-        .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
+    let cases =
+        ONE_SWEPT.replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
     assert_eq!(
         refusal(&cases, &[("flows.scheme", "reno")]),
         "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases\n  \
@@ -168,8 +168,7 @@ fn override_replaces_value_or_axis_and_list_makes_axis() {
     );
     assert!(runs.iter().all(|run| run.scenario.network.rate.as_ref().unwrap().to_string() == "1gbit"));
     assert!(runs[1].scenario.flows.iter().all(|flow| flow.scheme == "fixed:window=2,rate=5"));
-    let runs =
-        planned(SWEPT, &[("repeat", "1"), ("network.rate", "1gbit,2gbit,3gbit"), ("flows.1.rtt", "5ms")]);
+    let runs = planned(SWEPT, &[("repeat", "1"), ("network.rate", "1gbit,2gbit,3gbit"), ("flows.1.rtt", "5ms")]);
     assert_eq!(points(&runs), ["network.rate=1gbit #7", "network.rate=2gbit #7", "network.rate=3gbit #7"]);
 }
 
@@ -180,8 +179,7 @@ fn override_of_one_flow_wins_over_sweep_of_all() {
     let runs = planned(&text, &[("repeat", "1"), ("flows.0.rtt", "99ms")]);
     assert_eq!(runs.len(), 4);
     for run in runs {
-        let rtts: Vec<_> =
-            run.scenario.flows.iter().map(|flow| flow.rtt.as_ref().unwrap().to_string()).collect();
+        let rtts: Vec<_> = run.scenario.flows.iter().map(|flow| flow.rtt.as_ref().unwrap().to_string()).collect();
         assert_eq!(rtts, ["99ms", run.point[1].1.as_str()]);
     }
 }
@@ -197,8 +195,7 @@ fn cases_set_several_keys_and_are_one_axis() {
             { network.rate = "20mbit", "network.queue" = { kind = "codel", target = "1ms" } },
         ]
     "#;
-    let text =
-        format!("[network]\nrate = \"100mbit\"\n{}{sweep}", crate::texts::flows(&[("newreno", "10ms", "")]));
+    let text = format!("[network]\nrate = \"100mbit\"\n{}{sweep}", crate::texts::flows(&[("newreno", "10ms", "")]));
     let runs = planned(&text, &[]);
     assert_eq!(
         points(&runs),
@@ -222,10 +219,8 @@ fn cases_set_several_keys_and_are_one_axis() {
 #[test]
 fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     let quoted = planned(SWEPT, &[]);
-    let unquoted = planned(
-        &SWEPT.replace("\"network.rate\" =", "network.rate =").replace("\"flows.1.rtt\"", "flows.1.rtt"),
-        &[],
-    );
+    let unquoted =
+        planned(&SWEPT.replace("\"network.rate\" =", "network.rate =").replace("\"flows.1.rtt\"", "flows.1.rtt"), &[]);
     assert_eq!(points(&quoted), points(&unquoted));
 }
 
@@ -238,10 +233,7 @@ fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     assert!(runs.iter().all(|run| run.id.len() == 16 && run.id.bytes().all(|b| b.is_ascii_hexdigit())));
     assert_eq!(planned(SWEPT, &[])[3].id, runs[3].id);
     // The same run has the same name alone and with more seeds.
-    let alone = planned(
-        SWEPT,
-        &[("repeat", "1"), ("seed", "8"), ("network.rate", "10mbit"), ("flows.1.rtt", "40ms")],
-    );
+    let alone = planned(SWEPT, &[("repeat", "1"), ("seed", "8"), ("network.rate", "10mbit"), ("flows.1.rtt", "40ms")]);
     assert_eq!(alone[0].id, runs[7].id);
     assert_eq!(planned(SWEPT, &[("repeat", "5")])[6].id, planned(SWEPT, &[("repeat", "9")])[10].id);
     // A default written out gives the same scenario; another value does not.
@@ -371,13 +363,11 @@ fn arrivals_are_a_poisson_process_of_the_seed() {
 /// File sizes have the stated distribution.
 #[test]
 fn file_sizes_have_the_stated_distribution() {
-    let mean =
-        |files: &[(Nanos, u64)]| files.iter().map(|&(_, size)| size as f64).sum::<f64>() / files.len() as f64;
+    let mean = |files: &[(Nanos, u64)]| files.iter().map(|&(_, size)| size as f64).sum::<f64>() / files.len() as f64;
     let exponential = arrivals("{ kind = \"exponential\", mean = \"50kB\" }", 1);
     // Standard error of the mean of 10 000 draws: 1 %.
     assert!((mean(&exponential) / 50_000.0 - 1.0).abs() < 0.04, "{}", mean(&exponential));
-    let above =
-        exponential.iter().filter(|&&(_, size)| size > 100_000).count() as f64 / exponential.len() as f64;
+    let above = exponential.iter().filter(|&&(_, size)| size > 100_000).count() as f64 / exponential.len() as f64;
     // P(X > 2 mean) = e^-2 = 0.1353.
     assert!((above - 0.1353).abs() < 0.015, "{above}");
     let pareto = arrivals("{ kind = \"pareto\", mean = \"50kB\", shape = 3 }", 1);
@@ -386,8 +376,7 @@ fn file_sizes_have_the_stated_distribution() {
     assert!(pareto.iter().all(|&(_, size)| size as f64 >= least - 1.0));
     assert!((mean(&pareto) / 50_000.0 - 1.0).abs() < 0.03, "{}", mean(&pareto));
     // P(X > 2 × minimum) = 2^-3.
-    let above =
-        pareto.iter().filter(|&&(_, size)| size as f64 > 2.0 * least).count() as f64 / pareto.len() as f64;
+    let above = pareto.iter().filter(|&&(_, size)| size as f64 > 2.0 * least).count() as f64 / pareto.len() as f64;
     assert!((above - 0.125).abs() < 0.015, "{above}");
 }
 
@@ -411,8 +400,8 @@ fn schema_has_every_table_and_describes_units() {
     let schema: serde_json::Value = serde_json::from_str(&schema_json()).unwrap();
     let keys: BTreeSet<_> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     let expected = [
-        "name", "duration", "warmup", "seed", "repeat", "literal", "network", "links", "tcp", "dccp",
-        "flows", "trace", "sweep",
+        "name", "duration", "warmup", "seed", "repeat", "literal", "network", "links", "tcp", "dccp", "flows", "trace",
+        "sweep",
     ];
     assert_eq!(keys, expected.into_iter().collect());
     assert_eq!(schema["additionalProperties"], false);

@@ -24,8 +24,7 @@ params = { abc = false }
 "#;
 
 fn explained(text: &str, overrides: &[(&str, &str)]) -> Vec<Explanation> {
-    let overrides: Vec<_> =
-        overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let overrides: Vec<_> = overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let source = Source { name: "dir/two.toml", text, files: &NoFiles };
     explain(&source, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -63,10 +62,7 @@ fn explain_lists_all_keys_of_tcp() {
     assert_eq!(rows.len(), 33);
     assert_eq!(found(rows, "profile"), (&"linux".into(), "default", None));
     assert_eq!(found(rows, "max_burst"), (&"65215B".into(), "profile linux", None));
-    assert!(
-        rows.iter()
-            .all(|row| row.line.is_none() && ["default", "profile linux"].contains(&row.from.as_str()))
-    );
+    assert!(rows.iter().all(|row| row.line.is_none() && ["default", "profile linux"].contains(&row.from.as_str())));
 }
 
 /// Parameters of a scheme come from its text, the flow's table, the profile, or the scheme.

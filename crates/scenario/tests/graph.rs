@@ -7,8 +7,7 @@ use narrows_scenario::{FlowPlan, Plan};
 
 /// The names of the links on the paths of data and of acknowledgements.
 fn paths(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
-    let names =
-        |hops: &[narrows_scenario::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
+    let names = |hops: &[narrows_scenario::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
     (names(&flow.path.forward), names(&flow.path.reverse))
 }
 
@@ -97,27 +96,23 @@ fn first_link_is_slowest_with_data_then_most_used() {
     assert_eq!(first(diamond() + &two), "b-d");
     // The other links keep the order of the file.
     let spec = spec(&(diamond() + &two));
-    let listed: Vec<_> =
-        spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
+    let listed: Vec<_> = spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
     assert_eq!(listed, ["b-d", "a-b", "a-c", "c-d"]);
 }
 
 /// The result includes the reverse direction of a link if data uses it.
 #[test]
 fn reverse_link_is_reported_where_data_takes_it() {
-    let text =
-        diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"c\"\nto = \"a\"\nlabel = \"back\"");
+    let text = diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"c\"\nto = \"a\"\nlabel = \"back\"");
     let spec = spec(&text);
-    let reported: Vec<_> =
-        spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
+    let reported: Vec<_> = spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
     assert_eq!(reported, ["c-d", "a-b", "b-d", "a-c", "c-a"]);
 }
 
 /// The BDP of a link uses the RTT of its flows.
 #[test]
 fn link_bdp_is_of_the_flows_that_use_it() {
-    let text =
-        diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
+    let text = diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
     let spec = spec(&text);
     let limit = |name: &str| spec.links.iter().find(|link| link.name == name).unwrap().config.limit;
     // 8 Mbit/s × 38 ms, 10 Mbit/s × 38 ms, 10 Mbit/s × 20 ms; no flow uses b-d, so the longest RTT of all
@@ -162,8 +157,7 @@ fn links_inherit_from_network_and_loss_is_one_way() {
 #[test]
 fn parking_lot_is_a_chain_between_any_two_nodes() {
     //  r0 ──10ms── r1 ──10ms── r2 ──10ms── r3
-    let text = "[network]\nkind = \"parking-lot\"\nhops = 3\nrate = \"10mbit\"\ndelay = \"10ms\"\n"
-        .to_owned()
+    let text = "[network]\nkind = \"parking-lot\"\nhops = 3\nrate = \"10mbit\"\ndelay = \"10ms\"\n".to_owned()
         + &flow("label = \"long\"")
         + &flow("from = \"r1\"\nto = \"r2\"\nlabel = \"cross\"")
         + &flow("from = \"r2\"\nto = \"r0\"\nlabel = \"back\"");
@@ -172,8 +166,7 @@ fn parking_lot_is_a_chain_between_any_two_nodes() {
     assert_eq!(flows, ["r0-r1 r1-r2 r2-r3", "r1-r2", "r2-r1 r1-r0"]);
     let rtts: Vec<_> = spec.flows.iter().map(|flow| flow.base_rtt).collect();
     assert_eq!(rtts, [60, 20, 40].map(Nanos::from_millis));
-    let reported: Vec<_> =
-        spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
+    let reported: Vec<_> = spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
     assert_eq!(reported, ["r1-r2", "r0-r1", "r1-r0", "r2-r1", "r2-r3"]);
 }
 

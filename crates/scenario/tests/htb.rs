@@ -67,11 +67,7 @@ rtt = "40ms"
     let mbit = Rate::from_mbit_per_sec;
     let expected = [
         HtbClass { parent: Some(1), ..HtbClass::new("rest", mbit(20.0)) },
-        HtbClass {
-            ceil: Some(mbit(90.0)),
-            ceil_burst: Some(Bytes::new(50_000)),
-            ..HtbClass::new("all", mbit(80.0))
-        },
+        HtbClass { ceil: Some(mbit(90.0)), ceil_burst: Some(Bytes::new(50_000)), ..HtbClass::new("all", mbit(80.0)) },
         HtbClass {
             parent: Some(1),
             ceil: Some(mbit(9.0)),

@@ -20,10 +20,7 @@ fn flows_have_own_addresses_and_share_stated_ones() {
     let found = tuples(
         &dumbbell(
             "",
-            &[
-                "count = 2",
-                "protocol = \"udp\"\nport = 53\nsource = \"192.0.2.1\"\ndestination = \"192.0.2.255\"",
-            ],
+            &["count = 2", "protocol = \"udp\"\nport = 53\nsource = \"192.0.2.1\"\ndestination = \"192.0.2.255\""],
         )
         .unwrap(),
     );
@@ -57,10 +54,7 @@ fn flows_of_one_content_are_one_transmission() {
     let names: Vec<_> = requests.iter().map(|request| (request.content, request.subflow)).collect();
     let own = 1 << 31;
     assert_eq!(names, [(own, 0), (own + 1, 0), (7, 0), (7, 1), (7, 2), (8, 0)]);
-    assert!(
-        requests[2].destination == requests[4].destination
-            && requests[4].destination != requests[5].destination
-    );
+    assert!(requests[2].destination == requests[4].destination && requests[4].destination != requests[5].destination);
     let mbit = Rate::from_mbit_per_sec;
     assert_eq!((requests[3].min, requests[3].max, requests[3].receive), (mbit(1.0), mbit(8.0), mbit(4.0)));
     assert_eq!((requests[0].min, requests[0].paths), (Rate::ZERO, 1));
@@ -97,10 +91,7 @@ fn alternate_paths_join_the_same_nodes() {
         hops.iter().map(|hop| found.links[hop.link].name.clone()).collect()
     };
     assert_eq!(names(&flow.path.forward), ["a-x", "x-b"]);
-    assert_eq!(
-        (names(&flow.alternates[0].forward), flow.alternates.len()),
-        (vec!["a-y".into(), "y-b".into()], 1)
-    );
+    assert_eq!((names(&flow.alternates[0].forward), flow.alternates.len()), (vec!["a-y".into(), "y-b".into()], 1));
     assert_eq!(names(&flow.alternates[0].reverse), ["b-y", "y-a"]);
     assert_eq!(flow.negotiation.paths, 2);
     let opposite = |name: &str| {
@@ -113,14 +104,10 @@ fn alternate_paths_join_the_same_nodes() {
 /// The controller's settings and the time at which a router algorithm ends are read.
 #[test]
 fn controller_and_end_of_router_are_read() {
-    let network =
-        "router = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";
+    let network = "router = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";
     let found = dumbbell(network, &[""]).unwrap();
     assert_eq!(found.links[0].router.as_ref().unwrap().dies, Nanos::from_secs(20));
-    assert_eq!(
-        (found.controller.poll, found.controller.delay),
-        (Nanos::from_millis(200), Nanos::from_millis(10))
-    );
+    assert_eq!((found.controller.poll, found.controller.delay), (Nanos::from_millis(200), Nanos::from_millis(10)));
     assert_eq!((found.controller.utilization, found.controller.queue), (0.98, 0.05));
     assert_eq!(tuples(&found).len(), 1);
 }

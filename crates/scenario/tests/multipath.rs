@@ -40,10 +40,7 @@ to = "b"
 "#;
     let spec = spec(&format!("{GRAPH}{flows}"));
     let labels: Vec<_> = spec.flows.iter().map(|flow| flow.label.as_str()).collect();
-    assert_eq!(
-        labels,
-        ["cubic-1/1", "cubic-1/2", "cubic-1/3", "cubic-2/1", "cubic-2/2", "cubic-2/3", "cubic-3"]
-    );
+    assert_eq!(labels, ["cubic-1/1", "cubic-1/2", "cubic-1/3", "cubic-2/1", "cubic-2/2", "cubic-2/3", "cubic-3"]);
     let ms = Nanos::from_millis;
     let rtts: Vec<_> = spec.flows[..3].iter().map(|flow| flow.base_rtt).collect();
     assert_eq!(rtts, [ms(10), ms(20), ms(30)]);
@@ -68,10 +65,7 @@ fn subflows_share_access_links_and_transmission() {
     assert_eq!(spec.links.len(), 2 + 2 * 4);
     assert_eq!((&spec.flows[0].path, spec.flows[0].tcp.segment), (&spec.flows[1].path, 1000));
     assert_ne!(spec.flows[1].path, spec.flows[2].path);
-    let requests: Vec<_> = spec
-        .flows
-        .iter()
-        .map(|flow| (flow.negotiation.content - (1 << 31), flow.negotiation.subflow))
-        .collect();
+    let requests: Vec<_> =
+        spec.flows.iter().map(|flow| (flow.negotiation.content - (1 << 31), flow.negotiation.subflow)).collect();
     assert_eq!(requests, [(0, 0), (0, 1), (2, 0), (2, 1)]);
 }

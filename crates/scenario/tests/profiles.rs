@@ -24,9 +24,8 @@ fn tcp(keys: &str) -> TcpConfig {
 
 /// The message that refuses these keys of `[tcp]`.
 fn refused(keys: &str) -> String {
-    let text = format!(
-        "[network]\nrate = \"100mbit\"\n[tcp]\n{keys}\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n"
-    );
+    let text =
+        format!("[network]\nrate = \"100mbit\"\n[tcp]\n{keys}\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n");
     match expand(&Source { name: "bad.toml", text: &text, files: &NoFiles }, &[]) {
         Ok(_) => panic!("accepted: {keys}"),
         Err(error) => error.to_string(),
@@ -173,16 +172,8 @@ fn tcp_options_follow_the_ones_they_need() {
 #[test]
 fn tcp_options_are_refused_by_name() {
     let cases = [
-        (
-            "sack = false\nsack_compression = true",
-            "tcp.sack_compression: there are no selective",
-            "sack = true",
-        ),
-        (
-            "sack = false\ndsack_delivered = true",
-            "tcp.dsack_delivered: duplicates are reported",
-            "sack = true",
-        ),
+        ("sack = false\nsack_compression = true", "tcp.sack_compression: there are no selective", "sack = true"),
+        ("sack = false\ndsack_delivered = true", "tcp.dsack_delivered: duplicates are reported", "sack = true"),
         ("sack = false\ngrow_on_sack = true", "tcp.grow_on_sack: growth on selective", "sack = true"),
         ("timestamps = false\ntimestamp_rtt = true", "tcp.timestamp_rtt: samples from", "timestamps = true"),
         ("rack = false\ntlp = true", "tcp.tlp: tail-loss probes need RACK", "rack = true"),
@@ -195,21 +186,14 @@ fn tcp_options_are_refused_by_name() {
         ("gro = '1500B'", "tcp.gro: ", "off, or a time such as 10ms"),
         ("quick_acks = -1", "tcp.quick_acks: `-1` is out of range", "a whole number from 0"),
         ("tso = 'no'", "tcp.tso: found the string `no`", "true or false"),
-        (
-            "profile = 'rfc'\ntso = true",
-            "tcp.tso: bursts of several segments, but the profile",
-            "max_burst = ",
-        ),
+        ("profile = 'rfc'\ntso = true", "tcp.tso: bursts of several segments, but the profile", "max_burst = "),
     ];
     for (keys, message, accepted) in cases {
         let found = refused(keys);
         assert!(found.contains(message), "{keys}: {found}");
         let line = 3 + keys.lines().count();
         assert!(found.starts_with(&format!("bad.toml:{line}: ")), "{keys}: {found}");
-        assert!(
-            found.split("accepted: ").nth(1).is_some_and(|text| text.contains(accepted)),
-            "{keys}: {found}"
-        );
+        assert!(found.split("accepted: ").nth(1).is_some_and(|text| text.contains(accepted)), "{keys}: {found}");
     }
 }
 

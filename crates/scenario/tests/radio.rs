@@ -105,10 +105,7 @@ fn radio_same_seed_gives_same_files_that_read_back() {
 #[test]
 fn radio_table_makes_a_path_or_names_the_wrong_key() {
     let path = |text| radio_path("t", text).map_err(|error| error.to_string());
-    assert_eq!(
-        path(r#"{"kind": "5g", "seed": 4, "period": "2s"}"#).unwrap(),
-        radio::generate(4, 2_000, &defaults())
-    );
+    assert_eq!(path(r#"{"kind": "5g", "seed": 4, "period": "2s"}"#).unwrap(), radio::generate(4, 2_000, &defaults()));
     let refused = |text| path(text).unwrap_err();
     assert_eq!(
         refused("kind = '5g'\npeak = '400mbit'\n"),

@@ -56,12 +56,9 @@ fn router_on_any_path_of_a_flow_prevents_the_warning() {
     let graph = |at: usize, flow: &str| {
         let own = |n| if n == at { "router = \"nodectl\"\n" } else { "" };
         let links = [("a", "b"), ("b", "c"), ("a", "c")].iter().enumerate();
-        let links: String = links
-            .map(|(n, (from, to))| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{}", own(n)))
-            .collect();
-        format!(
-            "[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}[[flows]]\nscheme = \"nodectl\"\n{flow}\n"
-        )
+        let links: String =
+            links.map(|(n, (from, to))| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{}", own(n))).collect();
+        format!("[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}[[flows]]\nscheme = \"nodectl\"\n{flow}\n")
     };
     let long = "route = [\"a\", \"b\", \"c\"]";
     let found = |at, flow: &str| warnings(&graph(at, flow)).len();
@@ -79,8 +76,7 @@ fn negotiation_keys_without_negotiation_give_warnings() {
         )
     };
     let unused = |key| format!("unused setting `{key}`: cubic does not negotiate rates");
-    let expected =
-        [(6, "min_rate"), (7, "max_rate"), (8, "receive_rate")].map(|(line, key)| (Some(line), unused(key)));
+    let expected = [(6, "min_rate"), (7, "max_rate"), (8, "receive_rate")].map(|(line, key)| (Some(line), unused(key)));
     assert_eq!(warnings(&text("cubic")), expected);
     assert_eq!(warnings(&text("nodectl")), []);
 }
@@ -141,10 +137,7 @@ fn router_refusals_list_the_known_names() {
         ("\"rpc\"", ["there is no router `rpc`", "rcp"]),
         ("{ kind = \"rcp\", gain = 1 }", ["`rcp` has no parameter `gain`", "alpha"]),
         ("{ kind = \"rcp\", alpha = 9 }", ["out of range", "0.01 to 2"]),
-        (
-            "{ kind = \"nodectl\", predictor = 2 }",
-            ["`2` is not a value of `predictor`", "present or ewma or holt"],
-        ),
+        ("{ kind = \"nodectl\", predictor = 2 }", ["`2` is not a value of `predictor`", "present or ewma or holt"]),
         ("{ kind = \"none\", alpha = 0.4 }", ["`none` has no such parameter", "no parameter"]),
         ("{ alpha = 0.4 }", ["kind", "network.router"]),
     ] {

@@ -38,9 +38,7 @@ fn defaults_are_those_of_the_field() {
     assert_eq!(bottleneck.config.limit, Limit::Bytes(Bytes::new(500_000)));
     assert_eq!(bottleneck.config.queue, Queue::DropTail);
     assert_eq!(bottleneck.config.loss, Loss::None);
-    assert!(
-        matches!(bottleneck.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(100.0))
-    );
+    assert!(matches!(bottleneck.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(100.0)));
     assert_eq!((spec.links[1].name.as_str(), spec.links[1].reported), ("reverse", false));
     let flow = &spec.flows[0];
     assert_eq!((flow.label.as_str(), flow.scheme.info.name), ("newreno", "newreno"));
@@ -77,7 +75,8 @@ fn buffers_follow_the_arithmetic_of_the_bdp() {
 /// The BDP of a capacity trace is that of its mean rate.
 #[test]
 fn bdp_of_capacity_trace_uses_its_mean_rate() {
-    let text = "[network]\ncapacity_trace = \"scenario-capacity.trace\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
+    let text =
+        "[network]\ncapacity_trace = \"scenario-capacity.trace\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
     let files = &Folder("tests/fixtures");
     let runs = expand(&Source { name: "t", text, files }, &[]).unwrap();
     let spec = resolve(&runs[0].scenario, 1, files).unwrap();
@@ -86,9 +85,7 @@ fn bdp_of_capacity_trace_uses_its_mean_rate() {
     assert!(
         matches!(&spec.links[0].config.capacity, Capacity::Trace(trace) if trace.opportunities_ms == [1, 2, 2, 5, 10])
     );
-    assert!(
-        matches!(spec.links[1].config.capacity, Capacity::Constant(rate) if rate.as_bytes_per_sec() == 750_000)
-    );
+    assert!(matches!(spec.links[1].config.capacity, Capacity::Constant(rate) if rate.as_bytes_per_sec() == 750_000));
 }
 
 /// The stated RTT includes the delay of access links.
@@ -119,9 +116,7 @@ fn access_links_take_delay_out_of_stated_rtt() {
     for link in &spec1.links[2..] {
         assert!(!link.reported);
         assert_eq!(link.config.limit, Limit::Packets(100));
-        assert!(
-            matches!(link.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(200.0))
-        );
+        assert!(matches!(link.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(200.0)));
     }
     // Without access links at the receivers, it includes only the senders'.
     let spec2 = spec_with(text, &[("network.receiver_access", "false")]);
@@ -176,9 +171,7 @@ fn every_network_key_reaches_the_link() {
     assert_eq!(link.config.policer, Some(policer));
     assert_eq!((reverse.config.loss, reverse.jitter, reverse.config.policer), (Loss::None, None, None));
     assert_eq!(reverse.config.limit, Limit::Packets(50));
-    assert!(
-        matches!(reverse.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(10.0))
-    );
+    assert!(matches!(reverse.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(10.0)));
 }
 
 /// Queues have the defaults of their RFCs and papers.
@@ -326,10 +319,7 @@ fn applications_are_read_in_every_form() {
         AppConfig::OnOff { on, off, random: true }
     );
     let rate = Rate::from_mbit_per_sec(1.0);
-    assert_eq!(
-        app("flows.app", "{ kind = 'cbr', rate = '1mbit' }"),
-        AppConfig::Cbr { rate, write: Bytes::new(1448) }
-    );
+    assert_eq!(app("flows.app", "{ kind = 'cbr', rate = '1mbit' }"), AppConfig::Cbr { rate, write: Bytes::new(1448) });
     assert_eq!(
         app("flows.app", "{ kind = 'cbr', rate = '1mbit', write = '200B' }"),
         AppConfig::Cbr { rate, write: Bytes::new(200) }
@@ -376,10 +366,7 @@ fn missing_file_and_unreadable_file_differ() {
     };
     assert_eq!(run("learned = \"l\"", &NoFiles).unwrap().len(), 1);
     let refused = run("learned = \"l\"", &Locked).unwrap_err();
-    assert!(
-        refused.starts_with("t:3: network.learned: cannot read `/locked/l`: permission denied"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("t:3: network.learned: cannot read `/locked/l`: permission denied"), "{refused}");
     let refused = run("loss_trace = \"x\"", &NoFiles).unwrap_err();
     assert!(refused.starts_with("t:3: network.loss_trace: cannot read `x`: entity not found"), "{refused}");
 }

@@ -38,12 +38,8 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     /// A control plane whose controller polls the ports of these links.
     pub(crate) fn new(config: Config, ports: Vec<u32>) -> Self {
-        let mut plane = Self {
-            pending: BTreeMap::new(),
-            number: 0,
-            controller: Controller::new(config, ports.len()),
-            ports,
-        };
+        let mut plane =
+            Self { pending: BTreeMap::new(), number: 0, controller: Controller::new(config, ports.len()), ports };
         if !plane.ports.is_empty() {
             plane.at(Nanos::ZERO, ControlEvent::Poll);
         }

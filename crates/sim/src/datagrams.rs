@@ -215,8 +215,7 @@ impl DatagramSender {
         while let Some(event) = self.end.connection.poll_event() {
             // An aborted connection has not completed. The peer answers a repeated Close with Reset(No
             // Connection) if its first answer was lost.
-            let completed =
-                [ResetCode::Closed, ResetCode::NoConnection].map(|code| Event::Closed { code: code as u8 });
+            let completed = [ResetCode::Closed, ResetCode::NoConnection].map(|code| Event::Closed { code: code as u8 });
             if self.finished && completed.contains(&event) {
                 self.completed_at = Some(now);
             }
@@ -343,10 +342,7 @@ impl DatagramReceiver {
         self.stats.ce_packets += u64::from(packet.ecn() == Ecn::Ce);
         self.arrived += u64::from(packet.payload > 0);
         // A FIN packet ends the connection and frees its memory.
-        self.peak.sample(
-            &self.end.connection,
-            if packet.flags.has(Flags::FIN) { 0 } else { self.stats.data_packets },
-        );
+        self.peak.sample(&self.end.connection, if packet.flags.has(Flags::FIN) { 0 } else { self.stats.data_packets });
         self.end.on_packet(now, packet, arena);
         while let Some(event) = self.end.connection.poll_event() {
             if let Event::Datagram(data) = event {
@@ -434,14 +430,8 @@ mod tests {
     fn arena_frees_slot_at_every_end_of_a_packet() {
         for (scheme, network) in [
             ("ccid2", "buffer = \"10pkt\"\nloss = \"2%\""),
-            (
-                "ccid3",
-                "buffer = \"40pkt\"\nqueue = \"codel\"\nreorder = { probability = \"3%\", delay = \"15ms\" }",
-            ),
-            (
-                "dccp-bbr",
-                "buffer = \"40pkt\"\nqueue = \"fq-codel\"\njitter = { max = \"10ms\", reorder = true }",
-            ),
+            ("ccid3", "buffer = \"40pkt\"\nqueue = \"codel\"\nreorder = { probability = \"3%\", delay = \"15ms\" }"),
+            ("dccp-bbr", "buffer = \"40pkt\"\nqueue = \"fq-codel\"\njitter = { max = \"10ms\", reorder = true }"),
             ("cubic", "buffer = \"40pkt\"\npolicer = { rate = \"5mbit\", burst = \"30kB\" }"),
         ] {
             let text = format!(

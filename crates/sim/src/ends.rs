@@ -176,10 +176,7 @@ impl SenderEndpoint {
         if !end.is_finished() {
             return false;
         }
-        *self = Self::Ended(Box::new(Ended {
-            counters: SenderView::of_stream(end).ended(),
-            memory: end.memory(),
-        }));
+        *self = Self::Ended(Box::new(Ended { counters: SenderView::of_stream(end).ended(), memory: end.memory() }));
         true
     }
 

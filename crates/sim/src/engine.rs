@@ -340,8 +340,7 @@ impl<O: Observer> Engine<O> {
                 }
                 Tick::Bin => self.metrics.on_bin(self.now, &self.senders, &self.receivers),
                 Tick::Sample => {
-                    let flows =
-                        Flows { senders: &self.senders, receivers: &self.receivers, metrics: &self.metrics };
+                    let flows = Flows { senders: &self.senders, receivers: &self.receivers, metrics: &self.metrics };
                     self.observer.sample(self.now, flows, &mut self.links);
                 }
                 Tick::Stop(flow) => {
@@ -367,19 +366,7 @@ impl<O: Observer> Engine<O> {
     /// Like [`Engine::finish`]; also returns the observer.
     pub fn finish_with_observer(mut self) -> (RunResult, O) {
         self.run_until(self.plan.duration);
-        let Self {
-            now,
-            events,
-            hash,
-            mut links,
-            senders,
-            receivers,
-            connections,
-            metrics,
-            plan,
-            observer,
-            ..
-        } = self;
+        let Self { now, events, hash, mut links, senders, receivers, connections, metrics, plan, observer, .. } = self;
         links.iter_mut().for_each(|link| link.settle(now));
         let mut result = metrics.finish(&plan, now, (events, hash), &links, &senders, &receivers);
         connections.report(&plan, now, &mut result);

@@ -11,8 +11,7 @@ const LASTING: Nanos = Nanos::from_secs(5);
 
 /// Jain's fairness index: 1 for equal shares, 1/n if one party has everything, and 1 if all shares are zero.
 pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
-    let (n, sum, squares) =
-        shares.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
+    let (n, sum, squares) = shares.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
     if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
 }
 

@@ -219,9 +219,8 @@ impl Metrics {
         senders: &[SenderEndpoint],
         receivers: &[ReceiverEndpoint],
     ) -> RunResult {
-        let flows: Vec<FlowResult> = (0..self.flows.len())
-            .map(|i| self.flow_result(i, plan, end, &senders[i], &receivers[i]))
-            .collect();
+        let flows: Vec<FlowResult> =
+            (0..self.flows.len()).map(|i| self.flow_result(i, plan, end, &senders[i], &receivers[i])).collect();
         let real = senders.iter().any(SenderEndpoint::is_external);
         let goodputs: Vec<f64> = flows.iter().map(|f| f.goodput_mbit_s).collect();
         RunResult {
@@ -270,8 +269,7 @@ impl Metrics {
         let (in_order, received) = span.received_at_stop.unwrap_or((got.bytes_in_order, got.bytes_received));
         let packets_sent = sent.data_packets_sent - sent_before.data_packets_sent;
         let rtt = |f: &dyn Fn(&Histogram) -> f64| (metrics.rtt.count() > 0).then(|| f(&metrics.rtt) / 1e6);
-        let mbit_s =
-            |bytes: u64| if active.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / active.as_secs_f64() };
+        let mbit_s = |bytes: u64| if active.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / active.as_secs_f64() };
         let per_bin = |bytes: u64| Bytes::new(bytes).per(self.bin).as_mbit_per_sec();
         let params = flow.params.changed().map(|(param, value)| match (param.kind, value) {
             (ParamKind::Flag, 0.0) => format!("{}=off", param.name),

@@ -58,8 +58,7 @@ impl Sampler {
     /// Counts a packet that leaves or reaches a sender.
     pub fn passage(&mut self, passage: Passage, packet: &Packet) {
         let leaves = passage == Passage::Leaves;
-        if !matches!(packet.kind(), Kind::Tcp | Kind::External) || packet.flags.has(Flags::REVERSE) == leaves
-        {
+        if !matches!(packet.kind(), Kind::Tcp | Kind::External) || packet.flags.has(Flags::REVERSE) == leaves {
             return;
         }
         let flow = packet.flow as usize;
@@ -89,8 +88,7 @@ impl Sampler {
         let counts = [received.bytes_in_order, received.bytes_received, sender.stats.retransmits];
         let before = std::mem::replace(&mut self.flows[i], counts);
         let rate = |k: usize| Bytes::new(counts[k] - before[k]).per(elapsed).as_mbit_per_sec();
-        let mut number =
-            |series: &str, value: f64| sink(Subject::Flow(i as u32), series, Shown::Number(value));
+        let mut number = |series: &str, value: f64| sink(Subject::Flow(i as u32), series, Shown::Number(value));
         if let Some(cwnd) = sender.cwnd {
             number("cwnd_bytes", cwnd.as_f64());
         }

@@ -72,8 +72,7 @@ fn warm_run_allocates_nothing_per_packet() {
     drop(kept);
     let small = "[tcp]\nreceive_window = \"96KiB\"";
     for (name, network) in [("wide", ""), ("small", small)] {
-        let paths =
-            TwoPaths { seconds: 121.0, delays: [10, 60], network: network.to_owned(), ..TwoPaths::default() };
+        let paths = TwoPaths { seconds: 121.0, delays: [10, 60], network: network.to_owned(), ..TwoPaths::default() };
         let mut flows = vec![single("newreno", "a", "")];
         for scheme in ["newreno", "lia", "olia", "bbr"] {
             for scheduler in ["lowest-rtt", "round-robin"] {
@@ -108,12 +107,7 @@ fn short_flows_hold_memory_while_they_last() {
         most = most.max(HELD.get() - before);
     }
     let ended = HELD.get() - before;
-    println!(
-        "bytes per flow: {} built, {} at most, {} at the end",
-        built / FLOWS,
-        most / FLOWS,
-        ended / FLOWS
-    );
+    println!("bytes per flow: {} built, {} at most, {} at the end", built / FLOWS, most / FLOWS, ended / FLOWS);
     let open = size_of::<narrows_tcp::Sender>() + size_of::<narrows_tcp::Receiver>();
     assert!(built / FLOWS < open as i64 / 4, "{built} bytes before any flow has started");
     // About a hundred flows are open at a time. An ended flow keeps its counters and its histogram of RTTs.

@@ -24,25 +24,21 @@ fn examples() -> Vec<(String, String)> {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .map(|path| {
-            (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap())
-        })
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap()))
         .collect();
     examples.sort();
     examples
 }
 
 fn planned(name: &str, text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
-    let overrides: Vec<_> =
-        overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let overrides: Vec<_> = overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     expand(&Source { name, text, files: &Beside }, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Every example is valid and expands to the stated number of runs.
 #[test]
 fn examples_expand_to_stated_runs() {
-    let runs: Vec<_> =
-        examples().iter().map(|(name, text)| (name.clone(), planned(name, text, &[]).len())).collect();
+    let runs: Vec<_> = examples().iter().map(|(name, text)| (name.clone(), planned(name, text, &[]).len())).collect();
     let expected = [
         ("5g-mobile.toml", 3 * 2),
         ("5g.toml", 3),
@@ -78,12 +74,7 @@ fn examples_first_and_last_point_run() {
             let spec = resolve(&run.scenario, run.seed, &Beside).unwrap();
             let result = narrows_sim::run(spec);
             // Every scheme and queue reaches half of the link's rate.
-            assert!(
-                result.links[0].utilization > 0.5,
-                "{name} {:?}: {}",
-                run.point,
-                result.links[0].utilization
-            );
+            assert!(result.links[0].utilization > 0.5, "{name} {:?}: {}", run.point, result.links[0].utilization);
         }
     }
 }

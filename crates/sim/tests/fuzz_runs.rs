@@ -24,8 +24,7 @@ const ENDLESS: u64 = 6_000_000;
 
 /// The first run of a text, or `None` if the text is invalid.
 fn spec(text: &str) -> Option<Plan> {
-    let files: BTreeMap<_, _> =
-        TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
+    let files: BTreeMap<_, _> = TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
     let planned = expand(&Source { name: "fuzz.toml", text, files: &files }, &[]).ok()?;
     resolve(&planned[0].scenario, planned[0].seed, &files).ok()
 }
@@ -228,10 +227,7 @@ proptest! {
 /// 8.1.5). The network dropped packets of the flow in that time.
 fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(), TestCaseError> {
     for (i, (flow, of)) in result.flows.iter().zip(&spec.flows).enumerate() {
-        let state = format!(
-            "{} has completion {:?} and {} bytes",
-            flow.flow, flow.completion_s, flow.bytes_delivered
-        );
+        let state = format!("{} has completion {:?} and {} bytes", flow.flow, flow.completion_s, flow.bytes_delivered);
         let Some(config) = &of.datagrams else {
             prop_assert!(flow.completion_s.is_some(), "{state}");
             prop_assert_eq!(AppConfig::File(Bytes::new(flow.bytes_delivered)), of.app);
@@ -305,10 +301,7 @@ fn random_scenarios_are_mostly_valid_and_cover_all_parts() {
         all.ecn_reductions += one.ecn_reductions;
     }
     assert_eq!(schemes.len(), ALL.len(), "only {schemes:?} ran");
-    assert!(
-        links.iter().all(|&n| n > 0) && completed > 0,
-        "{links:?} drops, losses, marks; {completed} files"
-    );
+    assert!(links.iter().all(|&n| n > 0) && completed > 0, "{links:?} drops, losses, marks; {completed} files");
     let acted = [
         total.sack_blocks,
         total.recoveries,

@@ -25,8 +25,8 @@ fn spec(flows: &[&str], extra: &str) -> Plan {
     for scheme in flows {
         write!(text, "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n").unwrap();
     }
-    let planned = expand(&Source { name: "golden", text: &text, files: &NoFiles }, &[])
-        .unwrap_or_else(|e| panic!("{e}"));
+    let planned =
+        expand(&Source { name: "golden", text: &text, files: &NoFiles }, &[]).unwrap_or_else(|e| panic!("{e}"));
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -56,13 +56,8 @@ fn golden_results_of_every_scheme_are_unchanged() {
         {
             assert!(case.len() < CASE && name.len() < SCHEME, "{case}: wider columns needed");
             let result = narrows_sim::run(spec(&flows, ""));
-            writeln!(
-                hashes,
-                "{case:<CASE$} defaults seed {SEED}  {}  {} events",
-                result.event_hash(),
-                result.events
-            )
-            .unwrap();
+            writeln!(hashes, "{case:<CASE$} defaults seed {SEED}  {}  {} events", result.event_hash(), result.events)
+                .unwrap();
             rows(&case, &result, &mut table);
         }
     }

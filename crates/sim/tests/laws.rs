@@ -19,8 +19,7 @@ fn law_reno_random_loss_window_matches_mathis() {
             // 600 losses' worth of packets at the expected window, plus a tenth for warming up.
             let expected = constant / f64::sqrt(p);
             let seconds = 660.0 / p / expected * 0.1;
-            let (result, window) =
-                lossy(scheme, "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
+            let (result, window) = lossy(scheme, "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
             let events = result.counters().recoveries + result.counters().timeouts;
             assert!(events >= 300, "only {events} loss events");
             assert_within(&format!("{scheme} p={p}"), window, expected, 0.15);
@@ -58,12 +57,7 @@ fn law_cubic_periodic_loss_window_matches_rfc9438() {
 #[test]
 fn law_reno_buffer_size_sets_utilisation() {
     let utilisation = |buffer: &str| {
-        let result = run(&dumbbell(
-            "buffer law",
-            (600.0, Some(200.0)),
-            ("48mbit", buffer),
-            &flows("newreno", 100, ""),
-        ));
+        let result = run(&dumbbell("buffer law", (600.0, Some(200.0)), ("48mbit", buffer), &flows("newreno", 100, "")));
         assert!(result.counters().recoveries >= 3, "only {} recoveries", result.counters().recoveries);
         println!("buffer {buffer}: utilisation {:.4}", result.links[0].utilization);
         result.links[0].utilization
@@ -80,10 +74,7 @@ fn law_vegas_alone_queues_two_to_four_packets() {
     for rate in ["10mbit", "50mbit"] {
         let result = run(&dumbbell("vegas law", (60.0, Some(20.0)), (rate, "4bdp"), &flows("vegas", 40, "")));
         let queued = result.links[0].queue_mean_pkt;
-        println!(
-            "vegas at {rate}: {queued:.2} packets queued, utilisation {:.3}",
-            result.links[0].utilization
-        );
+        println!("vegas at {rate}: {queued:.2} packets queued, utilisation {:.3}", result.links[0].utilization);
         assert!((1.0..=5.0).contains(&queued), "{rate}: {queued} packets queued");
         assert!(result.links[0].utilization > 0.95);
     }
@@ -175,10 +166,7 @@ fn law_codel_loss_based_flow_queue_stays_near_target() {
             &format!("queue = \"codel\"\n{}", flows(scheme, 40, "")),
         ));
         let (link, flow) = (&result.links[0], &result.flows[0]);
-        println!(
-            "{scheme}: p95 {:.2} ms, {:.4} % retransmitted",
-            link.queue_delay_p95_ms, flow.retransmit_percent
-        );
+        println!("{scheme}: p95 {:.2} ms, {:.4} % retransmitted", link.queue_delay_p95_ms, flow.retransmit_percent);
         assert!(link.queue_delay_p95_ms < 10.0, "{scheme}: p95 of the queue {} ms", link.queue_delay_p95_ms);
         assert!(flow.retransmit_percent < 0.05, "{scheme}: {} % retransmitted", flow.retransmit_percent);
         // A saw-tooth that halves over an empty buffer fills three quarters of the link.

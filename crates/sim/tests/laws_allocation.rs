@@ -9,14 +9,8 @@ use narrows_routers::find;
 /// Networks of each kind per scheme.
 const NETWORKS: u64 = 16;
 
-const RANGES: Ranges = Ranges {
-    nodes: (4, 8),
-    flows: (2, 10),
-    rates: (5.0, 100.0),
-    delays: (1.0, 20.0),
-    limited: 0.25,
-    one_way: false,
-};
+const RANGES: Ranges =
+    Ranges { nodes: (4, 8), flows: (2, 10), rates: (5.0, 100.0), delays: (1.0, 20.0), limited: 0.25, one_way: false };
 
 /// A full packet.
 const PACKET_KBIT: f64 = 12.0;
@@ -28,9 +22,7 @@ type Bounds = std::ops::RangeInclusive<f64>;
 
 /// Factor by which links over-reserve for flows that are limited elsewhere.
 fn headroom(scheme: &str) -> f64 {
-    let beta = |scheme| {
-        find(scheme)?.info.params.iter().find(|param| param.name == "beta").map(|param| param.default)
-    };
+    let beta = |scheme| find(scheme)?.info.params.iter().find(|param| param.name == "beta").map(|param| param.default);
     if scheme == "brf" { beta("brf").expect("BRF has a beta") } else { 1.0 }
 }
 

@@ -35,8 +35,7 @@ fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
 #[test]
 fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
     const TOLERANCE: f64 = 0.02;
-    let shares =
-        [20, 50, 100].map(|rtt| ["0.2bdp", "1bdp", "5bdp"].map(|buffer| long_flow_share(rtt, buffer)));
+    let shares = [20, 50, 100].map(|rtt| ["0.2bdp", "1bdp", "5bdp"].map(|buffer| long_flow_share(rtt, buffer)));
     println!("share of the long flow, by round-trip time and buffer: {shares:.3?}");
     for pair in shares.windows(2) {
         for (nearer, farther) in pair[0].iter().zip(&pair[1]) {
@@ -67,11 +66,7 @@ fn law_bbr_without_sack_settles_at_link_rate() {
     println!("utilisation {}, {:?} timeouts", result.links[0].utilization, result.flows[0].timeouts);
     assert!(result.counters().recoveries > 0, "no losses");
     assert!(result.links[0].utilization > 0.95, "utilisation {}", result.links[0].utilization);
-    assert!(
-        result.flows[0].retransmit_percent < 0.1,
-        "{} % retransmitted",
-        result.flows[0].retransmit_percent
-    );
+    assert!(result.flows[0].retransmit_percent < 0.1, "{} % retransmitted", result.flows[0].retransmit_percent);
 }
 
 fn several(count: u32, buffer: &str) -> RunResult {
@@ -106,11 +101,7 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
             );
             if link.drop_percent < 0.1 {
                 let slack = f64::from(flows) * 10.0 / BDP;
-                assert!(
-                    (1.0 - 0.1..1.5 + slack).contains(&(link.queue_mean_pkt / BDP)),
-                    "{}",
-                    link.queue_mean_pkt
-                );
+                assert!((1.0 - 0.1..1.5 + slack).contains(&(link.queue_mean_pkt / BDP)), "{}", link.queue_mean_pkt);
             }
             link.drop_percent
         });

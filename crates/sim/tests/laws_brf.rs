@@ -1,9 +1,7 @@
 //! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire include headers, goodput
 //! does not: together the flows get 1448 / 1500 of C.
 
-use crate::law::{
-    PAYLOAD, assert_within, flows, goodputs, link, pacing_mbit_s, reading, run, scenario, spec,
-};
+use crate::law::{PAYLOAD, assert_within, flows, goodputs, link, pacing_mbit_s, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
 use narrows_scenario::result::RunResult;
@@ -37,8 +35,7 @@ fn queue_until(engine: &mut Engine, from_s: f64, until_s: f64) -> Vec<u64> {
 /// Flows of 20 and 100 ms share equally, fill the link and lose nothing.
 #[test]
 fn brf_mixed_rtts_share_equally_without_drops() {
-    let result =
-        run(&text(30.0, 5.0, "", &(flows("brf", 100, "count = 2") + &flows("brf", 20, "count = 3"))));
+    let result = run(&text(30.0, 5.0, "", &(flows("brf", 100, "count = 2") + &flows("brf", 20, "count = 3"))));
     for goodput in goodputs(&result) {
         assert_within("goodput", goodput, RATE / 5.0 * PAYLOAD, 0.01);
     }
@@ -164,8 +161,8 @@ fn brf_dead_switch_falls_back_to_cubic() {
 /// Application-limited flows keep their rate, and backlogged flows share the rest.
 #[test]
 fn brf_app_limited_flows_leave_rest_to_others() {
-    let all = flows("brf", 20, "count = 2")
-        + &flows("brf", 20, "app = { kind = \"cbr\", rate = \"5mbit\" }\ncount = 2");
+    let all =
+        flows("brf", 20, "count = 2") + &flows("brf", 20, "app = { kind = \"cbr\", rate = \"5mbit\" }\ncount = 2");
     let result = run(&text(20.0, 2.0, "", &all));
     let goodputs = goodputs(&result);
     for limited in &goodputs[2..] {
@@ -227,9 +224,8 @@ fn brf_narrow_link_without_switch_is_not_flooded() {
     let bounded = result("");
     let sum: f64 = goodputs(&bounded).iter().sum();
     assert!(sum > 0.85 * 20.0 * PAYLOAD, "{sum}");
-    let drop_percent = |result: &RunResult| {
-        result.links.iter().find(|link| link.link == "a-b").expect("the second link").drop_percent
-    };
+    let drop_percent =
+        |result: &RunResult| result.links.iter().find(|link| link.link == "a-b").expect("the second link").drop_percent;
     assert!(drop_percent(&bounded) < 3.0, "{}", drop_percent(&bounded));
     // Without the bound most packets are lost all the time.
     let flooded = result("params = { overrun = 0 }\n");
@@ -304,11 +300,7 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
         for n in 0..20 {
             let app = "app = { kind = \"cbr\", rate = \"2mbit\" }";
             let times = format!("start = \"{}ms\"\nstop = \"{}ms\"", 2_000 + 500 * n, 2_500 + 500 * n);
-            all += &flows(
-                "brf",
-                10,
-                &format!("{app}\n{times}\nsource = \"10.7.0.{n}\"\ndestination = \"10.9.0.1\""),
-            );
+            all += &flows("brf", 10, &format!("{app}\n{times}\nsource = \"10.7.0.{n}\"\ndestination = \"10.9.0.1\""));
         }
         let network = format!("router = {{ kind = \"brf\", prediction = {prediction} }}");
         run(&text(12.0, 3.0, &network, &all)).flows[0].goodput_mbit_s

@@ -23,8 +23,7 @@ const END: u64 = 45;
 ///   ln(0.1) / ln(0.9) = 22. Spare capacity redistributes the share of a flow that leaves in a few.
 /// * BRF measures for a round-trip time and allocates; the rates arrive a round trip later. Nodectl requests
 ///   a rate after the handshake.
-const LAWS: &[(&str, f64, f64)] =
-    &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0), ("brf", 4.0, 4.5), ("nodectl", 4.2, 4.0)];
+const LAWS: &[(&str, f64, f64)] = &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0), ("brf", 4.0, 4.5), ("nodectl", 4.2, 4.0)];
 
 /// Permanent flows with their round-trip times in milliseconds; the joining flow has the first of them. At
 /// most eight: window-based senders move in whole packets, and of a fair share of 19 packets with 17 flows,
@@ -89,9 +88,7 @@ fn explicit_rates_join_or_leave_settle_in_stated_time() {
             let distinct: Vec<String> = distinct.iter().map(u64::to_string).collect();
             let case = format!("| {scheme} | {name} | {} ms", distinct.join(" and "));
             println!("{case} | {} | {} |", show(joining), show(leaving));
-            for (event, measured, most) in
-                [("joins", joining, most_joining), ("leaves", leaving, most_leaving)]
-            {
+            for (event, measured, most) in [("joins", joining, most_joining), ("leaves", leaving, most_leaving)] {
                 if !measured.is_some_and(|measured| measured <= most) {
                     failures += &format!("{case}, a flow {event}: {}, at most {most}\n", show(measured));
                 }

@@ -11,9 +11,7 @@ const COUPLED: [&str; 6] = ["ewtcp", "olia", "balia", "lia", "mptcp-coupled", "m
 /// Goodput of connections with two subflows per goodput of as many plain flows with equal segments.
 fn ratio(scheme: &str, count: u32, tables: &str) -> f64 {
     let flow = |scheme: &str, more: &str| {
-        format!(
-            "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = {count}\nspread = \"1s\"\n{more}\n"
-        )
+        format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = {count}\nspread = \"1s\"\n{more}\n")
     };
     let multi = flow(scheme, "subflows = 2\nlabel = \"multi\"");
     let plain = flow("newreno", "label = \"plain\"\ntcp = { segment_bytes = 1428, header_bytes = 72 }");
@@ -37,8 +35,7 @@ fn law_coupled_independent_losses_give_rule_shares() {
     // most Reno's on the smaller window. ACKs are not delayed: a delayed ACK costs each subflow half a
     // segment, because the odd one waits for the next flight. Windows are whole segments, 20 per subflow.
     for scheme in COUPLED.into_iter().chain(["newreno"]) {
-        let tables =
-            "duration = \"400s\"\n[tcp]\nack_every = 1\n[network]\nrate = \"10gbit\"\nloss = \"0.1%\"";
+        let tables = "duration = \"400s\"\n[tcp]\nack_every = 1\n[network]\nrate = \"10gbit\"\nloss = \"0.1%\"";
         assert_within(scheme, ratio(scheme, 8, tables), by_rule(scheme, 0.001), 0.05);
     }
 }
@@ -53,8 +50,7 @@ fn law_coupled_shared_bottleneck_share_within_rule() {
     // flow's bursts lose more than subflows, which get their data segment by segment.
     for scheme in COUPLED.into_iter().chain(["newreno"]) {
         let ratios = (1..=6).map(|seed| {
-            let network =
-                "[network]\nrate = \"40mbit\"\njitter = { max = \"1ms\" }\n[tcp]\nprofile = \"rfc\"";
+            let network = "[network]\nrate = \"40mbit\"\njitter = { max = \"1ms\" }\n[tcp]\nprofile = \"rfc\"";
             ratio(scheme, 4, &format!("duration = \"200s\"\nseed = {seed}\n{network}"))
         });
         let ratios: Vec<f64> = ratios.collect();
@@ -124,10 +120,7 @@ fn law_olia_balia_match_best_path_and_leave_worse_one() {
         if percent[0] < percent[1] || delays[0] < delays[1] {
             assert!(olia < 0.8 * lia && balia < 0.8 * lia, "{olia} {balia} {lia}");
         } else {
-            assert!(
-                [lia, olia, balia].iter().all(|share| (0.4..0.6).contains(share)),
-                "{olia} {balia} {lia}"
-            );
+            assert!([lia, olia, balia].iter().all(|share| (0.4..0.6).contains(share)), "{olia} {balia} {lia}");
         }
     }
 }
@@ -187,8 +180,7 @@ fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
     // TCP's window and so a third, linked schemes less, because they have an alternate path. Mean of ten
     // seeds.
     let red = "queue = \"red\"\nbuffer = \"100pkt\"\njitter = { max = \"3ms\" }";
-    let paths =
-        TwoPaths { seconds: 140.0, warmup: "0s", more: [red; 2].map(str::to_owned), ..TwoPaths::default() };
+    let paths = TwoPaths { seconds: 140.0, warmup: "0s", more: [red; 2].map(str::to_owned), ..TwoPaths::default() };
     let shares = |scheme: &str| {
         let mut sums = [0.0; 4];
         for seed in 1..=SEEDS {
@@ -200,8 +192,7 @@ fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
                 [1, 2].map(|flow| engine.flow(flow).receiver().bytes_in_order as f64 * 8e-6)
             };
             let [a, b, c, d, e, f, g] = [30, 60, 65, 75, 120, 125, 135].map(&mut at);
-            let share =
-                |from: [f64; 2], to: [f64; 2]| (to[0] - from[0]) / (to[0] + to[1] - from[0] - from[1]);
+            let share = |from: [f64; 2], to: [f64; 2]| (to[0] - from[0]) / (to[0] + to[1] - from[0] - from[1]);
             let own = |from: [f64; 2], to: [f64; 2], seconds: f64| (to[0] - from[0]) / seconds;
             let back = own(f, g, 10.0) / own(a, b, 30.0);
             for (sum, part) in sums.iter_mut().zip([share(c, d), share(d, e), back, own(a, b, 30.0)]) {

@@ -37,10 +37,7 @@ impl Bell<'_> {
             self.seconds, self.warmup, self.rate, self.more
         );
         for (scheme, more) in flows {
-            let _ = writeln!(
-                text,
-                "[[flows]]\nscheme = \"{scheme}\"\nprotocol = \"dccp\"\nrtt = \"40ms\"\n{more}"
-            );
+            let _ = writeln!(text, "[[flows]]\nscheme = \"{scheme}\"\nprotocol = \"dccp\"\nrtt = \"40ms\"\n{more}");
         }
         text
     }
@@ -78,8 +75,7 @@ fn law_ccid2_window_follows_root_of_loss_rate() {
     for p in [0.001, 0.005, 0.01] {
         let expected = 1.22 / f64::sqrt(p);
         let seconds = 660.0 / p / expected * 0.1;
-        let (result, window) =
-            lossy("ccid2", "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
+        let (result, window) = lossy("ccid2", "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
         let events = result.counters().recoveries + result.counters().timeouts;
         assert!(events >= 300, "only {events} loss events");
         assert_within(&format!("window at p = {p}"), window, expected, 0.15);
@@ -98,15 +94,13 @@ fn law_ccid2_window_follows_root_of_loss_rate() {
 #[test]
 fn law_ccid3_rate_matches_tfrc_equation() {
     for p in [0.002, 0.01, 0.03] {
-        let text =
-            Bell { rate: "1gbit", more: &format!("loss = \"{}%\"", p * 100.0), seconds: 600.0, warmup: 60.0 };
+        let text = Bell { rate: "1gbit", more: &format!("loss = \"{}%\"", p * 100.0), seconds: 600.0, warmup: 60.0 };
         let mut engine = Engine::new(spec(&text.text(&[("ccid3", "")])));
         let (mut rates, mut equations, mut intervals, mut samples) = (0.0, 0.0, 0.0, 0.0);
         for second in 600..6_000 {
             engine.run_until(Nanos::from_millis(second * 100));
             let reported = internal(&engine, "loss_event_rate").expect("an internal of the scheme");
-            let rtt =
-                Nanos::from_secs_f64(internal(&engine, "rtt_estimate").expect("an internal of the scheme"));
+            let rtt = Nanos::from_secs_f64(internal(&engine, "rtt_estimate").expect("an internal of the scheme"));
             rates += engine.flow(0).sender().pacing_rate.expect("it paces").as_bytes_per_sec() as f64;
             equations += tfrc::throughput(Bytes::new(1448), rtt, reported).as_bytes_per_sec() as f64;
             intervals += 1.0 / reported;
@@ -138,8 +132,7 @@ fn law_ccid3_and_ccid2_share_within_factor_two() {
         println!("{more}: {goodputs:.3?}, {losses:.3?}");
         (sum(&goodputs[3..]) / sum(&goodputs[..3]), sum(&losses[3..]) / sum(&losses[..3]))
     };
-    let (ratio, losses) =
-        share("buffer = \"100pkt\"\nqueue = { kind = \"red\", min = \"10pkt\", max = \"50pkt\" }");
+    let (ratio, losses) = share("buffer = \"100pkt\"\nqueue = { kind = \"red\", min = \"10pkt\", max = \"50pkt\" }");
     assert!((0.5..=2.0).contains(&ratio), "{ratio}");
     assert_within("losses by RED", losses, 1.0, 0.1);
     let (ratio, losses) = share("buffer = \"1bdp\"");
@@ -164,12 +157,8 @@ fn law_ccid3_throughput_is_smoother_than_ccid2() {
 
 /// Mean and standard error over seeds of a single flow's goodput at `p` percent loss.
 fn over_seeds(scheme: &str, p: u32) -> [f64; 2] {
-    let bell = Bell {
-        rate: "20mbit",
-        more: &format!("buffer = \"2bdp\"\nloss = \"{p}%\""),
-        seconds: 60.0,
-        warmup: 20.0,
-    };
+    let bell =
+        Bell { rate: "20mbit", more: &format!("buffer = \"2bdp\"\nloss = \"{p}%\""), seconds: 60.0, warmup: 20.0 };
     let all: Vec<_> = (1..=SEEDS)
         .map(|seed| run(&format!("seed = {seed}\n{}", bell.text(&[(scheme, "")]))).flows[0].goodput_mbit_s)
         .collect();
@@ -195,10 +184,7 @@ fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
     for (n, p) in [0.05, 0.15, 0.25, 0.35].into_iter().enumerate() {
         let ([base, base_error], [mean, error]) = (bbr[n], adaptive[n]);
         if n == 0 {
-            assert!(
-                (mean - base).abs() < 1e-9 && mean > 0.95 * most(p) && mean < most(p) * 1.01,
-                "{mean} and {base}"
-            );
+            assert!((mean - base).abs() < 1e-9 && mean > 0.95 * most(p) && mean < most(p) * 1.01, "{mean} and {base}");
         } else {
             // With eight seeds, a difference of four standard errors is not chance.
             let deviation = (mean - base) / f64::hypot(base_error, error);
@@ -213,8 +199,8 @@ fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
 /// more than the estimate, with either scheme over DCCP.
 #[test]
 fn law_bbr_packet_conservation_suppresses_probes() {
-    let [bbr, whole, free] = ["bbr:lt_bw=off", "dccp-bbr:lt_bw=off,conserve=on", "dccp-bbr:lt_bw=off"]
-        .map(|scheme| over_seeds(scheme, 15));
+    let [bbr, whole, free] =
+        ["bbr:lt_bw=off", "dccp-bbr:lt_bw=off,conserve=on", "dccp-bbr:lt_bw=off"].map(|scheme| over_seeds(scheme, 15));
     println!("bbr {bbr:.3?}, dccp-bbr {whole:.3?}, without conservation {free:.3?}");
     assert!((whole[0] - bbr[0]).abs() < 4.0 * f64::hypot(whole[1], bbr[1]));
     assert!(free[0] > 2.0 * whole[0]);
@@ -344,8 +330,7 @@ fn law_dccp_every_datagram_is_counted_once() {
         "buffer = \"40pkt\"\nloss = { kind = \"gilbert-elliott\", to_bad = \"1%\", to_good = \"20%\", loss_bad = \"50%\" }",
         "buffer = \"40pkt\"\nreorder = { probability = \"5%\", delay = \"15ms\" }",
     ];
-    let apps =
-        ["", "app = { kind = \"video\", rate = \"12mbit\" }", "app = { kind = \"cbr\", rate = \"2mbit\" }"];
+    let apps = ["", "app = { kind = \"video\", rate = \"12mbit\" }", "app = { kind = \"cbr\", rate = \"2mbit\" }"];
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "bbr", "cubic"] {
         for (i, network) in networks.iter().enumerate() {
             let app = apps[i % apps.len()];
@@ -358,11 +343,7 @@ fn law_dccp_every_datagram_is_counted_once() {
                 engine.run_until(Nanos::from_micros(step * 9_973));
                 let ledger = engine.packet_ledger();
                 if !app.is_empty() {
-                    assert_eq!(
-                        ledger.pushed,
-                        ledger.refused + ledger.queued + ledger.sent,
-                        "{scheme} {network}"
-                    );
+                    assert_eq!(ledger.pushed, ledger.refused + ledger.queued + ledger.sent, "{scheme} {network}");
                 }
                 let network_has = ledger.in_network + ledger.dropped + ledger.arrived;
                 assert_eq!(ledger.sent, network_has, "{scheme} {network}: {ledger:?}");
@@ -407,10 +388,7 @@ fn dccp_stop_ends_sending_and_accounts_every_packet() {
             let result = engine.finish();
             let (flow, reported) = (&result.flows[0], datagrams(&result));
             let lost = (flow.loss_percent / 100.0 * flow.packets_sent as f64).round() as u64;
-            println!(
-                "{scheme} {loss}: {} sent, {lost} lost, {} delivered",
-                flow.packets_sent, reported.delivered
-            );
+            println!("{scheme} {loss}: {} sent, {lost} lost, {} delivered", flow.packets_sent, reported.delivered);
             assert_eq!(reported.delivered + lost, flow.packets_sent, "{scheme}");
             assert_eq!((reported.delivered, reported.unsent), (until, 0), "{scheme}");
             assert!(reported.delivered > 500 && (lost > 0 || result.links[0].drops == 0), "{scheme}");
@@ -423,19 +401,13 @@ fn dccp_stop_ends_sending_and_accounts_every_packet() {
 fn dccp_ecn_marks_reduce_like_losses() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let queue = |own: &str| {
-            let bell = Bell {
-                more: "buffer = \"200pkt\"\nqueue = { kind = \"codel\", ecn = true }",
-                ..Bell::default()
-            };
+            let bell =
+                Bell { more: "buffer = \"200pkt\"\nqueue = { kind = \"codel\", ecn = true }", ..Bell::default() };
             bell.run(&[(scheme, own)])
         };
         let (marked, dropped) = (queue(""), queue("dccp = { ecn = false }"));
         let [marks, drops] = [&marked, &dropped].map(|result| (result.links[0].marks, result.links[0].drops));
-        println!(
-            "{scheme}: marks, drops {marks:?}, {drops:?}; {:?}, {:?}",
-            goodputs(&marked),
-            goodputs(&dropped)
-        );
+        println!("{scheme}: marks, drops {marks:?}, {drops:?}; {:?}, {:?}", goodputs(&marked), goodputs(&dropped));
         assert!(marks.0 > 0 && marks.1 == 0 && drops.0 == 0 && drops.1 > 0, "{scheme}");
         assert!(scheme == "ccid3" || marked.counters().ecn_reductions > 0, "{scheme}");
         // Marks hold the queue as losses do: the rate is the link's, the delay CoDel's.
@@ -448,8 +420,7 @@ fn dccp_ecn_marks_reduce_like_losses() {
 #[test]
 fn dccp_short_sequence_numbers_save_four_bytes() {
     let measure = |dccp: &str| {
-        let source =
-            format!("app = {{ kind = \"cbr\", rate = \"1mbit\", write = \"100B\" }}\ndccp = {{ {dccp} }}");
+        let source = format!("app = {{ kind = \"cbr\", rate = \"1mbit\", write = \"100B\" }}\ndccp = {{ {dccp} }}");
         let result = Bell::default().run(&[("ccid3", &source)]);
         (result.flows[0].goodput_mbit_s, result.flows[0].throughput_mbit_s)
     };

@@ -39,10 +39,7 @@ fn extremes(result: &RunResult) -> (f64, f64) {
 #[track_caller]
 fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: f64) {
     let link = &result.links[0];
-    println!(
-        "{scheme}, {count} flows: utilisation {:.4}, queue {:.2} pkt",
-        link.utilization, link.queue_mean_pkt
-    );
+    println!("{scheme}, {count} flows: utilisation {:.4}, queue {:.2} pkt", link.utilization, link.queue_mean_pkt);
     let share = RATE / f64::from(count) * payload_share(scheme);
     let (most, least) = extremes(result);
     assert_within("most", most, share, tolerance);
@@ -81,8 +78,7 @@ fn rcp_mixed_rtts_share_link_equally() {
 #[test]
 fn rcp_line_rate_limits_request_and_others_share_rest() {
     for line in [20.0, 19.999_997] {
-        let narrow =
-            format!("[[flows]]\nscheme = \"rcp:line_rate={line}\"\nrtt = \"40ms\"\n") + &flows("rcp", 40, 2);
+        let narrow = format!("[[flows]]\nscheme = \"rcp:line_rate={line}\"\nrtt = \"40ms\"\n") + &flows("rcp", 40, 2);
         let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)));
         engine.run_until(Nanos::from_secs(29));
         // Rounded down to the header's floating-point numbers, at worst 2^-24 apart.

@@ -110,8 +110,7 @@ fn law_dctcp_low_threshold_loses_capacity() {
 #[test]
 fn law_dctcp_without_marks_is_reno() {
     let goodput = |scheme: &str| {
-        let result =
-            run(&dumbbell("dctcp reno law", (60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
+        let result = run(&dumbbell("dctcp reno law", (60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
         assert!(result.counters().recoveries > 10, "only {} recoveries", result.counters().recoveries);
         result.flows[0].goodput_mbit_s
     };

@@ -21,10 +21,7 @@ fn multipath_disjoint_links_give_sum_of_capacities() {
             }
             assert_bytes_accounted(&result);
             let labels: Vec<_> = result.flows.iter().map(|flow| flow.flow.as_str()).collect();
-            assert_eq!(
-                (labels, result.connections[0].connection.as_str()),
-                (vec!["both/1", "both/2"], "both")
-            );
+            assert_eq!((labels, result.connections[0].connection.as_str()), (vec!["both/1", "both/2"], "both"));
         }
     }
 }
@@ -48,14 +45,12 @@ fn multipath_four_subflows_fill_both_paths() {
     // not bridge that.
     for (scheme, tolerance) in [("cubic", 0.02), ("lia", 0.02), ("olia", 0.02), ("balia", 0.1)] {
         let paths = TwoPaths { rates: [10.0, 4.0], ..TwoPaths::default() };
-        let result = run(&paths.text(&format!(
-            "[[flows]]\nscheme = \"{scheme}\"\nlabel = \"four\"\nsubflows = [{a}, {a}, {b}, {b}]\n"
-        )));
+        let result = run(&paths
+            .text(&format!("[[flows]]\nscheme = \"{scheme}\"\nlabel = \"four\"\nsubflows = [{a}, {a}, {b}, {b}]\n")));
         assert_within(scheme, goodput(&result), 14.0 * PAYLOAD, tolerance);
         assert_bytes_accounted(&result);
-        let on = |subflows: [usize; 2]| {
-            subflows.map(|subflow| result.flows[subflow].goodput_mbit_s).iter().sum::<f64>()
-        };
+        let on =
+            |subflows: [usize; 2]| subflows.map(|subflow| result.flows[subflow].goodput_mbit_s).iter().sum::<f64>();
         assert_within(scheme, on([0, 1]), 10.0 * PAYLOAD, tolerance);
         assert_within(scheme, on([2, 3]), 4.0 * PAYLOAD, tolerance);
     }
@@ -152,17 +147,13 @@ fn multipath_recovered_path_is_used_again() {
     for (from, to) in [("s", "b"), ("b", "s")] {
         let mut spec = spec(&TwoPaths { seconds: 40.0, ..TwoPaths::default() }.text(&both("newreno", "")));
         let position = spec.links.iter().position(|link| link.name == format!("{from}-{to}"));
-        let position = position.unwrap_or_else(|| {
-            panic!("{:?}", spec.links.iter().map(|link| link.name.clone()).collect::<Vec<_>>())
-        });
+        let position = position
+            .unwrap_or_else(|| panic!("{:?}", spec.links.iter().map(|link| link.name.clone()).collect::<Vec<_>>()));
         spec.links[position].config.loss_trace = lost();
         let mut engine = Engine::new(spec);
         let mut at = |seconds: u64| {
             engine.run_until(Nanos::from_secs(seconds));
-            (
-                engine.connection_delivered(0).as_f64() * 8e-6,
-                engine.flow(1).receiver().bytes_in_order as f64 * 8e-6,
-            )
+            (engine.connection_delivered(0).as_f64() * 8e-6, engine.flow(1).receiver().bytes_in_order as f64 * 8e-6)
         };
         let [before, start, end, back, last] = [5, 12, 20, 26, 39].map(&mut at);
         assert_within("both paths, before", (before.0 / 5.0).max(1.0), 20.0 * PAYLOAD, 0.05);
@@ -182,8 +173,7 @@ fn law_multipath_small_window_matches_faster_path() {
     // segments that the slow path may still deliver, are 1 % of the first path. Paths with similar delays
     // must not do worse either.
     let windows = [32u64, 48, 64, 128];
-    let cases =
-        windows.into_iter().flat_map(|kib| [[10, 100], [10, 40], [20, 25]].map(|delays| (kib, delays)));
+    let cases = windows.into_iter().flat_map(|kib| [[10, 100], [10, 40], [20, 25]].map(|delays| (kib, delays)));
     for (kib, delays) in cases {
         let network = format!("[tcp]\nreceive_window = \"{kib}KiB\"");
         let paths = TwoPaths { seconds: 30.0, delays, network, ..TwoPaths::default() };
@@ -234,18 +224,16 @@ fn multipath_nodectl_two_subflows_get_share_of_one_flow() {
 /// Subflows share the access link of their host.
 #[test]
 fn multipath_subflows_share_access_link() {
-    let result = run(
-        "name = \"access\"\nduration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
-        access_buffer = \"100pkt\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nsubflows = 2\n",
-    );
+    let result =
+        run("name = \"access\"\nduration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
+        access_buffer = \"100pkt\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nsubflows = 2\n");
     assert_within("one access link", goodput(&result), 10.0 * PAYLOAD, 0.01);
 }
 
 /// A stopped connection ends after all of its data arrived.
 #[test]
 fn multipath_stopped_connection_delivers_all_sent_data() {
-    let result =
-        run(&TwoPaths { seconds: 30.0, ..TwoPaths::default() }.text(&both("newreno", "stop = \"10s\"")));
+    let result = run(&TwoPaths { seconds: 30.0, ..TwoPaths::default() }.text(&both("newreno", "stop = \"10s\"")));
     // Measured from 3 s to 10 s.
     assert_within("until the stop", goodput(&result), 20.0 * PAYLOAD, 0.01);
     let row = &result.connections[0];

@@ -2,8 +2,7 @@
 //! goodput does not.
 
 use crate::law::{
-    PAYLOAD, assert_lossless, assert_rates, assert_within, cwnd, flows, goodputs, reading, run, scenario,
-    spec,
+    PAYLOAD, assert_lossless, assert_rates, assert_within, cwnd, flows, goodputs, reading, run, scenario, spec,
 };
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
@@ -36,11 +35,7 @@ fn nodectl_flows_share_bottleneck_exactly_without_loss() {
         assert!(result.links[0].utilization > 0.999, "{}", result.links[0].utilization);
         println!("{count} flows: queue {:.2} pkt", result.links[0].queue_mean_pkt);
         // Paced flows meet by chance: at worst one packet of each.
-        assert!(
-            result.links[0].queue_mean_pkt <= f64::from(count) + 2.0,
-            "{}",
-            result.links[0].queue_mean_pkt
-        );
+        assert!(result.links[0].queue_mean_pkt <= f64::from(count) + 2.0, "{}", result.links[0].queue_mean_pkt);
     }
 }
 
@@ -48,8 +43,7 @@ fn nodectl_flows_share_bottleneck_exactly_without_loss() {
 #[test]
 fn nodectl_table_7_three_transmissions_get_12_mbit() {
     let each = "tcp = { segment_bytes = 1000, header_bytes = 54 }\n";
-    let flows: String =
-        ["0s", "5s", "10s"].iter().map(|at| flow(&format!("start = \"{at}\"\n{each}"))).collect();
+    let flows: String = ["0s", "5s", "10s"].iter().map(|at| flow(&format!("start = \"{at}\"\n{each}"))).collect();
     let result = run(&text(20.0, 10.5, "", &flows));
     for goodput in goodputs(&result) {
         // 12 Mbit/s x 1000/1054.
@@ -193,11 +187,7 @@ fn nodectl_flow_recovers_rate_after_stall() {
     assert!((1..=6).contains(&timeouts), "{timeouts} timeouts, expected 1 to 6");
     // Two seconds per timeout: every retransmission restarts it, and new ones come for most of a second.
     let expected = RATE * PAYLOAD * (1.0 - 0.005) * (1.0 - 2.0 * timeouts as f64 / 20.0);
-    assert!(
-        result.flows[0].goodput_mbit_s > expected,
-        "{} with {timeouts} timeouts",
-        result.flows[0].goodput_mbit_s
-    );
+    assert!(result.flows[0].goodput_mbit_s > expected, "{} with {timeouts} timeouts", result.flows[0].goodput_mbit_s);
 }
 
 /// Without a node on the path, a flow uses CUBIC.
@@ -288,8 +278,7 @@ fn nodectl_mixed_rtts_share_equally() {
 fn graph(duration_s: f64, warmup_s: f64, links: &[(&str, &str)], flows: &str) -> String {
     let links: String =
         links.iter().map(|(from, to)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n")).collect();
-    let network =
-        format!("rate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"100pkt\"\nrouter = \"nodectl\"\n{links}");
+    let network = format!("rate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"100pkt\"\nrouter = \"nodectl\"\n{links}");
     scenario("nodectl graph law", duration_s, warmup_s, &network, flows)
 }
 
@@ -314,8 +303,7 @@ fn nodectl_flow_below_minimum_takes_alternate_path() {
     // ACKs return over links without data, so each flow has a link for itself.
     assert_rates(&result, &[10.0, 10.0], 0.002);
     assert_lossless(&result);
-    let carried: Vec<_> =
-        result.links.iter().map(|link| (link.link.as_str(), link.utilization > 0.99)).collect();
+    let carried: Vec<_> = result.links.iter().map(|link| (link.link.as_str(), link.utilization > 0.99)).collect();
     for link in ["a-x", "x-b", "a-y", "y-b"] {
         assert!(carried.contains(&(link, true)), "{link}: {carried:?}");
     }
@@ -357,16 +345,14 @@ fn nodectl_no_better_path_keeps_reduced_rate() {
 #[test]
 fn nodectl_rate_limited_elsewhere_goes_to_neighbours() {
     let links = [("a", "b"), ("b", "c")];
-    let flows = routed(&["a", "b", "c"], "")
-        + &routed(&["a", "b"], "")
-        + &routed(&["b", "c"], "start = \"1s\"").repeat(3);
+    let flows =
+        routed(&["a", "b", "c"], "") + &routed(&["a", "b"], "") + &routed(&["b", "c"], "start = \"1s\"").repeat(3);
     let result = run(&graph(20.0, 5.0, &links, &flows));
     assert_rates(&result, &[2.5, 7.5, 2.5, 2.5, 2.5], 0.002);
     assert_lossless(&result);
     // Mirrored: the long flow's bottleneck is the first link.
-    let flows = routed(&["a", "b", "c"], "")
-        + &routed(&["a", "b"], "start = \"1s\"").repeat(3)
-        + &routed(&["b", "c"], "");
+    let flows =
+        routed(&["a", "b", "c"], "") + &routed(&["a", "b"], "start = \"1s\"").repeat(3) + &routed(&["b", "c"], "");
     let result = run(&graph(20.0, 5.0, &links, &flows));
     assert_rates(&result, &[2.5, 2.5, 2.5, 2.5, 7.5], 0.002);
     assert_lossless(&result);
@@ -405,9 +391,5 @@ fn nodectl_many_short_files_pass_without_loss() {
     assert_lossless(&result);
     let times: Vec<f64> = result.flows[3..].iter().filter_map(|flow| flow.completion_s).collect();
     assert!(times.len() > 500, "{} completed", times.len());
-    println!(
-        "{} files of 100 kB: {:.3} s on average",
-        times.len(),
-        times.iter().sum::<f64>() / times.len() as f64
-    );
+    println!("{} files of 100 kB: {:.3} s on average", times.len(), times.iter().sum::<f64>() / times.len() as f64);
 }

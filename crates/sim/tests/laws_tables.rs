@@ -23,10 +23,7 @@ fn brf_full_table_leaves_untracked_flow_a_share() {
         for (flow, goodput) in goodputs.iter().enumerate() {
             // CUBIC fills its third of the link with a buffer of one BDP of the whole link.
             let least = if flow == 2 { 0.85 } else { 0.98 };
-            assert!(
-                (least * third..1.02 * third).contains(goodput),
-                "{late:?}: {goodputs:?}, expected {third}"
-            );
+            assert!((least * third..1.02 * third).contains(goodput), "{late:?}: {goodputs:?}, expected {third}");
         }
     }
 }

@@ -171,8 +171,7 @@ tcp = { receive_autotuning = false }
 #[test]
 fn metrics_params_show_changes_in_scheme_syntax() {
     let of = |flow: &str| {
-        let text =
-            format!("duration = \"1s\"\n[network]\nrate = \"10mbit\"\n[[flows]]\nrtt = \"40ms\"\n{flow}");
+        let text = format!("duration = \"1s\"\n[network]\nrate = \"10mbit\"\n[[flows]]\nrtt = \"40ms\"\n{flow}");
         run(&text).flows[0].params.clone()
     };
     assert_eq!(of("scheme = \"cubic\""), "");

@@ -5,13 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates that run in a browser. Crates without a folder are skipped, except those in [`KNOWN`].
-const CRATES: &[&str] =
-    &["units", "cc", "net", "packet", "routers", "tcp", "dccp", "traffic", "scenario", "sim"];
+const CRATES: &[&str] = &["units", "cc", "net", "packet", "routers", "tcp", "dccp", "traffic", "scenario", "sim"];
 const KNOWN: &[&str] = &["cc", "net", "tcp", "dccp", "scenario", "sim"];
 
 /// Forbidden modules of `std`. Addresses are in `core::net`.
-const FORBIDDEN: &[&str] =
-    &["fs", "net", "thread", "env", "process", "os", "time::Instant", "time::SystemTime"];
+const FORBIDDEN: &[&str] = &["fs", "net", "thread", "env", "process", "os", "time::Instant", "time::SystemTime"];
 
 /// The Rust files below a folder, except tests.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -86,9 +84,9 @@ fn expand<'a>(rest: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str {
 }
 
 fn is_forbidden(path: &str) -> bool {
-    FORBIDDEN.iter().any(|forbidden| {
-        path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-    })
+    FORBIDDEN
+        .iter()
+        .any(|forbidden| path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::")))
 }
 
 /// No crate that runs in a browser uses files, sockets, threads, clocks, the environment or processes outside

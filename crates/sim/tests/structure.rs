@@ -41,10 +41,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
             if !["tests", "benches", "examples", "target", "bare"].contains(&name.as_str()) {
                 sources(&path, found);
             }
-        } else if name.ends_with(".rs")
-            && name != "testing.rs"
-            && !name.trim_end_matches(".rs").ends_with("tests")
-        {
+        } else if name.ends_with(".rs") && name != "testing.rs" && !name.trim_end_matches(".rs").ends_with("tests") {
             found.push(path);
         }
     }
@@ -90,12 +87,7 @@ fn parts(line: &str) -> BTreeSet<String> {
 
 /// Places outside `allowed` whose code contains one of `words` as part of an identifier or string, or one of
 /// `literals` as a whole string.
-fn places(
-    within: &[&str],
-    allowed: &[&str],
-    words: &BTreeSet<String>,
-    literals: &BTreeSet<String>,
-) -> Vec<String> {
+fn places(within: &[&str], allowed: &[&str], words: &BTreeSet<String>, literals: &BTreeSet<String>) -> Vec<String> {
     let root = crates();
     let mut files = Vec::new();
     sources(&root, &mut files);
@@ -111,8 +103,7 @@ fn places(
             let named = parts(&line);
             let word = words.iter().find(|word| named.contains(*word));
             // A name alone, or with parameters: `"fixed:window=10"`.
-            let stated =
-                |name: &&String| ['"', ':'].iter().any(|end| line.contains(&format!("\"{name}{end}")));
+            let stated = |name: &&String| ['"', ':'].iter().any(|end| line.contains(&format!("\"{name}{end}")));
             let literal = literals.iter().find(stated);
             if let Some(name) = word.or(literal) {
                 found.push(format!("crates/{path}:{number} names {name}: {}", line.trim()));
@@ -218,10 +209,7 @@ fn transport_words_in_the_contract_are_refused() {
 /// The scan finds identifiers by their parts and whole strings, and skips comments.
 #[test]
 fn search_of_known_text_finds_code_only() {
-    assert_eq!(
-        parts("fn on_tcp(x: Bbr2Gc)").into_iter().collect::<Vec<_>>(),
-        ["bbr2", "fn", "gc", "on", "tcp", "x"]
-    );
+    assert_eq!(parts("fn on_tcp(x: Bbr2Gc)").into_iter().collect::<Vec<_>>(), ["bbr2", "fn", "gc", "on", "tcp", "x"]);
     let text = "//! tcp\nlet a = 1; // tcp\n/// tcp\nfn f() {}\n#[cfg(test)]\nmod tests {\n    use tcp;\n}\n";
     let lines: Vec<usize> = code(text).into_iter().map(|(number, _)| number).collect();
     assert_eq!(lines, [2, 4, 5]);
@@ -233,18 +221,8 @@ fn search_of_known_text_finds_code_only() {
 #[test]
 fn transport_mechanisms_above_transports_are_refused() {
     let words = MECHANISMS.iter().map(|&word| word.to_owned()).collect();
-    let above = [
-        "sim",
-        "scenario",
-        "trace",
-        "routers",
-        "host",
-        "emulation",
-        "negotiation",
-        "quic-backend",
-        "dccp-udp",
-        "perf",
-    ];
+    let above =
+        ["sim", "scenario", "trace", "routers", "host", "emulation", "negotiation", "quic-backend", "dccp-udp", "perf"];
     let allowed = [
         "scenario/src/tcp.rs",
         "scenario/src/profile.rs",

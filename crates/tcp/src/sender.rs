@@ -168,13 +168,7 @@ pub struct Sender {
 
 impl Sender {
     /// A sender that connects at `start`. Senders with the same settings may share them.
-    pub fn new(
-        flow: u32,
-        config: impl Into<Arc<TcpConfig>>,
-        scheme: AnyScheme,
-        app: App,
-        start: Nanos,
-    ) -> Self {
+    pub fn new(flow: u32, config: impl Into<Arc<TcpConfig>>, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         let config = config.into();
         Self {
             state: State::Waiting,
@@ -240,8 +234,7 @@ impl Sender {
     /// Prefetches the state that an acknowledgement accesses; `lines` is [`Sender::used_lines`].
     #[inline]
     pub fn prefetch(&self, lines: usize) {
-        let first =
-            offset_of!(Self, stream) + ByteStream::USED_BYTES - offset_of!(Self, state) + Self::HOT_COUNTERS;
+        let first = offset_of!(Self, stream) + ByteStream::USED_BYTES - offset_of!(Self, state) + Self::HOT_COUNTERS;
         prefetch(&self.stats.data_packets_sent, first.div_ceil(64) + 1);
         prefetch(self.recovery.first_used(), lines);
     }
@@ -358,11 +351,7 @@ impl Sender {
     }
 
     fn path(&self) -> Path {
-        Path {
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min_rtt_or_zero(),
-            recovering: self.recovery.is_repairing(),
-        }
+        Path { srtt: self.rtt.srtt, min_rtt: self.rtt.min_rtt_or_zero(), recovering: self.recovery.is_repairing() }
     }
 
     /// Marks samples as application-limited if only lack of data keeps the sender from sending.

@@ -31,15 +31,7 @@ enum Direction {
 }
 
 fn path(delay: u64) -> Path {
-    Path {
-        delay: ms(delay),
-        loss: 0.0,
-        duplication: 0.0,
-        late: 0.0,
-        dies: Nanos::MAX,
-        alive: Nanos::MAX,
-        only: None,
-    }
+    Path { delay: ms(delay), loss: 0.0, duplication: 0.0, late: 0.0, dies: Nanos::MAX, alive: Nanos::MAX, only: None }
 }
 
 /// A connection over the given paths, with an observer of its data in the network.
@@ -67,14 +59,7 @@ struct Talk {
 }
 
 impl Talk {
-    fn new(
-        scheduler: Scheduler,
-        tcp: &TcpConfig,
-        name: &str,
-        app: AppConfig,
-        paths: &[Path],
-        seed: u64,
-    ) -> Self {
+    fn new(scheduler: Scheduler, tcp: &TcpConfig, name: &str, app: AppConfig, paths: &[Path], seed: u64) -> Self {
         let config = ConnectionConfig {
             scheduler,
             subflows: paths.len(),
@@ -110,8 +95,7 @@ impl Talk {
 
     fn put(&mut self, packet: Packet) {
         let path = self.paths[(packet.flow - 7) as usize];
-        let direction =
-            if packet.flags.has(Flags::REVERSE) { Direction::Acknowledgements } else { Direction::Data };
+        let direction = if packet.flags.has(Flags::REVERSE) { Direction::Acknowledgements } else { Direction::Data };
         if (path.dies..path.alive).contains(&self.now) && path.only.is_none_or(|only| only == direction) {
             return;
         }
@@ -210,11 +194,7 @@ impl Talk {
         while self.arrived.get(self.whole) == Some(&true) {
             self.whole += 1;
         }
-        assert_eq!(
-            arrival.in_order.as_u64() as usize,
-            self.whole - before,
-            "data is delivered in order and once"
-        );
+        assert_eq!(arrival.in_order.as_u64() as usize, self.whole - before, "data is delivered in order and once");
         assert_eq!(self.sink.stats().bytes_in_order as usize, self.whole);
     }
 }
@@ -307,8 +287,7 @@ fn data_of_dead_path_is_reinjected_after_two_timeouts() {
         assert_eq!(stats.given_up, 1, "{only:?}");
         // At most the data assigned to the dead path is reinjected. If only its ACKs are lost, the data has
         // arrived, and the other path acknowledges it (DATA_ACK) before the second timeout.
-        let held: u64 =
-            talk.meaning.iter().filter(|(key, _)| key.0 == 8).map(|(_, value)| u64::from(value.1)).sum();
+        let held: u64 = talk.meaning.iter().filter(|(key, _)| key.0 == 8).map(|(_, value)| u64::from(value.1)).sum();
         println!("{only:?}: {} of {held} reinjected", stats.reinjected_bytes);
         let needed = only != Some(Direction::Acknowledgements);
         assert!((stats.reinjected_bytes > 0) == needed && stats.reinjected_bytes <= held);

@@ -20,8 +20,7 @@ fn file_completes_in_the_rounds_of_slow_start() {
     // acknowledged one by one, the other 84 in pairs. The FIN follows the last packet at once, so no
     // acknowledgement is delayed.
     let config = TcpConfig { quick_growth: false, ..TcpConfig::default() };
-    let mut pipe =
-        Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.delivered, 100 * SEGMENT);
     assert_eq!(pipe.sender.established_at(), Some(ms(100)));
@@ -48,11 +47,7 @@ fn lost_packet_is_retransmitted_after_one_round_trip() {
         assert_eq!(pipe.delivered, 200 * SEGMENT, "sack {sack}, rack {rack}");
         assert_eq!(pipe.sent_at(3, SEGMENT), [ms(100), ms(200)], "sack {sack}, rack {rack}");
         let stats = pipe.sender.stats();
-        assert_eq!(
-            (stats.retransmits, stats.lost_packets, stats.recoveries),
-            (1, 1, 1),
-            "sack {sack}, rack {rack}"
-        );
+        assert_eq!((stats.retransmits, stats.lost_packets, stats.recoveries), (1, 1, 1), "sack {sack}, rack {rack}");
         assert_eq!((stats.timeouts, stats.spurious_recoveries), (0, 0), "sack {sack}, rack {rack}");
         assert!(pipe.sender.is_closed());
     }
@@ -88,8 +83,7 @@ fn pacing_rate_spaces_every_packet() {
     // 1448 B at 11.584 Mbit/s take exactly 1 ms.
     let config = TcpConfig::rfc();
     let params = [("window", 1000.0), ("rate", 11.584)];
-    let mut pipe =
-        Pipe::new(sender("fixed", &params, &config, file(300)), &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = Pipe::new(sender("fixed", &params, &config, file(300)), &config, delay(ms(50)), delay(ms(50)));
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.delivered, 300 * SEGMENT);
     for number in 1..=300 {
@@ -136,10 +130,8 @@ fn pacing_rate_spaces_retransmissions() {
 fn pacing_after_idle_allows_one_burst() {
     let config = TcpConfig { max_burst: Bytes::new(3 * SEGMENT), ..TcpConfig::rfc() };
     let params = [("window", 1000.0), ("rate", 11.584)];
-    let app = AppConfig::Cbr {
-        rate: narrows_cc::Rate::from_bytes_per_sec(10 * SEGMENT),
-        write: Bytes::new(10 * SEGMENT),
-    };
+    let app =
+        AppConfig::Cbr { rate: narrows_cc::Rate::from_bytes_per_sec(10 * SEGMENT), write: Bytes::new(10 * SEGMENT) };
     let mut pipe = Pipe::new(sender("fixed", &params, &config, app), &config, delay(ms(50)), delay(ms(50)));
     pipe.run_until(ms(1500));
     // `fixed` requests bursts of one segment, and the smaller of the two limits holds.
@@ -196,8 +188,7 @@ fn ecn_mark_reduces_the_window_without_loss() {
     // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows,
     // nothing is lost.
     let config = TcpConfig { ecn: true, ..TcpConfig::default() };
-    let mut pipe =
-        Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
     pipe.mangle = Some(Box::new(|packet| {
         if packet.tcp().seq == 14 * SEGMENT + 1 {
             assert_eq!(packet.ecn(), narrows_packet::Ecn::Ect0);

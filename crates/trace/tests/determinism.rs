@@ -33,8 +33,7 @@ fn same_seed_on_any_thread_gives_identical_traces() {
     let alone = traced("alone", &flows);
     assert!(alone.1.len() > 10_000 && alone.2.len() > 100_000, "the traces are not empty");
     let together: Vec<_> = std::thread::scope(|scope| {
-        let spawned: Vec<_> =
-            (0..4).map(|i| scope.spawn(move || traced(&format!("thread{i}"), &flows))).collect();
+        let spawned: Vec<_> = (0..4).map(|i| scope.spawn(move || traced(&format!("thread{i}"), &flows))).collect();
         spawned.into_iter().map(|t| t.join().unwrap()).collect()
     });
     for other in together {

@@ -106,8 +106,7 @@ fn series_of_tcp_info_agree_with_each_other() {
 fn series_of_tcp_info_follow_the_profile() {
     let (samples, _) = samples("flow-info-rfc", &file_transfer("newreno", "rfc"));
     let close = |at: &&BTreeMap<String, f64>| {
-        at.get("rto_ms")
-            .is_some_and(|rto| rto - at["rtt_ms"] < 200.0 && *rto >= at["rtt_ms"] + 4.0 * at["rttvar_ms"])
+        at.get("rto_ms").is_some_and(|rto| rto - at["rtt_ms"] < 200.0 && *rto >= at["rtt_ms"] + 4.0 * at["rttvar_ms"])
     };
     assert!(samples.iter().filter(close).count() > 10);
 }

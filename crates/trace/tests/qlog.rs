@@ -52,7 +52,8 @@ fn acked(records: &[Value], group: &str) -> Vec<u64> {
 /// files that end, and labels that need escapes.
 #[test]
 fn records_of_every_kind_of_run_keep_to_schema() {
-    let lossy = "loss = \"2%\"\n[[flows]]\nscheme = \"reno\"\nrtt = \"40ms\"\n[[flows]]\nscheme = \"bbr3\"\nrtt = \"20ms\"";
+    let lossy =
+        "loss = \"2%\"\n[[flows]]\nscheme = \"reno\"\nrtt = \"40ms\"\n[[flows]]\nscheme = \"bbr3\"\nrtt = \"20ms\"";
     let texts = [
         ("alone", scenario("[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"")),
         ("lossy", scenario(lossy)),
@@ -61,12 +62,7 @@ fn records_of_every_kind_of_run_keep_to_schema() {
             scenario("[[flows]]\nscheme = \"reno\"\nrtt = \"40ms\"\ncount = 3")
                 .replace("buffer", "queue = { kind = \"codel\", ecn = true }\nbuffer"),
         ),
-        (
-            "file",
-            scenario(
-                "[[flows]]\nlabel = \"a \\\"file\\\"\"\nscheme = \"bbr\"\nrtt = \"40ms\"\nsize = \"1MB\"",
-            ),
-        ),
+        ("file", scenario("[[flows]]\nlabel = \"a \\\"file\\\"\"\nscheme = \"bbr\"\nrtt = \"40ms\"\nsize = \"1MB\"")),
         ("datagrams", scenario("[[flows]]\nscheme = \"ccid2\"\nrtt = \"40ms\"")),
         ("feedback", scenario("[[flows]]\nscheme = \"ccid3\"\nrtt = \"40ms\"")),
     ];
@@ -88,10 +84,7 @@ fn counts_of_lossy_flow_match_result() {
     let text = scenario("loss = \"1%\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"");
     let (result, records) = logged("counts", &text.replace("5s", "20s"));
     let sent: Vec<u64> = data(&records, "quic:packet_sent", "").into_iter().map(number).collect();
-    assert!(
-        sent.is_sorted_by(|before, after| before + 1 == *after) && sent[0] == 0,
-        "gaps in packet numbers"
-    );
+    assert!(sent.is_sorted_by(|before, after| before + 1 == *after) && sent[0] == 0, "gaps in packet numbers");
     let counters = *result.counters();
     // All packets of data, and the SYN and the acknowledgement of the handshake.
     let others = sent.len() as u64 - counters.data_packets_sent;
@@ -133,7 +126,8 @@ fn metrics_are_those_of_the_sender() {
 /// Each flow has its own group, packet numbers and description.
 #[test]
 fn flows_have_groups_of_their_own() {
-    let flows = "[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n[[flows]]\nscheme = \"bbr\"\nrtt = \"80ms\"\nstart = \"1s\"";
+    let flows =
+        "[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n[[flows]]\nscheme = \"bbr\"\nrtt = \"80ms\"\nstart = \"1s\"";
     let (_, records) = logged("groups", &scenario(flows));
     let described = &data(&records, "simulation:scenario", "")[0]["details"]["flows"];
     assert_eq!(described[1]["scheme"], "bbr");

@@ -26,10 +26,8 @@ fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<Stri
         let (kinds, names) = (column("kind").as_string::<i32>(), column("series").as_string::<i32>());
         let (times, values) =
             (column("time_s").as_primitive::<Float64Type>(), column("value").as_primitive::<Float64Type>());
-        let (places, texts) =
-            (column("index").as_primitive::<UInt32Type>(), column("text").as_string::<i32>());
-        let of_bottleneck =
-            (0..batch.num_rows()).filter(|&row| kinds.value(row) == "link" && places.value(row) == 0);
+        let (places, texts) = (column("index").as_primitive::<UInt32Type>(), column("text").as_string::<i32>());
+        let of_bottleneck = (0..batch.num_rows()).filter(|&row| kinds.value(row) == "link" && places.value(row) == 0);
         for row in of_bottleneck {
             all.entry(names.value(row).to_owned()).or_default().push((
                 times.value(row),

@@ -193,8 +193,7 @@ mod tests {
     fn cbr_does_not_drift() {
         // 1000 B at 3 MB/s: one write per 333 333.33 ns, so write 3001 comes exactly one second after the
         // first.
-        let mut app =
-            app(AppConfig::Cbr { rate: Rate::from_bytes_per_sec(3_000_000), write: Bytes::new(1000) });
+        let mut app = app(AppConfig::Cbr { rate: Rate::from_bytes_per_sec(3_000_000), write: Bytes::new(1000) });
         app.on_time(Nanos::from_millis(10), Bytes::ZERO);
         assert_eq!(app.limit(), Bytes::new(1000));
         assert_eq!(app.deadline(), Nanos::from_nanos(10_333_333));
@@ -234,8 +233,7 @@ mod tests {
             last = varied.limit().as_u64();
         }
         let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
-        let variance =
-            sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
+        let variance = sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
         assert!((mean - 1.0).abs() < 0.01, "{mean}");
         // Frames beyond three deviations are clipped, 0.3 % of them.
         assert!((variance.sqrt() - 0.3).abs() < 0.01, "{variance}");

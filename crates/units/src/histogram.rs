@@ -26,15 +26,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self {
-            counts: Box::default(),
-            count: 0,
-            sum_low: 0,
-            min: u64::MAX,
-            max: 0,
-            sum_high: 0,
-            first_bucket: 0,
-        }
+        Self { counts: Box::default(), count: 0, sum_low: 0, min: u64::MAX, max: 0, sum_high: 0, first_bucket: 0 }
     }
 }
 
@@ -198,8 +190,7 @@ mod tests {
     #[test]
     fn histogram_bucket_midpoint_is_within_1_64() {
         let mut last = 0;
-        for value in (0..5_000u64).chain((13..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]))
-        {
+        for value in (0..5_000u64).chain((13..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1])) {
             let bucket = bucket_of(value);
             assert!(bucket == last || bucket == last + 1 || value >= 5_000, "{value}");
             last = bucket;

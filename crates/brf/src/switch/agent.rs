@@ -108,8 +108,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostErro
     let ports = settings.resolve()?;
     let bottleneck = ports.iter().find(|port| port.bottleneck).map_or(0, |port| port.index);
     let control = settings.control.as_deref().map(|address| {
-        ControlSocket::bind(address)
-            .map_err(|error| HostError::Unsupported(format!("--control {address}: {error}")))
+        ControlSocket::bind(address).map_err(|error| HostError::Unsupported(format!("--control {address}: {error}")))
     });
     let control = control.transpose()?;
     // More than the router has, so that it decides which are refused.
@@ -172,9 +171,8 @@ pub(super) fn attach(
         let acks = port.acks.map(|side| (side, maps::ACK));
         let data = port.bottleneck.then_some((Side::Egress, maps::DATA));
         for (side, name) in acks.into_iter().chain(data) {
-            filter(&mut netlink, port.index, side, name).map_err(|error| {
-                HostError::step(&format!("attach `{name}` to {} ({side})", port.name), error)
-            })?;
+            filter(&mut netlink, port.index, side, name)
+                .map_err(|error| HostError::step(&format!("attach `{name}` to {} ({side})", port.name), error))?;
         }
     }
     Ok(())
@@ -224,9 +222,7 @@ impl Agent<'_> {
             let wait = Duration::from_nanos(wait.as_nanos()).max(Duration::from_millis(1));
             ring.poll(wait).or_else(|error| {
                 // The others wait for the next turn.
-                if [libbpf_rs::ErrorKind::Interrupted, libbpf_rs::ErrorKind::WouldBlock]
-                    .contains(&error.kind())
-                {
+                if [libbpf_rs::ErrorKind::Interrupted, libbpf_rs::ErrorKind::WouldBlock].contains(&error.kind()) {
                     Ok(())
                 } else {
                     Err(io::Error::other(error))
@@ -266,9 +262,7 @@ impl Agent<'_> {
         for key in keys {
             // A flow that is gone from the table is found by the next allocation.
             if let Some(state) = self.programs.flow(key) {
-                self.with_router(at, |brf, port, flows, programs| {
-                    flows.update(brf, port, programs, *key, state)
-                });
+                self.with_router(at, |brf, port, flows, programs| flows.update(brf, port, programs, *key, state));
             }
         }
         let due = self.brf.next_wake();
@@ -419,8 +413,7 @@ impl Agent<'_> {
 
     fn shares(&self) -> String {
         let classes = self.tree.names().zip(&self.tree.wanted);
-        let named: Vec<String> =
-            classes.map(|(name, (rate, _))| format!("{name} {:.2}", mbit(*rate))).collect();
+        let named: Vec<String> = classes.map(|(name, (rate, _))| format!("{name} {:.2}", mbit(*rate))).collect();
         let (flows, others) = (self.count("brf_flows"), self.count("other_flows"));
         format!("shares: {flows} flows obey, {others} others; classes in Mbit/s: {}", named.join(", "))
     }

@@ -72,7 +72,8 @@ impl ControlSocket {
         let socket = if let Some(path) = address.strip_prefix("unix:") {
             if let Ok(found) = fs::symlink_metadata(path) {
                 if !found.file_type().is_socket() {
-                    let text = "this is no socket; accepted: a path that does not exist, or the socket of a killed switch";
+                    let text =
+                        "this is no socket; accepted: a path that does not exist, or the socket of a killed switch";
                     return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
                 }
                 // The socket of a killed switch refuses connections, and so does no other.
@@ -189,14 +190,8 @@ mod tests {
         ] {
             peer.send(text.as_bytes()).unwrap();
         }
-        let statistics = Statistics {
-            read_s: 1.5,
-            sent_bytes: 7,
-            waiting: 3,
-            room: 100,
-            queues: 5,
-            capacity_bytes_s: 12_500_000,
-        };
+        let statistics =
+            Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 100, queues: 5, capacity_bytes_s: 12_500_000 };
         let found = control.read(|| statistics);
         assert_eq!(found, [Congestion::Queue { packets: 120 }, Congestion::Load]);
         assert_eq!(control.refused, 3);
@@ -217,8 +212,7 @@ mod tests {
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         peer.connect(own.local_addr().unwrap()).unwrap();
         peer.set_nonblocking(true).unwrap();
-        let statistics =
-            Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 9, queues: 5, capacity_bytes_s: 1 };
+        let statistics = Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 9, queues: 5, capacity_bytes_s: 1 };
         let mut random = narrows_cc::Random::stream(seed(), "flood", 0);
         let (mut sent, mut answered, mut answers, mut reports) = (0, 0, 0_u64, 0);
         let texts = [r#"{"ask": "statistics"}"#, r#"{"congestion": "load"}"#, "garbage", "{}", "[[[[", ""];

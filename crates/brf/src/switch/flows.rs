@@ -56,11 +56,7 @@ impl Flows {
         key: Key,
         state: FlowState,
     ) {
-        if self
-            .known
-            .get(&key)
-            .is_some_and(|known| known.told.opened != state.opened && is_new(known, &state))
-        {
+        if self.known.get(&key).is_some_and(|known| known.told.opened != state.opened && is_new(known, &state)) {
             self.remove(brf, port, programs, &key, false);
         }
         if !self.known.contains_key(&key) && !self.open(brf, port, programs, key, &state) {
@@ -102,14 +98,7 @@ impl Flows {
     }
 
     /// Adds a flow to the router. Returns whether it has an entry there.
-    fn open(
-        &mut self,
-        brf: &mut Brf,
-        port: &mut Port<'_>,
-        programs: &Programs,
-        key: Key,
-        state: &FlowState,
-    ) -> bool {
+    fn open(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs, key: Key, state: &FlowState) -> bool {
         if state.has(GONE) {
             programs.remove(&key);
             return false;
@@ -136,14 +125,7 @@ impl Flows {
         true
     }
 
-    fn remove(
-        &mut self,
-        brf: &mut Brf,
-        port: &mut Port<'_>,
-        programs: &Programs,
-        key: &Key,
-        from_kernel: bool,
-    ) {
+    fn remove(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs, key: &Key, from_kernel: bool) {
         if let Some(known) = self.known.remove(key) {
             if !known.told.has(ENDED) {
                 self.news.push(out(key, &known, &known.told, port.now));
@@ -157,12 +139,7 @@ impl Flows {
     }
 
     /// Removes flows that the router has forgotten, and writes changed decisions for the others.
-    pub(super) fn publish(
-        &mut self,
-        brf: &mut Brf,
-        port: &mut Port<'_>,
-        programs: &Programs,
-    ) -> std::io::Result<()> {
+    pub(super) fn publish(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs) -> std::io::Result<()> {
         let gone: Vec<Key> =
             self.known.iter().filter(|(_, known)| !brf.is_tracked(known.id)).map(|(key, _)| *key).collect();
         for key in gone {

@@ -127,9 +127,7 @@ impl Control {
     fn bytes(self) -> [u8; 40] {
         let code = RateCode::encode(self.offer);
         let mut out = [0; 40];
-        for (at, value) in
-            [self.heartbeat, self.patience, code.decode().as_bytes_per_sec()].iter().enumerate()
-        {
+        for (at, value) in [self.heartbeat, self.patience, code.decode().as_bytes_per_sec()].iter().enumerate() {
             out[at * 8..at * 8 + 8].copy_from_slice(&value.to_ne_bytes());
         }
         out[24..28].copy_from_slice(&self.handle.to_ne_bytes());
@@ -208,8 +206,7 @@ impl Programs {
     pub(super) fn flows(&self) -> io::Result<Vec<(Key, FlowState)>> {
         let map = self.map("flows");
         let batches = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY).map_err(io::Error::other)?;
-        let rows =
-            batches.filter_map(|(key, value)| Some((Key(key.try_into().ok()?), FlowState::read(&value))));
+        let rows = batches.filter_map(|(key, value)| Some((Key(key.try_into().ok()?), FlowState::read(&value))));
         Ok(rows.collect())
     }
 

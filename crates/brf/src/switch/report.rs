@@ -112,8 +112,7 @@ pub(super) fn mbit(rate: Rate) -> f64 {
 pub(super) fn line(news: &News) -> String {
     match news {
         News::In { name, obeys: true, share } => {
-            let share =
-                share.map_or_else(String::new, |share| format!(", first share {:.2} Mbit/s", mbit(share)));
+            let share = share.map_or_else(String::new, |share| format!(", first share {:.2} Mbit/s", mbit(share)));
             format!("flow in: {name} obeys{share}")
         }
         News::In { name, .. } => format!("flow in: {name} (other)"),

@@ -87,8 +87,7 @@ impl Settings {
             other => other.parse::<f64>().map_err(|_| ()),
         };
         let refused = |reason: String| HostError::Unsupported(format!("--set {name}={value}: {reason}"));
-        let number =
-            number.map_err(|()| refused("not a number; accepted: a number, true, false".to_owned()))?;
+        let number = number.map_err(|()| refused("not a number; accepted: a number, true, false".to_owned()))?;
         self.params.set(name, number).map_err(|error| {
             refused(match error {
                 ParamError::Unknown => {
@@ -141,8 +140,7 @@ impl Settings {
         match Brf::queue(&self.setup()) {
             Some(Queue::Htb(htb)) => Ok((*htb).clone()),
             _ => Err(HostError::Unsupported(
-                "--set classes=false: on ports of Linux the switch needs its classes; accepted: true"
-                    .to_owned(),
+                "--set classes=false: on ports of Linux the switch needs its classes; accepted: true".to_owned(),
             )),
         }
     }
@@ -165,8 +163,7 @@ impl Settings {
     /// If one does not exist, or cannot be used.
     pub(super) fn resolve(&self) -> Result<Vec<AttachedPort>, HostError> {
         self.bottleneck()?;
-        let mut netlink =
-            Netlink::route().map_err(|error| HostError::step("open a netlink socket", error))?;
+        let mut netlink = Netlink::route().map_err(|error| HostError::step("open a netlink socket", error))?;
         let mut found: Vec<AttachedPort> = Vec::new();
         for port in &self.ports {
             let refused = |reason: String| HostError::Unsupported(format!("--port {}: {reason}", port.name));
@@ -184,8 +181,7 @@ impl Settings {
                         .to_owned(),
                 ));
             }
-            let root =
-                tc::root(&mut netlink, index).map_err(|error| HostError::step("list queues", error))?;
+            let root = tc::root(&mut netlink, index).map_err(|error| HostError::step("list queues", error))?;
             if let (true, Some((kind, handle))) = (port.role == Role::Bottleneck, root)
                 && handle != 0
                 && handle != tc::HANDLE
@@ -222,19 +218,12 @@ impl Settings {
                 lines.push(format!("{name}: filter brf_ack on {side} (clsact), writes rates into ACKs"));
             }
             if port.bottleneck {
-                lines.push(format!(
-                    "{name}: filter brf_data on egress (clsact), counts flows and selects classes"
-                ));
+                lines.push(format!("{name}: filter brf_data on egress (clsact), counts flows and selects classes"));
                 lines.push(format!("{name}: root queue htb 4252: with {:.3} Mbit/s", mbit(self.rate)));
                 for (i, class) in htb.classes().iter().enumerate() {
-                    let parent =
-                        class.parent.map_or("4252:1".to_owned(), |parent| minor(usize::from(parent)));
+                    let parent = class.parent.map_or("4252:1".to_owned(), |parent| minor(usize::from(parent)));
                     let policed = if class.policed { ", policed" } else { "" };
-                    lines.push(format!(
-                        "{name}: class {} `{}` below {parent}{policed}",
-                        minor(i),
-                        class.name
-                    ));
+                    lines.push(format!("{name}: class {} `{}` below {parent}{policed}", minor(i), class.name));
                 }
             }
         }

@@ -185,8 +185,7 @@ pub(super) fn clean(_: &Changing) -> Vec<String> {
             undo(&record);
             forget(&path);
             // A namespace that is gone took its ports along; its number may be used again.
-            let is_here =
-                |port: &&AttachedPort| tc::interface(&port.name).is_ok_and(|(index, _)| index == port.index);
+            let is_here = |port: &&AttachedPort| tc::interface(&port.name).is_ok_and(|(index, _)| index == port.index);
             cleaned.extend(record.ports.iter().filter(is_here).map(|port| port.name.clone()));
         }
     }

@@ -4,9 +4,7 @@ use std::fmt;
 use std::io;
 
 use narrows_cc::Rate;
-use narrows_host::netlink::{
-    CREATE, DELETE_QDISC, NEW_QDISC, Netlink, Request, TCA_KIND, TCA_OPTIONS, attributes,
-};
+use narrows_host::netlink::{CREATE, DELETE_QDISC, NEW_QDISC, Netlink, Request, TCA_KIND, TCA_OPTIONS, attributes};
 use narrows_net::config::{Htb, HtbClass};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use serde::{Deserialize, Serialize};
@@ -163,8 +161,7 @@ pub(super) fn detach(netlink: &mut Netlink, index: i32, created: bool) {
         let filter = message(index, FILTER, side.parent(), PRIORITY << 16 | ALL_PROTOCOLS);
         let _ = netlink.change(Request::new(DELETE_FILTER, 0, &filter).attribute(TCA_KIND, b"bpf\0"));
         let all = message(index, 0, side.parent(), 0);
-        let _ =
-            netlink.get(Request::new(GET_FILTER, DUMP, &all), |body| left += usize::from(word(body, 8) != 0));
+        let _ = netlink.get(Request::new(GET_FILTER, DUMP, &all), |body| left += usize::from(word(body, 8) != 0));
     }
     if created && left == 0 {
         let hook = message(index, CLSACT_HANDLE, CLSACT, 0);
@@ -268,9 +265,7 @@ impl Tree {
                 // Handles of leaves: their minor number of the class as major number.
                 let handle = (0x4300 + class as u32) << 16;
                 let leaf = Request::new(NEW_QDISC, CREATE, &message(self.index, handle, Self::id(class), 0));
-                netlink.change(
-                    leaf.attribute(TCA_KIND, b"pfifo\0").attribute(TCA_OPTIONS, &room.to_ne_bytes()),
-                )?;
+                netlink.change(leaf.attribute(TCA_KIND, b"pfifo\0").attribute(TCA_OPTIONS, &room.to_ne_bytes()))?;
             }
         }
         Ok(())
@@ -331,11 +326,8 @@ impl Tree {
         for value in [burst(rate), burst(ceil), quantum, 0, priority] {
             parms.extend_from_slice(&value.to_ne_bytes());
         }
-        let options = nested(&[
-            (HTB_PARMS, &parms),
-            (HTB_RATE64, &rate.to_ne_bytes()),
-            (HTB_CEIL64, &ceil.to_ne_bytes()),
-        ]);
+        let options =
+            nested(&[(HTB_PARMS, &parms), (HTB_RATE64, &rate.to_ne_bytes()), (HTB_CEIL64, &ceil.to_ne_bytes())]);
         let request = Request::new(NEW_CLASS, flags, &message(self.index, id, parent, 0));
         request.attribute(TCA_KIND, b"htb\0").attribute(TCA_OPTIONS, &options)
     }
@@ -356,13 +348,10 @@ impl Tree {
         // The kernel counts the backlog in leaves only.
         for class in 0..self.classes.len() {
             if !self.leaves[class] {
-                let children: Vec<usize> = (0..self.classes.len())
-                    .filter(|&child| self.classes[child].parent == Some(class as u8))
-                    .collect();
-                let sum =
-                    |field: fn(&ClassStats) -> u64| children.iter().map(|&i| field(&self.stats[i])).sum();
-                let (waiting, backlog, drops) =
-                    (sum(|own| own.waiting), sum(|own| own.backlog), sum(|own| own.drops));
+                let children: Vec<usize> =
+                    (0..self.classes.len()).filter(|&child| self.classes[child].parent == Some(class as u8)).collect();
+                let sum = |field: fn(&ClassStats) -> u64| children.iter().map(|&i| field(&self.stats[i])).sum();
+                let (waiting, backlog, drops) = (sum(|own| own.waiting), sum(|own| own.backlog), sum(|own| own.drops));
                 self.stats[class] = ClassStats { waiting, backlog, drops, ..self.stats[class] };
             }
         }

@@ -10,11 +10,7 @@ use narrows_cc::{Bytes, Params, Random, Setup, schemes};
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_first_windows(mss: u64, seed: u64) -> u64 {
     let windows = schemes::ALL.iter().map(|entry| {
-        let setup = Setup::new(
-            Bytes::new(mss),
-            Params::defaults(entry.info.params),
-            Random::stream(seed, "scheme", 0),
-        );
+        let setup = Setup::new(Bytes::new(mss), Params::defaults(entry.info.params), Random::stream(seed, "scheme", 0));
         entry.build(&setup).control().cwnd.as_u64()
     });
     windows.fold(0, u64::wrapping_add)

@@ -8,9 +8,9 @@ use super::settings::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
 use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, Feedback, IdleRestart, Info, Lost, Nanos, Phase,
-    Rate, RateSample, ReceiverFeedback, RecoveryEntered, RecoveryLeft, Scheme, Sent, Setup, SpuriousLoss,
-    Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, Feedback, IdleRestart, Info, Lost, Nanos, Phase, Rate,
+    RateSample, ReceiverFeedback, RecoveryEntered, RecoveryLeft, Scheme, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Value,
 };
 
 /// BBR with the differences of policy `P`.
@@ -381,11 +381,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     #[inline]
     fn control(&self) -> Control {
-        Control {
-            cwnd: self.model.cwnd,
-            pacing_rate: Some(self.model.pacing_rate),
-            burst: self.model.burst(),
-        }
+        Control { cwnd: self.model.cwnd, pacing_rate: Some(self.model.pacing_rate), burst: self.model.burst() }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

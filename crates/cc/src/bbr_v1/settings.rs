@@ -12,12 +12,7 @@ pub(super) const MIN_WINDOW_SEGMENTS: u64 = 4;
 
 /// The parameters of BBR v1. [`bbr_params!`](crate::bbr_params) derives a variant's list from them.
 pub const PARAMS: &[Param] = &[
-    Param::ratio(
-        "high_gain",
-        2.885,
-        (1.0, 10.0),
-        "pacing and cwnd gain of Startup; Drain paces at its inverse",
-    ),
+    Param::ratio("high_gain", 2.885, (1.0, 10.0), "pacing and cwnd gain of Startup; Drain paces at its inverse"),
     Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of ProbeBW"),
     Param::ratio("probe_up", 1.25, (1.0, 4.0), "pacing gain of the probing phase"),
     Param::ratio("probe_down", 0.75, (0.1, 1.0), "pacing gain of the draining phase"),
@@ -30,13 +25,7 @@ pub const PARAMS: &[Param] = &[
         "length of the min_rtt filter, and so time between ProbeRTTs",
     ),
     Param::number("probe_rtt_duration", 200.0, (0.0, 1e5), "ms", "time spent in ProbeRTT; 0: never entered"),
-    Param::number(
-        "pacing_margin",
-        1.0,
-        (0.0, 50.0),
-        "%",
-        "margin by which pacing stays below gain x bandwidth",
-    ),
+    Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "margin by which pacing stays below gain x bandwidth"),
     Param::flag("lt_bw", true, "detect policers (long-term bandwidth)"),
     Param::flag("extra_acked", true, "cwnd term for aggregated ACKs"),
     Param::count("quantum", 0.0, (0.0, 127.0), "pkt", "send quantum; 0: Linux's rule by rate"),

@@ -53,9 +53,7 @@ impl State {
             (Self::ProbeBw { phase, .. }, Self::ProbeBw { phase: next, .. }) => {
                 next == (phase + 1) % CYCLE_PHASES || (next != PHASE_DOWN && next < CYCLE_PHASES)
             }
-            (Self::Startup | Self::Drain | Self::ProbeBw { .. }, Self::ProbeRtt(clock)) => {
-                clock.until.is_none()
-            }
+            (Self::Startup | Self::Drain | Self::ProbeBw { .. }, Self::ProbeRtt(clock)) => clock.until.is_none(),
             (Self::ProbeRtt { .. }, Self::Startup) => true,
             (Self::ProbeRtt(clock), Self::ProbeRtt(next)) => clock.may_become(next),
             _ => false,

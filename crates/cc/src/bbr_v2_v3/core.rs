@@ -6,8 +6,8 @@ use super::settings::Settings;
 use super::state::{State, Undo};
 use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
-    RateSample, RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate, RateSample,
+    RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// BBR v3 or v2 with the differences of policy `P`.
@@ -181,11 +181,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     #[inline]
     fn control(&self) -> Control {
-        Control {
-            cwnd: self.model.cwnd,
-            pacing_rate: Some(self.model.pacing_rate),
-            burst: self.model.burst(),
-        }
+        Control { cwnd: self.model.cwnd, pacing_rate: Some(self.model.pacing_rate), burst: self.model.burst() }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

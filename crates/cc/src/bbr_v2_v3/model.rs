@@ -263,8 +263,7 @@ impl Model {
     /// Whether `lost` bytes of a flight of `inflight` are too many (IsInflightTooHigh).
     #[inline]
     pub fn is_too_high(&self, lost: Bytes, inflight: Bytes) -> bool {
-        !lost.is_zero()
-            && (!self.settings.sack || lost.as_f64() > inflight.as_f64() * self.settings.loss_thresh)
+        !lost.is_zero() && (!self.settings.sack || lost.as_f64() > inflight.as_f64() * self.settings.loss_thresh)
     }
 
     /// The inflight at which losses reached the threshold (InflightAtLoss), for a lost packet of `size`.

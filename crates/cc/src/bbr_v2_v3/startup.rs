@@ -79,10 +79,8 @@ impl<P: Policy> BbrCore<P> {
             return;
         }
         let bw = if Self::V2 { model.max_bw.get() } else { model.bw };
-        let too_long = model
-            .settings
-            .drain_rounds
-            .is_some_and(|rounds| model.round.count() > model.drain_start_round + rounds);
+        let too_long =
+            model.settings.drain_rounds.is_some_and(|rounds| model.round.count() > model.drain_start_round + rounds);
         if model.inflight <= model.inflight_at(bw, 1.0) || too_long {
             self.start_down(ack.now);
         }

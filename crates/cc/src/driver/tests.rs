@@ -95,12 +95,7 @@ fn half_used_window_grows_in_slow_start_only() {
     let at = SendPosition { acknowledged: 0, next: 10 };
     driver.note_usage(false, MSS * 6, at);
     assert!(driver.cwnd_limited());
-    driver.recovery_entered(
-        ms(1),
-        CongestionCause::Loss,
-        Flight { size: MSS * 10, inflight: MSS * 9 },
-        Bytes::ZERO,
-    );
+    driver.recovery_entered(ms(1), CongestionCause::Loss, Flight { size: MSS * 10, inflight: MSS * 9 }, Bytes::ZERO);
     assert_eq!(driver.ssthresh(), MSS * 5);
     assert!(!driver.cwnd_limited());
     driver.restore_ssthresh(Bytes::MAX);

@@ -35,13 +35,7 @@ pub(crate) struct HyStartPlusPlus {
 impl HyStartPlusPlus {
     /// Starts a connection; `paced` lifts the limit on growth per ACK.
     pub fn new(paced: bool) -> Self {
-        Self {
-            state: HyStartState::SlowStart,
-            paced,
-            last_round_min: None,
-            current_round_min: None,
-            samples: 0,
-        }
+        Self { state: HyStartState::SlowStart, paced, last_round_min: None, current_round_min: None, samples: 0 }
     }
 
     /// The current state.

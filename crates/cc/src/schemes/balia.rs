@@ -98,8 +98,7 @@ mod tests {
         // Rates in segments per second: 10 / 0.04 = 250, 20 / 0.1 = 200, 6 / 0.01 = 600.
         let paths = [path(10, 40, 0), path(20, 100, 0), path(6, 10, 0)];
         let (rates, sum, best) = ([250.0, 200.0, 600.0], 1_050.0, 600.0);
-        for (own, (x, (w, r))) in rates.into_iter().zip([(10.0, 0.04), (20.0, 0.1), (6.0, 0.01)]).enumerate()
-        {
+        for (own, (x, (w, r))) in rates.into_iter().zip([(10.0, 0.04), (20.0, 0.1), (6.0, 0.01)]).enumerate() {
             let a: f64 = best / x;
             let paper = x / (r * sum * sum) * (1.0 + a) / 2.0 * (4.0 + a) / 5.0;
             let linux = 10.0 * w * sum * sum / ((x + best) * (4.0 * x + best));

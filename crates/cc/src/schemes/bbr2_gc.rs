@@ -52,9 +52,7 @@
 //!   loss.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2};
-use crate::gamma::{
-    BETWEEN, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA,
-};
+use crate::gamma::{BETWEEN, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v2.

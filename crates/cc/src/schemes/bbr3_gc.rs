@@ -51,9 +51,7 @@
 //! * The cwnd gain of 2.25 while probing stays, so a long-RTT flow may still hold more of the queue.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS};
-use crate::gamma::{
-    BETWEEN, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA,
-};
+use crate::gamma::{BETWEEN, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v3.

@@ -65,9 +65,7 @@
 //! * α compares a flow with itself: two flows that share badly but steadily see the same α.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
-use crate::{
-    Ack, Info, Param, Provenance, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params,
-};
+use crate::{Ack, Info, Param, Provenance, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params};
 
 /// BBR-ACW.
 pub type BbrAcw = BbrCore<AdaptiveWindow>;
@@ -115,12 +113,7 @@ impl Policy for AdaptiveWindow {
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::ratio("cwnd_gain", 2.0, (1.0, 10.0), "maximum cwnd gain of ProbeBW"),
-            Param::ratio(
-                "span",
-                2.0,
-                (0.0, 8.0),
-                "weight of the two factors in the cwnd gain (our reconstruction)"
-            ),
+            Param::ratio("span", 2.0, (0.0, 8.0), "weight of the two factors in the cwnd gain (our reconstruction)"),
         ],
     };
 

@@ -172,12 +172,7 @@ impl Policy for Scaling {
         provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::ratio(
-                "cut",
-                0.75,
-                (0.1, 1.0),
-                "share of the bound kept after a round trip with congestion"
-            ),
+            Param::ratio("cut", 0.75, (0.1, 1.0), "share of the bound kept after a round trip with congestion"),
             Param::number("speed", 0.32, (0.001, 100.0), "pkt/s³", "growth of the bound about its last peak"),
             Param::ratio("friendly", 1.0, (0.0, 10.0), "minimum growth, relative to Reno-fair growth"),
             Param::ratio("first", 0.125, (0.0, 1.0), "growth per crowded round trip before the first cut"),

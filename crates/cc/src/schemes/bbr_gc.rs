@@ -111,8 +111,7 @@
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{
-    Ack, Bytes, Info, LITERAL, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry,
-    bbr_params,
+    Ack, Bytes, Info, LITERAL, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params,
 };
 
 /// BBR-GC.
@@ -298,9 +297,7 @@ impl Policy for GammaGains {
                 match self.between {
                     Between::Drain => (full_length || self.early_down) && self.reached(1.0, ack, model),
                     Between::Probe => false,
-                    Between::Keep | Between::Up | Between::Cruise => {
-                        full_length && self.reached(self.gain, ack, model)
-                    }
+                    Between::Keep | Between::Up | Between::Cruise => full_length && self.reached(self.gain, ack, model),
                 }
             }
             PHASE_DOWN if model.policed().is_none() => full_length || !self.reached(1.0, ack, model),

@@ -59,8 +59,8 @@
 use crate::reno::Reno;
 use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
-    RecoveryLeft, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryLeft,
+    RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Each round trip closes 1/B of the distance to the maximum (`BICTCP_B`).
@@ -338,9 +338,7 @@ mod tests {
     fn bic_before_first_loss_grows_by_a_twentieth() {
         let scheme = avoiding(15, 0.0, &[]);
         // Beyond W_max = 0 it probes by W / 3 up to 48 segments, by 16 up to 320, and then by W / 20.
-        for (w, inc) in
-            [(14.0, 1.0), (30.0, 10.0), (60.0, 16.0), (320.0, 16.0), (400.0, 20.0), (2000.0, 100.0)]
-        {
+        for (w, inc) in [(14.0, 1.0), (30.0, 10.0), (60.0, 16.0), (320.0, 16.0), (400.0, 20.0), (2000.0, 100.0)] {
             assert!((scheme.increment(w).0 - inc).abs() < 1e-9, "{w}: {}", scheme.increment(w).0);
         }
         // Even with S = 1.

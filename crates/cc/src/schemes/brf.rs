@@ -59,9 +59,9 @@
 
 use crate::schemes::Cubic;
 use crate::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param,
-    Params, Provenance, Random, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Sent,
-    Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param, Params,
+    Provenance, Random, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Sent, Setup,
+    SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Minimum cwnd in segments.

@@ -49,8 +49,8 @@
 //! times as many round trips.
 
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance,
-    ReceiverFeedback, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Setup, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance, ReceiverFeedback,
+    RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Setup, Telemetry, Timeout, Value,
 };
 
 /// Initial window in bytes, at least two and at most four packets (RFC 3390).

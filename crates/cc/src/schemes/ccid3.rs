@@ -75,8 +75,8 @@
 
 use crate::window_pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Feedback, Info, Nanos, Param, Phase, Provenance, Rate,
-    ReceiverFeedback, RecoveryEntered, RecoveryStyle, Scheme, Sent, Setup, Telemetry, Timeout, Value, tfrc,
+    Ack, Bytes, CongestionControl, Control, Feedback, Info, Nanos, Param, Phase, Provenance, Rate, ReceiverFeedback,
+    RecoveryEntered, RecoveryStyle, Scheme, Sent, Setup, Telemetry, Timeout, Value, tfrc,
 };
 
 /// Initial window in bytes, at least two and at most four segments (RFC 5348 section 4.2).

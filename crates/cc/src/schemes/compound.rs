@@ -129,13 +129,7 @@ impl Scheme for Compound {
         params: &[
             Param::ratio("alpha", 0.125, (0.0, 10.0), "factor of the delay window's growth"),
             Param::ratio("k", 0.75, (0.0, 1.0), "exponent of the window in its growth"),
-            Param::number(
-                "gamma",
-                30.0,
-                (0.0, 10_000.0),
-                "pkt",
-                "shrink from this number of own packets queued on",
-            ),
+            Param::number("gamma", 30.0, (0.0, 10_000.0), "pkt", "shrink from this number of own packets queued on"),
             Param::ratio("zeta", 1.0, (0.0, 100.0), "shrink by this multiple of the packets queued"),
             Param::ratio("beta", 0.5, (0.05, 0.95), "share of the whole window removed on loss"),
             PACED,
@@ -272,10 +266,7 @@ mod tests {
     /// Asserts both windows, within one byte of rounding.
     #[track_caller]
     fn near(windows: (u64, u64), cwnd: u64, dwnd: u64) {
-        assert!(
-            windows.0.abs_diff(cwnd) <= 1 && windows.1.abs_diff(dwnd) <= 1,
-            "{windows:?} is not {cwnd}, {dwnd}"
-        );
+        assert!(windows.0.abs_diff(cwnd) <= 1 && windows.1.abs_diff(dwnd) <= 1, "{windows:?} is not {cwnd}, {dwnd}");
     }
 
     /// cwnd and dwnd in bytes.

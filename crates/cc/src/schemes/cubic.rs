@@ -67,8 +67,8 @@
 use crate::hystart::{HYSTART, HyStart, HyStartState, SlowStartAck};
 use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase,
-    Provenance, RecoveryEntered, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
+    RecoveryEntered, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).
@@ -290,11 +290,7 @@ impl Scheme for Cubic {
         params: &[
             Param::number("c", 0.4, (0.001, 100.0), "pkt/s^3", "steepness of the curve"),
             Param::ratio("beta", 0.7, (0.1, 0.95), "share of cwnd kept on loss"),
-            Param::flag(
-                "fast_convergence",
-                true,
-                "yield further when the maximum shrinks (RFC 9438 section 4.7)",
-            ),
+            Param::flag("fast_convergence", true, "yield further when the maximum shrinks (RFC 9438 section 4.7)"),
             Param::choice("growth", &["linux", "rfc9438"], "growth in avoidance: Linux's, or RFC 9438's"),
             HYSTART,
             Param::flag("abe", false, "keep 0.85 of cwnd on an ECN mark (RFC 8511)"),

@@ -52,8 +52,8 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{
-    Ack, Bytes, Feedback, Info, LITERAL, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup,
-    Telemetry, Value, bbr_params,
+    Ack, Bytes, Feedback, Info, LITERAL, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup, Telemetry, Value,
+    bbr_params,
 };
 
 /// DCCP-BBR.
@@ -96,19 +96,10 @@ impl Policy for LossAdaptive {
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::ratio("loss_low", 0.2, (0.0, 0.45), "loss rate up to which the gains are BBR's"),
-            Param::ratio(
-                "loss_high",
-                0.3,
-                (0.0, 0.45),
-                "loss rate above which the gains are loss_up and loss_down"
-            ),
+            Param::ratio("loss_high", 0.3, (0.0, 0.45), "loss rate above which the gains are loss_up and loss_down"),
             Param::ratio("loss_up", 1.5, (1.0, 4.0), "pacing gain of the probing phase above loss_high"),
             Param::ratio("loss_down", 0.5, (0.1, 1.0), "pacing gain of the draining phase above loss_high"),
-            Param::flag(
-                "conserve",
-                false,
-                "conserve packets in the first round of a recovery, as bbr does over TCP"
-            ),
+            Param::flag("conserve", false, "conserve packets in the first round of a recovery, as bbr does over TCP"),
             Param::number(
                 "pacing_margin",
                 0.0,

@@ -66,8 +66,8 @@
 use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
 use crate::window_pacing::PACED;
 use crate::{
-    Ack, Bytes, CongestionCause, EcnNeed, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle,
-    Setup, Telemetry, Value,
+    Ack, Bytes, CongestionCause, EcnNeed, Info, Param, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup,
+    Telemetry, Value,
 };
 
 /// The averaged share of marked bytes.
@@ -82,8 +82,7 @@ pub(super) struct MarkShare {
 }
 
 impl MarkShare {
-    pub const GAIN: Param =
-        Param::ratio("gain", 1.0 / 16.0, (0.001, 1.0), "weight of the newest window in alpha (g)");
+    pub const GAIN: Param = Param::ratio("gain", 1.0 / 16.0, (0.001, 1.0), "weight of the newest window in alpha (g)");
     pub const ALPHA_INIT: Param = Param::ratio("alpha_init", 1.0, (0.0, 1.0), "initial value of alpha");
 
     pub fn new(setup: &Setup) -> Self {

@@ -53,8 +53,8 @@
 use crate::reno::Reno;
 use crate::window_pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
-    RecoveryEntered, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance, RecoveryEntered,
+    RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Minimum number of samples in the mean RTT; a third of cwnd if that is more.
@@ -236,11 +236,7 @@ impl CongestionControl for Fast {
         // FAST has no ssthresh: pace as in slow start in the multiplicative phase, and as in avoidance
         // otherwise.
         let threshold = if self.is_idle_path() { Bytes::MAX } else { Bytes::ZERO };
-        Control {
-            cwnd: self.reno.cwnd,
-            pacing_rate: self.pacing.rate(self.reno.cwnd, threshold),
-            burst: Bytes::MAX,
-        }
+        Control { cwnd: self.reno.cwnd, pacing_rate: self.pacing.rate(self.reno.cwnd, threshold), burst: Bytes::MAX }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

@@ -10,8 +10,8 @@
 //! It collapses a shared network. Never deploy it.
 
 use crate::{
-    Ack, CongestionControl, Control, Info, Param, Provenance, Rate, RecoveryEntered, RecoveryStyle, Scheme,
-    Setup, Timeout,
+    Ack, CongestionControl, Control, Info, Param, Provenance, Rate, RecoveryEntered, RecoveryStyle, Scheme, Setup,
+    Timeout,
 };
 
 /// A constant cwnd and, optionally, a constant pacing rate.

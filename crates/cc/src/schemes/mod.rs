@@ -162,10 +162,7 @@ impl Entry {
 
 /// The module documentation at the head of a source file, line by line.
 pub fn module_docs(source: &'static str) -> impl Iterator<Item = &'static str> {
-    source
-        .lines()
-        .map_while(|line| line.strip_prefix("//!"))
-        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+    source.lines().map_while(|line| line.strip_prefix("//!")).map(|line| line.strip_prefix(' ').unwrap_or(line))
 }
 
 /// The scheme of that name or alias.

@@ -70,9 +70,7 @@
 //! * All of BBR v1's weaknesses in deep buffers, where nothing is retransmitted.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
-use crate::{
-    Ack, Bytes, Info, Param, Provenance, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params,
-};
+use crate::{Ack, Bytes, Info, Param, Provenance, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params};
 
 /// Modest BBR.
 pub type ModestBbr = BbrCore<Modest>;

@@ -95,10 +95,8 @@ mod tests {
         assert!(near(windows[0] + windows[1], total));
         for own in 0..2 {
             let drift = |scale: f64| {
-                let mut paths = windows.map(|w| crate::PathView {
-                    cwnd: crate::Bytes::from_f64(w * MSS as f64),
-                    ..path(1, 40, 0)
-                });
+                let mut paths =
+                    windows.map(|w| crate::PathView { cwnd: crate::Bytes::from_f64(w * MSS as f64), ..path(1, 40, 0) });
                 let w = windows[own] * scale;
                 paths[own].cwnd = crate::Bytes::from_f64(w * MSS as f64);
                 (1.0 - losses[own]) * growth::<Half>(&[], own, &paths) - losses[own] * w / 2.0

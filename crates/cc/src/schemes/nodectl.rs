@@ -47,8 +47,8 @@ use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
     Ack, Advice, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param, Params, Provenance, Rate,
-    RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Sent, Setup, SpuriousLoss, Telemetry,
-    Timeout, Value,
+    RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Value,
 };
 
 /// The sender's side of Nodectl.
@@ -86,13 +86,7 @@ impl Scheme for Nodectl {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number(
-                "min_rate",
-                1.0,
-                (0.1, 1000.0),
-                "pkt/s",
-                "minimum rate; a lower grant counts as this",
-            ),
+            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "minimum rate; a lower grant counts as this"),
             Param::number(
                 "line_rate",
                 NO_LINE,
@@ -108,11 +102,7 @@ impl Scheme for Nodectl {
     fn new(setup: &Setup) -> Self {
         let fresh = Cubic::new(&Setup { params: Params::defaults(Cubic::INFO.params), ..setup.clone() });
         Self {
-            control: Control {
-                cwnd: setup.initial_window.max(setup.mss),
-                pacing_rate: None,
-                burst: setup.mss,
-            },
+            control: Control { cwnd: setup.initial_window.max(setup.mss), pacing_rate: None, burst: setup.mss },
             granted: false,
             own: fresh.clone(),
             fresh,
@@ -250,18 +240,13 @@ mod tests {
     fn nodectl_invalid_grant_is_counted_and_last_one_kept() {
         let mut scheme = Nodectl::with(&[("line_rate", 80.0)]);
         let start = scheme.control();
-        for nothing in
-            [rate(0), rate(10_000_001), Advice::Withdrawn, Advice::Change(5.0), Advice::Change(f64::NAN)]
-        {
+        for nothing in [rate(0), rate(10_000_001), Advice::Withdrawn, Advice::Change(5.0), Advice::Change(f64::NAN)] {
             assert_eq!(advised(&mut scheme, nothing), start);
         }
         assert_eq!(scheme.ignored, 5);
         // Before the first RTT sample cwnd is the initial window.
         let least = advised(&mut scheme, rate(1));
-        assert_eq!(
-            (least.cwnd, least.pacing_rate),
-            (Bytes::new(10_000), Some(Rate::from_bytes_per_sec(1000)))
-        );
+        assert_eq!((least.cwnd, least.pacing_rate), (Bytes::new(10_000), Some(Rate::from_bytes_per_sec(1000))));
         scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         assert_eq!(scheme.control().cwnd, Bytes::new(4_000));
         let most = advised(&mut scheme, rate(10_000_000));

@@ -143,10 +143,7 @@ mod tests {
     #[test]
     fn olia_moves_window_from_largest_to_best_path() {
         // l / R²: 400 / 40², 900 / 40², 100 / 40²: B is the second, M the first; the third is in neither.
-        assert_eq!(
-            shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]),
-            [-1.0 / 3.0, 1.0 / 3.0, 0.0]
-        );
+        assert_eq!(shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]), [-1.0 / 3.0, 1.0 / 3.0, 0.0]);
         // Two are best, with 900 / 40² = 3 600 / 80²: each gets a half of 1/n; two are largest: each gives a
         // half.
         let four = [path(20, 40, 400), path(10, 40, 900), path(10, 80, 3_600), path(20, 100, 50)];

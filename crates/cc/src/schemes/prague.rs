@@ -63,8 +63,8 @@ use super::dctcp::MarkShare;
 use crate::window_pacing::LEAST_RTT;
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
-    Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry,
-    Timeout, Value,
+    Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout,
+    Value,
 };
 
 /// Bursts are at most 1 s divided by this (the code's `prague_burst_shift` of 12).
@@ -271,9 +271,8 @@ impl CongestionControl for Prague {
             let window = if doubled { window * 2 } else { window };
             window.per(srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1))
         });
-        let burst = pacing_rate.map_or(self.mss, |rate| {
-            Bytes::from_f64(rate.as_bytes_per_sec() as f64 / BURSTS_PER_SECOND).max(self.mss)
-        });
+        let burst = pacing_rate
+            .map_or(self.mss, |rate| Bytes::from_f64(rate.as_bytes_per_sec() as f64 / BURSTS_PER_SECOND).max(self.mss));
         Control { cwnd: window, pacing_rate, burst }
     }
 

@@ -47,8 +47,8 @@
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
-    RecoveryEntered, RecoveryStyle, Scheme, Setup, Telemetry, Timeout, Value,
+    Ack, Advice, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice, RecoveryEntered,
+    RecoveryStyle, Scheme, Setup, Telemetry, Timeout, Value,
 };
 
 /// The sender's side of RCP.

@@ -127,13 +127,7 @@ impl Scheme for Vegas {
         params: &[
             Param::number("alpha", 2.0, (0.0, 10_000.0), "pkt", "grow while fewer own packets are queued"),
             Param::number("beta", 4.0, (0.0, 10_000.0), "pkt", "shrink while more own packets are queued"),
-            Param::number(
-                "gamma",
-                1.0,
-                (0.0, 10_000.0),
-                "pkt",
-                "end slow start when more own packets are queued",
-            ),
+            Param::number("gamma", 1.0, (0.0, 10_000.0), "pkt", "end slow start when more own packets are queued"),
             PACED,
         ],
     };
@@ -256,15 +250,9 @@ mod tests {
     #[test]
     fn vegas_window_moves_one_segment_per_round_to_bounds() {
         // W = 40: diff = 40 (1 - 100 / RTT). RTT 105.263 ms: 2 packets; 111.111 ms: 4 packets.
-        for (micros, change) in [
-            (100_000, 1),
-            (105_200, 1),
-            (105_300, 0),
-            (108_000, 0),
-            (111_100, 0),
-            (111_200, -1),
-            (150_000, -1),
-        ] {
+        for (micros, change) in
+            [(100_000, 1), (105_200, 1), (105_300, 0), (108_000, 0), (111_100, 0), (111_200, -1), (150_000, -1)]
+        {
             let mut scheme = avoiding(40, &[]);
             let expected = 40 * MSS as i64 + change * MSS as i64;
             assert_eq!(round(&mut scheme, micros) as i64, expected, "{micros} us");
@@ -302,10 +290,7 @@ mod tests {
         scheme.on_ack(&sample(200_000));
         scheme.on_ack(&Ack { round_start: true, ..sample(200_000) });
         assert_eq!(scheme.control().cwnd, Bytes::new(40 * MSS), "the credit of one ACK is short of a window");
-        scheme.on_ack(&Ack {
-            round_start: true,
-            ..Ack { rtt: Some(Nanos::from_millis(200)), ..ack(39 * MSS) }
-        });
+        scheme.on_ack(&Ack { round_start: true, ..Ack { rtt: Some(Nanos::from_millis(200)), ..ack(39 * MSS) } });
         assert_eq!(scheme.control().cwnd, Bytes::new(41 * MSS));
     }
 

@@ -44,8 +44,8 @@
 //! direction has no such cost.
 
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
-    RecoveryEntered, RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice, RecoveryEntered,
+    RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// The sender's side of XCP.

@@ -138,10 +138,7 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     assert!((third - 1..=third + 1).contains(&kept), "{kept}, a third is {third}");
     script.inflight = Bytes::new(kept);
     script.round(1, 0);
-    assert!(
-        matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })),
-        "the clock starts at a third"
-    );
+    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })), "the clock starts at a third");
     // After 200 ms and a round the prior window returns, up to the target of the new phase.
     script.return_to_probe_bw(1);
     assert!(script.cc.control().cwnd + MSS * 4 >= window);

@@ -2,8 +2,8 @@
 
 use narrows_cc::schemes::{ALL, AnyScheme, Bbr, Entry, find};
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate, RecoveryEntered,
-    RecoveryLeft, Scheme, Sent, Setup, SpuriousLoss, Timeout, record,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate, RecoveryEntered, RecoveryLeft,
+    Scheme, Sent, Setup, SpuriousLoss, Timeout, record,
 };
 use proptest::prelude::*;
 
@@ -73,9 +73,7 @@ fn start(entry: &Entry, path: &Path, seed: u64, values: &[(&str, f64)]) -> Flow<
 #[test]
 fn family_variants_are_registered() {
     let names: Vec<_> = variants().map(|entry| entry.info.name).collect();
-    for name in
-        ["bbr", "bbr-gc", "bbq", "bbr-acw", "bbr-cws"].into_iter().chain(NEUTRAL.map(|(name, _)| name))
-    {
+    for name in ["bbr", "bbr-gc", "bbq", "bbr-acw", "bbr-cws"].into_iter().chain(NEUTRAL.map(|(name, _)| name)) {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
     for name in ["newreno", "cubic", "vegas", "bbr2", "bbr3"] {
@@ -86,9 +84,8 @@ fn family_variants_are_registered() {
 /// A path with unlimited buffer, and the seed of its flow.
 fn clean_path() -> impl Strategy<Value = (Path, u64)> {
     let path = (2.0..50.0_f64, 5..100_u64).prop_map(|(mbit, ms)| Path::new(mbit, ms));
-    (path, any::<u64>()).prop_filter("a BDP of a few segments is too small to judge", |(path, _)| {
-        path.rate.over(path.rtt) >= MSS * 10
-    })
+    (path, any::<u64>())
+        .prop_filter("a BDP of a few segments is too small to judge", |(path, _)| path.rate.over(path.rtt) >= MSS * 10)
 }
 
 /// Share of the link's capacity used from round trip 20 to 80.
@@ -155,15 +152,7 @@ proptest! {
 /// Parameters that turn a variant into BBRv1.
 const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
     ("modest-bbr", &[("response", 0.0), ("extra_acked", 1.0)]),
-    (
-        "da-bbr",
-        &[
-            ("delay_scaling", 0.0),
-            ("cautious_recovery", 0.0),
-            ("probe_rtt_divisor", 1e6),
-            ("extra_acked", 1.0),
-        ],
-    ),
+    ("da-bbr", &[("delay_scaling", 0.0), ("cautious_recovery", 0.0), ("probe_rtt_divisor", 1e6), ("extra_acked", 1.0)]),
     ("bbr-acd", &[("detection", 0.0), ("extra_acked", 1.0)]),
     ("bbr-a", &[("detection", 0.0), ("extra_acked", 1.0)]),
     ("rfbbr", &[("building_gain", 2.0), ("full_gain", 2.0)]),
@@ -172,13 +161,7 @@ const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
 ];
 
 /// Time, acknowledged data and control of each acknowledgement.
-fn events(
-    entry: &Entry,
-    path: &Path,
-    seed: u64,
-    end: Nanos,
-    values: &[(&str, f64)],
-) -> Vec<(Nanos, Bytes, Control)> {
+fn events(entry: &Entry, path: &Path, seed: u64, end: Nanos, values: &[(&str, f64)]) -> Vec<(Nanos, Bytes, Control)> {
     let mut flow = start(entry, path, seed, values);
     let mut seen = Vec::new();
     flow.run(end, |flow, ack| seen.push((ack.now, ack.inflight, flow.cc.control())));
@@ -191,17 +174,10 @@ fn paths() -> [(Path, Nanos); 5] {
     let seconds = Nanos::from_secs;
     let clean = Path::new(10.0, 40);
     let bunched = Path { bunch: Nanos::from_millis(30), ..Path::new(20.0, 10) };
-    let policed =
-        Path { policer: Some((Rate::from_mbit_per_sec(5.0), Bytes::new(100_000))), ..Path::new(50.0, 40) };
+    let policed = Path { policer: Some((Rate::from_mbit_per_sec(5.0), Bytes::new(100_000))), ..Path::new(50.0, 40) };
     let lossy = Path { drop_every: Some(300), ..Path::new(20.0, 40) };
     let shallow = Path { buffer: MSS * 15, ..Path::new(20.0, 40) };
-    [
-        (clean, seconds(24)),
-        (bunched, seconds(3)),
-        (policed, seconds(4)),
-        (lossy, seconds(12)),
-        (shallow, seconds(12)),
-    ]
+    [(clean, seconds(24)), (bunched, seconds(3)), (policed, seconds(4)), (lossy, seconds(12)), (shallow, seconds(12))]
 }
 
 /// A variant with neutral parameters equals BBRv1 event for event; with its defaults it does not.

@@ -168,8 +168,7 @@ fn policer_timeout_counts_as_loss_at_round_end() {
     script.within_round(Nanos::from_nanos(1), 1, 0);
     assert_eq!(script.cc.model().policed(), None, "only three rounds");
     let (now, delivered) = (script.now, script.delivered);
-    let timeout =
-        record!(Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 });
+    let timeout = record!(Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 });
     script.cc.on_timeout(&timeout);
     assert!(script.cc.model().policed().is_some());
     // Spurious losses reset the detection.

@@ -1,9 +1,7 @@
 //! The round-trip filter and PROBE_RTT.
 
 use narrows_cc::bbr_v1::{ProbeRtt, State};
-use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample, record,
-};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample, record};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::Script;
@@ -56,10 +54,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
     for i in 0..2 {
         assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
         // The queue drains within the current round trip: 40 ms and up to a quarter of a BDP of queue.
-        assert!(
-            held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50),
-            "{entered:?} {held:?}"
-        );
+        assert!(held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50), "{entered:?} {held:?}");
         // Then a round trip of four packets, and 200 ms.
         assert!(round[i] - held[i] >= Nanos::from_millis(40), "{held:?} {round:?}");
         let stay = left[i] - held[i];
@@ -75,10 +70,9 @@ fn probe_rtt_on_long_path_lasts_a_whole_round() {
     flow.run(Nanos::from_secs(13), |flow, ack| {
         let state = flow.cc.model().state();
         match (last, state) {
-            (
-                State::ProbeRtt(ProbeRtt { until: None, .. }),
-                State::ProbeRtt(ProbeRtt { until: Some(_), .. }),
-            ) => held = Some(ack.now),
+            (State::ProbeRtt(ProbeRtt { until: None, .. }), State::ProbeRtt(ProbeRtt { until: Some(_), .. })) => {
+                held = Some(ack.now)
+            }
             (State::ProbeRtt { .. }, State::ProbeBw { .. }) => left = Some(ack.now),
             _ => {}
         }
@@ -152,11 +146,7 @@ fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
         let delivered = acked + Bytes::new(inflight_when_sent);
         let rate = record!(RateSample { delivered, ..ack.rate.unwrap() });
         let ack = record!(Ack { acked, acked_cumulative: Some(acked), rate: Some(rate), ..ack });
-        script.cc.on_ack(&record!(Ack {
-            rtt: Some(Nanos::from_millis(80)),
-            delivered: ack.delivered + acked,
-            ..ack
-        }));
+        script.cc.on_ack(&record!(Ack { rtt: Some(Nanos::from_millis(80)), delivered: ack.delivered + acked, ..ack }));
         script.cc.model().min_rtt().unwrap()
     };
     let (old, new) = (Nanos::from_millis(40), Nanos::from_millis(80));
@@ -175,11 +165,7 @@ fn in_probe_rtt() -> Script<V1> {
     script.round(10, 0);
     script.inflight = MSS * 4;
     script.within_round(Nanos::from_millis(30), 10, 0);
-    assert!(
-        matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })),
-        "{:?}",
-        script.state()
-    );
+    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })), "{:?}", script.state());
     script
 }
 
@@ -191,10 +177,9 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
     for (before, done) in [(1, false), (0, true)] {
         let ack = script.next_ack(Nanos::from_millis(1), 1, 0);
         let prior_delivered = fallen_at - Bytes::new(before);
-        script.cc.on_ack(&record!(Ack {
-            rate: Some(record!(RateSample { prior_delivered, ..ack.rate.unwrap() })),
-            ..ack
-        }));
+        script
+            .cc
+            .on_ack(&record!(Ack { rate: Some(record!(RateSample { prior_delivered, ..ack.rate.unwrap() })), ..ack }));
         assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { round_done, .. }) if round_done == done));
     }
 }

@@ -2,8 +2,8 @@
 
 use narrows_cc::bbr_v1::{CYCLE_PHASES, ProbeRtt, State};
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Phase, Rate, RecoveryEntered,
-    RecoveryLeft, SpuriousLoss, Timeout, Value, record,
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Phase, Rate, RecoveryEntered, RecoveryLeft,
+    SpuriousLoss, Timeout, Value, record,
 };
 use proptest::prelude::*;
 
@@ -12,15 +12,7 @@ use crate::bbr_v1::script::Script;
 
 #[derive(Clone, Debug)]
 enum Event {
-    Ack {
-        after_us: u64,
-        acked: u64,
-        lost: u64,
-        rtt_us: Option<u64>,
-        rate: Option<u64>,
-        new_round: bool,
-        limited: bool,
-    },
+    Ack { after_us: u64, acked: u64, lost: u64, rtt_us: Option<u64>, rate: Option<u64>, new_round: bool, limited: bool },
     Inflight(u64),
     Enter(bool),
     Leave,
@@ -80,8 +72,7 @@ fn apply(script: &mut Script<V1>, event: &Event) {
             script.phase = Phase::Recovery;
             let cause = if marks { CongestionCause::Ecn } else { CongestionCause::Loss };
             let (now, acked) = (script.now, Bytes::ZERO);
-            let entered =
-                record!(RecoveryEntered { now, cause, flight_size: inflight, inflight, acked, delivered });
+            let entered = record!(RecoveryEntered { now, cause, flight_size: inflight, inflight, acked, delivered });
             script.cc.on_recovery_entered(&entered);
         }
         Event::Leave => {
@@ -92,13 +83,7 @@ fn apply(script: &mut Script<V1>, event: &Event) {
             script.phase = Phase::Loss;
             script.inflight = MSS * segments;
             let (now, inflight) = (script.now, script.inflight);
-            script.cc.on_timeout(&record!(Timeout {
-                now,
-                flight_size: inflight,
-                inflight,
-                delivered,
-                consecutive: 1,
-            }));
+            script.cc.on_timeout(&record!(Timeout { now, flight_size: inflight, inflight, delivered, consecutive: 1 }));
         }
         Event::Spurious => {
             let (now, phase) = (script.now, script.phase);
@@ -200,8 +185,7 @@ fn bbr_v1_telemetry_names_the_cycle_phase() {
     let mut script = Script::<V1>::new(1, &[]);
     assert_eq!(name(&script), "startup");
     script.reach_probe_bw();
-    for (phase, expected) in
-        [(0, "probe_bw_up"), (1, "probe_bw_down"), (2, "probe_bw_cruise"), (7, "probe_bw_cruise")]
+    for (phase, expected) in [(0, "probe_bw_up"), (1, "probe_bw_down"), (2, "probe_bw_cruise"), (7, "probe_bw_cruise")]
     {
         script.reach_phase(phase);
         assert_eq!(name(&script), expected);

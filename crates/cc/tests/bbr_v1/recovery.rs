@@ -1,8 +1,6 @@
 //! Loss, recovery, timeouts and undo.
 
-use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout, record,
-};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout, record};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, quantised};
@@ -71,14 +69,13 @@ fn recovery_starts_a_round_for_full_conservation() {
     let rounds = script.cc.model().round();
     // A packet sent before recovery ends no round.
     let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
-    let rate = ack.rate.map(|rate| {
-        record!(narrows_cc::RateSample { prior_delivered: entry.delivered - Bytes::new(1), ..rate })
-    });
+    let rate = ack
+        .rate
+        .map(|rate| record!(narrows_cc::RateSample { prior_delivered: entry.delivered - Bytes::new(1), ..rate }));
     script.cc.on_ack(&record!(Ack { rate, ..ack }));
     assert!(script.cc.model().conserving());
     let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
-    let rate =
-        ack.rate.map(|rate| record!(narrows_cc::RateSample { prior_delivered: entry.delivered, ..rate }));
+    let rate = ack.rate.map(|rate| record!(narrows_cc::RateSample { prior_delivered: entry.delivered, ..rate }));
     script.cc.on_ack(&record!(Ack { rate, ..ack }));
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.model().round(), rounds + 1);

@@ -141,8 +141,7 @@ impl<P: Policy> Script<P> {
     /// Runs to the start of a phase of PROBE_BW.
     #[track_caller]
     pub fn reach_phase(&mut self, wanted: u8) {
-        let reached =
-            |script: &Self| matches!(script.state(), State::ProbeBw { phase, .. } if phase == wanted);
+        let reached = |script: &Self| matches!(script.state(), State::ProbeBw { phase, .. } if phase == wanted);
         self.repeat_until(reached, |script| {
             let after = script.rtt + Nanos::from_nanos(1);
             let ack = script.next_ack(after, 100, 0);
@@ -167,13 +166,7 @@ impl<P: Policy> Script<P> {
     }
 
     /// As above, `after` the last acknowledgement.
-    pub fn enter_recovery_after(
-        &mut self,
-        after: Nanos,
-        cause: CongestionCause,
-        acked: u64,
-        lost: u64,
-    ) -> Ack {
+    pub fn enter_recovery_after(&mut self, after: Nanos, cause: CongestionCause, acked: u64, lost: u64) -> Ack {
         let ack = self.next_ack(after, acked, lost);
         self.phase = Phase::Recovery;
         self.cc.on_recovery_entered(&record!(RecoveryEntered {

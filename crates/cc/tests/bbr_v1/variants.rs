@@ -2,8 +2,8 @@
 
 use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, ProbeRtt, RecoveryEntry, State};
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup,
-    bbr_params, record,
+    Ack, Bytes, CongestionCause, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup, bbr_params,
+    record,
 };
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
@@ -130,10 +130,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     script.round(0, 0);
     assert_eq!(script.cc.policy().expired, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 208 / 3);
-    assert!(
-        matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })),
-        "70 are more than 69.3 segments"
-    );
+    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "70 are more than 69.3 segments");
     script.inflight = MSS * 69;
     script.round(0, 0);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })));

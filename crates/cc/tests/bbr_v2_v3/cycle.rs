@@ -27,17 +27,11 @@ fn probe_wait_is_random_from_two_to_three_seconds() {
 #[test]
 fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
     // The BDP has 500 packets, so 63 rounds of 10 ms come first.
-    for (wait, rtt, rate, rounds) in [
-        (1e4, 10, 400.0, Some(63)),
-        (1e4, 10, 4.0, Some(5)),
-        (1e4, 10, 0.4, Some(1)),
-        (2.0, 100, 100.0, None),
-    ] {
-        let mut script = Script::<V3>::new(&[
-            ("probe_wait", wait),
-            ("probe_wait_random", 0.0),
-            ("probe_rounds_random", 0.0),
-        ]);
+    for (wait, rtt, rate, rounds) in
+        [(1e4, 10, 400.0, Some(63)), (1e4, 10, 4.0, Some(5)), (1e4, 10, 0.4, Some(1)), (2.0, 100, 100.0, None)]
+    {
+        let mut script =
+            Script::<V3>::new(&[("probe_wait", wait), ("probe_wait_random", 0.0), ("probe_rounds_random", 0.0)]);
         script.rtt = Nanos::from_millis(rtt);
         script.rate = Rate::from_mbit_per_sec(rate);
         script.reach_cruise();
@@ -126,8 +120,7 @@ fn probe_up_at_long_term_bound_is_no_plateau() {
 
 /// In PROBE_UP with a long-term bound of about `bound` segments, the window at it, and no reason for caution.
 fn bounded_up(bound: u64) -> Script<V3> {
-    let mut script =
-        Script::<V3>::new(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
+    let mut script = Script::<V3>::new(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
     script.reach_up();
     script.lose_too_much(segments(bound));
     script.tx_in_flight = segments(400);

@@ -42,10 +42,7 @@ fn ecn_alpha_is_moving_mean_of_marks_per_round() {
         assert_eq!(high, share >= 0.5);
     }
     assert!((marks.kept(1.0 / 3.0) - (1.0 - alpha / 3.0)).abs() < 1e-12);
-    assert!(
-        !marks.on_ack((Bytes::ZERO, Bytes::ZERO), true, rtt, settings),
-        "nothing delivered, nothing learnt"
-    );
+    assert!(!marks.on_ack((Bytes::ZERO, Bytes::ZERO), true, rtt, settings), "nothing delivered, nothing learnt");
     let mut far = Marks::default();
     let beyond = Some(Nanos::from_nanos(5_000_001));
     assert!(!far.on_ack((MSS, MSS), true, beyond, settings), "beyond 5 ms marks do not count");

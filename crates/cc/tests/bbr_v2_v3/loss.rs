@@ -93,11 +93,7 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         script.within(MOMENT, 500);
         script.round(500);
         let second = (window.mul_f64(0.7)).mul_f64(0.7).max(rate.mul_f64(share).over(script.rtt));
-        assert_eq!(
-            script.cc.model().inflight_short(),
-            Some(second),
-            "once per round for any number of losses"
-        );
+        assert_eq!(script.cc.model().inflight_short(), Some(second), "once per round for any number of losses");
         assert_eq!(script.window(), second.max(MSS * 4).min(script.window()));
         script.refill_from_cruise();
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));

@@ -111,8 +111,7 @@ fn probe_rtt_samples_leave_the_bandwidth_unchanged() {
 /// After ten seconds min_rtt becomes the minimum of the last five.
 #[test]
 fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
-    let mut script =
-        Script::<V3>::new(&[("probe_rtt_duration", 0.0), ("probe_wait", 1e4), ("probe_rounds", 1e6)]);
+    let mut script = Script::<V3>::new(&[("probe_rtt_duration", 0.0), ("probe_wait", 1e4), ("probe_rounds", 1e6)]);
     script.reach_cruise();
     script.rtt = Nanos::from_millis(60);
     let seen = RTT;

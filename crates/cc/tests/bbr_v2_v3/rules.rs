@@ -110,11 +110,7 @@ fn max_inflight_is_gain_times_bdp_with_minimum() {
     assert_eq!(model.inflight_at(model.max_bw(), 1.0), BDP + MSS * 2);
     // PROBE_UP paces at 1.25 x 0.99 x 100 Mbit/s, that is 15 468 B in 1 ms: a quantum of 15 segments.
     assert_eq!(model.inflight_at(Rate::ZERO, 1.0), MSS * (3 * 15 + 2));
-    assert_eq!(
-        script.telemetry("max_inflight"),
-        Some(narrows_cc::Value::Bytes(segments(1_127))),
-        "2.25 BDP and two"
-    );
+    assert_eq!(script.telemetry("max_inflight"), Some(narrows_cc::Value::Bytes(segments(1_127))), "2.25 BDP and two");
     let mut script = Script::<V3>::new(&[("quantum", 10.0)]);
     script.reach_cruise();
     assert_eq!(script.cc.model().inflight_at(Rate::ZERO, 1.0), MSS * 30);

@@ -177,8 +177,7 @@ impl<P: Policy> Script<P> {
 
     pub fn leave_recovery(&mut self) {
         self.phase = Phase::Open;
-        let event =
-            record!(RecoveryLeft { now: self.now, inflight: self.inflight, delivered: self.delivered });
+        let event = record!(RecoveryLeft { now: self.now, inflight: self.inflight, delivered: self.delivered });
         self.cc.on_recovery_left(&event);
     }
 
@@ -195,12 +194,7 @@ impl<P: Policy> Script<P> {
 
     pub fn prove_spurious(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Open);
-        let event = record!(SpuriousLoss {
-            now: self.now,
-            inflight: self.inflight,
-            delivered: self.delivered,
-            phase
-        });
+        let event = record!(SpuriousLoss { now: self.now, inflight: self.inflight, delivered: self.delivered, phase });
         self.cc.on_spurious_loss(&event);
     }
 

@@ -21,9 +21,7 @@ fn losing(script: &mut Script<V3>, ranges: u64, length: u64) {
 /// STARTUP ends after a round in recovery with six lost ranges and more than 2 % loss.
 #[test]
 fn startup_ends_after_lossy_recovery_round() {
-    for (ranges, length, lost, ends) in
-        [(6, 1, 11, true), (5, 3, 15, false), (6, 1, 10, false), (1, 20, 20, false)]
-    {
+    for (ranges, length, lost, ends) in [(6, 1, 11, true), (5, 3, 15, false), (6, 1, 10, false), (1, 20, 20, false)] {
         let mut script = Script::<V3>::new(&[]);
         losing(&mut script, ranges, length);
         script.lost_since = segments(lost);

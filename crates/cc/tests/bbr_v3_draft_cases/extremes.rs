@@ -55,9 +55,8 @@ fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     let mut flow = bounded(10.0, Bytes::new(500_000));
     flow.set_rate(Rate::from_mbit_per_sec(100.0));
     let up = flow.reach("probe_bw_up");
-    let found = flow.run_until(flow.now + Nanos::from_secs(10), |flow| {
-        flow.last().figures.max_bw >= flow.path.rate.mul_f64(0.98)
-    });
+    let found = flow
+        .run_until(flow.now + Nanos::from_secs(10), |flow| flow.last().figures.max_bw >= flow.path.rate.mul_f64(0.98));
     let rounds = flow.last().figures.round - flow.trace()[up].figures.round;
     assert!(found && rounds <= 20.0, "{rounds} rounds: {:?}", flow.states());
     assert!(!flow.lost_since(up));
@@ -99,17 +98,14 @@ fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     flow.set_rate(Rate::from_mbit_per_sec(10.0));
     let slow = flow.path.rate;
     flow.reach("probe_bw_refill");
-    let short: Vec<_> = flow.trace()[from..]
-        .iter()
-        .filter_map(|point| Some((point.figures.round, point.figures.bw_short?)))
-        .collect();
+    let short: Vec<_> =
+        flow.trace()[from..].iter().filter_map(|point| Some((point.figures.round, point.figures.bw_short?))).collect();
     let mut values: Vec<Rate> = short.iter().map(|(_, rate)| *rate).collect();
     values.dedup();
     for pair in values.windows(2) {
         assert!(pair[1] <= pair[0].mul_f64(1.05) && pair[1] >= pair[0].mul_f64(0.699), "{values:?}");
     }
-    let there =
-        short.iter().find(|(_, rate)| *rate <= slow.mul_f64(1.1)).expect("bw_short falls to the new rate");
+    let there = short.iter().find(|(_, rate)| *rate <= slow.mul_f64(1.1)).expect("bw_short falls to the new rate");
     let rounds = there.0 - short[0].0;
     assert!(rounds <= 14.0, "{rounds} rounds: {values:?}");
 

@@ -25,8 +25,7 @@ fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     assert!(!flow.last().figures.full_bw_now);
     let baseline = flow.last().ack().unwrap().rate.unwrap().rate;
     let exit = flow.leave();
-    let (mut plateau, mut round, mut found) =
-        (Plateau::from(baseline), flow.trace()[entry].figures.round, None);
+    let (mut plateau, mut round, mut found) = (Plateau::from(baseline), flow.trace()[entry].figures.round, None);
     for (place, point) in flow.trace().iter().enumerate().skip(entry + 1) {
         if point.figures.round > round {
             round = point.figures.round;

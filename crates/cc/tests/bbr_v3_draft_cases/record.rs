@@ -2,8 +2,8 @@
 
 use narrows_cc::schemes::Bbr3;
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Rate, RecoveryEntered,
-    RecoveryLeft, Scheme, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Rate, RecoveryEntered, RecoveryLeft,
+    Scheme, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 use crate::flow::{self, MSS, Path, setup};

@@ -94,17 +94,17 @@ fn a19_spurious_timeout_is_undone() {
     let mut flow = probing_up();
     let from = flow.trace().len();
     flow.stall(Nanos::from_millis(1400));
-    assert!(
-        flow.run_until(flow.now + Nanos::from_secs(2), |flow| matches!(flow.last().event, Event::Timeout))
-    );
+    assert!(flow.run_until(flow.now + Nanos::from_secs(2), |flow| matches!(flow.last().event, Event::Timeout)));
     let first = place_of(&flow, from, |event| matches!(event, Event::Lost(_)));
     let (before, at) = (flow.trace()[first - 1], *flow.last());
     assert_eq!((before.state(), at.state()), ("probe_bw_up", "probe_bw_down"));
     assert_eq!(at.control.cwnd, MSS);
     assert!(at.figures.inflight_long <= before.figures.inflight_long);
-    assert!(flow.run_until(flow.now + Nanos::from_secs(2), |flow| {
-        flow.trace()[from..].iter().any(|p| spurious(&p.event))
-    }));
+    assert!(
+        flow.run_until(flow.now + Nanos::from_secs(2), |flow| {
+            flow.trace()[from..].iter().any(|p| spurious(&p.event))
+        })
+    );
     let undone = place_of(&flow, from, spurious);
     let after = flow.trace()[undone];
     assert_restored(&before, &after);

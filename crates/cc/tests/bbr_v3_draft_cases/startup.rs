@@ -72,8 +72,7 @@ fn a02_loss_ends_app_limited_startup() {
     assert!(point.ack().unwrap().rate.unwrap().app_limited);
     let rounds = point.figures.round - flow.trace()[first].figures.round;
     assert!((1.0..=2.0).contains(&rounds), "{rounds} rounds of recovery");
-    let latest =
-        flow.trace()[first - 100..=exit].iter().filter_map(|point| Some(point.ack()?.rate?.delivered)).max();
+    let latest = flow.trace()[first - 100..=exit].iter().filter_map(|point| Some(point.ack()?.rate?.delivered)).max();
     let (long, bdp) = (point.figures.inflight_long.unwrap(), flow.trace()[exit - 1].figures.bdp());
     assert!(long >= bdp && long <= bdp.max(latest.unwrap()), "{long:?} with {bdp:?} and {latest:?}");
 

@@ -197,12 +197,7 @@ impl<C: CongestionControl> Flow<C> {
         let send_at = self.may_send().then(|| self.now.max(self.pace_at));
         let write_at = self.writer.map(|(_, at)| at);
         let timeout_at = (!self.inflight.is_zero()).then(|| self.last_sent_at.max(self.last_ack_at) + RTO);
-        let events = [
-            (ack_at, Next::Ack),
-            (send_at, Next::Send),
-            (write_at, Next::Write),
-            (timeout_at, Next::Timeout),
-        ];
+        let events = [(ack_at, Next::Ack), (send_at, Next::Send), (write_at, Next::Write), (timeout_at, Next::Timeout)];
         let due = events.into_iter().filter_map(|(at, next)| Some((at?, next)));
         let Some((at, next)) = due.min_by_key(|(at, _)| *at).filter(|(at, _)| *at <= end) else {
             self.now = end;
@@ -262,19 +257,8 @@ impl<C: CongestionControl> Flow<C> {
         self.last_sent_at = self.now;
         let rate = self.cc.control().pacing_rate.unwrap();
         self.pace_at = self.now + rate.time_for(MSS);
-        self.cc.on_sent(&record!(Sent {
-            now: self.now,
-            bytes: MSS,
-            inflight: self.inflight,
-            retransmission: false
-        }));
-        self.transmit(Packet {
-            seq: self.sent,
-            snapshot,
-            left_at: Nanos::MAX,
-            ack_at: Nanos::MAX,
-            given_up: false,
-        });
+        self.cc.on_sent(&record!(Sent { now: self.now, bytes: MSS, inflight: self.inflight, retransmission: false }));
+        self.transmit(Packet { seq: self.sent, snapshot, left_at: Nanos::MAX, ack_at: Nanos::MAX, given_up: false });
         if let Some(left) = &mut self.backlog {
             *left -= MSS;
         }

@@ -1,8 +1,8 @@
 //! Acknowledgements, losses, and the start and end of recovery.
 
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, Lost, Phase, RecoveryEntered, RecoveryLeft, SpuriousLoss,
-    Timeout, record,
+    Ack, Bytes, CongestionCause, CongestionControl, Lost, Phase, RecoveryEntered, RecoveryLeft, SpuriousLoss, Timeout,
+    record,
 };
 
 use super::path::Packet;

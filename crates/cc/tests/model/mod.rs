@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use narrows_cc::{
-    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, MAX_PATHS_VIEW, Nanos,
-    Params, PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered,
-    RecoveryLeft, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, record, schemes::Entry,
+    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, MAX_PATHS_VIEW, Nanos, Params,
+    PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered, RecoveryLeft,
+    RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, record, schemes::Entry,
 };
 use proptest::prelude::*;
 
@@ -66,8 +66,7 @@ pub fn conditions() -> impl Strategy<Value = Conditions> {
 
 /// Advice from the network, valid or not.
 fn advice() -> impl Strategy<Value = Advice> {
-    let absurd =
-        prop::sample::select(vec![0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -f64::MAX]);
+    let absurd = prop::sample::select(vec![0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -f64::MAX]);
     prop_oneof![
         4 => (0u64..20_000_000_000).prop_map(|rate| Advice::Rate(Rate::from_bytes_per_sec(rate))),
         1 => prop::sample::select(vec![0, 1, u64::MAX]).prop_map(|rate| Advice::Rate(Rate::from_bytes_per_sec(rate))),
@@ -94,8 +93,7 @@ fn report() -> impl Strategy<Value = ReceiverFeedback> {
         ]
     };
     let measured = (prop::option::of(rtt), prop::option::of(rate), prop::option::of(share()));
-    let limits =
-        (any::<bool>(), any::<bool>(), prop::sample::select(vec![0, 0, 0, 1, 3, u64::MAX]), any::<bool>());
+    let limits = (any::<bool>(), any::<bool>(), prop::sample::select(vec![0, 0, 0, 1, 3, u64::MAX]), any::<bool>());
     (measured, prop::option::of(share()), limits).prop_map(
         |((rtt, rate, loss_event_rate), loss_rate, (data_limited, new_loss_event, dropped, slow))| {
             record!(ReceiverFeedback {
@@ -116,8 +114,7 @@ fn report() -> impl Strategy<Value = ReceiverFeedback> {
 /// Subflows of all sizes and states.
 fn paths() -> impl Strategy<Value = Box<Paths>> {
     let amount = || prop_oneof![3 => 1_000u64..10_000_000, 1 => prop::sample::select(vec![0, 1, ABSURD])];
-    let rtt =
-        prop_oneof![3 => 1_000u64..1_000_000_000, 1 => prop::sample::select(vec![0, 1, 60_000_000_000])];
+    let rtt = prop_oneof![3 => 1_000u64..1_000_000_000, 1 => prop::sample::select(vec![0, 1, 60_000_000_000])];
     let path = (amount(), rtt, amount(), amount(), prop::bool::weighted(0.8)).prop_map(
         |(window, rtt, since, between, established)| {
             record!(PathView {
@@ -280,8 +277,7 @@ impl Model {
             self.to_repeat -= u64::from(retransmission);
             self.order += 1;
             self.packets.push_back(InFlight { bytes: self.mss, order: self.order, snapshot, retransmission });
-            let sent =
-                record!(Sent { now: self.now, bytes: self.mss, inflight: self.inflight, retransmission });
+            let sent = record!(Sent { now: self.now, bytes: self.mss, inflight: self.inflight, retransmission });
             self.scheme.on_sent(&sent);
             self.record("sent");
             let gap = self.scheme.control().pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(self.mss));
@@ -308,8 +304,7 @@ impl Model {
         let inflight_before = self.inflight;
         let lost = lost.min(self.packets.len().saturating_sub(1));
         let delivered = delivered.min(self.packets.len() - lost);
-        let Some(newest) = (lost + delivered).checked_sub(1).and_then(|i| self.packets.get(i)).copied()
-        else {
+        let Some(newest) = (lost + delivered).checked_sub(1).and_then(|i| self.packets.get(i)).copied() else {
             return self.empty_ack();
         };
         self.now = self.now.max(newest.snapshot.sent_at + rtt);
@@ -329,8 +324,7 @@ impl Model {
             acked += packet.bytes;
         }
         self.inflight -= acked;
-        let round_start =
-            !acked.is_zero() && self.rounds.on_ack(newest.snapshot.delivered, self.sampler.delivered());
+        let round_start = !acked.is_zero() && self.rounds.on_ack(newest.snapshot.delivered, self.sampler.delivered());
 
         let repaired = self.packets.front().is_none_or(|packet| packet.order > self.recovery_end);
         let cause = if !lost_bytes.is_zero() {

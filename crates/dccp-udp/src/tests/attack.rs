@@ -59,11 +59,7 @@ fn server_unfinished_requests_lock_out_nobody() {
         assert_eq!(code(&answers), ResetCode::Closed as u8);
         let ends = test.listener.ends.borrow();
         assert_eq!((ends.len(), ends[0].datagrams, ends[0].end), (1, 1, "closed"));
-        print_row(
-            "DCCP server: unfinished Requests, then a client",
-            1_000,
-            "served, 16 handshakes with state",
-        );
+        print_row("DCCP server: unfinished Requests, then a client", 1_000, "served, 16 handshakes with state");
         Ok(())
     })
     .expect("no error");

@@ -116,8 +116,7 @@ fn source_queue_holds_its_largest_write() {
     assert!(queue_for(&cbr(1e6), 1400, 256) * 1400 < 65 << 20);
     assert_eq!(queue_for(&AppConfig::Bulk, 1400, 256), 32);
     // Every frame of a video fits, whatever its size.
-    let app =
-        AppConfig::Video { rate: rate(50.0), frames: 25.0, key_every: 50, key_size: 4.0, variation: 0.5 };
+    let app = AppConfig::Video { rate: rate(50.0), frames: 25.0, key_every: 50, key_size: 4.0, variation: 0.5 };
     let config = Config { queue: queue_for(&app, 1400, 256), ..Config::default() };
     let mut video = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
     let (mut before, mut largest) = (0, 0);

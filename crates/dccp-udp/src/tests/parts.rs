@@ -54,10 +54,7 @@ fn errors_name_address_reason_and_accepted() {
     );
     assert!(text(LiveError::Reset(there, 77)).ends_with(": unknown reason (77)"));
     let long = "192.0.2.1:6511: datagrams of 1400 bytes with their headers exceed the MTU of the path";
-    assert_eq!(
-        text(LiveError::TooLong(there, 1_400, Some(1_188))),
-        format!("{long}; accepted: at most 1188 bytes")
-    );
+    assert_eq!(text(LiveError::TooLong(there, 1_400, Some(1_188))), format!("{long}; accepted: at most 1188 bytes"));
     assert_eq!(text(LiveError::TooLong(there, 1_400, None)), format!("{long}; accepted: shorter datagrams"));
     assert_eq!(text(LiveError::NoAnswer(there, Duration::from_secs(3))), "192.0.2.1:6511: no answer in 3s");
 }

@@ -172,9 +172,7 @@ impl AckVector {
     fn split(&mut self, index: usize, offset: u64, state: PacketState) {
         let run = count(self.runs[index]);
         let (newer, older) = (offset, run - offset - 1);
-        let joins = |byte: Option<&u8>| {
-            byte.is_some_and(|&b| PacketState::of(b) == Some(state) && count(b) < MAX_RUN)
-        };
+        let joins = |byte: Option<&u8>| byte.is_some_and(|&b| PacketState::of(b) == Some(state) && count(b) < MAX_RUN);
         let joins_newer = newer == 0 && index > 0 && joins(self.runs.get(index - 1));
         let joins_older = older == 0 && joins(self.runs.get(index + 1));
         if joins_newer && joins_older && count(self.runs[index - 1]) + count(self.runs[index + 1]) < MAX_RUN {

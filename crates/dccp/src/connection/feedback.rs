@@ -1,8 +1,8 @@
 //! Feedback on sent data: deliveries, losses and ECN marks from acknowledgements, reported to the scheme.
 
 use narrows_cc::{
-    AckEnd, AckProgress, Bytes, CongestionCause, EcnNeed, Flight, LostPacket, Nanos, Phase, Rate,
-    ReceiverFeedback, record,
+    AckEnd, AckProgress, Bytes, CongestionCause, EcnNeed, Flight, LostPacket, Nanos, Phase, Rate, ReceiverFeedback,
+    record,
 };
 
 use super::Connection;
@@ -54,8 +54,7 @@ impl Connection {
         let (mut ack_progress, flight_size) = (half.driver.begin_ack(half.inflight), half.inflight);
         let (dropped, corrupt) = half.record_drops(ack, options, self.iss, &mut self.stats);
         let report = received.is_report(half.ccid);
-        let progress =
-            half.deliver(now, &mut ack_progress, ack, acked, options, &corrupt, report, &mut self.stats);
+        let progress = half.deliver(now, &mut ack_progress, ack, acked, options, &corrupt, report, &mut self.stats);
         let mut sample = None;
         if let Some(rtt) = progress.rtt {
             let elapsed = received.elapsed.filter(|&elapsed| progress.has_acked && elapsed < rtt);
@@ -122,9 +121,8 @@ impl Half {
         let (mut dropped, mut corrupt, mut not_listening) = (0, Vec::new(), false);
         // The receiver cannot have dropped packets that were never sent or that its vector reports missing:
         // ignore such options.
-        let missing = |seq: Seq| {
-            runs(ack, options).any(|run| run.state == State::Missing && seq.within(run.last(), run.first))
-        };
+        let missing =
+            |seq: Seq| runs(ack, options).any(|run| run.state == State::Missing && seq.within(run.last(), run.first));
         let invalid = |seq: Seq| iss.is_some_and(|iss| iss.after(seq)) || missing(seq);
         self.reported_drops.record(ack, options, invalid, |seq, code| {
             stats.dropped_by_peer += u64::from(code != 7);
@@ -232,13 +230,7 @@ impl Half {
     }
 
     /// Reports the receiver's measurements to the scheme.
-    fn report_feedback(
-        &mut self,
-        now: Nanos,
-        rtt: Option<Nanos>,
-        progress: &Progress,
-        received: &ReceivedOptions,
-    ) {
+    fn report_feedback(&mut self, now: Nanos, rtt: Option<Nanos>, progress: &Progress, received: &ReceivedOptions) {
         if !received.is_report(self.ccid) {
             return;
         }

@@ -2,8 +2,8 @@
 
 use narrows_cc::schemes::{AnyScheme, Entry};
 use narrows_cc::{
-    Bytes, Driver, Limit, Nanos, Pacer, Params, Phase, Random, Rate, ReceiverFeedback, SendPosition, Setup,
-    record, tfrc,
+    Bytes, Driver, Limit, Nanos, Pacer, Params, Phase, Random, Rate, ReceiverFeedback, SendPosition, Setup, record,
+    tfrc,
 };
 
 use super::config::Config;
@@ -157,8 +157,7 @@ impl Half {
     /// Drops settled records. Lost packets of the last two round trips stay, because they may arrive late.
     #[inline]
     pub(super) fn drop_settled(&mut self) {
-        let keep =
-            if self.phase == Phase::Open { self.keep[0] } else { self.keep[0].min(self.episode.first) };
+        let keep = if self.phase == Phase::Open { self.keep[0] } else { self.keep[0].min(self.episode.first) };
         self.records.drop_settled(keep);
     }
 
@@ -188,8 +187,7 @@ impl Half {
         let least = self.datagram;
         let control = *self.driver.control();
         let window = (control.cwnd - reduction).max(least);
-        let rate =
-            control.pacing_rate.map_or(Rate::MAX, |rate| (rate - reduction.per(rtt)).max(least.per(rtt)));
+        let rate = control.pacing_rate.map_or(Rate::MAX, |rate| (rate - reduction.per(rtt)).max(least.per(rtt)));
         self.set_cap(Some((self.records.end(), window, rate)));
     }
 

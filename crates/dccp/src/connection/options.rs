@@ -117,8 +117,7 @@ impl Connection {
         let ticks = |n: u32| Nanos::from_nanos(TICK_NANOS * u64::from(n));
         match *option {
             Opt::InitCookie(_)
-                if header.kind == Kind::Response
-                    && matches!(self.state, State::Request | State::PartOpen) =>
+                if header.kind == Kind::Response && matches!(self.state, State::Request | State::PartOpen) =>
             {
                 option.write(&mut self.cookies);
                 if self.cookies.len() > MAX_COOKIES {

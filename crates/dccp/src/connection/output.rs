@@ -87,14 +87,7 @@ impl Connection {
     }
 
     /// Sends a packet without options of its own.
-    fn send_bare(
-        &mut self,
-        now: Nanos,
-        kind: Kind,
-        ack: Seq,
-        reset: (ResetCode, [u8; 3]),
-        out: &mut Vec<u8>,
-    ) -> Sent {
+    fn send_bare(&mut self, now: Nanos, kind: Kind, ack: Seq, reset: (ResetCode, [u8; 3]), out: &mut Vec<u8>) -> Sent {
         let mut header = self.header(kind, ack);
         header.reset = (reset.0 as u8, reset.1);
         let mut options = std::mem::take(&mut self.scratch);
@@ -140,13 +133,7 @@ impl Connection {
     }
 
     /// Sends an Ack or DataAck with pending feature options and feedback.
-    pub(super) fn send_with_report(
-        &mut self,
-        now: Nanos,
-        kind: Kind,
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Sent {
+    pub(super) fn send_with_report(&mut self, now: Nanos, kind: Kind, data: &[u8], out: &mut Vec<u8>) -> Sent {
         let mut header = self.header(kind, self.gsr);
         let seq = self.gss.add(1);
         let mut options = std::mem::take(&mut self.scratch);
@@ -225,12 +212,7 @@ impl Connection {
         } else {
             record!(SentState { sent_at: now })
         };
-        self.half.records.push(Record {
-            bytes,
-            fate: Fate::Outstanding,
-            counter: self.half.counter.0,
-            snapshot,
-        });
+        self.half.records.push(Record { bytes, fate: Fate::Outstanding, counter: self.half.counter.0, snapshot });
         self.gss = self.gss.add(1);
         self.stats.packets_sent += 1;
         // Acknowledgements count too: a pure data receiver also has numbers in flight.

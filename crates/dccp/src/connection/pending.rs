@@ -33,11 +33,7 @@ pub(super) struct Pending {
 impl Pending {
     pub(super) fn any(&self) -> bool {
         let flags = self.request || self.response || self.ack || self.close || self.close_req;
-        flags
-            || self.sync.is_some()
-            || self.sync_ack.is_some()
-            || self.reset.is_some()
-            || self.refusal.is_some()
+        flags || self.sync.is_some() || self.sync_ack.is_some() || self.reset.is_some() || self.refusal.is_some()
     }
 
     /// Cancels all pending packets; the reply limit stays.

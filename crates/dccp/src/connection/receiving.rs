@@ -95,13 +95,7 @@ impl Reception {
 
     /// Records a valid packet and returns whether its number is new. After `ratio` data packets
     /// an acknowledgement is due (RFC 4340 section 11.3).
-    pub(super) fn on_packet(
-        &mut self,
-        now: Nanos,
-        packet: &ValidPacket,
-        ratio: u64,
-        srtt: Nanos,
-    ) -> Recorded {
+    pub(super) fn on_packet(&mut self, now: Nanos, packet: &ValidPacket, ratio: u64, srtt: Nanos) -> Recorded {
         let ValidPacket { seq, mark, payload, .. } = *packet;
         let recorded = self.vector.record(seq, mark);
         // A packet older than the history may be a duplicate and is not delivered.
@@ -213,8 +207,7 @@ impl Reception {
         out: &mut Vec<u8>,
     ) -> Option<Seq> {
         if let Some((value, at)) = self.timestamp.take() {
-            let elapsed =
-                u32::try_from((now - at).as_nanos() / TICK_NANOS).ok().filter(|&elapsed| elapsed > 0);
+            let elapsed = u32::try_from((now - at).as_nanos() / TICK_NANOS).ok().filter(|&elapsed| elapsed > 0);
             Opt::TimestampEcho { value, elapsed }.write(out);
         }
         self.due = false;

@@ -175,10 +175,7 @@ impl Records {
     }
 
     /// Takes the packets of a report that arrived after their records were dropped: their number and payload.
-    pub(super) fn take_forgotten(
-        &mut self,
-        ranges: impl Iterator<Item = (u64, u64, State)>,
-    ) -> Option<(u64, Bytes)> {
+    pub(super) fn take_forgotten(&mut self, ranges: impl Iterator<Item = (u64, u64, State)>) -> Option<(u64, Bytes)> {
         let (oldest, newest) = (self.forgotten.front()?.number, self.forgotten.back()?.number);
         let mut found: Option<(u64, Bytes)> = None;
         for (low, high, state) in ranges {
@@ -277,12 +274,7 @@ mod tests {
     fn records(n: u64) -> Records {
         let mut records = Records::default();
         for _ in 0..n {
-            records.push(Record {
-                bytes: 10,
-                fate: Fate::Outstanding,
-                counter: 0,
-                snapshot: SentState::default(),
-            });
+            records.push(Record { bytes: 10, fate: Fate::Outstanding, counter: 0, snapshot: SentState::default() });
         }
         records
     }

@@ -88,8 +88,7 @@ impl Connection {
         // per round trip lets the peer drop state that its vectors reported (section 11.4.2).
         let due = now >= self.half.acknowledged_at.saturating_add(self.half.rtt.or_default());
         let acknowledge = self.reception.unacknowledged > 0 && due;
-        let with_report =
-            report || acknowledge || self.state == State::PartOpen || self.features.has_news(now);
+        let with_report = report || acknowledge || self.state == State::PartOpen || self.features.has_news(now);
         let mut sent = if with_report {
             self.send_with_report(now, Kind::DataAck, data, out)
         } else {
@@ -158,9 +157,7 @@ impl Connection {
     /// Requests a wider Sequence Window if it is too narrow for `packets` in flight.
     pub(super) fn widen_sequence_window(&mut self, now: Nanos, packets: u64) {
         let width = self.features.value(feature::SEQUENCE_WINDOW, Side::Local);
-        if packets * SEQUENCE_WINDOW_RTTS > width
-            && !self.features.is_changing(feature::SEQUENCE_WINDOW, Side::Local)
-        {
+        if packets * SEQUENCE_WINDOW_RTTS > width && !self.features.is_changing(feature::SEQUENCE_WINDOW, Side::Local) {
             self.set_sequence_window(now, (2 * packets * SEQUENCE_WINDOW_RTTS).next_power_of_two());
         }
     }

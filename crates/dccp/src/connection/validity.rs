@@ -93,8 +93,7 @@ impl Connection {
         let payload = if matches!(header.kind, Kind::Request | Kind::Response) { 0 } else { payload };
         let ratio = self.features.value(feature::ACK_RATIO, Side::Remote);
         let corrupt = received.checksum.is_some_and(|sum| sum != data_checksum(body.data));
-        let arrived =
-            ValidPacket { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: received.ndp, corrupt };
+        let arrived = ValidPacket { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: received.ndp, corrupt };
         let recorded = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
         let fresh = recorded == Recorded::New;
         let refused = self.drop_reason(header.kind, body.data, corrupt).filter(|_| fresh);
@@ -147,8 +146,7 @@ impl Connection {
     /// Reason for dropping the data of a packet.
     fn drop_reason(&self, kind: Kind, data: &[u8], corrupt: bool) -> Option<DropCode> {
         // Until the peer confirms ECN Incapable, data is dropped (section 12.1).
-        let unconfirmed =
-            || !self.config.ecn && self.features.is_changing(feature::ECN_INCAPABLE, Side::Local);
+        let unconfirmed = || !self.config.ecn && self.features.is_changing(feature::ECN_INCAPABLE, Side::Local);
         match kind {
             _ if corrupt => Some(DropCode::Corrupt),
             _ if data.is_empty() => None,

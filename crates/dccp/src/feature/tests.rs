@@ -60,10 +60,7 @@ fn features_confirm_of_older_change_leaves_change_pending() {
     let mut bytes = vec![];
     a.write(NOW, Seq::new(2), Nanos::from_millis(80), false, &mut bytes); // lost
     carry(&mut b, &mut a, NOW, 7, 1).unwrap();
-    assert_eq!(
-        (a.value(SEQUENCE_WINDOW, Side::Local), a.is_changing(SEQUENCE_WINDOW, Side::Local)),
-        (100, true)
-    );
+    assert_eq!((a.value(SEQUENCE_WINDOW, Side::Local), a.is_changing(SEQUENCE_WINDOW, Side::Local)), (100, true));
     // The Change is retransmitted after 80 ms, then after 160 ms.
     assert!(!a.has_news(Nanos::from_millis(79)) && a.has_news(Nanos::from_millis(80)));
     carry(&mut a, &mut b, Nanos::from_millis(80), 3, 7).unwrap();

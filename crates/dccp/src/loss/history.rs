@@ -93,14 +93,7 @@ impl LossHistory {
     /// An empty history. With `discounting`, long loss-free periods reduce the weight of old intervals
     /// (section 5.5).
     pub fn new(separation: Separation, discounting: bool) -> Self {
-        let none = Arrival {
-            at: Nanos::ZERO,
-            seq: Seq::default(),
-            data: false,
-            ndp: None,
-            marked: false,
-            counter: 0,
-        };
+        let none = Arrival { at: Nanos::ZERO, seq: Seq::default(), data: false, ndp: None, marked: false, counter: 0 };
         Self {
             separation,
             discounting,

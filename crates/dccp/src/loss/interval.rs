@@ -42,8 +42,7 @@ pub(super) struct Closed {
 
 /// Mean of the closed intervals with DF_i applied (section 5.5: I_tot1/W_tot1); `None` without intervals.
 fn mean_closed(closed: &[Closed]) -> Option<f64> {
-    let weights =
-        || closed.iter().zip(WEIGHTS).map(|(closed, w)| (closed.interval.data as f64, w * closed.discount));
+    let weights = || closed.iter().zip(WEIGHTS).map(|(closed, w)| (closed.interval.data as f64, w * closed.discount));
     let total: f64 = weights().map(|(_, w)| w).sum();
     (total > 0.0).then(|| weights().map(|(length, w)| length * w).sum::<f64>() / total)
 }
@@ -93,8 +92,7 @@ pub fn write_intervals(skip: u8, intervals: impl IntoIterator<Item = Interval>, 
     let mut used = 1;
     for (slot, interval) in value[1..].chunks_exact_mut(ENTRY).zip(intervals) {
         // The top bit of the loss length is the ECN nonce, which is historic (RFC 8311) and sent as zero.
-        let lengths =
-            [interval.lossless.min(MAX_LENGTH), interval.lossy.min(MAX_LOSSY), interval.data.min(MAX_LENGTH)];
+        let lengths = [interval.lossless.min(MAX_LENGTH), interval.lossy.min(MAX_LOSSY), interval.data.min(MAX_LENGTH)];
         for (to, length) in slot.chunks_exact_mut(3).zip(lengths) {
             to.copy_from_slice(&length.to_be_bytes()[5..]);
         }

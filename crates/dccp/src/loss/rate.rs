@@ -56,8 +56,7 @@ impl ReceiveRate {
                 bytes += part.bytes;
             } else {
                 let length = (end - part.start).as_nanos().max(1);
-                bytes += (u128::from(part.bytes) * u128::from((end - from).as_nanos()) / u128::from(length))
-                    as u64;
+                bytes += (u128::from(part.bytes) * u128::from((end - from).as_nanos()) / u128::from(length)) as u64;
                 break;
             }
             end = part.start;

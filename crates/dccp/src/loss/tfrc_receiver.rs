@@ -92,11 +92,7 @@ impl Receiver {
             0 => self.peak.max(self.rate.rate(now, rtt)),
             _ => self.peak,
         };
-        PathEstimate {
-            rtt,
-            segment,
-            target: if target == Rate::ZERO { segment.per(rtt + rtt) } else { target },
-        }
+        PathEstimate { rtt, segment, target: if target == Rate::ZERO { segment.per(rtt + rtt) } else { target } }
     }
 
     /// The receiver's round-trip time estimate.

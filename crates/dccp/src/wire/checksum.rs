@@ -26,8 +26,7 @@ const FIELD: std::ops::Range<usize> = 6..8;
 /// such packets.
 pub fn checksum(addresses: Option<Addresses>, packet: &[u8], coverage: u8) -> u16 {
     let covered = covered(packet, coverage);
-    let (before, after) =
-        (&covered[..covered.len().min(FIELD.start)], &covered[covered.len().min(FIELD.end)..]);
+    let (before, after) = (&covered[..covered.len().min(FIELD.start)], &covered[covered.len().min(FIELD.end)..]);
     internet_checksum(pseudo_header(addresses, packet), &[before, after])
 }
 

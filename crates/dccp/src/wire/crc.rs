@@ -20,9 +20,7 @@ const TABLE: [u32; 256] = {
 /// Value of the Data Checksum option for `data`. SCTP swaps the bytes of the remainder before network order,
 /// so the least significant byte comes first on the wire.
 pub fn data_checksum(data: &[u8]) -> u32 {
-    let rest = data
-        .iter()
-        .fold(u32::MAX, |rest, &byte| TABLE[((rest ^ u32::from(byte)) & 255) as usize] ^ rest >> 8);
+    let rest = data.iter().fold(u32::MAX, |rest, &byte| TABLE[((rest ^ u32::from(byte)) & 255) as usize] ^ rest >> 8);
     (!rest).swap_bytes()
 }
 

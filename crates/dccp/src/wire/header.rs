@@ -179,8 +179,7 @@ impl Header {
         }
         let (seq, mut at) = if long { (number48(&bytes[10..]), 16) } else { (number24(&bytes[9..]), 12) };
         let ack = kind.acknowledges().then(|| {
-            let (ack, length) =
-                if long { (number48(&bytes[at + 2..]), 8) } else { (number24(&bytes[at + 1..]), 4) };
+            let (ack, length) = if long { (number48(&bytes[at + 2..]), 8) } else { (number24(&bytes[at + 1..]), 4) };
             at += length;
             ack
         });
@@ -217,12 +216,7 @@ impl Header {
     pub fn encode(&self, options: &[u8], data: &[u8], out: &mut Vec<u8>) {
         let long = self.is_long();
         let padded = options.len().next_multiple_of(4);
-        assert!(
-            padded <= self.room(),
-            "{} bytes of options; the header has room for {}",
-            options.len(),
-            self.room()
-        );
+        assert!(padded <= self.room(), "{} bytes of options; the header has room for {}", options.len(), self.room());
         let offset = (self.len() + padded) / 4;
         let coverage = self.coverage & 15;
         let coverage = if usize::from(coverage.saturating_sub(1)) * 4 > data.len() { 0 } else { coverage };

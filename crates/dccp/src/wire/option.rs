@@ -173,12 +173,10 @@ impl<'a> Opt<'a> {
             (38 | 39, runs) => Self::AckVector { nonce: kind == 39, runs },
             (40, value) => Self::DataDropped(value),
             (41, &[_, _, _, _]) => Self::Timestamp(word(value)),
-            (42, &[a, b, c, d, ref elapsed @ ..]) if matches!(elapsed.len(), 0 | 2 | 4) => {
-                Self::TimestampEcho {
-                    value: u32::from_be_bytes([a, b, c, d]),
-                    elapsed: (!elapsed.is_empty()).then(|| word(elapsed)),
-                }
-            }
+            (42, &[a, b, c, d, ref elapsed @ ..]) if matches!(elapsed.len(), 0 | 2 | 4) => Self::TimestampEcho {
+                value: u32::from_be_bytes([a, b, c, d]),
+                elapsed: (!elapsed.is_empty()).then(|| word(elapsed)),
+            },
             (43, value) if matches!(value.len(), 2 | 4) => Self::ElapsedTime(word(value)),
             (44, &[_, _, _, _]) => Self::DataChecksum(word(value)),
             (192, &[_, _, _, _]) => Self::LossEventRate(word(value)),

@@ -70,8 +70,7 @@ impl Model {
                     if event.is_none() {
                         reading.intervals[0].data = first;
                     } else if discounting {
-                        let lengths: Vec<u64> =
-                            reading.intervals.iter().map(|interval| interval.data).collect();
+                        let lengths: Vec<u64> = reading.intervals.iter().map(|interval| interval.data).collect();
                         let factor = factor(&lengths, &discounts);
                         discounts.iter_mut().for_each(|discount| *discount *= factor);
                     }
@@ -166,11 +165,7 @@ fn factor(lengths: &[u64], discounts: &[f64]) -> f64 {
         total += WEIGHTS[i] * discounts[i];
     }
     let mean = sum / total;
-    if total > 0.0 && lengths[0] as f64 > 2.0 * mean {
-        (2.0 * mean / lengths[0] as f64).max(0.25)
-    } else {
-        1.0
-    }
+    if total > 0.0 && lengths[0] as f64 > 2.0 * mean { (2.0 * mean / lengths[0] as f64).max(0.25) } else { 1.0 }
 }
 
 /// I_mean of sections 5.4 and 5.5: p = min(W_tot0/I_tot0, W_tot1/I_tot1).

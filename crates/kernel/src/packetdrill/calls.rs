@@ -175,15 +175,13 @@ impl Calls {
         match call.name.as_str() {
             "socket" => {
                 let flags = flags_of(args.get(1));
-                let made =
-                    net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, Some(ipproto::TCP));
+                let made = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, Some(ipproto::TCP));
                 let done = made.map_err(name_of).map(|socket| (0, Some(socket)));
                 if let Ok((_, Some(socket))) = &done {
                     let _ = sockopt::set_socket_reuseaddr(socket, true);
                     let scheme = context.scheme;
                     sockopt::set_tcp_congestion(socket, scheme).map_err(|error| {
-                        let reason =
-                            format!("congestion control '{scheme}': this kernel refuses it: {error}");
+                        let reason = format!("congestion control '{scheme}': this kernel refuses it: {error}");
                         Problem::unsupported(line, reason)
                     })?;
                 }
@@ -297,11 +295,8 @@ fn operation(call: &Call) -> Option<Operation> {
         "accept" => Operation::Accept(SocketFlags::CLOEXEC),
         "connect" => Operation::Connect,
         "write" | "send" | "sendto" | "writev" | "sendmsg" => {
-            let all = [
-                ("MSG_DONTWAIT", SendFlags::DONTWAIT),
-                ("MSG_MORE", SendFlags::MORE),
-                ("MSG_EOR", SendFlags::EOR),
-            ];
+            let all =
+                [("MSG_DONTWAIT", SendFlags::DONTWAIT), ("MSG_MORE", SendFlags::MORE), ("MSG_EOR", SendFlags::EOR)];
             let flags = all.iter().filter(|(word, _)| has(word)).map(|(_, flag)| *flag);
             Operation::Send { bytes, flags: flags.fold(SendFlags::NOSIGNAL, |all, flag| all | flag) }
         }
@@ -327,9 +322,7 @@ fn perform(socket: &OwnedFd, operation: Operation) -> Done {
             let _ = net::bind(socket, &SocketAddrV4::new(LOCAL, 0));
             net::connect(socket, &SocketAddrV4::new(REMOTE, PORT)).map(|()| (0, None))
         }
-        Operation::Send { bytes, flags } => {
-            net::send(socket, &vec![0; bytes], flags).map(|sent| (sent as i64, None))
-        }
+        Operation::Send { bytes, flags } => net::send(socket, &vec![0; bytes], flags).map(|sent| (sent as i64, None)),
         Operation::Receive { bytes, flags } => {
             let mut buffer = vec![0; bytes];
             net::recv(socket, buffer.as_mut_slice(), flags).map(|(_, read)| (read as i64, None))

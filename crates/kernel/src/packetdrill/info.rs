@@ -160,10 +160,7 @@ mod tests {
         }
         let info: Vec<u8> = (0..224).collect();
         assert_eq!(value(&info, "tcpi_probes"), Some(3.0));
-        assert_eq!(
-            value(&info, "tcpi_reord_seen"),
-            Some(f64::from(u32::from_ne_bytes([220, 221, 222, 223])))
-        );
+        assert_eq!(value(&info, "tcpi_reord_seen"), Some(f64::from(u32::from_ne_bytes([220, 221, 222, 223]))));
         assert_eq!(value(&info, "tcpi_rcv_ooopack"), None);
         assert_eq!(value(&info, "cwnd"), None);
     }

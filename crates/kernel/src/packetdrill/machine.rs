@@ -4,9 +4,7 @@
 use std::io;
 
 use narrows_host::namespace::{self, RTAX_INITCWND, way_out};
-use narrows_host::netlink::{
-    DELETE_QDISC, NEW_QDISC, Netlink, REPLACE, Request, TCA_KIND, TCA_OPTIONS, root_queue,
-};
+use narrows_host::netlink::{DELETE_QDISC, NEW_QDISC, Netlink, REPLACE, Request, TCA_KIND, TCA_OPTIONS, root_queue};
 use narrows_packetdrill::script::Problem;
 use narrows_packetdrill::shell::{assignments, number, program};
 
@@ -143,16 +141,13 @@ impl Machine {
                 Ok(())
             }
             Change::Setting { name, value } => match namespace::set(&format!("ipv4/{name}"), value) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && ABSENT.contains(&name.as_str()) => {
-                    Ok(())
-                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && ABSENT.contains(&name.as_str()) => Ok(()),
                 done => done,
             },
             Change::Queue { kind, limit } => {
                 let mut text = kind.clone().into_bytes();
                 text.push(0);
-                let request =
-                    Request::new(NEW_QDISC, REPLACE, &root_queue(self.device)).attribute(TCA_KIND, &text);
+                let request = Request::new(NEW_QDISC, REPLACE, &root_queue(self.device)).attribute(TCA_KIND, &text);
                 // Like tc: without a limit, there are no options.
                 self.netlink.change(match limit {
                     Some(limit) => request.attribute(TCA_OPTIONS, &limit.to_ne_bytes()),
@@ -162,9 +157,7 @@ impl Machine {
             Change::NoQueue => {
                 match self.netlink.change(Request::new(DELETE_QDISC, 0, &root_queue(self.device))) {
                     // There was none but the first.
-                    Err(error)
-                        if [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput].contains(&error.kind()) =>
-                    {
+                    Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput].contains(&error.kind()) => {
                         Ok(())
                     }
                     done => done,
@@ -234,9 +227,7 @@ fn setting(key: &str, value: &str) -> Result<Option<Change>, String> {
     let Some(name) = key.strip_prefix("net.ipv4.") else {
         return match (key, value) {
             // The queue that our device shall have, instead of the default of the machine.
-            ("net.core.default_qdisc", "fq") => {
-                Ok(Some(Change::Queue { kind: value.to_owned(), limit: None }))
-            }
+            ("net.core.default_qdisc", "fq") => Ok(Some(Change::Queue { kind: value.to_owned(), limit: None })),
             _ if key.starts_with("net.core.") => Ok(None),
             _ => Err("a setting of the whole machine, which no script may change".to_owned()),
         };
@@ -300,8 +291,7 @@ mod tests {
     /// Commands that scripts use become changes of the namespace.
     #[test]
     fn machine_reads_commands_of_scripts() {
-        let set =
-            |name: &str, value: &str| Change::Setting { name: name.to_owned(), value: value.to_owned() };
+        let set = |name: &str, value: &str| Change::Setting { name: name.to_owned(), value: value.to_owned() };
         let queue = |limit| Change::Queue { kind: "pfifo".to_owned(), limit };
         assert_eq!(
             of("sysctl -q net.ipv4.tcp_sack=0 net.ipv4.tcp_fastopen=0x70403 net.core.rmem_max=1"),

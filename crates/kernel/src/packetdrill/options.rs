@@ -7,9 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use narrows_packetdrill::script::{Call, Problem, Value};
 use narrows_packetdrill::stack::Outcome;
 use nix::sys::socket::sockopt::{Mark, TcpMaxSeg, Timestamping};
-use nix::sys::socket::{
-    ControlMessageOwned, GetSockOpt, MsgFlags, SetSockOpt, SockaddrIn, TimestampingFlag, recvmsg,
-};
+use nix::sys::socket::{ControlMessageOwned, GetSockOpt, MsgFlags, SetSockOpt, SockaddrIn, TimestampingFlag, recvmsg};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
@@ -84,9 +82,8 @@ pub(super) fn set(socket: &Socket, line: usize, call: &Call) -> Result<Outcome, 
         },
         "SO_TIMESTAMPING" => {
             let bits = match value {
-                Some(Value::Words(flags)) => bits(flags).ok_or_else(|| {
-                    Problem::unsupported(line, format!("SO_TIMESTAMPING with {}", flags.join("|")))
-                })?,
+                Some(Value::Words(flags)) => bits(flags)
+                    .ok_or_else(|| Problem::unsupported(line, format!("SO_TIMESTAMPING with {}", flags.join("|"))))?,
                 _ => number as u32,
             };
             Timestamping.set(socket, &TimestampingFlag::from_bits_retain(bits)).map_err(of_nix)
@@ -126,8 +123,9 @@ pub(super) fn compare(socket: &Socket, line: usize, call: &Call) -> Result<Outco
         "TCP_USER_TIMEOUT" => sockopt::tcp_user_timeout(socket).map(i64::from),
         "SO_SNDBUF" => sockopt::socket_send_buffer_size(socket).map(|size| size as i64),
         "SO_RCVBUF" => sockopt::socket_recv_buffer_size(socket).map(|size| size as i64),
-        "SO_ERROR" => sockopt::socket_error(socket)
-            .map(|state| state.err().map_or(0, |error| i64::from(error.raw_os_error()))),
+        "SO_ERROR" => {
+            sockopt::socket_error(socket).map(|state| state.err().map_or(0, |error| i64::from(error.raw_os_error())))
+        }
         _ => return Ok(Outcome::Unchecked),
     };
     match seen {

@@ -63,13 +63,9 @@ impl Kernel {
             ("ipv4/tcp_rmem", "4096 131072 6291456"),
             ("ipv4/tcp_wmem", "4096 16384 4194304"),
         ];
-        let sysctls = settings
-            .into_iter()
-            .chain(namespace::COMMON)
-            .map(|(name, value)| (name, value.to_owned()))
-            .collect();
-        let config =
-            HostConfig { mtu, addresses: vec![LOCAL], initial_window: INITIAL_WINDOW, burst: None, sysctls };
+        let sysctls =
+            settings.into_iter().chain(namespace::COMMON).map(|(name, value)| (name, value.to_owned())).collect();
+        let config = HostConfig { mtu, addresses: vec![LOCAL], initial_window: INITIAL_WINDOW, burst: None, sysctls };
         let device = namespace::enter(&config)?;
         let failed = |error: io::Error| HostError::step("prepare the script's namespace", error);
         let index = device.if_index().map_err(failed)? as i32;

@@ -96,10 +96,7 @@ impl Mapping {
             window: Some(packet.window.into()),
             ecn: Some(packet.ecn),
             options: Some(Options {
-                mss: packet
-                    .option(MSS)
-                    .and_then(|body| body.first_chunk())
-                    .map(|mss| u16::from_be_bytes(*mss)),
+                mss: packet.option(MSS).and_then(|body| body.first_chunk()).map(|mss| u16::from_be_bytes(*mss)),
                 sack_ok: packet.option(SACK_PERMITTED).is_some(),
                 window_scale: packet.option(WINDOW_SCALE).and_then(|body| body.first().copied()),
                 timestamps: packet.timestamps(),
@@ -140,15 +137,7 @@ fn written(options: &Options, local: &dyn Fn(u64) -> u32) -> Vec<u8> {
 
 fn flags(bits: u8) -> TcpFlags {
     let has = |bit| bits & bit != 0;
-    TcpFlags {
-        syn: has(SYN),
-        fin: has(FIN),
-        rst: has(RST),
-        psh: has(PSH),
-        ack: has(ACK),
-        ece: has(ECE),
-        cwr: has(CWR),
-    }
+    TcpFlags { syn: has(SYN), fin: has(FIN), rst: has(RST), psh: has(PSH), ack: has(ACK), ece: has(ECE), cwr: has(CWR) }
 }
 
 fn bits(flags: &TcpFlags) -> u8 {

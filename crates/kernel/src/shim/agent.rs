@@ -71,12 +71,7 @@ fn monotonic() -> u64 {
 
 impl Shim {
     /// Registers the scheme and starts the agent for these flows of the plan. Flow `n` uses local port `ports + n`.
-    pub(crate) fn start(
-        plan: &Plan,
-        flows: &[usize],
-        ports: u16,
-        options: &Options,
-    ) -> Result<Self, HostError> {
+    pub(crate) fn start(plan: &Plan, flows: &[usize], ports: u16, options: &Options) -> Result<Self, HostError> {
         let (program, name) = Program::load(flows.len())?;
         let origin = monotonic();
         let own = |number: &usize| {
@@ -218,13 +213,7 @@ impl Agent {
             total.drops += drops;
             total.calls += calls;
             let scheme = own.flow.settings().scheme.info.name;
-            flows.push(result::ShimFlow {
-                flow: own.label.clone(),
-                scheme,
-                events: calls,
-                decisions,
-                fallbacks,
-            });
+            flows.push(result::ShimFlow { flow: own.label.clone(), scheme, events: calls, decisions, fallbacks });
         }
         Ok(result::Shim {
             flows,

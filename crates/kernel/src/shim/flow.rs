@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
-    AckEnd, Bytes, CongestionCause, Driver, EcnNeed, Episode, Flight, IdleRule, LostPacket, Nanos, Params,
-    Phase, Random, SendPosition, Sent, SentState, Setup, record,
+    AckEnd, Bytes, CongestionCause, Driver, EcnNeed, Episode, Flight, IdleRule, LostPacket, Nanos, Params, Phase,
+    Random, SendPosition, Sent, SentState, Setup, record,
 };
 use narrows_scenario::FlowPlan;
 use narrows_tcp::{Prr, PrrBound};
@@ -145,10 +145,7 @@ impl Flow {
             pacing_rate: paced(control.pacing_rate),
             cwnd: packets(control.cwnd, mss).max(1),
             ssthresh: packets(self.driver.ssthresh(), mss).max(2),
-            reduction: self
-                .episode
-                .window()
-                .map(|_| Allowance { packets: self.allowance, out: self.last.prr_out }),
+            reduction: self.episode.window().map(|_| Allowance { packets: self.allowance, out: self.last.prr_out }),
             // Linux sends at least two segments at once (`tcp_min_tso_segs`).
             burst: packets(control.burst, mss).clamp(1, 2),
         }

@@ -76,8 +76,7 @@ pub(super) fn admit(program: &Program, port: u16, decision: &Decision) -> Result
 
 /// Writes a decision.
 pub(super) fn decide(map: &libbpf_rs::Map<'_>, port: u16, decision: &Decision) -> Result<(), HostError> {
-    map.update(&key(port), &decision.bytes(), MapFlags::ANY)
-        .map_err(|error| failed("write a BPF map", &error))
+    map.update(&key(port), &decision.bytes(), MapFlags::ANY).map_err(|error| failed("write a BPF map", &error))
 }
 
 /// Reads the counters of a flow.

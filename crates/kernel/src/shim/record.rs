@@ -192,9 +192,7 @@ impl Record {
 
     /// Packets in flight (`tcp_packets_in_flight`).
     pub fn in_flight(&self) -> u32 {
-        self.packets_out
-            .wrapping_sub(self.sacked_out.wrapping_add(self.lost_out))
-            .wrapping_add(self.retrans_out)
+        self.packets_out.wrapping_sub(self.sacked_out.wrapping_add(self.lost_out)).wrapping_add(self.retrans_out)
     }
 
     /// The states entered (`TCP_CA_*`), in order.
@@ -263,9 +261,7 @@ impl Decision {
         Some(Self {
             answers,
             pacing_rate: rate.checked_sub(1),
-            reduction: reduction
-                .checked_sub(1)
-                .map(|own| Allowance { packets: (own >> 32) as u32, out: own as u32 }),
+            reduction: reduction.checked_sub(1).map(|own| Allowance { packets: (own >> 32) as u32, out: own as u32 }),
             cwnd: word(cwnd)?,
             ssthresh: word(ssthresh)?,
             burst: word(burst)?,

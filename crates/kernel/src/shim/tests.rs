@@ -255,10 +255,7 @@ fn tape_of_a_kernel_replays() {
             let Some(decision) = decided.map(|own| own.decision).filter(|own| own.answers >= barrier) else {
                 continue;
             };
-            if record.has(flag::FALLBACK)
-                || decision.reduction.is_some()
-                || record.kind() == Some(Kind::Close)
-            {
+            if record.has(flag::FALLBACK) || decision.reduction.is_some() || record.kind() == Some(Kind::Close) {
                 continue;
             }
             assert_eq!(record.snd_cwnd, decision.cwnd, "{record:?}");

@@ -60,11 +60,7 @@ fn carries_a_flow(program: &Program) {
         program.scheme
     );
     let result = next_to_none(&text, &Options::default()).expect("root");
-    let own = status(0.0, &|| false)
-        .unwrap()
-        .into_iter()
-        .find(|own| own.name == program.name)
-        .expect("it is loaded");
+    let own = status(0.0, &|| false).unwrap().into_iter().find(|own| own.name == program.name).expect("it is loaded");
     let flow = &result.flows[0];
     eprintln!("{}: {} Mbit/s, {:?} ms, {own:?}", program.name, flow.goodput_mbit_s, flow.rtt_mean_ms);
     assert_eq!(result.host.expect("a real host").schemes, [program.name]);

@@ -123,9 +123,8 @@ fn long_flows_survive_their_agent() {
 #[ignore = "real time: `make test`"]
 fn tapes_of_this_kernel_replay() {
     let kept = std::env::var_os("NARROWS_TAPE").map(PathBuf::from);
-    let path = kept
-        .clone()
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("narrows-{}.tape", std::process::id())));
+    let path =
+        kept.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("narrows-{}.tape", std::process::id())));
     let text = "duration = '2s'\n[network]\nrate = '10mbit'\nbuffer = '0.5bdp'\nloss = '0.2%'\n\
                 [[flows]]\nscheme = 'cubic'\nrtt = '40ms'\n[[flows]]\nscheme = 'bbr'\nrtt = '40ms'\n";
     let options = Options { tape: Some(path.clone()), ..Options::default() };

@@ -107,8 +107,7 @@ fn impossible_scenarios_are_refused() {
     let flow = |keys: &str, tcp: &str| {
         format!("duration = '1s'\n[network]\nrate = '10mbit'\n{tcp}\n[[flows]]\nrtt = '10ms'\n{keys}\n")
     };
-    let lacks =
-        shim::missing().map_or_else(String::new, |missing| format!("no scheme `bbr-gc`, and {missing}"));
+    let lacks = shim::missing().map_or_else(String::new, |missing| format!("no scheme `bbr-gc`, and {missing}"));
     for (text, part) in [
         (flow("scheme = 'bbr-gc'", ""), lacks.as_str()),
         (flow("scheme = 'bbr:cwnd_gain=3'", ""), "has no parameters"),

@@ -63,11 +63,7 @@ pub(super) struct Connection<'a> {
 }
 
 /// Payload of a full packet, and the bytes of its headers.
-fn packet_of(
-    netlink: &mut Netlink,
-    local: SocketAddrV4,
-    remote: SocketAddrV4,
-) -> io::Result<Option<(u16, u16)>> {
+fn packet_of(netlink: &mut Netlink, local: SocketAddrV4, remote: SocketAddrV4) -> io::Result<Option<(u16, u16)>> {
     const TIMESTAMPS: u8 = 1;
     let Some((info, _)) = diagnostics::read_info(netlink, local, remote)? else { return Ok(None) };
     let options = info.get(5).copied().unwrap_or(0);
@@ -161,10 +157,8 @@ impl<'a> Connection<'a> {
                 self.log("the client takes no data: gives up");
             }
             let writable = if full { PollFlags::OUT } else { PollFlags::empty() };
-            let mut fds = [
-                PollFd::new(&self.messages, PollFlags::IN),
-                PollFd::new(self.stream, writable | PollFlags::IN),
-            ];
+            let mut fds =
+                [PollFd::new(&self.messages, PollFlags::IN), PollFd::new(self.stream, writable | PollFlags::IN)];
             // A closed stream is always readable.
             let fds = if self.shut_at.is_some() { &mut fds[..1] } else { &mut fds[..] };
             wait(fds, self.clock.wait(self.flow.deadline().min(self.pacer.deadline())))?;

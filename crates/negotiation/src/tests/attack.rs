@@ -140,11 +140,7 @@ fn malformed_clients_do_not_disturb_others() {
         (report, ran.join().unwrap().expect("it ran"))
     });
     assert!(report.complete, "{report:?}");
-    print_row(
-        "Nodectl: clients that are silent, gone or speak nonsense",
-        counts.failed,
-        "another was served",
-    );
+    print_row("Nodectl: clients that are silent, gone or speak nonsense", counts.failed, "another was served");
     assert!(counts.served == 1 && counts.failed == 3, "{counts:?}");
 }
 
@@ -195,11 +191,7 @@ fn long_invented_requesters_take_no_rate() {
             while !over.load(Ordering::Relaxed) {
                 // To the client, which knows no such content, fewer than a node forwards to one address without an
                 // answer: more would delay its own flow. The others go to hosts that are not there.
-                let to = if sent.is_multiple_of(16) {
-                    *loopback(11, 0).ip()
-                } else {
-                    invented(1_000 + sent % 500)
-                };
+                let to = if sent.is_multiple_of(16) { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
                 let socket = UdpSocket::bind((invented(sent % 1_000), 0)).unwrap();
                 let _ = socket.send_to(&request_for(to, 1_000 + sent, 1_000.0), victim);
                 sent += 1;

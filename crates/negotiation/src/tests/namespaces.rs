@@ -76,13 +76,8 @@ fn program_sends_at_the_rate_across_a_router() {
         let serving = scope.spawn(move || {
             own.send(("server", unshare())).unwrap();
             join("s", "10.1.0.2", "10.1.0.1");
-            let settings = ServerSettings {
-                listen: at(1, 2),
-                via: Some(at(1, 1)),
-                max: MOST,
-                connections: 4,
-                program: true,
-            };
+            let settings =
+                ServerSettings { listen: at(1, 2), via: Some(at(1, 1)), max: MOST, connections: 4, program: true };
             serve(&settings, sending)
         });
         let client = scope.spawn(move || {

@@ -140,10 +140,7 @@ impl Fifo {
     /// Sum of the remaining waits, in nanoseconds.
     fn waits_to_come(&self, now: Nanos) -> u128 {
         let starts = self.entries.iter().map(|entry| entry.end);
-        starts
-            .take(self.entries.len().saturating_sub(1))
-            .map(|start| u128::from((start - now).as_nanos()))
-            .sum()
+        starts.take(self.entries.len().saturating_sub(1)).map(|start| u128::from((start - now).as_nanos())).sum()
     }
 
     /// Time without transmission since the start of the statistics.

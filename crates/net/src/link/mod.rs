@@ -103,16 +103,12 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
             let model = if here { config.loss } else { Loss::None };
             let process = LossProcess::new(model, Random::stream(seed, name, 0));
             match &config.loss_trace {
-                Some(trace) if here => {
-                    process.following(trace.clone(), Random::stream(seed, "loss trace", 0))
-                }
+                Some(trace) if here => process.following(trace.clone(), Random::stream(seed, "loss trace", 0)),
                 _ => process,
             }
         };
         let service = match (&config.capacity, &config.queue, &hook) {
-            (Capacity::Constant(rate), Queue::DropTail, None) => {
-                Service::Fifo(Fifo::new(*rate, config.limit))
-            }
+            (Capacity::Constant(rate), Queue::DropTail, None) => Service::Fifo(Fifo::new(*rate, config.limit)),
             _ => Service::Scheduled(Box::new(Scheduled::new(config, hook, Random::stream(seed, "aqm", 0)))),
         };
         Self {
@@ -143,15 +139,13 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
             return Offer::Dropped(DropReason::Policer);
         }
         match &mut self.service {
-            Service::Fifo(fifo) => {
-                match fifo.offer(now, size.as_u64(), &mut self.egress_loss, &mut self.stats) {
-                    Some((at, lost)) => Offer::Departs { at, lost },
-                    None => {
-                        self.stats.dropped_queue += 1;
-                        Offer::Dropped(DropReason::Queue)
-                    }
+            Service::Fifo(fifo) => match fifo.offer(now, size.as_u64(), &mut self.egress_loss, &mut self.stats) {
+                Some((at, lost)) => Offer::Departs { at, lost },
+                None => {
+                    self.stats.dropped_queue += 1;
+                    Offer::Dropped(DropReason::Queue)
                 }
-            }
+            },
             Service::Scheduled(scheduled) => match scheduled.offer(now, frame, &mut self.stats) {
                 Taken::Queued => Offer::Queued,
                 Taken::Dropped => Offer::Dropped(DropReason::Queue),

@@ -90,12 +90,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
     }
 
     /// Calls the hook for an event other than an arrival or a departure.
-    pub(crate) fn with_hook(
-        &mut self,
-        now: Nanos,
-        stats: &mut Tally<F>,
-        event: impl FnOnce(&mut H, &mut Port<'_>),
-    ) {
+    pub(crate) fn with_hook(&mut self, now: Nanos, stats: &mut Tally<F>, event: impl FnOnce(&mut H, &mut Port<'_>)) {
         if let Some(hook) = &mut self.hook {
             event(hook, &mut port(now, &mut self.queue));
             self.wake_held(now, stats);
@@ -253,12 +248,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
     }
 
     /// See [`super::Link::serve`].
-    pub(crate) fn serve(
-        &mut self,
-        now: Nanos,
-        egress_loss: &mut LossProcess,
-        stats: &mut Tally<F>,
-    ) -> Option<F> {
+    pub(crate) fn serve(&mut self, now: Nanos, egress_loss: &mut LossProcess, stats: &mut Tally<F>) -> Option<F> {
         if let Some(hook) = &mut self.hook {
             if hook.next_wake() <= now {
                 hook.on_wake(&mut port(now, &mut self.queue));

@@ -41,10 +41,8 @@ fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
 #[test]
 fn idle_link_transmits_at_once_and_queues_the_rest() {
     // 12 Mbit/s: 1500 bytes a millisecond.
-    let config = LinkConfig {
-        queue: TRANSPARENT,
-        ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(1))
-    };
+    let config =
+        LinkConfig { queue: TRANSPARENT, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(1)) };
     let mut link = link(&config);
     assert_eq!(link.next_service(), Nanos::MAX);
     assert_eq!(link.serve(MS(1)).map(|packet| packet.seq), None);
@@ -169,8 +167,7 @@ fn pie_under_overload_holds_its_target_delay() {
 fn red_under_overload_settles_at_matching_drop_rate() {
     // A tenth must be dropped. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is
     // the probability half way between the thresholds: 30 packets; the one in transmission is not queued.
-    let queue =
-        Queue::Red(Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
+    let queue = Queue::Red(Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     let link = overload(queue, 1.0 / 0.9, Ecn::NotEct);
     let dropped = link.stats().dropped_aqm as f64 / link.stats().arrived_packets as f64;
     assert!((dropped - 0.1).abs() < 0.005, "{dropped}");

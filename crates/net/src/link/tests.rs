@@ -28,9 +28,7 @@ fn millisecond_link(limit: Limit) -> Link<Packet> {
 /// Number of packets accepted out of ten full packets offered at once.
 fn accepted_at_once(limit: Limit) -> usize {
     let mut link = millisecond_link(limit);
-    (0..10)
-        .filter(|&n| link.offer(Nanos::ZERO, &packet(n, 1500)) != Offer::Dropped(DropReason::Queue))
-        .count()
+    (0..10).filter(|&n| link.offer(Nanos::ZERO, &packet(n, 1500)) != Offer::Dropped(DropReason::Queue)).count()
 }
 
 const fn departs(at: Nanos) -> Offer {
@@ -97,9 +95,7 @@ fn queue_slot_frees_when_next_transmission_begins() {
 #[test]
 fn sustained_throughput_equals_the_rate() {
     // 10 Gbit/s, 3 Mbit/s, and a rate with fractional nanoseconds per packet, never idle.
-    for rate in
-        [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)]
-    {
+    for rate in [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)] {
         let mut link = link(&LinkConfig::drop_tail(rate, Limit::Packets(u64::MAX)));
         let mut last = Nanos::ZERO;
         for n in 0..100_000 {
@@ -206,11 +202,9 @@ fn mean_queue_counts_only_time_since_reset() {
     // Four packets of a millisecond each: three wait in the first millisecond, two in the second, one in the
     // third.
     let ms = Nanos::from_millis;
-    let transparent =
-        Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
+    let transparent = Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     for queue in [Queue::DropTail, transparent] {
-        let config =
-            LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };
+        let config = LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };
         let mut link = link(&config);
         (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
         let advance = |link: &mut Link<Packet>, to: u64| {

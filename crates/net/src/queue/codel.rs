@@ -43,20 +43,13 @@ pub(crate) struct State {
 impl CoDel {
     /// The control law: interval / sqrt(count) after `from` (section 5.4).
     fn after(&self, from: Nanos, count: u64) -> Nanos {
-        from.saturating_add(Nanos::from_nanos(
-            (self.interval.as_nanos() as f64 / (count as f64).sqrt()) as u64,
-        ))
+        from.saturating_add(Nanos::from_nanos((self.interval.as_nanos() as f64 / (count as f64).sqrt()) as u64))
     }
 }
 
 impl State {
     /// Next packet, and whether it may be dropped (section 5.6).
-    fn take<F: Frame>(
-        &mut self,
-        now: Nanos,
-        params: &CoDel,
-        backlog: &mut Backlog<F>,
-    ) -> Option<(Nanos, F, bool)> {
+    fn take<F: Frame>(&mut self, now: Nanos, params: &CoDel, backlog: &mut Backlog<F>) -> Option<(Nanos, F, bool)> {
         let Some((arrived, packet)) = backlog.pop() else {
             self.first_above = None;
             return None;
@@ -143,12 +136,7 @@ impl Configuration for CoDel {
 }
 
 impl Aqm for (CoDel, State) {
-    fn next<F: Frame>(
-        &mut self,
-        now: Nanos,
-        backlog: &mut Backlog<F>,
-        stats: &mut Tally<F>,
-    ) -> Option<(Nanos, F)> {
+    fn next<F: Frame>(&mut self, now: Nanos, backlog: &mut Backlog<F>, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         self.1.dequeue(now, &self.0, backlog, stats)
     }
 }
@@ -160,8 +148,7 @@ mod tests {
     use crate::testing::Packet;
 
     const MS: u64 = 1_000_000;
-    const PARAMS: CoDel =
-        CoDel { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
+    const PARAMS: CoDel = CoDel { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
 
     fn full_packets(count: u64, at: Nanos, ecn: Ecn) -> Backlog<Packet> {
         let mut backlog = Backlog::<Packet>::default();

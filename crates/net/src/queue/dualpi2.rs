@@ -131,11 +131,7 @@ impl<F: Frame> Queues<F> {
             self.step(delay);
             let calm = self.packets() == 0 && self.base == 0.0 && self.delay_before.is_zero();
             // Skip the rest of an idle time, which has no effect.
-            let steps = if calm {
-                1 + (now - self.next_update).as_nanos() / self.config.update.as_nanos()
-            } else {
-                1
-            };
+            let steps = if calm { 1 + (now - self.next_update).as_nanos() / self.config.update.as_nanos() } else { 1 };
             self.next_update += self.config.update * steps;
         }
     }
@@ -144,8 +140,7 @@ impl<F: Frame> Queues<F> {
     /// counts (appendix A.2).
     fn step(&mut self, delay: Nanos) {
         let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
-        let change =
-            self.config.alpha * (q - self.config.target.as_secs_f64()) + self.config.beta * (q - before);
+        let change = self.config.alpha * (q - self.config.target.as_secs_f64()) + self.config.beta * (q - before);
         self.base = (self.base + change).clamp(0.0, 1.0);
         self.delay_before = delay;
     }
@@ -254,8 +249,7 @@ mod tests {
 
     fn fill(queue: &mut Queues<Packet>, at: Nanos, packets: u64, ecn: Ecn) {
         let mut stats = Tally::default();
-        (0..packets)
-            .for_each(|seq| assert!(queue.enqueue(at, &packet(seq, ecn), None, NO_LIMIT, &mut stats)));
+        (0..packets).for_each(|seq| assert!(queue.enqueue(at, &packet(seq, ecn), None, NO_LIMIT, &mut stats)));
     }
 
     #[track_caller]
@@ -317,9 +311,7 @@ mod tests {
     #[test]
     fn ramp_rises_over_its_range_above_one_packet() {
         let queue = dualpi2();
-        for (waited, expected) in
-            [(0, 0.0), (800, 0.0), (900, 0.25), (1_000, 0.5), (1_200, 1.0), (9_999, 1.0)]
-        {
+        for (waited, expected) in [(0, 0.0), (800, 0.0), (900, 0.25), (1_000, 0.5), (1_200, 1.0), (9_999, 1.0)] {
             close(queue.ramp(Nanos::from_micros(waited)), expected);
         }
         // At 4 Mbit/s a packet takes 3 ms.

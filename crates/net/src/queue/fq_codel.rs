@@ -96,13 +96,8 @@ pub(crate) struct FlowQueues<F> {
 
 impl<F: Frame> FlowQueues<F> {
     fn new(config: &FqCoDel, mut random: Random) -> Self {
-        let queue = FlowQueue {
-            backlog: Backlog::default(),
-            codel: State::default(),
-            credit: 0,
-            next: NONE,
-            active: false,
-        };
+        let queue =
+            FlowQueue { backlog: Backlog::default(), codel: State::default(), credit: 0, next: NONE, active: false };
         Self {
             params: config.codel,
             quantum: i64::from(config.quantum.max(1)),

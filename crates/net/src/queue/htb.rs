@@ -301,14 +301,7 @@ impl<F: Frame> ClassQueues<F> {
 
 impl<F: Frame> Queueing<F> for ClassQueues<F> {
     /// Accepts a frame or drops it. `class` steers it; otherwise the flow table selects its leaf.
-    fn enqueue(
-        &mut self,
-        now: Nanos,
-        frame: &F,
-        class: Option<u8>,
-        room: Room,
-        stats: &mut Tally<F>,
-    ) -> bool {
+    fn enqueue(&mut self, now: Nanos, frame: &F, class: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool {
         let index = usize::from(self.config.leaf_of(frame.flow(), class));
         let class = &mut self.classes[index];
         let size = frame.size().as_u64();

@@ -55,8 +55,7 @@ pub(crate) trait Configuration: Sized {
 /// A queue with its discipline.
 pub(crate) trait Queueing<F: Frame> {
     /// Accepts a frame or drops it, and counts drops and marks. `class` steers it in queues with classes.
-    fn enqueue(&mut self, now: Nanos, frame: &F, class: Option<u8>, room: Room, stats: &mut Tally<F>)
-    -> bool;
+    fn enqueue(&mut self, now: Nanos, frame: &F, class: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool;
     /// Next frame to transmit, with its arrival time; `None` if none may leave yet. Counts drops and marks.
     fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)>;
     /// Packets in the queue.
@@ -97,12 +96,7 @@ pub(crate) trait Aqm {
     /// A frame entered the queue: the link is busy.
     fn accepted(&mut self) {}
     /// Next frame to transmit, with its arrival time.
-    fn next<F: Frame>(
-        &mut self,
-        _now: Nanos,
-        backlog: &mut Backlog<F>,
-        _stats: &mut Tally<F>,
-    ) -> Option<(Nanos, F)> {
+    fn next<F: Frame>(&mut self, _now: Nanos, backlog: &mut Backlog<F>, _stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         backlog.pop()
     }
     /// The link becomes idle.
@@ -215,14 +209,7 @@ queue_disciplines!(each);
 pub use self::htb::{HtbClass, HtbError};
 
 impl<F: Frame> Queueing<F> for Discipline<F> {
-    fn enqueue(
-        &mut self,
-        now: Nanos,
-        frame: &F,
-        class: Option<u8>,
-        room: Room,
-        stats: &mut Tally<F>,
-    ) -> bool {
+    fn enqueue(&mut self, now: Nanos, frame: &F, class: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool {
         call!(self, queue => queue.enqueue(now, frame, class, room, stats))
     }
     fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {

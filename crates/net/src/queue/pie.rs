@@ -87,11 +87,7 @@ impl State {
     fn update<F: Frame>(&mut self, now: Nanos, backlog: &Backlog<F>) {
         while self.next_update <= now {
             let delay = backlog.oldest().map_or(Nanos::ZERO, |arrived| self.next_update - arrived);
-            if delay.is_zero()
-                && self.probability == 0.0
-                && backlog.packets() == 0
-                && self.delay_before.is_zero()
-            {
+            if delay.is_zero() && self.probability == 0.0 && backlog.packets() == 0 && self.delay_before.is_zero() {
                 // Skip the rest of an idle time, which has no effect.
                 let skipped = (now - self.next_update).as_nanos() / UPDATE_INTERVAL.as_nanos();
                 self.next_update += UPDATE_INTERVAL * skipped;
@@ -139,12 +135,7 @@ impl Aqm for State {
         if backlog.fits(frame, room) { self.decide(backlog) } else { Verdict::Pass }
     }
 
-    fn next<F: Frame>(
-        &mut self,
-        now: Nanos,
-        backlog: &mut Backlog<F>,
-        _: &mut Tally<F>,
-    ) -> Option<(Nanos, F)> {
+    fn next<F: Frame>(&mut self, now: Nanos, backlog: &mut Backlog<F>, _: &mut Tally<F>) -> Option<(Nanos, F)> {
         self.update(now, backlog);
         backlog.pop()
     }

@@ -216,16 +216,9 @@ mod tests {
     #[test]
     fn probability_is_piecewise_linear_to_twice_the_max() {
         let mut red = red(0.002, false, false);
-        for (average, expected) in [
-            (0.0, 0.0),
-            (4.99, 0.0),
-            (5.0, 0.0),
-            (10.0, 0.05),
-            (15.0, 0.1),
-            (22.5, 0.55),
-            (30.0, 1.0),
-            (99.0, 1.0),
-        ] {
+        for (average, expected) in
+            [(0.0, 0.0), (4.99, 0.0), (5.0, 0.0), (10.0, 0.05), (15.0, 0.1), (22.5, 0.55), (30.0, 1.0), (99.0, 1.0)]
+        {
             red.average = average;
             close(red.base_probability(), expected);
         }

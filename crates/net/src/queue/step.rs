@@ -51,12 +51,8 @@ mod tests {
     #[test]
     fn only_arrivals_above_threshold_are_marked_or_dropped() {
         let rate = Rate::from_mbit_per_sec(10.0);
-        let mut queue = Discipline::new(
-            &Queue::Step(Step { above: 3.0 }),
-            rate,
-            Limit::Packets(100),
-            Random::stream(1, "aqm", 0),
-        );
+        let mut queue =
+            Discipline::new(&Queue::Step(Step { above: 3.0 }), rate, Limit::Packets(100), Random::stream(1, "aqm", 0));
         let mut stats = Tally::default();
         let mut offer = |ecn| {
             let mut packet = Packet::new(0);

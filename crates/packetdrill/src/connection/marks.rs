@@ -33,10 +33,8 @@ impl Stamps {
     /// Begins with the bytes that follow `base`. `flags`: those of the socket option.
     pub(super) fn begin(&mut self, base: u64, flags: &[String]) {
         let has = |flag: &str| flags.iter().any(|own| own == flag);
-        let kinds = [
-            ("SOF_TIMESTAMPING_TX_SCHED", "SCM_TSTAMP_SCHED"),
-            ("SOF_TIMESTAMPING_TX_SOFTWARE", "SCM_TSTAMP_SND"),
-        ];
+        let kinds =
+            [("SOF_TIMESTAMPING_TX_SCHED", "SCM_TSTAMP_SCHED"), ("SOF_TIMESTAMPING_TX_SOFTWARE", "SCM_TSTAMP_SND")];
         self.departure = kinds.iter().filter(|(flag, _)| has(flag)).map(|&(_, kind)| kind).collect();
         self.arrival = has("SOF_TIMESTAMPING_TX_ACK");
         self.base = base;

@@ -102,11 +102,8 @@ impl Connection {
         if self.stage != Stage::Established {
             return false;
         }
-        let progress = Progress {
-            una: self.sender.acknowledged(),
-            next: self.sent_end,
-            segment: u64::from(self.agreed.segment),
-        };
+        let progress =
+            Progress { una: self.sender.acknowledged(), next: self.sent_end, segment: u64::from(self.agreed.segment) };
         let released = self.writer.release(progress);
         if released > 0 {
             self.sender.assign(released);

@@ -7,8 +7,7 @@ use crate::connection::{Connection, Stage};
 use crate::script::{Call, Problem, Value};
 
 /// Flags of `send` and `recv` that the host has, or that change nothing here.
-const FLAGS: &[&str] =
-    &["MSG_NOSIGNAL", "MSG_DONTWAIT", "MSG_MORE", "MSG_EOR", "MSG_WAITALL", "MSG_ERRQUEUE", "0"];
+const FLAGS: &[&str] = &["MSG_NOSIGNAL", "MSG_DONTWAIT", "MSG_MORE", "MSG_EOR", "MSG_WAITALL", "MSG_ERRQUEUE", "0"];
 /// System calls that the host has.
 const CALLS: &[&str] = &[
     "socket",
@@ -63,9 +62,7 @@ pub(crate) fn unsupported(call: &Call) -> Option<String> {
             let tcp = call.args.get(2).is_none_or(|kind| kind.has("IPPROTO_TCP") || kind.int() == Some(0));
             (!stream || !tcp).then(|| "a socket that is not TCP".to_owned())
         }
-        "setsockopt" | "getsockopt" => {
-            (!options::is_known(word(2))).then(|| format!("socket option {}", word(2)))
-        }
+        "setsockopt" | "getsockopt" => (!options::is_known(word(2))).then(|| format!("socket option {}", word(2))),
         "ioctl" => (!REQUESTS.contains(&word(1))).then(|| format!("ioctl() with {}", word(1))),
         "recvmsg" => {
             let known = |message: &&Value| {
@@ -101,9 +98,7 @@ impl Host {
             }
             "accept" => Ok(self.accept(file, call)),
             "connect" => self.connect(now, line, file),
-            "write" | "send" | "sendto" | "writev" | "sendmsg" | "sendfile" => {
-                Ok(self.write(now, file, call))
-            }
+            "write" | "send" | "sendto" | "writev" | "sendmsg" | "sendfile" => Ok(self.write(now, file, call)),
             "read" | "recv" | "recvfrom" | "readv" | "recvmsg" => self.read(line, file, call),
             "close" => Ok(self.close(now, file)),
             "shutdown" => Ok(self.shutdown(now, args)),
@@ -196,9 +191,7 @@ impl Host {
         };
         if connection.is_writing() {
             // The same call again, which blocks.
-            return connection
-                .end_write(true)
-                .map_or(Outcome::Blocks, |taken| Outcome::Done(Ok(taken as i64)));
+            return connection.end_write(true).map_or(Outcome::Blocks, |taken| Outcome::Done(Ok(taken as i64)));
         }
         match connection.stage {
             Stage::Established if !connection.is_finished() => {}

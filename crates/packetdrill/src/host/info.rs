@@ -37,15 +37,8 @@ const FIELDS: &[&str] = &[
 ];
 
 /// An extension of the language: counters and state of the endpoint that `TCP_INFO` lacks, as `narrows_…`.
-const EXTENSION: &[&str] = &[
-    "cwnd_bytes",
-    "app_limited",
-    "recoveries",
-    "timeouts",
-    "spurious_recoveries",
-    "tlp_probes",
-    "ecn_reductions",
-];
+const EXTENSION: &[&str] =
+    &["cwnd_bytes", "app_limited", "recoveries", "timeouts", "spurious_recoveries", "tlp_probes", "ecn_reductions"];
 
 /// Whether the host has this field.
 pub(super) fn is_kept(name: &str) -> bool {

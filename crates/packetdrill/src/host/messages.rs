@@ -33,16 +33,12 @@ impl Host {
             return Err(Problem::failure(line, format!("ee_info: expected {kind}; seen {}", stamp.kind)));
         }
         self.compare(line, "ee_data", stamp.key as i64, call.ancillary_field("ee_data"))?;
-        let number =
-            |field| call.ancillary_field(field).and_then(Value::int).and_then(|n| u64::try_from(n).ok());
+        let number = |field| call.ancillary_field(field).and_then(Value::int).and_then(|n| u64::try_from(n).ok());
         if let (Some(seconds), Some(nanos)) = (number("scm_sec"), number("scm_nsec")) {
             let wanted = Nanos::from_secs(seconds) + Nanos::from_nanos(nanos);
             if (wanted - stamp.at).max(stamp.at - wanted) > TOLERANCE {
-                let reason = format!(
-                    "timestamp: expected {} s; seen {} s",
-                    wanted.as_secs_f64(),
-                    stamp.at.as_secs_f64()
-                );
+                let reason =
+                    format!("timestamp: expected {} s; seen {} s", wanted.as_secs_f64(), stamp.at.as_secs_f64());
                 return Err(Problem::failure(line, reason));
             }
         }

@@ -49,13 +49,7 @@ pub(super) fn is_known(name: &str) -> bool {
 
 impl Host {
     /// Sets a socket option.
-    pub(super) fn set_option(
-        &mut self,
-        now: Nanos,
-        line: usize,
-        file: i64,
-        call: &Call,
-    ) -> Result<Outcome, Problem> {
+    pub(super) fn set_option(&mut self, now: Nanos, line: usize, file: i64, call: &Call) -> Result<Outcome, Problem> {
         let name = call.args.get(2).and_then(Value::word).unwrap_or("").to_owned();
         let value = call.args.get(3).and_then(|list| list.items().first().or(Some(list)));
         let number = value.and_then(Value::int).unwrap_or(0);

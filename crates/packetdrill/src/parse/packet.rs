@@ -19,16 +19,10 @@ impl Parser {
             Some(Token::Word(word))
                 if ["icmp", "udp", "ipv4", "ipv6", "gre", "mpls", "psp", "raw"].contains(&&**word) =>
             {
-                return Err(Problem::unsupported(
-                    line,
-                    format!("{word} packets: the endpoint has only TCP over IPv4"),
-                ));
+                return Err(Problem::unsupported(line, format!("{word} packets: the endpoint has only TCP over IPv4")));
             }
             Some(Token::Int(_)) if self.peek_after() == Some(&Token::Sign('>')) => {
-                return Err(Problem::unsupported(
-                    line,
-                    "port numbers: the endpoint has one connection at a time",
-                ));
+                return Err(Problem::unsupported(line, "port numbers: the endpoint has one connection at a time"));
             }
             _ => {}
         }
@@ -40,8 +34,7 @@ impl Parser {
         let len: u64 = self.unsigned()?;
         self.demand(')')?;
         if seq + len != end {
-            let reason =
-                format!("{seq}:{end}({len}): the length is not the difference of the sequence numbers");
+            let reason = format!("{seq}:{end}({len}): the length is not the difference of the sequence numbers");
             return Err(Problem::syntax(line, reason));
         }
         if len > u64::from(u16::MAX) {
@@ -118,10 +111,7 @@ impl Parser {
                 'E' => &mut flags.ece,
                 'W' => &mut flags.cwr,
                 'A' | '0'..='9' => {
-                    return Err(Problem::unsupported(
-                        line,
-                        format!("flags '{text}': the endpoint has no AccECN"),
-                    ));
+                    return Err(Problem::unsupported(line, format!("flags '{text}': the endpoint has no AccECN")));
                 }
                 'U' => return Err(Problem::unsupported(line, "urgent data: the endpoint has none")),
                 _ => {
@@ -146,8 +136,7 @@ impl Parser {
             let line = self.line();
             let Some(Token::Word(name)) = self.next() else {
                 self.at -= 1;
-                return self
-                    .expected("a TCP option, such as mss 1460, sackOK, TS val 1 ecr 2, wscale 7, nop");
+                return self.expected("a TCP option, such as mss 1460, sackOK, TS val 1 ecr 2, wscale 7, nop");
             };
             match &*name {
                 "nop" | "eol" => {}

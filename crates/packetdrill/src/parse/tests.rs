@@ -49,25 +49,13 @@ fn parse_times_have_their_forms() {
 /// Every field of a packet is read.
 #[test]
 fn parse_packet_reads_every_field() {
-    let all = segment(
-        "+0 < [ce] FPEW. 1001:2001(1000) ack 7 win 257 <nop,nop,TS val 5 ecr 6,sack 1:2 3:4,nop,wscale 8>",
-    );
+    let all =
+        segment("+0 < [ce] FPEW. 1001:2001(1000) ack 7 win 257 <nop,nop,TS val 5 ecr 6,sack 1:2 3:4,nop,wscale 8>");
     let flags = TcpFlags { fin: true, psh: true, ece: true, cwr: true, ack: true, ..TcpFlags::default() };
-    let options = Options {
-        timestamps: Some((5, 6)),
-        sack: vec![(1, 2), (3, 4)],
-        window_scale: Some(8),
-        ..Options::default()
-    };
-    let expected = Segment {
-        flags,
-        seq: 1001,
-        len: 1000,
-        ack: 7,
-        window: Some(257),
-        ecn: Some(Ecn::Ce),
-        options: Some(options),
-    };
+    let options =
+        Options { timestamps: Some((5, 6)), sack: vec![(1, 2), (3, 4)], window_scale: Some(8), ..Options::default() };
+    let expected =
+        Segment { flags, seq: 1001, len: 1000, ack: 7, window: Some(257), ecn: Some(Ecn::Ce), options: Some(options) };
     assert_eq!(all, expected);
     let syn = segment("+0 > SEW 0:0(0) <mss 1460,sackOK,eol>").options.unwrap();
     assert_eq!((syn.mss, syn.sack_ok), (Some(1460), true));
@@ -92,8 +80,7 @@ fn parse_call_reads_arguments_and_result() {
     assert_eq!(set.args[3], Value::Text("reno".to_owned()));
     let control = call("+0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0x2 (flags O_RDWR)");
     assert!(control.args[2].has("O_NONBLOCK") && control.result == Some(2));
-    let message =
-        call("+0 sendmsg(4, {msg_name(...)=..., msg_iov(2)=[{..., 40}, {..., 5}], msg_flags=0}, 0) = ?");
+    let message = call("+0 sendmsg(4, {msg_name(...)=..., msg_iov(2)=[{..., 40}, {..., 5}], msg_flags=0}, 0) = ?");
     assert_eq!(message.result, None);
     assert_eq!(message.args[1].field("msg_iov").unwrap().items().len(), 2);
     match action("+.1...0.2 read(4, ..., 10) = 10") {

@@ -56,10 +56,7 @@ impl Choices {
                 | "gateway_ip" | "netmask_ip" | "send_omit_free" | "init_scripts" => {}
                 "ip_version" if value == "ipv4" => {}
                 "ip_version" => {
-                    return Err(Problem::unsupported(
-                        *line,
-                        format!("--ip_version={value}: the endpoint has IPv4"),
-                    ));
+                    return Err(Problem::unsupported(*line, format!("--ip_version={value}: the endpoint has IPv4")));
                 }
                 _ => return Err(Problem::unsupported(*line, format!("option --{name}"))),
             }

@@ -51,30 +51,14 @@ fn runner_wrong_packets_fail_at_their_line() {
         2,
         "seen . 1:1001(1000) ack 1 at 0.1 s (length)",
     );
-    fails(
-        "+0 > . 1:1001(1000) ack 1",
-        1,
-        "expected . 1:1001(1000) ack 1 at 0.1 s; seen nothing until 0.104 s",
-    );
+    fails("+0 > . 1:1001(1000) ack 1", 1, "expected . 1:1001(1000) ack 1 at 0.1 s; seen nothing until 0.104 s");
     fails(&format!("{TEN}+0 > . 10001:10001(0) ack 1"), 3, "seen nothing until");
-    fails(
-        &format!("{TEN}+.1 < . 1:1(0) ack 10001 win 1000\n+.5 > . 10001:11001(1000) ack 1"),
-        4,
-        "seen nothing",
-    );
-    fails(
-        "+0 write(4, ..., 1000) = 1000\n+.1 > P. 1:1001(1000) ack 1",
-        2,
-        "at 0.1 s (time; tolerance 0.0125 s)",
-    );
+    fails(&format!("{TEN}+.1 < . 1:1(0) ack 10001 win 1000\n+.5 > . 10001:11001(1000) ack 1"), 4, "seen nothing");
+    fails("+0 write(4, ..., 1000) = 1000\n+.1 > P. 1:1001(1000) ack 1", 2, "at 0.1 s (time; tolerance 0.0125 s)");
     fails("+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 2", 2, "(acknowledgement number)");
     fails("+0 write(4, ..., 1000) = 1000\n+0 > F. 1:1001(1000) ack 1", 2, "(flags)");
     fails("+0 write(4, ..., 1000) = 1000\n+0 > [ect0] P. 1:1001(1000) ack 1", 2, "seen [noecn] . 1:1001");
-    fails(
-        "+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>",
-        2,
-        "(TCP options)",
-    );
+    fails("+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>", 2, "(TCP options)");
 }
 
 /// A packet that the script does not expect fails it: before another one, from a burst, or from a timer.
@@ -120,15 +104,9 @@ fn runner_false_assertion_shows_values() {
 fn runner_compares_results_of_calls() {
     fails("+0 read(4, ..., 100) = 100", 1, "read(): expected to return at once; seen it block");
     passes("+0 < . 1:101(100) ack 1 win 1000\n* > . 1:1(0) ack 101\n+0 read(4, ..., 100) = 100");
-    passes(
-        "+0 shutdown(4, SHUT_WR) = 0\n+0 > F. 1:1(0) ack 1\n+0 write(4, ..., 10) = -1 EPIPE (Broken pipe)",
-    );
+    passes("+0 shutdown(4, SHUT_WR) = 0\n+0 > F. 1:1(0) ack 1\n+0 write(4, ..., 10) = -1 EPIPE (Broken pipe)");
     fails("+0 write(4, ..., 10) = -1 EPIPE (Broken pipe)", 1, "expected write() = -1 EPIPE; seen 10");
-    fails(
-        "+0 getsockopt(4, SOL_TCP, TCP_MAXSEG, [900], [4]) = 0",
-        1,
-        "TCP_MAXSEG: expected [900]; seen [1000]",
-    );
+    fails("+0 getsockopt(4, SOL_TCP, TCP_MAXSEG, [900], [4]) = 0", 1, "TCP_MAXSEG: expected [900]; seen [1000]");
     let report = after_open("+0 splice(4, NULL, 6, NULL, 99, 0) = 99");
     assert_eq!((report.verdict, report.reason.as_str()), (Verdict::Skip, "system call splice()"));
 }

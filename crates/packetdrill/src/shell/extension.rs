@@ -50,8 +50,7 @@ impl Extension {
     /// Settings of TCP with segments of this size. An amount of bytes that is less than such a segment was checked with
     /// the usual one, and holds as it is.
     pub(crate) fn tcp(&self, segment: u16) -> TcpConfig {
-        let usual =
-            || self.parsed(TcpConfig::default().segment).map(|config| TcpConfig { segment, ..config });
+        let usual = || self.parsed(TcpConfig::default().segment).map(|config| TcpConfig { segment, ..config });
         self.parsed(segment).or_else(|_| usual()).unwrap_or_default()
     }
 
@@ -94,20 +93,14 @@ mod tests {
     /// Without settings the endpoint is Linux's, with windows that do not grow.
     #[test]
     fn extension_without_settings_is_linux() {
-        let linux = TcpConfig {
-            segment: 1000,
-            quick_growth: false,
-            receive_autotuning: false,
-            ..TcpConfig::default()
-        };
+        let linux = TcpConfig { segment: 1000, quick_growth: false, receive_autotuning: false, ..TcpConfig::default() };
         assert_eq!(Extension::default().tcp(1000), linux);
     }
 
     /// Keys of `[tcp]` and parameters of schemes are set; amounts in packets follow the segment of the connection.
     #[test]
     fn extension_sets_tcp_and_scheme() {
-        let own =
-            with(&[("narrows.tcp.profile", "rfc"), ("narrows.scheme.units", "bytes")]).expect("settings");
+        let own = with(&[("narrows.tcp.profile", "rfc"), ("narrows.scheme.units", "bytes")]).expect("settings");
         assert_eq!(own.tcp(1000).max_burst.as_u64(), 1000);
         let small = with(&[("narrows.tcp.max_burst", "1448B")]).expect("a setting").tcp(1460);
         assert_eq!((small.max_burst.as_u64(), small.segment), (1448, 1460));

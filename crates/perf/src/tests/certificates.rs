@@ -101,10 +101,7 @@ fn foreign_keys_are_refused() {
     let caller: std::sync::Arc<dyn super::Caller> = log().0;
     match super::server(&at, &service, &caller) {
         Err(PerfError::Refused(text)) => {
-            assert!(
-                text.contains("a.example") && text.contains("b.example") && text.contains("its own key"),
-                "{text}"
-            );
+            assert!(text.contains("a.example") && text.contains("b.example") && text.contains("its own key"), "{text}");
         }
         other => panic!("{other:?}"),
     }

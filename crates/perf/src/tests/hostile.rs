@@ -54,8 +54,7 @@ fn connected<T, F: Future<Output = T>>(address: SocketAddr, work: impl FnOnce(Co
 fn long_client_connects_beside_spoofed_handshakes() {
     serving("bbr", |address, _| {
         let mut sent = 0;
-        let flood: Vec<UdpSocket> =
-            (0..100).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
+        let flood: Vec<UdpSocket> = (0..100).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
         for socket in flood.iter().cycle().take(1000) {
             let packet = initial(address);
             sent += packet.len();
@@ -84,8 +83,7 @@ fn long_silent_connections_hold_no_test() {
     serving_as(&service, "bbr", |address, _| {
         connected(address, |first| async move {
             let second = connect(address).await;
-            let run =
-                move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
+            let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
             let done = tokio::task::spawn_blocking(run).await.expect("no panic");
             assert!(done.is_ok_and(|summary| summary.complete));
             drop((first, second));
@@ -102,12 +100,10 @@ fn busy_server_says_so() {
         serving_as(&service, "bbr", |address, _| {
             connected(address, |first| async move {
                 let (mut send, _receive) = first.open_bi().await.expect("a stream");
-                let asked =
-                    Asked { reverse: true, streams: 1, duration: Duration::from_secs(60), named: false };
+                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(60), named: false };
                 send.write_all(&asked.encode()).await.expect("sent");
                 let mut data = first.accept_uni().await.expect("the test runs");
-                let run =
-                    move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
+                let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
                 let second = tokio::task::spawn_blocking(run);
                 while !second.is_finished() {
                     data.read_chunk(usize::MAX).await.expect("data");
@@ -156,8 +152,7 @@ fn lying_receiver_ends_the_test() {
         let seen = serving("fixed:rate=1mbit", |address, _| {
             connected(address, |connection| async move {
                 let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked =
-                    Asked { reverse: true, streams: 1, duration: Duration::from_secs(600), named: false };
+                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(600), named: false };
                 send.write_all(&asked.encode()).await.expect("sent");
                 send.write_all(&report).await.expect("sent");
                 connection.closed().await
@@ -202,8 +197,7 @@ fn long_lying_sender_ends_the_test() {
         let seen = serving("bbr", |address, _| {
             connected(address, |connection| async move {
                 let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked =
-                    Asked { reverse: false, streams: 1, duration: Duration::from_millis(200), named: false };
+                let asked = Asked { reverse: false, streams: 1, duration: Duration::from_millis(200), named: false };
                 send.write_all(&asked.encode()).await.expect("sent");
                 let mut data = connection.open_uni().await.expect("a stream");
                 data.write_all(&[0; SENT as usize]).await.expect("sent");
@@ -224,13 +218,11 @@ fn long_lying_sender_ends_the_test() {
 /// A peer states a scheme with a name of visible ASCII, or the test does not begin.
 #[test]
 fn false_names_of_schemes_are_refused() {
-    for (name, reason) in [(&b"\x07\x1b[2Jgone"[..], "visible ASCII"), (&[0], "0 bytes"), (&[65], "65 bytes")]
-    {
+    for (name, reason) in [(&b"\x07\x1b[2Jgone"[..], "visible ASCII"), (&[0], "0 bytes"), (&[65], "65 bytes")] {
         let seen = serving("bbr", |address, _| {
             let closed = connected(address, |connection| async move {
                 let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked =
-                    Asked { reverse: false, streams: 1, duration: Duration::from_secs(1), named: true };
+                let asked = Asked { reverse: false, streams: 1, duration: Duration::from_secs(1), named: true };
                 send.write_all(&[&asked.encode()[..], name].concat()).await.expect("sent");
                 connection.closed().await
             });
@@ -250,8 +242,7 @@ fn client_speaks_the_version_before() {
     let config = noq::ServerConfig::with_crypto(Arc::new(crypto));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let endpoint =
-            Endpoint::server(config, "127.0.0.1:0".parse().expect("an address")).expect("a socket");
+        let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().expect("an address")).expect("a socket");
         let address = endpoint.local_addr().expect("an address");
         let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
         let running = tokio::task::spawn_blocking(run);

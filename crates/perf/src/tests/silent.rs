@@ -44,8 +44,7 @@ fn long_dead_server_is_named_as_the_cause() {
             let through = relay(address, &cut);
             let request = Request { duration: Duration::from_secs(2), ..request(Trust::Any, reverse) };
             std::thread::scope(|scope| {
-                let run =
-                    scope.spawn(|| client(&settings(through, "bbr"), &request, caller.as_ref()).map(|_| ()));
+                let run = scope.spawn(|| client(&settings(through, "bbr"), &request, caller.as_ref()).map(|_| ()));
                 while !caller.events().iter().any(|event| matches!(event, Event::Interval(_))) {
                     assert!(!run.is_finished(), "{:?}", caller.events());
                     std::thread::sleep(Duration::from_millis(5));
@@ -81,7 +80,6 @@ fn long_silence_over_ipv6_names_the_default() {
         return;
     };
     let at = silent.local_addr().expect("an address");
-    let failed =
-        client(&settings(at, "bbr"), &request(Trust::Any, false), log().0.as_ref()).expect_err("silence");
+    let failed = client(&settings(at, "bbr"), &request(Trust::Any, false), log().0.as_ref()).expect_err("silence");
     assert!(failed.to_string().contains("a server listens on IPv6 with `--listen [::]:PORT`"), "{failed}");
 }

@@ -90,11 +90,7 @@ mod tests {
         // 2 %, 2/98, 0.7, 0.15 and 0.25 in 2^-40, rounded up.
         let shares: Vec<u64> = (6..11).map(long).collect();
         assert_eq!(shares, [21_990_232_556, 22_439_012_812, 769_658_139_444, 164_926_744_167, 1 << 38]);
-        assert_eq!(
-            (word(22), word(24), word(29)),
-            (2_904_556, 1 << 19, 1 << 19),
-            "2.77, 0.5 and 0.5 in 2^-20"
-        );
+        assert_eq!((word(22), word(24), word(29)), (2_904_556, 1 << 19, 1 << 19), "2.77, 0.5 and 0.5 in 2^-20");
         let counts: Vec<u32> = (32..42).map(word).collect();
         assert_eq!(counts, [3, 6, 3, 63, 1, 10, 1, 1, 1, 0]);
     }

@@ -8,11 +8,7 @@ fn measured(name: &str) -> Option<Vec<[f64; 4]>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/native").join(format!("{name}.c"));
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("error-of-{name}"));
     let mut compiler = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-    compiler
-        .args(["-O2", "-Wall", "-Werror", "-Wno-unused-function", "-o"])
-        .arg(&file)
-        .arg(source)
-        .arg("-lm");
+    compiler.args(["-O2", "-Wall", "-Werror", "-Wno-unused-function", "-o"]).arg(&file).arg(source).arg("-lm");
     let Ok(done) = compiler.output() else {
         eprintln!("skipped: needs a C compiler");
         return None;

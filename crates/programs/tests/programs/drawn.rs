@@ -106,13 +106,7 @@ fn other(draw: &mut Random, now: Nanos, inflight: u64, delivered: u64, phase: &m
         0 => {
             *phase = Phase::Loss;
             let (flight_size, inflight) = (own, own);
-            Some(Event::Timeout(record!(Timeout {
-                now,
-                flight_size,
-                inflight,
-                delivered: total,
-                consecutive: 1
-            })))
+            Some(Event::Timeout(record!(Timeout { now, flight_size, inflight, delivered: total, consecutive: 1 })))
         }
         1 => Some(Event::Spurious(record!(SpuriousLoss {
             now,

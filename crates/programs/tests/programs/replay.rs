@@ -69,10 +69,8 @@ impl Differences {
         self.bound = self.bound.max(other.bound);
         self.states_seen |= other.states_seen;
         self.signals_seen |= other.signals_seen;
-        self.cwnd_gains = [self.cwnd_gains, other.cwnd_gains]
-            .into_iter()
-            .flatten()
-            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        self.cwnd_gains =
+            [self.cwnd_gains, other.cwnd_gains].into_iter().flatten().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
 
     pub fn is_within(&self) -> bool {
@@ -91,10 +89,7 @@ impl Differences {
     pub fn judge(&self, program: &str, events: &str) {
         eprintln!("{program}: {self:?}");
         assert!(self.is_within(), "{self:?}");
-        println!(
-            "{program}: {events} events beside its twin | {} | equal decisions within stated bounds",
-            self.events
-        );
+        println!("{program}: {events} events beside its twin | {} | equal decisions within stated bounds", self.events);
     }
 }
 
@@ -185,8 +180,7 @@ fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
     sum.models += u64::from(long(8) != twin.bandwidth || word(64) != twin.min_rtt_us);
     let bounds = [long(24), long(32), long(40)];
     let set = |bounds: [u64; 3]| bounds.map(|bound| bound == u64::MAX);
-    if (word(52), word(56), word(76), set(bounds)) != (twin.mode, twin.phase, twin.signals, set(twin.bounds))
-    {
+    if (word(52), word(56), word(76), set(bounds)) != (twin.mode, twin.phase, twin.signals, set(twin.bounds)) {
         sum.states += 1;
         return; // gain, rate and cwnd follow the state
     }

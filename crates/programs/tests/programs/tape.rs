@@ -7,8 +7,8 @@ use super::deferred::{self, Deferred};
 
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Params, Phase,
-    RateSample, RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Timeout, record,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Params, Phase, RateSample,
+    RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Timeout, record,
 };
 
 /// An event of the contract that BBR heeds.
@@ -325,8 +325,7 @@ impl Rounding {
             wire.sample_delivered = delivered - wire.prior_delivered;
             wire.interval = micros(sample.interval);
             wire.flags = SAMPLED | (u32::from(sample.app_limited) * LIMITED);
-            let (bytes, interval) =
-                (self.bytes(wire.sample_delivered), Nanos::from_micros(wire.interval.into()));
+            let (bytes, interval) = (self.bytes(wire.sample_delivered), Nanos::from_micros(wire.interval.into()));
             record!(RateSample {
                 rate: bytes.per(interval),
                 delivered: bytes,

@@ -38,9 +38,7 @@ impl<P: Policy> Twin for BbrCore<P> {
             ("full_bw_now", Value::Number(on)) => signals |= (on as u32) << 5,
             ("full_bw_reached", Value::Number(on)) => signals |= (on as u32) << 6,
             ("idle_restart", Value::Number(on)) => signals |= (on as u32) << 7,
-            ("undo_state", Value::State(name)) => {
-                signals |= if name == State::Up.name() { 2 << 8 } else { 1 << 8 }
-            }
+            ("undo_state", Value::State(name)) => signals |= if name == State::Up.name() { 2 << 8 } else { 1 << 8 },
             ("rounds_since_probe_up", Value::Number(n)) => rounds = n as u32,
             ("probe_wait", Value::Time(time)) => wait = time.as_nanos() / 1_000,
             _ => {}

@@ -44,8 +44,7 @@ impl Decision {
         let mut state = 0;
         twin.telemetry(&mut |name, value| {
             if let ("state", Value::State(name)) = (name, value) {
-                state =
-                    ["waiting", "advised", "fallback"].iter().position(|own| *own == name).expect("a state");
+                state = ["waiting", "advised", "fallback"].iter().position(|own| *own == name).expect("a state");
             }
         });
         Self {
@@ -177,11 +176,7 @@ impl Rounding {
             }
             Event::Entered(e) => {
                 // The program reduces its own cwnd, as Linux does.
-                twin.on_recovery_entered(&record!(RecoveryEntered {
-                    now,
-                    flight_size: twin.control().cwnd,
-                    ..e
-                }));
+                twin.on_recovery_entered(&record!(RecoveryEntered { now, flight_size: twin.control().cwnd, ..e }));
                 Wire { kind: RECOVERING, ..wire }
             }
             Event::Timeout(e) => {
@@ -199,13 +194,7 @@ impl Rounding {
                 let idle = u64::from(micros(e.idle)).min(self.now);
                 let rto = e.rto.map(|rto| micros(rto).max(self.srtt + 1)).filter(|_| self.srtt > 0);
                 let (idle_time, rule) = (Nanos::from_micros(idle), IdleRule::Linux);
-                twin.on_idle_restart(&record!(IdleRestart {
-                    now,
-                    idle: idle_time,
-                    rto: rto.map(nanos),
-                    rule,
-                    ..e
-                }));
+                twin.on_idle_restart(&record!(IdleRestart { now, idle: idle_time, rto: rto.map(nanos), rule, ..e }));
                 // Without a timeout nothing shrinks.
                 Wire { kind: RESTARTED, idle, rto: rto.unwrap_or(u32::MAX), ..wire }
             }
@@ -222,11 +211,7 @@ impl Rounding {
         let own = record!(Ack {
             now,
             acked: self.bytes(acked),
-            acked_cumulative: ack.acked_cumulative.map(|own| if own.is_zero() {
-                own
-            } else {
-                self.bytes(acked)
-            }),
+            acked_cumulative: ack.acked_cumulative.map(|own| if own.is_zero() { own } else { self.bytes(acked) }),
             rtt: rtt.map(nanos),
             srtt: (self.srtt > 0).then(|| nanos(self.srtt)),
             min_rtt: min_rtt.map(nanos),

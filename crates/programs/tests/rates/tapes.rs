@@ -4,9 +4,8 @@ use std::cell::RefCell;
 
 use narrows_cc::schemes::{Brf, Entry};
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, IdleRule, Info, Lost,
-    Nanos, Params, Phase, Random, Rate, RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Telemetry,
-    Timeout, record,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, IdleRule, Info, Lost, Nanos, Params,
+    Phase, Random, Rate, RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, record,
 };
 use narrows_scenario::{NoFiles, Source, expand, resolve};
 
@@ -213,10 +212,8 @@ pub fn drawn(seed: u64) -> Tape {
                 1 => 125_000_000 + draw.below(1 << 40),
                 _ => size(&mut draw, 28),
             };
-            events.push(Event::Advice(record!(RateAdvice {
-                now,
-                advice: Advice::Rate(Rate::from_bytes_per_sec(rate)),
-            })));
+            events
+                .push(Event::Advice(record!(RateAdvice { now, advice: Advice::Rate(Rate::from_bytes_per_sec(rate)) })));
         }
         let (flight, total) = (MSS * draw.below(64), MSS * delivered);
         match draw.below(400) {

@@ -36,8 +36,7 @@ fn read(Record(stated): Record<Stated>) -> PyResult<Settings> {
     settings.buffer = stated.buffer;
     settings.period_min = ms(stated.period_ms);
     settings.patience = ms(stated.patience_ms);
-    settings.controller =
-        stated.poll_s.map(|poll| Config { poll: Nanos::from_secs_f64(poll), ..Config::default() });
+    settings.controller = stated.poll_s.map(|poll| Config { poll: Nanos::from_secs_f64(poll), ..Config::default() });
     settings.control = stated.control;
     for (name, value) in &stated.sets {
         settings.set(name, value).map_err(|error| raised(&error))?;

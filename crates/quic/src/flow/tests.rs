@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_cc::{
-    Ack, CongestionControl, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft,
-    RecoveryStyle, Scheme, Setup, SpuriousLoss, Timeout, record, schemes,
+    Ack, CongestionControl, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme,
+    Setup, SpuriousLoss, Timeout, record, schemes,
 };
 
 use super::*;
@@ -183,13 +183,7 @@ fn losses_precede_the_end_of_their_acknowledgement() {
     run.send(0, 5);
     run.ack(20, [1, 2, 3, 4], false);
     run.lose(20, [0], false);
-    let ack = Told::Ack {
-        acked: 4_000,
-        lost: 1_000,
-        rtt: Some(20),
-        app_limited: Some(false),
-        phase: Phase::Recovery,
-    };
+    let ack = Told::Ack { acked: 4_000, lost: 1_000, rtt: Some(20), app_limited: Some(false), phase: Phase::Recovery };
     assert_eq!(run.told(), [Told::Lost(0), Told::Entered(CongestionCause::Loss), ack]);
 }
 
@@ -363,11 +357,8 @@ fn forgotten_flight_is_empty_and_unlimited() {
 #[test]
 fn window_of_recovery_is_a_proportional_reduction() {
     let entry = schemes::find("newreno").expect("registered");
-    let setup = Setup::new(
-        PACKET,
-        narrows_cc::Params::defaults(entry.info.params),
-        narrows_cc::Random::stream(1, "scheme", 0),
-    );
+    let setup =
+        Setup::new(PACKET, narrows_cc::Params::defaults(entry.info.params), narrows_cc::Random::stream(1, "scheme", 0));
     let flow = Flow::new(entry.build(&setup), IdleRule::default(), PACKET);
     let mut run = Run { flow, sent: Vec::new(), shown: Arc::default() };
     run.send(0, 10);

@@ -25,8 +25,7 @@ pub fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let certificate = certified.cert.der().clone();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let mut server =
-        ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
+    let mut server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
     server.transport_config(transport(Arc::clone(controller)));
     let server = Endpoint::server(server, (Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
     let mut roots = rustls::RootCertStore::empty();

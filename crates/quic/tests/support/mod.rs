@@ -21,8 +21,8 @@ use narrows_quic::noq::Factory;
 use noq_proto::congestion::NewRenoConfig;
 use noq_proto::crypto::rustls::QuicClientConfig;
 use noq_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig,
-    Event, FourTuple, PathId, ServerConfig, StreamId, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    FourTuple, PathId, ServerConfig, StreamId, TransportConfig,
 };
 
 pub use estimator::estimator;
@@ -139,8 +139,7 @@ impl Pair {
             .expect("TLS 1.3")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let mut config =
-            ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
+        let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
         config.transport_config(Arc::clone(&own[client]));
         let endpoint = |number: u8, server: Option<ServerConfig>| {
             let mut config = EndpointConfig::default();
@@ -220,8 +219,7 @@ impl Pair {
     /// Does all that is due, and returns the time of the next event.
     pub fn next(&mut self) -> Nanos {
         self.drive();
-        let timer =
-            |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
+        let timer = |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
         let timers = self.hosts.each_ref().map(|host| timer(host).map_or(Nanos::MAX, |at| self.nanos(at)));
         timers.into_iter().fold(self.delays[0].next().min(self.delays[1].next()), Nanos::min)
     }

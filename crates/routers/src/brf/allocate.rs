@@ -108,8 +108,7 @@ impl Brf {
                 age > HANDSHAKE_ENTRY
             };
             // A flow with a small share is silent between packets.
-            let between =
-                || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
+            let between = || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
             // As printed, an entry stays until its connection closes.
             let passive = flow.active
                 && if flow.established {
@@ -204,8 +203,7 @@ impl Brf {
         }
         // Long enough for an ACK to every flow, one per two packets.
         let two_packets = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
-        let gamma =
-            self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(self.period_min);
+        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(self.period_min);
         match congestion {
             Congestion::Queue { packets } => {
                 let counted = packets as f64 * flow::PACKET;

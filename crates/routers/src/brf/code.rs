@@ -78,10 +78,7 @@ mod tests {
             if code <= CODE_MAX {
                 assert_eq!(decode(form), rate, "{code} changes its value");
                 // As many digits as fit: with the next lower exponent the mantissa would be too large.
-                assert!(
-                    form.is_multiple_of(10) || u64::from(form / 10) * 10 > MANTISSA_MAX,
-                    "{code} as {form}"
-                );
+                assert!(form.is_multiple_of(10) || u64::from(form / 10) * 10 > MANTISSA_MAX, "{code} as {form}");
             }
             assert_ne!(form, 0x0101, "two no-operations");
         }

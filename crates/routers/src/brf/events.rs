@@ -6,9 +6,7 @@ use std::sync::Arc;
 use narrows_cc::{Nanos, Rate};
 
 use super::flow::{Class, Flow};
-use super::{
-    Brf, FIRST_LAYER, HANDSHAKE, OTHERS, PERIOD_MAX, PERIOD_MIN, RateCode, UDP, UDP_GONE, UNTRACKED_GONE,
-};
+use super::{Brf, FIRST_LAYER, HANDSHAKE, OTHERS, PERIOD_MAX, PERIOD_MIN, RateCode, UDP, UDP_GONE, UNTRACKED_GONE};
 use crate::{FiveTuple, Port};
 
 impl Brf {

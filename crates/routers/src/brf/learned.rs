@@ -117,8 +117,7 @@ impl Learned {
     /// The model as text, one average per line: grain, the five fields, rate in bytes per second, count,
     /// serial number of the last update.
     pub fn to_text(&self) -> String {
-        let mut text =
-            String::from("# brf averages: grain source destination ports protocol B/s count taught\n");
+        let mut text = String::from("# brf averages: grain source destination ports protocol B/s count taught\n");
         for (grain, name) in self.grains.iter().zip(NAMES) {
             for (taught, key) in &grain.order {
                 let mean = &grain.means[key];
@@ -147,14 +146,12 @@ impl Learned {
             }
             let wrong = |reason: &str| format!("line {}: {reason}", i + 1);
             let fields: Vec<&str> = line.split_whitespace().collect();
-            let [name, source, destination, source_port, destination_port, protocol, rate, count, taught] =
-                fields[..]
+            let [name, source, destination, source_port, destination_port, protocol, rate, count, taught] = fields[..]
             else {
                 return Err(wrong("expected nine fields"));
             };
             let place = NAMES.iter().position(|known| *known == name);
-            let place =
-                place.ok_or_else(|| wrong("unknown grain; expected tuple, service, network or all"))?;
+            let place = place.ok_or_else(|| wrong("unknown grain; expected tuple, service, network or all"))?;
             let number = |text: &str, max: u64| match text.parse::<u64>() {
                 Ok(value) if value <= max => Ok(value),
                 _ => Err(wrong(&format!("'{text}' is not a whole number up to {max}"))),
@@ -263,10 +260,7 @@ mod tests {
             ("tuple 1 2 3 4 6 nan 1 1", "line 1: the rate"),
             ("tuple 1 2 3 4 6 -1 1 1", "line 1: the rate"),
             ("tuple 1 2 3 4 6 1 0 1", "line 1: the count is zero"),
-            (
-                "all 0 0 0 0 0 1 1 1\nall 0 0 0 0 0 1 1 2",
-                "line 2: the count is zero or the average is a duplicate",
-            ),
+            ("all 0 0 0 0 0 1 1 1\nall 0 0 0 0 0 1 1 2", "line 2: the count is zero or the average is a duplicate"),
         ] {
             let error = Learned::from_text(text, 8).expect_err(text);
             assert!(error.starts_with(what), "{text}: {error}");

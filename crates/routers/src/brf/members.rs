@@ -6,9 +6,7 @@ use super::allocate::Departures;
 use super::flow::{Class, Flow, Layer};
 use super::port_state::State;
 use super::shares::Classes;
-use super::{
-    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_UNKNOWN, UDP, UDP_GONE, UNTRACKED_GONE,
-};
+use super::{BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_UNKNOWN, UDP, UDP_GONE, UNTRACKED_GONE};
 use crate::{FiveTuple, Port};
 
 impl Brf {
@@ -74,12 +72,7 @@ impl Brf {
 
     /// Gives a BRF flow its first share (equations 8 to 13) while `waiting` others await theirs: N counts
     /// credible half-open flows. Returns the flow's base, and whether the prediction is below an equal share.
-    pub(super) fn admit(
-        &mut self,
-        port: &mut Port<'_>,
-        prediction: Option<f64>,
-        waiting: usize,
-    ) -> (f64, bool) {
+    pub(super) fn admit(&mut self, port: &mut Port<'_>, prediction: Option<f64>, waiting: usize) -> (f64, bool) {
         let reducing = self.state == State::CongestionReduction;
         if self.state == State::FlowTable {
             self.allocate_at = port.now.saturating_add(self.period);
@@ -106,9 +99,7 @@ impl Brf {
 
     /// Removes a flow from its class: it ended, fell silent or was never established.
     pub(super) fn retire(&mut self, port: &mut Port<'_>, id: u32, flow: &mut Flow) {
-        if let (Class::Brf, Some(tuple), Some(rate)) =
-            (flow.class, self.tuples.get(id as usize), flow.take_mean())
-        {
+        if let (Class::Brf, Some(tuple), Some(rate)) = (flow.class, self.tuples.get(id as usize), flow.take_mean()) {
             self.learned.teach(tuple, rate);
         }
         if !flow.active {

@@ -54,8 +54,7 @@ impl Brf {
             own.remote = Some((RateCode(code), now));
             own.other_share = Some((rate.as_bytes_per_sec() as f64, now));
         }
-        if rate.is_zero()
-            || self.reservations.insert(now, flow, RemoteReservation { code, unwritten: true }).is_none()
+        if rate.is_zero() || self.reservations.insert(now, flow, RemoteReservation { code, unwritten: true }).is_none()
         {
             self.counts.refused += 1;
         }

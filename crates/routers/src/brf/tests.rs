@@ -272,8 +272,7 @@ fn fallen_share_above_another_switch_is_not_written() {
 fn simultaneous_handshakes_share_equally() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).syn(2).syn(3).at(41);
-    let first: Vec<f64> =
-        (1..=3).map(|flow| rate(switch.back_with(flow, Flags::SYN, RateHeader::None))).collect();
+    let first: Vec<f64> = (1..=3).map(|flow| rate(switch.back_with(flow, Flags::SYN, RateHeader::None))).collect();
     assert_eq!(first, [3.333, 3.333, 3.333]);
 }
 

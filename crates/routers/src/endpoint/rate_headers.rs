@@ -118,9 +118,7 @@ impl RateAgent for HeaderAgent {
             (Explicit::Rcp, RateHeader::RcpReply { rate }) => Advice::Rate(payload(rate, self.share)),
             (Explicit::Xcp, RateHeader::XcpReply { delta }) => Advice::Change(f64::from(delta) * self.share),
             (Explicit::Brf, RateHeader::BrfRate { .. }) if !fresh => return stale,
-            (Explicit::Brf, RateHeader::BrfRate { code }) => {
-                Advice::Rate(RateCode(code).decode().mul_f64(self.share))
-            }
+            (Explicit::Brf, RateHeader::BrfRate { code }) => Advice::Rate(RateCode(code).decode().mul_f64(self.share)),
             _ => return RateReply::default(),
         };
         RateReply { advice: Some(advice), stale: false }
@@ -172,10 +170,7 @@ mod tests {
                 let wire = desired(Some(Rate::from_bytes_per_sec(line)), share);
                 assert!(payload(wire, share).as_bytes_per_sec() <= line, "{line}: {wire}");
                 let above = payload(wire.next_up(), share).as_bytes_per_sec();
-                assert!(
-                    above > line || f64::from(wire) * share >= line as f64 * (1.0 - 1e-7),
-                    "{line}: {wire}"
-                );
+                assert!(above > line || f64::from(wire) * share >= line as f64 * (1.0 - 1e-7), "{line}: {wire}");
             }
         }
         assert_eq!(desired(None, 0.9), UNSET);

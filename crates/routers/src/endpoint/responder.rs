@@ -34,10 +34,8 @@ impl Responder {
         match message {
             Message::Negotiation { kind: Negotiation::Request, max, min, id, rtt_us } => {
                 let given = max.min(self.limit);
-                let kind =
-                    if given < min || given.is_zero() { Negotiation::Failure } else { Negotiation::Success };
-                self.answer =
-                    Some((Message::Negotiation { kind, max: given, min, id, rtt_us }, packet.path()));
+                let kind = if given < min || given.is_zero() { Negotiation::Failure } else { Negotiation::Success };
+                self.answer = Some((Message::Negotiation { kind, max: given, min, id, rtt_us }, packet.path()));
                 true
             }
             Message::Adjustment { kind: Adjustment::Terminate, .. } => true,
@@ -113,9 +111,7 @@ mod tests {
             id: Id { content: 8, destination: 9, subflow: 0 },
             rtt_us: 0,
         };
-        for message in
-            [foreign, negotiation(Negotiation::Success, 5, 1), negotiation(Negotiation::Failure, 1, 5)]
-        {
+        for message in [foreign, negotiation(Negotiation::Success, 5, 1), negotiation(Negotiation::Failure, 1, 5)] {
             assert!(!user.on_packet(&packet(&message)));
         }
         let end = Message::Adjustment { kind: Adjustment::Terminate, id: user.id, speed: Rate::ZERO };

@@ -79,8 +79,7 @@ impl Arrivals {
         let ended = 1 + (now - self.slot_end).as_nanos() / self.slot.as_nanos();
         let first = self.count as f64 / self.slot.as_secs_f64();
         self.count = 0;
-        self.slot_end =
-            self.slot_end.saturating_add(Nanos::from_nanos(self.slot.as_nanos().saturating_mul(ended)));
+        self.slot_end = self.slot_end.saturating_add(Nanos::from_nanos(self.slot.as_nanos().saturating_mul(ended)));
         self.end_slot(first);
         if ended > MAX_EMPTY_SLOTS {
             (self.level, self.trend) = (0.0, 0.0);

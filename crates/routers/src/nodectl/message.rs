@@ -273,8 +273,8 @@ mod tests {
     fn wire_bytes_match_the_layout() {
         let request = negotiation(Negotiation::Request, 0x0011_2233_4455, 0x66).encode();
         let expected = [
-            0x00, 0x11, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0, 0, 0, 0, 0, 0x66, 1, 2, 3, 4, 5, 6,
-            7, 8, 9, 10, 0, 0, 0x4e, 0x20,
+            0x00, 0x11, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0, 0, 0, 0, 0, 0x66, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+            10, 0, 0, 0x4e, 0x20,
         ];
         assert_eq!(request.as_bytes(), expected);
         let reduce = adjustment(Adjustment::Reduce, 0x0102).encode();

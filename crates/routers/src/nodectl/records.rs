@@ -186,9 +186,7 @@ impl ReservationTable {
         let known = self.find(&id);
         let first = key(id.content, id.destination);
         let at = known.or_else(|| {
-            (0..PROBES)
-                .map(|probe| first.wrapping_add(probe))
-                .find(|&at| self.transmissions.peek_mut(at).is_none())
+            (0..PROBES).map(|probe| first.wrapping_add(probe)).find(|&at| self.transmissions.peek_mut(at).is_none())
         })?;
         let next = match known {
             Some(at) => self.transmissions.peek_mut(at)?.first,
@@ -248,8 +246,7 @@ impl ReservationTable {
         }
         self.given = self.given - record.rate + rate;
         transmission.rate = transmission.rate - record.rate + rate;
-        transmission.controlled =
-            transmission.controlled - u32::from(record.bottleneck) + u32::from(bottleneck);
+        transmission.controlled = transmission.controlled - u32::from(record.bottleneck) + u32::from(bottleneck);
         record.rate = rate;
         record.bottleneck = bottleneck;
         if transmission.is_controlled() {

@@ -130,13 +130,8 @@ impl Node {
 
     /// Passes an answer to the last request; returns its kind and Max afterwards.
     fn answer(&mut self, flow: u32, kind: Negotiation, max: u64, min: u64) -> (Negotiation, u64) {
-        let message = Message::Negotiation {
-            kind,
-            max: rate(max),
-            min: rate(min),
-            id: id(flow),
-            rtt_us: 20_000 + self.serial,
-        };
+        let message =
+            Message::Negotiation { kind, max: rate(max), min: rate(min), id: id(flow), rtt_us: 20_000 + self.serial };
         let mut packet = control(flow, Flags::REVERSE, &message);
         self.back(&mut packet);
         match read(&packet.message()) {
@@ -421,13 +416,8 @@ fn invalid_or_misdirected_messages_stop_and_count() {
     node.join(1);
     let mut short = Packet::control(1, Flags::NONE, &[0, 0x11, 9]);
     assert!(!node.forward(&mut short));
-    let success = Message::Negotiation {
-        kind: Negotiation::Success,
-        max: rate(5),
-        min: Rate::ZERO,
-        id: id(1),
-        rtt_us: 0,
-    };
+    let success =
+        Message::Negotiation { kind: Negotiation::Success, max: rate(5), min: Rate::ZERO, id: id(1), rtt_us: 0 };
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(5) };
     for message in [success, reduce] {
         assert!(!node.forward(&mut control(1, Flags::NONE, &message)));
@@ -437,11 +427,7 @@ fn invalid_or_misdirected_messages_stop_and_count() {
     assert_eq!(node.request_of(1, id(2), ALL, 0), None);
     let end = Message::Adjustment { kind: Adjustment::Terminate, id: id(2), speed: Rate::ZERO };
     node.forward(&mut control(1, Flags::NONE, &end));
-    node.back(&mut control(
-        1,
-        Flags::REVERSE,
-        &Message::Adjustment { kind: Reduce, id: id(2), speed: rate(5) },
-    ));
+    node.back(&mut control(1, Flags::REVERSE, &Message::Adjustment { kind: Reduce, id: id(2), speed: rate(5) }));
     assert_eq!(node.reading("messages_foreign"), 3);
     node.back(&mut Packet::control(1, Flags::REVERSE, &[1, 2, 3]));
     assert_eq!(node.reading("messages_refused"), 4);

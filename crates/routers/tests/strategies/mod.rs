@@ -6,8 +6,7 @@ use super::RateHeader;
 
 /// Any header, with fields of any bits.
 pub fn rate_headers() -> impl Strategy<Value = RateHeader> {
-    let field =
-        || prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(0.0f32), Just(-0.0f32), -1e9..1e9f32];
+    let field = || prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(0.0f32), Just(-0.0f32), -1e9..1e9f32];
     prop_oneof![
         Just(RateHeader::None),
         (field(), any::<u32>()).prop_map(|(rate, rtt_us)| RateHeader::RcpRequest { rate, rtt_us }),

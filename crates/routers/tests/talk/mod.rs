@@ -135,13 +135,7 @@ impl Talk {
     }
 
     pub fn answer(&mut self, kind: Negotiation, max: u64, token: u32) {
-        self.deliver(&Message::Negotiation {
-            kind,
-            max: rate(max),
-            min: Rate::ZERO,
-            id: ID,
-            rtt_us: token | ATTENDED,
-        });
+        self.deliver(&Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id: ID, rtt_us: token | ATTENDED });
     }
 
     pub fn fail(&mut self, token: u32) {

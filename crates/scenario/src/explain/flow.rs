@@ -16,11 +16,7 @@ use crate::schema::value::Protocol;
 use crate::schema::{Flow, Scenario, Tcp};
 use crate::{tcp, transport};
 
-pub(super) fn options(
-    scenario: &Scenario,
-    index: usize,
-    origins: &Origins<'_>,
-) -> Result<FlowOptions, Diagnostic> {
+pub(super) fn options(scenario: &Scenario, index: usize, origins: &Origins<'_>) -> Result<FlowOptions, Diagnostic> {
     let flow = &scenario.flows[index];
     let kind = flows::kind(scenario, index)?;
     let protocol = transport::protocol(flow, kind.scheme);
@@ -136,8 +132,7 @@ fn params(
             false => format!("flows.{index}.params.{}", param.name),
         };
         let of_profile = listed.contains(&param.name);
-        let otherwise =
-            if of_profile { format!("profile {}", profile.profile.name) } else { "default".to_owned() };
+        let otherwise = if of_profile { format!("profile {}", profile.profile.name) } else { "default".to_owned() };
         origins.option(param.name, spelled(param, params), &[key], &otherwise)
     };
     scheme.info.params.iter().map(row).collect()

@@ -35,11 +35,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Diagnostic> {
         unreachable!("a kind has a table of keys")
     }
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        _: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Diagnostic> {
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Diagnostic> {
         unreachable!("a kind has a table of keys")
     }
 }
@@ -94,9 +90,7 @@ impl<'de> MapAccess<'de> for Keys<'_> {
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Diagnostic> {
         let Some(key) = self.current.take() else { unreachable!("serde requests a value after its key") };
         match self.of.entries.iter().find(|entry| entry.key == key) {
-            Some(entry) => {
-                seed.deserialize(Reader(&entry.value)).map_err(|diagnostic| diagnostic.at(entry.value.at))
-            }
+            Some(entry) => seed.deserialize(Reader(&entry.value)).map_err(|diagnostic| diagnostic.at(entry.value.at)),
             None => seed.deserialize(Unstated(self.of.kind)),
         }
         .map_err(|diagnostic| diagnostic.within(key))

@@ -25,9 +25,7 @@ pub trait Short: Serialize + JsonSchema + Sized {
     /// The short form, if it expresses the whole value.
     fn text(&self) -> Option<String> {
         match serde_json::to_value(self) {
-            Ok(serde_json::Value::Object(keys)) if keys.len() == 1 => {
-                keys["kind"].as_str().map(str::to_owned)
-            }
+            Ok(serde_json::Value::Object(keys)) if keys.len() == 1 => keys["kind"].as_str().map(str::to_owned),
             _ => None,
         }
     }

@@ -64,9 +64,7 @@ impl Topology<'_> {
                 && self.nodes[node] != *stated
             {
                 let message = format!("`{stated}`, but the route has `{}`", self.nodes[node]);
-                return Err(
-                    Diagnostic::new(key(name), message).accepted("the end of the route, or omit this key")
-                );
+                return Err(Diagnostic::new(key(name), message).accepted("the end of the route, or omit this key"));
             }
         }
         let reverse = match &flow.reverse_route {
@@ -91,12 +89,7 @@ impl Topology<'_> {
     }
 
     /// Other paths between the ends of a route.
-    pub(crate) fn alternatives(
-        &self,
-        flow: &Flow,
-        table: &str,
-        route: &Route,
-    ) -> Result<Vec<Route>, Diagnostic> {
+    pub(crate) fn alternatives(&self, flow: &Flow, table: &str, route: &Route) -> Result<Vec<Route>, Diagnostic> {
         let Some(stated) = &flow.alternatives else { return Ok(Vec::new()) };
         let key = |index: usize| format!("{table}.alternatives.{index}");
         if self.is_dumbbell() {
@@ -104,11 +97,8 @@ impl Topology<'_> {
                 .accepted("this key with [[links]]"));
         }
         if stated.len() >= MAX_PATHS {
-            return Err(Diagnostic::new(
-                format!("{table}.alternatives"),
-                format!("{} alternate paths", stated.len()),
-            )
-            .accepted(format!("at most {}", MAX_PATHS - 1)));
+            return Err(Diagnostic::new(format!("{table}.alternatives"), format!("{} alternate paths", stated.len()))
+                .accepted(format!("at most {}", MAX_PATHS - 1)));
         }
         let ends = |route: &[usize]| {
             (route.first().map(|&link| self.links[link].from), route.last().map(|&link| self.links[link].to))
@@ -117,11 +107,8 @@ impl Topology<'_> {
         for (index, nodes) in stated.iter().enumerate() {
             let forward = self.stated(&key(index), nodes)?;
             if ends(&forward) != ends(&route.forward) {
-                return Err(Diagnostic::new(
-                    key(index),
-                    "the route does not lead from the sender to the receiver",
-                )
-                .accepted("another route between the same two nodes"));
+                return Err(Diagnostic::new(key(index), "the route does not lead from the sender to the receiver")
+                    .accepted("another route between the same two nodes"));
             }
             if forward == route.forward || paths.iter().any(|path: &Route| path.forward == forward) {
                 let found = if forward == route.forward {
@@ -129,9 +116,7 @@ impl Topology<'_> {
                 } else {
                     "this route is listed twice"
                 };
-                return Err(
-                    Diagnostic::new(key(index), found).accepted("another route between the same two nodes")
-                );
+                return Err(Diagnostic::new(key(index), found).accepted("another route between the same two nodes"));
             }
             let reverse = self.back(&forward).ok_or_else(|| {
                 Diagnostic::new(key(index), "no path leads back").accepted("links in both directions")
@@ -143,8 +128,7 @@ impl Topology<'_> {
 
     /// The same path backwards, or the shortest one where a link has one direction only.
     fn back(&self, forward: &[usize]) -> Option<Vec<usize>> {
-        let back =
-            forward.iter().rev().map(|&link| self.link_between(self.links[link].to, self.links[link].from));
+        let back = forward.iter().rev().map(|&link| self.link_between(self.links[link].to, self.links[link].from));
         let (first, last) = (*forward.first()?, *forward.last()?);
         back.collect::<Option<_>>().or_else(|| self.shortest(self.links[last].to, self.links[first].from))
     }
@@ -180,11 +164,8 @@ impl Topology<'_> {
         let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
         let step = |pair: &[usize]| {
             self.link_between(pair[0], pair[1]).ok_or_else(|| {
-                let next = self
-                    .links
-                    .iter()
-                    .filter(|link| link.from == pair[0])
-                    .map(|link| self.nodes[link.to].as_str());
+                let next =
+                    self.links.iter().filter(|link| link.from == pair[0]).map(|link| self.nodes[link.to].as_str());
                 let (a, b) = (&self.nodes[pair[0]], &self.nodes[pair[1]]);
                 Diagnostic::new(key, format!("no link leads from `{a}` to `{b}`"))
                     .accepted(format!("after `{a}`: {}", next.collect::<Vec<_>>().join(", ")))
@@ -224,8 +205,7 @@ impl Topology<'_> {
 
     fn node(&self, key: String, name: &str) -> Result<usize, Diagnostic> {
         self.nodes.iter().position(|node| node == name).ok_or_else(|| {
-            unknown(&format!("there is no node `{name}`"), name, self.nodes.iter().map(String::as_str))
-                .within(&key)
+            unknown(&format!("there is no node `{name}`"), name, self.nodes.iter().map(String::as_str)).within(&key)
         })
     }
 }

@@ -25,16 +25,13 @@ pub fn flows(tables: &[(&str, &str, &str)]) -> String {
 
 /// The runs of a text with overrides.
 pub fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
-    let overrides: Vec<_> =
-        overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    expand(&Source { name: "test.toml", text, files: &NoFiles }, &overrides)
-        .unwrap_or_else(|error| panic!("{error}"))
+    let overrides: Vec<_> = overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    expand(&Source { name: "test.toml", text, files: &NoFiles }, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The plan of a text's first run, or the error in the text.
 pub fn spec(text: &str) -> Result<Plan, String> {
-    let planned =
-        expand(&Source { name: "test", text, files: &NoFiles }, &[]).map_err(|error| error.to_string())?;
+    let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).map_err(|error| error.to_string())?;
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).map_err(|error| error.to_string())
 }
 

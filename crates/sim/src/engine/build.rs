@@ -66,9 +66,8 @@ impl<O: Observer> Engine<O> {
             })
             .collect();
         let random = |name, index: usize| Random::stream(plan.seed, name, index as u64);
-        let link = |(i, own): (usize, &LinkPlan)| {
-            narrows_routers::link(&own.config, own.router.as_ref(), random("link", i))
-        };
+        let link =
+            |(i, own): (usize, &LinkPlan)| narrows_routers::link(&own.config, own.router.as_ref(), random("link", i));
         let links: Vec<Link> = plan.links.iter().enumerate().map(link).collect();
         let mut returns = vec![NONE; links.len()];
         for (i, link) in links.iter().enumerate() {
@@ -91,8 +90,7 @@ impl<O: Observer> Engine<O> {
             })
             .collect();
         let connections = Connections::new(&plan);
-        let senders: Vec<SenderEndpoint> =
-            plan.flows.iter().map(|flow| SenderEndpoint::Waiting(flow.start)).collect();
+        let senders: Vec<SenderEndpoint> = plan.flows.iter().map(|flow| SenderEndpoint::Waiting(flow.start)).collect();
         let receivers = plan.flows.iter().map(|_| ReceiverEndpoint::Waiting).collect();
 
         let sources = Sources::new(hops.len(), links.len(), senders.len(), connections.all.len());
@@ -113,8 +111,7 @@ impl<O: Observer> Engine<O> {
         }
         let clock = Clock::new(&plan);
         queue.schedule(sources.clock(), clock.next());
-        let polled =
-            plan.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
+        let polled = plan.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
         let control = ControlPlane::new(plan.controller, polled.collect());
         queue.schedule(sources.control(), control.next());

@@ -45,11 +45,7 @@ impl Connection {
             connection: plan.label.clone(),
             scheme: flow.scheme.info.name,
             subflows: plan.subflows,
-            goodput_mbit_s: if active.is_zero() {
-                0.0
-            } else {
-                measured as f64 * 8e-6 / active.as_secs_f64()
-            },
+            goodput_mbit_s: if active.is_zero() { 0.0 } else { measured as f64 * 8e-6 / active.as_secs_f64() },
             completion_s: self.sender.completed_at().map(|at| (at - flow.start).as_secs_f64()),
             start_s: flow.start.as_secs_f64(),
             bytes_delivered: got.bytes_in_order,
@@ -89,11 +85,7 @@ impl Connections {
             let random = Random::stream(plan.seed, "app", row.first as u64);
             Connection {
                 receiver: MultipathReceiver::new(row.first as u32, &config),
-                sender: MultipathSender::new(
-                    row.first as u32,
-                    config,
-                    App::new(row.app, random, first.start),
-                ),
+                sender: MultipathSender::new(row.first as u32, config, App::new(row.app, random, first.start)),
                 flows,
                 from: first.start,
                 before: 0,

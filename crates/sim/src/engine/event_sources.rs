@@ -115,8 +115,7 @@ mod tests {
     #[test]
     fn sources_decode_to_kind_and_index_without_gaps() {
         let sources = Sources::new(3, 2, 2, 2);
-        let events: Vec<Event> =
-            (0..sources.count() as SourceId).map(|source| sources.decode(source)).collect();
+        let events: Vec<Event> = (0..sources.count() as SourceId).map(|source| sources.decode(source)).collect();
         use Event::*;
         let expected = [
             Propagation(0),

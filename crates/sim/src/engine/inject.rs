@@ -13,12 +13,7 @@ impl<O: Observer> Engine<O> {
     ///
     /// # Panics
     /// If the flow is a subflow of a connection.
-    pub fn attach(
-        &mut self,
-        flow: u32,
-        sender: Box<dyn ExternalSender>,
-        receiver: Box<dyn ExternalReceiver>,
-    ) {
+    pub fn attach(&mut self, flow: u32, sender: Box<dyn ExternalSender>, receiver: Box<dyn ExternalReceiver>) {
         assert!(self.connections.of(flow).is_none(), "a connection schedules its subflows itself");
         self.senders[flow as usize] = SenderEndpoint::External(sender);
         self.receivers[flow as usize] = ReceiverEndpoint::External(receiver);

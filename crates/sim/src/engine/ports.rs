@@ -71,16 +71,14 @@ impl<O: Observer> Engine<O> {
                 packet.set_path(path);
                 let routes = self.routes_of(&packet);
                 let opposite = self.plan.links[index].opposite;
-                let back =
-                    self.steps_of_route(routes.reverse).position(|step| Some(step.link as usize) == opposite);
+                let back = self.steps_of_route(routes.reverse).position(|step| Some(step.link as usize) == opposite);
                 let mut at = self.now;
                 if let Some(taken) = back {
                     packet.hop = taken as u8;
                 } else {
                     // The reverse path does not pass this node: propagate back over the forward path.
                     packet.hop = (self.steps_of_route(routes.reverse).count() - 1) as u8;
-                    let before =
-                        self.steps_of_route(routes.forward).take_while(|step| step.link as usize != index);
+                    let before = self.steps_of_route(routes.forward).take_while(|step| step.link as usize != index);
                     at += before.map(|step| self.hops[step.hop as usize].line.delay()).sum::<Nanos>();
                 }
                 self.control.at(at, ControlEvent::Packet(packet));

@@ -17,11 +17,12 @@ fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
 
 /// Lines, each possibly absent. Failures shrink towards none.
 fn lines(groups: &'static [&'static [&'static str]]) -> impl Strategy<Value = String> {
-    let line =
-        |texts: &'static [&'static str]| prop_oneof![2 => Just(""), 1 => prop::sample::select(texts)].boxed();
-    groups.iter().map(|texts| line(texts)).collect::<Vec<_>>().prop_map(|all| {
-        all.into_iter().filter(|text| !text.is_empty()).map(|text| format!("{text}\n")).collect()
-    })
+    let line = |texts: &'static [&'static str]| prop_oneof![2 => Just(""), 1 => prop::sample::select(texts)].boxed();
+    groups
+        .iter()
+        .map(|texts| line(texts))
+        .collect::<Vec<_>>()
+        .prop_map(|all| all.into_iter().filter(|text| !text.is_empty()).map(|text| format!("{text}\n")).collect())
 }
 
 /// A number with a random order of magnitude.
@@ -77,9 +78,7 @@ fn scheme() -> impl Strategy<Value = String> {
                     words[((at * words.len() as f64) as usize).min(words.len() - 1)].to_owned()
                 }
                 narrows_cc::ParamKind::Number => (param.min + at * (param.max - param.min)).to_string(),
-                narrows_cc::ParamKind::Count => {
-                    (param.min + at * (param.max - param.min)).floor().to_string()
-                }
+                narrows_cc::ParamKind::Count => (param.min + at * (param.max - param.min)).floor().to_string(),
             };
             format!("{name}:{}={value}", param.name)
         });
@@ -150,7 +149,8 @@ pub fn files() -> impl Strategy<Value = String> {
 
 /// A scenario over every key.
 pub fn scenario() -> impl Strategy<Value = String> {
-    let rate = prop_oneof![6 => magnitude(19, 25), 1 => magnitude(3, 19), 1 => magnitude(25, 36), 1 => magnitude(36, 56)];
+    let rate =
+        prop_oneof![6 => magnitude(19, 25), 1 => magnitude(3, 19), 1 => magnitude(25, 36), 1 => magnitude(36, 56)];
     (rate, tcp()).prop_flat_map(|(rate, (tcp, segment))| {
         // At most some 20 000 packets.
         let longest = 20_000 * (segment + 20) * 8 * 1_000 / rate;

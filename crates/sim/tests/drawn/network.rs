@@ -7,12 +7,8 @@ use proptest::prelude::*;
 use super::lines;
 
 /// Capacity traces by file name.
-pub const TRACES: &[(&str, &str)] = &[
-    ("sparse", "700\n"),
-    ("steady", "1\n"),
-    ("bursts", "0\n0\n0\n9\n9\n40\n"),
-    ("slow", "5\n300\n301\n1500\n"),
-];
+pub const TRACES: &[(&str, &str)] =
+    &[("sparse", "700\n"), ("steady", "1\n"), ("bursts", "0\n0\n0\n9\n9\n40\n"), ("slow", "5\n300\n301\n1500\n")];
 
 macro_rules! defaults {
     ($($(#[$about:meta])* $module:ident::$Kind:ident($Config:ty) $name:literal,)*) => {
@@ -114,8 +110,7 @@ pub fn queueing() -> impl Strategy<Value = String> {
 /// A network's text, and the accepted route keys of a flow.
 pub fn network(rate: u64) -> impl Strategy<Value = (String, &'static [&'static str])> {
     const NOTHING: &[&str] = &[""];
-    const LOT: &[&str] =
-        &["", "to = \"r1\"", "from = \"r2\"\nto = \"r0\"", "route = [\"r0\", \"r1\", \"r0\", \"r1\"]"];
+    const LOT: &[&str] = &["", "to = \"r1\"", "from = \"r2\"\nto = \"r0\"", "route = [\"r0\", \"r1\", \"r0\", \"r1\"]"];
     const GRAPH: &[&str] = &[
         "from = \"a\"\nto = \"d\"",
         "from = \"a\"\nto = \"b\"",
@@ -138,19 +133,15 @@ pub fn network(rate: u64) -> impl Strategy<Value = (String, &'static [&'static s
         1 => (1u64..20).prop_map(move |tenth| format!("reverse_rate = \"{}bit\"\n", rate * tenth / 10 + 8)),
         1 => Just("reverse_buffer = \"1pkt\"\n".to_owned()),
     ];
-    let common =
-        (capacity, queueing(), disturbances(), access).prop_map(|(a, b, c, d)| a + &b + &c + &d).boxed();
+    let common = (capacity, queueing(), disturbances(), access).prop_map(|(a, b, c, d)| a + &b + &c + &d).boxed();
     let dumbbell = (common.clone(), back).prop_map(|(common, back)| (common + &back, NOTHING));
-    let lot = (common.clone(), 3u32..5).prop_map(|(common, hops)| {
-        (format!("kind = \"parking-lot\"\nhops = {hops}\ndelay = \"1ms\"\n{common}"), LOT)
+    let lot = (common.clone(), 3u32..5)
+        .prop_map(|(common, hops)| (format!("kind = \"parking-lot\"\nhops = {hops}\ndelay = \"1ms\"\n{common}"), LOT));
+    let own = (queueing(), disturbances(), 1u64..20, 0u64..30).prop_map(move |(queueing, disturbances, tenth, ms)| {
+        format!("rate = \"{}bit\"\ndelay = \"{ms}ms\"\n{queueing}{disturbances}", rate * tenth / 10 + 8)
     });
-    let own = (queueing(), disturbances(), 1u64..20, 0u64..30).prop_map(
-        move |(queueing, disturbances, tenth, ms)| {
-            format!("rate = \"{}bit\"\ndelay = \"{ms}ms\"\n{queueing}{disturbances}", rate * tenth / 10 + 8)
-        },
-    );
-    let graph = (common, prop::array::uniform5(prop_oneof![Just(String::new()), own]), any::<bool>())
-        .prop_map(|(common, own, duplex)| {
+    let graph = (common, prop::array::uniform5(prop_oneof![Just(String::new()), own]), any::<bool>()).prop_map(
+        |(common, own, duplex)| {
             let ends = [("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("d", "e")];
             let mut text = format!("kind = \"graph\"\n{common}delay = \"2ms\"\n");
             for (i, ((from, to), own)) in ends.into_iter().zip(own).enumerate() {
@@ -161,6 +152,7 @@ pub fn network(rate: u64) -> impl Strategy<Value = (String, &'static [&'static s
                 }
             }
             (text, GRAPH)
-        });
+        },
+    );
     prop_oneof![3 => dumbbell, 1 => lot, 1 => graph]
 }

@@ -48,10 +48,7 @@ fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
     let matches = |scheme: &&schemes::Entry| {
         scheme.rate_protocol.and_then(Explicit::named).map(Explicit::router) == Some(entry.info.name)
     };
-    schemes::ALL
-        .iter()
-        .find(matches)
-        .unwrap_or_else(|| panic!("no scheme has the protocol of {}", entry.info.name))
+    schemes::ALL.iter().find(matches).unwrap_or_else(|| panic!("no scheme has the protocol of {}", entry.info.name))
 }
 
 fn setup(scheme: &schemes::Entry) -> Setup {
@@ -202,8 +199,7 @@ impl Port {
             let arrival = self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0);
             let service = self.link.next_service();
             let timers = self.senders.iter().map(Sender::deadline);
-            let timer =
-                timers.chain(self.receivers.iter().map(Receiver::deadline)).min().unwrap_or(Nanos::MAX);
+            let timer = timers.chain(self.receivers.iter().map(Receiver::deadline)).min().unwrap_or(Nanos::MAX);
             let next = arrival.min(service).min(timer);
             if next > end {
                 self.now = end;

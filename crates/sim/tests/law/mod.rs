@@ -76,11 +76,7 @@ pub fn reading(router: Option<&AnyRouter>, name: &str) -> f64 {
 pub fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
     let off = measured / expected - 1.0;
     println!("{what}: measured {measured:.4}, expected {expected:.4}, off by {:.1} %", off * 100.0);
-    assert!(
-        off.abs() <= tolerance,
-        "{what}: measured {measured}, expected {expected} within {} %",
-        tolerance * 100.0
-    );
+    assert!(off.abs() <= tolerance, "{what}: measured {measured}, expected {expected} within {} %", tolerance * 100.0);
 }
 
 /// One flow on a link so fast that it never queues: only the stated loss shapes its window.
@@ -103,9 +99,7 @@ rtt = "{rtt}"
 
 /// A scenario text; `network` holds keys of the network and further tables, `flows` tables.
 pub fn scenario(name: &str, duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
-    format!(
-        "name = \"{name}\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\n{network}\n{flows}"
-    )
+    format!("name = \"{name}\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\n{network}\n{flows}")
 }
 
 /// A scenario text of one bottleneck with a rate and a buffer; `rest` holds further keys of the network, then

@@ -73,11 +73,7 @@ pub fn single(scheme: &str, via: &str, more: &str) -> String {
 /// Connections over both paths.
 pub fn both(scheme: &str, more: &str) -> String {
     let path = |via: &str| format!("{{ route = [\"s\", \"{via}\", \"d\"] }}");
-    format!(
-        "[[flows]]\nscheme = \"{scheme}\"\nlabel = \"both\"\nsubflows = [{}, {}]\n{more}\n",
-        path("a"),
-        path("b")
-    )
+    format!("[[flows]]\nscheme = \"{scheme}\"\nlabel = \"both\"\nsubflows = [{}, {}]\n{more}\n", path("a"), path("b"))
 }
 
 /// Total goodput of all connections.

@@ -56,8 +56,7 @@ pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) 
     let most = |rate: Option<f64>| rate.map_or(f64::INFINITY, |rate| rate * headroom);
     while rates.contains(&None) {
         let takes: Vec<bool> = rates.iter().map(|&rate| level < most(rate)).collect();
-        let crossing =
-            |link| flows.iter().zip(&takes).filter(|(f, takes)| **takes && f.route.contains(&link)).count();
+        let crossing = |link| flows.iter().zip(&takes).filter(|(f, takes)| **takes && f.route.contains(&link)).count();
         // Rise of the level until the next event.
         let mut room = f64::INFINITY;
         for link in (0..capacities.len()).filter(|&link| !full[link] && crossing(link) > 0) {

@@ -241,9 +241,8 @@ impl Network {
     pub fn tables(&self, scheme: &str) -> String {
         let mut text = String::new();
         for Edge { shared, ends: (a, b), rate, delay } in &self.edges {
-            text += &format!(
-                "[[links]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n"
-            );
+            text +=
+                &format!("[[links]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n");
             if !shared {
                 text += "router = \"none\"\n";
             }

@@ -15,13 +15,9 @@ fn close(rates: &[f64], expected: &[f64]) {
 /// Flows share one link equally, and unused shares go to the others.
 #[test]
 fn oracle_one_link_shares_equally_beyond_small_demands() {
-    close(
-        &max_min(&[12.0], &[Flow::backlogged(&[0]), Flow::backlogged(&[0]), Flow::backlogged(&[0])]),
-        &[4.0; 3],
-    );
+    close(&max_min(&[12.0], &[Flow::backlogged(&[0]), Flow::backlogged(&[0]), Flow::backlogged(&[0])]), &[4.0; 3]);
     // Demands of 1 and 3: 12 - 1 = 11 for three, more than 3 each; 8 for two.
-    let flows =
-        [Flow::limited(&[0], 1.0), Flow::limited(&[0], 3.0), Flow::backlogged(&[0]), Flow::backlogged(&[0])];
+    let flows = [Flow::limited(&[0], 1.0), Flow::limited(&[0], 3.0), Flow::backlogged(&[0]), Flow::backlogged(&[0])];
     close(&max_min(&[12.0], &flows), &[1.0, 3.0, 4.0, 4.0]);
     // All demands are met, and the link is not full.
     close(&max_min(&[12.0], &[Flow::limited(&[0], 1.0), Flow::limited(&[0], 0.0)]), &[1.0, 0.0]);
@@ -36,12 +32,7 @@ fn oracle_one_link_shares_equally_beyond_small_demands() {
 /// ```
 #[test]
 fn oracle_long_flow_gets_its_narrowest_share() {
-    let flows = [
-        Flow::backlogged(&[0, 1, 2]),
-        Flow::backlogged(&[0]),
-        Flow::backlogged(&[1]),
-        Flow::backlogged(&[2]),
-    ];
+    let flows = [Flow::backlogged(&[0, 1, 2]), Flow::backlogged(&[0]), Flow::backlogged(&[1]), Flow::backlogged(&[2])];
     close(&max_min(&[10.0, 4.0, 9.0], &flows), &[2.0, 8.0, 2.0, 7.0]);
 }
 
@@ -106,10 +97,7 @@ fn oracle_flows_are_satisfied_or_largest_at_a_bottleneck() {
         let (capacities, flows) = (network.capacities(), network.flows(1.0));
         let rates = max_min(&capacities, &flows);
         for (link, capacity) in capacities.iter().enumerate() {
-            assert!(
-                load(&flows, &rates, link) <= capacity * (1.0 + 1e-6),
-                "seed {seed}: link {link} is overloaded"
-            );
+            assert!(load(&flows, &rates, link) <= capacity * (1.0 + 1e-6), "seed {seed}: link {link} is overloaded");
         }
         for (f, flow) in flows.iter().enumerate() {
             assert!(rates[f] <= flow.demand * (1.0 + 1e-6), "seed {seed}: flow {f} exceeds its demand");
@@ -125,8 +113,5 @@ fn oracle_flows_are_satisfied_or_largest_at_a_bottleneck() {
         }
     }
     // Both kinds occur.
-    assert!(
-        satisfied_flows > 1000 && limited > 1000,
-        "{satisfied_flows} satisfied, {limited} at a bottleneck"
-    );
+    assert!(satisfied_flows > 1000 && limited > 1000, "{satisfied_flows} satisfied, {limited} at a bottleneck");
 }

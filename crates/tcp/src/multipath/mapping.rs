@@ -38,8 +38,7 @@ impl Mappings {
         while let Some(first) = self.runs.front_mut() {
             let gone = subflow.saturating_sub(first.subflow);
             if gone < first.len {
-                *first =
-                    Run { subflow: first.subflow + gone, data: first.data + gone, len: first.len - gone };
+                *first = Run { subflow: first.subflow + gone, data: first.data + gone, len: first.len - gone };
                 return;
             }
             let end = first.data + first.len;

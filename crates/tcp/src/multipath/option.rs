@@ -70,9 +70,7 @@ impl MptcpOption {
         // RFC 8684: 4 and 12, 12 and 16 bytes; mapping 4 + 8 + 4 + 2 and two of padding, acknowledgement 4 +
         // 4.
         packet.set_option(Some(match self {
-            Self::Capable { answer } => {
-                RawOption::new(CAPABLE, if answer { 12 } else { 4 }, &[(u32::from(answer), 0)])
-            }
+            Self::Capable { answer } => RawOption::new(CAPABLE, if answer { 12 } else { 4 }, &[(u32::from(answer), 0)]),
             Self::Join { address, answer } => {
                 RawOption::new(JOIN, if answer { 16 } else { 12 }, &[(u32::from(answer), u32::from(address))])
             }

@@ -115,8 +115,7 @@ impl MultipathSender {
 
     /// Bytes of memory held.
     pub fn memory(&self) -> usize {
-        let mappings: usize =
-            self.subflows.iter().map(|own| size_of::<Subflow>() + own.mappings.memory()).sum();
+        let mappings: usize = self.subflows.iter().map(|own| size_of::<Subflow>() + own.mappings.memory()).sum();
         size_of::<Self>() + mappings + self.reinject.memory()
     }
 
@@ -392,9 +391,7 @@ impl MultipathSender {
             Scheduler::LowestRtt => self.fastest(|_, _| true, now, len, senders),
             Scheduler::RoundRobin => {
                 let turn = self.turn;
-                let own = (0..count)
-                    .map(|i| (turn + i) % count)
-                    .find(|&own| self.can_send(own, now, len, senders))?;
+                let own = (0..count).map(|i| (turn + i) % count).find(|&own| self.can_send(own, now, len, senders))?;
                 self.turn = (own + 1) % count;
                 Some(own)
             }
@@ -412,12 +409,7 @@ impl MultipathSender {
 
     /// Opportunistic retransmission: a subflow with room, and data below `urgent` outstanding on a slower
     /// one. Skips data not outstanding on any slower subflow.
-    fn opportunistic<S: HasSender>(
-        &mut self,
-        now: Nanos,
-        urgent: u64,
-        senders: &mut [S],
-    ) -> Option<(usize, u64, u64)> {
+    fn opportunistic<S: HasSender>(&mut self, now: Nanos, urgent: u64, senders: &mut [S]) -> Option<(usize, u64, u64)> {
         self.repeated_until = self.repeated_until.max(self.acked);
         if senders.len() < 2 || self.repeated_until >= urgent.min(self.next) {
             return None;
@@ -429,15 +421,12 @@ impl MultipathSender {
         self.fastest(|own, senders: &[S]| rank(senders[own].as_ref()) < slowest, now, 1, senders)?;
         loop {
             // Data acknowledged on its subflow has arrived and is no longer mapped.
-            let slower =
-                senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.as_ref()) > least);
-            let next =
-                slower.filter_map(|(_, subflow)| subflow.mappings.next_from(self.repeated_until)).min();
+            let slower = senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.as_ref()) > least);
+            let next = slower.filter_map(|(_, subflow)| subflow.mappings.next_from(self.repeated_until)).min();
             self.repeated_until = next.unwrap_or(self.next);
             let edge = next.filter(|&edge| edge < urgent)?;
-            let holder = |(own, subflow): (usize, &Subflow)| {
-                subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end))
-            };
+            let holder =
+                |(own, subflow): (usize, &Subflow)| subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end));
             // Among several copies in flight, take the one expected first.
             let held = self.subflows.iter().enumerate().filter_map(holder);
             let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].as_ref()))?;

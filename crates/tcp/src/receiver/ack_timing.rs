@@ -173,11 +173,7 @@ impl AckTiming {
 
     /// The receiver's own retransmission timeout, from the handshake (Linux: srtt + max(2 srtt, minimum)).
     fn rto(&self) -> Nanos {
-        if self.rtt == Nanos::MAX {
-            Nanos::from_secs(1)
-        } else {
-            self.rtt + (self.rtt * 2).max(self.least_rto)
-        }
+        if self.rtt == Nanos::MAX { Nanos::from_secs(1) } else { self.rtt + (self.rtt * 2).max(self.least_rto) }
     }
 
     /// Data arrived that leaves or finds holes: `bytes` of it are in order now, up to `next`. `urgent`: it

@@ -118,8 +118,7 @@ impl Window {
         let (now, next) = (timestamp(now), next as u32);
         if !self.started {
             (self.started, self.since) = (true, now);
-            (self.sampled, self.until) =
-                (if self.timestamps { 0 } else { now }, next.wrapping_add(self.open));
+            (self.sampled, self.until) = (if self.timestamps { 0 } else { now }, next.wrapping_add(self.open));
         }
         if self.timestamps {
             let echo = packet.tcp().ts_ecr;

@@ -227,9 +227,8 @@ impl Sender {
             // Once a retransmission after a timeout arrives, most duplicates come from packets that arrive a
             // second time, until new data follows. The first such arrival advances SND.UNA, so earlier
             // duplicates still belong to packets sent before the timeout.
-            let reported = self.recovery.phase != Phase::Loss
-                || self.timers.timeouts > 0
-                || self.stream.nxt > self.recovery.point;
+            let reported =
+                self.recovery.phase != Phase::Loss || self.timers.timeouts > 0 || self.stream.nxt > self.recovery.point;
             // At most the data outstanding besides the hole itself: the network may duplicate
             // acknowledgements.
             if reported && self.recovery.duplicate_acks < self.board.len() {
@@ -275,8 +274,8 @@ impl Sender {
     /// Updates the RTT estimates. Returns the sample for the scheme: that of the newest packet delivered.
     #[inline]
     fn sample_rtt(&mut self, progress: &Progress) -> Option<Nanos> {
-        let newest = (progress.newest > 0 && !progress.newest_retransmitted)
-            .then(|| progress.now - progress.newest_sent_at);
+        let newest =
+            (progress.newest > 0 && !progress.newest_retransmitted).then(|| progress.now - progress.newest_sent_at);
         let linux = self.config.timers == TimerRules::Linux;
         let smoothed = if linux { progress.first_rtt() } else { newest };
         let echoed = || progress.timestamp_rtt().filter(|_| self.config.timestamp_rtt);
@@ -310,12 +309,7 @@ impl Sender {
 
     /// Applies SACK blocks, lowest first to avoid seeing false reordering. Returns the range of a DSACK
     /// block, if any.
-    fn on_sack_blocks(
-        &mut self,
-        packet: &Packet,
-        progress: &mut Progress,
-        advanced: bool,
-    ) -> Option<(u64, u64)> {
+    fn on_sack_blocks(&mut self, packet: &Packet, progress: &mut Progress, advanced: bool) -> Option<(u64, u64)> {
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         let mut n = 0;
         for block in packet.sack_blocks() {
@@ -378,8 +372,7 @@ impl Sender {
         if advanced {
             // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the
             // timer.
-            let partial =
-                !self.config.sack && self.recovery.phase == Phase::Recovery && self.recovery.is_repairing();
+            let partial = !self.config.sack && self.recovery.phase == Phase::Recovery && self.recovery.is_repairing();
             if !partial || !self.recovery.partial_seen {
                 self.timers.rto_at = now + self.rtt.rto();
             }

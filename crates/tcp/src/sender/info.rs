@@ -110,9 +110,7 @@ impl Sender {
             Phase::Recovery => CaState::Recovery,
             Phase::Loss => CaState::Loss,
         };
-        let count = |test: fn(&Record) -> bool| {
-            self.board.ids().filter(|&id| test(self.board.get(id))).count() as u32
-        };
+        let count = |test: fn(&Record) -> bool| self.board.ids().filter(|&id| test(self.board.get(id))).count() as u32;
         let waiting = count(|record| record.place == Place::Lost);
         let repeated = count(|record| record.place == Place::Flight && record.retransmissions > 0);
         TcpInfo {

@@ -23,8 +23,7 @@ enum Spacing {
 
 impl Pacing {
     pub(super) fn new(tso: bool) -> Self {
-        let pacer =
-            if tso { Spacing::Bursts(BurstPacer::default()) } else { Spacing::Packets(Pacer::default()) };
+        let pacer = if tso { Spacing::Bursts(BurstPacer::default()) } else { Spacing::Packets(Pacer::default()) };
         Self { pacer, waited_for: Nanos::MAX, blocked: false }
     }
 

@@ -69,12 +69,7 @@ impl Sender {
     }
 
     /// Enters recovery on an acknowledgement of `acked` bytes, `cumulative` of them cumulatively.
-    pub(super) fn enter_recovery(
-        &mut self,
-        now: Nanos,
-        cause: CongestionCause,
-        (acked, cumulative): (Bytes, Bytes),
-    ) {
+    pub(super) fn enter_recovery(&mut self, now: Nanos, cause: CongestionCause, (acked, cumulative): (Bytes, Bytes)) {
         let local = self.pending.has(Pending::CONGESTED);
         if cause == CongestionCause::Ecn && self.window.driver.control().cwnd <= self.mss() && !local {
             // RFC 3168 section 6.1.2: a window of one segment cannot shrink, so the next packet waits for one
@@ -133,13 +128,7 @@ impl Sender {
     }
 
     /// Handles an acknowledgement in recovery; it `advanced` SND.UNA, or was a duplicate (`again`).
-    pub(super) fn on_ack_in_recovery(
-        &mut self,
-        now: Nanos,
-        progress: &Progress,
-        advanced: bool,
-        again: bool,
-    ) {
+    pub(super) fn on_ack_in_recovery(&mut self, now: Nanos, progress: &Progress, advanced: bool, again: bool) {
         if self.recovery.is_over(self.stream.una) {
             self.leave_recovery(now);
             return;

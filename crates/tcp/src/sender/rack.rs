@@ -157,8 +157,7 @@ impl Rack {
     pub(crate) fn next_lost(&self, now: Nanos, board: &Scoreboard, path: Path) -> Option<u32> {
         let id = board.oldest()?;
         let record = board.get(id);
-        (record.snapshot.order < self.order && self.expires(record.snapshot.sent_at, board, path) <= now)
-            .then_some(id)
+        (record.snapshot.order < self.order && self.expires(record.snapshot.sent_at, board, path) <= now).then_some(id)
     }
 
     /// Time at which a packet sent at `sent_at` counts as lost.
@@ -175,13 +174,7 @@ impl Rack {
     }
 
     /// Section 6.3: whether a record is lost when the retransmission timer expires.
-    pub(crate) fn is_lost_on_timeout(
-        &self,
-        now: Nanos,
-        record: &Record,
-        board: &Scoreboard,
-        path: Path,
-    ) -> bool {
+    pub(crate) fn is_lost_on_timeout(&self, now: Nanos, record: &Record, board: &Scoreboard, path: Path) -> bool {
         self.expires(record.snapshot.sent_at, board, path) <= now
     }
 }
@@ -200,8 +193,7 @@ mod tests {
     use super::*;
 
     const MSS: u64 = 1000;
-    const PATH: Path =
-        Path { srtt: Nanos::from_millis(50), min_rtt: Nanos::from_millis(40), recovering: false };
+    const PATH: Path = Path { srtt: Nanos::from_millis(50), min_rtt: Nanos::from_millis(40), recovering: false };
 
     /// The reordering window in milliseconds, with nothing outstanding.
     fn window(rack: &Rack) -> f64 {

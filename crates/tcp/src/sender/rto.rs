@@ -113,8 +113,7 @@ impl RttEstimator {
         if self.backoff == 0 {
             return self.rto;
         }
-        Nanos::from_nanos(self.rto.as_nanos().saturating_mul(1 << self.backoff.min(32)))
-            .min(self.config.max_rto)
+        Nanos::from_nanos(self.rto.as_nanos().saturating_mul(1 << self.backoff.min(32))).min(self.config.max_rto)
     }
 
     /// RFC 6298 section 5.5.

@@ -160,8 +160,7 @@ impl Sender {
         let linux = self.config.reduction_from == ReductionFrom::Cwnd;
         let flight_size = if linux { cwnd } else { outstanding.min(cwnd) }.max(self.mss());
         // Linux `tcp_enter_loss`: a recovery of the same data has reduced already.
-        let reduced =
-            linux && self.recovery.phase == Phase::Recovery && self.stream.una < self.recovery.point;
+        let reduced = linux && self.recovery.phase == Phase::Recovery && self.stream.una < self.recovery.point;
         self.stats.timeouts += 1;
         self.timers.timeouts += 1;
         let reneged = self.board.is_head_sacked();
@@ -219,9 +218,7 @@ impl Sender {
     pub(super) fn arm_probe(&mut self, now: Nanos) {
         self.timers.loss_timer = LossTimer::Probe;
         self.timers.loss_timer_at = Nanos::MAX;
-        let suits = !self.recovery.is_repairing()
-            && self.board.sacked_packets() == 0
-            && self.recovery.probe.is_none();
+        let suits = !self.recovery.is_repairing() && self.board.sacked_packets() == 0 && self.recovery.probe.is_none();
         if !self.config.tlp || !self.config.rack || !self.config.sack || !suits || self.board.is_empty() {
             return;
         }

@@ -272,12 +272,7 @@ impl Sender {
         self.pace(now, bytes);
         self.timers.last_sent_at = now;
         self.window.on_sent(bytes);
-        self.window.driver.sent(&record!(Sent {
-            now,
-            bytes,
-            inflight: self.board.inflight(),
-            retransmission
-        }));
+        self.window.driver.sent(&record!(Sent { now, bytes, inflight: self.board.inflight(), retransmission }));
         self.window.follow(self.mss());
     }
 

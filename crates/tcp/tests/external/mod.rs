@@ -4,8 +4,8 @@
 
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Phase, Provenance, RecoveryEntered,
-    RecoveryLeft, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value, record,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Phase, Provenance, RecoveryEntered, RecoveryLeft,
+    Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value, record,
 };
 
 /// Entry of the scheme, as in the registry.
@@ -39,10 +39,7 @@ impl Halving {
 impl Scheme for Halving {
     const INFO: Info = record!(Info {
         provenance: Provenance::Tool,
-        ..Info::new(
-            "halving",
-            "a segment more per round trip, half the window on loss, from outside the registry"
-        )
+        ..Info::new("halving", "a segment more per round trip, half the window on loss, from outside the registry")
     });
 
     fn new(setup: &Setup) -> Self {

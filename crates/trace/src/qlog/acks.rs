@@ -26,8 +26,7 @@ impl Outstanding {
     pub(super) fn send(&mut self, start: u64, end: u64, number: u64, mut replaced: impl FnMut(u64)) {
         let before = self.packets.range(..start).next_back();
         let before = before.filter(|(_, packet)| packet.end > start).map(|(&start, packet)| (start, *packet));
-        let within: Vec<_> =
-            self.packets.range(start..end).map(|(&start, packet)| (start, *packet)).collect();
+        let within: Vec<_> = self.packets.range(start..end).map(|(&start, packet)| (start, *packet)).collect();
         for (first, packet) in before.into_iter().chain(within) {
             self.packets.remove(&first);
             if !packet.lost {

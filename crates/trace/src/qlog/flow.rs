@@ -143,9 +143,7 @@ impl FlowLog {
             let ranges = Ranges(&acked);
             event.write(
                 "quic:packet_received",
-                format_args!(
-                    "{{{header},{raw},\"frames\":[{{\"frame_type\":\"ack\",\"acked_ranges\":{ranges}}}]}}"
-                ),
+                format_args!("{{{header},{raw},\"frames\":[{{\"frame_type\":\"ack\",\"acked_ranges\":{ranges}}}]}}"),
             );
         }
     }
@@ -243,10 +241,9 @@ impl FlowLog {
         let Some(new) = state.filter(|_| state != self.state) else { return };
         match self.state {
             None => event.write("quic:congestion_state_updated", format_args!("{{\"new\":\"{new}\"}}")),
-            Some(old) => event.write(
-                "quic:congestion_state_updated",
-                format_args!("{{\"old\":\"{old}\",\"new\":\"{new}\"}}"),
-            ),
+            Some(old) => {
+                event.write("quic:congestion_state_updated", format_args!("{{\"old\":\"{old}\",\"new\":\"{new}\"}}"))
+            }
         }
         self.state = Some(new);
     }

@@ -38,8 +38,7 @@ use json::Event;
 /// Bytes collected before a write.
 const BUFFER: usize = 256 << 10;
 /// Schemas of the events: that of QUIC with the number of its draft, and that of simulations.
-const EVENT_SCHEMAS: [&str; 2] =
-    ["urn:ietf:params:qlog:events:quic-13", "urn:ietf:params:qlog:events:simulation"];
+const EVENT_SCHEMAS: [&str; 2] = ["urn:ietf:params:qlog:events:quic-13", "urn:ietf:params:qlog:events:simulation"];
 
 /// Writes a run to a qlog file. Stores the first write error until the end.
 #[derive(Debug)]

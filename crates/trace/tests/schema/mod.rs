@@ -25,15 +25,11 @@ enum Is {
 /// Name, whether it is required, and type.
 type Member = (&'static str, bool, Is);
 
-const RAW: Is = Is::Object(&[
-    ("length", false, Is::Uint(64)),
-    ("payload_length", false, Is::Uint(64)),
-    ("data", false, Is::Text),
-]);
+const RAW: Is =
+    Is::Object(&[("length", false, Is::Uint(64)), ("payload_length", false, Is::Uint(64)), ("data", false, Is::Text)]);
 const PACKET_TYPES: &[&str] =
     &["initial", "handshake", "0RTT", "1RTT", "retry", "version_negotiation", "stateless_reset", "unknown"];
-const HEADER: Is =
-    Is::Object(&[("packet_type", true, Is::Word(PACKET_TYPES)), ("packet_number", false, Is::Uint(64))]);
+const HEADER: Is = Is::Object(&[("packet_type", true, Is::Word(PACKET_TYPES)), ("packet_number", false, Is::Uint(64))]);
 const ACK: Is = Is::Object(&[
     ("frame_type", true, Is::Word(&["ack"])),
     ("ack_delay", false, Is::Float),
@@ -184,10 +180,8 @@ pub fn check(records: &[Value]) -> Result<(), String> {
     let mut last = 0.0;
     for event in events {
         let name = event["name"].as_str().ok_or(format!("no name: {event}"))?;
-        let (_, data) = EVENTS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .ok_or(format!("the event {name} is in no schema"))?;
+        let (_, data) =
+            EVENTS.iter().find(|(known, _)| *known == name).ok_or(format!("the event {name} is in no schema"))?;
         object(&event["data"], data, name)?;
         let envelope: [Member; 4] = [
             ("time", true, Is::Float),

@@ -74,8 +74,7 @@ pub(super) struct Flow {
 impl Flow {
     /// Bytes per second received between two times.
     pub(super) fn throughput(&self, from_ms: usize, to_ms: usize) -> f64 {
-        let slots =
-            self.arrivals.get(from_ms / 10..(to_ms / 10).min(self.arrivals.len())).unwrap_or_default();
+        let slots = self.arrivals.get(from_ms / 10..(to_ms / 10).min(self.arrivals.len())).unwrap_or_default();
         slots.iter().sum::<u64>() as f64 * 1000.0 / (to_ms - from_ms) as f64
     }
 
@@ -102,8 +101,7 @@ fn ip(arguments: &str) {
 }
 
 fn tap(name: &str) -> SyncDevice {
-    let device =
-        DeviceBuilder::new().name(name).layer(Layer::L2).mtu(1500).build_sync().expect("a TAP device");
+    let device = DeviceBuilder::new().name(name).layer(Layer::L2).mtu(1500).build_sync().expect("a TAP device");
     device.set_nonblocking(true).expect("a descriptor");
     device.set_tx_queue_len(10_000).expect("a device");
     device

@@ -8,9 +8,7 @@ use narrows_cc::{Nanos, Rate};
 use narrows_routers::RateCode;
 
 use super::super::agent::now;
-use super::super::maps::{
-    self, ANSWERED, Control, Decision, ENDED, FlowState, GONE, Key, OBEYS, Programs, STRIPPED,
-};
+use super::super::maps::{self, ANSWERED, Control, Decision, ENDED, FlowState, GONE, Key, OBEYS, Programs, STRIPPED};
 use super::super::tc;
 use super::may;
 use super::packets::{ACK, FIN, NO_LIMIT, Packet, RST, SYN};
@@ -243,11 +241,7 @@ fn packets_without_offer_get_their_classes() {
     assert_eq!(bench.state(&key()).flags, 0);
     let foreign = Packet { from: (Ipv4Addr::new(10, 0, 0, 7), 7), ..syn(None, 0) };
     assert_eq!(bench.forth(&Packet { flags: ACK, ..foreign.clone() }), acks, "an ACK");
-    assert_eq!(
-        bench.forth(&Packet { flags: ACK, payload: 100, ..foreign.clone() }),
-        others,
-        "data before the switch"
-    );
+    assert_eq!(bench.forth(&Packet { flags: ACK, payload: 100, ..foreign.clone() }), others, "data before the switch");
     let mut frame = foreign.frame();
     frame[23] = 17;
     let class = |frame: &[u8]| bench.run(maps::DATA, frame).1.wrapping_sub(tc::HANDLE | tc::FIRST_MINOR);

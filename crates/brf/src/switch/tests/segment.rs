@@ -33,8 +33,7 @@ pub(super) fn is_clean() -> bool {
     let mut netlink = Netlink::route().expect("a socket");
     let root = tc::root(&mut netlink, index).expect("a list");
     let clean = |port: &str| {
-        let listed =
-            Command::new("tc").args(["qdisc", "show", "dev", port]).output().expect("tc of iproute2");
+        let listed = Command::new("tc").args(["qdisc", "show", "dev", port]).output().expect("tc of iproute2");
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
         !text.contains("clsact") && !text.contains("htb")
     };
@@ -75,10 +74,7 @@ fn third_flow_has_its_share_after_three_round_trips() {
         assert!(share.is_some(), "{first:?}: {report:#}");
         assert!(after.is_some(), "all three have a third: {report:#}");
         assert_eq!(wrong(&hosts), 0);
-        assert!(
-            report["classes"].as_array().is_some_and(|all| all.iter().all(|own| own["drops"] == 0)),
-            "{report:#}"
-        );
+        assert!(report["classes"].as_array().is_some_and(|all| all.iter().all(|own| own["drops"] == 0)), "{report:#}");
         assert!(report["queue_mean_ms"].as_f64().is_some_and(|ms| ms < 1.0), "{report:#}");
         assert!(report["counters"]["written"].as_u64().is_some_and(|count| count > 50), "{report:#}");
         switch.end().expect("it ran");
@@ -146,19 +142,12 @@ fn stripped_and_forged_options_do_no_harm() {
         // Receivers that forge 1 or 6553 bytes per second get what they wrote; all others get more than a tenth of an
         // equal share, and nobody floods.
         for (rate, carried) in rates.iter().zip(carried) {
-            assert!(
-                [Some(10), Some(65_530)].contains(&carried) || *rate > LINK / 60.0,
-                "{carried:?}: {rates:?}"
-            );
+            assert!([Some(10), Some(65_530)].contains(&carried) || *rate > LINK / 60.0, "{carried:?}: {rates:?}");
         }
         assert!(rates.iter().sum::<f64>() < 1.05 * LINK);
         assert!(rates[5] > LINK / 8.0, "the honest flow: {rates:?}");
         assert_eq!(wrong(&hosts), 0);
-        assert!(
-            switch.lines().iter().any(|line| line.contains("option lost: 10.0.0.1:5000")),
-            "{:#?}",
-            switch.lines()
-        );
+        assert!(switch.lines().iter().any(|line| line.contains("option lost: 10.0.0.1:5000")), "{:#?}", switch.lines());
         switch.end().expect("it ran");
     });
 }
@@ -177,8 +166,8 @@ fn long_flows_beyond_the_table_are_counted() {
         hosts.begin(&[Plan::obeying(0, 20), Plan::obeying(0, 20), Plan::obeying(600, 20)]);
         hosts.run(1800);
         let report = Running::report();
-        let refused = report["flows_refused"].as_u64().unwrap_or(0)
-            + report["counters"]["refused"].as_u64().unwrap_or(0);
+        let refused =
+            report["flows_refused"].as_u64().unwrap_or(0) + report["counters"]["refused"].as_u64().unwrap_or(0);
         assert_eq!(refused, 1, "{report:#}");
         let lines = switch.lines();
         let said = "table full: 1 flows so far found no room among 2";
@@ -195,10 +184,7 @@ fn long_short_patience_is_honoured_or_refused() {
     let mut settings = settings();
     settings.patience = Nanos::from_millis(19);
     let refused = super::super::plan(&settings).unwrap_err().to_string();
-    assert!(
-        refused.starts_with("--patience 19ms") && refused.ends_with("accepted: 20ms or more"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("--patience 19ms") && refused.ends_with("accepted: 20ms or more"), "{refused}");
     if !may() {
         return;
     }
@@ -235,9 +221,7 @@ fn unusable_ports_are_refused() {
         other.ports[0].name = "none0".to_owned();
         let missing = super::super::plan(&other).unwrap_err().to_string();
         assert!(missing.starts_with("--port none0: no such interface"), "{missing}");
-        let tc = Command::new("tc")
-            .args(["qdisc", "add", "dev", BOTTLENECK, "root", "handle", "1:", "htb"])
-            .status();
+        let tc = Command::new("tc").args(["qdisc", "add", "dev", BOTTLENECK, "root", "handle", "1:", "htb"]).status();
         if !tc.is_ok_and(|status| status.success()) {
             skipped("tc of iproute2");
             return;
@@ -287,8 +271,7 @@ fn killed_switch_stalls_no_flow() {
             near(before, LINK, 0.15) && after[2] > 150_000.0 && after.iter().all(|rate| *rate > 100_000.0),
             "{before} {after:?}"
         );
-        let late =
-            |flow: &super::hosts::Flow| flow.rates.iter().filter(|(at, _)| at.as_millis() > 1700).count();
+        let late = |flow: &super::hosts::Flow| flow.rates.iter().filter(|(at, _)| at.as_millis() > 1700).count();
         assert_eq!(hosts.flows.iter().map(late).sum::<usize>(), 0, "no rates are written");
         assert_eq!(status()[0]["runs"], false);
         assert!(!is_clean());

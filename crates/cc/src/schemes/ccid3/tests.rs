@@ -171,8 +171,7 @@ fn ccid3_data_limited_interval_keeps_receive_rates() {
         assert_eq!(rate(&scheme), 180_000, "{now} ms");
     }
     // A loss event in such an interval: the limit is half of 90 000, or 0.85 of the receive rate.
-    let loss =
-        |received| ReceiverFeedback { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
+    let loss = |received| ReceiverFeedback { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
     let mut lost = scheme.clone();
     lost.on_receiver_feedback(&loss(18_000));
     assert_eq!(rate(&lost), 45_000);
@@ -190,8 +189,7 @@ fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
     // RFC 4342 section 5.2: X_recv = 40 000 B/s of 14 600 B/s per packet and round trip.
     let before = [report(100, 40_000, 0.0), report(200, 43_800, 0.0), report(300, 80_000, 0.0001)];
     let restricted = |dropped, slow| ReceiverFeedback { dropped, slow, ..report(400, 40_000, 0.0001) };
-    let cases =
-        [(1, false, 25_400), (2, false, 14_600), (50, false, 14_600), (0, true, 40_000), (1, true, 25_400)];
+    let cases = [(1, false, 25_400), (2, false, 14_600), (50, false, 14_600), (0, true, 40_000), (1, true, 25_400)];
     for (dropped, slow, expected) in cases {
         let mut scheme = reported(&before);
         scheme.on_receiver_feedback(&restricted(dropped, slow));
@@ -295,10 +293,7 @@ fn ccid3_impossible_feedback_is_bounded() {
     for p in [0.0, f64::NAN, f64::INFINITY, -1.0, 2.0] {
         let mut scheme = ccid3();
         for now in 1..200 {
-            scheme.on_receiver_feedback(&ReceiverFeedback {
-                rtt: Some(Nanos::ZERO),
-                ..report(now, u64::MAX, p)
-            });
+            scheme.on_receiver_feedback(&ReceiverFeedback { rtt: Some(Nanos::ZERO), ..report(now, u64::MAX, p) });
             assert!(scheme.control().pacing_rate <= Some(most));
         }
         scheme.on_receiver_feedback(&ReceiverFeedback { rtt: Some(Nanos::MAX), ..report(300, 0, 1.0) });
@@ -311,8 +306,7 @@ fn ccid3_impossible_feedback_is_bounded() {
 fn ccid3_receive_rates_keep_maximum_of_two_rtts() {
     let mut rates = ReceiveRates::of(ms(0), Rate::MAX);
     let mut plain: Vec<(u64, u64)> = Vec::new();
-    for (now, value) in [(250, 50), (300, 40), (350, 45), (400, 30), (460, 20), (520, 10), (700, 5), (710, 8)]
-    {
+    for (now, value) in [(250, 50), (300, 40), (350, 45), (400, 30), (460, 20), (520, 10), (700, 5), (710, 8)] {
         rates.update(ms(now), Rate::from_bytes_per_sec(value), ms(now - 200));
         plain.push((now, value));
         plain.retain(|(at, _)| at + 200 >= now);

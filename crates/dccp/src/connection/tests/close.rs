@@ -99,10 +99,7 @@ fn close_survives_loss_of_any_packet() {
             let (client, server) = net.states();
             assert!(client.is_over() && server.is_over(), "{by} {kind:?}: {client:?} {server:?}");
             for end in [CLIENT, SERVER] {
-                assert!(
-                    matches!(net.events[end].last(), Some(Event::Closed { code: 1 | 3 })),
-                    "{by} {kind:?}"
-                );
+                assert!(matches!(net.events[end].last(), Some(Event::Closed { code: 1 | 3 })), "{by} {kind:?}");
             }
             if kind == Kind::Close {
                 let closes = net.times(CLIENT, Kind::Close);

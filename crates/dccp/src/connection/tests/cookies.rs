@@ -174,10 +174,9 @@ fn cookie_of_other_connection_is_bad() {
 fn cookie_expires_with_its_key() {
     let server = config(Role::Server, "newreno");
     // From the end and the begin of an interval.
-    for (at, last) in [
-        (CookieKeys::INTERVAL - ms(1), CookieKeys::INTERVAL * 2 - ms(1)),
-        (ms(1), CookieKeys::LIFETIME - ms(1)),
-    ] {
+    for (at, last) in
+        [(CookieKeys::INTERVAL - ms(1), CookieKeys::INTERVAL * 2 - ms(1)), (ms(1), CookieKeys::LIFETIME - ms(1))]
+    {
         let mut keys = keys(at);
         let (_, ack) = part_open(&keys, &server, at);
         refresh(&mut keys, last);
@@ -248,9 +247,6 @@ fn cookie_keys_change_every_interval() {
         refresh(now + ms(1)).unwrap();
         assert_eq!(drawn, interval + 1, "one key per interval");
         let (_, ack) = part_open(&keys, &server, now);
-        assert!(
-            matches!(open(&keys, &server, now, ends(), &ack), Returned::Connection(_)),
-            "interval {interval}"
-        );
+        assert!(matches!(open(&keys, &server, now, ends(), &ack), Returned::Connection(_)), "interval {interval}");
     }
 }

@@ -63,10 +63,7 @@ fn counters_of_lossy_transfer_add_up_to_sent() {
         let arrived = received(&net, SERVER);
         let unacknowledged = if scheme == "ccid3" { 40 } else { 3 };
         assert!(arrived >= stats.bytes_delivered, "{scheme}: {arrived} of {stats:?}");
-        assert!(
-            arrived - stats.bytes_delivered <= unacknowledged * 1_400,
-            "{scheme}: {arrived} of {stats:?}"
-        );
+        assert!(arrived - stats.bytes_delivered <= unacknowledged * 1_400, "{scheme}: {arrived} of {stats:?}");
     }
 }
 
@@ -147,10 +144,7 @@ fn datagrams_over_bad_link_arrive_whole_and_once() {
             assert_eq!(numbers.len(), n, "{scheme}: none twice");
             let stats = net.ends[1 - end].stats();
             // A tenth of the packets is lost; 5 % covers four standard deviations of 600 packets.
-            assert!(
-                n as f64 >= 0.85 * stats.data_packets_sent as f64 && n > 100,
-                "{scheme}: {n} of {stats:?}"
-            );
+            assert!(n as f64 >= 0.85 * stats.data_packets_sent as f64 && n > 100, "{scheme}: {n} of {stats:?}");
             assert!(net.ends[end].memory() < 8 << 20);
         }
     }
@@ -214,10 +208,7 @@ fn ack_ratio_agreed_is_kept() {
         }
         net.run(ms(495));
         // 76 packets were sent at least 20 ms ago.
-        assert_eq!(
-            net.sent(SERVER).iter().filter(|&&kind| kind == Kind::Ack).count(),
-            76 / usize::from(ratio)
-        );
+        assert_eq!(net.sent(SERVER).iter().filter(|&&kind| kind == Kind::Ack).count(), 76 / usize::from(ratio));
     }
 }
 
@@ -279,9 +270,7 @@ fn ack_vector_longer_than_header_recovers_after_one_ack() {
     net.run(Nanos::from_secs(30));
     let longest = |net: &Net, from: u64, to: u64| {
         let acks = net.log.iter().zip(&net.sizes).filter(|((at, end, header), _)| {
-            *end == SERVER
-                && header.kind == Kind::Ack
-                && (Nanos::from_secs(from)..Nanos::from_secs(to)).contains(at)
+            *end == SERVER && header.kind == Kind::Ack && (Nanos::from_secs(from)..Nanos::from_secs(to)).contains(at)
         });
         acks.map(|(_, size)| size.0).max().unwrap_or(0)
     };
@@ -424,8 +413,7 @@ fn ccid3_window_counter_steps_per_quarter_rtt() {
     let mut net = bottleneck("ccid3");
     net.run(Nanos::from_secs(10));
     let data = |packet: &&(Nanos, usize, crate::Header)| packet.1 == CLIENT && packet.2.kind == Kind::Data;
-    let sent: Vec<(Nanos, u8)> =
-        net.log.iter().filter(data).map(|packet| (packet.0, packet.2.ccval)).collect();
+    let sent: Vec<(Nanos, u8)> = net.log.iter().filter(data).map(|packet| (packet.0, packet.2.ccval)).collect();
     let steps: Vec<u8> = sent.windows(2).map(|pair| pair[1].1.wrapping_sub(pair[0].1) % 16).collect();
     assert!(steps.iter().all(|&step| step <= 5));
     // Over the last five seconds: one step per quarter of a round trip.

@@ -104,8 +104,7 @@ fn next(end: &mut Connection, now: Nanos) -> Option<Vec<u8>> {
 #[test]
 fn corrupt_data_is_dropped_and_counts_as_marked() {
     for scheme in SCHEMES {
-        let configs =
-            [Role::Client, Role::Server].map(|role| Config { data_checksum: true, ..config(role, scheme) });
+        let configs = [Role::Client, Role::Server].map(|role| Config { data_checksum: true, ..config(role, scheme) });
         let mut net = Net::new(&configs[0], &configs[1], Link::default(), 1);
         net.run(ms(200));
         assert_eq!(net.ends[SERVER].features().value(feature::CHECK_DATA, feature::Side::Local), 1);
@@ -127,11 +126,7 @@ fn corrupt_data_is_dropped_and_counts_as_marked() {
         let stats = net.ends[CLIENT].stats();
         assert_eq!((stats.dropped_by_peer, stats.lost_packets), (1, 0), "{scheme}");
         // The CCID 3 receiver reports corrupt data as a loss event.
-        assert_eq!(
-            (stats.marked_packets, stats.ecn_reductions),
-            (1, u64::from(scheme != "ccid3")),
-            "{scheme}"
-        );
+        assert_eq!((stats.marked_packets, stats.ecn_reductions), (1, u64::from(scheme != "ccid3")), "{scheme}");
         if scheme == "ccid3" {
             assert!(net.ends[CLIENT].loss_event_rate() > 0.0);
         }

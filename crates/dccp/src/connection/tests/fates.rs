@@ -72,10 +72,7 @@ fn fates_packet_many_round_trips_late_is_not_lost() {
     let mut net = Net::new(&config(Role::Client, "newreno"), &config(Role::Server, "newreno"), link, 1);
     let (sender, receiver) = transfer(&mut net, 1_000, ms(2));
     let end = &net.ends[CLIENT];
-    assert!(
-        sender.lost_packets > 40 && sender.late_packets > 3,
-        "the network reorders too little: {sender:?}"
-    );
+    assert!(sender.lost_packets > 40 && sender.late_packets > 3, "the network reorders too little: {sender:?}");
     assert_eq!(receiver.data_packets_received + lost(end), sender.data_packets_sent, "{sender:?}");
     assert_eq!(receiver.too_late, lost(end));
     assert_eq!(receiver.duplicates, 0);

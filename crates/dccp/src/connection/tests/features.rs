@@ -50,9 +50,7 @@ fn ccid_rejected_by_peer_resets_the_connection() {
 /// The server's preference decides the CCID, and the client switches to its fallback scheme.
 #[test]
 fn ccid_fallback_is_used_when_server_prefers_it() {
-    for (accept, name) in
-        [(vec![2], "ccid2"), (vec![2, 3], "ccid2"), (vec![3, 2], "ccid3"), (vec![248, 3], "ccid3")]
-    {
+    for (accept, name) in [(vec![2], "ccid2"), (vec![2, 3], "ccid2"), (vec![3, 2], "ccid3"), (vec![248, 3], "ccid3")] {
         let mut client = config(Role::Client, "ccid3");
         client.fallback = narrows_cc::schemes::find("ccid2");
         let mut server = config(Role::Server, "newreno");

@@ -14,10 +14,7 @@ fn handshake_takes_three_packets() {
     assert_eq!(net.sent(SERVER), [Kind::Response]);
     assert_eq!(net.times(CLIENT, Kind::Ack)[0], ms(40));
     assert_eq!(net.states(), (State::PartOpen, State::Open));
-    assert_eq!(
-        (&net.events[CLIENT][..], &net.events[SERVER][..]),
-        (&[Event::Connected][..], &[Event::Connected][..])
-    );
+    assert_eq!((&net.events[CLIENT][..], &net.events[SERVER][..]), (&[Event::Connected][..], &[Event::Connected][..]));
     // One exact sample each: Request to Response, Response to Ack.
     assert_eq!(net.ends.each_ref().map(|end| end.last_rtt()), [Some(ms(40)), Some(ms(40))]);
     assert_eq!(net.ends[0].ccids(), (Ccid::Other, Ccid::Other));
@@ -98,8 +95,7 @@ fn request_unanswered_backs_off_and_aborts() {
 #[test]
 fn partopen_unanswered_aborts_after_four_msl() {
     let mut net = Net::with("newreno");
-    net.lose =
-        Box::new(|end, header| header.kind == Kind::Reset || (end == CLIENT && header.kind != Kind::Request));
+    net.lose = Box::new(|end, header| header.kind == Kind::Reset || (end == CLIENT && header.kind != Kind::Request));
     net.run(Nanos::from_secs(1_000));
     let acks = net.times(CLIENT, Kind::Ack);
     assert_eq!(acks[..4], [ms(40), ms(240), ms(640), ms(1_440)]);
@@ -221,8 +217,7 @@ fn handshake_with_half_open_peer_resets_it() {
 #[test]
 fn reset_of_short_number_packet_has_upper_bits_zero() {
     // P.ackno + 1 wraps.
-    let mut server =
-        Connection::new(&config(Role::Server, "newreno"), narrows_cc::Random::stream(1, "end", 0), ms(0));
+    let mut server = Connection::new(&config(Role::Server, "newreno"), narrows_cc::Random::stream(1, "end", 0), ms(0));
     let mut ack = Header::new(Kind::Ack);
     (ack.source, ack.destination, ack.long, ack.seq, ack.ack) = (5001, 5001, false, 9, Some(0xff_ffff));
     let mut bytes = vec![];

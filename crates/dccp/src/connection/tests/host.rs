@@ -202,8 +202,5 @@ fn ccid3_counter_outrun_by_time_still_paces_feedback() {
     let srtt = pair.hosts[CLIENT].end.srtt().unwrap();
     let round_trips = ms(100).as_nanos() / srtt.as_nanos();
     // One report per round trip, or per packet if round trips are shorter.
-    assert!(
-        reports >= round_trips / 2 && reports <= 4 * round_trips,
-        "{reports} reports in {round_trips} round trips"
-    );
+    assert!(reports >= round_trips / 2 && reports <= 4 * round_trips, "{reports} reports in {round_trips} round trips");
 }

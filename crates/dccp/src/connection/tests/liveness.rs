@@ -24,11 +24,7 @@ fn connection_to_dead_peer_aborts_after_four_msl() {
             net.run(Nanos::from_secs(1_000));
             assert_eq!(net.times(CLIENT, Kind::Reset), [ms(482_000)], "{scheme}");
             assert!(net.events[CLIENT].contains(&Event::PeerGone));
-            assert_eq!(
-                net.states(),
-                (State::Closed, State::Open),
-                "an endpoint that sends nothing detects nothing"
-            );
+            assert_eq!(net.states(), (State::Closed, State::Open), "an endpoint that sends nothing detects nothing");
             assert_eq!(net.ends[SERVER].deadline(), Nanos::MAX);
             // In the last two minutes the timeouts have their longest interval.
             let late = |packet: &&(Nanos, usize, Header)| packet.0 > ms(360_000) && packet.1 == CLIENT;
@@ -81,10 +77,6 @@ fn connection_survives_network_pause() {
         let before = received(&net, SERVER);
         net.run_for(Nanos::from_secs(10));
         let share = (received(&net, SERVER) - before) as f64 / (10.0 * 1_250_000.0);
-        assert!(
-            share > 0.4,
-            "{scheme}: {share} of the bottleneck after a pause; {:?}",
-            net.ends[CLIENT].stats()
-        );
+        assert!(share > 0.4, "{scheme}: {share} of the bottleneck after a pause; {:?}", net.ends[CLIENT].stats());
     }
 }

@@ -36,9 +36,7 @@ fn end_in(side: usize, state: State, scheme: &str) -> (Connection, Nanos) {
         State::Listen => {}
         State::Request => net.lose = Box::new(|_, _| true),
         State::Respond => net.lose = Box::new(|from, header| from == CLIENT && header.kind != Kind::Request),
-        State::PartOpen => {
-            net.lose = Box::new(|from, header| from == SERVER && header.kind != Kind::Response)
-        }
+        State::PartOpen => net.lose = Box::new(|from, header| from == SERVER && header.kind != Kind::Response),
         _ => {}
     }
     net.run(if state == State::Listen { ms(0) } else { ms(100) });
@@ -158,10 +156,7 @@ fn corpus_packets_keep_every_state_sound() {
         .filter(|line| !line.starts_with('#'))
         .map(|line| {
             let hex = line.rsplit_once(':').expect("words: bytes").1.trim();
-            (0..hex.len())
-                .step_by(2)
-                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex"))
-                .collect()
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex")).collect()
         })
         .collect();
     assert!(packets.len() > 40);

@@ -51,8 +51,7 @@ fn tree(seeds: &[Seed]) -> Arc<Htb> {
     };
     for &(parent, weight, ceil, priority, quantum, burst, _) in seeds {
         let parent = parent.filter(|&parent| depth(&classes, parent) < Htb::MAX_DEPTH);
-        let of_all: u64 =
-            seeds.iter().filter(|seed| seed.0 == parent || parent.is_none()).map(|seed| seed.1).sum();
+        let of_all: u64 = seeds.iter().filter(|seed| seed.0 == parent || parent.is_none()).map(|seed| seed.1).sum();
         let above = parent.map_or(LINK_RATE, |parent| classes[parent].rate.as_bytes_per_sec());
         let rate = Rate::from_bytes_per_sec(above * weight / of_all.max(1));
         classes.push(HtbClass {

@@ -69,9 +69,7 @@ fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
 #[ignore = "seconds: `make test`"]
 fn backlogged_classes_get_their_assured_rates() {
     // 80 kbit/s to 100 Gbit/s, over a second or the time of two hundred packets of the smallest class.
-    for (rate, seconds) in
-        [(0.08, 2_500), (1.0, 200), (100.0, 2), (1_000.0, 1), (10_000.0, 1), (100_000.0, 1)]
-    {
+    for (rate, seconds) in [(0.08, 2_500), (1.0, 200), (100.0, 2), (1_000.0, 1), (10_000.0, 1), (100_000.0, 1)] {
         for order in [[0, 0, 0, 0, 0], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]] {
             let parts = [0.55, 0.3, 0.1, 0.04, 0.01];
             let of = |(part, priority)| HtbClass { priority, ..class("c", rate * part) };
@@ -86,10 +84,7 @@ fn backlogged_classes_get_their_assured_rates() {
                 // Within 1 %, and a packet at either end.
                 let expected = part * rate * 125_000.0 * seconds as f64;
                 let apart = (sent - expected).abs();
-                assert!(
-                    apart <= 0.01 * expected + 3000.0,
-                    "{rate} Mbit/s, {order:?}: {sent}, not {expected}"
-                );
+                assert!(apart <= 0.01 * expected + 3000.0, "{rate} Mbit/s, {order:?}: {sent}, not {expected}");
             }
         }
     }
@@ -127,10 +122,7 @@ fn shaped_class_alone_sends_exactly_at_its_ceiling() {
                 // A packet starts once the debt of all earlier packets is paid.
                 let debt = (sent * u128::from(size)).saturating_sub(20);
                 let paid = (debt * 1_000_000_000).div_ceil(u128::from(rate.as_bytes_per_sec()));
-                assert!(
-                    u128::from(now.as_nanos()).abs_diff(paid + transmission) <= 1,
-                    "packet {sent} at {now:?}"
-                );
+                assert!(u128::from(now.as_nanos()).abs_diff(paid + transmission) <= 1, "packet {sent} at {now:?}");
                 sent += 1;
             }
         }
@@ -172,11 +164,7 @@ fn equal_priorities_share_excess_by_quanta() {
     let with = |quantum| HtbClass { quantum: Some(quantum), ..class("c", 1.0) };
     // 92 Mbit/s remain: 1 : 2 : 5 parts of them beyond the assured rates.
     let classes = vec![with(1_500), with(3_000), with(7_500), class("idle", 5.0)];
-    close(
-        &rates(100.0, classes, &[0, 1, 2]),
-        &[1.0 + 97.0 / 8.0, 1.0 + 97.0 / 4.0, 1.0 + 97.0 * 0.625],
-        0.01,
-    );
+    close(&rates(100.0, classes, &[0, 1, 2]), &[1.0 + 97.0 / 8.0, 1.0 + 97.0 / 4.0, 1.0 + 97.0 * 0.625], 0.01);
     // In bytes, at any packet size; default quanta are a tenth of a second of the rates.
     let classes = vec![class("one", 1.0), class("two", 2.0), class("idle", 5.0)];
     let sent = shares(mbit(50.0), classes, &[(0, 300), (1, 1500)], Nanos::from_secs(1), Nanos::from_secs(21));
@@ -300,8 +288,7 @@ fn each_class_has_its_own_buffer() {
     ];
     let mut link = link(mbit(100.0), classes, Limit::Packets(6));
     link.offer(Nanos::ZERO, &packet(3, 1500));
-    let mut kept =
-        |flow| (0..20).filter(|_| link.offer(Nanos::ZERO, &packet(flow, 1500)) == Offer::Queued).count();
+    let mut kept = |flow| (0..20).filter(|_| link.offer(Nanos::ZERO, &packet(flow, 1500)) == Offer::Queued).count();
     assert_eq!([kept(0), kept(1), kept(2), kept(3), kept(4)], [3, 4, 3, 6, 1]);
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
@@ -322,9 +309,7 @@ fn link_time_limit_counts_at_the_link_rate() {
 
 /// Sends all eligible packets at once; returns their bytes.
 fn drain(htb: &mut ClassQueues<Packet>, now: Nanos) -> u64 {
-    std::iter::from_fn(|| htb.dequeue(now, &mut Tally::default()))
-        .map(|(_, packet)| packet.size().as_u64())
-        .sum()
+    std::iter::from_fn(|| htb.dequeue(now, &mut Tally::default())).map(|(_, packet)| packet.size().as_u64()).sum()
 }
 
 /// A change of a class's rate neither creates nor loses tokens.

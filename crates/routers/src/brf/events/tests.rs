@@ -21,13 +21,8 @@ fn packet(flow: u32, flags: Flags, payload: u16) -> Packet {
 
 /// Shares in bytes per second of a backlogged and a limited flow after a second.
 fn shares(sums: bool) -> [f64; 2] {
-    let tuple = |source| FiveTuple {
-        source,
-        destination: 9,
-        source_port: 1,
-        destination_port: 80,
-        protocol: FiveTuple::TCP,
-    };
+    let tuple =
+        |source| FiveTuple { source, destination: 9, source_port: 1, destination_port: 80, protocol: FiveTuple::TCP };
     let mut brf = Brf::new(&RouterSetup {
         capacity: Rate::from_bytes_per_sec(CAPACITY as u64),
         params: Params::defaults(Brf::INFO.params),
@@ -104,8 +99,7 @@ fn reused_number_begins_a_new_flow() {
     let mut brf = Brf::new(&RouterSetup {
         capacity: Rate::from_bytes_per_sec(CAPACITY as u64),
         params: Params::defaults(Brf::INFO.params),
-        flows: [FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 }]
-            .into(),
+        flows: [FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 }].into(),
         learned: None,
     });
     let mut port = TestPort::default();

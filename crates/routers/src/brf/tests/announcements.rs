@@ -42,8 +42,7 @@ fn switch_is_silent_while_another_announces_less() {
         switch.at(ms).flood(1);
         // Until 300 ms another switch announces 9 MB/s every 50 ms, then more than the 10 MB/s here.
         if ms % 50 == 0 {
-            let other =
-                RateCode::encode(Rate::from_bytes_per_sec(if ms <= 300 { 9_000_000 } else { 11_000_000 }));
+            let other = RateCode::encode(Rate::from_bytes_per_sec(if ms <= 300 { 9_000_000 } else { 11_000_000 }));
             switch.signal(Signal::Insert { flow: 1, code: other.0 });
         }
         announced.extend(switch.port.outbox.drain(..).map(|_| ms));

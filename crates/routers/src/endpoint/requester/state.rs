@@ -306,13 +306,7 @@ impl Requester {
 
     /// Handles a message from the network about one of its paths; `None` if the message does not currently concern this
     /// flow.
-    pub(super) fn on_message(
-        &mut self,
-        now: Nanos,
-        timeout: Nanos,
-        message: &Message,
-        path: u8,
-    ) -> Option<Update> {
+    pub(super) fn on_message(&mut self, now: Nanos, timeout: Nanos, message: &Message, path: u8) -> Option<Update> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
         }
@@ -471,8 +465,7 @@ impl Requester {
         }
         let kind = Negotiation::Request;
         let min = self.min.min(self.requested);
-        let request =
-            Message::Negotiation { kind, max: self.requested, min, id: self.id, rtt_us: self.token };
+        let request = Message::Negotiation { kind, max: self.requested, min, id: self.id, rtt_us: self.token };
         Some((request, self.requested_path))
     }
 

@@ -44,13 +44,8 @@ fn unanswered_requests_between_hosts_back_off_to_ten_seconds() {
 
     let Some((_, Message::Negotiation { id, rtt_us, .. })) = sent.last() else { panic!("a request") };
     let max = Rate::from_bytes_per_sec(1_000_000);
-    let answer = Message::Negotiation {
-        kind: Negotiation::Success,
-        max,
-        min: Rate::ZERO,
-        id: *id,
-        rtt_us: rtt_us | ATTENDED,
-    };
+    let answer =
+        Message::Negotiation { kind: Negotiation::Success, max, min: Rate::ZERO, id: *id, rtt_us: rtt_us | ATTENDED };
     let now = Nanos::from_millis(36_240);
     assert_eq!(state.on_message(now, ROUND_TRIP * 2, &answer, 0), Some(Update::Rate(max)));
     // The grant is repeated 4 s after its request, given up at 41 400.

@@ -16,10 +16,7 @@ fn one_suggestion_at_a_time_keeps_the_bottleneck() {
     node.terminate(2);
     // Three flows ended within a round trip. The first suggestion stands until answered.
     let first = TOTAL / 3;
-    assert_eq!(
-        node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(),
-        [&(1, Increase, first)]
-    );
+    assert_eq!(node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(), [&(1, Increase, first)]);
     assert_eq!(node.request(1, first, 0), Some(first));
     node.answer(1, Negotiation::Success, first, 0);
     // It is still the bottleneck, and suggests the rest.
@@ -97,9 +94,7 @@ fn forwarded_request_carries_the_attended_mark() {
     assert_eq!((max, rtt_us), (rate(TOTAL / 2), 20_000 | message::ATTENDED));
     // A second node on the path behaves in the same way, as does the answer, which repeats the mark.
     assert!(node.forward(&mut packet));
-    let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else {
-        panic!("a request")
-    };
+    let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
     assert_eq!(rtt_us, 20_000 | message::ATTENDED);
     let answer = Message::Negotiation { kind: Negotiation::Success, max: rate(TOTAL / 4), min, id, rtt_us };
     assert_eq!(max, rate(TOTAL / 2));
