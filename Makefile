@@ -149,4 +149,4 @@ test: check laws wasm
 test-long: engine
 	$(CARGO_TEST) --lib --tests -- --ignored long_
 	NARROWS_LONG=1 $(PYTEST) -n 2 -m "(long or attempts) and not realtime"
-	$(PYTEST) -m "long and realtime"
+	NARROWS_LONG=1 $(PYTEST) -m "(long or attempts) and realtime"

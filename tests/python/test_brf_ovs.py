@@ -98,6 +98,7 @@ def segment(tmp_path):
         yield own
 
 
+@pytest.mark.long
 @pytest.mark.realtime
 def test_flows_share_through_ovs_and_survive_controller(segment):
     """Two flows share a link of Open vSwitch, whose controller reports to the switch; when it is killed no flow stalls."""

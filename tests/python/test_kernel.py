@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from attempts import many
 from fake_executor import ENGINE
 from narrows import engine, hosts, qlog
 from narrows.cli import kernel
@@ -377,10 +378,11 @@ def test_signal_while_loading_says_what_stays(number, monkeypatch):
     assert (done.exit_code, done.stderr) == (128 + number, "narrows: stopped; `bbr_gc` is unloaded\n")
 
 
+@pytest.mark.attempts
 def test_interrupted_load_tells_the_truth(loader, tmp_path):
     """After Ctrl-C at any moment of a load the scheme is registered exactly if the command said so."""
     loader("status")
-    for tenth in range(1, 16):
+    for tenth in range(1, 16, many(5, 1, 1)):
         process = subprocess.Popen(
             [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"],
             cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
