@@ -29,5 +29,5 @@ impl<P: Policy> Flow<P> {
 }
 
 pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
-    flow::setup::<BbrCore<P>>(seed, values)
+    flow::setup(&P::INFO, seed, values)
 }

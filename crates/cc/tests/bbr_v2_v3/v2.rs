@@ -127,10 +127,10 @@ fn v2_spurious_loss_restores_bounds_not_state() {
 #[test]
 fn v2_timeout_outside_probes_bounds_by_prior_window() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
-    let window = script.window();
+    let window = script.cwnd();
     script.inflight = Bytes::ZERO;
-    script.time_out();
-    assert_eq!(script.window(), MSS);
+    script.report_timeout(1);
+    assert_eq!(script.cwnd(), MSS);
     assert_eq!(script.cc.model().inflight_short(), Some(window));
 }
 
@@ -147,9 +147,7 @@ fn v2_startup_plateau_uses_the_filtered_rate() {
     assert_eq!(script.state(), State::Startup);
     script.rate = Rate::from_mbit_per_sec(1.0);
     script.inflight = BDP * 3;
-    for _ in 0..3 {
-        script.round(500);
-    }
+    script.rounds(3, 500);
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.telemetry("full_bw"), Some(Value::Rate(rate.mul_f64(1.3))));
     assert!(script.now > Nanos::ZERO);
