@@ -27,16 +27,13 @@ fn ms(n: u64) -> Nanos {
 
 /// At `now` ms: data arrived at `received` B/s, losses at `p`.
 fn report(now: u64, received: u64, p: f64) -> ReceiverFeedback {
+    let receive_rate = Some(Rate::from_bytes_per_sec(received));
     ReceiverFeedback {
         now: ms(now),
         rtt: Some(R),
-        receive_rate: Some(Rate::from_bytes_per_sec(received)),
+        receive_rate,
         loss_event_rate: Some(p),
-        loss_rate: None,
-        data_limited: false,
-        new_loss_event: false,
-        dropped: 0,
-        slow: false,
+        ..ReceiverFeedback::default()
     }
 }
 
