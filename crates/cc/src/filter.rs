@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(filter.update(WINDOW, 1_000, 1), 1, "all three have left");
     }
 
-    /// Two standbys may leave at once.
+    /// Two standbys may expire at once.
     #[test]
     fn filter_two_standbys_may_leave_at_once() {
         let mut filter = WindowedMax::new(0, 90);

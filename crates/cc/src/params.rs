@@ -242,6 +242,17 @@ const fn contains(names: &[&str], name: &str) -> bool {
     false
 }
 
+/// The parameter `name` of `list` with another default.
+///
+/// # Panics
+/// At compile time, if `list` has no parameter of that name.
+pub(crate) const fn with_default(list: &[Param], name: &str, default: f64) -> Param {
+    match position(list, name) {
+        Some(at) => Param { default, ..list[at] },
+        None => panic!("no parameter of that name"),
+    }
+}
+
 /// Length of the list that [`merge`] returns: names in both `base` and `own` count once.
 pub const fn merged_len(base: &[Param], gone: &[&str], own: &[Param]) -> usize {
     let mut n = base.len() - gone.len();

@@ -5,6 +5,10 @@ use crate::{
     RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout, Value,
 };
 
+pub const fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
 /// The segment size of most tests, in bytes.
 pub const MSS: u64 = 1000;
 

@@ -2,8 +2,21 @@
 
 use narrows_cc::{
     Ack, Bytes, CongestionCause, IdleRestart, Lost, Nanos, Phase, Rate, RateSample, RecoveryEntered, RecoveryLeft,
-    Scheme, Setup, SpuriousLoss, Timeout, Value, record,
+    Scheme, Setup, SpuriousLoss, Timeout, Value, bbr_v1, bbr_v2_v3, record,
 };
+
+/// The core of a BBR scheme, to name its policy.
+pub trait Core {
+    type Policy;
+}
+
+impl<P: bbr_v1::Policy> Core for bbr_v1::BbrCore<P> {
+    type Policy = P;
+}
+
+impl<P: bbr_v2_v3::Policy> Core for bbr_v2_v3::BbrCore<P> {
+    type Policy = P;
+}
 
 /// Maximum steps of a script until a state: a scheme that never reaches it fails.
 const PATIENCE: usize = 10_000;

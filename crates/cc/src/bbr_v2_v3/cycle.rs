@@ -83,7 +83,7 @@ impl<P: Policy> BbrCore<P> {
     fn probe_if_due(&mut self, ack: &Ack) -> bool {
         let model = &mut self.model;
         if model.settings.ecn && model.marks_have_ceased(ack) {
-            // The slope lets the first round of the probe grow by about the wanted share.
+            // With this slope the first round of the probe grows by about the intended share.
             let wanted = model.inflight_long.mul_f64(model.settings.ecn_reprobe_gain);
             let segments = (wanted.as_u64() / model.settings.mss.as_u64()).max(1);
             self.start_refill(segments.ilog2().min(MOST_UP_ROUNDS));

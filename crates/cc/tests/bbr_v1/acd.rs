@@ -65,20 +65,20 @@ fn bbr_acd_tests_every_ack_that_delivers_data() {
     for _ in 0..2 {
         sample(&mut script, Some(MS * 45), 1);
     }
-    sample(&mut script, Some(MS * 60), 0); // would end the row
+    sample(&mut script, Some(MS * 60), 0); // would end the series
     script.rtt = MS * 45;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
     assert!(script.cc.model().conserving());
 
     let mut script = cruising::<Acd>();
     sample(&mut script, Some(MS * 45), 1);
-    sample(&mut script, Some(MS * 45), 0); // would continue it
+    sample(&mut script, Some(MS * 45), 0); // would continue the series
     script.rtt = MS * 45;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
     assert!(!script.cc.model().conserving());
 }
 
-/// An acknowledgement without a sample resets the count; only BBR-A keeps the sample before it.
+/// An acknowledgement without a sample resets the count; only BBR-A keeps the previous sample.
 #[test]
 fn bbr_acd_missing_sample_resets_the_row() {
     let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);
@@ -114,8 +114,7 @@ fn bbr_acd_sample_replacing_min_rtt_is_not_above_it() {
 fn congested_recovery<P: Policy>() -> Script<P> {
     let mut script = cruising::<P>();
     script.rtt = MS * 81;
-    script.inflight = MSS * 690;
-    script.enter_recovery(CongestionCause::Loss, 2, 16);
+    script.enter_recovery_at(MSS * 690, 2, 16);
     script
 }
 
@@ -174,8 +173,7 @@ fn bbr_acd_cut_is_at_most_one_bdp() {
 fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
     let mut script = cruising::<Acd>();
     let window = script.cwnd();
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 5);
+    script.enter_recovery_at(MSS * 300, 2, 5);
     // Neither inflight nor conservation: minus the losses, plus the acknowledged data.
     assert_eq!(script.cwnd(), window - MSS * 3);
     // Congestion later in this recovery changes nothing.
@@ -195,8 +193,7 @@ fn bbr_a_paces_at_three_quarters_while_halving() {
     assert_eq!(script.cwnd(), MSS * 350);
     let phase = script.phase_of_cycle();
     // Inflight at the BDP would end a draining phase; this phase is not draining and lasts min_rtt.
-    script.inflight = MSS * 300;
-    script.within_round(TICK, 2, 0);
+    script.within_round_at(MSS * 300, 2);
     assert_eq!((script.cc.control().pacing_rate, script.phase_of_cycle()), (Some(slow), phase));
     // An acknowledgement without delivered data does not count.
     script.within_round(TICK, 0, 0);

@@ -1,18 +1,14 @@
 //! BBR-ACW: the window gain at its limits.
 
 use narrows_cc::schemes::BbrAcw;
-use narrows_cc::{Bytes, Nanos, Rate, Value};
+use narrows_cc::{Bytes, Rate, Value};
 
 use crate::bbr_v1::path::{Core, MSS};
-use crate::bbr_v1::script::{Script, TICK, near, quantised};
+use crate::bbr_v1::script::{Script, TICK, ms, near, quantised};
 
 type Acw = <BbrAcw as Core>::Policy;
 
 const BDP: f64 = 500_000.0;
-
-fn ms(ms: f64) -> Nanos {
-    Nanos::from_secs_f64(ms / 1e3)
-}
 
 /// In PROBE_BW at 100 Mbit/s and 40 ms, after equal samples.
 fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
@@ -133,10 +129,7 @@ fn bbr_acw_keeps_gains_outside_probe_bw() {
     script.round(100, 0);
     assert!(near(gain(&script), 2.885));
     script.reach_probe_bw();
-    script.now += Nanos::from_secs(11);
-    script.rtt = ms(41.0);
-    script.inflight = MSS * 4;
-    script.round(1, 0);
+    script.expire_min_rtt(ms(41.0), MSS * 4, 1);
     assert!(near(gain(&script), 1.0));
     // The delivery rate in PROBE_RTT does not measure the path.
     ack(&mut script, 1.0, 40.0);

@@ -22,7 +22,7 @@ fn aggregation_excess_is_acked_beyond_bandwidth() {
     assert_eq!(sample(&mut aggregation, 100, 5_000), 5_000);
     // 3 ms later 4000 B: 9000 B in total, 3000 B expected.
     assert_eq!(sample(&mut aggregation, 103, 4_000), 6_000);
-    // 20 ms later 9000 B are fewer than the 23 000 B expected: a new epoch begins and the maximum stays.
+    // 20 ms later 9000 B are less than the 23 000 B expected: a new epoch begins and the maximum stays.
     assert_eq!(sample(&mut aggregation, 123, 1_000), 6_000);
     assert_eq!(sample(&mut aggregation, 124, 8_000), 8_000);
 }

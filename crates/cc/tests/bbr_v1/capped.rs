@@ -5,13 +5,9 @@ use narrows_cc::schemes::Bbq;
 use narrows_cc::{Bytes, CongestionControl, Nanos};
 
 use crate::bbr_v1::path::{Core, Flow, MSS, Path, V1};
-use crate::bbr_v1::script::Script;
+use crate::bbr_v1::script::{Script, ms};
 
 type Capped = <Bbq as Core>::Policy;
-
-fn ms(ms: f64) -> Nanos {
-    Nanos::from_secs_f64(ms / 1e3)
-}
 
 /// A script at the start of a probe on a path of 40 ms; all round trips of the preceding cycle took `rtt`.
 fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {

@@ -2,7 +2,7 @@
 
 use narrows_cc::bbr_v1::{PHASE_DOWN, Policy, State};
 use narrows_cc::schemes::BbrCws;
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, record};
+use narrows_cc::{Ack, Bytes, CongestionControl, Nanos, record};
 
 use crate::bbr_v1::path::{Core, Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, TICK, near, quantised};
@@ -157,7 +157,7 @@ fn bbr_cws_scale_stays_within_bounds() {
         round(&mut script, 40, 3);
     }
     assert_eq!(scale(&script), 0.25);
-    // Without a foreign queue the scale never exceeds 1, even without loss.
+    // Without a queue of other flows the scale never exceeds 1, even without loss.
     for _ in 0..1000 {
         round(&mut script, 40, 0);
     }
@@ -220,8 +220,7 @@ fn bbr_cws_recovery_restores_at_most_scaled_window() {
     let mut script = cruising(&[]);
     script.acks(20, 100);
     let full = script.cwnd();
-    script.inflight = Bytes::new(900_000);
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.enter_recovery_at(Bytes::new(900_000), 1, 3);
     // Packet conservation, as in BBRv1.
     assert_eq!(script.cwnd(), Bytes::new(900_000) + MSS);
     end_round(&mut script);

@@ -68,24 +68,18 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     script.within_round(TICK, 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
     // Draining continues at one BDP and ends at half of it. The acknowledged segment counts as in flight.
-    script.inflight = Bytes::new(500_000);
-    script.within_round(TICK, 1, 0);
+    script.within_round_at(Bytes::new(500_000), 1);
     assert_eq!(script.phase_of_cycle(), 1);
     let drained = quantised(BDP / 2.0, 6, false);
-    script.inflight = drained;
-    script.within_round(TICK, 1, 0);
+    script.within_round_at(drained, 1);
     assert_eq!(script.phase_of_cycle(), 1);
-    script.inflight = drained - MSS;
-    script.within_round(TICK, 1, 0);
+    script.within_round_at(drained - MSS, 1);
     assert_eq!(script.phase_of_cycle(), 2);
 }
 
 /// min_rtt expires and is measured again as `rtt`; then the first cruise phase of PROBE_BW.
 fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
-    script.rtt = rtt;
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS * 10;
-    script.round(10, 0);
+    script.expire_min_rtt(rtt, MSS * 10, 10);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
     script.return_to_probe_bw(10);
     assert_eq!(script.cc.model().min_rtt(), Some(rtt));
@@ -121,10 +115,7 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
     let third = window.as_u64() / 3;
-    script.now += Nanos::from_secs(11);
-    script.rtt = Nanos::from_millis(41);
-    script.inflight = Bytes::new(third + 2);
-    script.round(1, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), Bytes::new(third + 2), 1);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "{:?}", script.state());
     // A third of the window, minus the byte that floating point may lose.
     let kept = script.cwnd().as_u64();
@@ -139,10 +130,7 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let mut script = Script::<Da>::new(1, &[]);
     script.rate = narrows_cc::Rate::from_mbit_per_sec(1.0); // BDP 3.5 segments
     script.reach_probe_bw();
-    script.now += Nanos::from_secs(11);
-    script.rtt = Nanos::from_millis(41);
-    script.inflight = MSS * 8;
-    script.round(1, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), MSS * 8, 1);
     assert!(script.cc.model().cwnd() < MSS * 12);
     assert_eq!(script.cwnd(), MSS * 4);
 }
@@ -152,12 +140,10 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
 fn da_bbr_recovery_starts_at_inflight_without_restore() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 50);
+    script.enter_recovery_at(MSS * 300, 2, 50);
     assert_eq!(script.cwnd(), MSS * 300, "without the two acknowledged");
     // For a round only losses change the window, neither inflight nor acknowledged data.
-    script.inflight = MSS * 320;
-    script.within_round(TICK, 40, 0);
+    script.within_round_at(MSS * 320, 40);
     assert_eq!(script.cwnd(), MSS * 300);
     script.within_round(TICK, 40, 7);
     assert_eq!(script.cwnd(), MSS * 293);
@@ -167,8 +153,7 @@ fn da_bbr_recovery_starts_at_inflight_without_restore() {
     assert_eq!(script.cwnd(), MSS * 298);
     assert!(window > MSS * 298 && !script.cc.model().conserving());
     // With nothing in flight one segment remains.
-    script.inflight = Bytes::ZERO;
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.enter_recovery_at(Bytes::ZERO, 1, 3);
     assert_eq!(script.cwnd(), MSS);
 }
 
@@ -190,8 +175,7 @@ fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     // A phase at 0.75 ends when inflight falls to W, here half a BDP.
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     let phase = script.phase_of_cycle();
-    script.inflight = MSS * 150;
-    script.within_round(TICK, 2, 0);
+    script.within_round_at(MSS * 150, 2);
     assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (cruise, phase + 1));
 }
 
@@ -247,10 +231,7 @@ fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     let mut script = Script::<Da>::new(1, &[]);
     script.round(20, 0);
     let risen = Nanos::from_millis(60);
-    script.rtt = risen;
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS;
-    script.round(1, 0);
+    script.expire_min_rtt(risen, MSS, 1);
     assert!(matches!(script.state(), State::ProbeRtt { .. }), "from Startup");
     script.return_to_probe_bw(100);
     script.inflight = Bytes::new(700_000);

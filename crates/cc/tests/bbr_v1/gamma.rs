@@ -6,12 +6,12 @@ use narrows_cc::schemes::BbrGc;
 use narrows_cc::{Bytes, Nanos};
 
 use crate::bbr_v1::path::{Core, Flow, MSS, Path, setup};
-use crate::bbr_v1::script::{Script, TICK, quantised, same};
+use crate::bbr_v1::script::{Script, TICK, ms, quantised, same};
 
 type Gc = <BbrGc as Core>::Policy;
 
 const BDP: u64 = 500_000;
-/// Places of the words of `between`.
+/// Values of the parameter `between`.
 const UP: f64 = 1.0;
 const CRUISE: f64 = 2.0;
 const DRAIN: f64 = 3.0;
@@ -19,10 +19,6 @@ const PROBE: f64 = 4.0;
 
 fn gamma(values: &[(&str, f64)]) -> Gamma {
     Gamma::new(&setup::<Gc>(1, values).params)
-}
-
-fn ms(ms: f64) -> Nanos {
-    Nanos::from_secs_f64(ms / 1e3)
 }
 
 /// The gains follow equations 12 and 13 of the paper.

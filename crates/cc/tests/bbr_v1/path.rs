@@ -5,15 +5,7 @@ use narrows_cc::{Scheme, Setup};
 
 use crate::flow;
 pub use crate::flow::{INITIAL_WINDOW, MSS, Path};
-
-/// The policy of a scheme.
-pub trait Core {
-    type Policy: Policy;
-}
-
-impl<P: Policy> Core for BbrCore<P> {
-    type Policy = P;
-}
+pub use crate::script::Core;
 
 /// The policy of BBRv1.
 pub type V1 = <narrows_cc::schemes::Bbr as Core>::Policy;

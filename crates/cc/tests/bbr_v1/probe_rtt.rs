@@ -221,10 +221,7 @@ fn probe_rtt_before_full_pipe_returns_to_startup() {
     let mut script = Script::<V1>::new(1, &[]);
     script.app_limited = true; // Startup cannot finish
     script.round(10, 0);
-    script.rtt += Nanos::from_millis(1);
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS * 4;
-    script.round(10, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), MSS * 4, 10);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
     script.rounds(6, 4);
     assert_eq!(script.state(), State::Startup);

@@ -18,8 +18,7 @@ fn cruising() -> Script<V1> {
 fn recovery_conserves_packets_for_a_round_then_restores() {
     let mut script = cruising();
     let window = script.cc.model().cwnd();
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 50);
+    script.enter_recovery_at(MSS * 300, 2, 50);
     assert!(script.cc.model().conserving());
     assert_eq!(script.cc.model().cwnd(), MSS * 302);
     // Two more are acknowledged and two sent: the window is constant.
@@ -51,8 +50,7 @@ fn recovery_conserves_packets_for_a_round_then_restores() {
 fn recovery_loss_leaves_bandwidth_and_pacing_unchanged() {
     let mut script = cruising();
     let pacing = script.cc.model().pacing_rate();
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 50);
+    script.enter_recovery_at(MSS * 300, 2, 50);
     assert_eq!(script.cc.model().pacing_rate(), pacing);
 }
 
@@ -60,8 +58,7 @@ fn recovery_loss_leaves_bandwidth_and_pacing_unchanged() {
 #[test]
 fn recovery_starts_a_round_for_full_conservation() {
     let mut script = cruising();
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 50);
+    script.enter_recovery_at(MSS * 300, 2, 50);
     let (entry, rounds) = (script.delivered, script.cc.model().round());
     // A packet sent before recovery ends no round.
     for (before, conserving) in [(1, true), (0, false)] {
@@ -164,8 +161,7 @@ fn timeout_leaves_one_segment_then_regrows_from_four() {
 fn timeout_in_recovery_keeps_the_prior_window() {
     let mut script = Script::<V1>::new(1, &[]);
     script.round(10, 0); // 20 segments
-    script.inflight = MSS * 15;
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.enter_recovery_at(MSS * 15, 1, 3);
     script.round(30, 0);
     assert_eq!(script.cwnd(), MSS * 46);
     time_out(&mut script, Bytes::ZERO, 1);
@@ -193,8 +189,7 @@ fn spurious_loss_restores_window_and_full_pipe_search() {
     let mut script = Script::<V1>::new(1, &[]);
     script.rounds(2, 100);
     let window = script.cc.model().cwnd();
-    script.inflight = MSS * 50;
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.enter_recovery_at(MSS * 50, 1, 3);
     assert_eq!(script.cc.model().cwnd(), MSS * 51);
     script.report_spurious_loss();
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);

@@ -67,6 +67,19 @@ impl<P: Policy> Script<P> {
         self.cc.on_ack(&ack);
     }
 
+    /// Acknowledges `acked` segments at once, within the current round trip, which leaves `inflight`.
+    pub fn within_round_at(&mut self, inflight: Bytes, acked: u64) {
+        self.inflight = inflight;
+        self.within_round(TICK, acked, 0);
+    }
+
+    /// Acknowledges `acked` segments after min_rtt has expired, with a round-trip time of `rtt`.
+    pub fn expire_min_rtt(&mut self, rtt: Nanos, inflight: Bytes, acked: u64) {
+        (self.rtt, self.inflight) = (rtt, inflight);
+        self.now += Nanos::from_secs(11);
+        self.round(acked, 0);
+    }
+
     /// Acknowledges `acked` segments `n` times at once, within the current round trip.
     pub fn acks(&mut self, n: usize, acked: u64) {
         for _ in 0..n {
@@ -104,6 +117,12 @@ impl<P: Policy> Script<P> {
     /// Enters recovery with `lost` segments lost and `acked` acknowledged.
     pub fn enter_recovery(&mut self, cause: CongestionCause, acked: u64, lost: u64) {
         self.enter_recovery_after(self.rtt, cause, acked, lost);
+    }
+
+    /// As above, for losses that leave `inflight`.
+    pub fn enter_recovery_at(&mut self, inflight: Bytes, acked: u64, lost: u64) {
+        self.inflight = inflight;
+        self.enter_recovery(CongestionCause::Loss, acked, lost);
     }
 
     /// As above, `after` the last acknowledgement.
@@ -155,6 +174,10 @@ impl<P: Policy> Script<P> {
 pub fn quantised(data: f64, quantum: u64, probing_up: bool) -> Bytes {
     let segments = (data / MSS.as_f64()).ceil() as u64 + 3 * quantum;
     MSS * (segments.div_ceil(2) * 2 + if probing_up { 2 } else { 0 })
+}
+
+pub fn ms(ms: f64) -> Nanos {
+    Nanos::from_secs_f64(ms / 1e3)
 }
 
 /// Equal up to the rounding of floating-point numbers.

@@ -2,8 +2,7 @@
 
 use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, ProbeRtt, RecoveryEntry, State};
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup, bbr_params,
-    record,
+    Ack, Bytes, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup, bbr_params, record,
 };
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
@@ -109,8 +108,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     script.acks(10, 100);
     let window = quantised(500_000.0, 8, false);
     assert_eq!(script.cc.model().cwnd(), window);
-    script.inflight = MSS * 200;
-    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    script.enter_recovery_at(MSS * 200, 2, 3);
     // Inflight without the acknowledged data; then growth, because nothing is conserved.
     assert_eq!(script.cc.model().cwnd(), MSS * 202);
     script.within_round(TICK, 5, 0);
@@ -118,10 +116,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     assert_eq!(script.cc.model().cwnd(), MSS * 207);
     script.leave_recovery(1);
     assert_eq!(script.cc.model().cwnd(), MSS * 208);
-    script.rtt += Nanos::from_millis(1);
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS * 70;
-    script.round(0, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), MSS * 70, 0);
     assert_eq!(script.cc.policy().expired, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 208 / 3);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "70 are more than 69.3 segments");
@@ -163,8 +158,7 @@ impl Policy for Halving {
 fn variant_overrides_bandwidth_and_first_recovery_round() {
     let mut script = Script::<Halving>::in_phase(2, &[]);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.8).mul_f64(0.99));
-    script.inflight = MSS * 198;
-    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    script.enter_recovery_at(MSS * 198, 2, 3);
     assert_eq!(script.cc.model().cwnd(), MSS * 100);
     for expected in [50, 25] {
         script.within_round(TICK, 1, 0);

@@ -54,17 +54,14 @@ fn probe_down_with_headroom_and_no_queue_becomes_cruise() {
     let mut script = Script::<V3>::in_up(&[]);
     script.lose_too_much(segments(501));
     script.tx_in_flight = segments(400);
-    script.inflight = segments(500);
-    script.within(MOMENT, 1);
+    script.within_at(segments(500));
     assert_eq!(script.state(), State::Down);
     // The bound is about 500 segments: 425 with headroom, less than the BDP.
     let headroom = script.cc.model().inflight_with_headroom();
     assert!(headroom > segments(424) && headroom < segments(427), "{headroom:?}");
-    script.inflight = headroom + Bytes::new(1);
-    script.within(MOMENT, 1);
+    script.within_at(headroom + Bytes::new(1));
     assert_eq!(script.state(), State::Down);
-    script.inflight = headroom;
-    script.within(MOMENT, 1);
+    script.within_at(headroom);
     assert_eq!(script.state(), State::Cruise);
 }
 
@@ -119,8 +116,7 @@ fn bounded_up(bound: u64) -> Script<V3> {
     let mut script = Script::<V3>::in_up(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
     script.lose_too_much(segments(bound));
     script.tx_in_flight = segments(400);
-    script.inflight = segments(400);
-    script.within(MOMENT, 1);
+    script.within_at(segments(400));
     script.within(MOMENT, 1);
     script.refill_from_cruise();
     script.within(MOMENT, 500);
@@ -180,17 +176,14 @@ fn probe_after_excess_loss_stops_at_bound_then_continues() {
     script.lose_too_much(segments(600));
     assert_eq!(script.state(), State::Down);
     script.tx_in_flight = segments(400);
-    script.inflight = segments(400);
-    script.within(MOMENT, 1);
+    script.within_at(segments(400));
     script.within(MOMENT, 1);
     script.refill_from_cruise();
     let long = script.cc.model().inflight_long().unwrap();
     script.up_from_refill();
-    script.inflight = long - Bytes::new(1);
-    script.within(MOMENT, 1);
+    script.within_at(long - Bytes::new(1));
     assert_eq!(script.state(), State::Up);
-    script.inflight = long;
-    script.within(MOMENT, 1);
+    script.within_at(long);
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.telemetry("probe_precautionary"), Some(Value::Number(1.0)));
     assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(0.0)));

@@ -52,8 +52,7 @@ fn probe_rtt_is_delayed_by_lower_but_not_equal_sample() {
 fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     let mut script = aged();
     let window = script.cwnd();
-    script.inflight = BDP;
-    script.within(MOMENT, 1);
+    script.within_at(BDP);
     assert!(in_probe_rtt(&script));
     script.lose(1, BDP, 1);
     for _ in 0..20 {
@@ -61,8 +60,7 @@ fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     }
     assert!(in_probe_rtt(&script));
     assert!(script.cc.model().bw_short().is_some());
-    script.inflight = BDP / 2;
-    script.within(MOMENT, 1);
+    script.within_at(BDP / 2);
     let began = script.now;
     script.within(Nanos::from_millis(200), 1);
     script.within(MOMENT, 1);
@@ -87,8 +85,7 @@ fn probe_rtt_before_full_pipe_returns_to_startup() {
     script.app_limited = true;
     script.rtt = Nanos::from_millis(45);
     script.rounds_until(10, in_probe_rtt);
-    script.inflight = Bytes::ZERO;
-    script.within(MOMENT, 1);
+    script.within_at(Bytes::ZERO);
     script.within(Nanos::from_millis(201), 1);
     script.round(10);
     assert_eq!(script.state(), State::Startup);
@@ -149,10 +146,8 @@ fn idle_restart_requires_an_app_limited_sender() {
 #[test]
 fn idle_restart_in_probe_rtt_may_end_it() {
     let mut script = aged();
-    script.inflight = BDP / 2;
-    script.within(MOMENT, 1);
-    script.inflight = Bytes::ZERO;
-    script.within(MOMENT, 1);
+    script.within_at(BDP / 2);
+    script.within_at(Bytes::ZERO);
     assert!(in_probe_rtt(&script));
     script.restart_from_idle(Nanos::from_secs(1), true);
     assert_eq!(script.state(), State::Cruise);

@@ -145,8 +145,7 @@ fn gains_follow_the_state() {
     script.assert_gains(State::Startup, 2.77, 2.0);
     script.reach_drain();
     script.assert_gains(State::Drain, 0.5, 2.0);
-    script.inflight = BDP;
-    script.within(MOMENT, 1);
+    script.within_at(BDP);
     script.assert_gains(State::Cruise, 1.0, 2.0);
     script.refill_from_cruise();
     script.assert_gains(State::Refill, 1.0, 2.0);
@@ -169,14 +168,12 @@ fn cwnd_grows_by_delivered_data_within_state_bounds() {
     script.refill_from_cruise();
     script.up_from_refill();
     script.lose_too_much(segments(600));
-    script.inflight = segments(550);
-    script.within(MOMENT, 1);
+    script.within_at(segments(550));
     let model = script.cc.model();
     let long = model.inflight_long().unwrap();
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.cwnd(), long, "DOWN: the long-term bound");
-    script.inflight = segments(400);
-    script.within(MOMENT, 1);
+    script.within_at(segments(400));
     assert_eq!(script.state(), State::Cruise);
     assert_eq!(script.cwnd(), script.cc.model().inflight_with_headroom(), "CRUISE: less headroom");
     script.tx_in_flight = segments(400);

@@ -3,16 +3,8 @@
 use narrows_cc::bbr_v2_v3::{BbrCore, Policy, State};
 use narrows_cc::{Bytes, CongestionCause, CongestionControl, Nanos, Phase, Random, Rate, Setup};
 
+use crate::script::Core;
 use crate::{flow, script};
-
-/// The rules of a scheme.
-pub trait Core {
-    type Policy: Policy;
-}
-
-impl<P: Policy> Core for BbrCore<P> {
-    type Policy = P;
-}
 
 pub type V3 = <narrows_cc::schemes::Bbr3 as Core>::Policy;
 pub type V2 = <narrows_cc::schemes::Bbr2 as Core>::Policy;
@@ -77,6 +69,12 @@ impl<P: Policy> Script<P> {
         self.cc.on_ack(&ack);
     }
 
+    /// Acknowledges one more segment within the round trip, which leaves `inflight`.
+    pub fn within_at(&mut self, inflight: Bytes) {
+        self.inflight = inflight;
+        self.within(MOMENT, 1);
+    }
+
     /// Declares enough segments in a row lost that a probe with `tx` in flight was too high.
     pub fn lose_too_much(&mut self, tx: Bytes) {
         let enough = tx.as_u64() / MSS.as_u64() / 50 + 1;
@@ -110,8 +108,7 @@ impl<P: Policy> Script<P> {
         }
         self.enter_recovery(CongestionCause::Loss);
         self.lost_since = segments(20);
-        self.inflight = BDP * 2;
-        self.within(MOMENT, 1);
+        self.within_at(BDP * 2);
         self.round(500);
         assert_eq!(self.state(), State::Drain);
     }
@@ -121,8 +118,7 @@ impl<P: Policy> Script<P> {
     pub fn reach_cruise(&mut self) {
         self.reach_drain();
         let model = self.cc.model();
-        self.inflight = model.inflight_at(model.max_bw(), 1.0) - MSS;
-        self.within(MOMENT, 1);
+        self.within_at(model.inflight_at(model.max_bw(), 1.0) - MSS);
         assert_eq!(self.state(), State::Cruise);
     }
 

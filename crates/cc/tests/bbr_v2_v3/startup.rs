@@ -100,11 +100,9 @@ fn startup_app_limited_rounds_never_fill_the_pipe() {
 fn drain_ends_when_inflight_is_the_bdp() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_drain();
-    script.inflight = BDP + MSS;
-    script.within(MOMENT, 1);
+    script.within_at(BDP + MSS);
     assert_eq!(script.state(), State::Drain);
-    script.inflight = BDP;
-    script.within(MOMENT, 1);
+    script.within_at(BDP);
     assert_eq!(script.state(), State::Cruise, "ProbeBW_DOWN ends with the same acknowledgement");
 }
 

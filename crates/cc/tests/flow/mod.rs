@@ -26,7 +26,7 @@ pub use path::*;
 struct Usage {
     limited: bool,
     most: Bytes,
-    /// Renewed when all data up to this packet is acknowledged.
+    /// The usage is renewed when all data up to this packet is acknowledged.
     until: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Flow<C> {
     pub sent: u64,
     pub lost: u64,
     pub delivered: Bytes,
-    /// Written data not sent yet; `None`: unlimited.
+    /// Data written but not sent; `None`: unlimited.
     pub backlog: Option<Bytes>,
     pub phase: Phase,
     sampler: RateSampler,

@@ -30,8 +30,8 @@ pub struct Conditions {
 pub enum Op {
     /// The application writes this many segments.
     Send(u64),
-    /// An acknowledgement, late by `late` thousandths of the RTT. Of the oldest packets `lost` are declared
-    /// lost and `delivered` are delivered, all or none of them marked.
+    /// An acknowledgement, delayed by `late` thousandths of the RTT. The oldest `lost` packets are declared lost
+    /// and the next `delivered` are delivered, all or none of them marked.
     Ack { lost: usize, delivered: usize, late: u64, marked: bool },
     /// The same with an extreme round-trip time.
     AckAfter { delivered: usize, rtt: Nanos },

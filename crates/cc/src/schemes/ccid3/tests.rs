@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::CongestionCause;
-use crate::testing::{ack, entered, setup, timeout};
+use crate::testing::{ack, entered, ms, setup, timeout};
 
 const S: u64 = 1460;
 const R: Nanos = Nanos::from_millis(100);
@@ -19,10 +19,6 @@ fn ccid3() -> Ccid3 {
 
 fn rate(scheme: &Ccid3) -> u64 {
     scheme.control().pacing_rate.expect("it is paced").as_bytes_per_sec()
-}
-
-fn ms(n: u64) -> Nanos {
-    Nanos::from_millis(n)
 }
 
 /// At `now` ms: data arrived at `received` B/s, losses at `p`.
