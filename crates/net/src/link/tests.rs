@@ -5,22 +5,20 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Limit, Policer, Red};
-use crate::testing::{HEADER_BYTES, Packet};
+use crate::testing::{self, Packet};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
 /// Packet number `n` of `size` bytes.
 pub(super) fn packet(n: u64, size: u16) -> Packet {
-    let mut packet = Packet::new(0);
-    (packet.seq, packet.payload) = (n, size - HEADER_BYTES);
-    packet
+    testing::packet(0, n, size)
 }
 
 const fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-fn link(config: &LinkConfig) -> Link<Packet> {
+pub(super) fn link(config: &LinkConfig) -> Link<Packet> {
     Link::new(config, Random::stream(1, "link", 0))
 }
 
