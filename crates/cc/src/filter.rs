@@ -1,6 +1,6 @@
 //! Windowed extrema in constant space (Kathleen Nichols' algorithm, as in Linux `win_minmax.c`).
 //!
-//! The filter keeps three samples, each newer than the one before it and no better. The first is the result.
+//! The filter keeps three samples, each newer than the previous one and no better. The first is the result.
 //! The others replace it when it leaves the window, and are renewed when a quarter and a half of the window
 //! have passed without a better one. Guarantees:
 //!

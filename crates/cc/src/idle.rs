@@ -28,7 +28,7 @@ impl IdleRestart {
         self.rule != IdleRule::Off && self.is_long()
     }
 
-    /// cwnd after the idle time, given the one before it and the initial window.
+    /// cwnd after the idle time, given cwnd before it and the initial window.
     pub fn window(&self, cwnd: Bytes, initial_window: Bytes) -> Bytes {
         let Some(rto) = self.rto.filter(|_| self.outlasts_rto()) else { return cwnd };
         let least = cwnd.min(initial_window);

@@ -178,8 +178,8 @@ impl Params {
         }
     }
 
-    /// The same values, with these in place of the defaults if the flag `literal` is declared and on. A value
-    /// that was set stays.
+    /// The same values, but with `printed` in place of the defaults if the flag `literal` is declared and on. A
+    /// value that was set stays.
     ///
     /// # Panics
     /// If a value of `printed` is not declared or out of range, which is a bug in the scheme.

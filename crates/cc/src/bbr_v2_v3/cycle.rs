@@ -170,8 +170,7 @@ impl Model {
         self.probe_up_per_inc = (self.cwnd / growth).max(self.settings.mss);
     }
 
-    /// ProbeInflightLongtermUpward: raises the bound only while inflight reaches it, because only then has it
-    /// proved safe.
+    /// ProbeInflightLongtermUpward: raises the bound only while inflight reaches it, which proves it safe.
     #[inline]
     fn probe_upward(&mut self, acked: Bytes, v2: bool) {
         if !self.cwnd_full || self.cwnd < self.inflight_long {

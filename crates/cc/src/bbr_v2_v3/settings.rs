@@ -1,10 +1,9 @@
 //! Parameters of BBR v3 and v2.
 
+use crate::bbr_common::MIN_WINDOW_SEGMENTS;
 use crate::params::with_default;
 use crate::{Bytes, Nanos, Param, Setup, merged_params};
 
-/// Minimum cwnd in segments (MinPipeCwnd): two packets in flight, two acknowledged together.
-const MIN_WINDOW_SEGMENTS: u64 = 4;
 /// The send quantum is the data sent in this time …
 pub(super) const QUANTUM_TIME: Nanos = Nanos::from_millis(1);
 /// … up to 64 kB …

@@ -344,7 +344,7 @@ mod tests {
             let mut scheme = avoiding(w, 1000.0, &[]);
             assert_eq!(acks_to_grow(&mut scheme), acks, "{w} segments");
         }
-        // A late ACK of many segments counts all of them.
+        // A delayed ACK of many segments counts all of them.
         let mut scheme = avoiding(800, 1000.0, &[]);
         scheme.on_ack(&ack(125 * MSS)); // two and a half steps
         assert_eq!(scheme.reno.cwnd, Bytes::new(802 * MSS));

@@ -70,7 +70,7 @@ fn policer_rates_must_agree_within_an_eighth() {
         let mut script = sampling();
         script.rtt = Nanos::from_millis(40);
         interval(&mut script, 3, 100);
-        // The same data in other times gives rates in this proportion.
+        // The same data in a different time gives rates in this proportion.
         script.rtt = Nanos::from_nanos(40_000_000 * 1000 / per_mille);
         interval(&mut script, 4, 100);
         script.cc.model().policed().is_some()

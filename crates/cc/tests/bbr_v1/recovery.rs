@@ -70,7 +70,7 @@ fn recovery_starts_a_round_for_full_conservation() {
     assert_eq!(script.cc.model().round(), rounds + 1);
 }
 
-/// On a lossy path the window is held in the first round of recovery and restored at its end.
+/// On a lossy path the window stays constant in the first round of recovery, and its end restores the prior one.
 #[test]
 fn recovery_on_lossy_path_holds_and_restores_window() {
     let mut path = Path::new(20.0, 40);

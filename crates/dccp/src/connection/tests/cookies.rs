@@ -208,8 +208,8 @@ proptest! {
     }
 }
 
-/// Every interval has a key of its own, and a fresh cookie opens a connection however long the server has run: beyond 256
-/// intervals too, which one byte names.
+/// Every interval has another key, and a fresh cookie opens a connection at any time, also beyond the 256 intervals that
+/// one byte can name.
 #[test]
 fn cookie_keys_change_every_interval() {
     let server = config(Role::Server, "newreno");

@@ -78,7 +78,7 @@ fn fates_packet_many_round_trips_late_is_not_lost() {
     assert_eq!(sender.bytes_delivered, receiver.bytes_received);
 }
 
-/// Packets whose fate no report tells are neither received nor lost.
+/// Packets without a report count neither as received nor as lost.
 #[test]
 fn fates_without_reports_are_unknown() {
     let mut net = Net::with("newreno");

@@ -90,7 +90,7 @@ fn request_unanswered_backs_off_and_aborts() {
     assert!(numbers.windows(2).all(|pair| pair[1] == (pair[0] + 1) % (1 << 48)));
 }
 
-/// An endpoint in PARTOPEN retransmits its Ack and aborts after 4 MSL; the server leaves RESPOND likewise.
+/// An endpoint in PARTOPEN retransmits its Ack and aborts after 4 MSL; the server leaves RESPOND after the same time.
 #[test]
 fn partopen_unanswered_aborts_after_four_msl() {
     let mut net = Net::with("newreno");

@@ -39,7 +39,7 @@ fn packet_outside_windows_gets_sync_and_changes_nothing() {
         let end = &net.ends[to];
         let (swl, swh) = end.sequence_window();
         let (awl, awh) = end.acknowledgement_window();
-        // W = 1000: floor(W/4) back but not before the first packet, ceil(3W/4) ahead; W' back, likewise.
+        // W = 1000: floor(W/4) back, ceil(3W/4) ahead; W' back. Neither begins before the first packet.
         let (isr, iss) = (end.isr.unwrap(), end.iss.unwrap());
         let back = |to: Seq, by: i64, first: Seq| to.add(1 - by.min(to.add(1).minus(first)));
         assert_eq!((swl, swh), (back(end.gsr, 250, isr), end.gsr.add(750)));
@@ -94,7 +94,7 @@ fn windows_have_their_width_far_from_the_first_packet() {
         net.run_for(ms(1_000));
         for to in [CLIENT, SERVER] {
             let end = &net.ends[to];
-            // W is the peer's feature, W' the own one.
+            // W is the peer's feature, W' that of this endpoint.
             let (w, own) = (widths[1 - to] as i64, widths[to] as i64);
             let (gsr, gss) = (end.gsr, end.gss);
             assert!(gsr.minus(end.isr.unwrap()) > w && gss.minus(end.iss.unwrap()) > own, "too few packets");
