@@ -2,6 +2,9 @@
 
 use crate::{Ack, Bytes, Nanos, Phase, Random, Rate, RoundCounter, Timeout};
 
+/// Minimum cwnd in segments (MinPipeCwnd): two packets in flight, two acknowledged together.
+pub(crate) const MIN_WINDOW_SEGMENTS: u64 = 4;
+
 /// The clock of ProbeRTT: first inflight falls, then a duration and a round trip pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeRtt {

@@ -24,7 +24,7 @@ pub const PARAMS: &[Param] = &[PACED];
 pub(crate) const INCREASE: Param =
     Param::ratio("a", 1.0, (0.01, 10.0), "increase per round trip of all subflows together, segments");
 
-/// The description common to all coupled schemes; each adds its name, its summary and parameters of its own.
+/// The description common to all coupled schemes; each adds its name, its summary and further parameters.
 pub(crate) const INFO: Info = Info {
     name: "",
     aliases: &[],
@@ -86,7 +86,7 @@ impl Mesh {
         }
     }
 
-    /// A copy with `window` as the own cwnd.
+    /// A copy with `window` as the cwnd of this subflow.
     fn with_own(mut self, window: Bytes) -> Self {
         self.peers[self.own].cwnd = window.as_f64();
         self
@@ -104,13 +104,13 @@ impl Mesh {
         &self.peers[..self.count]
     }
 
-    /// The own subflow.
+    /// The subflow that the policy controls.
     #[inline]
     pub fn own(&self) -> &Peer {
         &self.peers[self.own]
     }
 
-    /// The own segment size in bytes, which converts windows to segments.
+    /// The segment size in bytes, which converts windows to segments.
     #[inline]
     pub fn mss(&self) -> f64 {
         self.mss
@@ -149,7 +149,7 @@ pub trait Policy: Clone + Debug + Send + Sync + 'static {
     /// bytes.
     fn increase(&self, mesh: &Mesh) -> f64;
 
-    /// The part of `flight` kept on a loss. The own cwnd in `mesh` equals `flight`.
+    /// The part of `flight` kept on a loss. The cwnd of this subflow in `mesh` equals `flight`.
     fn kept(&self, _mesh: &Mesh, flight: Bytes) -> Bytes {
         flight / 2
     }

@@ -86,9 +86,9 @@ pub struct AckEnd {
     /// Newly delivered data if the transport counts each packet as a full one (RFC 4341):
     /// [`AckEnd::inflight`] was larger by this amount before. `None`: the bytes delivered.
     pub acked: Option<Bytes>,
-    /// By how much the cumulative acknowledgement advanced; `None` if the transport has none.
+    /// Bytes by which the cumulative acknowledgement advanced; `None` if the transport has none.
     pub acked_cumulative: Option<Bytes>,
-    /// Bytes declared lost on account of it.
+    /// Bytes declared lost while processing it.
     pub lost: Bytes,
     /// RTT of the newest packet it delivered, if that was sent only once.
     pub rtt: Option<Nanos>,
@@ -244,8 +244,8 @@ impl Driver {
         self.apply_limit();
     }
 
-    /// Tracks how much of cwnd is used: `outstanding` data is not acknowledged cumulatively, lost or not; `limited`:
-    /// cwnd keeps the transport from sending.
+    /// Tracks the use of cwnd. `outstanding`: data not acknowledged cumulatively, lost or not. `limited`: cwnd keeps
+    /// the transport from sending.
     #[inline]
     pub fn note_usage(&mut self, limited: bool, outstanding: Bytes, position: SendPosition) {
         self.usage.note(limited, outstanding, position);

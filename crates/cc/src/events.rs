@@ -24,12 +24,12 @@ pub struct Ack {
     pub now: Nanos,
     /// Bytes newly known to be delivered, cumulatively or selectively; each byte counts once.
     pub acked: Bytes,
-    /// By how much the cumulative acknowledgement advanced; `None` where the transport acknowledges packet by
-    /// packet, so that no cumulative point can lag behind.
+    /// Bytes by which the cumulative acknowledgement advanced; `None` if the transport acknowledges packet by
+    /// packet, without a cumulative point that can lag behind.
     pub acked_cumulative: Option<Bytes>,
     /// Bytes newly declared lost while processing this acknowledgement.
     pub lost: Bytes,
-    /// RTT of the most recently sent packet it newly acknowledges, if that was sent only once.
+    /// RTT of the most recently sent packet that it newly acknowledges, if that was sent only once.
     pub rtt: Option<Nanos>,
     /// The delivery-rate sample, if one could be taken.
     pub rate: Option<RateSample>,
@@ -165,8 +165,7 @@ pub struct Timeout {
     pub now: Nanos,
     /// The amount that a reduction starts from: cwnd, or the data outstanding when it expired (RFC 5681).
     pub flight_size: Bytes,
-    /// Data in flight that cwnd keeps room for: what is left after losses were marked (Linux), or none (RFC
-    /// 5681).
+    /// Data in flight that cwnd keeps room for: the rest after losses were marked (Linux), or none (RFC 5681).
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,

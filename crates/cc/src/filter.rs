@@ -1,6 +1,6 @@
 //! Windowed extrema in constant space (Kathleen Nichols' algorithm, as in Linux `win_minmax.c`).
 //!
-//! The filter keeps three samples, each newer than the one before it and no better. The first is the result.
+//! The filter keeps three samples, each newer than the previous one and no better. The first is the result.
 //! The others replace it when it leaves the window, and are renewed when a quarter and a half of the window
 //! have passed without a better one. Guarantees:
 //!
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(filter.update(WINDOW, 1_000, 1), 1, "all three have left");
     }
 
-    /// Two standbys may leave at once.
+    /// Two standbys may expire at once.
     #[test]
     fn filter_two_standbys_may_leave_at_once() {
         let mut filter = WindowedMax::new(0, 90);

@@ -28,7 +28,7 @@ impl IdleRestart {
         self.rule != IdleRule::Off && self.is_long()
     }
 
-    /// cwnd after the idle time, given the one before it and the initial window.
+    /// cwnd after the idle time, given cwnd before it and the initial window.
     pub fn window(&self, cwnd: Bytes, initial_window: Bytes) -> Bytes {
         let Some(rto) = self.rto.filter(|_| self.outlasts_rto()) else { return cwnd };
         let least = cwnd.min(initial_window);
@@ -58,18 +58,11 @@ impl IdleRestart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nanos;
+    use crate::testing::idle;
 
     /// cwnd and ssthresh in kB after an idle time, with an RTO of 200 ms, a cwnd of 40 kB and 10 kB at the start.
     fn after(rule: IdleRule, idle_ms: u64, ssthresh: u64) -> (u64, u64) {
-        let event = IdleRestart {
-            now: Nanos::from_secs(10),
-            idle: Nanos::from_millis(idle_ms),
-            rto: Some(Nanos::from_millis(200)),
-            delivered: Bytes::ZERO,
-            app_limited: true,
-            rule,
-        };
+        let event = IdleRestart { rule, ..idle(idle_ms, 200) };
         let kb = |n: u64| Bytes::new(1_000 * n);
         let (cwnd, ssthresh) = (event.window(kb(40), kb(10)), event.threshold(kb(40), kb(ssthresh)));
         (cwnd.as_u64() / 1_000, ssthresh.as_u64() / 1_000)

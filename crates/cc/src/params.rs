@@ -178,8 +178,8 @@ impl Params {
         }
     }
 
-    /// The same values, with these in place of the defaults if the flag `literal` is declared and on. A value
-    /// that was set stays.
+    /// The same values, but with `printed` in place of the defaults if the flag `literal` is declared and on. A
+    /// value that was set stays.
     ///
     /// # Panics
     /// If a value of `printed` is not declared or out of range, which is a bug in the scheme.
@@ -240,6 +240,17 @@ const fn contains(names: &[&str], name: &str) -> bool {
         i += 1;
     }
     false
+}
+
+/// The parameter `name` of `list` with another default.
+///
+/// # Panics
+/// At compile time, if `list` has no parameter of that name.
+pub(crate) const fn with_default(list: &[Param], name: &str, default: f64) -> Param {
+    match position(list, name) {
+        Some(at) => Param { default, ..list[at] },
+        None => panic!("no parameter of that name"),
+    }
 }
 
 /// Length of the list that [`merge`] returns: names in both `base` and `own` count once.

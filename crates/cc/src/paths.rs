@@ -24,11 +24,11 @@ pub struct PathView {
 /// All subflows of a connection, as seen by subflow `own`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
-    /// The index of the scheme's own subflow.
+    /// The index of the scheme's subflow.
     pub own: usize,
     /// The subflows, in the order of the connection: the first `count` are valid.
     pub paths: [PathView; MAX_PATHS_VIEW],
-    /// How many.
+    /// The number of valid subflows.
     pub count: usize,
 }
 
@@ -50,7 +50,7 @@ impl Paths {
         &self.paths[..self.count]
     }
 
-    /// The active subflows with their indices: established ones, and always the own one.
+    /// The active subflows with their indices: all established ones, and always the scheme's subflow.
     #[inline]
     pub fn active(&self) -> impl Iterator<Item = (usize, &PathView)> {
         let own = self.own;

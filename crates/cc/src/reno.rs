@@ -1,4 +1,4 @@
-//! cwnd and ssthresh of RFC 5681, and the common frame of the schemes that differ from it in a few policy.
+//! cwnd and ssthresh of RFC 5681, and the common frame of schemes that differ from Reno in growth or reduction.
 
 use crate::window_pacing::WindowPacing;
 use crate::{

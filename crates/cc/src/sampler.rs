@@ -189,14 +189,11 @@ impl RateSampler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::ms;
     extern crate std;
     use std::collections::VecDeque;
 
     const PACKET: Bytes = Bytes::new(1_000);
-
-    const fn ms(n: u64) -> Nanos {
-        Nanos::from_millis(n)
-    }
 
     /// A sender and its packets in flight.
     #[derive(Default)]
@@ -243,9 +240,9 @@ mod tests {
                 pipe.send(ms(t));
             }
         }
-        // At 33 ms, when the newest of them left, 20 had been acknowledged and three reported; since then 9
-        // more reports, and the acknowledgement adds the two that no duplicate had reported. The send phase
-        // spans from the last packet acknowledged before the hole, sent at 19 ms, to 33 ms.
+        // The newest of them left at 33 ms, when 20 packets were acknowledged and three reported. Since then
+        // nine more were reported, and the acknowledgement adds the two that no duplicate reported. The send
+        // phase lasts from 19 ms, when the last packet acknowledged before the hole left, to 33 ms.
         let sample = after.unwrap();
         assert_eq!((sample.delivered, sample.interval), (PACKET * 11, ms(14)));
         assert_eq!(pipe.sampler.delivered(), PACKET * 40);
@@ -279,9 +276,8 @@ mod tests {
     /// Compressed acknowledgements do not overstate the rate.
     #[test]
     fn sampler_compressed_acks_do_not_overstate_rate() {
-        // One packet per ms. The acknowledgements of ten of them come within a tenth of a millisecond, and so
-        // do, 12 ms later, those of the next twenty: in the acknowledgement phase alone that would be 20
-        // packets in 12 ms.
+        // One packet per ms. Ten are acknowledged within a tenth of a millisecond, and the next twenty likewise
+        // 12 ms later. The acknowledgement phase alone would give 20 packets in 12 ms.
         let line = Rate::from_bytes_per_sec(1_000_000);
         let mut pipe = Pipe::default();
         for t in 0..20 {
@@ -298,7 +294,7 @@ mod tests {
             let sample = pipe.ack(ms(42) + Nanos::from_micros(10 * n), 1, ms(2)).unwrap();
             assert!(sample.rate <= line, "{n}: {:?} over {:?}", sample.delivered, sample.interval);
             if n == 19 {
-                // Packet 9, acknowledged last before it was sent, left at 9 ms; it left at 40 ms.
+                // This packet left at 40 ms; packet 9, the last one acknowledged before that, left at 9 ms.
                 assert_eq!((sample.delivered, sample.interval), (PACKET * 20, ms(31)));
             }
         }
@@ -307,8 +303,8 @@ mod tests {
     /// A burst of sends does not overstate the rate.
     #[test]
     fn sampler_send_burst_does_not_overstate_rate() {
-        // Ten packets leave at once and are acknowledged one per ms from 10 ms on: the acknowledgement phase
-        // rules.
+        // Ten packets leave at once and are acknowledged one per ms from 10 ms on: the acknowledgement phase is
+        // the longer one.
         let mut pipe = Pipe::default();
         for _ in 0..10 {
             pipe.send(ms(0));
@@ -319,7 +315,7 @@ mod tests {
         }
     }
 
-    /// One acknowledgement of many packets samples the newest.
+    /// One acknowledgement of many packets gives the sample of the newest.
     #[test]
     fn sampler_ack_of_many_packets_samples_the_newest() {
         let mut pipe = Pipe::default();
@@ -332,7 +328,7 @@ mod tests {
         assert_eq!(sample.rate, Rate::from_bytes_per_sec(150_000));
     }
 
-    /// Application-limited marking lasts until the data in flight then is delivered.
+    /// Application-limited marking lasts until the data then in flight is delivered.
     #[test]
     fn sampler_app_limited_lasts_until_flight_is_delivered() {
         let mut pipe = Pipe::default();

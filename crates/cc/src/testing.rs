@@ -2,8 +2,12 @@
 
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Lost, Nanos, Params, Phase, Random,
-    RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout,
+    RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout, Value,
 };
+
+pub const fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
 
 /// The segment size of most tests, in bytes.
 pub const MSS: u64 = 1000;
@@ -38,24 +42,15 @@ pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup 
 
 /// `acked` bytes are acknowledged at time zero, in the open phase, with the window as the limit.
 pub fn ack(acked: u64) -> Ack {
+    let acked = Bytes::new(acked);
     Ack {
-        now: Nanos::ZERO,
-        acked: Bytes::new(acked),
-        acked_cumulative: Some(Bytes::new(acked)),
-        lost: Bytes::ZERO,
-        rtt: None,
-        rate: None,
-        inflight_before: Bytes::new(acked),
-        inflight: Bytes::ZERO,
-        ce: Bytes::ZERO,
-        delivered: Bytes::new(acked),
+        acked,
+        acked_cumulative: Some(acked),
+        inflight_before: acked,
+        delivered: acked,
         cwnd_limited: true,
         cwnd_full: true,
-        phase: Phase::Open,
-        round_start: false,
-        round: 0,
-        srtt: None,
-        min_rtt: None,
+        ..Ack::default()
     }
 }
 
@@ -73,56 +68,39 @@ pub fn round(scheme: &mut impl CongestionControl, micros: u64) {
 
 /// Recovery begins with `flight` bytes outstanding.
 pub fn entered(cause: CongestionCause, flight: u64) -> RecoveryEntered {
-    RecoveryEntered {
-        now: Nanos::ZERO,
-        cause,
-        flight_size: Bytes::new(flight),
-        inflight: Bytes::new(flight),
-        acked: Bytes::ZERO,
-        delivered: Bytes::ZERO,
-    }
+    let (flight_size, inflight) = (Bytes::new(flight), Bytes::new(flight));
+    RecoveryEntered { cause, flight_size, inflight, ..RecoveryEntered::default() }
 }
 
 /// A packet is declared lost, the last one of so many bytes.
 pub fn lost(now: Nanos, total: Bytes) -> Lost {
-    Lost {
-        now,
-        bytes: Bytes::new(MSS),
-        packet: 0,
-        sent_at: now,
-        tx_in_flight: Bytes::new(MSS),
-        lost_at_send: Bytes::ZERO,
-        delivered_at_send: Bytes::ZERO,
-        app_limited: false,
-        lost_total: total,
-        inflight: Bytes::ZERO,
-    }
+    let bytes = Bytes::new(MSS);
+    Lost { now, bytes, sent_at: now, tx_in_flight: bytes, lost_total: total, ..Lost::default() }
 }
 
 /// The timer expires for the `consecutive`-th time in a row with `flight` bytes outstanding.
 pub fn timeout(flight: u64, consecutive: u32) -> Timeout {
-    Timeout {
-        now: Nanos::ZERO,
-        flight_size: Bytes::new(flight),
-        inflight: Bytes::ZERO,
-        delivered: Bytes::ZERO,
-        consecutive,
-    }
+    Timeout { flight_size: Bytes::new(flight), consecutive, ..Timeout::default() }
 }
 
 /// The reduction of `phase` was unnecessary.
 pub fn spurious(phase: Phase) -> SpuriousLoss {
-    SpuriousLoss { now: Nanos::ZERO, inflight: Bytes::ZERO, delivered: Bytes::ZERO, phase }
+    SpuriousLoss { phase, ..SpuriousLoss::default() }
+}
+
+/// The name of the state in the telemetry.
+pub fn state(scheme: &impl CongestionControl) -> &'static str {
+    let mut state = "";
+    scheme.telemetry(&mut |name, value| {
+        if let ("state", Value::State(value)) = (name, value) {
+            state = value;
+        }
+    });
+    state
 }
 
 /// Sending resumes after `idle_ms`, with a retransmission timeout of `rto_ms`.
 pub fn idle(idle_ms: u64, rto_ms: u64) -> IdleRestart {
-    IdleRestart {
-        now: Nanos::from_millis(idle_ms),
-        idle: Nanos::from_millis(idle_ms),
-        rto: Some(Nanos::from_millis(rto_ms)),
-        delivered: Bytes::ZERO,
-        app_limited: true,
-        rule: IdleRule::Rfc5681,
-    }
+    let (idle, rto) = (Nanos::from_millis(idle_ms), Some(Nanos::from_millis(rto_ms)));
+    IdleRestart { now: idle, idle, rto, app_limited: true, rule: IdleRule::Rfc5681, ..IdleRestart::default() }
 }

@@ -8,8 +8,7 @@
 
 use narrows_cc::schemes::find;
 use narrows_cc::{
-    Ack, AnyScheme, Bytes, CongestionCause, Nanos, Params, PathView, Paths, Phase, Random, RecoveryEntered,
-    RecoveryLeft, Setup, record,
+    Ack, AnyScheme, Bytes, Nanos, Params, PathView, Paths, Phase, Random, RecoveryEntered, RecoveryLeft, Setup, record,
 };
 
 const MSS: Bytes = Bytes::new(1_000);
@@ -56,21 +55,14 @@ impl Subflow {
         self.since_loss += MSS;
         self.scheme.on_paths(paths);
         self.scheme.on_ack(&record!(Ack {
-            now: Nanos::ZERO,
             acked: MSS,
             acked_cumulative: Some(MSS),
-            lost: Bytes::ZERO,
             rtt: Some(RTT),
-            rate: None,
             inflight_before: MSS,
-            inflight: Bytes::ZERO,
-            ce: Bytes::ZERO,
             delivered: MSS,
             cwnd_limited: true,
             cwnd_full: true,
             phase: if self.recovering { Phase::Recovery } else { Phase::Open },
-            round_start: false,
-            round: 0,
             srtt: Some(RTT),
             min_rtt: Some(RTT),
         }));
@@ -80,8 +72,7 @@ impl Subflow {
     fn round(&mut self, paths: &Paths) {
         if self.recovering {
             self.recovering = false;
-            let delivered = Bytes::ZERO;
-            self.scheme.on_recovery_left(&record!(RecoveryLeft { now: Nanos::ZERO, inflight: Bytes::ZERO, delivered }));
+            self.scheme.on_recovery_left(&RecoveryLeft::default());
         }
         let flight = self.scheme.control().cwnd.as_u64() / MSS.as_u64();
         self.sent += flight;
@@ -90,14 +81,8 @@ impl Subflow {
                 if !self.recovering {
                     self.recovering = true;
                     (self.between_losses, self.since_loss) = (self.since_loss, Bytes::ZERO);
-                    self.scheme.on_recovery_entered(&record!(RecoveryEntered {
-                        now: Nanos::ZERO,
-                        cause: CongestionCause::Loss,
-                        flight_size: MSS * flight,
-                        inflight: MSS * flight,
-                        acked: Bytes::ZERO,
-                        delivered: Bytes::ZERO,
-                    }));
+                    let (flight_size, inflight) = (MSS * flight, MSS * flight);
+                    self.scheme.on_recovery_entered(&record!(RecoveryEntered { flight_size, inflight }));
                 }
             } else {
                 self.acknowledge(paths);

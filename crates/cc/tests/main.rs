@@ -7,3 +7,4 @@ mod contract;
 mod coupled;
 mod flow;
 mod model;
+mod script;

@@ -96,7 +96,7 @@ pub struct Connection {
     /// ISS, until the acknowledgement window has passed it; GSS.
     iss: Option<Seq>,
     gss: Seq,
-    /// ISR, likewise; GSR; GAR.
+    /// ISR, on the same condition; GSR; GAR.
     isr: Option<Seq>,
     gsr: Seq,
     gar: Seq,

@@ -48,7 +48,7 @@ pub const SEQUENCE_WINDOWS: (u64, u64) = (32, (1 << 46) - 1);
 /// Longest preference list; further entries are ignored.
 const MAX_PREFERENCES: usize = 8;
 
-/// Longest retransmission interval of a Change (section 8.1.1 bounds that of Requests likewise).
+/// Longest retransmission interval of a Change, as of Requests in section 8.1.1.
 const MAX_INTERVAL: Nanos = Nanos::from_secs(64);
 
 /// Known features: number, whether non-negotiable, initial value.

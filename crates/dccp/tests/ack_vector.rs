@@ -14,6 +14,15 @@ fn states(ack: Seq, bytes: &[u8]) -> Vec<(Seq, PacketState)> {
         .collect()
 }
 
+/// A receiver of these packets, in this order.
+fn receiver(limit: usize, numbers: impl IntoIterator<Item = u64>) -> AckVector {
+    let mut vector = AckVector::new(limit);
+    for n in numbers {
+        vector.record(Seq::new(n), Mark::Received);
+    }
+    vector
+}
+
 fn written(vector: &AckVector) -> (Option<Seq>, Vec<u8>) {
     let mut bytes = Vec::new();
     let newest = vector.write(&mut bytes);
@@ -83,11 +92,8 @@ fn packet_state_update_ignores_vector_order() {
 /// A long vector is split into several options and truncated to the space available.
 #[test]
 fn ack_vector_longer_than_option_is_split() {
-    let mut vector = AckVector::new(10_000);
-    for n in 0..600 {
-        // Every second packet is missing: one byte per packet.
-        vector.record(Seq::new(2 * n), Mark::Received);
-    }
+    // Every second packet is missing: one byte per packet.
+    let vector = receiver(10_000, (0..600).map(|n| 2 * n));
     let (newest, bytes) = written(&vector);
     // The header leaves 996 bytes for 1199 runs: 3 options of 253 and one of 229.
     let lengths: Vec<usize> = options(&bytes)
@@ -109,8 +115,7 @@ fn ack_vector_longer_than_option_is_split() {
 /// A jump in sequence numbers beyond the limit costs no more than the limit.
 #[test]
 fn ack_vector_jump_beyond_limit_is_bounded() {
-    let mut vector = AckVector::new(1000);
-    vector.record(Seq::new(5), Mark::Received);
+    let mut vector = receiver(1000, [5]);
     assert_eq!(vector.record(Seq::new(5 + (1 << 46)), Mark::Received), Recorded::New);
     assert_eq!(vector.covered(), 1000);
     assert_eq!(vector.dropped(), (1 << 46) + 1 - 1000);
@@ -122,10 +127,7 @@ fn ack_vector_jump_beyond_limit_is_bounded() {
 /// acknowledged.
 #[test]
 fn ack_vector_late_packet_is_reported_again() {
-    let mut vector = AckVector::new(100);
-    for n in [1, 2, 4, 5] {
-        vector.record(Seq::new(n), Mark::Received);
-    }
+    let mut vector = receiver(100, [1, 2, 4, 5]);
     vector.sent_in(Seq::new(50));
     vector.record(Seq::new(3), Mark::Received);
     vector.record(Seq::new(6), Mark::Received);
@@ -139,9 +141,7 @@ fn ack_vector_late_packet_is_reported_again() {
 /// Acknowledgements of packets without a vector free no state.
 #[test]
 fn ack_vector_ack_of_other_packet_frees_nothing() {
-    let mut vector = AckVector::new(100);
-    vector.record(Seq::new(1), Mark::Received);
-    vector.record(Seq::new(2), Mark::Received);
+    let mut vector = receiver(100, [1, 2]);
     vector.sent_in(Seq::new(10));
     vector.acknowledged(Seq::new(9));
     vector.acknowledged(Seq::new(11));

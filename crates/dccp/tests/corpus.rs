@@ -8,6 +8,8 @@ use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{Addresses, Body, Opt, checksum, options, verify};
 use narrows_dccp::{Header, Kind, udp};
 
+use crate::wire::encoded;
+
 const ADDRESSES: Addresses = Addresses { source: [10, 0, 0, 1], destination: [10, 0, 0, 2] };
 const VALID: &str = include_str!("corpus/valid.hex");
 const MALFORMED: &str = include_str!("corpus/malformed.hex");
@@ -66,8 +68,7 @@ fn corpus_valid_packets_decode_and_encode_exactly() {
         assert_eq!((header.source, header.destination), (5001, 5002));
         assert!(verify(Some(ADDRESSES), &bytes), "{expected}: checksum");
         assert!(!verify(None, &bytes), "{expected}: the pseudo-header is part of the checksum");
-        let mut again = Vec::new();
-        header.encode(body.options, body.data, &mut again);
+        let mut again = encoded(&header, body.options, body.data);
         let sum = checksum(Some(ADDRESSES), &again, header.coverage);
         again[6..8].copy_from_slice(&sum.to_be_bytes());
         assert_eq!(again, bytes, "{expected}");
@@ -160,8 +161,7 @@ fn corpus_mutated_packets_cause_no_panic() {
         };
         taken += 1;
         assert_eq!(header.len() + body.options.len() + body.data.len(), packet.len());
-        let mut again = Vec::new();
-        header.encode(body.options, body.data, &mut again);
+        let again = encoded(&header, body.options, body.data);
         assert_eq!(Header::decode(&again), Ok((header, body)));
 
         let ack = Seq::new(header.ack.unwrap_or(0));

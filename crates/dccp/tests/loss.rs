@@ -25,11 +25,13 @@ fn intervals(history: &LossHistory) -> Vec<Interval> {
     history.intervals().1.collect()
 }
 
-/// Packets 0..=`last`, one per millisecond, without those in `lost`.
-fn pattern(history: &mut LossHistory, last: u64, lost: &[u64], path: &PathEstimate) {
+/// The history of packets 0..=`last`, one per millisecond, without those in `lost`, separated by time.
+fn pattern(discounting: bool, last: u64, lost: &[u64], path: &PathEstimate) -> LossHistory {
+    let mut history = LossHistory::new(Separation::Time, discounting);
     for n in (0..=last).filter(|n| !lost.contains(n)) {
         history.arrive(&arrival(n, n), path);
     }
+    history
 }
 
 /// The example of RFC 4342 gives its Loss Intervals option.
@@ -93,8 +95,7 @@ fn mean_interval_uses_weights_of_section_5_4() {
 /// Before the first loss the loss event rate is zero and the data length is not reported.
 #[test]
 fn loss_event_rate_before_first_loss_is_zero() {
-    let mut history = LossHistory::new(Separation::Time, true);
-    pattern(&mut history, 500, &[], &path(100, 50));
+    let history = pattern(true, 500, &[], &path(100, 50));
     assert_eq!((history.mean_interval(), history.inverse_rate()), (None, u32::MAX));
     assert!(history.loss_event_rate().abs() < f64::MIN_POSITIVE);
     // RFC 4342 section 6.1.1: the reported data length is zero before the first loss event.
@@ -107,8 +108,7 @@ fn first_loss_interval_follows_from_receive_rate() {
     for rate in [20_000, 100_000, 1_000_000, 20_000_000] {
         let rtt = Nanos::from_millis(50);
         let path = PathEstimate { rtt, segment: SEGMENT, target: Rate::from_bytes_per_sec(rate) };
-        let mut history = LossHistory::new(Separation::Time, false);
-        pattern(&mut history, 13, &[10], &path);
+        let history = pattern(false, 13, &[10], &path);
         let x = |interval: f64| tfrc::throughput(SEGMENT, rtt, 1.0 / interval).as_bytes_per_sec();
         // Intervals are whole packets: half a packet more or less is on the other side.
         let interval = intervals(&history)[1].data as f64;
@@ -145,10 +145,8 @@ fn loss_is_declared_after_three_later_packets() {
 /// Losses within a round trip form one loss event.
 #[test]
 fn losses_within_a_round_trip_form_one_event() {
-    let path = path(10, 50);
-    let mut history = LossHistory::new(Separation::Time, false);
     // One packet per millisecond: 30 and 40 are one round trip apart, 41 is more than one after 30.
-    pattern(&mut history, 60, &[30, 33, 40, 41, 45], &path);
+    let history = pattern(false, 60, &[30, 33, 40, 41, 45], &path(10, 50));
     assert_eq!(history.events(), 2);
     assert_eq!(
         intervals(&history),
@@ -163,9 +161,7 @@ fn losses_within_a_round_trip_form_one_event() {
 /// A long gap splits into one event per round trip; nominal arrival times are spaced evenly (section 5.2).
 #[test]
 fn long_gap_splits_into_events_by_nominal_time() {
-    let path = path(10, 50);
-    let mut history = LossHistory::new(Separation::Time, false);
-    pattern(&mut history, 100, &(20..=69).collect::<Vec<_>>(), &path);
+    let history = pattern(false, 100, &(20..=69).collect::<Vec<_>>(), &path(10, 50));
     // Packet 20 begins an event; 31 is the first more than 10 ms later, then 42, 53, 64.
     assert_eq!((history.events(), history.lost()), (5, 50));
     let data: Vec<u64> = history.intervals().1.map(|interval| interval.data).collect();
@@ -253,10 +249,9 @@ fn ecn_marks_begin_events_at_once() {
 fn long_open_interval_discounts_history() {
     let path = path(1, 10);
     let run = |last: u64, discounting: bool| {
-        let mut history = LossHistory::new(Separation::Time, discounting);
         // Nine events, 10 packets apart.
-        pattern(&mut history, last, &(1..=9).map(|i| 10 * i).collect::<Vec<_>>(), &path);
-        history.mean_interval().unwrap()
+        let lost: Vec<_> = (1..=9).map(|i| 10 * i).collect();
+        pattern(discounting, last, &lost, &path).mean_interval().unwrap()
     };
     for (open, factor) in [(15, 1.0), (20, 1.0), (25, 0.8), (40, 0.5), (80, 0.25), (1000, 0.25)] {
         // The open interval has weight 1; seven intervals of 10 have weight 5 in total, times DF.

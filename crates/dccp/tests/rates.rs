@@ -227,7 +227,7 @@ proptest! {
         idle in prop::option::of((0..400usize, 0..30_000u64)),
         wrap in 0..200i64,
     ) {
-        // Packets leave `gap` ms apart; some arrive up to `late` places later, some never.
+        // Packets leave `gap` ms apart; some arrive up to `late` positions later, some never.
         let origin = Seq::new(0).add(-wrap);
         let (mut now, mut order) = (0, Vec::new());
         for (i, (gap, late, lost)) in packets.iter().enumerate() {

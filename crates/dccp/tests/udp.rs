@@ -8,13 +8,13 @@ use narrows_dccp::wire::{Addresses, DecodeError};
 use narrows_dccp::{Config, Connection, Header, Kind, Role};
 use proptest::prelude::*;
 
+use crate::wire::encoded;
+
 const HERE: Addresses = Addresses { source: [192, 0, 2, 1], destination: [192, 0, 2, 2] };
 
 fn packet() -> (Header, Vec<u8>) {
     let header = Header { source: 40_000, destination: 5001, seq: 77, ack: Some(88), ..Header::new(Kind::DataAck) };
-    let mut bytes = Vec::new();
-    header.encode(&[2], b"hello", &mut bytes);
-    (header, bytes)
+    (header, encoded(&header, &[2], b"hello"))
 }
 
 fn datagram() -> Vec<u8> {
@@ -42,8 +42,7 @@ fn udp_wrap_and_receive_round_trip() {
 /// but offset and type.
 #[test]
 fn udp_checksum_matches_rfc_768() {
-    let mut packet = Vec::new();
-    Header { long: false, ..Header::new(Kind::Data) }.encode(&[], &[], &mut packet);
+    let packet = encoded(&Header { long: false, ..Header::new(Kind::Data) }, &[], &[]);
     let mut datagram = Vec::new();
     wrap(HERE, 1, 2, &packet, &mut datagram);
     // c000 + 0201 + c000 + 0202 + 17 + 20, then 1 + 2 + 20 of the header, then 0300 and 0400.
@@ -59,9 +58,8 @@ fn udp_zero_checksum_is_sent_as_ones() {
     // The last two bytes take all values: for one of them the sum is zero.
     let mut ones = 0;
     for word in 0..=u16::MAX {
-        let (mut packet, mut datagram) = (Vec::new(), Vec::new());
-        header.encode(&[], &word.to_be_bytes(), &mut packet);
-        wrap(HERE, 1, 2, &packet, &mut datagram);
+        let mut datagram = Vec::new();
+        wrap(HERE, 1, 2, &encoded(&header, &[], &word.to_be_bytes()), &mut datagram);
         assert_ne!(datagram[6..8], [0, 0]);
         ones += u32::from(datagram[6..8] == [255, 255]);
         receive(Some(HERE), &datagram).unwrap();
@@ -160,9 +158,8 @@ proptest! {
 #[test]
 fn udp_coverage_beyond_data_allows_handshake() {
     // A coverage of 56 bytes on a Request without data.
-    let mut packet = Vec::new();
     let request = Header { source: 40_000, destination: 5001, seq: 77, ..Header::new(Kind::Request) };
-    request.encode(&[], &[], &mut packet);
+    let mut packet = encoded(&request, &[], &[]);
     packet[5] = 15;
     let config = Config { role: Role::Server, local_port: 5001, remote_port: 0, ..Config::default() };
     let answer = |take: &dyn Fn(&mut Connection)| {

@@ -6,6 +6,13 @@ use narrows_dccp::wire::{
 use narrows_dccp::{Header, Kind, ResetCode};
 use proptest::prelude::*;
 
+/// The bytes of a packet.
+pub fn encoded(header: &Header, options: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    header.encode(options, data, &mut packet);
+    packet
+}
+
 /// Any valid header.
 fn header() -> impl Strategy<Value = Header> {
     let fields = (any::<(u16, u16)>(), 0..16u8, 0..16u8, any::<(u64, u64, u32, u8, [u8; 3])>());
@@ -124,8 +131,7 @@ proptest! {
                 prop_assert_eq!(usize::from(bytes[4]) * 4, header.len() + opts.len());
                 prop_assert!(options(opts).count() <= opts.len());
                 // Re-encoding changes only reserved bits and the checksum.
-                let mut again = Vec::new();
-                header.encode(opts, data, &mut again);
+                let again = encoded(&header, opts, data);
                 prop_assert_eq!(again.len(), bytes.len());
                 prop_assert_eq!(Header::decode(&again).unwrap().0, header);
             }
@@ -164,8 +170,7 @@ proptest! {
         bit in 0..8u32,
     ) {
         let addresses = addresses.map(|(source, destination)| Addresses { source, destination });
-        let mut packet = Vec::new();
-        header.encode(&[2, 2], &data, &mut packet);
+        let mut packet = encoded(&header, &[2, 2], &data);
         seal(addresses, &mut packet);
         prop_assert!(verify(addresses, &packet));
         let covered = match header.coverage {
@@ -182,7 +187,6 @@ proptest! {
 /// Packets encode to the layout of RFC 4340 section 5.
 #[test]
 fn packet_encodes_to_bytes_of_section_5() {
-    let mut packet = Vec::new();
     let request = Header {
         source: 0x1234,
         destination: 0x5678,
@@ -192,26 +196,22 @@ fn packet_encodes_to_bytes_of_section_5() {
         service: 0x6669_6c6d,
         ..Header::new(Kind::Request)
     };
-    request.encode(&[1, 32, 4, 1, 3], b"hi", &mut packet);
     let expected = [
         0x12, 0x34, 0x56, 0x78, 7, 0xa1, 0, 0, 1, 0, 1, 2, 3, 4, 5, 6, //
         0x66, 0x69, 0x6c, 0x6d, 1, 32, 4, 1, 3, 0, 0, 0, b'h', b'i',
     ];
-    assert_eq!(packet, expected);
+    assert_eq!(encoded(&request, &[1, 32, 4, 1, 3], b"hi"), expected);
 
-    packet.clear();
     let ack = Header { long: false, seq: 0xaa_bbcc, ack: Some(0x01_0203), ..Header::new(Kind::Ack) };
-    ack.encode(&[], &[], &mut packet);
-    assert_eq!(packet, [0, 0, 0, 0, 4, 0, 0, 0, 3 << 1, 0xaa, 0xbb, 0xcc, 0, 1, 2, 3]);
+    assert_eq!(encoded(&ack, &[], &[]), [0, 0, 0, 0, 4, 0, 0, 0, 3 << 1, 0xaa, 0xbb, 0xcc, 0, 1, 2, 3]);
 
-    packet.clear();
     let reset = Header {
         seq: 9,
         ack: Some(0xffff_ffff_ffff),
         reset: (ResetCode::OptionError as u8, [7, 8, 9]),
         ..Header::new(Kind::Reset)
     };
-    reset.encode(&[], &[], &mut packet);
+    let packet = encoded(&reset, &[], &[]);
     assert_eq!(packet[4..9], [7, 0, 0, 0, 7 << 1 | 1]);
     assert_eq!(packet[16..], [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 5, 7, 8, 9]);
 }
@@ -245,8 +245,7 @@ fn refused(bytes: &[u8]) -> String {
 /// Errors of malformed headers name the byte, and reserved bits are ignored.
 #[test]
 fn header_malformed_error_names_the_byte() {
-    let mut packet = Vec::new();
-    Header::new(Kind::Response).encode(&[], b"12345", &mut packet);
+    let packet = encoded(&Header::new(Kind::Response), &[], b"12345");
     assert_eq!(refused(&[]), "the packet ends at byte 0; its header has 12 bytes");
     assert_eq!(refused(&packet[..27]), "the packet ends at byte 27; its header has 28 bytes");
     let with = |at: usize, byte: u8| {
@@ -267,8 +266,7 @@ fn header_malformed_error_names_the_byte() {
 /// Encoding turns coverage beyond the data into full coverage; decoding rejects it.
 #[test]
 fn header_coverage_beyond_data_encodes_as_full() {
-    let mut packet = Vec::new();
-    Header { coverage: 15, ..Header::new(Kind::Data) }.encode(&[], b"12345", &mut packet);
+    let mut packet = encoded(&Header { coverage: 15, ..Header::new(Kind::Data) }, &[], b"12345");
     assert_eq!(Header::decode(&packet).unwrap().0.coverage, 0);
     packet[5] = 2;
     assert_eq!(Header::decode(&packet).unwrap().0.coverage, 2);
@@ -340,9 +338,8 @@ fn options_allowed_on_data_match_table_3() {
 #[test]
 fn checksum_matches_section_9() {
     let addresses = Addresses { source: [10, 0, 0, 1], destination: [10, 0, 0, 2] };
-    let mut packet = Vec::new();
     let header = Header { source: 5001, destination: 5002, long: false, seq: 0x01_0203, ..Header::new(Kind::Data) };
-    header.encode(&[], &[0xde, 0xad, 0xbe, 0xef, 0x99], &mut packet);
+    let mut packet = encoded(&header, &[], &[0xde, 0xad, 0xbe, 0xef, 0x99]);
     // Pseudo-header: 0a00 + 0001 + 0a00 + 0002 + 33 + 17 = 1435 (0x21 + 0x11 = 0x32).
     // Header: 1389 + 138a + 0300 + 0000 + 0401 + 0203 = 3017. Data: dead + beef + 9900 = 2369c.
     assert_eq!(checksum(Some(addresses), &packet, 0), !fold(0x1435 + 0x3017 + 0x2369c));

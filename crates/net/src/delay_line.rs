@@ -153,9 +153,7 @@ mod tests {
     }
 
     fn numbered(n: u64) -> Packet {
-        let mut packet = Packet::new(0);
-        packet.seq = n;
-        packet
+        Packet { seq: n, ..Packet::new(0) }
     }
 
     /// An undisturbed delay line adds its delay and reports its first arrival.

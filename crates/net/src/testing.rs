@@ -26,6 +26,11 @@ impl Packet {
     }
 }
 
+/// Packet `seq` of a flow, of `size` bytes in total.
+pub(crate) fn packet(flow: u32, seq: u64, size: u16) -> Packet {
+    Packet { seq, payload: size - HEADER_BYTES, ..Packet::new(flow) }
+}
+
 impl Frame for Packet {
     fn size(&self) -> Bytes {
         Bytes::new(u64::from(self.header) + u64::from(self.payload))

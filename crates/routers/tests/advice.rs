@@ -1,7 +1,7 @@
 //! Untrusted replies of the network, in acknowledgements and in messages: arbitrary tags, fields and bytes, replayed,
 //! late or forged. A sender with data always sends again within a stated time, and counts unusable replies.
 
-use crate::common::{Fate, Pipe, ms, sender};
+use crate::common::{Fate, Pipe, delay, ms, sender};
 use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Rate, Value};
 use narrows_packet::{Flags, Kind, Packet, RawOption};
@@ -13,6 +13,7 @@ use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 
 const SEGMENTS: u64 = 60;
+const FILE: AppConfig = AppConfig::File(Bytes::new(SEGMENTS * 1448));
 /// Maximum delay of acknowledgements in milliseconds.
 const LATEST: u64 = 300;
 /// Maximum silence of a sender with data. At the minimum rate a packet leaves every second, and an early probe costs
@@ -25,9 +26,9 @@ fn explicit() -> Vec<(&'static Entry, Explicit)> {
     ALL.iter().filter_map(|entry| Some((entry, Explicit::named(entry.rate_protocol?)?))).collect()
 }
 
-fn pipe(scheme: &str, app: AppConfig, reverse: Fate) -> Pipe {
+fn pipe(scheme: &str, params: &[(&str, f64)], app: AppConfig, reverse: Fate) -> Pipe {
     let config = TcpConfig::default();
-    Pipe::new(sender(scheme, &[], &config, app), &config, crate::common::delay(ms(20)), reverse)
+    Pipe::new(sender(scheme, params, &config, app), &config, delay(ms(20)), reverse)
 }
 
 /// Number of times the sender ignored advice.
@@ -111,7 +112,7 @@ proptest! {
             let (all, fates) = (all.clone(), fates.clone());
             let reverse: Fate =
                 Box::new(move |_, n| fates[n as usize % fates.len()].iter().copied().map(ms).collect());
-            let mut pipe = pipe(entry.info.name, AppConfig::File(Bytes::new(SEGMENTS * 1448)), reverse);
+            let mut pipe = pipe(entry.info.name, &[], FILE, reverse);
             let mut history: Vec<RateHeader> = Vec::new();
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
                 // Messages have no such fields; see below.
@@ -155,14 +156,12 @@ fn impossible(explicit: Explicit) -> Vec<RateHeader> {
 /// Impossible advice is counted each time and has no effect.
 #[test]
 fn impossible_advice_is_counted_and_ignored() {
-    let config = TcpConfig::default();
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
         // BRF waits for a share longer than the transfer lasts; otherwise CUBIC takes over.
         let params: &[(&str, f64)] = if explicit == Explicit::Brf { &[("timeout_rtts", 100.0)] } else { &[] };
         for extension in impossible(explicit) {
-            let made = sender(name, params, &config, AppConfig::File(Bytes::new(SEGMENTS * 1448)));
-            let mut pipe = Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
+            let mut pipe = pipe(name, params, FILE, delay(ms(20)));
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
@@ -188,9 +187,7 @@ fn advice_never_exceeds_line_rate() {
             Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
             Explicit::Nodectl => RateHeader::None,
         };
-        let config = TcpConfig::default();
-        let made = sender(name, &[("line_rate", LINE)], &config, AppConfig::Bulk);
-        let mut pipe = Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
+        let mut pipe = pipe(name, &[("line_rate", LINE)], AppConfig::Bulk, delay(ms(20)));
         let mut n = 0;
         pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
             grant(packet, 1 << 40);
@@ -219,7 +216,7 @@ fn stale_or_forged_rates_are_counted_and_ignored() {
     // Each acknowledgement carries a rate 1 kB/s above the previous one, starting at 100 kB/s, and arrives
     // again 55 ms later. Every fourth acknowledges data never sent and carries 1 kB/s.
     let reverse: Fate = Box::new(|_, _| vec![ms(20), ms(75)]);
-    let mut pipe = pipe("brf", AppConfig::File(Bytes::new(SEGMENTS * 1448)), reverse);
+    let mut pipe = pipe("brf", &[], FILE, reverse);
     let mut n = 0;
     pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
         n += 1;
@@ -308,8 +305,7 @@ proptest! {
         rate in prop_oneof![Just(None), (1u64..10_000_000).prop_map(Some)],
     ) {
         for (entry, _) in explicit() {
-            let app = AppConfig::File(Bytes::new(SEGMENTS * 1448));
-            let mut pipe = pipe(entry.info.name, app, crate::common::delay(ms(20)));
+            let mut pipe = pipe(entry.info.name, &[], FILE, delay(ms(20)));
             if let Some(rate) = rate {
                 pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| grant(packet, rate)));
             }
@@ -339,7 +335,7 @@ fn unusable_messages_are_refused_and_counted() {
         Forged::Adjustment(0x23, 0, true),
     ];
     let count = refused.len() as u64;
-    let mut pipe = pipe("nodectl", AppConfig::Bulk, crate::common::delay(ms(20)));
+    let mut pipe = pipe("nodectl", &[], AppConfig::Bulk, delay(ms(20)));
     pipe.mangle_back = Some(Box::new(|packet: &mut Packet| grant(packet, 1_000_000)));
     pipe.run_until(ms(500));
     let granted = pipe.sender.pacing_rate();
@@ -364,9 +360,7 @@ fn grant_above_line_is_refused() {
     // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire, the maximum requested.
     const WIRE: u64 = 1_000_000 * 1500 / 1448;
     for (granted, refused) in [(WIRE + 1, true), (1 << 36, true), (WIRE, false)] {
-        let config = TcpConfig::default();
-        let made = sender("nodectl", &[("line_rate", 8.0)], &config, AppConfig::File(Bytes::new(1448 * SEGMENTS)));
-        let mut pipe = Pipe::new(made, &config, crate::common::delay(ms(20)), crate::common::delay(ms(20)));
+        let mut pipe = pipe("nodectl", &[("line_rate", 8.0)], FILE, delay(ms(20)));
         pipe.mangle = Some(Box::new(|packet: &mut Packet| {
             if let Some(Message::Negotiation { max, .. }) = read(packet) {
                 assert_eq!(max.as_bytes_per_sec(), WIRE);

@@ -81,8 +81,7 @@ fn answer_shows_whether_node_took_part() {
     // A node's grant of the same rate is binding: the window is twice 50 kB/s · 40 ms, at least four
     // segments.
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
-    let (_, token, _) = talk.request();
-    talk.answer(Negotiation::Success, 50_000, token);
+    talk.grant(50_000);
     talk.assert_rate(50_000);
     assert_eq!(talk.sender.window(), Bytes::new(4 * 1_448));
 }
@@ -238,8 +237,7 @@ fn hot_node_is_left_while_data_flows() {
     let mut talk = Talk::granted(settings, 1_000_000);
     talk.sent();
     talk.adjust(Adjustment::Reduce, 500_000);
-    let (_, token, _) = talk.request();
-    talk.answer(Negotiation::Success, 2_000_000, token);
+    talk.grant(2_000_000);
     talk.assert_rate(2_000_000);
     let sent = talk.sent();
     let end = Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO };
@@ -258,8 +256,7 @@ fn hot_node_is_left_while_data_flows() {
 #[test]
 fn termination_is_sent_twice() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::File(Bytes::new(14_480)));
-    let (_, token, _) = talk.request();
-    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.grant(1_500_000);
     talk.pass(Nanos::from_secs(10), true);
     assert!(talk.sender.is_closed());
     let ends: Vec<_> = talk
@@ -279,8 +276,7 @@ fn termination_is_sent_twice() {
 fn long_idle_sender_requests_before_sending() {
     let app = AppConfig::OnOff { on: ms(200), off: Nanos::from_secs(8), random: false };
     let mut talk = Talk::begin(Settings::default(), app);
-    let (_, token, _) = talk.request();
-    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.grant(1_500_000);
     talk.pass(ms(400), true);
     assert!(talk.data() > 100);
     talk.sent();
@@ -301,8 +297,7 @@ fn short_of_data_requests_only_usage() {
     // 1448 B every 10 ms, 150 kB/s on the wire, of 1.5 MB/s granted.
     let app = AppConfig::Cbr { rate: rate(144_800), write: Bytes::new(1_448) };
     let mut talk = Talk::begin(Settings::default(), app);
-    let (_, token, _) = talk.request();
-    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.grant(1_500_000);
     talk.sent();
     talk.pass(ms(330), true);
     let (max, token, _) = talk.request();
@@ -348,8 +343,7 @@ fn foreign_messages_are_counted_and_ignored() {
     // A grant above the request.
     talk.sent();
     talk.adjust(Adjustment::Increase, 2_000_000);
-    let (_, token, _) = talk.request();
-    talk.answer(Negotiation::Success, 2_000_001, token);
+    talk.grant(2_000_001);
     talk.assert_rate(1_500_000);
 }
 

@@ -6,7 +6,7 @@ use core::panic::PanicInfo;
 
 use narrows_cc::{Bytes, Params, Random, Setup, schemes};
 
-/// Builds every scheme and returns the sum of their first windows, in bytes, under a name the linker keeps.
+/// Builds every scheme and returns the sum of their first windows, in bytes, under a name that the linker keeps.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_first_windows(mss: u64, seed: u64) -> u64 {
     let windows = schemes::ALL.iter().map(|entry| {

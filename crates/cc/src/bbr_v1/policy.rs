@@ -25,7 +25,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     const INFO: Info;
     /// The feedback it expects from a receiver of datagrams.
     const FEEDBACK: Feedback = Feedback::Packets;
-    /// Values that the parameter `literal` sets, where the paper prints others than the defaults.
+    /// Values that the parameter `literal` sets, where the paper prints values other than the defaults.
     const PRINTED: &'static [(&'static str, f64)] = &[];
 
     /// The variant's own state at the start of a connection.

@@ -1,14 +1,13 @@
 //! Parameters and constants of BBR.
 
 use super::state::{PHASE_DOWN, PHASE_UP};
+use crate::bbr_common::MIN_WINDOW_SEGMENTS;
 use crate::{Bytes, Nanos, Param, Setup};
 
 /// Growth ratio of the rate below which the pipe may be full.
 pub(super) const FULL_BW_GROWTH: f64 = 1.25;
 /// Round trips without such growth after which the pipe is full.
 pub(super) const FULL_BW_ROUNDS: u8 = 3;
-/// Minimum cwnd in segments: two packets in flight, two acknowledged together.
-pub(super) const MIN_WINDOW_SEGMENTS: u64 = 4;
 
 /// The parameters of BBR v1. [`bbr_params!`](crate::bbr_params) derives a variant's list from them.
 pub const PARAMS: &[Param] = &[

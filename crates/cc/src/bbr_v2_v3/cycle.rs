@@ -83,7 +83,7 @@ impl<P: Policy> BbrCore<P> {
     fn probe_if_due(&mut self, ack: &Ack) -> bool {
         let model = &mut self.model;
         if model.settings.ecn && model.marks_have_ceased(ack) {
-            // The slope lets the first round of the probe grow by about the wanted share.
+            // With this slope the first round of the probe grows by about the intended share.
             let wanted = model.inflight_long.mul_f64(model.settings.ecn_reprobe_gain);
             let segments = (wanted.as_u64() / model.settings.mss.as_u64()).max(1);
             self.start_refill(segments.ilog2().min(MOST_UP_ROUNDS));
@@ -170,8 +170,7 @@ impl Model {
         self.probe_up_per_inc = (self.cwnd / growth).max(self.settings.mss);
     }
 
-    /// ProbeInflightLongtermUpward: raises the bound only while inflight reaches it, because only then has it
-    /// proved safe.
+    /// ProbeInflightLongtermUpward: raises the bound only while inflight reaches it, which proves it safe.
     #[inline]
     fn probe_upward(&mut self, acked: Bytes, v2: bool) {
         if !self.cwnd_full || self.cwnd < self.inflight_long {

@@ -76,8 +76,8 @@ pub struct Model {
     pub(super) saved: Saved,
     /// The state before the current recovery has been saved.
     pub(super) has_saved: bool,
-    /// When an event other than an acknowledgement began a loss round. The acknowledgement that revealed the
-    /// event follows it, and the data it delivers belongs before that round.
+    /// When an event other than an acknowledgement began a loss round. The data delivered by the
+    /// acknowledgement that revealed the event belongs to the previous round.
     pub(super) loss_round_at: Option<Nanos>,
     /// The same for a round trip.
     pub(super) round_at: Option<Nanos>,

@@ -1,9 +1,9 @@
 //! Parameters of BBR v3 and v2.
 
+use crate::bbr_common::MIN_WINDOW_SEGMENTS;
+use crate::params::with_default;
 use crate::{Bytes, Nanos, Param, Setup, merged_params};
 
-/// Minimum cwnd in segments (MinPipeCwnd): two packets in flight, two acknowledged together.
-const MIN_WINDOW_SEGMENTS: u64 = 4;
 /// The send quantum is the data sent in this time …
 pub(super) const QUANTUM_TIME: Nanos = Nanos::from_millis(1);
 /// … up to 64 kB …
@@ -79,11 +79,11 @@ pub const PARAMS: &[Param] = &[
 
 /// The parameters of BBR v2: v3's, with the values of v2alpha where they differ.
 pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
-    Param::ratio("startup_gain", 2.885, (1.0, 10.0), "pacing gain of Startup"),
-    Param::ratio("startup_cwnd_gain", 2.885, (1.0, 10.0), "cwnd gain of Startup and Drain"),
-    Param::ratio("drain_gain", 1.0 / 2.885, (0.1, 1.0), "pacing gain of Drain"),
-    Param::ratio("down_gain", 0.75, (0.1, 1.0), "pacing gain of ProbeBW_DOWN"),
-    Param::ratio("up_cwnd_gain", 2.0, (1.0, 10.0), "cwnd gain of ProbeBW_UP"),
+    with_default(PARAMS, "startup_gain", 2.885),
+    with_default(PARAMS, "startup_cwnd_gain", 2.885),
+    with_default(PARAMS, "drain_gain", 1.0 / 2.885),
+    with_default(PARAMS, "down_gain", 0.75),
+    with_default(PARAMS, "up_cwnd_gain", 2.0),
     Param::count(
         "startup_losses",
         8.0,
@@ -91,15 +91,10 @@ pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
         "",
         "ACKs that report loss in a round that may end Startup; 0: loss never does",
     ),
-    Param::count("drain_rounds", 0.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
-    Param::number("extra_acked_cap", 100.0, (0.0, 1e5), "ms", "aggregation term at most bw x this; 0: no limit"),
-    Param::ratio(
-        "ecn_reprobe_gain",
-        0.0,
-        (0.0, 1.0),
-        "share of inflight_long by which a probe may grow at once when marks cease; 0: off",
-    ),
-    Param::flag("ecn_bw", true, "let marks cut the bandwidth bounds too"),
+    with_default(PARAMS, "drain_rounds", 0.0),
+    with_default(PARAMS, "extra_acked_cap", 100.0),
+    with_default(PARAMS, "ecn_reprobe_gain", 0.0),
+    with_default(PARAMS, "ecn_bw", 1.0),
     Param::ratio("up_inflight_gain", 1.25, (1.0, 4.0), "inflight in BDPs at which ProbeBW_UP ends"),
 ];
 

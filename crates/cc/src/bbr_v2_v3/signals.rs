@@ -1,5 +1,5 @@
-//! The signals that end Startup: a plateau of the delivery rate, and losses in several places (section 5.3.1
-//! of the draft).
+//! The signals that end Startup: a plateau of the delivery rate, and several separate losses (section 5.3.1 of
+//! the draft).
 
 use crate::{Lost, Rate};
 

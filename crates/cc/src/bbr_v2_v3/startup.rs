@@ -35,8 +35,8 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Ends Startup if a whole round trip in recovery lost too much in enough places. Without selective
-    /// acknowledgements one loss in recovery is enough, because no more can be detected.
+    /// Ends Startup if a whole round trip in recovery lost too much, in enough separate ranges. Without
+    /// selective acknowledgements one loss in recovery is enough, because no more can be detected.
     #[inline]
     pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;

@@ -41,7 +41,7 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Whether this state sends faster than the known bandwidth, or prepares to. Loss is expected there.
+    /// Whether this state sends faster than the known bandwidth, or prepares for it. Loss is expected there.
     #[inline]
     pub const fn probes_bandwidth(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)

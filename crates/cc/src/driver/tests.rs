@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::schemes::{NewReno, find};
-use crate::testing::setup;
+use crate::testing::{ms, setup};
 use crate::{CongestionControl, Info, Scheme, Setup, Telemetry, Value};
 
 const MSS: Bytes = Bytes::new(1_000);
@@ -11,10 +11,6 @@ const RTT: Nanos = Nanos::from_millis(10);
 fn driver(name: &str) -> Driver {
     let entry = find(name).unwrap();
     Driver::new(entry.build(&setup(entry.info, MSS.as_u64(), &[])))
-}
-
-fn ms(n: u64) -> Nanos {
-    Nanos::from_millis(n)
 }
 
 /// The end of an acknowledgement in the open phase that leaves `inflight`.

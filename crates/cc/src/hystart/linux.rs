@@ -3,13 +3,13 @@
 //! Two detectors end slow start (ssthresh = cwnd), from a cwnd of 16 segments on:
 //! * **ACK train**: acknowledgements at most 2 ms apart have arrived since the beginning of the round for
 //!   longer than half the minimum RTT (the whole of it if paced), plus the delay that offload may add.
-//! * **Delay**: the least RTT of a round so far, judged from the ninth sample on, exceeds the minimum RTT by an
-//!   eighth, 4 ms at least and 16 ms at most.
+//! * **Delay**: the minimum RTT of the round, judged from the ninth sample on, exceeds that of the connection by
+//!   an eighth, at least 4 ms and at most 16 ms.
 //!
-//! Rounds are counted from the first acknowledgement on, below 16 segments too (`hystart_update`); each next one begins
-//! with the first acknowledgement of data sent after the beginning of the last. So they begin where bursts do.
+//! Rounds are counted from the first acknowledgement, also below 16 segments (`hystart_update`). Each later round
+//! begins with the first acknowledgement of data sent after the previous one began, so rounds begin with bursts.
 //!
-//! A timeout starts it again. Unlike HyStart++ it never resumes slow start.
+//! A timeout restarts HyStart. Unlike HyStart++ it never resumes slow start.
 
 use super::{HyStartState, SlowStartAck};
 use crate::{Bytes, Nanos};

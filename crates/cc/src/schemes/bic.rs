@@ -263,7 +263,7 @@ impl CongestionControl for Bic {
 mod tests {
     use super::*;
     use crate::CongestionCause;
-    use crate::testing::{self, Build, MSS, ack, entered, timeout};
+    use crate::testing::{self, Build, MSS, ack, entered, state, timeout};
 
     /// A scheme in avoidance with a window of `segments`, after a loss at `w_max`.
     fn avoiding(segments: u64, w_max: f64, overrides: &[(&str, f64)]) -> Bic {
@@ -277,16 +277,6 @@ mod tests {
     fn lose(scheme: &mut Bic) {
         let flight = scheme.reno.cwnd.as_u64();
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, flight));
-    }
-
-    fn state(scheme: &Bic) -> &'static str {
-        let mut state = "";
-        scheme.telemetry(&mut |name, value| {
-            if let ("state", Value::State(name)) = (name, value) {
-                state = name;
-            }
-        });
-        state
     }
 
     /// Acknowledges segments one by one until the window has grown by one; returns their number.
@@ -354,7 +344,7 @@ mod tests {
             let mut scheme = avoiding(w, 1000.0, &[]);
             assert_eq!(acks_to_grow(&mut scheme), acks, "{w} segments");
         }
-        // A late ACK of many segments counts all of them.
+        // A delayed ACK of many segments counts all of them.
         let mut scheme = avoiding(800, 1000.0, &[]);
         scheme.on_ack(&ack(125 * MSS)); // two and a half steps
         assert_eq!(scheme.reno.cwnd, Bytes::new(802 * MSS));

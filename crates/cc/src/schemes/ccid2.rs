@@ -228,10 +228,6 @@ mod tests {
         window(scheme)
     }
 
-    fn left() -> RecoveryLeft {
-        RecoveryLeft { now: crate::Nanos::ZERO, inflight: Bytes::ZERO, delivered: Bytes::ZERO }
-    }
-
     /// The initial window follows RFC 3390.
     #[test]
     fn ccid2_initial_window_follows_rfc_3390() {
@@ -255,7 +251,7 @@ mod tests {
         for _ in 0..9 {
             scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(2 * PACKET) });
         }
-        scheme.on_recovery_left(&left());
+        scheme.on_recovery_left(&RecoveryLeft::default());
         // Avoidance: five acknowledgements are ten packets, then six make twelve of the eleven needed.
         assert_eq!(acks(&mut scheme, 4), 10);
         assert_eq!(acks(&mut scheme, 1), 11);
@@ -264,7 +260,7 @@ mod tests {
         // The credit, one packet, goes with the next loss; half of an odd window is rounded down.
         assert_eq!(acks(&mut scheme, 6), 13);
         assert_eq!(lose(&mut scheme), 6);
-        scheme.on_recovery_left(&left());
+        scheme.on_recovery_left(&RecoveryLeft::default());
         assert_eq!(acks(&mut scheme, 2), 6);
         assert_eq!(acks(&mut scheme, 1), 7);
         // Timeout: one packet, and slow start up to floor(7 / 2), which a second expiry leaves unchanged.
@@ -354,7 +350,7 @@ mod tests {
                 if lost {
                     until_loss += every;
                     lose(&mut scheme);
-                    scheme.on_recovery_left(&left());
+                    scheme.on_recovery_left(&RecoveryLeft::default());
                 } else {
                     for _ in 0..flight {
                         scheme.on_ack(&ack(PACKET));

@@ -2,34 +2,27 @@
 
 use narrows_cc::bbr_v1::{Policy, State};
 use narrows_cc::schemes::{BbrA, BbrAcd};
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, RateSample, record};
+use narrows_cc::{CongestionCause, CongestionControl, Nanos};
 
 use crate::bbr_v1::path::{Core, MSS};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, quantised};
 
 type Acd = <BbrAcd as Core>::Policy;
 type Advanced = <BbrA as Core>::Policy;
 
-const TICK: Nanos = Nanos::from_nanos(1);
 const MS: Nanos = Nanos::from_millis(1);
 
 /// In PROBE_BW's first cruise phase, with the window at its target of 2 BDP: 716 segments.
 fn cruising<P: Policy>() -> Script<P> {
-    let mut script = Script::<P>::new(1, &[]);
-    script.reach_probe_bw();
-    script.reach_phase(2);
-    for _ in 0..10 {
-        script.within_round(TICK, 100, 0);
-    }
-    assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
+    let mut script = Script::<P>::in_phase(2, &[]);
+    script.acks(10, 100);
+    assert_eq!(script.cwnd(), quantised(1_000_000.0, 8, false));
     script
 }
 
 /// Feeds an acknowledgement with this round-trip sample, within the round.
 fn sample<P: Policy>(script: &mut Script<P>, rtt: Option<Nanos>, acked: u64) {
-    let ack = script.next_ack(TICK, acked, 0);
-    let rate = ack.rate.map(|rate| record!(RateSample { prior_delivered: Bytes::ZERO, ..rate }));
-    script.cc.on_ack(&record!(Ack { rtt, rate, ..ack }));
+    script.change_within_round(TICK, acked, 0, |ack| ack.rtt = rtt);
 }
 
 /// Whether recovery counts as congestion if its first acknowledgement carries the last of these samples.
@@ -72,20 +65,20 @@ fn bbr_acd_tests_every_ack_that_delivers_data() {
     for _ in 0..2 {
         sample(&mut script, Some(MS * 45), 1);
     }
-    sample(&mut script, Some(MS * 60), 0); // would end the row
+    sample(&mut script, Some(MS * 60), 0); // would end the series
     script.rtt = MS * 45;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
     assert!(script.cc.model().conserving());
 
     let mut script = cruising::<Acd>();
     sample(&mut script, Some(MS * 45), 1);
-    sample(&mut script, Some(MS * 45), 0); // would continue it
+    sample(&mut script, Some(MS * 45), 0); // would continue the series
     script.rtt = MS * 45;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
     assert!(!script.cc.model().conserving());
 }
 
-/// An acknowledgement without a sample resets the count; only BBR-A keeps the sample before it.
+/// An acknowledgement without a sample resets the count; only BBR-A keeps the previous sample.
 #[test]
 fn bbr_acd_missing_sample_resets_the_row() {
     let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);
@@ -121,8 +114,7 @@ fn bbr_acd_sample_replacing_min_rtt_is_not_above_it() {
 fn congested_recovery<P: Policy>() -> Script<P> {
     let mut script = cruising::<P>();
     script.rtt = MS * 81;
-    script.inflight = MSS * 690;
-    script.enter_recovery(CongestionCause::Loss, 2, 16);
+    script.enter_recovery_at(MSS * 690, 2, 16);
     script
 }
 
@@ -131,28 +123,28 @@ fn congested_recovery<P: Policy>() -> Script<P> {
 fn bbr_acd_halves_window_per_ack_to_four_segments() {
     let mut script = congested_recovery::<Acd>();
     // 716 − 16 lost, halved; the result is below BDP₁ = 346 + 24 segments.
-    assert_eq!(script.cc.control().cwnd, MSS * 350);
+    assert_eq!(script.cwnd(), MSS * 350);
     // Losses are subtracted before the window is halved again.
     script.within_round(TICK, 2, 10);
-    assert_eq!(script.cc.control().cwnd, MSS * 170);
+    assert_eq!(script.cwnd(), MSS * 170);
     for halves in 1..=5_u32 {
         script.within_round(TICK, 2, 0);
-        assert_eq!(script.cc.control().cwnd, MSS * 170 / 2_u64.pow(halves));
+        assert_eq!(script.cwnd(), MSS * 170 / 2_u64.pow(halves));
     }
     for _ in 0..3 {
         script.within_round(TICK, 2, 0);
-        assert_eq!(script.cc.control().cwnd, MSS * 4);
+        assert_eq!(script.cwnd(), MSS * 4);
     }
     assert!(script.cc.model().conserving());
     // The flag ends with the round: the window grows, still in recovery, at any round-trip time.
     script.round(2, 0);
     assert!(!script.cc.model().conserving());
-    assert_eq!(script.cc.control().cwnd, MSS * 6);
+    assert_eq!(script.cwnd(), MSS * 6);
     script.within_round(TICK, 3, 0);
-    assert_eq!(script.cc.control().cwnd, MSS * 9);
+    assert_eq!(script.cwnd(), MSS * 9);
     // Leaving recovery restores the window from before.
     script.leave_recovery(1);
-    assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
+    assert_eq!(script.cwnd(), quantised(1_000_000.0, 8, false));
 }
 
 /// Leaving recovery ends the halving within the round.
@@ -162,7 +154,7 @@ fn bbr_acd_leaving_recovery_ends_the_halving() {
     script.within_round(TICK, 2, 0);
     script.phase = narrows_cc::Phase::Open;
     script.within_round(TICK, 2, 0);
-    assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
+    assert_eq!(script.cwnd(), quantised(1_000_000.0, 8, false));
 }
 
 /// The window is cut to one BDP if half of it is more.
@@ -172,24 +164,22 @@ fn bbr_acd_cut_is_at_most_one_bdp() {
     script.round(1000, 0); // Startup: 10 and 1000 segments
     script.rtt = MS * 81;
     script.enter_recovery(CongestionCause::Loss, 2, 10);
-    let quantum = script.cc.model().send_quantum().as_u64() / MSS.as_u64();
-    assert_eq!(script.cc.control().cwnd, quantised(500_000.0, quantum, false));
-    assert!(script.cc.control().cwnd < MSS * 500);
+    assert_eq!(script.cwnd(), quantised(500_000.0, script.quantum(), false));
+    assert!(script.cwnd() < MSS * 500);
 }
 
 /// Random loss reduces the window only by the lost bytes.
 #[test]
 fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
     let mut script = cruising::<Acd>();
-    let window = script.cc.control().cwnd;
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 5);
+    let window = script.cwnd();
+    script.enter_recovery_at(MSS * 300, 2, 5);
     // Neither inflight nor conservation: minus the losses, plus the acknowledged data.
-    assert_eq!(script.cc.control().cwnd, window - MSS * 3);
+    assert_eq!(script.cwnd(), window - MSS * 3);
     // Congestion later in this recovery changes nothing.
     script.rtt = MS * 100;
     script.within_round(TICK, 2, 0);
-    assert_eq!(script.cc.control().cwnd, window - MSS);
+    assert_eq!(script.cwnd(), window - MSS);
     assert!(!script.cc.model().conserving());
 }
 
@@ -200,11 +190,10 @@ fn bbr_a_paces_at_three_quarters_while_halving() {
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
     // From the acknowledgement that entered recovery.
     assert_eq!(script.cc.control().pacing_rate, Some(slow));
-    assert_eq!(script.cc.control().cwnd, MSS * 350);
+    assert_eq!(script.cwnd(), MSS * 350);
     let phase = script.phase_of_cycle();
     // Inflight at the BDP would end a draining phase; this phase is not draining and lasts min_rtt.
-    script.inflight = MSS * 300;
-    script.within_round(TICK, 2, 0);
+    script.within_round_at(MSS * 300, 2);
     assert_eq!((script.cc.control().pacing_rate, script.phase_of_cycle()), (Some(slow), phase));
     // An acknowledgement without delivered data does not count.
     script.within_round(TICK, 0, 0);

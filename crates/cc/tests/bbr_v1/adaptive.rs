@@ -1,40 +1,29 @@
 //! BBR-ACW: the window gain at its limits.
 
 use narrows_cc::schemes::BbrAcw;
-use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
+use narrows_cc::{Bytes, Rate, Value};
 
 use crate::bbr_v1::path::{Core, MSS};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, ms, near, quantised};
 
 type Acw = <BbrAcw as Core>::Policy;
 
 const BDP: f64 = 500_000.0;
 
-fn ms(ms: f64) -> Nanos {
-    Nanos::from_secs_f64(ms / 1e3)
-}
-
 /// In PROBE_BW at 100 Mbit/s and 40 ms, after equal samples.
 fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
-    let mut script = Script::<Acw>::new(1, values);
-    script.reach_probe_bw();
-    script.reach_phase(3);
-    script
+    Script::<Acw>::in_phase(3, values)
 }
 
 /// One more acknowledgement with a rate sample in Mbit/s and a round-trip sample in ms.
 fn ack(script: &mut Script<Acw>, mbit: f64, rtt: f64) {
     script.rate = Rate::from_mbit_per_sec(mbit);
     script.rtt = ms(rtt);
-    script.within_round(Nanos::from_nanos(1), 1, 0);
+    script.within_round(TICK, 1, 0);
 }
 
 fn gain(script: &Script<Acw>) -> f64 {
     script.number("cwnd_gain")
-}
-
-fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() < 1e-6
 }
 
 /// With equal rate extrema and an empty queue the gain is BBR's.
@@ -45,7 +34,7 @@ fn bbr_acw_equal_extrema_without_queue_use_bbr_gain() {
     let mut script = script;
     for _ in 0..20 {
         ack(&mut script, 100.0, 40.0);
-        script.within_round(Nanos::from_nanos(1), 100, 0);
+        script.within_round(TICK, 100, 0);
     }
     assert_eq!(script.cc.model().cwnd(), quantised(2.0 * BDP, 8, false));
 }
@@ -87,7 +76,7 @@ fn bbr_acw_at_maximum_rate_holds_one_bdp() {
     ack(&mut script, 60.0, 80.0);
     for _ in 0..20 {
         ack(&mut script, 100.0, 80.0);
-        script.within_round(Nanos::from_nanos(1), 100, 0);
+        script.within_round(TICK, 100, 0);
     }
     assert_eq!(script.cc.model().cwnd(), quantised(BDP, 8, false));
 }
@@ -140,19 +129,10 @@ fn bbr_acw_keeps_gains_outside_probe_bw() {
     script.round(100, 0);
     assert!(near(gain(&script), 2.885));
     script.reach_probe_bw();
-    script.now += Nanos::from_secs(11);
-    script.rtt = ms(41.0);
-    script.inflight = MSS * 4;
-    script.round(1, 0);
+    script.expire_min_rtt(ms(41.0), MSS * 4, 1);
     assert!(near(gain(&script), 1.0));
     // The delivery rate in PROBE_RTT does not measure the path.
     ack(&mut script, 1.0, 40.0);
     script.inflight = Bytes::new(500_000);
-    let mut least = None;
-    script.cc.telemetry(&mut |name, value| {
-        if name == "least_rate" {
-            least = Some(value);
-        }
-    });
-    assert_eq!(least, Some(narrows_cc::Value::Rate(Rate::from_mbit_per_sec(100.0))));
+    assert_eq!(script.telemetry("least_rate"), Some(Value::Rate(Rate::from_mbit_per_sec(100.0))));
 }

@@ -1,10 +1,10 @@
 //! Window allowance for aggregated acknowledgements.
 
 use narrows_cc::bbr_v1::Aggregation;
-use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate, record};
+use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, quantised};
 
 const BW: Rate = Rate::from_bytes_per_sec(1_000_000); // 1000 B per ms
 const NO_LIMIT: Bytes = Bytes::new(1 << 40);
@@ -22,7 +22,7 @@ fn aggregation_excess_is_acked_beyond_bandwidth() {
     assert_eq!(sample(&mut aggregation, 100, 5_000), 5_000);
     // 3 ms later 4000 B: 9000 B in total, 3000 B expected.
     assert_eq!(sample(&mut aggregation, 103, 4_000), 6_000);
-    // 20 ms later 9000 B are fewer than the 23 000 B expected: a new epoch begins and the maximum stays.
+    // 20 ms later 9000 B are less than the 23 000 B expected: a new epoch begins and the maximum stays.
     assert_eq!(sample(&mut aggregation, 123, 1_000), 6_000);
     assert_eq!(sample(&mut aggregation, 124, 8_000), 8_000);
 }
@@ -63,12 +63,10 @@ fn aggregation_maximum_expires_after_five_to_ten_rounds() {
 #[test]
 fn aggregation_widens_window_by_up_to_100_ms() {
     let window = |segments: u64, extra_acked: f64| {
-        let mut script = Script::<V1>::new(1, &[("extra_acked", extra_acked)]);
-        script.reach_probe_bw();
-        script.reach_phase(2);
+        let mut script = Script::<V1>::in_phase(2, &[("extra_acked", extra_acked)]);
         // The preceding silence ends the old epoch, and the first burst begins a new one.
         let silence = Nanos::from_secs(1);
-        for after in [silence, Nanos::from_nanos(1)] {
+        for after in [silence, TICK] {
             script.within_round(after, segments, 0);
         }
         // The window has reached its target.
@@ -111,23 +109,12 @@ fn aggregation_term_raises_throughput_with_ack_bunching() {
 #[test]
 fn aggregation_restart_from_idle_begins_new_epoch() {
     let extra = |idle: bool| {
-        let mut script = Script::<V1>::new(1, &[]);
-        script.reach_probe_bw();
-        script.reach_phase(2);
+        let mut script = Script::<V1>::in_phase(2, &[]);
         script.within_round(Nanos::from_secs(1), 300, 0);
         if idle {
-            let (now, delivered, app_limited) = (script.now, script.delivered, true);
-            let (idle, rto) = (Nanos::from_millis(1), Nanos::from_secs(1));
-            script.cc.on_idle_restart(&record!(IdleRestart {
-                now,
-                idle,
-                rto: Some(rto),
-                delivered,
-                app_limited,
-                rule: narrows_cc::IdleRule::Linux,
-            }));
+            script.restart_from_idle(Nanos::ZERO, true);
         }
-        script.within_round(Nanos::from_nanos(1), 200, 0);
+        script.within_round(TICK, 200, 0);
         script.cc.model().extra_acked()
     };
     assert_eq!(extra(false), MSS * 500);

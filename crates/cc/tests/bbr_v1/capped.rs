@@ -5,18 +5,13 @@ use narrows_cc::schemes::Bbq;
 use narrows_cc::{Bytes, CongestionControl, Nanos};
 
 use crate::bbr_v1::path::{Core, Flow, MSS, Path, V1};
-use crate::bbr_v1::script::Script;
+use crate::bbr_v1::script::{Script, ms};
 
 type Capped = <Bbq as Core>::Policy;
 
-fn ms(ms: f64) -> Nanos {
-    Nanos::from_secs_f64(ms / 1e3)
-}
-
 /// A script at the start of a probe on a path of 40 ms; all round trips of the preceding cycle took `rtt`.
 fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {
-    let mut script = Script::<Capped>::new(1, values);
-    script.reach_probe_bw();
+    let mut script = Script::<Capped>::in_probe_bw(values);
     script.rtt = ms(rtt);
     script.reach_phase(7);
     script.reach_phase(0);
@@ -27,10 +22,7 @@ fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {
 fn length(script: &mut Script<Capped>) -> Nanos {
     let began = script.now;
     while script.phase_of_cycle() == 0 && script.now - began < ms(100.0) {
-        let mut ack = script.next_ack(ms(0.1), 1, 0);
-        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-        ack.inflight_before = Bytes::new(500_000);
-        script.cc.on_ack(&ack);
+        script.change_within_round(ms(0.1), 1, 0, |ack| ack.inflight_before = Bytes::new(500_000));
     }
     script.now - began
 }
@@ -133,10 +125,7 @@ fn bbq_cap_is_decided_at_probe_start() {
     script.repeat_until(
         |script| script.phase_of_cycle() != 1,
         |script| {
-            let mut ack = script.next_ack(ms(0.5), 1, 0);
-            ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-            ack.inflight_before = Bytes::new(800_000);
-            script.cc.on_ack(&ack);
+            script.change_within_round(ms(0.5), 1, 0, |ack| ack.inflight_before = Bytes::new(800_000));
         },
     );
     assert_eq!(script.now - began, ms(40.5));

@@ -2,14 +2,13 @@
 
 use narrows_cc::bbr_v1::{PHASE_DOWN, Policy, State};
 use narrows_cc::schemes::BbrCws;
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, record};
+use narrows_cc::{Ack, Bytes, CongestionControl, Nanos, record};
 
 use crate::bbr_v1::path::{Core, Flow, MSS, Path, V1};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, near, quantised};
 
 type Scaling = <BbrCws as Core>::Policy;
 
-const TICK: Nanos = Nanos::from_nanos(1);
 const BDP: f64 = 500_000.0;
 /// Window of BBRv1: scale 1.
 const STANDARD: f64 = 2.0 * BDP;
@@ -31,9 +30,7 @@ fn assert_scale(script: &Script<Scaling>, expected: f64) {
 /// In PROBE_BW, at the start of a round after one without congestion or queue.
 fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
     let values: Vec<_> = values.iter().copied().chain([("extra_acked", 0.0)]).collect();
-    let mut script = Script::<Scaling>::new(1, &values);
-    script.reach_probe_bw();
-    script.reach_phase(2);
+    let mut script = Script::<Scaling>::in_phase(2, &values);
     script.inflight = PLENTY;
     end_round(&mut script);
     assert_scale(&script, 1.0);
@@ -44,9 +41,8 @@ fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
 /// losses.
 fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     for i in 1..=acks {
-        let mut ack = script.next_ack(TICK, 100, if i == acks { lost } else { 0 });
-        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-        script.cc.on_ack(&record!(Ack { rtt: Some(Nanos::from_millis(rtt_ms)), ..ack }));
+        let lost = if i == acks { lost } else { 0 };
+        script.change_within_round(TICK, 100, lost, |ack| ack.rtt = Some(Nanos::from_millis(rtt_ms)));
     }
 }
 
@@ -93,11 +89,8 @@ fn bbr_cws_cuts_bound_once_per_congested_round() {
     end_round(&mut script);
     assert_scale(&script, CUT);
     // The window, after growing to its bound.
-    for _ in 0..20 {
-        script.within_round(TICK, 100, 0);
-    }
-    let quantum = script.cc.model().send_quantum().as_u64() / MSS.as_u64();
-    assert_eq!(script.cc.control().cwnd, quantised(CUT * STANDARD, quantum, false));
+    script.acks(20, 100);
+    assert_eq!(script.cwnd(), quantised(CUT * STANDARD, script.quantum(), false));
     // Losses from before the cut appear in the next round: the bound only grows.
     round(&mut script, 40, 3);
     assert!(scale(&script) > CUT && scale(&script) < 1.02 * CUT, "{}", scale(&script));
@@ -164,7 +157,7 @@ fn bbr_cws_scale_stays_within_bounds() {
         round(&mut script, 40, 3);
     }
     assert_eq!(scale(&script), 0.25);
-    // Without a foreign queue the scale never exceeds 1, even without loss.
+    // Without a queue of other flows the scale never exceeds 1, even without loss.
     for _ in 0..1000 {
         round(&mut script, 40, 0);
     }
@@ -225,19 +218,16 @@ fn bbr_cws_loss_is_congestion_if_queue_full_or_loss_heavy() {
 #[test]
 fn bbr_cws_recovery_restores_at_most_scaled_window() {
     let mut script = cruising(&[]);
-    for _ in 0..20 {
-        script.within_round(TICK, 100, 0);
-    }
-    let full = script.cc.control().cwnd;
-    script.inflight = Bytes::new(900_000);
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.acks(20, 100);
+    let full = script.cwnd();
+    script.enter_recovery_at(Bytes::new(900_000), 1, 3);
     // Packet conservation, as in BBRv1.
-    assert_eq!(script.cc.control().cwnd, Bytes::new(900_000) + MSS);
+    assert_eq!(script.cwnd(), Bytes::new(900_000) + MSS);
     end_round(&mut script);
     let scaled = scale(&script);
     assert!(scaled < 0.75, "{scaled}: cut from what was in flight");
     script.leave_recovery(1);
-    let window = script.cc.control().cwnd;
+    let window = script.cwnd();
     assert!(window < full && window <= quantised(scaled * STANDARD, 24, true), "{window:?}");
 }
 
@@ -245,17 +235,13 @@ fn bbr_cws_recovery_restores_at_most_scaled_window() {
 #[test]
 fn bbr_cws_with_foreign_queue_no_phase_paces_below_push() {
     let mut script = cruising(&[]);
-    let paced = |script: &Script<Scaling>| {
-        let full = script.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
-        script.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64 / full
-    };
-    assert!((paced(&script) - 1.0).abs() < 1e-6);
+    assert!(near(script.paced_gain(), 1.0));
     round(&mut script, 100, 0);
-    assert!((paced(&script) - 1.25).abs() < 1e-6);
+    assert!(near(script.paced_gain(), 1.25));
     // If losses indicate congestion, the cycle continues as in BBRv1.
     round(&mut script, 100, 3);
     assert!(matches!(script.state(), State::ProbeBw { phase, .. } if phase > PHASE_DOWN));
-    assert!((paced(&script) - 1.0).abs() < 1e-6);
+    assert!(near(script.paced_gain(), 1.0));
 }
 
 /// DRAIN ends after four rounds even if other flows keep the queue.
@@ -263,9 +249,7 @@ fn bbr_cws_with_foreign_queue_no_phase_paces_below_push() {
 fn bbr_cws_drain_ends_after_four_rounds_despite_queue() {
     for (limit, drains) in [(4.0, 4), (1.0, 1), (0.0, 100)] {
         let mut script = Script::<Scaling>::new(1, &[("drain_rounds", limit)]);
-        for _ in 0..4 {
-            script.round(100, 0);
-        }
+        script.rounds(4, 100);
         let mut rounds = 0;
         while script.state() == State::Drain && rounds < 100 {
             script.round(100, 0);

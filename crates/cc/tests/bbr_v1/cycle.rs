@@ -1,10 +1,10 @@
 //! The gain cycle of PROBE_BW.
 
 use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
-use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate, record};
+use narrows_cc::{Ack, Bytes, CongestionControl, Nanos, Rate, record};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, quantised};
 
 /// A completed phase: number, length, and inflight before the acknowledgement that ended it.
 #[derive(Clone, Copy, Debug)]
@@ -110,10 +110,8 @@ fn probe_bw_loss_ends_probe_after_one_min_rtt() {
 #[test]
 fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
     let up = || {
-        let mut script = Script::<V1>::new(1, &[]);
-        script.reach_probe_bw();
-        script.reach_phase(0);
-        script.within_round(Nanos::from_nanos(1), 1, 0);
+        let mut script = Script::<V1>::in_phase(0, &[]);
+        script.within_round(TICK, 1, 0);
         script
     };
     // 625 000 B and the quantum of 15.5 MB/s (ten segments): 432 + 30, plus two.
@@ -135,12 +133,7 @@ fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
 /// The draining phase ends with the queue, or after one min_rtt.
 #[test]
 fn probe_bw_drain_phase_ends_with_queue_or_min_rtt() {
-    let down = || {
-        let mut script = Script::<V1>::new(1, &[]);
-        script.reach_probe_bw();
-        script.reach_phase(1);
-        script
-    };
+    let down = || Script::<V1>::in_phase(1, &[]);
     // 9.28 MB/s give a quantum of six segments.
     let bdp = quantised(500_000.0, 6, false);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes| {
@@ -174,13 +167,10 @@ fn probe_bw_starts_in_any_phase_but_the_draining_one() {
 /// Application-limited samples raise the bandwidth estimate but never lower it.
 #[test]
 fn probe_bw_app_limited_samples_never_lower_bandwidth() {
-    let mut script = Script::<V1>::new(1, &[]);
-    script.reach_probe_bw();
+    let mut script = Script::<V1>::in_probe_bw(&[]);
     script.app_limited = true;
     script.rate = Rate::from_mbit_per_sec(30.0);
-    for _ in 0..30 {
-        script.round(100, 0);
-    }
+    script.rounds(30, 100);
     assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(100.0));
     script.rate = Rate::from_mbit_per_sec(110.0);
     script.round(100, 0);
@@ -200,22 +190,10 @@ fn probe_bw_app_limited_samples_never_lower_bandwidth() {
 #[test]
 fn probe_bw_restart_from_idle_paces_without_gain() {
     let restart = |app_limited| {
-        let mut script = Script::<V1>::new(1, &[]);
-        script.reach_probe_bw();
-        script.reach_phase(0);
-        script.within_round(Nanos::from_nanos(1), 1, 0);
+        let mut script = Script::<V1>::in_phase(0, &[]);
+        script.within_round(TICK, 1, 0);
         assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.25 * 0.99));
-        script.now += Nanos::from_secs(11);
-        let idle = Nanos::from_secs(11);
-        let (now, delivered) = (script.now, script.delivered);
-        script.cc.on_idle_restart(&record!(IdleRestart {
-            now,
-            idle,
-            rto: Some(Nanos::from_millis(240)),
-            delivered,
-            app_limited,
-            rule: narrows_cc::IdleRule::Rfc5681,
-        }));
+        script.restart_from_idle(Nanos::from_secs(11), app_limited);
         script
     };
     let mut script = restart(true);

@@ -2,33 +2,27 @@
 
 use narrows_cc::bbr_v1::{ProbeRtt, State};
 use narrows_cc::schemes::DaBbr;
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, record};
+use narrows_cc::{Bytes, CongestionCause, Nanos};
 
 use crate::bbr_v1::path::{Core, MSS, V1};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, quantised};
 
 type Da = <DaBbr as Core>::Policy;
 
 /// BDP of the scripted path.
 const BDP: f64 = 500_000.0;
-const TICK: Nanos = Nanos::from_nanos(1);
 
 /// In PROBE_BW's first cruise phase.
 fn cruising() -> Script<Da> {
-    let mut script = Script::<Da>::new(1, &[]);
-    script.reach_probe_bw();
-    script.reach_phase(2);
-    script
+    Script::<Da>::in_phase(2, &[])
 }
 
 /// The window after acknowledgements with round-trip times of `rtt`, within a phase.
 fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
     let before = std::mem::replace(&mut script.rtt, rtt);
-    for _ in 0..10 {
-        script.within_round(TICK, 100, 0);
-    }
+    script.acks(10, 100);
     script.rtt = before;
-    script.cc.control().cwnd
+    script.cwnd()
 }
 
 /// The window is one BDP without a queue and approaches two as the queue grows.
@@ -48,8 +42,7 @@ fn da_bbr_window_grows_from_one_to_two_bdp_with_queue() {
 fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     let wanted = |script: &Script<Da>| {
         let model = script.cc.model();
-        let quantum = model.send_quantum().as_u64() / MSS.as_u64();
-        (model.inflight_at(script.cc.policy(), 1.0), quantum)
+        (model.inflight_at(script.cc.policy(), 1.0), script.quantum())
     };
     let mut script = Script::<Da>::new(1, &[]);
     for _ in 0..3 {
@@ -75,24 +68,18 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     script.within_round(TICK, 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
     // Draining continues at one BDP and ends at half of it. The acknowledged segment counts as in flight.
-    script.inflight = Bytes::new(500_000);
-    script.within_round(TICK, 1, 0);
+    script.within_round_at(Bytes::new(500_000), 1);
     assert_eq!(script.phase_of_cycle(), 1);
     let drained = quantised(BDP / 2.0, 6, false);
-    script.inflight = drained;
-    script.within_round(TICK, 1, 0);
+    script.within_round_at(drained, 1);
     assert_eq!(script.phase_of_cycle(), 1);
-    script.inflight = drained - MSS;
-    script.within_round(TICK, 1, 0);
+    script.within_round_at(drained - MSS, 1);
     assert_eq!(script.phase_of_cycle(), 2);
 }
 
 /// min_rtt expires and is measured again as `rtt`; then the first cruise phase of PROBE_BW.
 fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
-    script.rtt = rtt;
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS * 10;
-    script.round(10, 0);
+    script.expire_min_rtt(rtt, MSS * 10, 10);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
     script.return_to_probe_bw(10);
     assert_eq!(script.cc.model().min_rtt(), Some(rtt));
@@ -128,30 +115,24 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
     let third = window.as_u64() / 3;
-    script.now += Nanos::from_secs(11);
-    script.rtt = Nanos::from_millis(41);
-    script.inflight = Bytes::new(third + 2);
-    script.round(1, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), Bytes::new(third + 2), 1);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "{:?}", script.state());
     // A third of the window, minus the byte that floating point may lose.
-    let kept = script.cc.control().cwnd.as_u64();
+    let kept = script.cwnd().as_u64();
     assert!((third - 1..=third + 1).contains(&kept), "{kept}, a third is {third}");
     script.inflight = Bytes::new(kept);
     script.round(1, 0);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })), "the clock starts at a third");
     // After 200 ms and a round the prior window returns, up to the target of the new phase.
     script.return_to_probe_bw(1);
-    assert!(script.cc.control().cwnd + MSS * 4 >= window);
+    assert!(script.cwnd() + MSS * 4 >= window);
 
     let mut script = Script::<Da>::new(1, &[]);
     script.rate = narrows_cc::Rate::from_mbit_per_sec(1.0); // BDP 3.5 segments
     script.reach_probe_bw();
-    script.now += Nanos::from_secs(11);
-    script.rtt = Nanos::from_millis(41);
-    script.inflight = MSS * 8;
-    script.round(1, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), MSS * 8, 1);
     assert!(script.cc.model().cwnd() < MSS * 12);
-    assert_eq!(script.cc.control().cwnd, MSS * 4);
+    assert_eq!(script.cwnd(), MSS * 4);
 }
 
 /// Recovery starts at inflight; leaving it restores no window.
@@ -159,24 +140,21 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
 fn da_bbr_recovery_starts_at_inflight_without_restore() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 50);
-    assert_eq!(script.cc.control().cwnd, MSS * 300, "without the two acknowledged");
+    script.enter_recovery_at(MSS * 300, 2, 50);
+    assert_eq!(script.cwnd(), MSS * 300, "without the two acknowledged");
     // For a round only losses change the window, neither inflight nor acknowledged data.
-    script.inflight = MSS * 320;
-    script.within_round(TICK, 40, 0);
-    assert_eq!(script.cc.control().cwnd, MSS * 300);
+    script.within_round_at(MSS * 320, 40);
+    assert_eq!(script.cwnd(), MSS * 300);
     script.within_round(TICK, 40, 7);
-    assert_eq!(script.cc.control().cwnd, MSS * 293);
+    assert_eq!(script.cwnd(), MSS * 293);
     script.round(2, 0);
-    assert_eq!(script.cc.control().cwnd, MSS * 295, "the next round: growth");
+    assert_eq!(script.cwnd(), MSS * 295, "the next round: growth");
     script.leave_recovery(3);
-    assert_eq!(script.cc.control().cwnd, MSS * 298);
+    assert_eq!(script.cwnd(), MSS * 298);
     assert!(window > MSS * 298 && !script.cc.model().conserving());
     // With nothing in flight one segment remains.
-    script.inflight = Bytes::ZERO;
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
-    assert_eq!(script.cc.control().cwnd, MSS);
+    script.enter_recovery_at(Bytes::ZERO, 1, 3);
+    assert_eq!(script.cwnd(), MSS);
 }
 
 /// Recovery paces at three quarters until the phase ends, which drained inflight does.
@@ -197,8 +175,7 @@ fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     // A phase at 0.75 ends when inflight falls to W, here half a BDP.
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     let phase = script.phase_of_cycle();
-    script.inflight = MSS * 150;
-    script.within_round(TICK, 2, 0);
+    script.within_round_at(MSS * 150, 2);
     assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (cruise, phase + 1));
 }
 
@@ -228,9 +205,7 @@ fn da_bbr_loss_in_startup_freezes_the_pacing_rate() {
 #[test]
 fn da_bbr_probe_rtt_start_ends_slow_pacing() {
     let mut script = Script::<Da>::new(1, &[]);
-    for _ in 0..4 {
-        script.round(100, 0);
-    }
+    script.rounds(4, 100);
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     script.within_round(TICK, 2, 0);
@@ -256,10 +231,7 @@ fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     let mut script = Script::<Da>::new(1, &[]);
     script.round(20, 0);
     let risen = Nanos::from_millis(60);
-    script.rtt = risen;
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS;
-    script.round(1, 0);
+    script.expire_min_rtt(risen, MSS, 1);
     assert!(matches!(script.state(), State::ProbeRtt { .. }), "from Startup");
     script.return_to_probe_bw(100);
     script.inflight = Bytes::new(700_000);
@@ -273,8 +245,6 @@ fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
 fn da_bbr_ack_without_rtt_uses_last_sample() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(120));
-    let ack = script.next_ack(TICK, 100, 0);
-    let rate = ack.rate.map(|rate| record!(narrows_cc::RateSample { prior_delivered: Bytes::ZERO, ..rate }));
-    script.cc.on_ack(&record!(Ack { rtt: None, rate, ..ack }));
-    assert_eq!(script.cc.control().cwnd, window);
+    script.change_within_round(TICK, 100, 0, |ack| ack.rtt = None);
+    assert_eq!(script.cwnd(), window);
 }

@@ -1,9 +1,9 @@
 //! Properties of all registered variants of BBRv1, recognised by its policer detection.
 
-use narrows_cc::schemes::{ALL, AnyScheme, Bbr, Entry, find};
+use narrows_cc::schemes::{ALL, AnyScheme, Entry, find};
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate, RecoveryEntered, RecoveryLeft,
-    Scheme, Sent, Setup, SpuriousLoss, Timeout, record,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Lost, Nanos, Phase, Rate, RecoveryEntered, RecoveryLeft, Sent,
+    SpuriousLoss, Timeout, record,
 };
 use proptest::prelude::*;
 
@@ -15,14 +15,6 @@ use crate::flow::{self, Flow, MSS, Path};
 struct Any {
     scheme: AnyScheme,
     repairing: bool,
-}
-
-impl Scheme for Any {
-    const INFO: Info = Bbr::INFO;
-
-    fn new(setup: &Setup) -> Self {
-        Self { scheme: find(Self::INFO.name).unwrap().build(setup), repairing: false }
-    }
 }
 
 impl CongestionControl for Any {
@@ -61,11 +53,7 @@ fn variants() -> impl Iterator<Item = &'static Entry> {
 }
 
 fn start(entry: &Entry, path: &Path, seed: u64, values: &[(&str, f64)]) -> Flow<Any> {
-    let mut setup = flow::setup::<Any>(seed, &[]);
-    setup.params = narrows_cc::Params::defaults(entry.info.params);
-    for (name, value) in values {
-        setup.params.set(name, *value).unwrap();
-    }
+    let setup = flow::setup(entry.info, seed, values);
     Flow::over(path.clone(), Any { scheme: entry.build(&setup), repairing: false })
 }
 

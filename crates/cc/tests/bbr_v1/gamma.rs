@@ -3,34 +3,22 @@
 use narrows_cc::bbr_v1::State;
 use narrows_cc::gamma::Gamma;
 use narrows_cc::schemes::BbrGc;
-use narrows_cc::{Bytes, CongestionControl, Nanos, Params, Scheme};
+use narrows_cc::{Bytes, Nanos};
 
-use crate::bbr_v1::path::{Core, Flow, MSS, Path};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::path::{Core, Flow, MSS, Path, setup};
+use crate::bbr_v1::script::{Script, TICK, ms, quantised, same};
 
 type Gc = <BbrGc as Core>::Policy;
 
 const BDP: u64 = 500_000;
-/// Places of the words of `between`.
+/// Values of the parameter `between`.
 const UP: f64 = 1.0;
 const CRUISE: f64 = 2.0;
 const DRAIN: f64 = 3.0;
 const PROBE: f64 = 4.0;
 
 fn gamma(values: &[(&str, f64)]) -> Gamma {
-    let mut params = Params::defaults(BbrGc::INFO.params);
-    for (name, value) in values {
-        params.set(name, *value).unwrap();
-    }
-    Gamma::new(&params)
-}
-
-fn ms(ms: f64) -> Nanos {
-    Nanos::from_secs_f64(ms / 1e3)
-}
-
-fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() < 1e-12
+    Gamma::new(&setup::<Gc>(1, values).params)
 }
 
 /// The gains follow equations 12 and 13 of the paper.
@@ -43,15 +31,15 @@ fn bbr_gc_gains_follow_equations_12_and_13() {
         [(0.0001, 0.1), (0.0016, 0.2), (0.0081, 0.3), (0.0256, 0.4), (0.0625, 0.5), (0.4096, 0.8), (1.0, 1.0)]
     {
         let rtt = ms(100.0 * omega);
-        assert!(near(gamma.omega(rtt), omega), "{omega}");
-        assert!(near(gamma.up(rtt), 1.5 - 0.5 * root), "{omega}: {}", gamma.up(rtt));
-        assert!(near(gamma.down(rtt), 1.0 - 0.5 * omega * omega * omega * omega), "{omega}");
+        assert!(same(gamma.omega(rtt), omega), "{omega}");
+        assert!(same(gamma.up(rtt), 1.5 - 0.5 * root), "{omega}: {}", gamma.up(rtt));
+        assert!(same(gamma.down(rtt), 1.0 - 0.5 * omega * omega * omega * omega), "{omega}");
     }
     // The limits of the paper's ranges: [1, 1.5] and [0.5, 1].
-    assert!(near(gamma.up(ms(100.0)), 1.0) && near(gamma.down(ms(100.0)), 0.5));
-    let tiny = Nanos::from_nanos(1);
+    assert!(same(gamma.up(ms(100.0)), 1.0) && same(gamma.down(ms(100.0)), 0.5));
+    let tiny = TICK;
     // ω = 1e-8; its fourth root is 0.01.
-    assert!(near(gamma.up(tiny), 1.5 - 0.5 * 0.01) && near(gamma.down(tiny), 1.0));
+    assert!(same(gamma.up(tiny), 1.5 - 0.5 * 0.01) && same(gamma.down(tiny), 1.0));
 }
 
 /// Every supported exponent matches the power function.
@@ -63,8 +51,8 @@ fn gamma_exponents_match_the_power_function() {
         gamma.observe(ms(0.0), ms(80.0));
         for rtt in [8.0, 40.0, 72.0] {
             let power = (rtt / 80.0_f64).powf(exponent);
-            assert!(near(gamma.up(ms(rtt)), 1.5 - 0.5 * power), "{exponent}: {rtt}");
-            assert!(near(gamma.down(ms(rtt)), 1.0 - 0.9 * power), "{exponent}: {rtt}");
+            assert!(same(gamma.up(ms(rtt)), 1.5 - 0.5 * power), "{exponent}: {rtt}");
+            assert!(same(gamma.down(ms(rtt)), 1.0 - 0.9 * power), "{exponent}: {rtt}");
         }
     }
 }
@@ -78,21 +66,20 @@ fn bbr_gc_max_rtt_only_grows_without_a_filter_window() {
         }
     };
     let mut ever = gamma(&[]);
-    assert!(near(ever.omega(ms(40.0)), 1.0), "before any sample");
-    assert!(near(ever.up(ms(40.0)), 1.0) && near(ever.down(ms(40.0)), 0.5));
+    assert!(same(ever.omega(ms(40.0)), 1.0), "before any sample");
+    assert!(same(ever.up(ms(40.0)), 1.0) && same(ever.down(ms(40.0)), 0.5));
     feed(&mut ever);
     assert_eq!(ever.rtt_max(), Some(ms(80.0)));
-    assert!(near(ever.omega(ms(40.0)), 0.5));
+    assert!(same(ever.omega(ms(40.0)), 0.5));
     let mut aging = gamma(&[("rtt_max_window", 10.0)]);
     feed(&mut aging);
     assert_eq!(aging.rtt_max(), Some(ms(40.0)));
-    assert!(near(aging.up(ms(40.0)), 1.0));
+    assert!(same(aging.up(ms(40.0)), 1.0));
 }
 
 /// A script in PROBE_BW after samples of 40 and 80 ms (RTT_max), with an empty queue (ω = 1/2).
 fn probing(values: &[(&str, f64)]) -> Script<Gc> {
-    let mut script = Script::<Gc>::new(1, values);
-    script.reach_probe_bw();
+    let mut script = Script::<Gc>::in_probe_bw(values);
     script.rtt = ms(80.0);
     script.round(100, 0);
     script.rtt = ms(40.0);
@@ -105,11 +92,10 @@ const UP_AT_HALF: f64 = 1.5 - 0.5 * 0.840_896_415_253_714_5; // 0.5^0.25
 
 /// An acknowledgement 1 ms later with this many BDPs in flight, before and after.
 fn ack_at(script: &mut Script<Gc>, bdps: f64, lost: u64) {
-    let mut ack = script.next_ack(ms(1.0), 1, lost);
-    ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-    ack.inflight_before = Bytes::new((BDP as f64 * bdps) as u64);
-    ack.inflight = ack.inflight_before;
-    script.cc.on_ack(&ack);
+    script.change_within_round(ms(1.0), 1, lost, |ack| {
+        ack.inflight = Bytes::new((BDP as f64 * bdps) as u64);
+        ack.inflight_before = ack.inflight;
+    });
 }
 
 /// Whether a flow is paced at a gain, less the margin of 1 %.
@@ -255,18 +241,9 @@ fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
     // One late sample of 160 ms in a round of 40 ms: only the latest sample becomes RTT_max.
     for (kind, greatest) in [(0.0, 160.0), (1.0, 80.0), (2.0, 80.0)] {
         let mut script = probing(&[("rtt", kind)]);
-        let mut ack = script.next_ack(ms(1.0), 1, 0);
-        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
-        ack.rtt = Some(ms(160.0));
-        script.cc.on_ack(&ack);
+        script.change_within_round(ms(1.0), 1, 0, |ack| ack.rtt = Some(ms(160.0)));
         script.round(100, 0);
-        let mut rtt_max = None;
-        script.cc.telemetry(&mut |name, value| {
-            if name == "rtt_max" {
-                rtt_max = Some(value);
-            }
-        });
-        assert_eq!(rtt_max, Some(narrows_cc::Value::Time(ms(greatest))), "{kind}");
+        assert_eq!(script.telemetry("rtt_max"), Some(narrows_cc::Value::Time(ms(greatest))), "{kind}");
     }
 }
 

@@ -5,15 +5,7 @@ use narrows_cc::{Scheme, Setup};
 
 use crate::flow;
 pub use crate::flow::{INITIAL_WINDOW, MSS, Path};
-
-/// The policy of a scheme.
-pub trait Core {
-    type Policy: Policy;
-}
-
-impl<P: Policy> Core for BbrCore<P> {
-    type Policy = P;
-}
+pub use crate::script::Core;
 
 /// The policy of BBRv1.
 pub type V1 = <narrows_cc::schemes::Bbr as Core>::Policy;
@@ -29,5 +21,5 @@ impl<P: Policy> Flow<P> {
 }
 
 pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
-    flow::setup::<BbrCore<P>>(seed, values)
+    flow::setup(&P::INFO, seed, values)
 }

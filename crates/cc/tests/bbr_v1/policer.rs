@@ -1,24 +1,21 @@
 //! The long-term bandwidth estimator.
 
 use narrows_cc::bbr_v1::State;
-use narrows_cc::{Bytes, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout, record};
+use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
-use crate::bbr_v1::script::Script;
+use crate::bbr_v1::script::{Script, TICK};
 
 /// Runs a sampling interval of `rounds` round trips of 40 ms with 100 segments delivered per round; the last
 /// round loses `lost` segments.
-fn interval(script: &mut Script<V1>, rounds: u64, lost: u64) {
-    for _ in 1..rounds {
-        script.round(100, 0);
-    }
+fn interval(script: &mut Script<V1>, rounds: usize, lost: u64) {
+    script.rounds(rounds - 1, 100);
     script.round(100, lost);
 }
 
 /// In PROBE_BW after a loss: an interval has begun.
 fn sampling() -> Script<V1> {
-    let mut script = Script::<V1>::new(1, &[]);
-    script.reach_probe_bw();
+    let mut script = Script::<V1>::in_probe_bw(&[]);
     script.round(100, 1);
     script
 }
@@ -53,23 +50,17 @@ fn policer_two_lossy_intervals_of_equal_rate_hold_48_rounds() {
 /// The loss threshold is 50/256 of the delivered packets.
 #[test]
 fn policer_loss_threshold_is_50_of_256() {
-    let two = |lost| {
+    let two = |first, second| {
         let mut script = sampling();
-        interval(&mut script, 3, lost);
-        interval(&mut script, 4, lost);
+        interval(&mut script, 3, first);
+        interval(&mut script, 4, second);
         script.cc.model().policed().is_some()
     };
     // 300 delivered: 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered 79 losses would be
     // needed.
-    assert!(!two(58));
-    let mut script = sampling();
-    interval(&mut script, 3, 59);
-    interval(&mut script, 4, 78);
-    assert_eq!(script.cc.model().policed(), None);
-    let mut script = sampling();
-    interval(&mut script, 3, 59);
-    interval(&mut script, 4, 79);
-    assert!(script.cc.model().policed().is_some());
+    assert!(!two(58, 58));
+    assert!(!two(59, 78));
+    assert!(two(59, 79));
 }
 
 /// The rates of both intervals must agree within an eighth.
@@ -79,7 +70,7 @@ fn policer_rates_must_agree_within_an_eighth() {
         let mut script = sampling();
         script.rtt = Nanos::from_millis(40);
         interval(&mut script, 3, 100);
-        // The same data in other times gives rates in this proportion.
+        // The same data in a different time gives rates in this proportion.
         script.rtt = Nanos::from_nanos(40_000_000 * 1000 / per_mille);
         interval(&mut script, 4, 100);
         script.cc.model().policed().is_some()
@@ -93,8 +84,7 @@ fn policer_rates_must_agree_within_an_eighth() {
 #[test]
 fn policer_low_rates_agree_within_4_kbit_s() {
     let second_after = |rtt_ms: u64| {
-        let mut script = Script::<V1>::new(1, &[]);
-        script.reach_probe_bw();
+        let mut script = Script::<V1>::in_probe_bw(&[]);
         script.rtt = Nanos::from_millis(1000);
         script.round(1, 1);
         // One segment per second is 11.6 kbit/s.
@@ -114,8 +104,7 @@ fn policer_low_rates_agree_within_4_kbit_s() {
 /// An interval lasts at least a millisecond.
 #[test]
 fn policer_interval_lasts_at_least_a_millisecond() {
-    let mut script = Script::<V1>::new(1, &[]);
-    script.reach_probe_bw();
+    let mut script = Script::<V1>::in_probe_bw(&[]);
     script.rtt = Nanos::from_micros(100);
     script.round(100, 1);
     // 16 rounds of 0.1 ms: the first interval ends after ten of them; the second is incomplete.
@@ -141,9 +130,7 @@ fn policer_short_long_or_app_limited_interval_is_ignored() {
     // An interval of more than 16 rounds restarts the search: two more intervals are needed.
     let mut script = sampling();
     interval(&mut script, 3, 100);
-    for _ in 0..17 {
-        script.round(100, 0);
-    }
+    script.rounds(17, 100);
     script.round(100, 1);
     interval(&mut script, 3, 100);
     assert_eq!(script.cc.model().policed(), None);
@@ -165,23 +152,20 @@ fn policer_timeout_counts_as_loss_at_round_end() {
     let mut script = sampling();
     interval(&mut script, 3, 100);
     interval(&mut script, 3, 100);
-    script.within_round(Nanos::from_nanos(1), 1, 0);
+    script.within_round(TICK, 1, 0);
     assert_eq!(script.cc.model().policed(), None, "only three rounds");
-    let (now, delivered) = (script.now, script.delivered);
-    let timeout = record!(Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 });
-    script.cc.on_timeout(&timeout);
+    script.inflight = Bytes::ZERO;
+    script.report_timeout(1);
     assert!(script.cc.model().policed().is_some());
     // Spurious losses reset the detection.
-    let undo = record!(SpuriousLoss { now, inflight: Bytes::ZERO, delivered, phase: Phase::Loss });
-    script.cc.on_spurious_loss(&undo);
+    script.report_spurious_loss();
     assert_eq!(script.cc.model().policed(), None);
 }
 
 /// The parameter disables detection.
 #[test]
 fn policer_detection_can_be_disabled() {
-    let mut script = Script::<V1>::new(1, &[("lt_bw", 0.0)]);
-    script.reach_probe_bw();
+    let mut script = Script::<V1>::in_probe_bw(&[("lt_bw", 0.0)]);
     script.round(100, 1);
     interval(&mut script, 3, 100);
     interval(&mut script, 4, 100);

@@ -1,7 +1,7 @@
 //! The round-trip filter and PROBE_RTT.
 
 use narrows_cc::bbr_v1::{ProbeRtt, State};
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample, record};
+use narrows_cc::{Bytes, CongestionCause, CongestionControl, Nanos, Rate};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::Script;
@@ -119,12 +119,9 @@ fn probe_rtt_samples_do_not_lower_the_bandwidth() {
 /// A sample equal to min_rtt renews it.
 #[test]
 fn probe_rtt_equal_sample_renews_min_rtt() {
-    let mut script = Script::<V1>::new(1, &[]);
-    script.reach_probe_bw();
+    let mut script = Script::<V1>::in_probe_bw(&[]);
     let run = |script: &mut Script<V1>| {
-        for _ in 0..250 {
-            script.round(10, 0);
-        }
+        script.rounds(250, 10);
     };
     run(&mut script); // 250 x 40 ms, each equal to the minimum
     assert!(script.cc.model().in_probe_bw());
@@ -138,15 +135,13 @@ fn probe_rtt_equal_sample_renews_min_rtt() {
 #[test]
 fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
     let after_silence = |acked: u64, inflight_when_sent: u64| {
-        let mut script = Script::<V1>::new(1, &[]);
-        script.reach_probe_bw();
+        let mut script = Script::<V1>::in_probe_bw(&[]);
         script.round(10, 0);
-        let ack = script.next_ack(Nanos::from_secs(11), 0, 0);
-        let acked = Bytes::new(acked);
-        let delivered = acked + Bytes::new(inflight_when_sent);
-        let rate = record!(RateSample { delivered, ..ack.rate.unwrap() });
-        let ack = record!(Ack { acked, acked_cumulative: Some(acked), rate: Some(rate), ..ack });
-        script.cc.on_ack(&record!(Ack { rtt: Some(Nanos::from_millis(80)), delivered: ack.delivered + acked, ..ack }));
+        let mut ack = script.next_ack(Nanos::from_secs(11), 0, 0);
+        (ack.acked, ack.acked_cumulative) = (Bytes::new(acked), Some(Bytes::new(acked)));
+        ack.rate.as_mut().unwrap().delivered = ack.acked + Bytes::new(inflight_when_sent);
+        (ack.rtt, ack.delivered) = (Some(Nanos::from_millis(80)), ack.delivered + ack.acked);
+        script.cc.on_ack(&ack);
         script.cc.model().min_rtt().unwrap()
     };
     let (old, new) = (Nanos::from_millis(40), Nanos::from_millis(80));
@@ -157,8 +152,7 @@ fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
 
 /// In PROBE_RTT with its clock set, 11 s after the last confirmation of the minimum.
 fn in_probe_rtt() -> Script<V1> {
-    let mut script = Script::<V1>::new(1, &[]);
-    script.reach_probe_bw();
+    let mut script = Script::<V1>::in_probe_bw(&[]);
     script.rtt += Nanos::from_millis(1);
     script.round(100, 0);
     script.now += Nanos::from_secs(11);
@@ -175,11 +169,9 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
     let mut script = in_probe_rtt();
     let fallen_at = script.delivered;
     for (before, done) in [(1, false), (0, true)] {
-        let ack = script.next_ack(Nanos::from_millis(1), 1, 0);
-        let prior_delivered = fallen_at - Bytes::new(before);
-        script
-            .cc
-            .on_ack(&record!(Ack { rate: Some(record!(RateSample { prior_delivered, ..ack.rate.unwrap() })), ..ack }));
+        script.change_within_round(Nanos::from_millis(1), 1, 0, |ack| {
+            ack.rate.as_mut().unwrap().prior_delivered = fallen_at - Bytes::new(before);
+        });
         assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { round_done, .. }) if round_done == done));
     }
 }
@@ -217,16 +209,8 @@ fn probe_rtt_recovery_keeps_the_prior_window() {
 fn probe_rtt_idle_restart_ends_it_after_its_time() {
     for (idle_ms, over) in [(199, false), (201, true)] {
         let mut script = in_probe_rtt();
-        let idle = Nanos::from_millis(idle_ms);
-        script.cc.on_idle_restart(&record!(IdleRestart {
-            now: script.now + idle,
-            idle,
-            rto: Some(Nanos::from_millis(240)),
-            delivered: script.delivered,
-            // PROBE_RTT itself counts as application-limited.
-            app_limited: false,
-            rule: narrows_cc::IdleRule::Rfc5681,
-        }));
+        // PROBE_RTT itself counts as application-limited.
+        script.restart_from_idle(Nanos::from_millis(idle_ms), false);
         assert_eq!(script.cc.model().in_probe_bw(), over, "{idle_ms} ms");
     }
 }
@@ -237,14 +221,9 @@ fn probe_rtt_before_full_pipe_returns_to_startup() {
     let mut script = Script::<V1>::new(1, &[]);
     script.app_limited = true; // Startup cannot finish
     script.round(10, 0);
-    script.rtt += Nanos::from_millis(1);
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS * 4;
-    script.round(10, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), MSS * 4, 10);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
-    for _ in 0..6 {
-        script.round(4, 0);
-    }
+    script.rounds(6, 4);
     assert_eq!(script.state(), State::Startup);
     assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(100.0));
 }

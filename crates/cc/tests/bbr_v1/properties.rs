@@ -1,10 +1,7 @@
 //! Invariants of BBRv1.
 
 use narrows_cc::bbr_v1::{CYCLE_PHASES, ProbeRtt, State};
-use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Phase, Rate, RecoveryEntered, RecoveryLeft,
-    SpuriousLoss, Timeout, Value, record,
-};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Rate, Value, record};
 use proptest::prelude::*;
 
 use crate::bbr_v1::path::{MSS, V1};
@@ -52,7 +49,6 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn apply(script: &mut Script<V1>, event: &Event) {
-    let (inflight, delivered) = (script.inflight, script.delivered);
     match *event {
         Event::Ack { after_us, acked, lost, rtt_us, rate, new_round, limited } => {
             script.app_limited = limited;
@@ -69,39 +65,16 @@ fn apply(script: &mut Script<V1>, event: &Event) {
         }
         Event::Inflight(segments) => script.inflight = MSS * segments,
         Event::Enter(marks) => {
-            script.phase = Phase::Recovery;
             let cause = if marks { CongestionCause::Ecn } else { CongestionCause::Loss };
-            let (now, acked) = (script.now, Bytes::ZERO);
-            let entered = record!(RecoveryEntered { now, cause, flight_size: inflight, inflight, acked, delivered });
-            script.cc.on_recovery_entered(&entered);
+            script.report_recovery(cause, script.inflight, Bytes::ZERO);
         }
-        Event::Leave => {
-            script.phase = Phase::Open;
-            script.cc.on_recovery_left(&record!(RecoveryLeft { now: script.now, inflight, delivered }));
-        }
+        Event::Leave => script.report_recovery_left(),
         Event::Timeout(segments) => {
-            script.phase = Phase::Loss;
             script.inflight = MSS * segments;
-            let (now, inflight) = (script.now, script.inflight);
-            script.cc.on_timeout(&record!(Timeout { now, flight_size: inflight, inflight, delivered, consecutive: 1 }));
+            script.report_timeout(1);
         }
-        Event::Spurious => {
-            let (now, phase) = (script.now, script.phase);
-            script.cc.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase }));
-        }
-        Event::Idle(ms, app_limited) => {
-            let idle = Nanos::from_millis(ms);
-            script.now += idle;
-            let (now, rto) = (script.now, Nanos::from_secs(1));
-            script.cc.on_idle_restart(&record!(IdleRestart {
-                now,
-                idle,
-                rto: Some(rto),
-                delivered,
-                app_limited,
-                rule: narrows_cc::IdleRule::Linux,
-            }));
-        }
+        Event::Spurious => script.report_spurious_loss(),
+        Event::Idle(ms, app_limited) => script.restart_from_idle(Nanos::from_millis(ms), app_limited),
     }
 }
 
@@ -173,21 +146,12 @@ fn bbr_v1_only_diagram_transitions_are_legal() {
 /// Telemetry names the phase of the gain cycle.
 #[test]
 fn bbr_v1_telemetry_names_the_cycle_phase() {
-    let name = |script: &Script<V1>| {
-        let mut state = "";
-        script.cc.telemetry(&mut |name, value| {
-            if let ("state", Value::State(value)) = (name, value) {
-                state = value;
-            }
-        });
-        state
-    };
     let mut script = Script::<V1>::new(1, &[]);
-    assert_eq!(name(&script), "startup");
+    assert_eq!(script.telemetry("state"), Some(Value::State("startup")));
     script.reach_probe_bw();
     for (phase, expected) in [(0, "probe_bw_up"), (1, "probe_bw_down"), (2, "probe_bw_cruise"), (7, "probe_bw_cruise")]
     {
         script.reach_phase(phase);
-        assert_eq!(name(&script), expected);
+        assert_eq!(script.telemetry("state"), Some(Value::State(expected)));
     }
 }

@@ -1,26 +1,16 @@
 //! Modest BBR, RFBBR, Adaptive-BBR: the laws of our reconstructions at their limits.
 
-use narrows_cc::bbr_v1::Policy;
 use narrows_cc::schemes::{AdaptiveBbr, ModestBbr, RfBbr};
 use narrows_cc::{Bytes, CongestionControl, Nanos, Sent, record};
 
 use crate::bbr_v1::path::{Core, MSS};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, near, quantised};
 
 type Modest = <ModestBbr as Core>::Policy;
 type ByQueue = <RfBbr as Core>::Policy;
 type Adaptive = <AdaptiveBbr as Core>::Policy;
 
-const TICK: Nanos = Nanos::from_nanos(1);
 const BDP: f64 = 500_000.0;
-
-/// In the first cruise phase of PROBE_BW.
-fn cruising<P: Policy>(values: &[(&str, f64)]) -> Script<P> {
-    let mut script = Script::<P>::new(1, values);
-    script.reach_probe_bw();
-    script.reach_phase(2);
-    script
-}
 
 /// Sends `fresh` new segments and retransmits `repeated`.
 fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
@@ -30,22 +20,16 @@ fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
     }
 }
 
-/// Modest BBR's pacing rate relative to BBRv1's in a phase of gain 1.
-fn share(script: &Script<Modest>) -> f64 {
-    let full = script.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
-    script.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64 / full
-}
-
+/// Asserts the pacing rate relative to BBRv1's in a phase of gain 1.
 #[track_caller]
 fn assert_share(script: &Script<Modest>, expected: f64) {
-    // Rates are whole bytes per second.
-    assert!((share(script) - expected).abs() < 1e-6, "{} is not {expected}", share(script));
+    assert!(near(script.paced_gain(), expected), "{} is not {expected}", script.paced_gain());
 }
 
 /// Modest BBR uses less bandwidth after a round with retransmissions.
 #[test]
 fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
-    let mut script = cruising::<Modest>(&[]);
+    let mut script = Script::<Modest>::in_phase(2, &[]);
     assert_share(&script, 1.0);
     send(&mut script, 90, 10);
     // No change within the round.
@@ -55,11 +39,9 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
     script.now -= script.rtt - TICK;
     script.round(1, 0);
     assert_share(&script, 0.95);
-    for _ in 0..10 {
-        script.within_round(TICK, 100, 0);
-    }
-    let quantum = script.cc.model().send_quantum().as_u64() / MSS.as_u64();
-    assert_eq!(script.cc.control().cwnd, quantised(0.95 * 2.0 * BDP, quantum, false));
+    script.acks(10, 100);
+    let quantum = script.quantum();
+    assert_eq!(script.cwnd(), quantised(0.95 * 2.0 * BDP, quantum, false));
     assert_eq!(
         script.cc.model().inflight_at(script.cc.policy(), 1.0),
         quantised(0.95 * BDP, quantum, false),
@@ -80,7 +62,7 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
 /// Modest BBR keeps at least three quarters of the bandwidth and uses all of it again when it probes.
 #[test]
 fn modest_bbr_keeps_three_quarters_until_next_probe() {
-    let mut script = cruising::<Modest>(&[]);
+    let mut script = Script::<Modest>::in_phase(2, &[]);
     send(&mut script, 0, 10); // r = 1: half of it without the floor
     script.round(1, 0);
     assert_share(&script, 0.75);
@@ -104,7 +86,7 @@ fn modest_bbr_keeps_three_quarters_until_next_probe() {
 /// The response and the floor of Modest BBR are parameters.
 #[test]
 fn modest_bbr_response_and_floor_are_parameters() {
-    let mut script = cruising::<Modest>(&[("response", 1.0), ("floor", 0.3)]);
+    let mut script = Script::<Modest>::in_phase(2, &[("response", 1.0), ("floor", 0.3)]);
     send(&mut script, 60, 40);
     script.round(1, 0);
     assert_share(&script, 0.6);
@@ -118,7 +100,7 @@ fn modest_bbr_response_and_floor_are_parameters() {
 
 /// RFBBR's window after a round trip with these samples in ms; min_rtt is 40 ms, the maximum 80 ms.
 fn rf_window(samples: &[f64]) -> Bytes {
-    let mut script = cruising::<ByQueue>(&[("extra_acked", 0.0)]);
+    let mut script = Script::<ByQueue>::in_phase(2, &[("extra_acked", 0.0)]);
     let to_rtt = |ms: f64| Nanos::from_nanos((ms * 1e6) as u64);
     script.rtt = Nanos::from_millis(80);
     script.within_round(TICK, 1, 0);
@@ -135,11 +117,9 @@ fn rf_window(samples: &[f64]) -> Bytes {
     script.rtt = Nanos::from_millis(40);
     let ack = script.next_ack(TICK, 1, 0);
     script.cc.on_ack(&ack);
-    for _ in 0..10 {
-        script.within_round(TICK, 100, 0);
-    }
+    script.acks(10, 100);
     assert_eq!(script.phase_of_cycle(), 2);
-    script.cc.control().cwnd
+    script.cwnd()
 }
 
 /// RFBBR's window gain follows the queue that persisted for a round.
@@ -158,47 +138,41 @@ fn rfbbr_window_gain_follows_standing_queue() {
 /// RFBBR keeps a window of two BDPs as long as it has seen no queue.
 #[test]
 fn rfbbr_without_queue_keeps_two_bdp() {
-    let mut script = cruising::<ByQueue>(&[("extra_acked", 0.0)]);
-    for _ in 0..20 {
-        script.round(100, 0);
-    }
+    let mut script = Script::<ByQueue>::in_phase(2, &[("extra_acked", 0.0)]);
+    script.rounds(20, 100);
     script.reach_phase(2);
     script.within_round(TICK, 100, 0);
-    assert_eq!(script.cc.control().cwnd, quantised(2.0 * BDP, 8, false));
+    assert_eq!(script.cwnd(), quantised(2.0 * BDP, 8, false));
 }
 
 /// Adaptive-BBR's gains of probing and draining for these round-trip times at the start of the phases;
 /// min_rtt is 40 ms, the maximum 80 ms.
 fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64) {
-    let mut script = cruising::<Adaptive>(values);
+    let mut script = Script::<Adaptive>::in_phase(2, values);
     script.rtt = Nanos::from_millis(80);
     script.within_round(TICK, 1, 0);
     script.rtt = Nanos::from_millis(40);
     script.reach_phase(7);
     script.rtt = Nanos::from_millis(up_ms);
     script.reach_phase(0);
-    let gain = |script: &Script<Adaptive>| {
-        let paced = script.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64;
-        paced / (script.rate.as_bytes_per_sec() as f64 * 0.99)
-    };
-    let up = gain(&script);
+    let up = script.paced_gain();
     // Samples within the phase do not change its gain.
     script.rtt = Nanos::from_millis(50);
     script.within_round(TICK, 1, 0);
-    assert_eq!(gain(&script), up);
+    assert_eq!(script.paced_gain(), up);
     script.rtt = Nanos::from_millis(down_ms);
     script.reach_phase(1);
-    let down = gain(&script);
+    let down = script.paced_gain();
     script.rtt = Nanos::from_millis(80);
     script.reach_phase(2);
-    assert!((gain(&script) - 1.0).abs() < 1e-6, "cruise is at 1");
+    assert!(near(script.paced_gain(), 1.0), "cruise is at 1");
     (up, down)
 }
 
 /// Adaptive BBR's gains fall with the share of the buffer in use.
 #[test]
 fn adaptive_bbr_gains_fall_with_buffer_occupancy() {
-    let near = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 1e-6 && (b - d).abs() < 1e-6;
+    let near = |(a, b), (c, d)| near(a, c) && near(b, d);
     for (up, down, expected) in [
         (40, 40, (1.25, 0.75)),
         (60, 60, (1.125, 0.625)),
@@ -218,7 +192,7 @@ fn adaptive_bbr_gains_fall_with_buffer_occupancy() {
 /// Adaptive BBR has BBR's gains as long as it has seen no queue.
 #[test]
 fn adaptive_bbr_without_queue_has_bbr_gains() {
-    let mut script = cruising::<Adaptive>(&[]);
+    let mut script = Script::<Adaptive>::in_phase(2, &[]);
     script.reach_phase(0);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));
 }

@@ -1,18 +1,14 @@
 //! Loss, recovery, timeouts and undo.
 
-use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout, record};
+use narrows_cc::{Bytes, CongestionCause, Nanos, Phase, Rate};
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, quantised};
 
 /// In PROBE_BW's first cruise phase, with the window at its target.
 fn cruising() -> Script<V1> {
-    let mut script = Script::<V1>::new(1, &[("extra_acked", 0.0)]);
-    script.reach_probe_bw();
-    script.reach_phase(2);
-    for _ in 0..10 {
-        script.within_round(Nanos::from_nanos(1), 100, 0);
-    }
+    let mut script = Script::<V1>::in_phase(2, &[("extra_acked", 0.0)]);
+    script.acks(10, 100);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 8, false));
     script
 }
@@ -22,27 +18,26 @@ fn cruising() -> Script<V1> {
 fn recovery_conserves_packets_for_a_round_then_restores() {
     let mut script = cruising();
     let window = script.cc.model().cwnd();
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 50);
+    script.enter_recovery_at(MSS * 300, 2, 50);
     assert!(script.cc.model().conserving());
     assert_eq!(script.cc.model().cwnd(), MSS * 302);
     // Two more are acknowledged and two sent: the window is constant.
-    script.within_round(Nanos::from_nanos(1), 2, 0);
+    script.within_round(TICK, 2, 0);
     assert_eq!(script.cc.model().cwnd(), MSS * 302);
     // More losses empty the pipe; the window is at least inflight plus the delivered data.
     script.inflight = MSS * 280;
-    script.within_round(Nanos::from_nanos(1), 2, 20);
+    script.within_round(TICK, 2, 20);
     assert_eq!(script.cc.model().cwnd(), MSS * 282);
     // A window that stays above this minimum after its losses is kept.
     script.inflight = MSS * 250;
-    script.within_round(Nanos::from_nanos(1), 2, 1);
+    script.within_round(TICK, 2, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 281);
     // In the next round the window may grow by the delivered data: at most two packets leave for one that
     // arrives.
     script.round(10, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.model().cwnd(), MSS * 291);
-    script.within_round(Nanos::from_nanos(1), 10, 4);
+    script.within_round(TICK, 10, 4);
     assert_eq!(script.cc.model().cwnd(), MSS * 297);
     // Leaving recovery restores the prior window at once, here up to its target.
     script.leave_recovery(10);
@@ -55,8 +50,7 @@ fn recovery_conserves_packets_for_a_round_then_restores() {
 fn recovery_loss_leaves_bandwidth_and_pacing_unchanged() {
     let mut script = cruising();
     let pacing = script.cc.model().pacing_rate();
-    script.inflight = MSS * 300;
-    script.enter_recovery(CongestionCause::Loss, 2, 50);
+    script.enter_recovery_at(MSS * 300, 2, 50);
     assert_eq!(script.cc.model().pacing_rate(), pacing);
 }
 
@@ -64,24 +58,19 @@ fn recovery_loss_leaves_bandwidth_and_pacing_unchanged() {
 #[test]
 fn recovery_starts_a_round_for_full_conservation() {
     let mut script = cruising();
-    script.inflight = MSS * 300;
-    let entry = script.enter_recovery(CongestionCause::Loss, 2, 50);
-    let rounds = script.cc.model().round();
+    script.enter_recovery_at(MSS * 300, 2, 50);
+    let (entry, rounds) = (script.delivered, script.cc.model().round());
     // A packet sent before recovery ends no round.
-    let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
-    let rate = ack
-        .rate
-        .map(|rate| record!(narrows_cc::RateSample { prior_delivered: entry.delivered - Bytes::new(1), ..rate }));
-    script.cc.on_ack(&record!(Ack { rate, ..ack }));
-    assert!(script.cc.model().conserving());
-    let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
-    let rate = ack.rate.map(|rate| record!(narrows_cc::RateSample { prior_delivered: entry.delivered, ..rate }));
-    script.cc.on_ack(&record!(Ack { rate, ..ack }));
-    assert!(!script.cc.model().conserving());
+    for (before, conserving) in [(1, true), (0, false)] {
+        script.change_within_round(TICK, 2, 0, |ack| {
+            ack.rate.as_mut().unwrap().prior_delivered = entry - Bytes::new(before);
+        });
+        assert_eq!(script.cc.model().conserving(), conserving);
+    }
     assert_eq!(script.cc.model().round(), rounds + 1);
 }
 
-/// On a lossy path the window is held in the first round of recovery and restored at its end.
+/// On a lossy path the window stays constant in the first round of recovery, and its end restores the prior one.
 #[test]
 fn recovery_on_lossy_path_holds_and_restores_window() {
     let mut path = Path::new(20.0, 40);
@@ -135,21 +124,14 @@ fn recovery_does_not_start_on_ecn_marks() {
     script.enter_recovery(CongestionCause::Ecn, 2, 0);
     assert_eq!((script.cc.model().cwnd(), script.cc.model().conserving()), (window, false));
     // A loss in the meantime starts recovery.
-    script.within_round(Nanos::from_nanos(1), 2, 1);
+    script.within_round(TICK, 2, 1);
     assert_eq!((script.cc.model().cwnd(), script.cc.model().conserving()), (MSS * 302, true));
 }
 
 fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
     script.now += Nanos::from_millis(240);
-    script.phase = Phase::Loss;
     script.inflight = inflight;
-    script.cc.on_timeout(&record!(Timeout {
-        now: script.now,
-        flight_size: MSS * 300,
-        inflight,
-        delivered: script.delivered,
-        consecutive,
-    }));
+    script.report_timeout(consecutive);
 }
 
 /// A timeout leaves one segment; loss repair then grows the window from four segments to the prior one.
@@ -158,19 +140,19 @@ fn timeout_leaves_one_segment_then_regrows_from_four() {
     let mut script = cruising();
     let window = script.cc.model().cwnd();
     time_out(&mut script, Bytes::ZERO, 1);
-    assert_eq!(script.cc.control().cwnd, MSS);
+    assert_eq!(script.cwnd(), MSS);
     time_out(&mut script, Bytes::ZERO, 2);
     script.inflight = MSS * 2;
     script.round(1, 0);
-    assert_eq!(script.cc.control().cwnd, MSS * 4);
+    assert_eq!(script.cwnd(), MSS * 4);
     script.round(4, 0);
-    assert_eq!(script.cc.control().cwnd, MSS * 8);
+    assert_eq!(script.cwnd(), MSS * 8);
     script.leave_recovery(8);
     // The window saved at the first timeout, not the single segment of the second.
-    assert_eq!(script.cc.control().cwnd, window);
+    assert_eq!(script.cwnd(), window);
     // Packets still in flight remain usable.
     time_out(&mut script, MSS * 7, 1);
-    assert_eq!(script.cc.control().cwnd, MSS * 8);
+    assert_eq!(script.cwnd(), MSS * 8);
     assert_eq!(script.cc.model().inflight(), MSS * 7);
 }
 
@@ -179,23 +161,20 @@ fn timeout_leaves_one_segment_then_regrows_from_four() {
 fn timeout_in_recovery_keeps_the_prior_window() {
     let mut script = Script::<V1>::new(1, &[]);
     script.round(10, 0); // 20 segments
-    script.inflight = MSS * 15;
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.enter_recovery_at(MSS * 15, 1, 3);
     script.round(30, 0);
-    assert_eq!(script.cc.control().cwnd, MSS * 46);
+    assert_eq!(script.cwnd(), MSS * 46);
     time_out(&mut script, Bytes::ZERO, 1);
     script.leave_recovery(2);
     // 20 from before plus the two delivered: STARTUP continues.
-    assert_eq!(script.cc.control().cwnd, MSS * 22);
+    assert_eq!(script.cwnd(), MSS * 22);
 }
 
 /// A timeout in STARTUP restarts the detection of bandwidth growth.
 #[test]
 fn timeout_in_startup_restarts_growth_detection() {
     let mut script = Script::<V1>::new(1, &[]);
-    for _ in 0..3 {
-        script.round(100, 0);
-    }
+    script.rounds(3, 100);
     time_out(&mut script, Bytes::ZERO, 1);
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.inflight = Bytes::new(700_000);
@@ -208,15 +187,11 @@ fn timeout_in_startup_restarts_growth_detection() {
 #[test]
 fn spurious_loss_restores_window_and_full_pipe_search() {
     let mut script = Script::<V1>::new(1, &[]);
-    for _ in 0..2 {
-        script.round(100, 0);
-    }
+    script.rounds(2, 100);
     let window = script.cc.model().cwnd();
-    script.inflight = MSS * 50;
-    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.enter_recovery_at(MSS * 50, 1, 3);
     assert_eq!(script.cc.model().cwnd(), MSS * 51);
-    let (now, inflight, delivered) = (script.now, script.inflight, script.delivered);
-    script.cc.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase: Phase::Recovery }));
+    script.report_spurious_loss();
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
     assert!(script.cc.model().cwnd() >= window);

@@ -4,7 +4,7 @@ use narrows_cc::bbr_v1::State;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Scheme};
 
 use crate::bbr_v1::path::{Flow, INITIAL_WINDOW, MSS, Path, V1};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, quantised};
 
 const MARGIN: f64 = 0.99;
 
@@ -15,7 +15,7 @@ fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     // 14 480 B in 40 ms are 362 000 B/s.
     let expected = Rate::from_bytes_per_sec(362_000).mul_f64(2.885 * MARGIN);
     assert_eq!(script.cc.control().pacing_rate, Some(expected));
-    assert_eq!(script.cc.control().cwnd, INITIAL_WINDOW);
+    assert_eq!(script.cwnd(), INITIAL_WINDOW);
     assert_eq!(script.cc.model().delivered_at(), script.now, "time counts from here");
     // Without a round-trip sample of the handshake 1 ms is assumed.
     let cc = <narrows_cc::schemes::Bbr as Scheme>::new(&crate::bbr_v1::path::setup::<V1>(1, &[]));
@@ -64,9 +64,7 @@ fn startup_paces_at_2_885_times_the_bandwidth() {
     let high = script.cc.model().pacing_rate();
     script.app_limited = true; // keeps the full-pipe test waiting
     script.rate = Rate::from_mbit_per_sec(50.0);
-    for _ in 0..3 {
-        script.round(100, 0);
-    }
+    script.rounds(3, 100);
     assert_eq!(script.cc.model().pacing_rate(), high);
 }
 
@@ -103,9 +101,7 @@ fn startup_ends_after_three_rounds_without_25_percent_growth() {
 #[test]
 fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     let mut script = Script::<V1>::new(1, &[]);
-    for _ in 0..4 {
-        script.round(100, 0);
-    }
+    script.rounds(4, 100);
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.0 / 2.885 * MARGIN));
     // 500 000 B are 346 segments; 4.29 MB/s send 4189 B in 2^-10 s: a quantum of two segments.
@@ -127,25 +123,21 @@ fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
 #[test]
 fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     let mut script = Script::<V1>::new(3, &[("extra_acked", 0.0)]);
-    for _ in 0..4 {
-        script.round(100, 0);
-    }
+    script.rounds(4, 100);
     assert_eq!(script.state(), State::Drain);
-    for _ in 0..20 {
-        script.within_round(Nanos::from_nanos(1), 100, 0);
-    }
+    script.acks(20, 100);
     assert_eq!(script.cc.model().cwnd(), quantised(500_000.0 * 2.885, 2, false));
     script.inflight = Bytes::ZERO;
     script.within_round(Nanos::from_millis(1), 1, 0);
     script.inflight = Bytes::new(700_000);
     script.reach_phase(2);
-    script.within_round(Nanos::from_nanos(1), 100, 0);
+    script.within_round(TICK, 100, 0);
     // 12.375 MB/s x 2^-10 s are 12 085 B: eight segments.
     assert_eq!(script.cc.model().send_quantum(), MSS * 8);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 8, false));
     script.reach_phase(0);
     // The window follows at once, with the quantum of 15.5 MB/s: ten segments.
-    script.within_round(Nanos::from_nanos(1), 100, 0);
+    script.within_round(TICK, 100, 0);
     assert_eq!(script.cc.model().send_quantum(), MSS * 10);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 10, true));
 }
@@ -157,9 +149,7 @@ fn send_quantum_follows_the_pacing_rate() {
         let mut script = Script::<V1>::new(1, values);
         script.rate = Rate::from_mbit_per_sec(mbit);
         script.inflight = Bytes::new(1 << 40);
-        for _ in 0..4 {
-            script.round(100, 0);
-        }
+        script.rounds(4, 100);
         assert_eq!(script.state(), State::Drain);
         let quantum = script.cc.model().send_quantum();
         // Fixed quanta and single segments bind the transport, otherwise its own rule decides.

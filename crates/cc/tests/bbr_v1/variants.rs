@@ -2,12 +2,11 @@
 
 use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, ProbeRtt, RecoveryEntry, State};
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup, bbr_params,
-    record,
+    Ack, Bytes, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup, bbr_params, record,
 };
 
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
-use crate::bbr_v1::script::{Script, quantised};
+use crate::bbr_v1::script::{Script, TICK, quantised};
 
 const INFO: Info = record!(Info {
     provenance: Provenance::Tool,
@@ -49,18 +48,16 @@ impl Policy for Gains {
 /// A variant can override gains, phase ends and window gain.
 #[test]
 fn variant_overrides_gains_phase_ends_and_window_gain() {
-    let mut script = Script::<Gains>::new(1, &[("extra_acked", 0.0)]);
-    script.reach_probe_bw();
-    script.reach_phase(7);
+    let mut script = Script::<Gains>::in_phase(7, &[("extra_acked", 0.0)]);
     script.reach_phase(0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.5 * 0.99));
     script.within_round(Nanos::from_millis(3), 1, 0);
     assert_eq!(script.phase_of_cycle(), 0);
-    script.within_round(Nanos::from_nanos(1), 1, 0);
+    script.within_round(TICK, 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.5 * 0.99));
     script.reach_phase(2);
-    script.within_round(Nanos::from_nanos(1), 100, 0);
+    script.within_round(TICK, 100, 0);
     assert_eq!(script.cc.model().cwnd(), quantised(500_000.0, 8, false));
 }
 
@@ -107,27 +104,19 @@ impl Policy for Recovery {
 /// A variant can override the BDP, recovery and PROBE_RTT.
 #[test]
 fn variant_overrides_bdp_recovery_and_probe_rtt() {
-    let mut script = Script::<Recovery>::new(1, &[("extra_acked", 0.0)]);
-    script.reach_probe_bw();
-    script.reach_phase(2);
-    for _ in 0..10 {
-        script.within_round(Nanos::from_nanos(1), 100, 0);
-    }
+    let mut script = Script::<Recovery>::in_phase(2, &[("extra_acked", 0.0)]);
+    script.acks(10, 100);
     let window = quantised(500_000.0, 8, false);
     assert_eq!(script.cc.model().cwnd(), window);
-    script.inflight = MSS * 200;
-    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    script.enter_recovery_at(MSS * 200, 2, 3);
     // Inflight without the acknowledged data; then growth, because nothing is conserved.
     assert_eq!(script.cc.model().cwnd(), MSS * 202);
-    script.within_round(Nanos::from_nanos(1), 5, 0);
+    script.within_round(TICK, 5, 0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.75 * 0.99));
     assert_eq!(script.cc.model().cwnd(), MSS * 207);
     script.leave_recovery(1);
     assert_eq!(script.cc.model().cwnd(), MSS * 208);
-    script.rtt += Nanos::from_millis(1);
-    script.now += Nanos::from_secs(11);
-    script.inflight = MSS * 70;
-    script.round(0, 0);
+    script.expire_min_rtt(Nanos::from_millis(41), MSS * 70, 0);
     assert_eq!(script.cc.policy().expired, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 208 / 3);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "70 are more than 69.3 segments");
@@ -167,20 +156,15 @@ impl Policy for Halving {
 /// A variant can override the bandwidth and the first round of recovery.
 #[test]
 fn variant_overrides_bandwidth_and_first_recovery_round() {
-    let mut script = Script::<Halving>::new(1, &[]);
-    script.reach_probe_bw();
-    script.reach_phase(2);
+    let mut script = Script::<Halving>::in_phase(2, &[]);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.8).mul_f64(0.99));
-    script.inflight = MSS * 198;
-    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    script.enter_recovery_at(MSS * 198, 2, 3);
     assert_eq!(script.cc.model().cwnd(), MSS * 100);
     for expected in [50, 25] {
-        script.within_round(Nanos::from_nanos(1), 1, 0);
+        script.within_round(TICK, 1, 0);
         assert_eq!(script.cc.model().cwnd(), MSS * expected);
     }
-    for _ in 0..5 {
-        script.within_round(Nanos::from_nanos(1), 1, 0);
-    }
+    script.acks(5, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 4);
     let before = script.cc.policy().acks;
     script.round(1, 0);

@@ -10,7 +10,7 @@ use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, segments, setu
 fn probe_wait_is_random_from_two_to_three_seconds() {
     let (mut least, mut most, mut rounds) = (Nanos::MAX, Nanos::ZERO, [0, 0]);
     for seed in 0..200 {
-        let mut script = Script::<V3>::with(setup::<V3>(seed, &[]));
+        let mut script = Script::<V3>::with(&setup::<V3>(seed, &[]));
         script.reach_cruise();
         let Some(Value::Time(wait)) = script.telemetry("probe_wait") else { panic!("no wait") };
         (least, most) = (least.min(wait), most.max(wait));
@@ -51,21 +51,17 @@ fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
 /// PROBE_DOWN ends in PROBE_CRUISE when inflight leaves headroom and no queue.
 #[test]
 fn probe_down_with_headroom_and_no_queue_becomes_cruise() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     script.lose_too_much(segments(501));
     script.tx_in_flight = segments(400);
-    script.inflight = segments(500);
-    script.within(MOMENT, 1);
+    script.within_at(segments(500));
     assert_eq!(script.state(), State::Down);
     // The bound is about 500 segments: 425 with headroom, less than the BDP.
     let headroom = script.cc.model().inflight_with_headroom();
     assert!(headroom > segments(424) && headroom < segments(427), "{headroom:?}");
-    script.inflight = headroom + Bytes::new(1);
-    script.within(MOMENT, 1);
+    script.within_at(headroom + Bytes::new(1));
     assert_eq!(script.state(), State::Down);
-    script.inflight = headroom;
-    script.within(MOMENT, 1);
+    script.within_at(headroom);
     assert_eq!(script.state(), State::Cruise);
 }
 
@@ -86,8 +82,7 @@ fn probe_down_with_probe_due_becomes_refill() {
 /// PROBE_UP ends on a plateau of three rounds and continues while the rate grows.
 #[test]
 fn probe_up_ends_after_three_rounds_without_growth() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     script.round(500);
     script.rate = script.rate.mul_f64(1.25);
     script.round(500); // growth
@@ -112,20 +107,16 @@ fn probe_up_at_long_term_bound_is_no_plateau() {
         assert_eq!(script.state(), State::Up);
     }
     script.cwnd_full = false;
-    for _ in 0..3 {
-        script.round(1);
-    }
+    script.rounds(3, 1);
     assert_eq!(script.state(), State::Down);
 }
 
 /// In PROBE_UP with a long-term bound of about `bound` segments, the window at it, and no reason for caution.
 fn bounded_up(bound: u64) -> Script<V3> {
-    let mut script = Script::<V3>::new(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
     script.lose_too_much(segments(bound));
     script.tx_in_flight = segments(400);
-    script.inflight = segments(400);
-    script.within(MOMENT, 1);
+    script.within_at(segments(400));
     script.within(MOMENT, 1);
     script.refill_from_cruise();
     script.within(MOMENT, 500);
@@ -145,7 +136,7 @@ fn inflight_longterm_grows_by_doubling_steps_per_round() {
         // Each round acknowledges a full window in twenty parts; the first of them begins the round.
         let parts = 20;
         for part in 0..parts {
-            let acked = script.window().as_u64() / 1_000 / parts;
+            let acked = script.cwnd().as_u64() / 1_000 / parts;
             if part == 0 && growth > 1 {
                 script.round(acked);
             } else {
@@ -181,22 +172,18 @@ fn inflight_longterm_with_unused_window_follows_safe_flight() {
 /// After a probe with too much loss the next one stops at its bound; a probe without harm continues at once.
 #[test]
 fn probe_after_excess_loss_stops_at_bound_then_continues() {
-    let mut script = Script::<V3>::new(&[("probe_rtt_duration", 0.0)]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[("probe_rtt_duration", 0.0)]);
     script.lose_too_much(segments(600));
     assert_eq!(script.state(), State::Down);
     script.tx_in_flight = segments(400);
-    script.inflight = segments(400);
-    script.within(MOMENT, 1);
+    script.within_at(segments(400));
     script.within(MOMENT, 1);
     script.refill_from_cruise();
     let long = script.cc.model().inflight_long().unwrap();
     script.up_from_refill();
-    script.inflight = long - Bytes::new(1);
-    script.within(MOMENT, 1);
+    script.within_at(long - Bytes::new(1));
     assert_eq!(script.state(), State::Up);
-    script.inflight = long;
-    script.within(MOMENT, 1);
+    script.within_at(long);
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.telemetry("probe_precautionary"), Some(Value::Number(1.0)));
     assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(0.0)));
@@ -214,8 +201,7 @@ fn probe_after_excess_loss_stops_at_bound_then_continues() {
 #[test]
 fn max_bw_filter_advances_one_round_after_the_probe() {
     for (app_limited, advances) in [(false, true), (true, false)] {
-        let mut script = Script::<V3>::new(&[]);
-        script.reach_up();
+        let mut script = Script::<V3>::in_up(&[]);
         let old = script.rate;
         script.rate = old.mul_f64(0.5);
         for _ in 0..2 {

@@ -54,7 +54,7 @@ fn ecn_marks_lower_inflight_shortterm_once_per_round() {
     let mut script = short::<V3>(&[("ecn_reprobe_gain", 0.0)]);
     script.reach_cruise();
     script.round(500);
-    let window = script.window();
+    let window = script.cwnd();
     assert_eq!(script.cc.model().inflight_short(), None);
     script.marked = true;
     script.within(MOMENT, 1);
@@ -64,7 +64,7 @@ fn ecn_marks_lower_inflight_shortterm_once_per_round() {
     let expected = window.mul_f64(1.0 - alpha / 3.0);
     assert_eq!(script.cc.model().inflight_short(), Some(expected));
     assert_eq!(script.cc.model().bw_short(), None, "v3 leaves the rate");
-    assert_eq!(script.window(), expected);
+    assert_eq!(script.cwnd(), expected);
 }
 
 /// Marks have no effect without the parameter, or with a round-trip time above 5 ms.
@@ -75,9 +75,7 @@ fn ecn_disabled_or_rtt_above_5_ms_ignores_marks() {
         script.rtt = Nanos::from_millis(rtt);
         script.reach_cruise();
         script.marked = true;
-        for _ in 0..5 {
-            script.round(50);
-        }
+        script.rounds(5, 50);
         let short_path = rtt == 4;
         let on = values[0].1 == 1.0;
         assert_eq!(script.cc.model().inflight_short().is_some(), on && short_path, "{values:?} {rtt}");
@@ -123,9 +121,7 @@ fn ecn_half_marked_probe_is_too_high() {
 fn ecn_marks_count_until_last_ack_of_the_probe() {
     let mut script = probing(&[]);
     script.inflight = segments(100);
-    for _ in 0..3 {
-        script.round(50);
-    }
+    script.rounds(3, 50);
     assert_eq!(script.state(), State::Down, "a plateau");
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
     script.marked = true;
@@ -157,12 +153,7 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     script.cwnd_full = true;
     script.tx_in_flight = Bytes::ZERO;
     script.inflight = Bytes::ZERO;
-    script.repeat_until(
-        |script| script.window() >= long,
-        |script| {
-            script.within(MOMENT, 1);
-        },
-    );
+    script.repeat_until(|script| script.cwnd() >= long, |script| script.within(MOMENT, 1));
     let before = script.cc.model().inflight_long().unwrap();
     script.within(MOMENT, 32);
     let grown = (script.cc.model().inflight_long().unwrap() - before).as_u64() / 1_000;

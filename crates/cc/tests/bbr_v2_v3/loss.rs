@@ -1,15 +1,14 @@
 //! Responses to loss and timeouts, and their undo.
 
 use narrows_cc::bbr_v2_v3::State;
-use narrows_cc::{Bytes, CongestionCause, CongestionControl, Rate, Value};
+use narrows_cc::{Bytes, CongestionCause, Rate, Value};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, Script, V3, segments};
 
 /// A probe with too much loss sets inflight_longterm once and ends.
 #[test]
 fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     // 600 in flight: 12 losses are 2 %, the 13th exceeds it. Before it 599 were in flight and 12 lost.
     for n in 1..=12 {
         script.lose(n, segments(600), n);
@@ -30,15 +29,13 @@ fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
 /// The bound is at least beta times the target inflight.
 #[test]
 fn loss_bound_is_at_least_beta_of_target_inflight() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     script.lose(1, segments(10), 1);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(350)), "0.7 of the BDP");
     // If congestion cut the window below the BDP: 0.7 of the window.
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     script.inflight = segments(99);
-    script.time_out();
+    script.report_timeout(1);
     script.lose(1, segments(10), 1);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(70)));
 }
@@ -46,8 +43,7 @@ fn loss_bound_is_at_least_beta_of_target_inflight() {
 /// Loss in an application-limited probe ends it but sets no bound.
 #[test]
 fn loss_in_app_limited_probe_ends_it_without_bound() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     script.app_limited = true;
     script.lose_too_much(segments(600));
     assert_eq!(script.state(), State::Down);
@@ -57,8 +53,7 @@ fn loss_in_app_limited_probe_ends_it_without_bound() {
 /// Losses of packets sent outside the probe set no long-term bound.
 #[test]
 fn loss_of_non_probing_packets_sets_no_long_term_bound() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_cruise();
+    let mut script = Script::<V3>::in_cruise(&[]);
     script.lose_too_much(segments(500));
     script.refill_from_cruise();
     script.lose_too_much(segments(500));
@@ -70,11 +65,10 @@ fn loss_of_non_probing_packets_sets_no_long_term_bound() {
 #[test]
 fn loss_outside_probes_lowers_short_term_bounds() {
     for (share, expected) in [(0.9, 0.9), (0.5, 0.7)] {
-        let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
-        script.reach_cruise();
+        let mut script = Script::<V3>::in_cruise(&[("extra_acked", 0.0)]);
         script.round(500);
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
-        let (rate, window) = (script.rate, script.window());
+        let (rate, window) = (script.rate, script.cwnd());
         script.rate = rate.mul_f64(share);
         script.round(500); // earlier deliveries count in their own round
         script.lose(1, BDP, 1);
@@ -94,7 +88,7 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         script.round(500);
         let second = (window.mul_f64(0.7)).mul_f64(0.7).max(rate.mul_f64(share).over(script.rtt));
         assert_eq!(script.cc.model().inflight_short(), Some(second), "once per round for any number of losses");
-        assert_eq!(script.window(), second.max(MSS * 4).min(script.window()));
+        assert_eq!(script.cwnd(), second.max(MSS * 4).min(script.cwnd()));
         script.refill_from_cruise();
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
     }
@@ -103,8 +97,7 @@ fn loss_outside_probes_lowers_short_term_bounds() {
 /// Probes do not lower the short-term bounds.
 #[test]
 fn loss_in_probes_keeps_short_term_bounds() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     script.rate = Rate::from_mbit_per_sec(10.0);
     script.lose(1, BDP, 1);
     script.round(10);
@@ -119,18 +112,18 @@ fn timeout_leaves_one_segment_until_repair_ends() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
     script.reach_refill();
     script.within(MOMENT, 500);
-    let window = script.window();
+    let window = script.cwnd();
     script.inflight = MSS * 3;
-    script.time_out();
-    assert_eq!(script.window(), MSS * 4);
+    script.report_timeout(1);
+    assert_eq!(script.cwnd(), MSS * 4);
     script.inflight = Bytes::ZERO;
-    script.time_out();
-    assert_eq!(script.window(), MSS, "the larger cwnd stays saved");
+    script.report_timeout(1);
+    assert_eq!(script.cwnd(), MSS, "the larger cwnd stays saved");
     script.within(MOMENT, 1);
-    assert_eq!(script.window(), MSS * 4);
-    script.leave_recovery();
+    assert_eq!(script.cwnd(), MSS * 4);
+    script.report_recovery_left();
     script.within(MOMENT, 1);
-    assert_eq!(script.window(), window);
+    assert_eq!(script.cwnd(), window);
 }
 
 /// A spurious loss undoes the end of STARTUP.
@@ -149,20 +142,19 @@ fn spurious_loss_undoes_end_of_startup() {
 /// A spurious loss restarts an ended probe from PROBE_REFILL.
 #[test]
 fn spurious_loss_restarts_ended_probe_from_refill() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
-    let window = script.window();
+    let mut script = Script::<V3>::in_up(&[]);
+    let window = script.cwnd();
     script.inflight = BDP * 2;
     script.lose_too_much(segments(600));
     script.enter_recovery(CongestionCause::Loss);
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Down);
-    assert!(script.window() < window);
+    assert!(script.cwnd() < window);
     assert_eq!(script.telemetry("undo_state"), Some(Value::State("probe_bw_up")));
     script.prove_spurious();
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.cc.model().inflight_long(), None, "as before the loss");
-    assert_eq!(script.window(), window);
+    assert_eq!(script.cwnd(), window);
     // The acknowledgement that proves the loss spurious covers old data, so it does not end the PROBE_REFILL
     // round.
     script.within(MOMENT, 1);
@@ -174,8 +166,7 @@ fn spurious_loss_restarts_ended_probe_from_refill() {
 /// A spurious loss restores the bounds and leaves a state that the loss did not change.
 #[test]
 fn spurious_loss_restores_bounds_and_unchanged_state() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_cruise();
+    let mut script = Script::<V3>::in_cruise(&[]);
     script.round(500);
     script.lose(1, BDP, 1);
     script.enter_recovery(CongestionCause::Loss);
@@ -187,8 +178,7 @@ fn spurious_loss_restores_bounds_and_unchanged_state() {
     script.prove_spurious();
     assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
     assert_eq!(script.state(), State::Cruise);
-    let mut script = Script::<V3>::new(&[("undo", 0.0)]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[("undo", 0.0)]);
     script.lose_too_much(segments(600));
     script.enter_recovery(CongestionCause::Loss);
     let long = script.cc.model().inflight_long();
@@ -212,5 +202,5 @@ fn recovery_starts_on_loss_but_not_on_ecn_marks() {
     script.within(MOMENT, 1);
     script.round(500);
     assert_eq!(script.state(), State::Drain);
-    assert!(script.cc.control().cwnd >= MSS * 4);
+    assert!(script.cwnd() >= MSS * 4);
 }

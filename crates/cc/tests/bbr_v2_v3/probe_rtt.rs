@@ -1,7 +1,7 @@
 //! Round-trip filters, PROBE_RTT and restart from idle.
 
 use narrows_cc::bbr_v2_v3::State;
-use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Value, record};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Value};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments};
 
@@ -11,8 +11,7 @@ fn in_probe_rtt(script: &Script<V3>) -> bool {
 
 /// In PROBE_BW, exactly five seconds after the last sample as low as the first.
 fn aged() -> Script<V3> {
-    let mut script = Script::<V3>::new(&[("probe_wait", 1e4), ("probe_rounds", 1e6), ("extra_acked", 0.0)]);
-    script.reach_cruise();
+    let mut script = Script::<V3>::in_cruise(&[("probe_wait", 1e4), ("probe_rounds", 1e6), ("extra_acked", 0.0)]);
     script.rtt = Nanos::from_millis(45);
     while script.now <= RTT + Nanos::from_secs(5) - RTT * 2 {
         script.round(500);
@@ -32,7 +31,7 @@ fn probe_rtt_starts_when_minimum_is_five_seconds_old() {
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.0));
     assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the longer filter keeps the BDP");
     assert_eq!(script.cc.model().probe_rtt_cwnd(), BDP / 2);
-    assert_eq!(script.window(), BDP / 2);
+    assert_eq!(script.cwnd(), BDP / 2);
 }
 
 /// A lower sample delays PROBE_RTT; an equal one does not.
@@ -52,9 +51,8 @@ fn probe_rtt_is_delayed_by_lower_but_not_equal_sample() {
 #[test]
 fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     let mut script = aged();
-    let window = script.window();
-    script.inflight = BDP;
-    script.within(MOMENT, 1);
+    let window = script.cwnd();
+    script.within_at(BDP);
     assert!(in_probe_rtt(&script));
     script.lose(1, BDP, 1);
     for _ in 0..20 {
@@ -62,8 +60,7 @@ fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     }
     assert!(in_probe_rtt(&script));
     assert!(script.cc.model().bw_short().is_some());
-    script.inflight = BDP / 2;
-    script.within(MOMENT, 1);
+    script.within_at(BDP / 2);
     let began = script.now;
     script.within(Nanos::from_millis(200), 1);
     script.within(MOMENT, 1);
@@ -72,7 +69,7 @@ fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     assert_eq!(script.state(), State::Cruise);
     assert!(script.now - began > Nanos::from_millis(200));
     assert_eq!(script.cc.model().bw_short(), None, "the short-term model is reset");
-    assert_eq!(script.window(), window, "the window is back");
+    assert_eq!(script.cwnd(), window, "the window is back");
     assert!(!in_probe_rtt(&script));
     let left = script.now + Nanos::from_secs(5);
     while script.now < left - RTT * 2 {
@@ -88,8 +85,7 @@ fn probe_rtt_before_full_pipe_returns_to_startup() {
     script.app_limited = true;
     script.rtt = Nanos::from_millis(45);
     script.rounds_until(10, in_probe_rtt);
-    script.inflight = Bytes::ZERO;
-    script.within(MOMENT, 1);
+    script.within_at(Bytes::ZERO);
     script.within(Nanos::from_millis(201), 1);
     script.round(10);
     assert_eq!(script.state(), State::Startup);
@@ -102,17 +98,15 @@ fn probe_rtt_samples_leave_the_bandwidth_unchanged() {
     script.within(MOMENT, 1);
     script.inflight = BDP / 2;
     script.rate = script.rate.mul_f64(0.5);
-    for _ in 0..3 {
-        script.round(100);
-    }
+    script.rounds(3, 100);
     assert_eq!(script.cc.model().max_bw(), script.rate * 2);
 }
 
 /// After ten seconds min_rtt becomes the minimum of the last five.
 #[test]
 fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
-    let mut script = Script::<V3>::new(&[("probe_rtt_duration", 0.0), ("probe_wait", 1e4), ("probe_rounds", 1e6)]);
-    script.reach_cruise();
+    let mut script =
+        Script::<V3>::in_cruise(&[("probe_rtt_duration", 0.0), ("probe_wait", 1e4), ("probe_rounds", 1e6)]);
     script.rtt = Nanos::from_millis(60);
     let seen = RTT;
     while script.now + script.rtt < seen + Nanos::from_secs(10) {
@@ -124,26 +118,13 @@ fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
     assert_eq!(script.cc.model().min_rtt(), Some(Nanos::from_millis(60)));
 }
 
-fn idle(script: &mut Script<V3>, span: Nanos, app_limited: bool) {
-    script.now += span;
-    script.cc.on_idle_restart(&record!(IdleRestart {
-        now: script.now,
-        idle: span,
-        rto: Some(Nanos::from_millis(200)),
-        delivered: script.delivered,
-        app_limited,
-        rule: narrows_cc::IdleRule::Rfc5681,
-    }));
-}
-
 /// A restart from idle paces at the bandwidth and skips PROBE_RTT once.
 #[test]
 fn idle_restart_paces_at_bandwidth_and_skips_probe_rtt() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
+    let mut script = Script::<V3>::in_up(&[]);
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.25));
     script.inflight = Bytes::ZERO;
-    idle(&mut script, Nanos::from_secs(6), true);
+    script.restart_from_idle(Nanos::from_secs(6), true);
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.0));
     assert_eq!(script.telemetry("idle_restart"), Some(Value::Number(1.0)));
     script.rtt = Nanos::from_millis(45);
@@ -156,9 +137,8 @@ fn idle_restart_paces_at_bandwidth_and_skips_probe_rtt() {
 /// A pause for lack of window is no idle time.
 #[test]
 fn idle_restart_requires_an_app_limited_sender() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_up();
-    idle(&mut script, Nanos::from_secs(1), false);
+    let mut script = Script::<V3>::in_up(&[]);
+    script.restart_from_idle(Nanos::from_secs(1), false);
     assert_eq!(script.telemetry("idle_restart"), Some(Value::Number(0.0)));
 }
 
@@ -166,13 +146,11 @@ fn idle_restart_requires_an_app_limited_sender() {
 #[test]
 fn idle_restart_in_probe_rtt_may_end_it() {
     let mut script = aged();
-    script.inflight = BDP / 2;
-    script.within(MOMENT, 1);
-    script.inflight = Bytes::ZERO;
-    script.within(MOMENT, 1);
+    script.within_at(BDP / 2);
+    script.within_at(Bytes::ZERO);
     assert!(in_probe_rtt(&script));
-    idle(&mut script, Nanos::from_secs(1), true);
+    script.restart_from_idle(Nanos::from_secs(1), true);
     assert_eq!(script.state(), State::Cruise);
-    assert!(script.window() >= segments(900), "{:?}", script.window());
-    assert!(script.window() <= BDP * 2 + MSS);
+    assert!(script.cwnd() >= segments(900), "{:?}", script.cwnd());
+    assert!(script.cwnd() <= BDP * 2 + MSS);
 }

@@ -50,7 +50,7 @@ fn loss_threshold_is_2_percent_or_any_loss_without_sack() {
     assert!(!too_high(2_000, 100_000), "exactly 2 % is tolerated");
     assert!(too_high(2_001, 100_000));
     assert!(!too_high(0, 0) && too_high(1, 0));
-    let script = Script::<V3>::with(record!(Setup { sack: false, ..setup::<V3>(1, &[]) }));
+    let script = Script::<V3>::with(&record!(Setup { sack: false, ..setup::<V3>(1, &[]) }));
     let too_high = |lost, flight| script.cc.model().is_too_high(Bytes::new(lost), Bytes::new(flight));
     assert!(too_high(1, 100_000) && !too_high(0, 100_000));
 }
@@ -83,10 +83,9 @@ fn headroom_is_15_percent_at_least_one_segment() {
     // The bound is the inflight at which a probe lost too much. Its minimum of beta times the window does not
     // matter: after a timeout the window has four segments.
     for bound in [1_000u64, 100, 10, 7, 6, 5, 4, 3] {
-        let mut script = Script::<V3>::new(&[("beta", 0.1)]);
-        script.reach_up();
+        let mut script = Script::<V3>::in_up(&[("beta", 0.1)]);
         script.inflight = Bytes::ZERO;
-        script.time_out();
+        script.report_timeout(1);
         let since = bound / 50 + 1;
         script.lose(1, segments(bound + 1), since);
         let long = bound as f64 + (0.02 * bound as f64 - (since as f64 - 1.0)) / 0.98;
@@ -104,15 +103,13 @@ fn headroom_is_15_percent_at_least_one_segment() {
 /// max_inflight is gain times BDP, at least three quanta and four segments, plus two segments in PROBE_UP.
 #[test]
 fn max_inflight_is_gain_times_bdp_with_minimum() {
-    let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
-    script.reach_up();
+    let script = Script::<V3>::in_up(&[("extra_acked", 0.0)]);
     let model = script.cc.model();
     assert_eq!(model.inflight_at(model.max_bw(), 1.0), BDP + MSS * 2);
     // PROBE_UP paces at 1.25 x 0.99 x 100 Mbit/s, that is 15 468 B in 1 ms: a quantum of 15 segments.
     assert_eq!(model.inflight_at(Rate::ZERO, 1.0), MSS * (3 * 15 + 2));
     assert_eq!(script.telemetry("max_inflight"), Some(narrows_cc::Value::Bytes(segments(1_127))), "2.25 BDP and two");
-    let mut script = Script::<V3>::new(&[("quantum", 10.0)]);
-    script.reach_cruise();
+    let script = Script::<V3>::in_cruise(&[("quantum", 10.0)]);
     assert_eq!(script.cc.model().inflight_at(Rate::ZERO, 1.0), MSS * 30);
 }
 
@@ -148,8 +145,7 @@ fn gains_follow_the_state() {
     script.assert_gains(State::Startup, 2.77, 2.0);
     script.reach_drain();
     script.assert_gains(State::Drain, 0.5, 2.0);
-    script.inflight = BDP;
-    script.within(MOMENT, 1);
+    script.within_at(BDP);
     script.assert_gains(State::Cruise, 1.0, 2.0);
     script.refill_from_cruise();
     script.assert_gains(State::Refill, 1.0, 2.0);
@@ -166,37 +162,32 @@ fn gains_follow_the_state() {
 fn cwnd_grows_by_delivered_data_within_state_bounds() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0), ("probe_rtt_duration", 0.0)]);
     script.round(10);
-    assert_eq!(script.window(), MSS * 20);
+    assert_eq!(script.cwnd(), MSS * 20);
     script.reach_cruise();
-    assert_eq!(script.window(), BDP * 2, "grown to the target and cut there");
+    assert_eq!(script.cwnd(), BDP * 2, "grown to the target and cut there");
     script.refill_from_cruise();
     script.up_from_refill();
     script.lose_too_much(segments(600));
-    script.inflight = segments(550);
-    script.within(MOMENT, 1);
+    script.within_at(segments(550));
     let model = script.cc.model();
     let long = model.inflight_long().unwrap();
     assert_eq!(script.state(), State::Down);
-    assert_eq!(script.window(), long, "DOWN: the long-term bound");
-    script.inflight = segments(400);
-    script.within(MOMENT, 1);
+    assert_eq!(script.cwnd(), long, "DOWN: the long-term bound");
+    script.within_at(segments(400));
     assert_eq!(script.state(), State::Cruise);
-    assert_eq!(script.window(), script.cc.model().inflight_with_headroom(), "CRUISE: less headroom");
+    assert_eq!(script.cwnd(), script.cc.model().inflight_with_headroom(), "CRUISE: less headroom");
     script.tx_in_flight = segments(400);
     script.refill_from_cruise();
     script.within(MOMENT, 500);
-    assert_eq!(script.window(), long, "REFILL: the long-term bound");
+    assert_eq!(script.cwnd(), long, "REFILL: the long-term bound");
 }
 
 /// Aggregation adds the maximum excess of ten rounds, and of one round in STARTUP.
 #[test]
 fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
-    let mut script = Script::<V3>::new(&[]);
-    script.reach_cruise();
+    let mut script = Script::<V3>::in_cruise(&[]);
     // The epoch begins with an acknowledgement; all data acknowledged at the same time is excess.
-    for _ in 0..30 {
-        script.round(500);
-    }
+    script.rounds(30, 500);
     let base = script.cc.model().extra_acked();
     script.within(Nanos::ZERO, 700);
     let grown = script.cc.model().extra_acked();

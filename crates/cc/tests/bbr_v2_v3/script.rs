@@ -1,19 +1,10 @@
-//! Scripted acknowledgements over a path of 100 Mbit/s and 40 ms: a BDP of 500 segments of 1000 bytes.
+//! Scripts of BBRv2 and BBRv3: a BDP of 500 segments of 1000 bytes.
 
 use narrows_cc::bbr_v2_v3::{BbrCore, Policy, State};
-use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, Lost, Nanos, Params, Phase, Random, Rate, RateSample,
-    RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Timeout, Value, record,
-};
+use narrows_cc::{Bytes, CongestionCause, CongestionControl, Nanos, Phase, Random, Rate, Setup};
 
-/// The rules of a scheme.
-pub trait Core {
-    type Policy: Policy;
-}
-
-impl<P: Policy> Core for BbrCore<P> {
-    type Policy = P;
-}
+use crate::script::Core;
+use crate::{flow, script};
 
 pub type V3 = <narrows_cc::schemes::Bbr3 as Core>::Policy;
 pub type V2 = <narrows_cc::schemes::Bbr2 as Core>::Policy;
@@ -24,104 +15,39 @@ pub const RTT: Nanos = Nanos::from_millis(40);
 /// A short time within a round trip.
 pub const MOMENT: Nanos = Nanos::from_micros(10);
 
-/// Most steps that a script waits for a state: a scheme that never reaches it fails.
-pub const PATIENCE: usize = 10_000;
-
 pub const fn segments(n: u64) -> Bytes {
     Bytes::new(1_000 * n)
 }
 
 pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
-    let mut params = Params::defaults(P::INFO.params);
-    for (name, value) in values {
-        params.set(name, *value).unwrap();
-    }
+    let params = flow::setup(&P::INFO, seed, values).params;
     Setup::new(MSS, params, Random::stream(seed, "bbr3", 0))
 }
 
-/// A flow and the state of its scripted transport.
-pub struct Script<P> {
-    pub cc: BbrCore<P>,
-    pub now: Nanos,
-    pub rtt: Nanos,
-    pub rate: Rate,
-    pub delivered: Bytes,
-    pub lost: Bytes,
-    /// Inflight after the next acknowledgement.
-    pub inflight: Bytes,
-    /// Inflight when the acknowledged packet was sent, and losses since.
-    pub tx_in_flight: Bytes,
-    pub lost_since: Bytes,
-    pub phase: Phase,
-    pub app_limited: bool,
-    pub cwnd_full: bool,
-    pub marked: bool,
-    newly_lost: Bytes,
-}
+pub type Script<P> = script::Script<BbrCore<P>>;
 
 impl<P: Policy> Script<P> {
     /// A flow after its handshake.
     pub fn new(values: &[(&str, f64)]) -> Self {
-        Self::with(setup::<P>(1, values))
+        Self::with(&setup::<P>(1, values))
     }
 
-    pub fn with(setup: Setup) -> Self {
-        let mut script = Self {
-            cc: BbrCore::new(&setup),
-            now: RTT,
-            rtt: RTT,
-            rate: Rate::from_mbit_per_sec(100.0),
-            delivered: Bytes::ZERO,
-            lost: segments(1_000),
-            inflight: BDP,
-            tx_in_flight: BDP,
-            lost_since: Bytes::ZERO,
-            phase: Phase::Open,
-            app_limited: false,
-            cwnd_full: false,
-            marked: false,
-            newly_lost: Bytes::ZERO,
-        };
-        let handshake = record!(Ack { rate: None, ..script.next(Nanos::ZERO, 0, true) });
-        script.cc.on_ack(&handshake);
+    pub fn with(setup: &Setup) -> Self {
+        Self::over(setup, BDP)
+    }
+
+    /// A flow in PROBE_CRUISE: see [`Self::reach_cruise`].
+    pub fn in_cruise(values: &[(&str, f64)]) -> Self {
+        let mut script = Self::new(values);
+        script.reach_cruise();
         script
     }
 
-    /// An acknowledgement of `acked` segments, `after` the last one. To begin a round, it covers packets sent
-    /// after the last one.
-    pub fn next(&mut self, after: Nanos, acked: u64, round: bool) -> Ack {
-        self.now += after;
-        let prior_delivered = if round { self.delivered } else { Bytes::ZERO };
-        let acked = MSS * acked;
-        self.delivered += acked;
-        let lost = std::mem::take(&mut self.newly_lost);
-        record!(Ack {
-            now: self.now,
-            acked,
-            acked_cumulative: Some(acked),
-            lost,
-            rtt: Some(self.rtt),
-            rate: Some(record!(RateSample {
-                rate: self.rate,
-                delivered: self.rate.over(self.rtt),
-                interval: self.rtt,
-                prior_delivered,
-                tx_in_flight: self.tx_in_flight,
-                lost: self.lost_since,
-                app_limited: self.app_limited,
-            })),
-            inflight_before: self.inflight + acked + lost,
-            inflight: self.inflight,
-            ce: if self.marked { acked } else { Bytes::ZERO },
-            delivered: self.delivered,
-            cwnd_limited: true,
-            cwnd_full: self.cwnd_full,
-            phase: self.phase,
-            round_start: round,
-            round: 0,
-            srtt: Some(self.rtt),
-            min_rtt: Some(self.rtt),
-        })
+    /// A flow in PROBE_UP: see [`Self::reach_up`].
+    pub fn in_up(values: &[(&str, f64)]) -> Self {
+        let mut script = Self::new(values);
+        script.reach_up();
+        script
     }
 
     /// Acknowledges `acked` segments one round trip later.
@@ -130,29 +56,23 @@ impl<P: Policy> Script<P> {
         self.cc.on_ack(&ack);
     }
 
+    /// Runs `n` rounds of `acked` segments each.
+    pub fn rounds(&mut self, n: usize, acked: u64) {
+        for _ in 0..n {
+            self.round(acked);
+        }
+    }
+
     /// Acknowledges `acked` more segments within the round trip.
     pub fn within(&mut self, after: Nanos, acked: u64) {
         let ack = self.next(after, acked, false);
         self.cc.on_ack(&ack);
     }
 
-    /// Declares the segment with this number lost. It was sent with `tx` in flight; `since` segments were
-    /// lost since then, including it.
-    pub fn lose(&mut self, number: u64, tx: Bytes, since: u64) {
-        self.lost += MSS;
-        self.newly_lost += MSS;
-        self.cc.on_lost(&record!(Lost {
-            now: self.now,
-            bytes: MSS,
-            packet: number,
-            sent_at: self.now - self.rtt,
-            tx_in_flight: tx,
-            lost_at_send: self.lost - MSS * since,
-            delivered_at_send: Bytes::ZERO,
-            app_limited: self.app_limited,
-            lost_total: self.lost,
-            inflight: self.inflight,
-        }));
+    /// Acknowledges one more segment within the round trip, which leaves `inflight`.
+    pub fn within_at(&mut self, inflight: Bytes) {
+        self.inflight = inflight;
+        self.within(MOMENT, 1);
     }
 
     /// Declares enough segments in a row lost that a probe with `tx` in flight was too high.
@@ -164,47 +84,19 @@ impl<P: Policy> Script<P> {
     }
 
     pub fn enter_recovery(&mut self, cause: CongestionCause) {
-        self.phase = Phase::Recovery;
-        self.cc.on_recovery_entered(&record!(RecoveryEntered {
-            now: self.now,
-            cause,
-            flight_size: self.inflight,
-            inflight: self.inflight,
-            acked: Bytes::ZERO,
-            delivered: self.delivered,
-        }));
-    }
-
-    pub fn leave_recovery(&mut self) {
-        self.phase = Phase::Open;
-        let event = record!(RecoveryLeft { now: self.now, inflight: self.inflight, delivered: self.delivered });
-        self.cc.on_recovery_left(&event);
-    }
-
-    pub fn time_out(&mut self) {
-        self.phase = Phase::Loss;
-        self.cc.on_timeout(&record!(Timeout {
-            now: self.now,
-            flight_size: self.inflight,
-            inflight: self.inflight,
-            delivered: self.delivered,
-            consecutive: 1,
-        }));
+        self.report_recovery(cause, self.inflight, Bytes::ZERO);
     }
 
     pub fn prove_spurious(&mut self) {
-        let phase = std::mem::replace(&mut self.phase, Phase::Open);
-        let event = record!(SpuriousLoss { now: self.now, inflight: self.inflight, delivered: self.delivered, phase });
-        self.cc.on_spurious_loss(&event);
+        self.report_spurious_loss();
+        self.phase = Phase::Open;
     }
 
     /// Four rounds at one rate: the pipe is full.
     pub fn reach_drain(&mut self) {
         let queue = self.rate.over(self.rtt) * 2 + MSS * 100;
         let inflight = std::mem::replace(&mut self.inflight, queue);
-        for _ in 0..4 {
-            self.round(500);
-        }
+        self.rounds(4, 500);
         self.inflight = inflight;
         assert_eq!(self.state(), State::Drain);
     }
@@ -216,8 +108,7 @@ impl<P: Policy> Script<P> {
         }
         self.enter_recovery(CongestionCause::Loss);
         self.lost_since = segments(20);
-        self.inflight = BDP * 2;
-        self.within(MOMENT, 1);
+        self.within_at(BDP * 2);
         self.round(500);
         assert_eq!(self.state(), State::Drain);
     }
@@ -227,8 +118,7 @@ impl<P: Policy> Script<P> {
     pub fn reach_cruise(&mut self) {
         self.reach_drain();
         let model = self.cc.model();
-        self.inflight = model.inflight_at(model.max_bw(), 1.0) - MSS;
-        self.within(MOMENT, 1);
+        self.within_at(model.inflight_at(model.max_bw(), 1.0) - MSS);
         assert_eq!(self.state(), State::Cruise);
     }
 
@@ -238,27 +128,10 @@ impl<P: Policy> Script<P> {
         self.refill_from_cruise();
     }
 
-    /// Repeats `step` until `done` holds; returns the number of steps.
-    ///
-    /// # Panics
-    /// After [`PATIENCE`] steps, with the state then.
-    #[track_caller]
-    pub fn repeat_until(&mut self, done: impl Fn(&Self) -> bool, mut step: impl FnMut(&mut Self)) -> usize {
-        for steps in 0..PATIENCE {
-            if done(self) {
-                return steps;
-            }
-            step(self);
-        }
-        panic!("still {:?} after {PATIENCE} steps, at {:?}", self.state(), self.now);
-    }
-
     /// Rounds of `acked` segments each until `done` holds; returns their number.
     #[track_caller]
     pub fn rounds_until(&mut self, acked: u64, done: impl Fn(&Self) -> bool) -> usize {
-        self.repeat_until(done, |script| {
-            script.round(acked);
-        })
+        self.repeat_until(done, |script| script.round(acked))
     }
 
     /// Waits in PROBE_CRUISE for its maximum time.
@@ -282,10 +155,6 @@ impl<P: Policy> Script<P> {
         self.cc.model().state()
     }
 
-    pub fn window(&self) -> Bytes {
-        self.cc.control().cwnd
-    }
-
     /// Asserts the state, its pacing gain and its window gain.
     #[track_caller]
     pub fn assert_gains(&self, state: State, pacing: f64, window: f64) {
@@ -295,23 +164,10 @@ impl<P: Policy> Script<P> {
     }
 
     /// From Startup to Drain and on for `rounds`, with twice the BDP in flight.
-    pub fn drain_for(&mut self, rounds: u32) {
+    pub fn drain_for(&mut self, rounds: usize) {
         self.reach_drain();
         self.inflight = BDP * 2;
-        for _ in 0..rounds {
-            self.round(10);
-        }
-    }
-
-    /// The value of a telemetry item.
-    pub fn telemetry(&self, name: &str) -> Option<Value> {
-        let mut found = None;
-        self.cc.telemetry(&mut |item, value| {
-            if item == name {
-                found = Some(value);
-            }
-        });
-        found
+        self.rounds(rounds, 10);
     }
 }
 

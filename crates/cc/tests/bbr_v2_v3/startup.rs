@@ -43,7 +43,7 @@ fn startup_ends_after_lossy_recovery_round() {
 fn startup_continues_on_loss_outside_recovery_round() {
     let mut script = Script::<V3>::new(&[]);
     losing(&mut script, 6, 1);
-    script.leave_recovery();
+    script.report_recovery_left();
     script.lost_since = segments(20);
     script.round(500);
     assert_eq!(script.state(), State::Startup);
@@ -72,7 +72,7 @@ fn startup_end_bound_is_delivered_data_above_bdp() {
 /// Without SACK a single loss in recovery ends STARTUP.
 #[test]
 fn startup_without_sack_ends_on_one_loss_in_recovery() {
-    let mut script = Script::<V3>::with(record!(Setup { sack: false, ..setup::<V3>(1, &[]) }));
+    let mut script = Script::<V3>::with(&record!(Setup { sack: false, ..setup::<V3>(1, &[]) }));
     script.round(500);
     script.inflight = BDP * 2;
     script.lose(1, BDP, 1);
@@ -87,15 +87,11 @@ fn startup_app_limited_rounds_never_fill_the_pipe() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
     script.app_limited = true;
-    for _ in 0..50 {
-        script.round(500);
-    }
+    script.rounds(50, 500);
     assert_eq!(script.state(), State::Startup);
     script.app_limited = false;
     script.inflight = BDP * 2;
-    for _ in 0..3 {
-        script.round(500);
-    }
+    script.rounds(3, 500);
     assert_eq!(script.state(), State::Drain);
 }
 
@@ -104,11 +100,9 @@ fn startup_app_limited_rounds_never_fill_the_pipe() {
 fn drain_ends_when_inflight_is_the_bdp() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_drain();
-    script.inflight = BDP + MSS;
-    script.within(MOMENT, 1);
+    script.within_at(BDP + MSS);
     assert_eq!(script.state(), State::Drain);
-    script.inflight = BDP;
-    script.within(MOMENT, 1);
+    script.within_at(BDP);
     assert_eq!(script.state(), State::Cruise, "ProbeBW_DOWN ends with the same acknowledgement");
 }
 

@@ -13,8 +13,7 @@ fn v2_gains_follow_the_state() {
     script.assert_gains(State::Startup, 2.885, 2.885);
     script.reach_drain();
     script.assert_gains(State::Drain, 1.0 / 2.885, 2.885);
-    script.inflight = BDP;
-    script.within(MOMENT, 1);
+    script.within_at(BDP);
     script.assert_gains(State::Down, 0.75, 2.0);
 }
 
@@ -22,8 +21,7 @@ fn v2_gains_follow_the_state() {
 fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     let mut script = Script::<V2>::new(values);
     script.reach_drain();
-    script.inflight = segments(400);
-    script.within(MOMENT, 1);
+    script.within_at(segments(400));
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Cruise);
     script
@@ -94,8 +92,7 @@ fn v2_cruise_caps_short_term_by_long_term_bound() {
     assert_eq!(script.state(), State::Up);
     script.lose_too_much(segments(450));
     script.tx_in_flight = segments(300);
-    script.inflight = segments(440);
-    script.within(MOMENT, 1);
+    script.within_at(segments(440));
     assert_eq!(script.state(), State::Down);
     let long = script.cc.model().inflight_long().unwrap();
     script.lose(100, BDP, 1);
@@ -104,8 +101,7 @@ fn v2_cruise_caps_short_term_by_long_term_bound() {
     script.round(1);
     assert_eq!(script.state(), State::Down);
     assert!(script.cc.model().inflight_short().unwrap() > long, "delivered: a BDP");
-    script.inflight = segments(300);
-    script.within(MOMENT, 1);
+    script.within_at(segments(300));
     assert_eq!(script.state(), State::Cruise);
     assert_eq!(script.cc.model().inflight_short(), Some(long));
 }
@@ -127,10 +123,10 @@ fn v2_spurious_loss_restores_bounds_not_state() {
 #[test]
 fn v2_timeout_outside_probes_bounds_by_prior_window() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
-    let window = script.window();
+    let window = script.cwnd();
     script.inflight = Bytes::ZERO;
-    script.time_out();
-    assert_eq!(script.window(), MSS);
+    script.report_timeout(1);
+    assert_eq!(script.cwnd(), MSS);
     assert_eq!(script.cc.model().inflight_short(), Some(window));
 }
 
@@ -147,9 +143,7 @@ fn v2_startup_plateau_uses_the_filtered_rate() {
     assert_eq!(script.state(), State::Startup);
     script.rate = Rate::from_mbit_per_sec(1.0);
     script.inflight = BDP * 3;
-    for _ in 0..3 {
-        script.round(500);
-    }
+    script.rounds(3, 500);
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.telemetry("full_bw"), Some(Value::Rate(rate.mul_f64(1.3))));
     assert!(script.now > Nanos::ZERO);

@@ -2,8 +2,8 @@
 
 use narrows_cc::schemes::Bbr3;
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Rate, RecoveryEntered, RecoveryLeft,
-    Scheme, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Lost, Nanos, Rate, RecoveryEntered, RecoveryLeft, Scheme,
+    Sent, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 use crate::flow::{self, MSS, Path, setup};
@@ -21,7 +21,7 @@ pub enum Event {
 }
 
 /// Telemetry in the draft's terms.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
     pub state: &'static str,
     pub bw: Rate,
@@ -45,25 +45,7 @@ pub struct Figures {
 
 impl Figures {
     pub fn of(scheme: &Bbr3) -> Self {
-        let mut figures = Self {
-            state: "",
-            bw: Rate::ZERO,
-            max_bw: Rate::ZERO,
-            bw_short: None,
-            inflight_short: None,
-            inflight_long: None,
-            min_rtt: Nanos::MAX,
-            extra_acked: Bytes::ZERO,
-            pacing_gain: f64::NAN,
-            cwnd_gain: f64::NAN,
-            full_bw_count: f64::NAN,
-            full_bw_now: false,
-            full_bw_reached: false,
-            idle_restart: false,
-            probe_too_high: false,
-            round: f64::NAN,
-            probe_wait: Nanos::ZERO,
-        };
+        let mut figures = Self { min_rtt: Nanos::MAX, ..Self::default() };
         scheme.telemetry(&mut |name, value| match (name, value) {
             ("state", Value::State(state)) => figures.state = state,
             ("bw_estimate", Value::Rate(rate)) => figures.bw = rate,
@@ -148,14 +130,6 @@ impl Recorder {
     }
 }
 
-impl Scheme for Recorder {
-    const INFO: Info = Bbr3::INFO;
-
-    fn new(setup: &Setup) -> Self {
-        Self { scheme: Bbr3::new(setup), trace: Vec::new() }
-    }
-}
-
 impl CongestionControl for Recorder {
     fn on_sent(&mut self, event: &Sent) {
         self.scheme.on_sent(event);
@@ -201,7 +175,10 @@ pub type Flow = flow::Flow<Recorder>;
 
 /// A flow after its handshake.
 pub fn start(path: Path, values: &[(&str, f64)]) -> Flow {
-    Flow::over(Path { repairs: true, ..path }, Recorder::new(&setup::<Recorder>(1, values)))
+    Flow::over(
+        Path { repairs: true, ..path },
+        Recorder { scheme: Bbr3::new(&setup(&Bbr3::INFO, 1, values)), trace: Vec::new() },
+    )
 }
 
 /// Parameters without PROBE_RTT.

@@ -1,6 +1,6 @@
 //! Events of a test transport, from the numbers that every transport keeps.
 
-use narrows_cc::{Ack, Bytes, Lost, Nanos, Phase, SentState, record};
+use narrows_cc::{Ack, Bytes, Lost, Nanos, SentState, record};
 
 /// The loss of a packet of `bytes` that left in the state `sent`.
 pub fn lost(now: Nanos, bytes: Bytes, sent: &SentState, lost_total: Bytes, inflight: Bytes) -> Lost {
@@ -20,23 +20,5 @@ pub fn lost(now: Nanos, bytes: Bytes, sent: &SentState, lost_total: Bytes, infli
 
 /// An acknowledgement that delivers nothing.
 pub fn empty_ack(now: Nanos, inflight: Bytes, delivered: Bytes) -> Ack {
-    record!(Ack {
-        now,
-        acked: Bytes::ZERO,
-        acked_cumulative: Some(Bytes::ZERO),
-        lost: Bytes::ZERO,
-        rtt: None,
-        rate: None,
-        inflight_before: inflight,
-        inflight,
-        ce: Bytes::ZERO,
-        delivered,
-        cwnd_limited: false,
-        cwnd_full: false,
-        phase: Phase::Open,
-        round_start: false,
-        round: 0,
-        srtt: None,
-        min_rtt: None,
-    })
+    record!(Ack { now, acked_cumulative: Some(Bytes::ZERO), inflight_before: inflight, inflight, delivered })
 }

@@ -16,7 +16,7 @@ mod recovery;
 use std::collections::VecDeque;
 
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, IdleRestart, Nanos, Phase, Rate, RateSampler, RoundCounter, Sent, record,
+    Ack, Bytes, CongestionControl, IdleRestart, IdleRule, Nanos, Phase, Rate, RateSampler, RoundCounter, Sent, record,
 };
 
 pub use path::*;
@@ -26,7 +26,7 @@ pub use path::*;
 struct Usage {
     limited: bool,
     most: Bytes,
-    /// Renewed when all data up to this packet is acknowledged.
+    /// The usage is renewed when all data up to this packet is acknowledged.
     until: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Flow<C> {
     pub sent: u64,
     pub lost: u64,
     pub delivered: Bytes,
-    /// Written data not sent yet; `None`: unlimited.
+    /// Data written but not sent; `None`: unlimited.
     pub backlog: Option<Bytes>,
     pub phase: Phase,
     sampler: RateSampler,
@@ -240,14 +240,10 @@ impl<C: CongestionControl> Flow<C> {
 
     fn send(&mut self) {
         if self.inflight.is_zero() && self.now > self.last_sent_at && self.sent > 0 {
-            self.cc.on_idle_restart(&record!(IdleRestart {
-                now: self.now,
-                idle: self.now - self.last_sent_at,
-                rto: Some(RTO),
-                delivered: self.delivered,
-                app_limited: self.sampler.is_app_limited(),
-                rule: narrows_cc::IdleRule::Rfc5681,
-            }));
+            let (now, idle, delivered) = (self.now, self.now - self.last_sent_at, self.delivered);
+            let (app_limited, rule) = (self.sampler.is_app_limited(), IdleRule::Rfc5681);
+            let event = record!(IdleRestart { now, idle, rto: Some(RTO), delivered, app_limited, rule });
+            self.cc.on_idle_restart(&event);
         }
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight);
         // A scheme without a limit would send for ever at one instant.

@@ -1,6 +1,6 @@
 //! Path and setup of a flow.
 
-use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Scheme, SentState, Setup};
+use narrows_cc::{Bytes, Info, Nanos, Params, Random, Rate, SentState, Setup};
 
 pub const MSS: Bytes = Bytes::new(1448);
 pub const INITIAL_WINDOW: Bytes = Bytes::new(14_480);
@@ -8,8 +8,8 @@ pub const INITIAL_WINDOW: Bytes = Bytes::new(14_480);
 pub const RTO: Nanos = Nanos::from_secs(1);
 
 /// Setup of a scheme with some parameters changed.
-pub fn setup<C: Scheme>(seed: u64, values: &[(&str, f64)]) -> Setup {
-    let mut params = Params::defaults(C::INFO.params);
+pub fn setup(info: &Info, seed: u64, values: &[(&str, f64)]) -> Setup {
+    let mut params = Params::defaults(info.params);
     for (name, value) in values {
         params.set(name, *value).unwrap();
     }

@@ -1,8 +1,7 @@
 //! Acknowledgements, losses, and the start and end of recovery.
 
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, Lost, Phase, RecoveryEntered, RecoveryLeft, SpuriousLoss, Timeout,
-    record,
+    Ack, Bytes, CongestionControl, Lost, Phase, RecoveryEntered, RecoveryLeft, SpuriousLoss, Timeout, record,
 };
 
 use super::path::Packet;
@@ -92,15 +91,9 @@ impl<C: CongestionControl> Flow<C> {
         if !repairing && !lost.is_zero() {
             self.phase = Phase::Recovery;
             self.recover_until = self.sent;
-            let (cause, flight_size) = (CongestionCause::Loss, before);
-            self.cc.on_recovery_entered(&record!(RecoveryEntered {
-                now,
-                cause,
-                flight_size,
-                inflight,
-                acked,
-                delivered,
-            }));
+            let flight_size = before;
+            let event = record!(RecoveryEntered { now, flight_size, inflight, acked, delivered });
+            self.cc.on_recovery_entered(&event);
         } else if found_late && lost.is_zero() {
             self.cc.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase: self.phase }));
             self.leave_recovery();
@@ -139,12 +132,7 @@ impl<C: CongestionControl> Flow<C> {
         self.phase = Phase::Loss;
         self.recover_until = self.sent;
         self.last_sent_at = self.now;
-        self.cc.on_timeout(&record!(Timeout {
-            now: self.now,
-            flight_size,
-            inflight: self.inflight,
-            delivered: self.delivered,
-            consecutive: 1,
-        }));
+        let (now, inflight, delivered) = (self.now, self.inflight, self.delivered);
+        self.cc.on_timeout(&record!(Timeout { now, flight_size, inflight, delivered, consecutive: 1 }));
     }
 }

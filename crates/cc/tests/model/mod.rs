@@ -30,8 +30,8 @@ pub struct Conditions {
 pub enum Op {
     /// The application writes this many segments.
     Send(u64),
-    /// An acknowledgement, late by `late` thousandths of the RTT. Of the oldest packets `lost` are declared
-    /// lost and `delivered` are delivered, all or none of them marked.
+    /// An acknowledgement, delayed by `late` thousandths of the RTT. The oldest `lost` packets are declared lost
+    /// and the next `delivered` are delivered, all or none of them marked.
     Ack { lost: usize, delivered: usize, late: u64, marked: bool },
     /// The same with an extreme round-trip time.
     AckAfter { delivered: usize, rtt: Nanos },
@@ -336,23 +336,16 @@ impl Model {
             (Phase::Open, Some(cause)) => {
                 self.phase = Phase::Recovery;
                 self.recovery_end = self.order;
-                self.scheme.on_recovery_entered(&record!(RecoveryEntered {
-                    now: self.now,
-                    cause,
-                    flight_size: inflight_before,
-                    inflight: self.inflight,
-                    acked,
-                    delivered: self.sampler.delivered(),
-                }));
+                let (now, inflight, delivered) = (self.now, self.inflight, self.sampler.delivered());
+                let flight_size = inflight_before;
+                let event = record!(RecoveryEntered { now, cause, flight_size, inflight, acked, delivered });
+                self.scheme.on_recovery_entered(&event);
                 self.record("recovery entered");
             }
             (Phase::Recovery | Phase::Loss, None) if repaired && !acked.is_zero() => {
                 self.phase = Phase::Open;
-                self.scheme.on_recovery_left(&record!(RecoveryLeft {
-                    now: self.now,
-                    inflight: self.inflight,
-                    delivered: self.sampler.delivered(),
-                }));
+                let (now, inflight, delivered) = (self.now, self.inflight, self.sampler.delivered());
+                self.scheme.on_recovery_left(&record!(RecoveryLeft { now, inflight, delivered }));
                 self.record("recovery left");
             }
             _ => {}
@@ -407,13 +400,9 @@ impl Model {
         self.phase = Phase::Loss;
         self.recovery_end = self.order;
         self.consecutive += 1;
-        self.scheme.on_timeout(&record!(Timeout {
-            now: self.now,
-            flight_size,
-            inflight: self.inflight,
-            delivered: self.sampler.delivered(),
-            consecutive: self.consecutive,
-        }));
+        let (now, inflight, delivered) = (self.now, self.inflight, self.sampler.delivered());
+        let consecutive = self.consecutive;
+        self.scheme.on_timeout(&record!(Timeout { now, flight_size, inflight, delivered, consecutive }));
         self.record("timeout");
     }
 
@@ -423,12 +412,8 @@ impl Model {
         }
         let phase = std::mem::replace(&mut self.phase, Phase::Open);
         self.to_repeat = 0;
-        self.scheme.on_spurious_loss(&record!(SpuriousLoss {
-            now: self.now,
-            inflight: self.inflight,
-            delivered: self.sampler.delivered(),
-            phase,
-        }));
+        let (now, inflight, delivered) = (self.now, self.inflight, self.sampler.delivered());
+        self.scheme.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase }));
         self.record("spurious loss");
     }
 

@@ -1,7 +1,6 @@
 //! Init Cookies (RFC 4340 section 8.1.4): a server under load answers Requests and keeps no state. The client
 //! returns the cookie until the connection is open, and the server rebuilds the connection from it.
-//! It replays the Request of which the cookie holds the feature options, so a rebuilt connection equals one that kept its
-//! state.
+//! It replays the Request whose feature options the cookie holds, so a rebuilt connection equals one that kept its state.
 //!
 //! ```text
 //!  epoch (1) | sequence number of the Request (6) | MAC (8) | feature options of the Request
@@ -38,7 +37,7 @@ pub const AMPLIFICATION: usize = 3;
 /// Bytes of a cookie before the feature options.
 const FIXED: usize = 1 + 6 + 8;
 
-/// What a MAC is for, so that one never passes for the other.
+/// Purpose of a MAC: a MAC for one purpose is invalid for the other.
 const INITIAL_NUMBER: u8 = 0;
 const COOKIE: u8 = 1;
 
@@ -56,13 +55,13 @@ pub struct Ends {
 pub enum Returned {
     /// The packet has no cookie, or its type opens no connection.
     Nothing,
-    /// The cookie is forged, damaged, too old, or of other addresses.
+    /// The cookie is forged, damaged, too old, or was issued for other addresses.
     Bad,
     /// The connection, in RESPOND. Pass it the packet.
     Connection(Box<Connection>),
 }
 
-/// The server's secret keys, the current one and the one before.
+/// The server's secret keys: the current and the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct CookieKeys {
     current: Option<(u64, [u8; KEY])>,
@@ -161,7 +160,7 @@ impl CookieKeys {
     }
 }
 
-/// What identifies a connection without state: a Request, or a packet that returns its cookie.
+/// Identity of a connection without state, from its Request or from a packet that returns its cookie.
 struct Tuple<'a> {
     epoch: u64,
     ends: Ends,

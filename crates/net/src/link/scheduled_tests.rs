@@ -5,7 +5,7 @@ use std::sync::Arc;
 use narrows_units::Rate;
 use proptest::prelude::*;
 
-use super::tests::{any_limit, any_loss, packet};
+use super::tests::{any_limit, any_loss, link, packet};
 use super::*;
 use crate::Ecn;
 use crate::config::{CoDel, DualPi2, FqCoDel, Htb, HtbClass, Limit, Pie, Policer, Red, Step};
@@ -13,10 +13,6 @@ use crate::testing::Packet;
 use crate::trace::CapacityTrace;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
-
-fn link(config: &LinkConfig) -> Link<Packet> {
-    Link::new(config, Random::stream(1, "link", 0))
-}
 
 /// A RED queue that never drops by itself: drop-tail on a scheduled link.
 const TRANSPARENT: Queue =

@@ -5,18 +5,20 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Limit, Policer, Red};
-use crate::testing::{HEADER_BYTES, Packet};
+use crate::testing::{self, Packet};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
 /// Packet number `n` of `size` bytes.
 pub(super) fn packet(n: u64, size: u16) -> Packet {
-    let mut packet = Packet::new(0);
-    (packet.seq, packet.payload) = (n, size - HEADER_BYTES);
-    packet
+    testing::packet(0, n, size)
 }
 
-fn link(config: &LinkConfig) -> Link<Packet> {
+const fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+pub(super) fn link(config: &LinkConfig) -> Link<Packet> {
     Link::new(config, Random::stream(1, "link", 0))
 }
 
@@ -115,7 +117,6 @@ fn sustained_throughput_equals_the_rate() {
 fn only_egress_loss_uses_the_link() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss = Loss::Periodic(2);
-    let ms = Nanos::from_millis;
     let mut egress = link(&config);
     assert_eq!(egress.offer(ms(0), &packet(0, 1500)), departs(ms(1)));
     assert_eq!(egress.offer(ms(0), &packet(1, 1500)), Offer::Departs { at: ms(2), lost: true });
@@ -136,7 +137,6 @@ fn loss_burst_of_share_one_loses_exactly_its_packets() {
     // until just before 15 ms.
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss_trace = Some(LossTrace::parse("10 15 1\n").unwrap());
-    let ms = Nanos::from_millis;
     let mut egress = link(&config);
     for n in 0..30 {
         let at = ms(n + 1);
@@ -177,7 +177,6 @@ fn policer_runs_before_the_queue() {
     assert_eq!(link.offer(Nanos::ZERO, &packet(1, 1500)), Offer::Dropped(DropReason::Queue));
     assert_eq!(link.offer(Nanos::ZERO, &packet(2, 1500)), Offer::Dropped(DropReason::Policer));
     // 1500 bytes of tokens take 10 ms.
-    let ms = Nanos::from_millis;
     assert_eq!(link.offer(ms(10), &packet(3, 1500)), departs(ms(11)));
     assert_eq!((link.stats().dropped_policer, link.stats().dropped()), (1, 2));
 }
@@ -186,7 +185,6 @@ fn policer_runs_before_the_queue() {
 #[test]
 fn stats_reset_keeps_waiting_packets_as_departures() {
     let mut link = millisecond_link(Limit::Packets(10));
-    let ms = Nanos::from_millis;
     (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
     link.reset_stats(ms(2));
     link.settle(ms(8));
@@ -201,7 +199,6 @@ fn stats_reset_keeps_waiting_packets_as_departures() {
 fn mean_queue_counts_only_time_since_reset() {
     // Four packets of a millisecond each: three wait in the first millisecond, two in the second, one in the
     // third.
-    let ms = Nanos::from_millis;
     let transparent = Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     for queue in [Queue::DropTail, transparent] {
         let config = LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };

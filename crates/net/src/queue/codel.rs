@@ -145,15 +145,14 @@ impl Aqm for (CoDel, State) {
 mod tests {
     use super::*;
     use crate::Ecn;
-    use crate::testing::Packet;
+    use crate::testing::{Packet, packet};
 
     const MS: u64 = 1_000_000;
     const PARAMS: CoDel = CoDel { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
 
     fn full_packets(count: u64, at: Nanos, ecn: Ecn) -> Backlog<Packet> {
         let mut backlog = Backlog::<Packet>::default();
-        let mut packet = Packet::new(0);
-        (packet.payload, packet.ecn) = (1448, ecn);
+        let packet = Packet { ecn, ..packet(0, 0, 1500) };
         (0..count).for_each(|_| backlog.push(at, &packet));
         backlog
     }

@@ -232,7 +232,7 @@ impl<F: Frame> Queueing<F> for Queues<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Packet;
+    use crate::testing::{self, Packet};
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
     const NO_LIMIT: Room = Room::Packets(u64::MAX);
@@ -242,9 +242,7 @@ mod tests {
     }
 
     fn packet(seq: u64, ecn: Ecn) -> Packet {
-        let mut packet = Packet::new(0);
-        (packet.seq, packet.payload, packet.ecn) = (seq, 1448, ecn);
-        packet
+        Packet { ecn, ..testing::packet(0, seq, 1500) }
     }
 
     fn fill(queue: &mut Queues<Packet>, at: Nanos, packets: u64, ecn: Ecn) {

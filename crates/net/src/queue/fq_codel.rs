@@ -204,18 +204,12 @@ impl<F: Frame> Queueing<F> for FlowQueues<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Packet;
+    use crate::testing::{Packet, packet};
 
     const NO_LIMIT: Room = Room::Packets(u64::MAX);
 
     fn fq(queues: u32) -> FlowQueues<Packet> {
         FlowQueues::new(&FqCoDel { queues, ..FqCoDel::default() }, Random::stream(1, "aqm", 0))
-    }
-
-    fn packet(flow: u32, seq: u64, size: u16) -> Packet {
-        let mut packet = Packet::new(flow);
-        (packet.seq, packet.payload) = (seq, size - packet.header);
-        packet
     }
 
     /// Flows and sequence numbers of the next `n` departures, at time zero.

@@ -144,16 +144,14 @@ impl Aqm for State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Packet;
+    use crate::testing::{Packet, packet};
 
     fn pie(ecn: bool) -> State {
         State::new(Pie { ecn, ..Pie::default() }, Random::stream(1, "aqm", 0))
     }
 
     fn full_packet() -> Packet {
-        let mut packet = Packet::new(0);
-        packet.payload = 1448;
-        packet
+        packet(0, 0, 1500)
     }
 
     #[track_caller]

@@ -16,7 +16,7 @@ pub struct Step {
     pub above: f64,
 }
 
-/// What the paper recommends at 10 Gbit/s (Alizadeh et al. 2010, section 3.5).
+/// The paper's recommendation at 10 Gbit/s (Alizadeh et al. 2010, section 3.5).
 impl Default for Step {
     fn default() -> Self {
         Self { above: 65.0 }

@@ -107,21 +107,19 @@ impl Node {
         notices.collect()
     }
 
-    /// Sends a request with an RTT of 20 ms; returns the forwarded Max.
+    /// The message of the current negotiation, with an RTT of 20 ms.
+    fn negotiation(&self, kind: Negotiation, id: Id, max: u64, min: u64) -> Message {
+        Message::Negotiation { kind, max: rate(max), min: rate(min), id, rtt_us: 20_000 + self.serial }
+    }
+
+    /// Sends a request; returns the forwarded Max.
     fn request(&mut self, flow: u32, max: u64, min: u64) -> Option<u64> {
         self.request_of(flow, id(flow), max, min)
     }
 
     pub(super) fn request_of(&mut self, flow: u32, id: Id, max: u64, min: u64) -> Option<u64> {
         self.serial += 1;
-        let message = Message::Negotiation {
-            kind: Negotiation::Request,
-            max: rate(max),
-            min: rate(min),
-            id,
-            rtt_us: 20_000 + self.serial,
-        };
-        let mut packet = control(flow, Flags::NONE, &message);
+        let mut packet = control(flow, Flags::NONE, &self.negotiation(Negotiation::Request, id, max, min));
         self.forward(&mut packet).then(|| match read(&packet.message()) {
             Message::Negotiation { kind: Negotiation::Request, max, .. } => max.as_bytes_per_sec(),
             other => panic!("{other:?}"),
@@ -130,9 +128,7 @@ impl Node {
 
     /// Passes an answer to the last request; returns its kind and Max afterwards.
     fn answer(&mut self, flow: u32, kind: Negotiation, max: u64, min: u64) -> (Negotiation, u64) {
-        let message =
-            Message::Negotiation { kind, max: rate(max), min: rate(min), id: id(flow), rtt_us: 20_000 + self.serial };
-        let mut packet = control(flow, Flags::REVERSE, &message);
+        let mut packet = control(flow, Flags::REVERSE, &self.negotiation(kind, id(flow), max, min));
         self.back(&mut packet);
         match read(&packet.message()) {
             Message::Negotiation { kind, max, .. } => (kind, max.as_bytes_per_sec()),
@@ -256,18 +252,11 @@ fn failed_change_keeps_the_old_reservation() {
 /// A share below Min is refused, and no other flow is adjusted for it.
 #[test]
 fn share_below_min_is_refused_without_adjustments() {
-    let mut node = Node::new(&[]);
-    node.join(1);
+    let mut node = Node::with_flows(1);
     assert_eq!(node.request(2, ALL, TOTAL / 2 + 1), None);
     let sent = node.port.outbox.pop();
     let Some(Outgoing::ToSender { flow, message, .. }) = sent else { panic!("{sent:?}") };
-    let expected = Message::Negotiation {
-        kind: Negotiation::Failure,
-        max: rate(TOTAL / 2),
-        min: rate(TOTAL / 2 + 1),
-        id: id(2),
-        rtt_us: 20_000 + node.serial,
-    };
+    let expected = node.negotiation(Negotiation::Failure, id(2), TOTAL / 2, TOTAL / 2 + 1);
     assert_eq!((flow, read(&message)), (2, expected));
     assert_eq!((node.notices(), node.reading("given"), node.reading("flows")), (vec![], TOTAL, 1));
     assert_eq!(node.request(2, ALL, TOTAL / 2), Some(TOTAL / 2));
@@ -360,14 +349,11 @@ fn subflows_share_one_transmissions_rate() {
     assert_eq!(node.request_of(7, subflow(0), ALL, 0), Some(TOTAL / 2));
     node.port.outbox.clear();
     assert_eq!(node.request_of(8, subflow(1), ALL, 0), Some(TOTAL / 4));
-    let outbox = std::mem::take(&mut node.port.outbox);
-    let notices: Vec<_> = outbox
-        .iter()
-        .map(|out| match out {
-            Outgoing::ToSender { flow, message, .. } => (*flow, read(message)),
-            Outgoing::Broadcast(_) => panic!("a node sends no broadcasts"),
-        })
-        .collect();
+    let notices = node.port.outbox.iter().map(|out| match out {
+        Outgoing::ToSender { flow, message, .. } => (*flow, read(message)),
+        Outgoing::Broadcast(_) => panic!("a node sends no broadcasts"),
+    });
+    let notices: Vec<_> = notices.collect();
     let reduced = Message::Adjustment { kind: Reduce, id: subflow(0), speed: rate(TOTAL / 4) };
     assert_eq!(notices, [(7, reduced)]);
     assert_eq!((node.reading("flows"), node.reading("transmissions")), (3, 2));
@@ -412,8 +398,7 @@ fn request_flood_cannot_grow_the_table() {
 /// Invalid, misdirected and foreign messages are stopped and counted.
 #[test]
 fn invalid_or_misdirected_messages_stop_and_count() {
-    let mut node = Node::new(&[]);
-    node.join(1);
+    let mut node = Node::with_flows(1);
     let mut short = Packet::control(1, Flags::NONE, &[0, 0x11, 9]);
     assert!(!node.forward(&mut short));
     let success =

@@ -175,11 +175,16 @@ impl Talk {
         assert!((self.wire_rate() - wire as f64).abs() < 2.0, "{}, not {wire}", self.wire_rate());
     }
 
+    /// Answers the only request with a grant of `granted`.
+    pub fn grant(&mut self, granted: u64) {
+        let (_, token, _) = self.request();
+        self.answer(Negotiation::Success, granted, token);
+    }
+
     /// A requester after a grant of `granted`.
     pub fn granted(settings: Settings, granted: u64) -> Self {
         let mut talk = Self::begin(settings, AppConfig::Bulk);
-        let (_, token, _) = talk.request();
-        talk.answer(Negotiation::Success, granted, token);
+        talk.grant(granted);
         talk.assert_rate(granted);
         talk
     }

@@ -20,6 +20,14 @@ fn advised(brf: &mut Brf, now_ms: u64, rate: Rate) -> Control {
     brf.control()
 }
 
+/// A scheme that follows a share of 1 MB/s, after 40 ms with a round-trip time of 40 ms.
+fn obeying() -> Brf {
+    let mut brf = brf(&[]);
+    acked(&mut brf, 40, 40);
+    advised(&mut brf, 40, MB);
+    brf
+}
+
 /// The scheme paces at its share, with a cwnd of two BDPs.
 #[test]
 fn brf_paces_at_share_with_window_of_two_bdp() {
@@ -39,9 +47,7 @@ fn brf_paces_at_share_with_window_of_two_bdp() {
 /// A smaller share slows the sender without a stall.
 #[test]
 fn brf_smaller_share_slows_without_stall() {
-    let mut brf = brf(&[]);
-    acked(&mut brf, 40, 40);
-    advised(&mut brf, 40, MB);
+    let mut brf = obeying();
     // A tenth: 40 kB are in flight, and the cwnd of the new share would be 8 kB.
     let tenth = Rate::from_bytes_per_sec(100_000);
     let control = advised(&mut brf, 100, tenth);
@@ -56,9 +62,8 @@ fn brf_smaller_share_slows_without_stall() {
 /// While shares arrive, loss and timeouts change nothing.
 #[test]
 fn brf_loss_and_timeouts_are_ignored_with_share() {
-    let mut brf = brf(&[]);
-    acked(&mut brf, 40, 40);
-    let control = advised(&mut brf, 40, MB);
+    let mut brf = obeying();
+    let control = brf.control();
     brf.on_recovery_entered(&entered(CongestionCause::Loss, 40_000));
     brf.on_recovery_entered(&entered(CongestionCause::Ecn, 40_000));
     brf.on_timeout(&Timeout { now: Nanos::from_millis(900), ..timeout(40_000, 2) });
@@ -86,9 +91,7 @@ fn brf_invalid_share_is_ignored_and_counted() {
 /// A second without a share falls back to CUBIC at the current rate; the next share ends that.
 #[test]
 fn brf_second_without_share_falls_back_to_cubic() {
-    let mut brf = brf(&[]);
-    acked(&mut brf, 40, 40);
-    advised(&mut brf, 40, MB);
+    let mut brf = obeying();
     acked(&mut brf, 1_040, 40);
     assert_eq!(brf.state, State::Advised);
     let control = acked(&mut brf, 1_041, 40);
@@ -200,9 +203,7 @@ fn brf_without_any_share_starts_as_cubic() {
 /// The retransmission timer detects a dead network.
 #[test]
 fn brf_retransmission_timeout_triggers_fallback() {
-    let mut brf = brf(&[]);
-    acked(&mut brf, 40, 40);
-    advised(&mut brf, 40, MB);
+    let mut brf = obeying();
     brf.on_timeout(&Timeout { now: Nanos::from_millis(1_200), ..timeout(40_000, 3) });
     assert_eq!((brf.state, brf.control().cwnd), (State::Fallback, Bytes::new(MSS)));
 }
@@ -223,9 +224,7 @@ fn brf_frequent_pauses_do_not_prevent_fallback() {
 /// Idle time of the application does not count towards the fallback timeout.
 #[test]
 fn brf_idle_application_triggers_no_fallback() {
-    let mut brf = brf(&[]);
-    acked(&mut brf, 40, 40);
-    advised(&mut brf, 40, MB);
+    let mut brf = obeying();
     brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(900), ..idle(800, 200) });
     assert_eq!(acked(&mut brf, 1_100, 40).cwnd, Bytes::new(80_000));
     // Idle for longer than the timeout: the initial window, at the old rate.

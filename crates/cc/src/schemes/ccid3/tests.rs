@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::CongestionCause;
-use crate::testing::{ack, entered, setup, timeout};
+use crate::testing::{ack, entered, ms, setup, timeout};
 
 const S: u64 = 1460;
 const R: Nanos = Nanos::from_millis(100);
@@ -21,22 +21,15 @@ fn rate(scheme: &Ccid3) -> u64 {
     scheme.control().pacing_rate.expect("it is paced").as_bytes_per_sec()
 }
 
-fn ms(n: u64) -> Nanos {
-    Nanos::from_millis(n)
-}
-
 /// At `now` ms: data arrived at `received` B/s, losses at `p`.
 fn report(now: u64, received: u64, p: f64) -> ReceiverFeedback {
+    let receive_rate = Some(Rate::from_bytes_per_sec(received));
     ReceiverFeedback {
         now: ms(now),
         rtt: Some(R),
-        receive_rate: Some(Rate::from_bytes_per_sec(received)),
+        receive_rate,
         loss_event_rate: Some(p),
-        loss_rate: None,
-        data_limited: false,
-        new_loss_event: false,
-        dropped: 0,
-        slow: false,
+        ..ReceiverFeedback::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The curve and its regions against points computed by hand.
 
 use super::*;
-use crate::testing::{self, Build, MSS, ack, entered, timeout};
+use crate::testing::{self, Build, MSS, ack, entered, state, timeout};
 
 /// CUBIC with the growth of RFC 9438 and HyStart++.
 fn cubic(overrides: &[(&str, f64)]) -> Cubic {
@@ -28,16 +28,6 @@ fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
 #[track_caller]
 fn near(value: f64, expected: f64) {
     assert!((value - expected).abs() < 1e-6, "{value} is not {expected}");
-}
-
-fn state(scheme: &Cubic) -> &'static str {
-    let mut state = "";
-    scheme.telemetry(&mut |name, value| {
-        if let ("state", Value::State(name)) = (name, value) {
-            state = name;
-        }
-    });
-    state
 }
 
 /// The window follows the cubic curve at points computed by hand.

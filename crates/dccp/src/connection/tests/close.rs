@@ -58,8 +58,7 @@ fn close_by_server_sends_close_req_or_close() {
 fn close_by_both_endpoints_succeeds() {
     for request in [true, false] {
         let mut net = open("newreno", request);
-        let now = net.now;
-        net.ends[SERVER].close(now);
+        net.ends[SERVER].close(net.now);
         net.close(CLIENT);
         net.run(ms(500_000));
         assert_eq!(net.states(), (State::Closed, State::Closed));
@@ -78,8 +77,7 @@ fn close_sends_queued_data_first() {
         net.push(CLIENT, &[i; 1_000]);
     }
     net.close(CLIENT);
-    let now = net.now;
-    assert_eq!(net.ends[CLIENT].push(now, &[0]), Err(PushError::Closed));
+    assert_eq!(net.ends[CLIENT].push(net.now, &[0]), Err(PushError::Closed));
     net.run(ms(5_000));
     assert_eq!(net.datagrams(SERVER).len(), 101);
     assert_eq!(net.states(), (State::TimeWait, State::Closed));
@@ -115,16 +113,11 @@ fn close_survives_loss_of_any_packet() {
 fn close_on_short_path_waits_for_scheduling_delay() {
     let mut net = open("newreno", false);
     net.link.delay = Nanos::from_micros(15);
-    for _ in 0..100 {
-        net.push(CLIENT, &[1; 100]);
-        net.run_for(ms(1));
-    }
+    net.push_every(ms(1), &[CLIENT], 100, 100);
     assert!(net.ends[CLIENT].srtt().unwrap() < ms(1));
     // The reply takes 9 ms, because the peer's process waits for the CPU.
-    let now = net.now;
-    net.ends[CLIENT].close(now);
-    let mut close = vec![];
-    net.ends[CLIENT].poll_transmit(now, &mut close).expect("a Close");
+    net.ends[CLIENT].close(net.now);
+    next_packet(&mut net.ends[CLIENT], net.now).expect("a Close");
     net.run_for(ms(9));
     assert_eq!(of_close(&net, CLIENT), [], "not repeated yet");
     net.run_for(ms(2));
@@ -153,8 +146,7 @@ fn close_unanswered_aborts_after_four_msl() {
 #[test]
 fn abort_sends_its_reset_code() {
     let mut net = open("newreno", true);
-    let now = net.now;
-    net.ends[SERVER].abort(now, ResetCode::AggressionPenalty);
+    net.ends[SERVER].abort(net.now, ResetCode::AggressionPenalty);
     net.run(ms(2_000));
     assert_eq!(net.states(), (State::TimeWait, State::Closed));
     assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed { code: ResetCode::AggressionPenalty as u8 }));
@@ -170,8 +162,7 @@ fn timewait_resets_packets_but_not_resets() {
     for kind in [Kind::Reset, Kind::Data, Kind::Close] {
         let bytes = packet(kind, Seq::new(4_242), Seq::new(0), &[], &[]);
         for _ in 0..10 {
-            let now = net.now;
-            net.inject(now, CLIENT, bytes.clone(), 0);
+            net.inject(net.now, CLIENT, bytes.clone(), 0);
         }
         net.run_for(ms(130));
     }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::net::*;
 use crate::connection::*;
-use crate::feature::{self, Side};
-use crate::{Header, Kind, Opt, ResetCode, options};
+use crate::feature::{ACK_RATIO, CCID, SEND_ACK_VECTOR, SEQUENCE_WINDOW, SHORT_NUMBERS, Side};
+use crate::{Header, Kind, Opt, ResetCode};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -33,9 +33,19 @@ fn client(scheme: &str, change: impl FnOnce(&mut Config)) -> Connection {
 }
 
 fn poll(end: &mut Connection, now: Nanos) -> Vec<u8> {
-    let mut bytes = vec![];
-    end.poll_transmit(now, &mut bytes).expect("a packet");
-    bytes
+    next_packet(end, now).expect("a packet")
+}
+
+/// Exchanges packets until both endpoints are silent.
+fn exchange(a: &mut Connection, b: &mut Connection, now: Nanos) {
+    for _ in 0..4 {
+        for packet in super::fuzz::drain(a, now, 8) {
+            b.on_packet(now, &packet, 0);
+        }
+        for packet in super::fuzz::drain(b, now, 8) {
+            a.on_packet(now, &packet, 0);
+        }
+    }
 }
 
 fn answer(keys: &CookieKeys, server: &Config, now: Nanos, request: &[u8]) -> Option<Vec<u8>> {
@@ -68,14 +78,7 @@ fn cookie_rebuilds_the_negotiated_connection() {
         let change = |config: &mut Config| (config.sequence_window, config.short) = (777, true);
         let mut usual = client(scheme, change);
         let mut kept = Connection::new(&server, Random::stream(5, "server", 0), Nanos::ZERO);
-        for _ in 0..3 {
-            for packet in super::fuzz::drain(&mut usual, SECOND, 8) {
-                kept.on_packet(SECOND, &packet, 0);
-            }
-            for packet in super::fuzz::drain(&mut kept, SECOND, 8) {
-                usual.on_packet(SECOND, &packet, 0);
-            }
-        }
+        exchange(&mut usual, &mut kept, SECOND);
         let keys = keys(SECOND);
         let mut client = client(scheme, change);
         let request = poll(&mut client, SECOND);
@@ -89,32 +92,16 @@ fn cookie_rebuilds_the_negotiated_connection() {
         rebuilt.on_packet(SECOND * 2, &ack, 0);
         assert_eq!(rebuilt.poll_event(), Some(Event::Connected));
         assert_eq!(rebuilt.state(), State::Open);
-        for number in [
-            feature::CCID,
-            feature::SEQUENCE_WINDOW,
-            feature::SHORT_NUMBERS,
-            feature::SEND_ACK_VECTOR,
-            feature::ACK_RATIO,
-        ] {
+        for number in [CCID, SEQUENCE_WINDOW, SHORT_NUMBERS, SEND_ACK_VECTOR, ACK_RATIO] {
             for side in [Side::Local, Side::Remote] {
-                assert_eq!(
-                    rebuilt.features().value(number, side),
-                    kept.features().value(number, side),
-                    "{scheme}: feature {number}, {side:?}"
-                );
+                let [found, expected] = [&rebuilt, &kept].map(|end| end.features().value(number, side));
+                assert_eq!(found, expected, "{scheme}: feature {number}, {side:?}");
             }
         }
         assert_eq!(rebuilt.ccids(), kept.ccids());
         assert_eq!(rebuilt.srtt(), None, "the server has not seen its Response leave");
         client.push(SECOND * 2, &[9; 100]).unwrap();
-        for _ in 0..4 {
-            for packet in super::fuzz::drain(&mut rebuilt, SECOND * 2, 8) {
-                client.on_packet(SECOND * 2, &packet, 0);
-            }
-            for packet in super::fuzz::drain(&mut client, SECOND * 2, 8) {
-                rebuilt.on_packet(SECOND * 2, &packet, 0);
-            }
-        }
+        exchange(&mut rebuilt, &mut client, SECOND * 2);
         assert_eq!(rebuilt.poll_event(), Some(Event::Datagram(vec![9; 100])), "{scheme}");
     }
 }
@@ -154,17 +141,11 @@ fn cookie_of_other_connection_is_bad() {
         assert!(matches!(with(&|header| header.kind = kind), Returned::Nothing), "{kind:?}");
     }
     // Any bit of the cookie counts.
-    let cookie = options(body.options).find_map(|option| match option {
-        Ok(Opt::InitCookie(value)) => Some(value.to_vec()),
-        _ => None,
-    });
-    let cookie = cookie.expect("a cookie");
+    let cookie = &init_cookies(body.options)[0];
     for bit in 0..cookie.len() * 8 {
-        let mut forged = cookie.clone();
+        let (mut forged, mut bytes) = (cookie.clone(), vec![]);
         forged[bit / 8] ^= 1 << (bit % 8);
-        let (mut options, mut bytes) = (vec![], vec![]);
-        Opt::InitCookie(&forged).write(&mut options);
-        header.encode(&options, &[], &mut bytes);
+        header.encode(&encode(&[Opt::InitCookie(&forged)]), &[], &mut bytes);
         assert!(matches!(open(&keys, &server, SECOND, ends(), &bytes), Returned::Bad), "bit {bit}");
     }
 }
@@ -227,8 +208,8 @@ proptest! {
     }
 }
 
-/// Every interval has a key of its own, and a fresh cookie opens a connection however long the server has run: beyond 256
-/// intervals too, which one byte names.
+/// Every interval has another key, and a fresh cookie opens a connection at any time, also beyond the 256 intervals that
+/// one byte can name.
 #[test]
 fn cookie_keys_change_every_interval() {
     let server = config(Role::Server, "newreno");

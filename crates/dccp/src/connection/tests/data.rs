@@ -161,8 +161,7 @@ fn loss_of_late_packet_is_undone() {
     let mut net = Net::new(&client, &config(Role::Server, "newreno"), link, 3);
     for _ in 0..3_000 {
         net.run_for(ms(2));
-        let now = net.now;
-        let _ = net.ends[CLIENT].push(now, &[0; 500]);
+        let _ = net.ends[CLIENT].push(net.now, &[0; 500]);
         net.run_for(ms(0));
     }
     net.run_for(ms(1_000));
@@ -285,18 +284,14 @@ fn ndp_count_follows_every_non_data_packet() {
     // Requests and Responses count as data packets; Syncs, Closes and Resets do not.
     let mut net = Net::with("ccid3");
     net.run(ms(500));
-    for _ in 0..20 {
-        net.push(CLIENT, &[1; 100]);
-        net.run_for(ms(100));
-    }
+    net.push_every(ms(100), &[CLIENT], 20, 100);
     // A packet far ahead triggers a Sync.
     let mut stray = vec![];
     let (_, _, last) = *net.log.iter().rev().find(|packet| packet.1 == SERVER).expect("a packet");
     let mut header = last;
     header.seq += 1 << 40;
     header.encode(&[], &[], &mut stray);
-    let now = net.now;
-    net.inject(now, CLIENT, stray, 0);
+    net.inject(net.now, CLIENT, stray, 0);
     net.run_for(ms(500));
     net.close(CLIENT);
     net.run_for(ms(500));
@@ -326,8 +321,7 @@ fn ccid3_duplicate_or_old_feedback_is_ignored() {
     assert!(before.0 > 0.0, "there were losses by now");
     let received = net.ends[CLIENT].stats().packets_received;
     for copy in [early, net.last_ack[SERVER].clone()] {
-        let now = net.now;
-        net.ends[CLIENT].on_packet(now, &copy, 0);
+        net.ends[CLIENT].on_packet(net.now, &copy, 0);
         assert_eq!(feedback_state(&net), before);
     }
     assert_eq!(net.ends[CLIENT].stats().packets_received, received + 2, "both are valid");
@@ -446,10 +440,7 @@ fn bbr_estimate_survives_paced_application_at_a_tenth() {
         net.run(Nanos::from_secs(6));
         let before = estimate(&net.ends[CLIENT]);
         assert!(before > 9.0, "{scheme}: {before} Mbit/s");
-        for _ in 0..800 {
-            net.push(CLIENT, &[1; 1_250]);
-            net.run_for(ms(10));
-        }
+        net.push_every(ms(10), &[CLIENT], 800, 1_250);
         let after = estimate(&net.ends[CLIENT]);
         assert!((after / before - 1.0).abs() < 0.05, "{scheme}: {after} Mbit/s after {before}");
     }

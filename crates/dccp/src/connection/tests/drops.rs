@@ -26,8 +26,7 @@ fn receive_drops_are_reported_once() {
             net.run(ms(1_000));
             for i in 0..400 {
                 net.not_reading[SERVER] = (100..200).contains(&i);
-                let now = net.now;
-                let _ = net.ends[CLIENT].push(now, &[1; 200]);
+                let _ = net.ends[CLIENT].push(net.now, &[1; 200]);
                 net.run_for(ms(10));
             }
             net.run_for(ms(1_000));
@@ -94,12 +93,6 @@ fn slow_receiver_stops_sender_growth() {
     }
 }
 
-/// The next packet of an endpoint.
-fn next(end: &mut Connection, now: Nanos) -> Option<Vec<u8>> {
-    let mut bytes = vec![];
-    end.poll_transmit(now, &mut bytes).map(|_| bytes)
-}
-
 /// Data that fails its Data Checksum is not delivered and counts as ECN marked.
 #[test]
 fn corrupt_data_is_dropped_and_counts_as_marked() {
@@ -112,7 +105,7 @@ fn corrupt_data_is_dropped_and_counts_as_marked() {
             net.run_for(ms(20));
             let now = net.now;
             net.ends[CLIENT].push(now, &[i; 300]).unwrap();
-            while let Some(mut bytes) = next(&mut net.ends[CLIENT], now) {
+            while let Some(mut bytes) = next_packet(&mut net.ends[CLIENT], now) {
                 if i == 20 && Header::decode(&bytes).unwrap().0.kind.is_data() {
                     *bytes.last_mut().unwrap() ^= 1;
                 }
@@ -148,9 +141,7 @@ fn client_after_ack(scheme: &str, options: &[u8]) -> Connection {
 /// After Application Not Listening the endpoint accepts no more data.
 #[test]
 fn application_not_listening_stops_the_sender() {
-    let mut options = vec![];
-    Opt::DataDropped(&[0x90]).write(&mut options);
-    let mut client = client_after_ack("newreno", &options);
+    let mut client = client_after_ack("newreno", &encode(&[Opt::DataDropped(&[0x90])]));
     assert_eq!(client.push(ms(240), &[3; 100]), Err(PushError::Closed));
     assert_eq!(client.stats().dropped_by_peer, 1);
 }
@@ -161,9 +152,7 @@ fn data_dropped_contradicting_ack_vector_is_ignored() {
     // The newest packet arrived and the one before it is missing. The option reports both, or only the
     // newest, as dropped.
     for (block, dropped) in [(0xa1, 0), (0xa0, 1)] {
-        let mut options = vec![];
-        Opt::AckVector { nonce: false, runs: &[0, 0xc0] }.write(&mut options);
-        Opt::DataDropped(&[block]).write(&mut options);
+        let options = encode(&[Opt::AckVector { nonce: false, runs: &[0, 0xc0] }, Opt::DataDropped(&[block])]);
         assert_eq!(client_after_ack("newreno", &options).stats().dropped_by_peer, dropped);
     }
 }
@@ -179,16 +168,11 @@ fn data_forbidden_by_protocol_is_reported() {
     let exchange = |server: &mut Connection, kind: Kind, seq: u64| {
         let bytes = packet(kind, Seq::new(seq), server.gss, &[], &[7; 50]);
         server.on_packet(ms(seq), &bytes, 0);
-        let reply = next(server, ms(seq)).unwrap();
-        let (header, body) = Header::decode(&reply).unwrap();
-        let reported: Vec<_> = drop_runs(Seq::new(header.ack.unwrap()), body.options).collect();
-        let changes_ecn = options(body.options)
-            .any(|option| matches!(option, Ok(Opt::ChangeL { feature: feature::ECN_INCAPABLE, value: [1] })));
-        (
-            header.kind,
-            reported.iter().map(|drop| (drop.first.get(), drop.count, drop.code)).collect::<Vec<_>>(),
-            changes_ecn,
-        )
+        let (header, found) = next_header(server, ms(seq));
+        let drops = drop_runs(Seq::new(header.ack.unwrap()), &found);
+        let reported: Vec<_> = drops.map(|drop| (drop.first.get(), drop.count, drop.code)).collect();
+        let change = Opt::ChangeL { feature: feature::ECN_INCAPABLE, value: &[1] };
+        (header.kind, reported, options(&found).any(|option| option == Ok(change)))
     };
     assert_eq!(exchange(&mut server, Kind::Request, 1), (Kind::Response, vec![(1, 1, 0)], true));
     assert_eq!(exchange(&mut server, Kind::Request, 2), (Kind::Response, vec![(2, 2, 0)], true));

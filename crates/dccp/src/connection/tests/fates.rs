@@ -10,8 +10,7 @@ use crate::connection::*;
 fn transfer(net: &mut Net, count: u64, every: Nanos) -> (Stats, Stats) {
     net.run(ms(500));
     for _ in 0..count {
-        let now = net.now;
-        let _ = net.ends[CLIENT].push(now, &[7; 1_000]);
+        let _ = net.ends[CLIENT].push(net.now, &[7; 1_000]);
         net.run_for(every);
     }
     // Longer than any packet can be late, and than the timeout after the last.
@@ -79,7 +78,7 @@ fn fates_packet_many_round_trips_late_is_not_lost() {
     assert_eq!(sender.bytes_delivered, receiver.bytes_received);
 }
 
-/// Packets whose fate no report tells are neither received nor lost.
+/// Packets without a report count neither as received nor as lost.
 #[test]
 fn fates_without_reports_are_unknown() {
     let mut net = Net::with("newreno");
@@ -95,7 +94,6 @@ fn fates_without_reports_are_unknown() {
     assert!(received + lost(end) <= end.stats().data_packets_sent);
     // The count survives the end of the connection.
     let before = end.unreported_losses();
-    let now = net.now;
-    net.ends[CLIENT].abort(now, crate::ResetCode::Aborted);
+    net.ends[CLIENT].abort(net.now, crate::ResetCode::Aborted);
     assert_eq!(net.ends[CLIENT].unreported_losses(), before);
 }

@@ -73,10 +73,8 @@ fn ccid_2_unacceptable_is_announced_in_request() {
         let mut client = config(Role::Client, "newreno");
         client.accept = vec![249];
         let mut net = Net::new(&client, &config(Role::Server, scheme), Link::default(), 1);
-        let mut bytes = vec![];
-        net.ends[CLIENT].clone().poll_transmit(ms(0), &mut bytes).unwrap();
-        let (_, body) = Header::decode(&bytes).unwrap();
-        let all: Vec<_> = options(body.options).map(Result::unwrap).collect();
+        let (_, found) = next_header(&mut net.ends[CLIENT].clone(), ms(0));
+        let all: Vec<_> = options(&found).map(Result::unwrap).collect();
         let change = Opt::ChangeR { feature: feature::CCID, value: &[249] };
         assert!(all.windows(2).any(|pair| pair == [Opt::Mandatory, change]), "{all:?}");
         net.run(ms(200));
@@ -110,8 +108,7 @@ fn sequence_window_grows_with_packets_in_flight() {
     let share = stats[1].bytes_received as f64 / (20.0 * 12_500_000.0);
     assert!(share > 0.85, "{share}");
     // The application may set the window at any time.
-    let now = net.now;
-    net.ends[CLIENT].set_sequence_window(now, 100_000);
+    net.ends[CLIENT].set_sequence_window(net.now, 100_000);
     net.run_for(ms(500));
     assert_eq!(agreed(&net, feature::SEQUENCE_WINDOW).map(|(a, b)| a.max(b)), [100_000; 2]);
 }
@@ -237,13 +234,8 @@ fn features_reordered_older_change_is_ignored() {
 #[test]
 fn ack_ratio_rises_and_falls_with_lost_acks() {
     let rate = narrows_cc::Rate::from_bits_per_sec(50_000_000);
-    let bottleneck = Some((rate, 400_000));
-    let mut net = Net::new(
-        &config(Role::Client, "ccid2"),
-        &config(Role::Server, "ccid2"),
-        Link { bottleneck, ..Link::default() },
-        1,
-    );
+    let mut net = Net::with("ccid2");
+    net.link.bottleneck = Some((rate, 400_000));
     net.ends[CLIENT].set_backlogged(1_400);
     net.run(ms(3_000));
     assert_eq!(agreed(&net, feature::ACK_RATIO)[SERVER].1, 2);

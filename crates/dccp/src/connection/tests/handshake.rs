@@ -3,7 +3,7 @@
 use super::net::*;
 use crate::connection::*;
 use crate::feature::{SEND_ACK_VECTOR, Side};
-use crate::{Ccid, Header, Kind, Opt, ResetCode, Seq, options};
+use crate::{Ccid, Header, Kind, Opt, ResetCode, Seq};
 
 /// The handshake takes three packets and yields one round-trip sample at each endpoint.
 #[test]
@@ -56,8 +56,7 @@ fn handshake_survives_loss_of_any_packet() {
             });
             net.run(ms(100));
             for i in 0..20 {
-                let now = net.now;
-                net.ends[CLIENT].push(now, &[i; 100]).unwrap();
+                net.ends[CLIENT].push(net.now, &[i; 100]).unwrap();
             }
             net.run(ms(20_000));
             assert_eq!(net.states(), (State::Open, State::Open), "packet {n} of {side}");
@@ -91,7 +90,7 @@ fn request_unanswered_backs_off_and_aborts() {
     assert!(numbers.windows(2).all(|pair| pair[1] == (pair[0] + 1) % (1 << 48)));
 }
 
-/// An endpoint in PARTOPEN retransmits its Ack and aborts after 4 MSL; the server leaves RESPOND likewise.
+/// An endpoint in PARTOPEN retransmits its Ack and aborts after 4 MSL; the server leaves RESPOND after the same time.
 #[test]
 fn partopen_unanswered_aborts_after_four_msl() {
     let mut net = Net::with("newreno");
@@ -128,30 +127,18 @@ fn listen_wrong_service_or_type_gets_reset() {
 fn requested(options: &[u8]) -> (Connection, Vec<u8>) {
     let random = narrows_cc::Random::stream(1, "end", 0);
     let mut client = Connection::new(&config(Role::Client, "newreno"), random, ms(0));
-    let mut bytes = vec![];
-    client.poll_transmit(ms(0), &mut bytes).unwrap();
-    let (request, _) = Header::decode(&bytes).unwrap();
+    let (request, _) = next_header(&mut client, ms(0));
     (client, packet(Kind::Response, Seq::new(500), Seq::new(request.seq), options, &[]))
 }
 
 fn cookies(values: &[&[u8]]) -> Vec<u8> {
-    let mut options = vec![];
-    for value in values {
-        Opt::InitCookie(value).write(&mut options);
-    }
-    options
+    values.iter().flat_map(|value| encode(&[Opt::InitCookie(value)])).collect()
 }
 
 /// The next packet: header and Init Cookies.
 fn next(end: &mut Connection, at: Nanos) -> (Header, Vec<Vec<u8>>) {
-    let mut bytes = vec![];
-    end.poll_transmit(at, &mut bytes).unwrap();
-    let (header, body) = Header::decode(&bytes).unwrap();
-    let found = options(body.options).filter_map(|option| match option {
-        Ok(Opt::InitCookie(value)) => Some(value.to_vec()),
-        _ => None,
-    });
-    (header, found.collect())
+    let (header, options) = next_header(end, at);
+    (header, init_cookies(&options))
 }
 
 /// A client returns the cookies of the acknowledged Response in every packet until OPEN, in order (section

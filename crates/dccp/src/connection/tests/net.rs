@@ -75,6 +75,37 @@ pub(super) fn packet(kind: Kind, seq: Seq, ack: Seq, options: &[u8], data: &[u8]
     bytes
 }
 
+/// The next packet of an endpoint.
+pub(super) fn next_packet(end: &mut Connection, now: Nanos) -> Option<Vec<u8>> {
+    let mut bytes = vec![];
+    end.poll_transmit(now, &mut bytes).map(|_| bytes)
+}
+
+/// Header and options of the next packet.
+pub(super) fn next_header(end: &mut Connection, now: Nanos) -> (Header, Vec<u8>) {
+    let bytes = next_packet(end, now).expect("a packet");
+    let (header, body) = Header::decode(&bytes).expect("an endpoint sends valid packets");
+    (header, body.options.to_vec())
+}
+
+/// The bytes of these options.
+pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
+    let mut bytes = vec![];
+    for option in options {
+        option.write(&mut bytes);
+    }
+    bytes
+}
+
+/// The values of the Init Cookies among these options.
+pub(super) fn init_cookies(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let cookies = options(bytes).filter_map(|option| match option {
+        Ok(Opt::InitCookie(value)) => Some(value.to_vec()),
+        _ => None,
+    });
+    cookies.collect()
+}
+
 /// The next packet of the peer of `end`, which acknowledges GSS.
 pub(super) fn packet_for(end: &Connection, kind: Kind, options: &[u8]) -> Vec<u8> {
     packet(kind, end.gsr.add(1), end.gss, options, &[])
@@ -215,15 +246,23 @@ impl Net {
     }
 
     pub(super) fn close(&mut self, end: usize) {
-        let now = self.now;
-        self.ends[end].close(now);
+        self.ends[end].close(self.now);
         self.poll(end);
     }
 
     pub(super) fn push(&mut self, end: usize, data: &[u8]) {
-        let now = self.now;
-        self.ends[end].push(now, data).expect("room");
+        self.ends[end].push(self.now, data).expect("room");
         self.poll(end);
+    }
+
+    /// Pushes `count` datagrams of `size` bytes at each of `ends`, one per `gap`; all bytes are its number.
+    pub(super) fn push_every(&mut self, gap: Nanos, ends: &[usize], count: usize, size: usize) {
+        for i in 0..count {
+            for &end in ends {
+                self.push(end, &vec![i as u8; size]);
+            }
+            self.run_for(gap);
+        }
     }
 
     pub(super) fn states(&self) -> (State, State) {
@@ -242,12 +281,7 @@ impl Net {
     }
 
     pub(super) fn datagrams(&self, end: usize) -> Vec<&[u8]> {
-        let mut found = vec![];
-        for event in &self.events[end] {
-            if let Event::Datagram(data) = event {
-                found.push(data.as_slice());
-            }
-        }
-        found
+        let events = self.events[end].iter();
+        events.filter_map(|event| if let Event::Datagram(data) = event { Some(&data[..]) } else { None }).collect()
     }
 }

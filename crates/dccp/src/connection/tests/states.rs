@@ -41,11 +41,7 @@ fn end_in(side: usize, state: State, scheme: &str) -> (Connection, Nanos) {
     }
     net.run(if state == State::Listen { ms(0) } else { ms(100) });
     if state > State::PartOpen || state == State::Closed {
-        for i in 0..40 {
-            net.push(CLIENT, &[i; 300]);
-            net.push(SERVER, &[i; 300]);
-            net.run_for(ms(10));
-        }
+        net.push_every(ms(10), &[CLIENT, SERVER], 40, 300);
         net.run_for(ms(500));
     }
     match state {
@@ -57,8 +53,7 @@ fn end_in(side: usize, state: State, scheme: &str) -> (Connection, Nanos) {
         State::Closed => net.close(1 - side),
         _ => {}
     }
-    let now = net.now;
-    net.run(now + if state == State::TimeWait || state == State::Closed { ms(200) } else { ms(1) });
+    net.run_for(if state == State::TimeWait || state == State::Closed { ms(200) } else { ms(1) });
     let now = net.now;
     let mut end = net.ends.into_iter().nth(side).expect("two ends");
     if state == State::Listen {

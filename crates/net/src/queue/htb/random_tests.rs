@@ -8,18 +8,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::Link;
 use crate::config::{Capacity, LinkConfig, Queue};
-use crate::testing::Packet;
+use crate::testing::{Packet, packet};
 use crate::trace::CapacityTrace;
 
 const LINK_RATE: u64 = 1_000_000;
 const LINK: Rate = Rate::from_bytes_per_sec(LINK_RATE);
 const NS: Nanos = Nanos::from_nanos(1);
-
-fn packet(flow: u32, seq: u64, size: u16) -> Packet {
-    let mut packet = Packet::new(flow);
-    (packet.seq, packet.payload) = (seq, size - packet.header);
-    packet
-}
 
 /// A random class: parent, weight among its siblings, ceiling, priority, quantum, burst, policed.
 type Seed = (Option<usize>, u64, Option<u64>, u8, Option<u32>, Option<u64>, bool);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{LinkConfig, Queue};
-use crate::testing::Packet;
+use crate::testing::{self, Packet};
 use crate::{Link, Offer};
 use narrows_units::Random;
 
@@ -26,9 +26,7 @@ fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link<Packet> {
 }
 
 fn packet(flow: u32, size: u16) -> Packet {
-    let mut packet = Packet::new(flow);
-    packet.payload = size - packet.header;
-    packet
+    testing::packet(flow, 0, size)
 }
 
 /// Bytes transmitted by each class from `from` to `to`, with a hundred packets of the given size always

@@ -19,16 +19,17 @@ fn packet(flow: u32, flags: Flags, payload: u16) -> Packet {
     packet
 }
 
+/// A switch with default parameters and these flows.
+fn switch(flows: &[FiveTuple]) -> Brf {
+    let (capacity, params) = (Rate::from_bytes_per_sec(CAPACITY as u64), Params::defaults(Brf::INFO.params));
+    Brf::new(&RouterSetup { capacity, params, flows: flows.into(), learned: None })
+}
+
 /// Shares in bytes per second of a backlogged and a limited flow after a second.
 fn shares(sums: bool) -> [f64; 2] {
     let tuple =
         |source| FiveTuple { source, destination: 9, source_port: 1, destination_port: 80, protocol: FiveTuple::TCP };
-    let mut brf = Brf::new(&RouterSetup {
-        capacity: Rate::from_bytes_per_sec(CAPACITY as u64),
-        params: Params::defaults(Brf::INFO.params),
-        flows: [0, 0].map(tuple).into(),
-        learned: None,
-    });
+    let mut brf = switch(&[0, 0].map(tuple));
     let mut port = TestPort::default();
     let (mut untold, mut credit) = ([0; 2], 0.0);
     for id in 0..2 {
@@ -96,12 +97,8 @@ fn sums_give_the_shares_of_packets() {
 /// A flow with a reused number inherits nothing from its predecessor.
 #[test]
 fn reused_number_begins_a_new_flow() {
-    let mut brf = Brf::new(&RouterSetup {
-        capacity: Rate::from_bytes_per_sec(CAPACITY as u64),
-        params: Params::defaults(Brf::INFO.params),
-        flows: [FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 }].into(),
-        learned: None,
-    });
+    let flow = FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 };
+    let mut brf = switch(&[flow]);
     let mut port = TestPort::default();
     let at = |port: &mut TestPort, ms: u64, brf: &mut Brf| {
         let mut at = port.at(Nanos::from_millis(ms), 0);

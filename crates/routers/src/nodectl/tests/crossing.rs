@@ -6,10 +6,7 @@ use super::*;
 /// A flow has one suggestion at a time, and the answer to it keeps this port as the bottleneck.
 #[test]
 fn one_suggestion_at_a_time_keeps_the_bottleneck() {
-    let mut node = Node::new(&[]);
-    for flow in 1..=4 {
-        node.join(flow);
-    }
+    let mut node = Node::with_flows(4);
     node.notices();
     node.terminate(4);
     node.terminate(3);
@@ -64,8 +61,7 @@ fn answer_with_bottleneck_elsewhere_ends_suggestions() {
 /// Between request and answer nothing is suggested to a flow.
 #[test]
 fn nothing_is_suggested_between_request_and_answer() {
-    let mut node = Node::new(&[]);
-    node.join(1);
+    let mut node = Node::with_flows(1);
     node.request(2, ALL, 0);
     node.notices();
     node.terminate(1);
@@ -80,14 +76,7 @@ fn nothing_is_suggested_between_request_and_answer() {
 #[test]
 fn forwarded_request_carries_the_attended_mark() {
     let mut node = Node::new(&[]);
-    let message = Message::Negotiation {
-        kind: Negotiation::Request,
-        max: rate(TOTAL / 2),
-        min: Rate::ZERO,
-        id: id(1),
-        rtt_us: 20_000,
-    };
-    let mut packet = control(1, Flags::NONE, &message);
+    let mut packet = control(1, Flags::NONE, &node.negotiation(Negotiation::Request, id(1), TOTAL / 2, 0));
     assert!(node.forward(&mut packet));
     let Message::Negotiation { max, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
     // The port could allocate more than requested.

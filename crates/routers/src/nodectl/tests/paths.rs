@@ -6,14 +6,7 @@ impl Node {
     /// Sends a request over a path, which the node forwards.
     fn request_over(&mut self, path: u8, flow: u32, max: u64) {
         self.serial += 1;
-        let message = Message::Negotiation {
-            kind: Negotiation::Request,
-            max: rate(max),
-            min: Rate::ZERO,
-            id: id(flow),
-            rtt_us: 20_000 + self.serial,
-        };
-        let mut packet = control(flow, Flags::NONE, &message);
+        let mut packet = control(flow, Flags::NONE, &self.negotiation(Negotiation::Request, id(flow), max, 0));
         packet.set_path(path);
         assert!(self.forward(&mut packet));
     }
@@ -73,8 +66,7 @@ fn reduction_on_the_old_path_spares_the_new_one() {
 #[test]
 fn data_sent_before_a_reduction_is_no_disobedience() {
     // Until the reduction takes effect, within half an RTT, 20 packets at the old rate pass.
-    let mut node = Node::new(&[]);
-    node.join(1);
+    let mut node = Node::with_flows(1);
     node.pass(100);
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
