@@ -106,7 +106,7 @@ static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::support::estimator);
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards is served as ever.
+    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards gets normal service.
     #[test]
     fn any_reports_leave_room_to_send(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
