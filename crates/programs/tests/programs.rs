@@ -135,7 +135,7 @@ fn fuzzed<S: Scheme + Twin>(entry: &'static Entry, program: &str) -> Option<Diff
     let mut all = Differences::default();
     for seed in 0..number("NARROWS_PROGRAM_FUZZ", 12) {
         let values = VALUES[seed as usize % VALUES.len()];
-        all.add(replay.compare::<S>(&drawn::tape(params(&entry.info, values), seed, 5_000)));
+        all.add(replay.compare::<S>(&drawn::tape(params(entry.info, values), seed, 5_000)));
     }
     all.judge(program, "drawn");
     Some(all)
@@ -206,7 +206,7 @@ fn comparison_notices_another_parameter() {
     }
     // In networks the rate of a round is seldom below the share that beta leaves.
     for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)] {
-        notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(&V3.info, &[]), 1, 5_000), (name, value));
+        notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(V3.info, &[]), 1, 5_000), (name, value));
     }
 }
 
@@ -217,7 +217,7 @@ fn first(entry: &'static Entry, network: &str) -> Tape {
 fn notices<S: Scheme + Twin>(entry: &'static Entry, program: &str, mut tape: Tape, value: (&str, f64)) {
     let Some(replay) = Replay::compile(program) else { return };
     let right = replay.compare::<S>(&tape);
-    tape.program_params = Some(params(&entry.info, &[value]));
+    tape.program_params = Some(params(entry.info, &[value]));
     let wrong = replay.compare::<S>(&tape);
     assert!(right.is_within() && !wrong.is_within(), "{value:?}: {right:?} {wrong:?}");
 }

@@ -138,7 +138,7 @@ pub fn recorded(entry: &'static Entry, scenario: &str, values: &[(&str, f64)]) -
     let planned = expand(&Source { name: "test", text: scenario, files: &NoFiles }, &[]).expect("valid");
     let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
     for flow in plan.flows.iter_mut().filter(|flow| flow.scheme.info.name == entry.info.name) {
-        (flow.scheme, flow.params) = (entry, params(&entry.info, values));
+        (flow.scheme, flow.params) = (entry, params(entry.info, values));
     }
     TAPES.take();
     narrows_sim::run(plan);
