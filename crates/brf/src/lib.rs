@@ -2,7 +2,7 @@
 //!
 //! [`host`] attaches the programs that write and read the option (`bpf/brf_host.h`) to a cgroup. [`switch`] turns ports
 //! of this machine into a switch that lowers rates on the path. [`Run`] attaches the programs for a run of the kernel
-//! backend, whose network reads and writes the option in real segments ([`write`]).
+//! backend, whose network reads and writes the option in real segments ([`write()`]).
 
 #![cfg(target_os = "linux")]
 // This crate runs in wall time.

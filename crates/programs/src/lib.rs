@@ -70,7 +70,7 @@ impl Program {
         Err(missing(values.len()))
     }
 
-    /// `load` as part of a larger change; `is_marked` as in [`pinned::load`].
+    /// `load` as part of a larger change; `is_marked` as in `pinned::load`.
     #[cfg(feature = "bpf")]
     pub fn load_within(
         &self,
