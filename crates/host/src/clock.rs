@@ -75,7 +75,7 @@ pub struct Budget {
 
 impl Budget {
     const WINDOW: Duration = Duration::from_millis(200);
-    /// Nine tenths of the window: less than 95 %, as looks are some milliseconds apart.
+    /// Nine tenths of the window: less than 95 %, as readings are some milliseconds apart.
     const MOST: Duration = Duration::from_millis(180);
 
     /// Gives the calling thread this priority, where allowed.

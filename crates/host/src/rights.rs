@@ -86,8 +86,8 @@ fn refusal(command: &str, use_: &str, lack: Lack) -> String {
 mod tests {
     use super::*;
 
-    /// Each lack is named with the command and what is accepted, and root with the rights that the kernel demands has
-    /// none.
+    /// The error for a missing right names the command and the accepted rights. Root with the rights that the kernel
+    /// requires gets none.
     #[test]
     fn lack_of_rights_names_command_and_accepted() {
         let all = CapabilitySet::all();

@@ -302,7 +302,7 @@ mod tests {
         assert!(Scheme::find("bbr-gc", Stack::Noq).is_ok());
     }
 
-    /// A wrong name lists the schemes, a wrong parameter what is accepted.
+    /// The error for a wrong name lists the schemes, that for a wrong parameter the accepted values.
     #[test]
     fn wrong_names_and_values_are_explained() {
         let unknown = Scheme::find("bbr9", Stack::Noq).map(|_| ()).unwrap_err().to_string();

@@ -61,7 +61,7 @@ fn unsuitable_scheme_is_refused_at_start() {
     assert!(refused.to_string().contains("cannot run on noq"), "{refused}");
 }
 
-/// Arguments that are not accepted are named, with status 2; a server that does not answer is, with its address and
+/// Errors name an argument that is not accepted, with status 2, or the address of a server that does not answer, with
 /// status 1.
 #[test]
 #[ignore = "real time: `make test`"]

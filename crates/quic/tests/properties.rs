@@ -66,7 +66,7 @@ impl Run {
         self.sent.push(self.now);
     }
 
-    /// A packet this far before the newest: also ones that were never sent.
+    /// The number of a packet this far before the newest, possibly of one that was never sent.
     fn number(&self, back: u64) -> u64 {
         (self.sent.len() as u64 + 5).saturating_sub(back)
     }

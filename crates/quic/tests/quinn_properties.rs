@@ -60,7 +60,7 @@ impl Run {
         self.sent.push(self.now);
     }
 
-    /// The time of the transmission this far before the newest; the time of none, if there were fewer.
+    /// The time of the transmission this far before the newest; the current time if there were fewer.
     fn time(&self, back: usize) -> Instant {
         let place = (self.sent.len() + 5).checked_sub(back);
         place.and_then(|place| self.sent.get(place)).copied().unwrap_or(self.now)

@@ -146,7 +146,7 @@ fn scheme_of_a_sender_that_moves_goes_on() {
     }
 }
 
-/// Marks on every packet, true or claimed, slow those schemes down that follow marks, and stall none.
+/// Marks on every packet, true or claimed, slow down schemes that follow marks, and stall none.
 #[test]
 fn marks_on_every_packet_stall_no_scheme() {
     for (name, follows) in [("bbr-gc", false), ("bbr3", false), ("cubic", true), ("newreno", true)] {

@@ -14,7 +14,7 @@ use super::*;
 use crate::client::send;
 use crate::server::receive_on;
 
-/// Pairs of measurements, without and with what may disturb them, of which the median counts: other programs and tests
+/// Pairs of measurements, without and with a possible disturbance. Their median counts: other programs and tests
 /// take processor time from either half of a pair.
 const PAIRS: u64 = 5;
 
@@ -45,7 +45,7 @@ impl Caller for Watch {
     }
 }
 
-/// Tells the server to stop, also if the work beside it panics.
+/// Stops the server, even if the work beside it panics.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {

@@ -201,7 +201,7 @@ fn session_ports_and_initial_numbers_are_random() {
     .expect("no error");
 }
 
-/// A batch that the system refuses is sent packet by packet, also from then on.
+/// Once the system has refused a batch, packets leave one by one, in this batch and later.
 #[test]
 fn port_refused_batch_is_sent_packet_by_packet() {
     block_on(async {

@@ -146,7 +146,7 @@ fn long_rates_arrive_beside_sack_blocks() {
     assert!(result.flows[0].goodput_mbit_s > 0.7 * 38.6, "{:?}", result.flows[0]);
 }
 
-/// Other router algorithms, and parameters that differ, are refused with what is accepted.
+/// Other router algorithms and differing parameters are refused, with the accepted ones.
 #[test]
 fn rates_of_other_kinds_are_refused() {
     // A build without BPF has no scheme `brf` at all.

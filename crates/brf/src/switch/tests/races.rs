@@ -64,8 +64,8 @@ fn foreign_hook_stays_behind_a_switch() {
     });
 }
 
-/// Of two switches that begin at once on the same ports one runs, and the other is refused by name, while a third
-/// command cleans up all the time. The one that runs keeps everything until it is killed.
+/// If two switches begin at once on the same ports, one runs and the other is refused by name, while a third command
+/// cleans up all the time. The running one keeps everything until it is killed.
 #[test]
 fn switches_at_once_do_not_remove_each_other() {
     on_bridge(|_hosts| {
