@@ -9,8 +9,8 @@
 use std::time::Instant;
 
 use narrows_cc::{
-    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Episode, Flight, IdleRule, LostPacket,
-    Nanos, Phase, Prr, PrrBound, SendPosition, Sent, SentState, record,
+    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Driver, Episode, Flight, IdleRule, LostPacket, Nanos,
+    Phase, Prr, PrrBound, SendPosition, Sent, SentState, record,
 };
 
 /// Minimum idle time after which cwnd is stale: Linux's minimum retransmission timeout.
@@ -143,7 +143,7 @@ impl Flow {
     }
 
     #[cfg(feature = "noq")]
-    pub(crate) fn control(&self) -> &Control {
+    pub(crate) fn control(&self) -> &narrows_cc::Control {
         self.driver.control()
     }
 

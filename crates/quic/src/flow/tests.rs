@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_cc::{
-    Ack, CongestionControl, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme,
-    Setup, SpuriousLoss, Timeout, record, schemes,
+    Ack, CongestionControl, Control, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle,
+    Scheme, Setup, SpuriousLoss, Timeout, record, schemes,
 };
 
 use super::*;
