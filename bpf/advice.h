@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* Rates of the network for one connection: written by the program that reads TCP options (brf_host.h), followed by the
- * scheme.
+/* Rates of the network for one connection. The program that reads TCP options (brf_host.h) writes them, and the scheme
+ * follows them.
  */
 struct advice {
 	__u64 rate; /* bytes per second on the wire */
 	__u32 count; /* of the rates read so far */
-	/* Of the newest acknowledgement that was read. */
+	/* Timestamps of the newest acknowledgement read. */
 	__u32 ts_value;
 	__u32 ts_echo;
-	__u32 stamped; /* it had timestamps */
+	__u32 stamped; /* flag: it had them */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct advice);
-} advised SEC(".maps");
+SOCKET_STORAGE(struct advice) advised SEC(".maps");
 
-enum { NO_LIMIT = 65529 }; /* what receivers write: no switch has lowered it */
+enum { NO_LIMIT = 65529 }; /* written by receivers, until a switch lowers it */
 
 /* The rate of a 16-bit code: a decimal mantissa, and an exponent in the last digit (crates/routers/src/brf/code.rs). */
 static __u64 decoded(__u32 code)

@@ -2,16 +2,16 @@
 /* BBR v3 for struct_ops: the steps of draft-ietf-ccwg-bbr-06 in their order. The twin of crates/cc/src/schemes/bbr3.rs
  * with the core crates/cc/src/bbr_v2_v3. The head of bbr3.rs explains the scheme, its parameters and its symbols.
  *
- * Differences from it, all but the last for want of knowledge that the kernel does not share:
- * - The kernel does not tell which packets were lost, nor the state in which they left. A lost packet is given the state
- *   of the newest packet delivered, which left after it and close to it, as over the shim (kernel/shim/flow.rs). What was
- *   lost and in flight when that one left follows from earlier acknowledgements. They are remembered one by one below
- *   128 packets in flight, and beyond that at 64 points of a flight or more.
+ * Differences from it, all but the last because the kernel does not share what the program would need:
+ * - The kernel does not say which packets were lost, nor the state in which they left. A lost packet gets the state of
+ *   the newest packet delivered, which left shortly after it, as in the shim (kernel/shim/flow.rs). The counts of lost
+ *   packets and packets in flight when that packet left come from earlier acknowledgements. The flow remembers each of
+ *   them below 128 packets in flight, and at least 64 points of a flight above that.
  * - Ranges of lost data are not known: an acknowledgement that reveals loss counts as one range, as in Linux v3.
  * - There is no response to marks: on a connection without accurate ECN the receiver repeats a mark for a round trip, so
- *   that their share is unknown.
- * - Gains have 20 fractional bits, shares (loss_thresh, beta, headroom) 40, rounded up: a product that is whole is exact
- *   below 2^40 bytes, where rounding down would miss it.
+ *   that the share of marks is unknown.
+ * - Gains have 20 fractional bits, shares (loss_thresh, beta, headroom) 40, rounded up: below 2^40 bytes a whole product
+ *   is exact, where rounding down would miss it.
  */
 #include "program.h"
 
@@ -70,7 +70,7 @@ void BPF_PROG(bbr_init, struct sock *sk)
 
 	if (!b)
 		return;
-	/* What is remembered of flights is valid by its count. */
+	/* Flights are valid up to their count. */
 	__builtin_memset(b, 0, __builtin_offsetof(struct bbr, flights));
 	b->min_rtt = tp->rtt_min.s[0].v;
 	b->min_rtt_at = tp->tcp_mstamp;
@@ -123,7 +123,7 @@ void BPF_PROG(bbr_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 		return;
 	COUNT(acks);
 	read_ack(&a, sk, rs);
-	/* Something else has set it, or the size of packets has changed. */
+	/* Something else has set cwnd, or the size of packets has changed. */
 	if (tp->snd_cwnd != quotient(b->cwnd, a.mss, tp->snd_cwnd))
 		b->cwnd = (__u64)tp->snd_cwnd * a.mss;
 	b->cwnd_full = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
@@ -174,7 +174,7 @@ void BPF_PROG(bbr_set_state, struct sock *sk, __u8 to)
 	note_losses(b, tp->tcp_mstamp, tp->lost, mss);
 	note_states(b, tp->tcp_mstamp);
 	save_state(b);
-	/* As the kernel has set it: a packet beside those in flight. */
+	/* As the kernel has set it: one packet beyond those in flight. */
 	b->cwnd = (__u64)tp->snd_cwnd * mss;
 	b->recovery = LOSS;
 	b->only_marked = 0;

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* BBR v3's response to loss, and its undo (crates/cc/src/bbr_v2_v3/congestion.rs), with what the kernel's counters tell
- * of the flights that lost.
+/* BBR v3's response to loss, and its undo (crates/cc/src/bbr_v2_v3/congestion.rs). The flights with losses follow from
+ * the kernel's counters.
  */
 #include "bbr3_model.h"
 
-/* The functions that are not static are judged by the verifier once each, instead of on every path to them. They want a
- * result.
- */
+/* The verifier checks a function that is not static once, instead of on every path to it, and requires a result. */
 #define STEP __attribute__((noinline)) int
 
-/* Whether a counter, which may wrap, has come to a value of it. */
+/* Whether a counter, which may wrap, has reached a value. */
 static bool reached(__u32 counter, __u32 value)
 {
 	return (__s32)(counter - value) >= 0;
 }
 
-/* The newest state remembered of when no more than this was delivered becomes that of the newest packet delivered. */
+/* Takes the newest flight noted at no more than this count of deliveries as that of the newest packet delivered. */
 STEP find_flight(struct bbr *b, __u32 delivered)
 {
 	__u32 known, first, place = 0, step, next;
@@ -58,7 +56,7 @@ STEP note_flight(struct bbr *b, __u32 delivered, __u32 in_flight, __u32 before)
 }
 
 /* The inflight at which losses reached the threshold (InflightAtLoss). `before`: data in flight when the packet left
- * whose loss was too much. `lost`: data lost since then. Both are without that packet.
+ * whose loss was one too many. `lost`: data lost since then. Both exclude that packet.
  */
 static __u64 inflight_at_loss(__u64 before, __u64 lost)
 {
@@ -82,7 +80,7 @@ static void begin_loss_round(struct bbr *b, __u64 now)
 	b->loss_in_round = 1;
 }
 
-/* The probe's flight lost too much with one of these losses, which follow `since` others of the flight. */
+/* Checks whether one of these losses, after `since` others, was one too many for the flight of a probe. */
 static void judge_flight(struct bbr *b, __u64 now, __u32 since, __u32 lost, __u32 mss)
 {
 	__u64 flight = (__u64)b->sent_in_flight * mss;
@@ -90,7 +88,7 @@ static void judge_flight(struct bbr *b, __u64 now, __u32 since, __u32 lost, __u3
 
 	if (!b->probe_samples || !is_too_high(b, (__u64)(since + lost) * mss, flight))
 		return;
-	/* The first of them with which it was too much. */
+	/* The number of losses up to the one that was too many. */
 	allowed = b->sack ? times_share(flight, core.loss_thresh) / mss : 0;
 	few = atleast(less(allowed + 1, since), 1);
 	if (in_phase(b, UP))
@@ -101,7 +99,7 @@ static void judge_flight(struct bbr *b, __u64 now, __u32 since, __u32 lost, __u3
 		begin_loss_round(b, now);
 }
 
-/* So many packets are lost in all, the new ones in one flight (HandleLostPacket, for one after the other). */
+/* `total` packets are lost so far, the new ones in one flight (HandleLostPacket, for each of them in turn). */
 STEP note_losses(struct bbr *b, __u64 now, __u32 total, __u32 mss)
 {
 	__u32 lost, before, since;
@@ -123,7 +121,7 @@ STEP note_losses(struct bbr *b, __u64 now, __u32 total, __u32 mss)
 	begin_loss_round(b, now);
 	since = before - b->sent_lost;
 	if (!reached(before, b->sent_lost)) {
-		/* Some were declared lost by a timer, before the newest packet delivered had left. */
+		/* A timer declared some lost before the newest packet delivered had left. */
 		since = 0;
 		lost = reached(total, b->sent_lost) ? total - b->sent_lost : 0;
 	}
@@ -153,7 +151,7 @@ static void undo(struct bbr *b, __u64 now)
 	}
 }
 
-/* What the kernel's state has become, after the losses of the same event. */
+/* Follows the changes of the kernel's state, after the losses of the same event. */
 STEP note_states(struct bbr *b, __u64 now)
 {
 	__u32 pending;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* The model of BBR v3: what a flow knows of its path, and the formulas over it (crates/cc/src/bbr_v2_v3/model.rs).
+/* The model of BBR v3: what a flow knows about its path, and the formulas over it (crates/cc/src/bbr_v2_v3/model.rs).
  *
- * Amounts are bytes, as in the twin: bounds are shares of others, and in whole packets each cut would lose up to one.
+ * Amounts are bytes, as in the twin: in whole packets each cut of a bound would lose up to one packet.
  */
 #include "fixed.h"
 
@@ -10,13 +10,13 @@ enum mode { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
 enum { DOWN, CRUISE, REFILL, UP };
 /* Relation of the arriving acknowledgements to a probe. */
 enum { NO_PROBE, REFILLING, STARTING, FEEDBACK, STOPPING };
-/* The state that a loss ended, resumed if the loss proves spurious. */
+/* The state that a loss ended; it resumes if the loss proves spurious. */
 enum { UNDO_NOTHING, UNDO_STARTUP, UNDO_UP };
-/* Changes of the kernel's state since the last acknowledgement, which act after the losses that it reveals. */
+/* Changes of the kernel's state since the last acknowledgement. They act after the losses that this one reveals. */
 enum { LEFT = 1, UNNECESSARY = 2, LOST = 4, MARKED = 8 };
 enum {
 	FLIGHTS = 256,
-	/* A flight is remembered at no more points, half of FLIGHTS: inflight may halve before it is delivered. */
+	/* The most points per flight, half of FLIGHTS: inflight may halve before the flight is delivered. */
 	PARTS = 128,
 	MOST_UP_ROUNDS = 30,
 	QUANTUM_US = 1000,
@@ -65,7 +65,7 @@ struct core_params {
 
 LOADED struct core_params core SEC(".rodata.core");
 
-/* The connection when its count of deliveries reached a value, in packets. */
+/* The state of the connection at a count of deliveries, in packets. */
 struct flight {
 	__u32 delivered;
 	__u32 lost;
@@ -101,8 +101,8 @@ struct bbr {
 	__u64 probe_up_per_inc;
 	__u64 epoch_since;
 	__u64 epoch_acked;
-	/* When an event other than an acknowledgement began a loss round, or a round trip. The data that the
-	 * acknowledgement of that time delivers belongs before it.
+	/* When an event other than an acknowledgement began a loss round or a round trip. Data delivered by the
+	 * acknowledgement of that time still belongs to the round before.
 	 */
 	__u64 loss_round_at;
 	__u64 round_at;
@@ -202,7 +202,7 @@ static __u32 cwnd_gain(const struct bbr *b)
 	}
 }
 
-/* So many BDPs at a rate. Before any sample of the RTT, the initial window. */
+/* `gain` BDPs at a rate. Before any sample of the RTT, the initial window. */
 static __u64 bdps(const struct bbr *b, __u64 rate, __u32 gain)
 {
 	if (b->min_rtt == NO_RTT)
@@ -251,7 +251,7 @@ static __u64 inflight_with_headroom(const struct bbr *b, __u32 mss)
 	return most_of(less(bound, most_of(times_share(bound, core.headroom), mss)), min_window(mss));
 }
 
-/* Whether so many lost bytes of a flight are too many (IsInflightTooHigh). */
+/* Whether the flight lost too many bytes (IsInflightTooHigh). */
 static bool is_too_high(const struct bbr *b, __u64 lost, __u64 inflight)
 {
 	return lost && (!b->sack || lost > times_share(inflight, core.loss_thresh));
@@ -359,7 +359,7 @@ static void start_up(struct bbr *b, const struct ack *a)
 	raise_slope(b, a->mss);
 }
 
-/* A probe with so much inflight had too many losses. Once per probe (HandleInflightTooHigh). */
+/* A probe with this inflight had too many losses. Once per probe (HandleInflightTooHigh). */
 static void handle_too_high(struct bbr *b, __u64 now, __u64 inflight, bool limited)
 {
 	b->probe_too_high = 1;

@@ -282,7 +282,7 @@ static void continue_probe_rtt(struct bbr *b, const struct ack *a)
 		leave_probe_rtt(b, a->now);
 }
 
-/* min_rtt, and ProbeRTT when it expires. Returns whether this was ProbeRTT, in which samples are too low. */
+/* min_rtt, and ProbeRTT when it expires. Returns whether the flow is in ProbeRTT, where samples are too low. */
 STEP check_probe_rtt(struct bbr *b, const struct ack *a)
 {
 	bool probing;

@@ -2,16 +2,15 @@
 #pragma once
 /* BBR v1 for struct_ops: the steps of Linux tcp_bbr.c, and of crates/cc/src/bbr_v1, in their order.
  *
- * A scheme includes this file and defines its hooks (own_…) and its state: `struct own`, of at most 12 bytes, which every
- * acknowledgement finds at once, and `struct own_rest`. Neutral hooks are named standard_….
+ * A scheme includes this file and defines its hooks (own_…) and its state: `struct own`, of at most 12 bytes, for fast
+ * access at every acknowledgement, and `struct own_rest`. The hooks of BBR v1 itself are named standard_….
  *
- * Differences from tcp_bbr.c, all of them those of the Rust core:
+ * Differences from tcp_bbr.c, all shared with the Rust core:
  * - Rates are bytes per second instead of packets per microsecond with 24 fractional bits, and gains have 20 fractional
  *   bits instead of 8.
- * - Data in flight is not corrected for packets that the pacer still holds: without fq the stack sends one burst ahead
- *   at most.
- * - min_rtt expires by the clock of packets, not by jiffies. The long-term bandwidth has no limit on its interval beside
- *   rounds.
+ * - Data in flight is not corrected for packets that still wait in the pacer: without fq the stack sends at most one
+ *   burst ahead.
+ * - min_rtt expires by the clock of packets, not by jiffies. The long-term bandwidth limits its interval by rounds only.
  *
  * Times are the lower 32 bits of microseconds, unlike those of the Rust core: ages wrap after 71 minutes. After a pause of
  * that length a filter may expire one window late.
@@ -22,7 +21,7 @@
 /* No flow has 4 GiB of aggregation. */
 #define EXTRA_MOST (~0U)
 
-/* Work that is kept out of the code of every acknowledgement. */
+/* Rare work, kept out of the code of every acknowledgement. */
 #define RARE static __attribute__((noinline))
 
 enum mode { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
@@ -31,7 +30,7 @@ enum {
 	FULL_ROUNDS = 3, /* without growth by a quarter: the pipe is full */
 	SLOT_ROUNDS = 5, /* of aggregation */
 	EPOCH_SHIFT = 20, /* an epoch of aggregation ends after 2^20 packets */
-	EXTRA_PARTS = 10, /* cwnd allows for no more extra_acked than 1/10 s delivers */
+	EXTRA_PARTS = 10, /* cwnd allows for at most the extra_acked of 1/10 s at the bandwidth */
 	QUANTA = 3,
 	QUANTUM_BYTES = 65535,
 };
@@ -54,12 +53,12 @@ struct core_params {
 
 LOADED struct core_params core SEC(".rodata.core");
 
-/* The state of a flow that most acknowledgements need. It is in the socket's own space for a scheme: the look-up of the
- * socket's storage costs a chain of cache misses, so that holds the rest only.
+/* The state of a flow that most acknowledgements need, in the socket's space for a scheme. The rest is in the socket's
+ * storage, whose look-up costs a chain of cache misses.
  */
 struct bbr {
 	__u8 mode;
-	/* Packets; 0: the flow has not begun. open_flow sets another byte of the first word: without memory a flow never begins. */
+	/* Packets; 0: the flow has not begun. open_flow sets another byte: without memory a flow never begins. */
 	__u8 quantum;
 	__u8 phase;
 	__u8 full_rounds;
@@ -153,7 +152,7 @@ static __u32 target(const struct bbr *b, __u64 rate, __u32 gain, __u64 extra, __
 	return least_of(packets, 1U << 30);
 }
 
-/* The inflight of this many BDPs, in packets. Drain and the phases of ProbeBW end by it. */
+/* The inflight of this many BDPs, in packets. It decides when Drain and the phases of ProbeBW end. */
 static __u32 inflight_at(const struct bbr *b, __u32 gain, __u32 mss)
 {
 	return target(b, max_get(&b->bw), gain, 0, mss);

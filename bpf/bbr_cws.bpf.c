@@ -5,10 +5,10 @@
  *
  * The twin of crates/cc/src/schemes/bbr_cws.rs, whose head explains the scheme, its parameters and its symbols.
  *
- * Differences from it, beside those of the core:
+ * Differences from it, in addition to those of the core:
  * - W, V and the peaks are segments with 20 fractional bits instead of bytes in floating point. s has 20 fractional
- *   bits: as a gain it is rounded down, so that s V never exceeds W, and as a limit of W rounded up, so that W = s V
- *   of the same V is not below W. While V stays, W = s V returns the same s: nothing drifts.
+ *   bits. As a gain it is rounded down, so that s V never exceeds W; as a limit of W it is rounded up, so that W = s V
+ *   of the same V is not below W. While V stays, W = s V returns the same s, without drift.
  * - V is at most 8 million segments.
  */
 #include "program.h"
@@ -177,8 +177,8 @@ static void set_bound(struct own_rest *own, __u64 now, __u64 bound, __u64 standa
 	own->scale_up = own->scale + (remainder % standard != 0);
 }
 
-/* Updates the bound and the scale, once per round trip. Not static: the verifier judges it once instead of on every
- * path to it, and wants a result.
+/* Updates the bound and the scale, once per round trip. Not static: the verifier checks it once instead of on every
+ * path to it, and requires a result.
  */
 __attribute__((noinline)) int end_round(struct own_rest *own, __u64 now, __u64 standard, __u32 mode)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* What all generations of BBR share beside fixed.h: an acknowledgement, and pacing. */
+/* Shared by all generations of BBR: an acknowledgement, and pacing. */
 #include "fixed.h"
 
 enum {
 	MIN_WINDOW = 4,
-	SLOW = 150000, /* bytes per second, below which a burst may be one packet: 1.2 Mbit/s */
 	NO_RTT = ~0U,
 };
 
@@ -29,12 +28,7 @@ struct ack {
 	bool delayed;
 };
 
-static __u32 in_flight(const struct tcp_sock *tp)
-{
-	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-}
-
-/* Reads fields of the socket that are seldom in the cache one after the other, so that their misses overlap. */
+/* Reads fields of the socket that are seldom in the cache in one go, so that their misses overlap. */
 static void read_ack(struct ack *a, struct sock *sk, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = (struct tcp_sock *)sk;

@@ -54,7 +54,7 @@ static void take(struct own *own, __u32 rtt)
 	own->rtt_max = atleast(own->rtt_max, rtt);
 }
 
-/* With RTT_max of a window, if it has one. */
+/* With the maximum RTT of the window, if there is one. */
 static void take_windowed(struct own *own, struct own_rest *rest, __u32 now, __u32 rtt)
 {
 	if (!gc.rtt_max_window) {
@@ -105,7 +105,7 @@ RARE void observe_more(struct sock *sk, struct bbr *b, __u32 now, __u32 rtt)
 		take_windowed(&b->own, &rest->own, now, rtt);
 }
 
-/* Without quanta and rounding, bytes decide. */
+/* Without quanta and rounding, bytes are compared. */
 static bool reaches(const struct bbr *b, __u32 packets, __u32 bdps, __u32 mss)
 {
 	if (gc.quanta)

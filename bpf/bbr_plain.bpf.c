@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* BBR v1 without changes, on the core of the variants: the twin of crates/cc/src/schemes/bbr.rs. Its name differs from
- * that of the kernel's own BBR.
+/* BBR v1 unchanged, on the core of the variants: the twin of crates/cc/src/schemes/bbr.rs. Its name differs from that of
+ * the kernel's BBR.
  */
 #include "program.h"
 

@@ -6,25 +6,20 @@
  * and the scheme becomes CUBIC after its timeout.
  *
  * Differences from the twin:
- * - cwnd is whole segments, rounded down.
+ * - cwnd is a whole number of segments, rounded down.
  * - Idle time counts from the last acknowledgement, not from the last packet sent, which is up to a round trip earlier.
  * - The kernel asks for a reduction before it says why: after a mark cwnd keeps 2 segments, as after a loss.
- * - The curve of CUBIC errs as cubic.h states. Its target is cut to whole segments, so that it may be one apart.
+ * - The curve of CUBIC errs as cubic.h states. Its target is cut to whole segments, so it may differ by one.
  */
 #include "program.h"
 
 #include "fixed.h"
 #include "cubic_flow.h"
 
-#define OWN_COUNTERS   \
-	__u64 advised; \
-	__u64 invalid; \
-	__u64 fallbacks;
-#include "counted.h"
 #include "advice.h"
 
-enum { MIN_WINDOW = 4, SLOW = 150000, DATA_ACKED = 4 };
-/* The wait for the first share on short paths, us; what shows an overrun, and what a share may exceed after one. */
+enum { MIN_WINDOW = 4, DATA_ACKED = 4 };
+/* The wait for the first share on short paths, us; the losses of an overrun, and the limit of shares after one. */
 enum { FIRST_SHARE = 20000, OVERRUN_LOSSES = 10, OVERRUN_HEADROOM = 2 };
 enum { WAITING = 0, ADVISED = 1, FALLBACK = 2 };
 
@@ -50,8 +45,8 @@ struct flow {
 	__u64 since; /* start of the wait for the next share; 0: no event yet */
 	__u64 last_ack;
 	__u64 pacing_rate; /* 0: not paced */
-	__u64 path_rate; /* the highest rate delivered since the last overrun; 0: there was none */
-	/* The round trip in progress, in which the path shows what it carries, and totals at its start. */
+	__u64 path_rate; /* the highest rate delivered since the last overrun; 0: no overrun yet */
+	/* The round trip in progress, in which the path shows its capacity: its start, and totals then. */
 	__u64 round_since;
 	__u32 round_delivered;
 	__u32 round_lost;
@@ -65,16 +60,17 @@ struct flow {
 	struct cubic cubic;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct flow);
-} flows SEC(".maps");
+typedef struct flow stored;
+
+#define OWN_COUNTERS   \
+	__u64 advised; \
+	__u64 invalid; \
+	__u64 fallbacks;
+#include "stored.h"
 
 static struct flow *flow_of(struct sock *sk)
 {
-	return *started(sk) ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
+	return *started(sk) ? stored_of(sk) : 0;
 }
 
 /* The time without a share after which CUBIC takes over. */
@@ -137,7 +133,7 @@ static void begin_round(struct flow *f, const struct tcp_sock *tp, __u64 now)
 	f->round_timed_out = 0;
 }
 
-/* Judges the round trip that ends now, if one does: whether the path carries the share. */
+/* If a round trip ends now, checks whether the path carried the share. */
 static void judge_round(struct flow *f, const struct tcp_sock *tp, __u64 now, __u32 mss)
 {
 	__u64 elapsed = less(now, f->round_since), rate;
@@ -197,7 +193,7 @@ static __u32 headers_of(const struct tcp_sock *tp)
 	return tp->inet_conn.icsk_af_ops->net_header_len + tp->tcp_header_len;
 }
 
-/* Follows what has arrived since the last event. */
+/* Follows a rate that has arrived since the last event. */
 static void follow_network(struct sock *sk, struct flow *f, __u64 now, __u32 mss)
 {
 	struct advice *a = bpf_sk_storage_get(&advised, sk, 0, 0);
@@ -238,24 +234,15 @@ static bool is_cwnd_limited(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-static __u32 in_flight(const struct tcp_sock *tp)
-{
-	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-}
-
 SEC("struct_ops")
 void BPF_PROG(brf_init, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	__u32 mss = atleast(tp->mss_cache, 1);
-	struct flow *f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct flow *f = open_flow(sk);
 
-	*started(sk) = 1;
-	COUNT(opened);
-	if (!f) {
-		COUNT(errors);
+	if (!f)
 		return;
-	}
 	__builtin_memset(f, 0, sizeof(*f));
 	f->initial = atleast(tp->snd_cwnd, 1);
 	f->cwnd = f->initial;
@@ -267,16 +254,6 @@ void BPF_PROG(brf_init, struct sock *sk)
 	/* The SYN-ACK may have brought the first share. */
 	follow_network(sk, f, tp->tcp_mstamp, mss);
 	obey(sk, f, mss);
-}
-
-SEC("struct_ops")
-void BPF_PROG(brf_release, struct sock *sk)
-{
-	if (!*started(sk))
-		return;
-	COUNT(closed);
-	*started(sk) = 0;
-	bpf_sk_storage_delete(&flows, sk);
 }
 
 SEC("struct_ops")
@@ -329,7 +306,7 @@ __u32 BPF_PROG(brf_ssthresh, struct sock *sk)
 	cubic_recover(&f->cubic);
 	tp->snd_cwnd = f->cubic.now.cwnd;
 	ssthresh = f->cubic.now.ssthresh;
-	barrier_var(ssthresh); /* the verifier refuses one load of either place */
+	barrier_var(ssthresh); /* the verifier refuses one load for both sources */
 	return ssthresh;
 }
 
@@ -351,12 +328,12 @@ void BPF_PROG(brf_set_state, struct sock *sk, __u8 to)
 	before = f->state;
 	check_timeout(f, tp->tcp_mstamp, mss);
 	if (f->state == FALLBACK) {
-		/* The kernel asked for the thresholds before, but the state did not know of the fallback. A run of
-		 * timeouts lowers them once.
+		/* The kernel asked for the thresholds before this fallback was known. A run of timeouts lowers them
+		 * once.
 		 */
 		if (before != FALLBACK && !tp->inet_conn.icsk_retransmits)
 			cubic_reduce(&f->cubic, f->cwnd);
-		/* tcp_enter_loss leaves a packet beside those in flight. */
+		/* tcp_enter_loss leaves one packet beyond those in flight. */
 		cubic_expire(&f->cubic, in_flight(tp) + 1);
 	}
 	obey(sk, f, mss);
@@ -404,22 +381,16 @@ __u32 BPF_PROG(brf_undo_cwnd, struct sock *sk)
 	return cwnd;
 }
 
-SEC("struct_ops")
-__u32 BPF_PROG(brf_min_tso_segs, struct sock *sk)
-{
-	return sk->sk_pacing_rate < SLOW ? 1 : 2;
-}
-
 SEC(".struct_ops.link")
 struct tcp_congestion_ops scheme = {
 	.ssthresh = (void *)brf_ssthresh,
 	.set_state = (void *)brf_set_state,
 	.cwnd_event = (void *)brf_cwnd_event,
-	.min_tso_segs = (void *)brf_min_tso_segs,
+	.min_tso_segs = (void *)flow_min_tso_segs,
 	.cong_control = (void *)brf_cong_control,
 	.undo_cwnd = (void *)brf_undo_cwnd,
 	.init = (void *)brf_init,
-	.release = (void *)brf_release,
+	.release = (void *)flow_release,
 	.flags = NON_RESTRICTED,
 	.name = "brf",
 };

@@ -1,59 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* BRF's header on this host: sockops programs that write and read a TCP option.
+/* BRF's header on a host: sockops programs that write and read a TCP option.
  *
  *   kind 253 | length 6 | ExID 0x4272 | rate, 16 bits
  *
- * Sender: the SYN of a connection whose scheme is ours carries the option, with the code for no limit: it offers to obey.
- * Afterwards the option is read from every segment that arrives.
- * Receiver: if the SYN carried the option, the SYN-ACK and all acknowledgements without data carry it too, with the code
- * for no limit or for the most that the receiver wants. Switches lower it.
+ * Sender: the SYN of a connection with our scheme offers to obey: it carries the option, with the code for no limit.
+ * Afterwards the programs read the option from every segment that arrives.
+ * Receiver: if the SYN carried the option, the SYN-ACK and all acknowledgements without data carry it too. Their code is
+ * that for no limit, or for the highest rate that the receiver wants. Switches lower it.
  *
- * Data carries no option, so segments are as large as before. The kernel places SACK blocks first: beside timestamps
- * and three SACK blocks there is no room, and such an acknowledgement goes without. A switch may replace its last block.
+ * Data carries no option, so segments keep their size. The kernel places SACK blocks first: an acknowledgement with
+ * timestamps and three SACK blocks has no room for the option. A switch may replace its last block.
  */
 struct bpf_sock;
 
-/* The beginning of the kernel's structure of this name. */
+/* The beginning of the kernel's structure of this name, with the fields that are used here. */
 struct bpf_sock_ops {
 	__u32 op;
 	union {
 		__u32 args[4];
 		__u32 reply;
 	};
-	__u32 family;
-	__u32 remote_ip4;
-	__u32 local_ip4;
-	__u32 remote_ip6[4];
-	__u32 local_ip6[4];
-	__u32 remote_port;
-	__u32 local_port;
-	__u32 is_fullsock;
-	__u32 snd_cwnd;
-	__u32 srtt_us;
+	__u32 unused1[16];
 	__u32 bpf_sock_ops_cb_flags;
-	__u32 state;
-	__u32 rtt_min;
-	__u32 snd_ssthresh;
-	__u32 rcv_nxt;
+	__u32 unused2[4];
 	__u32 snd_nxt;
 	__u32 snd_una;
-	__u32 mss_cache;
-	__u32 ecn_flags;
-	__u32 rate_delivered;
-	__u32 rate_interval_us;
-	__u32 packets_out;
-	__u32 retrans_out;
-	__u32 total_retrans;
-	__u32 segs_in;
-	__u32 data_segs_in;
-	__u32 segs_out;
-	__u32 data_segs_out;
-	__u32 lost_out;
-	__u32 sacked_out;
-	__u32 sk_txhash;
-	__u64 bytes_received;
-	__u64 bytes_acked;
+	__u32 unused3[14];
+	__u64 unused4[2];
 	union {
 		struct bpf_sock *sk;
 		__u64 : 64;
@@ -79,7 +53,7 @@ enum {
 	SIZING = 14,
 	WRITING = 15,
 };
-/* Calls that a socket asks for. */
+/* Callbacks that a socket asks for. */
 enum { PARSE_UNKNOWN = 32, WRITE_OPTIONS = 64 };
 enum { OF_SYN = 1 }; /* bpf_load_hdr_opt: of the peer's SYN */
 enum { TCP_LEVEL = 6, CONGESTION = 13, SAVE_SYN = 27 };
@@ -90,8 +64,8 @@ enum { NAME = 16, EXISTS = -17 };
 /* Set when the program is loaded. crates/brf/src/program.rs has the same layout. */
 struct host_params {
 	char name[NAME]; /* of the scheme in the kernel */
-	__u32 only_named; /* flag: of listeners too, only those whose scheme has this name */
-	__u32 code; /* what receivers write */
+	__u32 only_named; /* flag: serves only listeners whose scheme has this name */
+	__u32 code; /* that receivers write */
 };
 
 LOADED struct host_params host SEC(".rodata.host") = { .name = "brf", .code = NO_LIMIT };
@@ -101,19 +75,14 @@ struct host_counters {
 	__u64 offered; /* SYNs with the option */
 	__u64 accepted; /* connections whose SYN carried it */
 	__u64 written; /* SYN-ACKs and acknowledgements with it */
-	__u64 read; /* rates that a switch has written */
+	__u64 read; /* rates written by a switch */
 	__u64 unlimited; /* options that no switch has lowered */
-	__u64 stale; /* options of acknowledgements that were overtaken, or acknowledge what was not sent */
+	__u64 stale; /* options of acknowledgements that were overtaken, or that acknowledge data not sent */
 	__u64 adopted; /* connections that got our scheme */
-	__u64 errors; /* refused steps */
+	__u64 errors; /* calls refused by the kernel */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct host_counters);
-} host_counters SEC(".maps");
+ONE_ENTRY(BPF_MAP_TYPE_PERCPU_ARRAY, struct host_counters) host_counters SEC(".maps");
 
 #define COUNT_HOST(field)                                                         \
 	do {                                                                      \
@@ -170,7 +139,7 @@ static bool before(__u32 a, __u32 b)
 	return (__s32)(a - b) < 0;
 }
 
-/* Whether this segment is at least as new as all that were read before, and acknowledges what was sent. */
+/* Whether this segment is at least as new as all segments read before, and acknowledges only data that was sent. */
 static bool is_fresh(struct bpf_sock_ops *ops, struct advice *known)
 {
 	__u8 stamps[STAMPS_LENGTH + 2] = { STAMPS };
@@ -217,7 +186,7 @@ static void note(struct bpf_sock_ops *ops, int code, bool handshake)
 	known->count++;
 }
 
-/* A segment that leaves gets the option: a SYN, a SYN-ACK that answers one, an acknowledgement without data. */
+/* Whether an outgoing segment gets the option: a SYN, a SYN-ACK that answers one, an acknowledgement without data. */
 static bool carries(struct bpf_sock_ops *ops)
 {
 	__u32 flags = ops->skb_tcp_flags;
@@ -265,7 +234,7 @@ static int on_event(struct bpf_sock_ops *ops)
 		code = code_of(ops, 0);
 		if (code >= 0)
 			note(ops, code, 1);
-		/* The SYN has left. Also without an answer a switch may still write. */
+		/* The SYN has left. A switch may write later even if the SYN-ACK had no option. */
 		ask_no_more(ops, WRITE_OPTIONS);
 		ask(ops, PARSE_UNKNOWN);
 		break;
@@ -274,7 +243,7 @@ static int on_event(struct bpf_sock_ops *ops)
 
 		if (host.only_named && !is_ours(ops))
 			break;
-		/* The connection that begins must know whether its SYN carried the option. */
+		/* The new connection must know whether its SYN carried the option. */
 		if (bpf_setsockopt(ops, TCP_LEVEL, SAVE_SYN, &save, sizeof(save)) < 0)
 			COUNT_HOST(errors);
 		ask(ops, WRITE_OPTIONS);
@@ -289,7 +258,7 @@ static int on_event(struct bpf_sock_ops *ops)
 			ask_no_more(ops, WRITE_OPTIONS);
 		break;
 	case PARSING:
-		/* The sockets of other attachments ask for this call too. */
+		/* Sockets of other attachments request this callback too. */
 		if (host.only_named && !is_ours(ops))
 			break;
 		code = code_of(ops, 0);
@@ -297,12 +266,12 @@ static int on_event(struct bpf_sock_ops *ops)
 			note(ops, code, 0);
 		break;
 	case SIZING:
-		/* Not for the size of segments, which the option does not reduce, nor for SYN cookies, which keep nothing of
-		 * the SYN.
+		/* Not when the kernel sizes segments, which the option does not shrink, nor for SYN cookies, which do
+		 * not keep the SYN.
 		 */
 		if (ops->args[0] || (ops->skb_len && !(ops->skb_tcp_flags & FLAG_SYN)))
 			break;
-		/* It is refused where SACK blocks leave no room. */
+		/* The kernel refuses if SACK blocks leave no room. */
 		if (carries(ops))
 			bpf_reserve_hdr_opt(ops, LENGTH, 0);
 		break;
@@ -319,7 +288,7 @@ int brf_host(struct bpf_sock_ops *ops)
 	return on_event(ops);
 }
 
-/* The same, and every connection that begins here gets our scheme. */
+/* As brf_host; every connection from this cgroup also gets our scheme. */
 SEC("sockops")
 int brf_host_adopts(struct bpf_sock_ops *ops)
 {

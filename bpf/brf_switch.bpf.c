@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A switch of bottleneck routing feedback on a port of Linux: the part that sees every packet.
+/* A switch of bottleneck routing feedback on a Linux port: the part that sees every packet.
  *
  * `brf_data` is on the egress of the bottleneck. It keeps the table of flows, counts, and selects the class of the
  * queue. `brf_ack` is on the ingress of ports where ACKs return. It lowers the rate in an ACK to the flow's share, once
- * per round trip. Which share that is, an agent in user space decides (crates/brf/src/switch), from the counters
- * here and with the router algorithm of the simulator (crates/routers/src/brf). Without decisions of late nothing is
- * written, so that senders fall back, and all flows share a class.
+ * per round trip. An agent in user space (crates/brf/src/switch) computes the shares from these counters, with the router
+ * algorithm of the simulator (crates/routers/src/brf). Without recent decisions the program writes nothing, so that
+ * senders fall back, and all flows share a class.
  *
  *   SYN -> entry -> share -> SYN-ACK with the share -> data counted -> share per period -> ACKs -> FIN, RST, silence
  *
@@ -25,7 +25,7 @@ enum { KIND = 253, LENGTH = 6, EXID = 0x4272, SACK = 5, THREE_BLOCKS = 26, TWO_B
 enum { CONTINUE = -1 }; /* TC_ACT_UNSPEC: other filters decide */
 enum { BARE_LIMIT = 16, CLASSES = 8, FIRST_MINOR = 16, ANY = 0, NOEXIST = 1 };
 
-/* The context of a filter, as far as it is used: the layout of linux/bpf.h. */
+/* The fields of a filter's context that are used here, in the layout of linux/bpf.h. */
 struct __sk_buff {
 	__u32 len;
 	__u32 unused1[3];
@@ -51,12 +51,7 @@ struct {
 	__type(value, struct decision);
 } decisions SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct control);
-} controls SEC(".maps");
+ONE_ENTRY(BPF_MAP_TYPE_ARRAY, struct control) controls SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -65,14 +60,9 @@ struct {
 	__type(value, struct total);
 } totals SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct counters);
-} counters SEC(".maps");
+ONE_ENTRY(BPF_MAP_TYPE_PERCPU_ARRAY, struct counters) counters SEC(".maps");
 
-/* Keys of flows that the agent shall look at. */
+/* Keys of flows that have changed, for the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 16);
@@ -105,17 +95,17 @@ static void tell(const struct flow_key *key)
 		COUNT(lost, 1);
 }
 
-/* Both programs set flags, on several processors at once: none may be lost. */
+/* Both programs set flags, on several processors at once: no flag may get lost. */
 static void set_flag(struct flow *flow, __u32 flag)
 {
 	__sync_fetch_and_or(&flow->flags, flag);
 }
 
-/* What is read of a packet. */
+/* The fields read from a packet. */
 struct packet {
 	struct flow_key key;
 	__u32 tcp; /* offset of its header */
-	__u32 header; /* length of that */
+	__u32 header; /* its length */
 	__u32 payload;
 	__u8 flags;
 };
@@ -145,7 +135,7 @@ struct tcp {
 	__u16 urgent;
 };
 
-/* Reads the headers of an IPv4 packet. The protocol is set in any case; returns whether the rest is, for TCP. */
+/* Reads the headers of an IPv4 packet. Always sets the protocol; returns whether it set the rest, for TCP. */
 static bool read_tcp(struct __sk_buff *skb, struct packet *p)
 {
 	struct ipv4 ip;
@@ -176,9 +166,9 @@ static bool read_tcp(struct __sk_buff *skb, struct packet *p)
 	return true;
 }
 
-/* Places in the options of a header; 0: there is none. */
+/* Offsets of options; 0: there is none. */
 struct places {
-	__u32 rate; /* of the option */
+	__u32 rate; /* in BRF's option */
 	__u32 sack; /* a SACK option with three blocks */
 };
 
@@ -187,7 +177,7 @@ static void find_options(struct __sk_buff *skb, const struct packet *p, struct p
 	__u32 at = p->tcp + sizeof(struct tcp), end = p->tcp + p->header;
 	__u8 option[4];
 
-	/* An option has a byte at least, so forty steps see all; those of real packets are a handful. */
+	/* An option has at least one byte, so forty steps see them all. Real packets have a handful. */
 	for (int i = 0; i < 40; i++) {
 		if (at >= end || bpf_skb_load_bytes(skb, at, option, 1) || option[0] == 0)
 			break;
@@ -219,7 +209,7 @@ static __u64 decode(__u16 code)
 	return rate;
 }
 
-/* Codes from here on are above all links: the receiver's 'no limit'. */
+/* Rates from here on exceed every link: the receiver's 'no limit'. */
 #define NO_LIMIT 6552000000000ull
 
 static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
@@ -229,7 +219,7 @@ static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
 	struct places at = {};
 
 	if (known && !(known->flags & (ENDED | GONE))) {
-		/* Repeated or forged: an answered flow stays. The last of several SYNs is taken to be answered. */
+		/* Repeated or forged: an answered flow stays. The answer is taken to be that to the last SYN. */
 		if (!(known->flags & ANSWERED))
 			known->opened = now;
 		return;
@@ -266,7 +256,7 @@ static __u32 count_flow(const struct packet *p, struct flow *flow, const struct 
 	}
 	if (is_news)
 		tell(&p->key);
-	/* Rates of classes no longer follow the numbers of flows: all share one. */
+	/* The rates of classes no longer follow the numbers of flows, so all flows share one class. */
 	if (!is_alive(control, now))
 		return control->others;
 	if (own)
@@ -322,8 +312,8 @@ int brf_data(struct __sk_buff *skb)
 	return CONTINUE;
 }
 
-/* Writes a rate over the one at `at`. A field at an odd offset of the header lies across two words
- * of the checksum, so its bytes count swapped.
+/* Writes a rate over the one at `at`. At an odd offset of the header the field straddles two words of the checksum, so
+ * its bytes count swapped.
  */
 static void write_rate(struct __sk_buff *skb, const struct packet *p, __u32 at, __u16 before, __u16 after)
 {
@@ -339,8 +329,8 @@ static void write_rate(struct __sk_buff *skb, const struct packet *p, __u32 at, 
 	bpf_skb_store_bytes(skb, at, &wire, sizeof(wire), 0);
 }
 
-/* Puts the option in the place of the third SACK block: an ACK with timestamps and three blocks has no room for it, and
- * a flow with losses would get no rates. Linux places the blocks at words.
+/* Replaces the third SACK block by the option. An ACK with timestamps and three blocks has no room for it, and a flow
+ * with losses would get no rates. Linux aligns the blocks to words.
  */
 static bool make_room(struct __sk_buff *skb, const struct packet *p, __u32 sack, __u16 code)
 {
@@ -361,7 +351,7 @@ static bool make_room(struct __sk_buff *skb, const struct packet *p, __u32 sack,
 	return true;
 }
 
-/* Whether the option is there, or room for it. Flows that offered to obey and do not get it back are not served. */
+/* Whether the ACK has the option, or room for it. Flows that offered to obey but whose ACKs lack it are not served. */
 static bool comes_back(struct flow *flow, const struct packet *p, const struct places *at)
 {
 	if (at->rate || at->sack) {
@@ -409,7 +399,7 @@ static void answer(struct __sk_buff *skb, const struct packet *p, struct flow *f
 	}
 	if (!share)
 		return;
-	/* A rate of zero is none, and 'no limit' is no switch's. */
+	/* Zero is no rate, and no switch writes 'no limit'. */
 	is_carried = carried && carried < NO_LIMIT;
 	if (is_carried) {
 		flow->other = carried;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* What the programs of a BRF switch and its agent exchange. crates/brf/src/switch/maps.rs has the same layouts.
+/* Data shared by the programs of a BRF switch and its agent. crates/brf/src/switch/maps.rs has the same layouts.
  * Addresses and ports are in network order, rates bytes per second on the wire, times nanoseconds of CLOCK_MONOTONIC.
  */
 
@@ -21,7 +21,7 @@ enum {
 	STRIPPED = 16, /* the option does not come back */
 };
 
-/* What the programs know of a flow; the agent only reads it. */
+/* State of a flow. Only the programs write it. */
 struct flow {
 	__u64 opened;
 	__u64 seen;
@@ -39,19 +39,19 @@ struct flow {
 	__u32 pad;
 };
 
-/* What the agent decides for a flow. */
+/* A decision of the agent about a flow. */
 struct decision {
 	__u64 rate; /* zero: none */
-	__u16 code; /* the rate as the option has it */
+	__u16 code; /* the rate as encoded in the option */
 	__u8 class;
 	__u8 pad[5];
 };
 
 /* The agent's settings. */
 struct control {
-	__u64 heartbeat; /* when it last decided */
-	__u64 patience; /* no rates are written if that is longer ago */
-	__u64 offer; /* rate in a SYN-ACK that comes before the decision about its flow */
+	__u64 heartbeat; /* time of its last decision */
+	__u64 patience; /* if the heartbeat is older, no rates are written */
+	__u64 offer; /* rate in a SYN-ACK before the decision about its flow */
 	__u32 handle; /* the queue's classes are handle | 16 + class */
 	__u16 offer_code;
 	__u8 acks; /* classes of ACKs of the other direction, of flows without an entry, and of UDP */
@@ -69,10 +69,10 @@ struct total {
 struct counters {
 	__u64 written; /* rates written */
 	__u64 kept; /* lower rates left in place */
-	__u64 bare; /* ACKs of flows that offered to obey, without the option */
+	__u64 bare; /* ACKs without the option, of flows that offered to obey */
 	__u64 silent; /* ACKs passed without a rate because the agent is gone */
-	__u64 refused; /* SYNs without room in the table */
-	__u64 lost; /* events without room */
+	__u64 refused; /* SYNs of flows that had no room in the table */
+	__u64 lost; /* events dropped for lack of room */
 	__u64 acks; /* bytes of ACKs of the other direction */
 	__u64 untracked; /* packets of flows without an entry, other than these */
 	__u64 udp; /* packets */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* What every scheme in the kernel has: its counters, the text of its parameters, and the mark that init has run. */
+/* The counters of a scheme in the kernel, and the text of its parameters. */
 #ifndef OWN_COUNTERS
 #define OWN_COUNTERS
 #endif
@@ -15,24 +15,14 @@ struct counters {
 	OWN_COUNTERS
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct counters);
-} counters SEC(".maps");
+ONE_ENTRY(BPF_MAP_TYPE_PERCPU_ARRAY, struct counters) counters SEC(".maps");
 
 /* The parameters that were set, as text. Only processes read it. */
 struct settings {
 	char text[1024];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct settings);
-} settings SEC(".maps");
+ONE_ENTRY(BPF_MAP_TYPE_ARRAY, struct settings) settings SEC(".maps");
 
 static struct counters *counted(void)
 {
@@ -47,8 +37,3 @@ static struct counters *counted(void)
 		if (c)                         \
 			c->field++;            \
 	} while (0)
-
-static __u64 *started(struct sock *sk)
-{
-	return ((struct inet_connection_sock *)sk)->icsk_ca_priv;
-}

@@ -4,12 +4,12 @@
  *
  *   peak + speed (t - K)^3,   K = cbrt((peak - low) / speed)
  *
- * Segments have 20 fractional bits and times are 2^-20 s; speed, in segments/s^3, has 24 fractional bits. K is too
- * low by at most 2^-20 s and 2^-38 of itself, and the time since the cut by 2^-20 s. The curve is then off by what it
- * grows in so little time, which is most at its ends, 3 (peak - low) / K · 2^-20 s. At 0.32 segments/s^3 that is
- * below 7e-6 of the curve, and below 0.001 segments where it is below 1000; native/cubic.c measures it for other
- * speeds. From 2048 s on either side of K the curve is flat: there it is 2.7 billion segments from the peak at 0.32
- * segments/s^3, and 8 million at the least speed.
+ * Segments have 20 fractional bits and times are 2^-20 s. Speed, in segments/s^3, has 24 fractional bits. K is too low
+ * by at most 2^-20 s and 2^-38 of itself, and the time since the cut by 2^-20 s. The error of the curve is its growth in
+ * that time, which is largest at its ends: 3 (peak - low) / K · 2^-20 s. At 0.32 segments/s^3 that is below 7e-6 of the
+ * curve, and below 0.001 segments where it is below 1000. native/cubic.c measures it for other speeds. From 2048 s on
+ * either side of K the curve is flat, 2.7 billion segments from the peak at 0.32 segments/s^3, and 8 million at the
+ * lowest speed.
  */
 enum { SPEED_SHIFT = 24 };
 
@@ -33,7 +33,7 @@ static __u64 curve_time(__u64 us)
 	return least_of(us, 1ULL << 40) * (ONE / 64) / (USEC_PER_SEC / 64);
 }
 
-/* K, from peak - low. Not static: the verifier judges its loops once instead of on every path to it. */
+/* K, from peak - low. Not static: the verifier checks its loops once instead of on every path to it. */
 __attribute__((noinline)) __u64 curve_back(__u64 depth, __u64 speed)
 {
 	__u64 whole, ratio, root = 0, next, bit;
@@ -53,7 +53,7 @@ __attribute__((noinline)) __u64 curve_back(__u64 depth, __u64 speed)
 		up++;
 	}
 	/* Bit by bit, as on paper: (2r + 1)^3 - (2r)^3 = 3 · 2r (2r + 1) + 1. Each bit is the sign of a difference
-	 * below 2^63: with a branch the verifier would follow every root that there is.
+	 * below 2^63: with a branch the verifier would follow every possible root.
 	 */
 	for (place = 60; place >= 0; place -= 3) {
 		root *= 2;
@@ -78,8 +78,8 @@ static __u64 curve_growth(__u64 time, __u64 speed)
 	return (cube >> SPEED_SHIFT) * speed + ((cube & ((1 << SPEED_SHIFT) - 1)) * speed >> SPEED_SHIFT);
 }
 
-/* Rounded away from the peak, where the curve is so flat that rounding would reach the peak too early or not leave
- * it: a cut below the peak, and growth beyond it, count however small they are.
+/* Rounded away from the peak. The curve is so flat there that rounding would reach the peak too early or never leave it.
+ * Any cut below the peak and any growth beyond it count, however small.
  */
 static __u64 curve_at(__u64 peak, __u64 back, __u64 time, __u64 speed)
 {

@@ -2,8 +2,8 @@
 #pragma once
 /* CUBIC for schemes that fall back to it: growth and HyStart of Linux, paced.
  *
- * The twin of crates/cc/src/schemes/cubic.rs with its default parameters, whose head explains the control law. Windows
- * are whole segments there too. The curve is that of cubic.h.
+ * The twin of crates/cc/src/schemes/cubic.rs with default parameters. The head of that file explains the control law.
+ * Windows are whole segments there too. The curve is that of cubic.h.
  */
 #include "fixed.h"
 #include "cubic.h"
@@ -46,7 +46,7 @@ struct hystart {
 	__u8 found;
 };
 
-/* What the undo of a reduction restores. */
+/* The state that the undo of a reduction restores. */
 struct cubic_curve {
 	__u64 since;
 	__u64 back;
@@ -54,7 +54,7 @@ struct cubic_curve {
 	__u32 ssthresh;
 	__u32 peak; /* W_max; 0: unknown */
 	__u8 avoiding; /* an epoch has begun */
-	__u8 known; /* W_max was, when it began */
+	__u8 known; /* W_max was known when it began */
 	struct hystart hystart;
 };
 
@@ -285,7 +285,7 @@ static void cubic_avoid(struct cubic *c, const struct cubic_ack *a)
 	}
 }
 
-/* Not static: the verifier judges it once instead of on every path to it, and wants a result. */
+/* Not static: the verifier checks it once instead of on every path to it, and requires a result. */
 __attribute__((noinline)) int cubic_on_ack(struct cubic *c, const struct cubic_ack *a)
 {
 	struct cubic_curve *k;

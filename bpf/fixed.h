@@ -51,13 +51,13 @@ static __u64 bytes_over(__u64 rate, __u64 us)
 {
 	if (us < 1 << 26 && rate < 1ULL << 37)
 		return rate * us / USEC_PER_SEC;
-	/* The same in two parts, which together fit 64 bits if the bytes do. */
+	/* The same in two parts, whose sum fits 64 bits if the bytes do. */
 	us = least_of(us, 1ULL << 36);
 	return rate / USEC_PER_SEC * us + rate % USEC_PER_SEC * us / USEC_PER_SEC;
 }
 
-/* n / d, at the cost of a multiplication if the guess is right: most divisions repeat their last result. guess * d fits
- * 64 bits.
+/* n / d, for the cost of a multiplication if the guess is right: most divisions repeat their last result. guess * d must
+ * fit 64 bits.
  */
 static __u64 quotient(__u64 n, __u64 d, __u64 guess)
 {
@@ -72,8 +72,8 @@ static bool exceeds(__u64 bytes, __u64 rate, __u64 us)
 	return bytes > bytes_over(rate, us);
 }
 
-/* For functions of a pointer: the verifier refuses one whose argument is in the socket on one call and in its storage on
- * another.
+/* For functions with a pointer: the verifier refuses one whose argument is in the socket in one call and in its storage
+ * in another.
  */
 #define INLINE static inline __attribute__((always_inline))
 

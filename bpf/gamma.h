@@ -4,9 +4,9 @@
  *
  *   omega^gamma = 2^(-gamma L),   L = -log2(omega)
  *
- * Both functions take the next lower of 32 table points and a series for the rest. The series end with the fourth power
- * of at most 1/32 (error 6e-9 of L, 4e-11 of the power), and the fractions have 30 bits. gamma multiplies the error of
- * L, so the absolute error of the power is below 2^-22 for every gamma up to 16. A gain is rounded to 2^-20.
+ * Both functions use the next lower of 32 table points and a series for the rest, which is at most 1/32. The series end
+ * with the fourth power (error 6e-9 of L, 4e-11 of the power), and the fractions have 30 bits. gamma multiplies the
+ * error of L, so the absolute error of the power is below 2^-22 for every gamma up to 16. A gain is rounded to 2^-20.
  * native/gamma.c measures both.
  */
 enum { CURVE_STEPS = 32 };
@@ -88,7 +88,7 @@ static __u64 exp2_minus(__u64 x)
 	return exp2_at[step] * series >> 30 >> whole;
 }
 
-/* amplitude (rtt / rtt_max)^gamma, all but the times with 20 fractional bits. Not static: the verifier judges it once
+/* amplitude (rtt / rtt_max)^gamma. All but the times have 20 fractional bits. Not static: the verifier checks it once
  * instead of on every path to it.
  */
 __attribute__((noinline)) __u64 gamma_curve(__u64 rtt, __u64 rtt_max, __u64 gamma, __u64 amplitude)

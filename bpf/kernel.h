@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* What the programs use of the kernel. native.h replaces it in builds outside the kernel. */
+/* Types and functions of the kernel that the programs use. Builds outside the kernel include it through native.h. */
 typedef unsigned char __u8;
 typedef unsigned short __u16;
 typedef unsigned int __u32;
@@ -22,7 +22,7 @@ typedef _Bool bool;
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
 
-/* The fields of the kernel's structures that are used here; their places are found when the program is loaded. */
+/* The fields of the kernel's structures that are used here. Their offsets are resolved when the program is loaded. */
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #endif

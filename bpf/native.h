@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* What stands for the kernel in a build outside it: its types, and the helpers of one connection. */
+/* Stands for the kernel in a build outside it: its types, and the helpers of one connection. */
 #include <string.h>
 
 #include "kernel.h"
@@ -13,7 +13,7 @@
 #define __uint(name, value) int (*name)[value]
 #define __type(name, value) value *name
 
-/* The replay sets what is drawn, in turn. */
+/* Random numbers, drawn in turn; the replay sets them. */
 static __u32 native_random[2];
 static __u32 native_drawn;
 static int native_storage[2048] __attribute__((aligned(16)));
@@ -23,7 +23,7 @@ static __u32 bpf_get_prandom_u32(void)
 	return native_random[native_drawn++ % 2];
 }
 
-/* The storage that a process has written, if it has. */
+/* The map whose storage a process has written, and that storage; 0: none. */
 static void *native_written_map;
 static void *native_written;
 

@@ -7,16 +7,15 @@
  *
  * The process writes the rate into the storage of the socket (map `grants`, whose key is the socket's descriptor). It
  * takes effect at the next acknowledgement, or when sending begins or resumes. Loss and marks change nothing while a
- * rate is granted. Without one the kernel's own CUBIC decides, through its functions for BPF (tcp_cubic.c): the program
- * only cuts cwnd, which the kernel leaves to schemes with cong_control. A socket without a process behaves so from the
- * start.
+ * rate is granted. Without a grant the kernel's CUBIC decides, through its functions for BPF (tcp_cubic.c). The program
+ * then only cuts cwnd, which the kernel leaves to schemes with cong_control. Sockets without a process start this way.
  */
 #include "program.h"
 
 #include "fixed.h"
 
 struct core_params {
-	__u64 line_rate; /* the most that was requested, bytes per second */
+	__u64 line_rate; /* the highest rate requested, bytes per second */
 	__u32 min_rate; /* packets per second */
 	__u32 window_gain;
 };
@@ -28,16 +27,11 @@ enum { MIN_CWND = 4 };
 /* crates/programs/src/granting.rs has the same layout. */
 struct grant {
 	__u64 rate; /* payload bytes per second; 0: none */
-	__u64 limit; /* of pacing without a rate, bytes per second; 0: none */
+	__u64 limit; /* of pacing without a grant, bytes per second; 0: none */
 	__u64 serial; /* changes with every decision */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct grant);
-} grants SEC(".maps");
+SOCKET_STORAGE(struct grant) grants SEC(".maps");
 
 struct flow {
 	__u64 serial;
@@ -49,12 +43,7 @@ struct flow {
 	__u8 granted;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct flow);
-} flows SEC(".maps");
+SOCKET_STORAGE(struct flow) flows SEC(".maps");
 
 /* crates/programs/src/granting.rs has the same order. */
 #define OWN_COUNTERS \
@@ -79,7 +68,7 @@ static void set_cwnd(struct tcp_sock *tp, __u32 cwnd)
 	tp->snd_cwnd = atmost(cwnd, tp->snd_cwnd_clamp);
 }
 
-/* What follows from the granted rate. */
+/* Sets pacing and cwnd from the granted rate. */
 static void pace(struct sock *sk, struct flow *f)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -95,7 +84,7 @@ static void pace(struct sock *sk, struct flow *f)
 	set_cwnd(tp, f->cwnd);
 }
 
-/* As the kernel paces, or only sizes bursts, for schemes without cong_control (tcp_update_pacing_rate). */
+/* Pacing, or only the size of bursts, as the kernel sets it for schemes without cong_control (tcp_update_pacing_rate). */
 static void pace_own(struct sock *sk, const struct flow *f)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -109,7 +98,7 @@ static void pace_own(struct sock *sk, const struct flow *f)
 	sk->sk_pacing_rate = least_of(rate, sk->sk_max_pacing_rate);
 }
 
-/* A withdrawn rate: CUBIC begins anew. */
+/* The rate was withdrawn: CUBIC starts afresh. */
 static void begin_own(struct sock *sk, struct flow *f)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -121,7 +110,7 @@ static void begin_own(struct sock *sk, struct flow *f)
 	pace_own(sk, f);
 }
 
-/* Reads what the process has written since the last time. */
+/* Follows the newest grant of the process, if it has changed. */
 static void read_grant(struct sock *sk, struct flow *f)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;

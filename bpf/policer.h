@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The long-term bandwidth of BBR, which detects token-bucket policers: two intervals in a row with heavy loss and like
- * goodput. That goodput is then the bandwidth for some time, without probing.
+/* The long-term bandwidth of BBR, which detects token-bucket policers by two intervals in a row with heavy loss and
+ * similar goodput. That goodput is then the bandwidth for some time, without probing.
  */
 enum {
 	INTERVAL_ROUNDS = 4,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the shim and the process exchange. crates/kernel/src/shim/record.rs has the same layouts. */
+/* Data exchanged by the shim and the process. crates/kernel/src/shim/record.rs has the same layouts. */
 
-/* What happened. */
+/* Kinds of records. */
 enum { INIT = 1, ACK = 2, TIMEOUT = 3, STATE = 4, START = 5, CLOSE = 6 };
 enum {
 	UNDO = 1, /* the last reduction was unnecessary */
@@ -11,12 +11,12 @@ enum {
 	RETRANSMITTED = 16, /* the newest packet delivered */
 	ACK_DELAYED = 32,
 	SAMPLED = 64, /* prior_* and the intervals are valid */
-	FALLBACK = 128, /* no decision is followed */
+	FALLBACK = 128, /* the flow follows no decision */
 };
 
 struct record {
 	__u64 sequence; /* per flow, from 1 */
-	__u64 applied; /* the decision in force after the event: the record that it accounts for */
+	__u64 applied; /* the last record that the decision in force accounts for */
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u64 mstamp_us;
 	__u64 prior_mstamp_us;

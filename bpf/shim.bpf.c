@@ -6,27 +6,21 @@
  * ssthresh. It is applied at the next event of the flow, or when the flow next tries to send. A decision names the
  * last record that it accounts for.
  *
- * - Recovery and timeouts change what is allowed at once. Until a decision accounts for them, a packet leaves only
- *   for a packet delivered (packet conservation).
+ * - Recovery and timeouts change the limits at once. Until a decision accounts for them, one packet leaves per packet
+ *   delivered (packet conservation).
  * - After idle time at most the initial window leaves until a decision accounts for it.
- * - In a proportional rate reduction a decision states how much may leave beyond what had left when it was made
- *   (prr_out), so a late decision never releases more than a timely one. Below the target a packet also leaves for a
- *   packet delivered since.
+ * - In a proportional rate reduction a decision states how many packets may leave beyond the count when it was made
+ *   (prr_out), so a late decision never releases more than a timely one. Below the target one packet also leaves per
+ *   packet delivered since then.
  * - If records stay unanswered for the longer of 200 ms and two smoothed round-trip times, the process is taken for
- *   dead: cwnd grows and halves as Reno's, paced at twice cwnd per round trip. Decisions are followed again when they
- *   return.
+ *   dead: cwnd grows and halves as in Reno, paced at twice cwnd per round trip. When decisions return, they apply again.
  *
  * A flow is identified by its local port: the name of the scheme is unique to one process, which assigns the ports.
  */
-#include "kernel.h"
+#include "program.h"
 
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-
+#include "fixed.h"
 #include "protocol.h"
-
-char _license[] SEC("license") = "GPL";
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -47,7 +41,7 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-/* State of a flow, in the space that its socket keeps for a scheme. */
+/* State of a flow, in its socket's space for a scheme. */
 struct state {
 	__u64 sent; /* records */
 	__u64 answered; /* by the newest decision seen */
@@ -68,29 +62,12 @@ static struct state *state_of(struct sock *sk)
 	return (struct state *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
 }
 
-static __u32 in_flight(const struct tcp_sock *tp)
-{
-	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-}
-
-static __u32 atleast(__u32 value, __u32 least)
-{
-	return value > least ? value : least;
-}
-
-static __u32 atmost(__u32 value, __u32 most)
-{
-	return value < most ? value : most;
-}
-
 static void pace(struct sock *sk, __u64 rate)
 {
-	__u64 most = sk->sk_max_pacing_rate;
-
-	sk->sk_pacing_rate = rate < most ? rate : most;
+	sk->sk_pacing_rate = least_of(rate, sk->sk_max_pacing_rate);
 }
 
-/* The rate by which Linux sizes the bursts of schemes that do not pace: cwnd per round trip, times percent / 100. */
+/* cwnd per round trip, times percent / 100: Linux sizes bursts by it for schemes that do not pace. */
 static __u64 window_rate(const struct tcp_sock *tp, __u64 percent)
 {
 	__u64 srtt_us = tp->srtt_us >> 3;
@@ -128,10 +105,10 @@ static void follow(struct sock *sk, struct state *st, const struct decision *d, 
 
 	/* When the reduction ends, cwnd is the scheme's at once. */
 	if ((d->flags & REDUCING) && (st->ca_state == CWR || st->ca_state == RECOVERY)) {
-		/* Unless a newer reduction has reset prr_out. */
+		/* A newer reduction resets prr_out. */
 		left = tp->prr_out >= d->prr_out && left > tp->prr_out ? left - tp->prr_out : 0;
 		left += in_flight(tp);
-		/* What was delivered since: packet conservation below the target. */
+		/* Packets delivered since then: packet conservation below the target. */
 		cwnd = atleast(atmost(left + acked, cwnd), left);
 	}
 	tp->snd_cwnd = atleast(cwnd, 1);
@@ -156,16 +133,14 @@ static void note(struct state *st, const struct decision *d, struct counters *c,
 		c->decisions++;
 }
 
-/* Applies the newest decision, or what holds without one. */
+/* Applies the newest decision, or the rules without one. */
 static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 port, __u64 now, __u32 acked,
 		  __u32 room)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct decision *d = bpf_map_lookup_elem(&decisions, &port);
-	__u64 patience = (__u64)tp->srtt_us * 250;
+	__u64 patience = most_of((__u64)tp->srtt_us * 250, 200000000);
 
-	if (patience < 200000000)
-		patience = 200000000;
 	if (d)
 		note(st, d, c, now);
 	st->fallback = !d || (st->answered < st->sent && now > st->waiting_since + patience);
@@ -206,7 +181,7 @@ static void event(struct sock *sk, __u32 kind, __u32 ack_flags, const struct rat
 		c->calls++;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
-		/* The next record has the states. */
+		/* The next record reports the states. */
 		st->flags = flags;
 		if (c)
 			c->drops++;
@@ -344,7 +319,7 @@ void BPF_PROG(shim_set_state, struct sock *sk, __u8 to)
 		event(sk, TIMEOUT, 0, 0);
 	else if (st->ack_mstamp != ((struct tcp_sock *)sk)->tcp_mstamp)
 		event(sk, STATE, 0, 0);
-	/* Else the record of the acknowledgement has it. */
+	/* Otherwise the record of the acknowledgement reports it. */
 }
 
 SEC("struct_ops")
@@ -383,7 +358,7 @@ __u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
 	__u32 port = sk->__sk_common.skc_num;
 	struct decision *d;
 
-	/* The kernel asks before it sends: a decision that came since the last event counts now. */
+	/* The kernel asks before it sends: a decision that came since the last event applies now. */
 	d = st->started && !st->fallback ? bpf_map_lookup_elem(&decisions, &port) : 0;
 	if (d && d->answers != st->answered && d->answers >= st->barrier) {
 		note(st, d, bpf_map_lookup_elem(&counters, &port), bpf_ktime_get_ns());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Runs the program of BRF on recorded events, outside the kernel: tests compare the outcomes with those of the Rust twin
- * (crates/programs/tests/rates.rs). As replay.c, whose events have no rates of the network.
+ * (crates/programs/tests/rates.rs). As replay.c, but with rates of the network in its events.
  *
  *   cc -O2 -o brf brf.c; brf <events >outcomes
  *
- * The input is the parameters, then events; with one argument, it is 16-bit codes instead, and the output the rate of
- * each, and its payload in packets of 1448 bytes with 52 bytes of headers.
+ * The input is the parameters, then events. With an argument it is 16-bit codes; the output is then the rate of each
+ * code, and the rate of its payload in packets of 1448 bytes with 52 bytes of headers.
  */
 #include <stdio.h>
 

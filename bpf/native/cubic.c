@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The error of cubic.h against the C library: for each speed, the largest error of K as a share, and of the curve as
- * a share of its value and in segments where it is below 1000, over peaks of 4 to 4 million segments, cuts to 0.1 to
- * 0.9 of them and times up to four K, within the range of the curve.
+/* The error of cubic.h against the C library. For each speed: the largest relative error of K, and of the curve the
+ * largest relative error, and the largest error in segments where it is below 1000. Peaks are 4 to 4 million segments,
+ * cuts go to 0.1 to 0.9 of them, and times end at four K or at the range of the curve.
  *
  *   cc -O2 -o cubic cubic.c -lm && ./cubic
  */
@@ -27,7 +27,7 @@ int main(int count, char **words)
 		double root = 0, segments = 0, share = 0;
 
 		for (i = 0; i < points; i++) {
-				__u64 peak = 4 * pow(1 << 20, drand48()) * ONE, low = peak * (0.1 + 0.8 * drand48());
+			__u64 peak = 4 * pow(1 << 20, drand48()) * ONE, low = peak * (0.1 + 0.8 * drand48());
 			double exact = cbrt((double)(peak - low) / ONE / speeds[n]);
 			__u64 back = curve_back(peak - low, speed), us = drand48() * 4e6 * exact;
 			double past = us / 1e6 - exact, error;

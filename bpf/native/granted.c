@@ -4,8 +4,8 @@
  *
  *   cc -O2 -DPROGRAM='"../nodectl.bpf.c"' -o granted granted.c; granted <events >outcomes
  *
- * The input is the parameters, then events. Each event has an outcome. Without a grant the kernel's CUBIC decides, whose
- * functions only count their calls here: cwnd then follows the twin.
+ * The input is the parameters, then events. Each event has an outcome. Without a grant the kernel's CUBIC decides. Its
+ * functions only count their calls here, and cwnd follows the twin.
  */
 #include <stdio.h>
 
@@ -33,7 +33,7 @@ struct outcome {
 	__u32 cwnd;
 	__u32 granted;
 	__u32 grown; /* calls of CUBIC's growth so far */
-	__u32 begun; /* of its initialisation */
+	__u32 begun; /* calls of its initialisation so far */
 };
 
 static struct tcp_sock socket_state;

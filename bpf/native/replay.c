@@ -4,8 +4,8 @@
  *
  *   cc -O2 -DPROGRAM='"../bbr_gc.bpf.c"' -o replay replay.c; replay <events >outcomes
  *
- * The input is the parameters of the core and of the scheme, then events. Each event has an outcome. Events carry what
- * the twin decided: where it differs, the state here follows it, so that one difference does not hide the next.
+ * The input is the parameters of the core and of the scheme, then events. Each event has an outcome. Events carry the
+ * twin's decisions: where they differ, the state here adopts them, so that one difference does not hide the next.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static struct {
 #include "v1.h"
 #endif
 
-/* The kernel's states that the event passed through. */
+/* Passes through the kernel's states of the event. */
 static void states(struct sock *sk, __u32 flags)
 {
 	if (flags & OPENED)

@@ -9,9 +9,9 @@
 //! /sys/fs/bpf/narrows/brf-host/ID/link    an attachment; ID is the cgroup's number
 //! /sys/fs/bpf/narrows/brf/mark/       the scheme was loaded by `attach`: the last `detach` unloads it
 //! ```
-//! The mark is made before the scheme is loaded and goes with it, and an attachment has one file. So the next command
-//! recognises what a killed one left, and removes it. One command at a time does so ([`narrows_host::changing`]). An attachment
-//! has the maps of the scheme that was loaded then: the scheme is neither unloaded nor loaded while there is one.
+//! `attach` makes the mark before it loads the scheme, and both go together; an attachment is one file. So the next
+//! command recognises and removes the remains of a killed one. Commands take turns ([`narrows_host::changing`]). An
+//! attachment uses the maps of the loaded scheme, so the scheme is neither unloaded nor loaded again while one exists.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use narrows_host::HostError;
 use narrows_programs::{Attachment, Program};
 use serde::Serialize;
 
-/// What `attach` would do, or has done.
+/// The result of `attach`, or its plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Attached {
     /// The cgroup's folder.
@@ -35,24 +35,24 @@ pub struct Attached {
     pub adopts: bool,
 }
 
-/// Attachments, and what their programs and the scheme did since the scheme was loaded: zeros unless it is loaded.
+/// Attachments, and counters of their programs and the scheme since it was loaded; zeros unless it is loaded.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Status {
     /// The scheme is loaded.
     pub loaded: bool,
     /// The attachments.
     pub attachments: Vec<Attachment>,
-    /// Connections that use the scheme now, and that ever did.
+    /// Connections that use the scheme now.
     pub sockets: u64,
-    /// See `sockets`.
+    /// Connections that have used the scheme.
     pub opened: u64,
     /// Acknowledgements that the scheme processed.
     pub acks: u64,
     /// Rates that it followed.
     pub advised: u64,
-    /// Rates of zero, above the line rate, or beyond what the path carries, which it ignored.
+    /// Ignored rates: zero, above the line rate, or more than the path carries.
     pub invalid: u64,
-    /// Times that it became CUBIC: no rates came, or the path did not carry them.
+    /// Fallbacks to CUBIC: no rates came, or the path did not carry them.
     pub fallbacks: u64,
     /// SYNs that offered to obey.
     pub offered: u64,
@@ -64,23 +64,23 @@ pub struct Status {
     pub read: u64,
     /// Options read that no switch had lowered.
     pub unlimited: u64,
-    /// Options of acknowledgements that were overtaken or acknowledge data that was not sent.
+    /// Options on acknowledgements that were reordered or cover unsent data.
     pub stale: u64,
-    /// Connections that were given the scheme.
+    /// Connections that the programs switched to the scheme.
     pub adopted: u64,
     /// Steps that the kernel refused, and connections without state.
     pub errors: u64,
 }
 
-/// How to attach.
+/// Options of `attach`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The cgroup's folder; `None`: the root, that is all processes.
+    /// The cgroup's folder; `None`: the root, with all processes.
     pub cgroup: Option<PathBuf>,
-    /// Every connection that begins in the cgroup uses the scheme; otherwise only those that choose it do. Receivers answer
-    /// offers in both cases.
+    /// Every new connection of the cgroup uses the scheme; otherwise only those that select it. Receivers answer offers
+    /// in both cases.
     pub adopts: bool,
-    /// Most that receivers ask for, headers included; `None`: no limit.
+    /// Highest rate that receivers request, headers included; `None`: no limit.
     pub limit: Option<Rate>,
     /// Parameters of the scheme, as texts by name.
     pub values: Vec<(String, String)>,
@@ -91,7 +91,8 @@ pub struct Options {
 /// Attaches the programs of the host to a cgroup, and loads the scheme unless it is loaded.
 ///
 /// # Errors
-/// Without rights, if the cgroup is none or has an attachment, or if the kernel refuses a step. Nothing new stays then.
+/// Without rights, if `cgroup` is no cgroup or has an attachment, or if the kernel refuses a step. Nothing new stays
+/// then.
 pub fn attach(options: &Options) -> Result<Attached, HostError> {
     let program = Program::advised();
     #[cfg(feature = "bpf")]
@@ -100,8 +101,8 @@ pub fn attach(options: &Options) -> Result<Attached, HostError> {
     Err(unable(program, options))
 }
 
-/// Detaches from a cgroup (`None`: from all). The scheme is unloaded with the last attachment if `attach` loaded it.
-/// Returns what was removed, as lines.
+/// Detaches from a cgroup (`None`: from all), and unloads the scheme with the last attachment if `attach` loaded it.
+/// Returns a line per removal.
 ///
 /// # Errors
 /// Without rights, or if there is no such attachment.
@@ -113,7 +114,7 @@ pub fn detach(cgroup: Option<&Path>) -> Result<Vec<String>, HostError> {
     Err(unable(program, cgroup))
 }
 
-/// What is attached, and its counters.
+/// The attachments and their counters.
 ///
 /// # Errors
 /// Without rights, or if the kernel refuses a step.
@@ -166,8 +167,8 @@ mod linked {
         Ok((whole, number.ino()))
     }
 
-    /// Removes what killed commands left: folders without a link, and a scheme that was loaded for no attachment. Returns the
-    /// number of connections that keep the scheme.
+    /// Removes the remains of killed commands: folders without a link, and a scheme that was loaded for an attachment
+    /// but has none. Returns the number of connections that keep the scheme.
     fn clean(changing: &Changing, program: &Program) -> Result<Option<u64>, HostError> {
         for folder in fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if !folder.join(LINK).exists() {
@@ -240,18 +241,14 @@ mod linked {
         options: &Options,
     ) -> Result<(), HostError> {
         pinned::mounted()?;
-        let made = |path: &Path| {
-            let made = fs::create_dir_all(path);
-            made.map_err(|error| HostError::step(&format!("create {}", path.display()), error))
-        };
         if attached.loads {
             program.load_within(changing, &options.values, true)?;
         }
         if let Some(folder) = attached.link.parent() {
-            made(folder)?;
+            fs::create_dir_all(folder)
+                .map_err(|error| HostError::step(&format!("create {}", folder.display()), error))?;
         }
-        let step = format!("open {}", attached.cgroup.display());
-        let cgroup = program::folder(&attached.cgroup).map_err(|error| HostError::step(&step, error))?;
+        let cgroup = program::folder(&attached.cgroup)?;
         let params = HostParams {
             name: program.name,
             only_named: false,

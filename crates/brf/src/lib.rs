@@ -1,8 +1,8 @@
 //! BRF on this machine: its header as a TCP option of unmodified kernels.
 //!
-//! [`host`] attaches the programs that write and read the option (`bpf/brf_host.h`) to a cgroup. [`switch`] makes ports
-//! of this machine those of a switch, which lowers the rates in passing. [`Run`] attaches the programs for a run of the
-//! kernel backend, whose network reads and writes the option in real segments ([`write`]).
+//! [`host`] attaches the programs that write and read the option (`bpf/brf_host.h`) to a cgroup. [`switch`] turns ports
+//! of this machine into a switch that lowers rates on the path. [`Run`] attaches the programs for a run of the kernel
+//! backend, whose network reads and writes the option in real segments ([`write()`]).
 
 #![cfg(target_os = "linux")]
 // This crate runs in wall time.

@@ -2,6 +2,7 @@
 //! beside a scheme that is loaded, or everything for one run.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
@@ -20,7 +21,7 @@ const HOST: &str = "brf_host";
 const PARAMS: &str = ".rodata.host";
 
 fn open(program: &Program) -> libbpf_rs::Result<OpenObject> {
-    // Aligned as ELF wants it.
+    // A copy, aligned as ELF requires.
     let bytes = program.object.to_vec();
     ObjectBuilder::default().name(program.name)?.open_memory(&bytes)
 }
@@ -31,7 +32,7 @@ pub(super) struct HostParams<'a> {
     pub(super) name: &'a str,
     /// Listeners with another scheme do not take part.
     pub(super) only_named: bool,
-    /// What receivers write.
+    /// The code that receivers write.
     pub(super) code: u16,
 }
 
@@ -45,7 +46,7 @@ impl HostParams<'_> {
     }
 }
 
-/// Attaches the programs of the host to a cgroup, with the maps of the scheme that is loaded.
+/// Attaches the programs of the host to a cgroup, with the maps of the loaded scheme.
 pub(super) fn attach(
     program: &Program,
     cgroup: &impl AsFd,
@@ -88,8 +89,8 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Loads everything, registers the scheme under this name, and attaches the programs of the host to a cgroup. `core`:
-    /// the scheme's parameters.
+    /// Loads everything, registers the scheme under this name, and attaches the programs of the host to a cgroup.
+    /// `core`: the scheme's parameters.
     pub(super) fn load(
         program: &Program,
         core: &[u8],
@@ -126,7 +127,7 @@ impl Whole {
     }
 }
 
-/// Opens a folder, as a cgroup is.
-pub(super) fn folder(path: &Path) -> io::Result<std::fs::File> {
-    std::fs::File::open(path)
+/// Opens the folder of a cgroup.
+pub(super) fn folder(path: &Path) -> Result<File, HostError> {
+    File::open(path).map_err(|error| HostError::step(&format!("open {}", path.display()), error))
 }

@@ -1,8 +1,8 @@
 //! The programs for the time of one run of the kernel backend.
 //!
-//! The scheme has a name of its own, and the programs of the host serve only sockets whose scheme has this name, listeners
-//! included. So other connections of the machine, and other runs, are left alone. Nothing is pinned: the kernel removes
-//! everything when the process ends in any way.
+//! The scheme has a unique name, and the programs of the host serve only sockets whose scheme has this name, listeners
+//! included. So other connections and runs on this machine are left alone. Nothing is pinned: the kernel removes
+//! everything when the process ends, however it ends.
 
 #[cfg(feature = "bpf")]
 pub use with::Run;
@@ -44,8 +44,7 @@ mod with {
         fn load(params: &Params) -> Result<Self, HostError> {
             let program = Program::advised();
             let (core, _) = program.parameters(params)?;
-            let root = root()?;
-            let cgroup = folder(&root).map_err(|error| HostError::step(&format!("open {}", root.display()), error))?;
+            let cgroup = folder(&root()?)?;
             let name = unique();
             let host = HostParams { name: &name, only_named: true, code: NO_LIMIT };
             let whole = loading(&format!("`{}`", program.name), || Whole::load(program, &core, &cgroup, &host))?;
@@ -57,10 +56,10 @@ mod with {
             &self.name
         }
 
-        /// Removes the programs, and adds what they did to a result.
+        /// Removes the programs, and adds their counters to a result.
         ///
         /// # Errors
-        /// If the kernel refuses to tell.
+        /// If the counters cannot be read.
         pub fn finish(mut self, host: &mut Host) -> Result<(), HostError> {
             let [_, _, acks, _, refused, advised, invalid, fallbacks] = self.whole.sums(pinned::COUNTERS)?;
             let [offered, accepted, written, read, unlimited, stale, _, errors] = self.whole.sums(pinned::HOST)?;
@@ -92,7 +91,7 @@ mod without {
     use narrows_scenario::Plan;
     use narrows_scenario::result::Host;
 
-    /// Without BPF: plans that need it were refused.
+    /// Without BPF: plans that need a run were refused.
     #[derive(Debug)]
     pub enum Run {}
 

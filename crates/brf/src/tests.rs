@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,17 +24,18 @@ impl Drop for Attached {
     }
 }
 
-/// Whether the tests may attach something here.
-fn may_attach() -> bool {
+/// Keeps other runs out; `None` if the tests may not attach anything here.
+fn may_attach() -> Option<MutexGuard<'static, ()>> {
+    let alone = alone();
     if !rustix::process::geteuid().is_root() || !can_run() {
         skipped("root and BPF");
-        return false;
+        return None;
     }
     if Program::advised().is_registered() {
         skipped("a kernel in which nobody uses the scheme");
-        return false;
+        return None;
     }
-    true
+    Some(alone)
 }
 
 /// Bytes per second that arrive on a connection over the loopback whose sender uses the scheme.
@@ -69,10 +71,7 @@ fn received(time: Duration) -> f64 {
 #[test]
 #[ignore = "real time: `make test`"]
 fn host_option_paces_sender_at_limit() {
-    let _alone = alone();
-    if !may_attach() {
-        return;
-    }
+    let Some(_alone) = may_attach() else { return };
     let limit = Rate::from_mbit_per_sec(40.0);
     let attached = host::attach(&Options { limit: Some(limit), ..Options::default() }).expect("root");
     let guard = Attached;
@@ -90,13 +89,10 @@ fn host_option_paces_sender_at_limit() {
     assert!(!attached.link.exists());
 }
 
-/// The next command removes what one left that was killed between loading the scheme and attaching.
+/// The next command removes the remains of one killed between loading the scheme and attaching.
 #[test]
 fn host_half_attached_is_cleaned_up() {
-    let _alone = alone();
-    if !may_attach() {
-        return;
-    }
+    let Some(_alone) = may_attach() else { return };
     // The steps of `attach` so far.
     let marker = std::path::Path::new("/sys/fs/bpf/narrows/brf/mark");
     host::attach(&Options::default()).expect("root");
@@ -112,10 +108,7 @@ fn host_half_attached_is_cleaned_up() {
 /// The scheme is not unloaded while programs use its maps, and they go on.
 #[test]
 fn host_scheme_in_use_is_not_unloaded() {
-    let _alone = alone();
-    if !may_attach() {
-        return;
-    }
+    let Some(_alone) = may_attach() else { return };
     let attached = host::attach(&Options::default()).expect("root");
     let _guard = Attached;
     let refused = Program::advised().unload().expect_err("it is in use").to_string();
@@ -132,10 +125,7 @@ fn host_scheme_in_use_is_not_unloaded() {
 /// A scheme that was loaded by hand stays when the programs that use it are detached.
 #[test]
 fn host_detach_keeps_scheme_loaded_by_hand() {
-    let _alone = alone();
-    if !may_attach() {
-        return;
-    }
+    let Some(_alone) = may_attach() else { return };
     let program = Program::advised();
     program.load(&[]).expect("root");
     let _guard = Attached;
@@ -147,13 +137,10 @@ fn host_detach_keeps_scheme_loaded_by_hand() {
     assert_eq!(lines.expect("root").len(), 1);
 }
 
-/// Programs whose scheme somebody removed by its file are shown, and nothing is loaded beside them until they are detached.
+/// Programs whose scheme was removed by its file are shown, and nothing is loaded beside them until they are detached.
 #[test]
 fn host_programs_without_scheme_are_shown() {
-    let _alone = alone();
-    if !may_attach() {
-        return;
-    }
+    let Some(_alone) = may_attach() else { return };
     let program = Program::advised();
     host::attach(&Options::default()).expect("root");
     let _guard = Attached;
@@ -175,10 +162,7 @@ fn host_programs_without_scheme_are_shown() {
 /// A second attachment and wrong values are refused by name, and a check changes nothing.
 #[test]
 fn host_refusals_leave_nothing() {
-    let _alone = alone();
-    if !may_attach() {
-        return;
-    }
+    let Some(_alone) = may_attach() else { return };
     let dry = Options { dry: true, ..Options::default() };
     assert!(host::attach(&dry).expect("root").loads);
     assert!(!host::status().expect("root").loaded);
@@ -199,10 +183,7 @@ fn host_refusals_leave_nothing() {
 #[test]
 #[ignore = "real time: `make test`"]
 fn host_without_switch_falls_back() {
-    let _alone = alone();
-    if !may_attach() {
-        return;
-    }
+    let Some(_alone) = may_attach() else { return };
     let values = vec![("timeout".to_owned(), "0.1".to_owned())];
     host::attach(&Options { values, ..Options::default() }).expect("root");
     let _guard = Attached;
@@ -229,18 +210,18 @@ fn attaching_process() {
             let options = Options { cgroup: Some(cgroup.clone()), ..Options::default() };
             host::attach(&options).unwrap_or_else(|error| panic!("attach {turn}: {error}"));
             // Others look at it meanwhile.
-            std::thread::sleep(Duration::from_millis(50));
+            thread::sleep(Duration::from_millis(50));
             host::detach(Some(&cgroup)).unwrap_or_else(|error| panic!("detach {turn}: {error}"));
         }
     }
 }
 
-/// Commands that attach, detach, load, unload and look at the same time do not take each other's work for the remains of
+/// Concurrent commands that attach, detach, load, unload and inspect do not take each other's work for remains of
 /// killed ones.
 #[test]
 fn host_commands_at_once_do_not_disturb_each_other() {
-    let _alone = alone();
-    if !may_attach() || Program::find("bbr_plain").expect("it is listed").is_registered() {
+    let Some(_alone) = may_attach() else { return };
+    if Program::find("bbr_plain").expect("it is listed").is_registered() {
         return;
     }
     let root = narrows_programs::attached::root().expect("cgroups");

@@ -5,12 +5,12 @@ use narrows_packet::{Flags, Packet, Room};
 
 /// The experiment.
 const EXID: u16 = 0x4272;
-/// The code that receivers write where they have no limit, and senders into the SYN: the largest of all.
+/// The code of receivers without a limit, and of senders in the SYN: the largest.
 pub const NO_LIMIT: u16 = 65_529;
 /// The flag of a segment that opens a direction (RFC 9293).
 const OPENING: u8 = 2;
 
-/// What the ends of a flow have agreed on.
+/// The agreement of both ends of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreement {
     offered: bool,
@@ -18,7 +18,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Notes what the first segment of each end says.
+    /// Notes the options of each end's first segment.
     pub fn note(&mut self, segment: &Segment<'_>, reverse: bool) {
         if segment.bits & OPENING == 0 {
             return;
@@ -31,8 +31,8 @@ impl Agreement {
         }
     }
 
-    /// Room for a rate in a segment. An acknowledgement whose blocks displaced the option has room in place of the last one,
-    /// as the simulator's has.
+    /// Room for a rate in a segment. As in the simulator, an acknowledgement whose SACK blocks displaced the option has
+    /// room in place of the last block.
     pub fn room(self, segment: &Segment<'_>, reverse: bool) -> Room {
         match segment.experiment(EXID) {
             Some(NO_LIMIT) => Room::Empty,
@@ -43,7 +43,7 @@ impl Agreement {
     }
 }
 
-/// What a hostile network does to the options that reach senders.
+/// A hostile network's treatment of options towards senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
     /// It removes them.
@@ -60,13 +60,13 @@ pub struct Forger {
 }
 
 impl Forger {
-    /// A network that forges in this way.
+    /// A network with this forgery.
     pub const fn new(forgery: Option<Forgery>) -> Self {
         Self { forgery, count: 0 }
     }
 }
 
-/// Writes the rate of a packet into its bytes, and then what the network forges on the way to senders.
+/// Writes a packet's rate into its bytes, and then any forgery towards senders.
 pub fn write(packet: &Packet, bytes: &mut [u8], forger: &mut Forger) {
     if let Room::Holds(code) = packet.external().room {
         set_experiment(bytes, EXID, code);

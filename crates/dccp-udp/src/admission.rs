@@ -1,4 +1,4 @@
-//! Answers to packets without a connection: what they may cost, and how many there are.
+//! Answers to packets without a connection, and their limits.
 //!
 //! * An address gets [`ANSWERS_PER_SECOND`] answers, after a burst of [`ANSWER_BURST`] ([`Buckets`]).
 //! * All addresses together get a Reset per [`REFUSAL_INTERVAL`].
@@ -46,12 +46,12 @@ impl Answers {
         }
     }
 
-    /// Whether the address may get an answer, which then counts.
+    /// Whether the address may get an answer; if so, counts it.
     pub fn admit(&mut self, now: Nanos, addresses: AddressPair) -> bool {
         self.buckets.take(now, addresses.remote.ip())
     }
 
-    /// Answers `header` with a Reset, except a Reset or beyond the limits.
+    /// Answers `header` with a Reset, unless it is a Reset or the limits are reached.
     pub fn refuse(&mut self, now: Nanos, addresses: AddressPair, header: &Header, code: ResetCode) {
         if header.kind == Kind::Reset || now < self.next_refusal || !self.admit(now, addresses) {
             return;
@@ -105,7 +105,7 @@ pub fn ends(addresses: AddressPair) -> Ends {
 mod tests {
     use super::*;
 
-    /// Answers that wait are bounded, however many addresses ask within one receive call.
+    /// Waiting answers are limited, however many addresses ask within one receive call.
     #[test]
     fn answers_waiting_beyond_limit_are_dropped() {
         let mut answers = Answers::new(Hasher::new().unwrap());

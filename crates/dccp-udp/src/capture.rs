@@ -64,7 +64,7 @@ impl Recorder {
 
     fn end(&mut self, error: io::Error) {
         self.failure = Some(error);
-        // What it still buffers cannot be written either.
+        // The buffered rest cannot be written either.
         if let Some(capture) = self.capture.take() {
             let _ = capture.file.into_parts();
         }

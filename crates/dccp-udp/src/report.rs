@@ -90,7 +90,7 @@ pub struct Report {
     /// At the sender: lost datagrams without late ones, as the receiver's reports show, if the CCID reports
     /// every packet.
     pub lost: Option<u64>,
-    /// At the sender: datagrams whose fate no report tells. Sent = acknowledged + lost + unreported.
+    /// At the sender: datagrams whose fate no report shows. Sent = acknowledged + lost + unreported.
     pub unreported: u64,
     /// At the receiver: copies of datagrams, which are not counted otherwise.
     pub duplicates: u64,

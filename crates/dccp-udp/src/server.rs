@@ -4,11 +4,10 @@
 //! without a connection get the answers of RFC 4340: a Request opens a connection, is answered with an Init
 //! Cookie or is refused with a reason; other packets get a Reset (No Connection, section 8.3.1).
 //!
-//! A wake-up serves the connections that received packets and those whose time has come, not the others
-//! (`table`). Before the peer has proved its address, a connection sends at most three times the bytes that it
-//! received, and many incomplete handshakes leave no state (`admission`). A connection that ended leaves a
-//! compact record (`timewait`): after the peer's Reset for TIMEWAIT, after an Init Cookie as long as the cookie
-//! could open it again.
+//! A wake-up serves only the connections that received packets or are due (`table`). Before the peer has proved its
+//! address, a connection sends at most three times the bytes that it received, and many incomplete handshakes leave no
+//! state (`admission`). A connection that ended leaves a compact record (`timewait`): for TIMEWAIT after the peer's
+//! Reset, and after an Init Cookie as long as the cookie could open it again.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
@@ -94,7 +93,7 @@ pub struct Server<'a> {
     timewait: TimeWait,
     /// When set, refuses further connections.
     stop: Stop,
-    /// With `once`, the connection that is served: the first that completed its handshake.
+    /// With `once`, the served connection: the first that completed its handshake.
     served: Option<Flow>,
     /// Outcome of the connection that ended last.
     last: Option<Result<Report, LiveError>>,
@@ -259,7 +258,7 @@ impl<'a> Server<'a> {
         let flow = Flow::of(packet.from, &header);
         let addresses = AddressPair { local: packet.to, remote: packet.from };
         let found = match self.table.find(&flow) {
-            // A repeated Request gets an answer of its own.
+            // Every repetition of a Request gets an answer.
             Some(id) if header.kind == Kind::Request => self.answers.admit(now, addresses).then_some(id),
             Some(id) => Some(id),
             None => self.open(now, flow, addresses, &header, &body, packet.bytes.len())?,
@@ -330,7 +329,7 @@ impl<'a> Server<'a> {
         } else if request && header.service != self.settings.config.service {
             Some(ResetCode::BadServiceCode)
         } else {
-            // An incomplete handshake does not keep others out.
+            // An incomplete handshake does not exclude others.
             (request && self.is_full()).then_some(ResetCode::TooBusy)
         }
     }

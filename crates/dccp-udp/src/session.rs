@@ -88,7 +88,7 @@ impl Observed {
     }
 }
 
-/// A connection with its source and what the events showed.
+/// A connection with its source and the results of its events.
 pub struct Session<'a> {
     settings: &'a Settings,
     sender: bool,
@@ -347,7 +347,7 @@ impl<'a> Session<'a> {
             _ if self.was_connected() && size_errors.contains(&error.raw_os_error()) => {
                 let most = port.socket.mtu().and_then(|mtu| largest_datagram(mtu, self.addresses.remote));
                 let size = self.settings.config.datagram;
-                // The interface's MTU explains nothing if the datagram fits: the path is narrower.
+                // If the datagram fits the interface's MTU, the path is narrower.
                 let most = most.filter(|most| *most < usize::from(size));
                 Err(LiveError::TooLong(self.addresses.remote, size, most))
             }

@@ -111,7 +111,7 @@ pub trait Caller {
     fn progress(&self, report: &Report);
     /// Progress of many connections, once a second instead of a report for each.
     fn overview(&self, _: &Overview) {}
-    /// Something failed that does not end the run.
+    /// A failure that does not end the run.
     fn warning(&self, _: &str) {}
     /// A connection ended.
     fn ended(&self, report: &Report);

@@ -1,5 +1,5 @@
-//! A server's connections: found by flow, by what is due, and by what has packets to process. No operation
-//! visits all of them, except at the end.
+//! A server's connections, indexed by flow, by deadline and by pending packets. Only the end of the run visits all of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use narrows_dccp::udp::Flow;
 
 use crate::session::Session;
 
-/// What a connection counts as.
+/// The stage of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// The handshake is incomplete.
@@ -49,8 +49,8 @@ pub struct Table<'a> {
     by_flow: BTreeMap<Flow, usize>,
     /// The flow found last: packets of one flow come in batches.
     last: Option<(Flow, usize)>,
-    /// One time per connection, no later than its deadline. A deadline that moves later is noticed when the
-    /// time has come.
+    /// One time per connection, no later than its deadline. A deadline that moves later is noticed at the
+    /// earlier time.
     timers: BTreeSet<(Nanos, usize)>,
     ready: Vec<usize>,
     half_open: usize,
@@ -138,7 +138,7 @@ impl<'a> Table<'a> {
         now == Stage::Connected
     }
 
-    /// Has a connection served next.
+    /// Marks a connection to be served next.
     pub fn make_ready(&mut self, id: usize) {
         if let Some(entry) = self.entries.get_mut(id).and_then(Option::as_mut)
             && !std::mem::replace(&mut entry.is_ready, true)

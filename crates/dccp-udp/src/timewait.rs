@@ -9,7 +9,7 @@ use narrows_cc::Nanos;
 use narrows_dccp::udp::Flow;
 use narrows_host::buckets::Hasher;
 
-/// Ended connections under this many are all remembered; beyond, those that expire first are forgotten.
+/// Most ended connections that are remembered; beyond it, those that expire first are forgotten.
 pub const LIMIT: usize = 1 << 16;
 
 /// The table.
@@ -36,7 +36,7 @@ impl TimeWait {
         }
     }
 
-    /// Forgets what has expired.
+    /// Forgets expired records.
     pub fn expire(&mut self, now: Nanos) {
         while self.expiries.first().is_some_and(|(until, _)| *until <= now) {
             self.drop_first();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use narrows_host::HostError;
 use narrows_scenario::result::RunResult;
 
-/// Attempts at most.
+/// Maximum number of attempts.
 const ATTEMPTS: u32 = 3;
 
 /// Repeats a disturbed run, with a new observer; `None` if cancelled.
@@ -31,7 +31,7 @@ pub fn attempts<O>(
     unreachable!("the last attempt returns")
 }
 
-/// Ends the threads that watch a flag when it is dropped.
+/// Ends, when dropped, the threads that watch this flag.
 #[derive(Debug)]
 pub struct Ending<'a>(pub &'a AtomicBool);
 

@@ -16,16 +16,16 @@ use crate::watch::Watch;
 
 /// Longest wait, and interval of progress reports.
 pub const TICK: Duration = Duration::from_millis(20);
-/// Interval between looks at the budget of real-time priority.
+/// Interval between checks of the real-time budget.
 const LOOK: Nanos = Nanos::from_millis(5);
 /// Priority of the emulator among real-time threads.
 pub const PRIORITY: u8 = 50;
 
 /// Carries packets between the hosts and the network.
 pub trait Wire {
-    /// Reads what the hosts have sent by `now`.
+    /// Reads the hosts' packets up to `now`.
     fn read(&mut self, now: Nanos, late: &mut Late) -> Result<(), HostError>;
-    /// What was read: the time at which each packet left its host, in order, the packet, and its bytes.
+    /// The packets read: departure time, packet and bytes, in order of departure.
     fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])>;
     /// Packets read so far.
     fn count(&self) -> u64;
@@ -47,9 +47,9 @@ pub struct Emulation<'a, O, W> {
 /// A run that reached its end.
 pub struct Done<O, W> {
     engine: Engine<O>,
-    /// How late packets were read and delivered.
+    /// Lateness of readings and deliveries.
     pub late: Late,
-    /// What carried them.
+    /// The wire that carried the packets.
     pub wire: W,
     cpu: Duration,
     wall: Duration,
@@ -63,7 +63,7 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
         Self { plan, engine, wire, clock, late: Late::new() }
     }
 
-    /// Runs to the end; `None` if cancelled. `failed` tells that a host has ended early.
+    /// Runs to the end; `None` if cancelled. `failed`: whether a host has ended early.
     pub fn run(mut self, watch: &dyn Watch, failed: &dyn Fn() -> bool) -> Result<Option<Done<O, W>>, HostError> {
         let mut budget = Budget::begin(PRIORITY);
         let cpu_before = cpu_time();
@@ -83,7 +83,7 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
                     return Ok(None);
                 }
                 if failed() {
-                    break; // the host's thread knows why
+                    break; // the host's thread returns the cause
                 }
                 watch.progress(now.as_secs_f64() / self.plan.duration.as_secs_f64());
                 next_report = now + Nanos::from_nanos(TICK.as_nanos() as u64);
@@ -104,11 +104,11 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
         }))
     }
 
-    /// Reads what the hosts have sent by `now` and offers it to the network.
+    /// Reads the hosts' packets up to `now` and offers them to the network.
     fn take(&mut self, now: Nanos) -> Result<(), HostError> {
         self.wire.read(now, &mut self.late)?;
         for (at, packet, bytes) in self.wire.packets() {
-            // The network does not go back.
+            // The network's time does not go back.
             self.engine.run_until(at.max(self.engine.now()));
             match packet.kind() {
                 Kind::Message => {
@@ -125,7 +125,7 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
         self.engine.run_until(now.max(self.engine.now()));
         let Self { engine, wire, late, clock, .. } = self;
         let mut failed = None;
-        // In virtual time every look at the clock is a system call: the first packet goes without.
+        // In virtual time the clock is a system call: the first packet does without.
         let mut first = Some(now);
         engine.take_delivered(|due, packet, bytes| {
             late.record(due, first.take().unwrap_or_else(|| clock.now()));

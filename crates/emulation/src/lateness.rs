@@ -1,10 +1,10 @@
-//! How late the emulator reads and delivers packets.
+//! Lateness of the emulator's readings and deliveries.
 
 use narrows_cc::Nanos;
 use narrows_scenario::result::Lateness;
 use narrows_units::Histogram;
 
-/// A delivery or a reading this late is a stall.
+/// Lateness beyond which a delivery or reading is a stall.
 const STALL: Nanos = Nanos::from_millis(5);
 /// Bounds beyond which a run is repeated.
 const LONGEST: Nanos = Nanos::from_millis(20);
@@ -32,7 +32,7 @@ impl Late {
         self.add(delay);
     }
 
-    /// A packet that a host sent at `sent`, or before, was read at `now`.
+    /// A packet that a host sent at `sent` or earlier was read at `now`.
     #[inline]
     pub fn read(&mut self, sent: Nanos, now: Nanos) {
         self.add(now - sent);

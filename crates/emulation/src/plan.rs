@@ -1,10 +1,10 @@
-//! What real ends take from a plan.
+//! Settings of real ends from a plan.
 
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_traffic::AppConfig;
 
-/// Bytes that a sender's socket holds beyond those sent. What waits there is still sent when the application pauses or
-/// stops: then it is the data of 10 ms on the slowest link.
+/// Unsent bytes that a sender's socket may hold. They are sent even after the application pauses or stops, so for such
+/// plans the limit is 10 ms of data on the slowest link.
 pub fn unsent(plan: &Plan) -> u64 {
     const MOST: u64 = 1 << 20;
     const LEAST: u64 = 16 << 10;

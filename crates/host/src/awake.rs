@@ -1,10 +1,10 @@
-//! Keeps a processor awake. One that sleeps takes tens of microseconds to wake, and longer in a virtual machine: on a slow
-//! path, whose packets are rare, that delays every timer and every packet. A scheme that takes the maximum of rate samples
-//! then overestimates the rate.
+//! Keeps a processor awake. A sleeping one takes tens of microseconds to wake, and longer in a virtual machine: on a
+//! slow path, with rare packets, that delays every timer and packet. Schemes with a maximum filter then overestimate
+//! the rate.
 //!
-//! A thread of the policy `SCHED_IDLE` spins on the processor. It runs only while nothing else wants to, and needs no
-//! rights. The threads of the run stay on that processor too: what wakes another one waits for it. It is one only, since a
-//! virtual machine that is never idle loses its processors to others for milliseconds.
+//! A thread of the policy `SCHED_IDLE` spins on the processor. It runs only while nothing else does, and needs no
+//! rights. The threads of the run stay on that processor too, as a wake-up elsewhere takes time. Only one processor is
+//! kept awake: a virtual machine that is never idle loses its processors to others for milliseconds.
 
 use std::hint;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Turns between two looks at the end.
+/// Turns between checks for the end.
 const TURNS: u32 = 1000;
 
 /// A processor that stays awake until this is dropped.
@@ -28,8 +28,7 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Keeps the processor awake on which the calling thread is now. Where the system does not allow it, it sleeps as
-    /// ever.
+    /// Keeps the calling thread's current processor awake, if the system allows it.
     pub fn begin() -> Self {
         let mut kept = CpuSet::new();
         kept.set(sched_getcpu());
@@ -87,7 +86,7 @@ mod tests {
         assert_eq!(cpus.ok(), Some(1));
     }
 
-    /// The thread ends with its owner, also if it has not begun to spin.
+    /// The thread ends with its owner, even before it spins.
     #[test]
     fn thread_ends_with_its_owner() {
         let awake = Awake::begin();

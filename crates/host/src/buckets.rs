@@ -55,7 +55,7 @@ impl Hasher {
         hasher.finish()
     }
 
-    /// A number that nobody without the key can tell.
+    /// A number that cannot be computed without the key.
     pub fn secret(&self, number: u64) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(&number.to_be_bytes());
@@ -78,7 +78,7 @@ fn write_ip(hasher: &mut SipHasher24, ip: IpAddr, bits: usize) {
     hasher.write(&ip.octets()[..bits / 8]);
 }
 
-/// Token buckets by address. Each is the time at which it would be full again.
+/// Token buckets by address, each stored as the time at which it is full again.
 #[derive(Debug)]
 pub struct Buckets {
     hasher: Hasher,

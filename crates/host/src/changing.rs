@@ -1,6 +1,6 @@
-//! One command at a time loads, attaches and removes what outlives it: a lock that ends with the process.
+//! One command at a time changes what outlives it: a lock that ends with the process.
 //!
-//! Without it a command takes what another one is just creating for the remains of a killed one, and removes it.
+//! Without it, a command would take another's unfinished work for the remains of a killed one, and remove it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -12,11 +12,11 @@ use rustix::io::Errno;
 
 use crate::HostError;
 
-/// What commands keep until the machine restarts.
+/// Files of commands until the machine restarts.
 pub const FOLDER: &str = "/run/narrows";
-/// Its number is the lock, so it is never removed.
+/// The locked file, which is never removed.
 const FILE: &str = "lock";
-/// A command holds the lock for some seconds at most: the verifier takes that long on slow machines.
+/// Longest wait. A command holds the lock for some seconds at most, as long as the verifier takes on slow machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -55,7 +55,7 @@ impl Changing {
                 Err(error) => return Err(step(error.into())),
             }
         }
-        // For the message of others.
+        // For the error message of other commands.
         let noted = file.set_len(0).and_then(|()| file.rewind());
         noted.and_then(|()| write!(file, "{}", std::process::id())).map_err(step)?;
         Ok(Self { _file: file })
@@ -66,7 +66,7 @@ impl Changing {
 mod tests {
     use super::*;
 
-    /// A second command waits for the first, and one that waits in vain names the process.
+    /// A second command waits for the first, and its timeout names the process.
     #[test]
     fn lock_excludes_others_and_names_the_holder() {
         let folder = std::env::temp_dir().join(format!("narrows-lock-{}", std::process::id()));

@@ -1,10 +1,10 @@
-//! Time of a run: the monotonic clock since its start, and threads that keep to it.
+//! Time of a run: the monotonic clock since its start, and threads with exact timing.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use narrows_units::Nanos;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use thread_priority::{
     NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
     set_thread_priority_and_policy, thread_native_id,
@@ -40,6 +40,11 @@ impl Clock {
     }
 }
 
+/// A duration for system calls.
+pub fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
+}
+
 /// Gives the calling thread exact timers.
 pub fn exact_timers() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -47,16 +52,17 @@ pub fn exact_timers() {
 
 /// Gives the calling thread a real-time priority and exact timers, where allowed. Returns whether it has the priority.
 pub fn hurry(priority: u8) -> bool {
-    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     exact_timers();
-    priority
-        .try_into()
-        .map(ThreadPriority::Crossplatform)
-        .is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
+    set(priority, ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo))
 }
 
-/// Real-time priority within what the kernel grants. It halts real-time threads that take 95 % of a processor for the rest
-/// of a second (`sched_rt_runtime_us`), 50 ms; a thread that gives up its priority before goes on.
+fn set(priority: u8, policy: ThreadSchedulePolicy) -> bool {
+    let priority = priority.try_into().map(ThreadPriority::Crossplatform);
+    priority.is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
+}
+
+/// Real-time priority within the kernel's limit: after 950 ms of CPU time in a second (`sched_rt_runtime_us`), Linux
+/// halts real-time threads for the rest of it. A thread that gives up its priority first goes on.
 #[derive(Debug)]
 pub struct Budget {
     priority: u8,
@@ -69,7 +75,7 @@ pub struct Budget {
 
 impl Budget {
     const WINDOW: Duration = Duration::from_millis(200);
-    /// Nine tenths of the window, with room for the time between two looks.
+    /// Nine tenths of the window: less than 95 %, as readings are some milliseconds apart.
     const MOST: Duration = Duration::from_millis(180);
 
     /// Gives the calling thread this priority, where allowed.
@@ -78,7 +84,7 @@ impl Budget {
         Self { priority, granted, has: granted, begun: Instant::now(), used: cpu_time() }
     }
 
-    /// Looks how much the thread has used. Call it every 5 ms.
+    /// Gives up the priority before the limit, and takes it again later. Call it every 5 ms.
     pub fn look(&mut self) {
         if !self.granted {
             return;
@@ -96,11 +102,7 @@ impl Budget {
 
 /// Takes the real-time priority from the calling thread, which keeps the highest weight of the others.
 fn relax() -> bool {
-    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-    99_u8
-        .try_into()
-        .map(ThreadPriority::Crossplatform)
-        .is_ok_and(|priority| set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok())
+    set(99, ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other))
 }
 
 /// CPU time of the calling thread.

@@ -1,4 +1,4 @@
-//! What the kernel reports of a TCP socket (`sock_diag`).
+//! The kernel's report of a TCP socket (`sock_diag`).
 //!
 //! One socket at a time: a dump walks the hash table of all sockets of the machine, which takes milliseconds.
 
@@ -12,17 +12,17 @@ const IPV4: u8 = 2;
 const TCP: u8 = 6;
 /// `INET_DIAG_INFO`: `struct tcp_info`. An attribute, and its bit in a request.
 pub const INFO: u16 = 2;
-/// `INET_DIAG_VEGASINFO`; its bit asks for the internals of any scheme.
+/// `INET_DIAG_VEGASINFO`; its bit requests the internals of any scheme.
 pub const INTERNALS: u16 = 3;
 /// `INET_DIAG_CONG`: the name of the scheme.
 pub const SCHEME: u16 = 4;
 /// Bytes of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
-/// Place of `idiag_wqueue` in it.
+/// Offset of `idiag_wqueue` in it.
 const QUEUED: usize = 60;
 
-/// Passes the [`attributes`] of the TCP socket with these addresses, in the namespace of `netlink`, and the bytes in its send
-/// queue to `take`.
+/// Passes the [`attributes`] of the TCP socket with these addresses, in the namespace of `netlink`, and the bytes in
+/// its send queue to `take`.
 ///
 /// # Errors
 /// If there is no such socket, or the kernel refuses to report.
@@ -54,8 +54,7 @@ fn request(local: SocketAddrV4, remote: SocketAddrV4) -> Request {
     Request::new(SOCK_DIAG_BY_FAMILY, 0, &fixed)
 }
 
-/// `struct tcp_info` of the socket with these addresses, and the bytes that its send queue holds; `None` if there is
-/// no such socket.
+/// `struct tcp_info` of the socket with these addresses, and the bytes in its send queue; `None` without such a socket.
 ///
 /// # Errors
 /// If the kernel refuses to report.

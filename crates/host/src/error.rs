@@ -2,13 +2,13 @@
 
 use std::io;
 
-/// Reason why a host does not do what it was asked for.
+/// Reason why a host refuses or fails a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The request exceeds what this build or this kernel can do; the message says what is accepted.
+    /// This build or this kernel cannot do it; the message names what is accepted.
     #[error("{0}")]
     Unsupported(String),
-    /// This machine or this user lacks what every such request needs.
+    /// This machine or this user lacks a general requirement.
     #[error("{0}")]
     Unavailable(String),
     /// The system refused a step.

@@ -1,10 +1,10 @@
-//! What a Linux host offers to the backends and tools that run in wall time.
+//! Services of a Linux host for backends and tools that run in wall time.
 //!
 //! ```text
 //! threads     clock, awake         time of a run, real-time priority and its budget, a processor that stays awake
 //! network     namespace, netlink   hosts in network namespaces behind TUN devices; routes, queues, socket diagnostics
 //! sockets     socket, alarm        batches of UDP datagrams with ECN; a wait for a socket or a time
-//! rights      rights, changing     what this process may do; the lock of commands that change the machine
+//! rights      rights, changing     rights of this process; the lock of commands that change the machine
 //! peers       buckets, text        rate limits by address; text of peers and of errors
 //! ```
 

@@ -1,7 +1,7 @@
-//! A host: a network namespace without a name, with one TUN device as its way out.
+//! A host: an unnamed network namespace with one TUN device as its exit.
 //!
-//! Nothing has to be removed: the kernel ends a namespace and its devices with the last thread, socket or device
-//! handle in it, also when the process is killed.
+//! Nothing has to be removed: the kernel ends a namespace and its devices with the last thread, socket or device handle
+//! in it, even if the process is killed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,12 +12,12 @@ use std::sync::OnceLock;
 use rustix::thread::UnshareFlags;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use crate::netlink::{CREATE, NEW_QDISC, Netlink, REPLACE, Request, TCA_KIND, root_queue};
+use crate::netlink::{CREATE, NEW_QDISC, Netlink, REPLACE, Request, TCA_KIND, nested, root_queue};
 use crate::{HostError, rights};
 
-/// Name of the device, in a namespace of its own.
+/// Name of the device, unique in its namespace.
 const DEVICE: &str = "narrows";
-/// Packets that wait to be read. A burst must not be lost before it is seen.
+/// Packets that may wait in the device: no burst must be lost there.
 const QUEUE: u32 = 100_000;
 const LOOPBACK: i32 = 1;
 /// Queue discipline of the device.
@@ -43,7 +43,7 @@ pub const RTAX_INITCWND: u16 = 11;
 
 /// Settings of every host, whose defaults differ between machines.
 pub const COMMON: [(&str, &str); 5] = [
-    // Every kernel has it; a flow's own is set on its socket.
+    // Every kernel has it; flows set theirs on their sockets.
     ("ipv4/tcp_congestion_control", "reno"),
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
@@ -60,30 +60,30 @@ pub struct HostConfig {
     pub addresses: Vec<Ipv4Addr>,
     /// Initial window in segments.
     pub initial_window: u32,
-    /// Largest burst of its device, in segments; `None`: what the kernel allows.
+    /// Largest burst of its device, in segments; `None`: the kernel's limit.
     pub burst: Option<u32>,
     /// Network settings by name below `net`, with `/`.
     pub sysctls: BTreeMap<&'static str, String>,
 }
 
-/// Whether this process can create hosts for `user`, the command or option that needs them. The kernel is asked once.
+/// Whether this process can create hosts for `user`, the command or option that needs them. It tries once.
 ///
 /// # Errors
-/// If it cannot, with what it lacks.
+/// If it cannot; the message names the missing right or device.
 pub fn available(user: &str) -> Result<(), HostError> {
     static LACKS: OnceLock<Option<String>> = OnceLock::new();
     let creates = "it creates network namespaces and devices in them";
     if !rustix::process::geteuid().is_root() {
         return Err(HostError::Unavailable(format!("{user} needs root: {creates}")));
     }
-    // There a namespace can be created, but not all of a host.
+    // A confined process can create a namespace, but not a whole host.
     if rights::is_confined() {
         return Err(HostError::Unavailable(format!(
             "{user} needs root outside of a user namespace: {creates} (accepted: sudo on the machine, not in a rootless \
              container)"
         )));
     }
-    // In a thread of its own, with which the namespace ends.
+    // In a separate thread, with which the namespace ends.
     let lacks = LACKS.get_or_init(|| {
         std::thread::spawn(|| try_host().err()).join().unwrap_or_else(|_| Some("a thread ended early".to_owned()))
     });
@@ -105,13 +105,17 @@ fn try_host() -> Result<(), String> {
     })
 }
 
-fn unshare() -> io::Result<()> {
+/// Moves the calling thread into a new network namespace.
+///
+/// # Errors
+/// Without the right.
+pub fn unshare() -> io::Result<()> {
     // Only the flag FILES could make another handle invalid.
     #[allow(deprecated)]
     Ok(rustix::thread::unshare(UnshareFlags::NEWNET)?)
 }
 
-/// Moves the calling thread into a new host and returns the way out of it.
+/// Moves the calling thread into a new host and returns its device.
 ///
 /// # Errors
 /// If the kernel refuses a step; the error names it.
@@ -136,7 +140,7 @@ fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
     device.set_nonblocking(true)?;
     let index = device.if_index()? as i32;
     let mut netlink = Netlink::route()?;
-    // The machine's default may be fq, which would pace in place of TCP.
+    // The machine's default may be fq, which would pace instead of TCP.
     match netlink.change(Request::new(NEW_QDISC, REPLACE, &root_queue(index)).attribute(TCA_KIND, QUEUE_KIND)) {
         // A kernel without queue disciplines has no default either.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
@@ -160,18 +164,13 @@ fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
 
 /// The request for the default route through device `index`, with metrics `RTAX_*`.
 pub fn way_out(index: i32, flags: u16, metrics: &[(u16, u32)]) -> Request {
-    let mut list = Vec::new();
-    for (kind, value) in metrics {
-        list.extend_from_slice(&8_u16.to_ne_bytes());
-        list.extend_from_slice(&kind.to_ne_bytes());
-        list.extend_from_slice(&value.to_ne_bytes());
-    }
+    let list = nested(metrics.iter().map(|(kind, value)| (*kind, value.to_ne_bytes())));
     Request::new(NEW_ROUTE, flags, &route(RT_TABLE_MAIN, RT_SCOPE_LINK, RTN_UNICAST, 0))
         .attribute(RTA_OIF, &index.to_ne_bytes())
         .attribute(RTA_METRICS, &list)
 }
 
-/// `struct ifinfomsg` of an interface, which it may set up.
+/// `struct ifinfomsg` of an interface; `up` enables it.
 fn link(index: i32, up: bool) -> [u8; 16] {
     let mut out = [0; 16];
     out[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -5,7 +5,7 @@ use std::io;
 use rustix::fd::OwnedFd;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-const ACK: u16 = 4;
+const ACK: u8 = 4;
 const REQUEST: u16 = 1;
 /// `NLM_F_CREATE | NLM_F_EXCL`.
 pub const CREATE: u16 = 0x600;
@@ -19,7 +19,8 @@ pub const DELETE_QDISC: u16 = 37;
 pub const TCA_KIND: u16 = 1;
 /// Its options.
 pub const TCA_OPTIONS: u16 = 2;
-const TC_H_ROOT: u32 = u32::MAX;
+/// The parent of a root queue.
+pub const TC_H_ROOT: u32 = u32::MAX;
 const ERROR: u16 = 2;
 /// The end of a list.
 const DONE: u16 = 3;
@@ -45,21 +46,39 @@ impl Request {
 
     /// Adds an attribute.
     pub fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
-        let length = (value.len() + 4) as u16;
-        self.bytes.extend_from_slice(&length.to_ne_bytes());
-        self.bytes.extend_from_slice(&kind.to_ne_bytes());
-        self.bytes.extend_from_slice(value);
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        append(&mut self.bytes, kind, value);
         self
     }
 }
 
+fn append(list: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    list.extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
+    list.extend_from_slice(&kind.to_ne_bytes());
+    list.extend_from_slice(value);
+    list.resize(list.len().next_multiple_of(4), 0);
+}
+
+/// A list of attributes, as the value of another.
+pub fn nested<V: AsRef<[u8]>>(attributes: impl IntoIterator<Item = (u16, V)>) -> Vec<u8> {
+    let mut list = Vec::new();
+    for (kind, value) in attributes {
+        append(&mut list, kind, value.as_ref());
+    }
+    list
+}
+
+/// `struct tcmsg`.
+pub fn queue_message(index: i32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
+    let mut out = [0; 20];
+    for (at, value) in [(4, index as u32), (8, handle), (12, parent), (16, info)] {
+        out[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    out
+}
+
 /// `struct tcmsg` for the root queue of an interface.
 pub fn root_queue(index: i32) -> [u8; 20] {
-    let mut out = [0; 20];
-    out[4..8].copy_from_slice(&index.to_ne_bytes());
-    out[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
-    out
+    queue_message(index, 0, TC_H_ROOT, 0)
 }
 
 /// Attributes of a message: kind and value.
@@ -98,12 +117,12 @@ impl Netlink {
         Ok(Self { socket, buffer: vec![0; BUFFER], sequence: 0 })
     }
 
-    fn send(&mut self, request: Request, flags: u16) -> io::Result<()> {
+    fn send(&mut self, request: Request) -> io::Result<()> {
         let mut bytes = request.bytes;
         self.sequence += 1;
         let length = bytes.len() as u32;
         bytes[..4].copy_from_slice(&length.to_ne_bytes());
-        bytes[6] |= flags as u8;
+        bytes[6] |= ACK;
         bytes[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
         net::send(&self.socket, &bytes, SendFlags::empty())?;
         Ok(())
@@ -111,17 +130,17 @@ impl Netlink {
 
     /// Sends a request and waits until the kernel confirms it.
     pub fn change(&mut self, request: Request) -> io::Result<()> {
-        self.send(request, ACK)?;
-        self.receive(|_, _| {})
+        self.send(request)?;
+        self.receive(|_| {})
     }
 
     /// Sends a request for one object or a list, and passes the answers to `take`, without their headers.
-    pub fn get(&mut self, request: Request, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-        self.send(request, ACK)?;
-        self.receive(|_, body| take(body))
+    pub fn get(&mut self, request: Request, take: impl FnMut(&[u8])) -> io::Result<()> {
+        self.send(request)?;
+        self.receive(take)
     }
 
-    fn receive(&mut self, mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
+    fn receive(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         loop {
             let (length, _) = net::recv(&self.socket, self.buffer.as_mut_slice(), RecvFlags::empty())?;
             let mut rest = &self.buffer[..length];
@@ -138,7 +157,7 @@ impl Netlink {
                             return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };
                         }
                         DONE => return Ok(()),
-                        kind => each(kind, body),
+                        _ => each(body),
                     }
                 }
                 rest = rest.get(size.next_multiple_of(4)..).unwrap_or_default();

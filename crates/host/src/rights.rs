@@ -13,7 +13,7 @@ const MACHINE: u64 = 0xEFFF_FFFD;
 /// The user namespace of this process.
 const OWN: &str = "/proc/self/ns/user";
 
-/// What this process lacks of the machine's rights.
+/// A right that this process lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lack {
     /// Another user than root.
@@ -31,12 +31,12 @@ pub fn is_confined() -> bool {
     is_other(Path::new(OWN))
 }
 
-/// Whether a namespace is another than the machine's. What cannot be read is left to the kernel to refuse.
+/// Whether this is not the machine's namespace. If it cannot be read, the kernel decides later.
 fn is_other(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|space| space.ino() != MACHINE)
 }
 
-/// Refuses a `command` without the right to change programs of the kernel; `use_` says what it needs that for.
+/// Refuses a `command` without the right to change programs of the kernel; `use_` is the reason why it needs it.
 pub fn may_change_programs(command: &str, use_: &str) -> Result<(), HostError> {
     refuse(command, use_, false)
 }
@@ -86,7 +86,8 @@ fn refusal(command: &str, use_: &str, lack: Lack) -> String {
 mod tests {
     use super::*;
 
-    /// Each lack is named with the command and what is accepted, and root with the rights that the kernel demands has none.
+    /// The error for a missing right names the command and the accepted rights. Root with the rights that the kernel
+    /// requires gets none.
     #[test]
     fn lack_of_rights_names_command_and_accepted() {
         let all = CapabilitySet::all();
@@ -122,7 +123,7 @@ mod tests {
         }
     }
 
-    /// A namespace that is not the machine's confines, and one that cannot be read does not.
+    /// A namespace other than the machine's confines; an unreadable one does not.
     #[test]
     fn number_tells_the_user_namespace() {
         assert!(is_other(Path::new("/")));

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -20,14 +20,51 @@ const MAX_BATCH: usize = 60_000;
 /// Kernel buffer sizes: several milliseconds at 1 Gbit/s.
 pub const SYSTEM_BUFFER: usize = 4 << 20;
 
+/// Buffers of a receive call.
+pub struct Buffers {
+    bytes: Vec<u8>,
+    metas: [RecvMeta; BATCH_SIZE],
+}
+
+impl Buffers {
+    /// Empty buffers.
+    #[expect(clippy::new_without_default, reason = "they are large")]
+    pub fn new() -> Self {
+        Self { bytes: vec![0; RECEIVE_BUFFER * BATCH_SIZE], metas: [RecvMeta::default(); BATCH_SIZE] }
+    }
+
+    /// Passes each packet of one receive call to `take`: its addresses, ECN codepoint and payload. Returns whether
+    /// there were any.
+    ///
+    /// # Errors
+    /// `WouldBlock` without packets, or an ICMP error from the peer.
+    pub fn receive(
+        &mut self,
+        socket: UdpSockRef<'_>,
+        state: &UdpSocketState,
+        mut take: impl FnMut(&RecvMeta, u8, &[u8]),
+    ) -> io::Result<bool> {
+        let mut parts = self.bytes.chunks_mut(RECEIVE_BUFFER);
+        let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));
+        let count = state.recv(socket, &mut slices, &mut self.metas)?;
+        for (slice, meta) in slices.iter().zip(&self.metas).take(count) {
+            let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
+            for bytes in slice[..meta.len].chunks(meta.stride.max(1)) {
+                take(meta, ecn, bytes);
+            }
+        }
+        Ok(count > 0)
+    }
+}
+
 /// A socket with its buffers.
 pub struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
-    buffer: Vec<u8>,
-    metas: [RecvMeta; BATCH_SIZE],
-    /// The system refused a batch.
+    buffers: Buffers,
+    /// The system has refused a batch.
     single: AtomicBool,
 }
 
@@ -75,15 +112,7 @@ impl Socket {
         let _ = state.set_recv_buffer_size((&bound).into(), SYSTEM_BUFFER);
         let local = bound.local_addr()?;
         let socket = UdpSocket::from_std(bound)?;
-        let metas = [RecvMeta::default(); BATCH_SIZE];
-        Ok(Self {
-            socket,
-            state,
-            local,
-            buffer: vec![0; RECEIVE_BUFFER * BATCH_SIZE],
-            metas,
-            single: AtomicBool::new(false),
-        })
+        Ok(Self { socket, state, local, buffers: Buffers::new(), single: AtomicBool::new(false) })
     }
 
     /// The bound address.
@@ -148,18 +177,11 @@ impl Socket {
     /// # Errors
     /// `WouldBlock` without packets, or an ICMP error from the peer.
     pub fn receive(&mut self, mut take: impl FnMut(Received<'_>)) -> io::Result<()> {
-        let Self { socket, state, buffer, metas, local, .. } = self;
-        let mut parts = buffer.chunks_mut(RECEIVE_BUFFER);
-        let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));
-        let count = socket.try_io(Interest::READABLE, || state.recv((&*socket).into(), &mut slices, metas))?;
-        for (slice, meta) in slices.iter().zip(metas.iter()).take(count) {
-            let to = meta.dst_ip.map_or(*local, |ip: IpAddr| SocketAddr::new(ip, local.port()));
-            let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
-            for bytes in slice[..meta.len].chunks(meta.stride.max(1)) {
-                take(Received { from: meta.addr, to, ecn, bytes });
-            }
-        }
-        Ok(())
+        let Self { socket, state, buffers, local, .. } = self;
+        let pass = |meta: &RecvMeta, ecn: u8, bytes: &[u8]| {
+            let to = meta.dst_ip.map_or(*local, |ip| SocketAddr::new(ip, local.port()));
+            take(Received { from: meta.addr, to, ecn, bytes });
+        };
+        socket.try_io(Interest::READABLE, || buffers.receive((&*socket).into(), state, pass)).map(|_| ())
     }
 }

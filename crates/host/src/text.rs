@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 /// Longest text of a peer that is shown, in characters.
 const LONGEST: usize = 300;
 
-/// Text that a peer may have chosen, safe to print: a line whose control characters, and those that change the direction
-/// or the lines of a terminal, are escaped as in Rust (`\u{1b}`), cut after 300 characters.
+/// A peer's text, safe to print: one line of at most 300 characters. Control characters, and those that change a
+/// terminal's direction or lines, are escaped as in Rust (`\u{1b}`).
 pub fn shown(text: &str) -> String {
     let mut out = String::new();
     for (place, letter) in text.chars().enumerate() {
@@ -23,8 +23,8 @@ pub fn shown(text: &str) -> String {
     out
 }
 
-/// The reason for the end of a QUIC connection, with noq's own limit in words: it keeps at most 1024 pieces of a stream
-/// with gaps between.
+/// The reason for the end of a QUIC connection, with an explanation of noq's limit: at most 1024 pieces of a stream
+/// with gaps between them.
 pub fn reason_of_quic(reason: String) -> String {
     if reason.contains("too many gaps in stream buffer") {
         return format!(
@@ -35,8 +35,8 @@ pub fn reason_of_quic(reason: String) -> String {
     reason
 }
 
-/// Whether a terminal draws other characters elsewhere because of this one: marks, embeddings and isolates of
-/// directions, and separators of lines and paragraphs (Unicode 15, section 23.2, and annex 9).
+/// Whether a terminal moves other characters because of this one: marks, embeddings and isolates of directions, and
+/// separators of lines and paragraphs (Unicode 15, section 23.2, and annex 9).
 const fn changes_layout(letter: char) -> bool {
     matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

@@ -1,9 +1,9 @@
-//! Packets that hosts have sent, with the times at which they did.
+//! Packets from the hosts, with their departure times.
 //!
-//! A packet waits in its device until the emulator reads it. On a machine that takes the processor away for
-//! milliseconds, the link would idle meanwhile and find a burst afterwards; such bursts stay in the queue of a paced
-//! flow. The time at which the packet was sent is in its TCP timestamp, to the millisecond (RFC 7323; Linux counts
-//! milliseconds), so a packet that was read late enters the network at that time.
+//! A packet waits in its device until the emulator reads it. If the machine suspends the emulator for milliseconds, the
+//! link would idle and then receive a burst, which would stay in the queue of a paced flow. The TCP timestamp has the
+//! departure time in milliseconds (RFC 7323; Linux counts milliseconds), so a packet read late enters the network at
+//! that time.
 
 use std::ops::Range;
 
@@ -19,26 +19,26 @@ use crate::rates;
 
 /// Packets read from one device at once.
 const BATCH: usize = 64;
-/// Larger than any packet: the devices take 1500 bytes.
+/// Larger than any packet: the MTU of the devices is 1500 bytes.
 const PACKET: usize = 2048;
 /// One count of a host's timestamps.
 const TICK: Nanos = Nanos::from_millis(1);
 /// Packets of a burst are read within this time of each other.
 const BURST: Nanos = Nanos::from_micros(20);
 
-/// When a host sent its packets, according to their timestamps.
+/// Departure times of a host's packets, from their timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departures {
-    /// The timestamp of the first packet, and the latest time at which its millisecond can have begun: the least time of
-    /// reading of a packet, less the milliseconds since the first.
+    /// The timestamp of the first packet, and the latest possible begin of its millisecond: the minimum over packets of
+    /// the time of reading less the milliseconds since the first.
     first: Option<(u32, Nanos)>,
     /// The count of the newest packet since `first`.
     newest: u64,
 }
 
 impl Departures {
-    /// The latest time at which a packet with this timestamp can have been sent, if it was read at `now`. A timestamp
-    /// that counts faster than time is not Linux's: then it is `now`. `ahead`: the timestamp may be later than the packet.
+    /// The latest possible departure of a packet with this timestamp, read at `now`. A timestamp that runs faster than
+    /// time is not Linux's and is ignored. `ahead`: the timestamp may be later than the packet.
     fn sent(&mut self, timestamp: Option<u32>, ahead: bool, now: Nanos) -> Nanos {
         let Some(timestamp) = timestamp else { return now };
         let (first, zero) = *self.first.get_or_insert((timestamp, now));
@@ -54,7 +54,7 @@ impl Departures {
     }
 }
 
-/// What the emulator knows of a flow's ends, those of the sender first.
+/// The state of a flow's ends, the sender's first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     /// Sequence numbers of the SYNs.
@@ -69,7 +69,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// The packet that stands for a segment from the sender (0) or the receiver (1), and the time at which it left.
+    /// The simulator's packet for a segment from the sender (0) or the receiver (1), and its departure time.
     fn packet(&mut self, flow: u32, host: usize, segment: &Segment<'_>, now: Nanos) -> (Nanos, Packet) {
         let (other, reverse) = (1 - host, host == 1);
         if segment.flags.has(Flags::SYN) {
@@ -89,7 +89,7 @@ impl Ends {
             self.next = self.next.max(end);
         }
         let timestamp = segment.timestamps().map(|(value, _)| value);
-        // Linux stamps with the time that pacing allows (`tcp_wstamp_ns`), which only new data waits for.
+        // Linux stamps with the paced departure time (`tcp_wstamp_ns`), for which only new data waits.
         let ahead = !reverse && (packet.payload == 0 || packet.flags.has(Flags::RETRANSMISSION));
         (self.departures[host].sent(timestamp, ahead, now), packet)
     }
@@ -113,7 +113,7 @@ pub(super) struct Arrivals {
     buffer: Vec<u8>,
     /// The newest departure from each host: the packets of one host keep their order.
     newest: [Nanos; 2],
-    /// When each device was read last.
+    /// Last reading of each device.
     last: [Nanos; 2],
     /// Packets read so far.
     pub(super) packets: u64,
@@ -132,8 +132,8 @@ impl Arrivals {
         }
     }
 
-    /// Reads what waits in the devices of senders and receivers at `now`, as far as they are `ready`. Those that have no
-    /// more are not afterwards, and neither are those whose packets come one by one: the next wait asks them again.
+    /// Reads waiting packets at `now` from the `ready` devices of senders and receivers. Clears the flag of a device
+    /// that is empty or whose packets come one by one: the next wait checks it again.
     pub(super) fn read(
         &mut self,
         devices: &[SyncDevice; 2],
@@ -144,8 +144,8 @@ impl Arrivals {
         let mut place = 0;
         self.read.clear();
         for (host, (device, ready)) in devices.iter().zip(ready).enumerate() {
-            // A packet soon after another one is part of a burst. Others rarely have one behind them, and the next wait
-            // tells as much as a read that finds none.
+            // Only a packet of a burst, soon after another one, is likely to have one behind it. For others the next
+            // wait costs no more than a read that finds none.
             let bursts = now - self.last[host] < BURST;
             let mut count = 0;
             while *ready && count < BATCH {
@@ -164,7 +164,7 @@ impl Arrivals {
                 self.last[host] = now;
             }
         }
-        // Places in the buffer break ties, so that each host's packets keep their order.
+        // Positions in the buffer break ties, so that each host's packets keep their order.
         self.read.sort_unstable_by_key(|arrival| (arrival.at, arrival.bytes.start));
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Arrivals {
         self.read.push(Arrival { at: self.newest[host], packet, bytes });
     }
 
-    /// Keeps a datagram with a control message of a flow; it left when it was read.
+    /// Keeps a datagram with a control message of a flow; its departure is its reading.
     fn keep_message(&mut self, host: usize, bytes: Range<usize>, now: Nanos) {
         let Some((ports, payload)) = read_datagram(&self.buffer[bytes.clone()]) else { return };
         let port = if host == 0 { ports.0 } else { ports.1 };
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(departures.sent(Some(1001), false, us(1_700)), us(1_700));
     }
 
-    /// A stamp ahead of its packet moves no later packet.
+    /// A timestamp ahead of its packet moves no later packet.
     #[test]
     fn stamps_ahead_of_time_do_not_count() {
         let mut departures = Departures::default();

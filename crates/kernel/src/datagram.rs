@@ -10,7 +10,7 @@ const UDP_HEADER: usize = 8;
 const UDP_PROTOCOL: u8 = 17;
 const TIME_TO_LIVE: u8 = 64;
 
-/// A datagram of a host, as far as a message needs it: its ports, and the place of its payload.
+/// Ports of a host's datagram, and the range of its payload.
 pub(super) fn read_datagram(bytes: &[u8]) -> Option<((u16, u16), Range<usize>)> {
     let short = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     let first = *bytes.first()?;
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
     }
 
-    /// Cut, overlong and foreign packets are no datagrams.
+    /// Cut and overlong packets, and those of other protocols, are no datagrams.
     #[test]
     fn malformed_datagrams_are_refused() {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);

@@ -1,6 +1,5 @@
 //! The simulator's engine between two hosts: namespaces, whose packets pass through TUN devices.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use narrows_cc::{Nanos, Random};
 use narrows_emulation::{Done, Emulation, Ending, Late, PRIORITY, TICK, Watch, Wire, load};
 use narrows_host::HostError;
 use narrows_host::clock::{Clock, hurry};
-use narrows_host::descriptors::raise_socket_limit;
+use narrows_host::descriptors::{raise_socket_limit, wait_readable};
 use narrows_host::namespace::{self, HostConfig, dotted};
 use narrows_host::netlink::Netlink;
 use narrows_packet::real::set_ecn;
@@ -21,7 +20,6 @@ use narrows_scenario::result::{Host, RunResult};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_sim::{Engine, Observer};
 use narrows_traffic::{App, AppConfig};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tun_rs::SyncDevice;
 
 use crate::arrivals::Arrivals;
@@ -41,8 +39,8 @@ const READINGS: Nanos = Nanos::from_millis(100);
 /// First port of senders. Flow numbers follow.
 const PORTS: u16 = 10_000;
 const MAX_FLOWS: usize = 50_000;
-/// The receivers' priority. Where data waits to be read, Linux neither acknowledges every second segment nor lets the
-/// receive buffer grow: the emulator must not deliver a whole burst first.
+/// The receivers' priority, above the emulator's, which must not deliver a whole burst first: while data waits to be
+/// read, Linux neither acknowledges every second segment nor grows the receive buffer.
 const READING: u8 = PRIORITY + 1;
 
 /// Runs a plan once; `None` if cancelled.
@@ -65,7 +63,7 @@ pub(super) fn run<O: Observer + Send>(
         );
         return Err(HostError::Unsupported(message));
     }
-    // The scheme is in the kernel before the first socket, and until the last one is closed.
+    // The scheme is in the kernel from before the first socket opens until the last one closes.
     let ours: Vec<usize> = (0..schemes.len()).filter(|number| schemes[*number] == Scheme::Ours).collect();
     let shim = (!ours.is_empty()).then(|| Shim::start(plan, &ours, PORTS, options)).transpose()?;
     let negotiation = Negotiation::start(plan, &schemes)?;
@@ -84,7 +82,7 @@ pub(super) fn run<O: Observer + Send>(
     let latest: Vec<Latest> = plan.flows.iter().map(|_| Latest::default()).collect();
     let over = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
-        // Whatever ends this function ends the threads of the hosts too.
+        // Every exit from this function ends the threads of the hosts too.
         let ending = Ending(&over);
         let (left, right) = (mpsc::channel(), mpsc::channel());
         let (go_left, start_left) = mpsc::channel();
@@ -144,7 +142,7 @@ pub(super) fn run<O: Observer + Send>(
             return Err(HostError::crashed("the senders' host"));
         }
         let failed = || sending.is_finished() || receiving.is_finished();
-        // A thread of its own, because its priority must end with it.
+        // A separate thread: its priority ends with it.
         let ended = thread::scope(|inner| {
             let emulate = || {
                 let forgery = rates::Forger::new(options.forgery);
@@ -159,24 +157,24 @@ pub(super) fn run<O: Observer + Send>(
         ended.map_err(|_| HostError::crashed("the emulator"))?
     })?;
     let Some((mut result, observer)) = ended else { return Ok(None) };
-    if let (Some(shim), Some(host)) = (shim, &mut result.host) {
-        for (scheme, flow) in host.schemes.iter_mut().zip(&plan.flows) {
-            if scheme == shim.name() {
-                *scheme = format!("narrows:{}", flow.scheme.info.name);
-            }
+    if let Some(host) = &mut result.host {
+        let rename = |host: &mut Host, private: &str| {
+            let schemes = host.schemes.iter_mut().zip(&plan.flows).filter(|(scheme, _)| *scheme == private);
+            schemes.for_each(|(scheme, flow)| *scheme = format!("narrows:{}", flow.scheme.info.name));
+        };
+        if let Some(shim) = shim {
+            rename(host, shim.name());
+            host.shim = Some(shim.finish()?);
         }
-        host.shim = Some(shim.finish()?);
-    }
-    if let (Some(negotiation), Some(host)) = (negotiation, &mut result.host) {
-        for (scheme, flow) in host.schemes.iter_mut().zip(&plan.flows) {
-            if negotiation.is_private() && scheme == negotiation.name() {
-                *scheme = format!("narrows:{}", flow.scheme.info.name);
+        if let Some(negotiation) = negotiation {
+            if negotiation.is_private() {
+                rename(host, negotiation.name());
             }
+            host.negotiation = Some(negotiation.report()?);
         }
-        host.negotiation = Some(negotiation.report()?);
-    }
-    if let (Some(run), Some(host)) = (advised, &mut result.host) {
-        run.finish(host)?;
+        if let Some(run) = advised {
+            run.finish(host)?;
+        }
     }
     Ok(Some((result, observer)))
 }
@@ -211,10 +209,10 @@ fn clients(
     plan.flows.iter().zip(schemes).enumerate().map(client).collect()
 }
 
-/// Reads what the kernel reports of all senders, at equal intervals.
+/// Reads the kernel's reports of all senders, at equal intervals.
 struct Readers {
     host: HostConfig,
-    /// The addresses of each flow, and the place of its reading.
+    /// Addresses and reading of each flow.
     flows: Vec<(SocketAddrV4, SocketAddrV4, Latest)>,
     interval: Nanos,
 }
@@ -275,7 +273,7 @@ struct Tuns<'a> {
     /// Whether packets may wait in them.
     ready: [bool; 2],
     arrivals: Arrivals,
-    /// What it does to rates.
+    /// Its forgery of rates.
     forgery: rates::Forger,
 }
 
@@ -304,21 +302,12 @@ impl Wire for Tuns<'_> {
         sent.map(|_| ())
     }
 
-    /// Without time left it only asks for packets.
+    /// Without time left, it only checks for packets.
     fn wait(&mut self, most: Duration) -> Result<(), HostError> {
-        if self.ready.contains(&true) {
-            return Ok(());
+        if !self.ready.contains(&true) {
+            self.ready = wait_readable(self.devices.each_ref(), most)?;
         }
-        let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-        let mut asked = self.devices.each_ref().map(|device| PollFd::new(device, PollFlags::IN));
-        match poll(&mut asked, Some(&timeout)) {
-            Ok(_) => {
-                self.ready = asked.each_ref().map(|device| !device.revents().is_empty());
-                Ok(())
-            }
-            Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(HostError::step("wait for packets", error.into())),
-        }
+        Ok(())
     }
 }
 
@@ -363,7 +352,7 @@ fn finish<O: Observer>(
         between: None,
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         schemes: schemes.collect(),
-        sysctls: sysctls(host),
+        sysctls: host.sysctls.iter().map(|(name, value)| (dotted(name), value.clone())).collect(),
         offload: false,
         real_time,
         lateness,
@@ -377,8 +366,4 @@ fn finish<O: Observer>(
         rates: None,
     });
     (result, observer)
-}
-
-fn sysctls(host: &HostConfig) -> BTreeMap<String, String> {
-    host.sysctls.iter().map(|(name, value)| (dotted(name), value.clone())).collect()
 }

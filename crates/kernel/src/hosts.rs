@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_host::HostError;
-use narrows_host::clock::Clock;
+use narrows_host::clock::{Clock, timespec};
 use narrows_traffic::App;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -54,7 +54,7 @@ enum Stage {
     Open(OwnedFd),
     /// The connection has failed: it was reset, or the peer did not answer for too long.
     Failed,
-    /// All data is written; the socket finishes on its own.
+    /// All data is written; the kernel finishes the connection.
     Shut(OwnedFd),
 }
 
@@ -77,8 +77,7 @@ impl Sending {
             let socket = socket()?;
             sockopt::set_tcp_congestion(&socket, &client.scheme)?;
             sockopt::set_socket_send_buffer_size_force(&socket, client.buffer.as_u64() as usize)?;
-            // At the end of the run, also a violent one, the socket goes at once: an orphan would keep its namespace
-            // and its scheme.
+            // However the run ends, the socket closes at once: an orphan would keep its namespace and its scheme.
             sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
             net::bind(&socket, &client.local)?;
             match net::connect(&socket, &client.remote) {
@@ -106,7 +105,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Does what the negotiation of its rate requires, if it has one.
+    /// Runs the negotiation of its rate, if any.
     fn negotiate(&mut self, now: Nanos) -> Result<(), HostError> {
         let Some(requester) = &mut self.client.requester else { return Ok(()) };
         let unwritten = self.client.app.limit().as_u64().saturating_sub(self.written);
@@ -123,7 +122,7 @@ impl Sending {
         }
     }
 
-    /// Writes what the application has, as long as the socket takes it.
+    /// Writes the application's data while the socket accepts it.
     fn write(&mut self, now: Nanos, zeros: &[u8]) -> Result<(), Errno> {
         let Stage::Open(socket) = &self.stage else { return Ok(()) };
         self.client.app.on_time(now, Bytes::new(self.written));
@@ -152,7 +151,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Time of the next step that no event announces.
+    /// Time of the next step without an event.
     fn deadline(&self) -> Nanos {
         let stop = self.client.stop.unwrap_or(Nanos::MAX);
         let negotiation = self.client.requester.as_ref().map_or(Nanos::MAX, Requester::deadline);
@@ -168,10 +167,6 @@ impl Sending {
 fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     Ok(net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, Some(ipproto::TCP))?)
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: duration.subsec_nanos().into() }
 }
 
 /// Sends for all flows until `over`. Call it in the senders' host.
@@ -227,7 +222,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
     Ok(())
 }
 
-/// Opens the sockets on which receivers wait, with this scheme. Call it in the receivers' host.
+/// Opens the receivers' listening sockets, with this scheme. Call it in the receivers' host.
 pub(super) fn listen(ports: &[u16], buffer: Option<Bytes>, scheme: Option<&str>) -> Result<Vec<OwnedFd>, HostError> {
     let open = |port: &u16| -> io::Result<OwnedFd> {
         let listener = socket()?;
@@ -245,10 +240,10 @@ pub(super) fn listen(ports: &[u16], buffer: Option<Bytes>, scheme: Option<&str>)
     listeners.map_err(|error| HostError::step("listen", error))
 }
 
-/// Reads from all flows until `over`, and discards what it reads. Call it in the receivers' host.
+/// Reads and discards the data of all flows until `over`. Call it in the receivers' host.
 ///
-/// It reads as soon as there is something: Linux acknowledges every second segment only if the window may advance,
-/// that is if the application has read what came before (`__tcp_ack_snd_check`).
+/// It reads at once: Linux acknowledges every second segment only if the window may advance, that is if the application
+/// has read the earlier data (`__tcp_ack_snd_check`).
 pub(super) fn receive(listeners: &[OwnedFd], over: &AtomicBool) -> Result<(), HostError> {
     let failed = |error: Errno| HostError::step("receive", error.into());
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
@@ -282,15 +277,15 @@ pub(super) fn receive(listeners: &[OwnedFd], over: &AtomicBool) -> Result<(), Ho
             }
             let place = &mut open[(number - listening) as usize];
             let Some(socket) = place else { continue };
-            // Linux discards the data of TCP if the length is all that is wanted.
+            // With `TRUNC`, Linux discards the data and returns its length.
             match net::recv(&*socket, buffer.as_mut_slice(), RecvFlags::TRUNC) {
                 Ok((0, _)) => *place = None,
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => *place = None, // the sender's host reports what went wrong
+                Err(_) => *place = None, // the sender's host reports the cause
             }
         }
     }
-    // The way out is gone: a FIN would be repeated for minutes, and keep the namespace.
+    // The device is gone: Linux would repeat a FIN for minutes, and keep the namespace.
     for socket in open.iter().flatten() {
         sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(failed)?;
     }

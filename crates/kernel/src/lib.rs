@@ -6,11 +6,11 @@
 //! traces and metrics are those of `narrows-sim`: its engine runs along with the wall clock, and a real host stands
 //! where its own endpoints would.
 //!
-//! A packet enters the network when its host sent it, as its timestamp tells to the millisecond if the emulator read it
-//! late (`arrivals`), and moves through it at exact times; only its delivery may be late ([`Lateness`]).
+//! A packet enters the network at its departure time, which the timestamp of a packet read late gives to the
+//! millisecond (`arrivals`). It moves through the network at exact times; only its delivery may be late ([`Lateness`]).
 //!
-//! Writing a packet runs the kernel's receiving side up to the acknowledgement, so most CPU time of a run is in the thread of
-//! the emulator.
+//! Writing a packet runs the kernel's receiving side up to the acknowledgement, so the emulator's thread takes most CPU
+//! time of a run.
 //!
 //! [`packetdrill`] runs packet scripts on the same TCP.
 //!
@@ -48,7 +48,7 @@ use narrows_sim::Observer;
 pub use options::Options;
 pub use rates::Forgery;
 
-/// Refuses a plan that this kernel cannot run, or this user.
+/// Refuses a plan that this kernel or this user cannot run.
 ///
 /// # Errors
 /// The reason, with what is accepted.
@@ -62,7 +62,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
 /// Runs a plan on the kernel; `None` if cancelled. A disturbed run is repeated, with a new observer.
 ///
 /// # Errors
-/// If the kernel cannot run it, refuses a step, or if there are no rights.
+/// If the kernel cannot run it or refuses a step, or without rights.
 pub fn run<O: Observer + Send>(
     plan: &Plan,
     options: &Options,

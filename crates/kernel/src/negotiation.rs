@@ -37,7 +37,7 @@ const BATCH: usize = 64;
 /// Marks events of requesters' sockets.
 const MESSAGES: u64 = 1 << 63;
 
-/// The program of the flows that negotiate, during a run, and what they did.
+/// The program of the negotiating flows during a run, and their counters.
 #[derive(Debug)]
 pub(super) struct Negotiation {
     grants: Grants,
@@ -68,7 +68,7 @@ impl Negotiation {
                 first.label, other.label
             )));
         }
-        // What `narrows kernel load` has set holds, unless the scenario sets something.
+        // Parameters of `narrows kernel load` apply unless the scenario sets some.
         let own = first.params.changed().next().is_some();
         let grants = if own { Grants::load(program, &first.params)? } else { Grants::open(program)? };
         Ok(Some(Arc::new(Self { grants, totals: Totals::default() })))
@@ -79,7 +79,7 @@ impl Negotiation {
         self.grants.name()
     }
 
-    /// Whether the program was loaded for this run, under a name of its own.
+    /// Whether the program was loaded for this run, under a unique name.
     pub(super) fn is_private(&self) -> bool {
         self.grants.is_private()
     }
@@ -109,7 +109,7 @@ impl Negotiation {
         }
     }
 
-    /// What happened, for the result of the run.
+    /// Counters for the result of the run.
     pub(super) fn report(&self) -> Result<result::Negotiation, HostError> {
         let counts = self.grants.counts()?;
         let total = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -138,7 +138,7 @@ pub(super) struct Requester {
     run: Arc<Negotiation>,
 }
 
-/// The flow whose requester an event concerns, if it does.
+/// The flow whose requester's socket has an event, if any.
 pub(super) fn flow_of_event(data: u64) -> Option<usize> {
     (data & MESSAGES != 0).then_some((data & !MESSAGES) as usize)
 }
@@ -161,7 +161,7 @@ impl Requester {
         self.flow.deadline()
     }
 
-    /// Reads messages, does what is due, and sends messages; see [`Flow::step`].
+    /// Reads messages, takes due steps, and sends messages; see [`Flow::step`].
     pub(super) fn step(
         &mut self,
         now: Nanos,

@@ -1,4 +1,4 @@
-//! What the kernel reports of its TCP senders (`sock_diag`): `TCP_INFO` and internals of the scheme.
+//! The kernel's reports of its TCP senders (`sock_diag`): `TCP_INFO` and internals of the scheme.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -13,10 +13,10 @@ const MODEL: u16 = 16;
 /// `TCP_INFINITE_SSTHRESH`.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// What the kernel reports of one sender.
+/// The kernel's report of one sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
-    /// Name of the scheme that runs.
+    /// Name of the running scheme.
     pub(crate) scheme: String,
     pub(crate) info: TcpInfo,
     pub(crate) cwnd: Bytes,
@@ -40,7 +40,7 @@ pub(crate) struct ModelInfo {
 /// The reading of the TCP socket with these addresses in the namespace of `netlink`.
 ///
 /// # Errors
-/// If there is no such socket, or the kernel refuses to tell.
+/// If there is no such socket, or the kernel refuses.
 pub(crate) fn read(netlink: &mut Netlink, local: SocketAddrV4, remote: SocketAddrV4) -> io::Result<Option<Reading>> {
     let mut found = None;
     diagnostics::read(netlink, local, remote, |reported, _| found = reading(reported))?;
@@ -122,7 +122,7 @@ fn tcp_info(raw: Raw<'_>) -> Option<TcpInfo> {
         rto: micros(8)?,
         srtt: measured(68)?,
         rttvar: measured(72)?,
-        // Linux starts from the greatest number.
+        // Before a sample, Linux has the greatest number.
         min_rtt: measured(148)?.filter(|rtt| rtt.as_nanos() < u64::from(u32::MAX) * 1_000),
         unsent: Bytes::new(raw.word(144)?.into()),
     })

@@ -1,4 +1,4 @@
-//! What decides for a flow of the kernel's TCP.
+//! Which scheme decides for a flow of the kernel's TCP.
 
 use narrows_routers::protocol::Explicit;
 use narrows_scenario::FlowPlan;
@@ -6,13 +6,13 @@ use narrows_scenario::FlowPlan;
 /// The scheme of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// The kernel's own, by its name.
+    /// The kernel's own, by name.
     Kernel(String),
     /// Ours, over the shim.
     Ours,
-    /// Ours, as a program at the rate that the hosts negotiate.
+    /// Ours, as a program, at the rate that the hosts negotiate.
     Negotiated,
-    /// Ours, as a program that gets its rates from the network in TCP options.
+    /// Ours, as a program that receives rates in TCP options.
     Advised,
 }
 

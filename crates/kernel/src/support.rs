@@ -1,4 +1,4 @@
-//! What the kernel can run: a plan is refused, with a reason, if it asks for more.
+//! Limits of the kernel backend: plans that need more are refused with a reason.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -64,7 +64,7 @@ pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), HostError> {
 
 /// Bytes of IP and TCP headers without options.
 const PLAIN_HEADER: u16 = 40;
-/// Packets that every IPv4 host takes.
+/// Packet size that every IPv4 host accepts (RFC 791).
 const LEAST_MTU: u16 = 576;
 
 /// The flows' schemes, in order.
@@ -85,7 +85,7 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Hos
     }
     let initial = TcpConfig::default().initial_window;
     match plan.flows.iter().zip(&found).find(|(flow, found)| {
-        // The program holds a flow back to this until the first decision.
+        // The program limits a flow to this until the first decision.
         **found == Scheme::Ours && flow.tcp.initial_window != initial
     }) {
         Some((flow, _)) => Err(HostError::Unsupported(format!(
@@ -99,20 +99,14 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Hos
 fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Scheme, HostError> {
     marks(flow)?;
     let info = flow.scheme.info;
-    if rates::is_advised(flow.scheme) && !options.shim {
+    let routed = match flow {
+        _ if options.shim => None,
+        _ if rates::is_advised(flow.scheme) => Some(Scheme::Advised),
+        _ => negotiates(flow).then_some(Scheme::Negotiated),
+    };
+    if let Some(scheme) = routed {
         return match shim::missing() {
-            None => Ok(Scheme::Advised),
-            Some(missing) => Err(HostError::Unsupported(format!(
-                "`{}`: `{}` needs its program in the kernel, and {missing}; accepted: {}",
-                flow.label,
-                info.name,
-                offered.join(", ")
-            ))),
-        };
-    }
-    if negotiates(flow) && !options.shim {
-        return match shim::missing() {
-            None => Ok(Scheme::Negotiated),
+            None => Ok(scheme),
             Some(missing) => Err(HostError::Unsupported(format!(
                 "`{}`: `{}` needs its program in the kernel, and {missing}; accepted: {}",
                 flow.label,
@@ -148,7 +142,7 @@ fn scheme(flow: &FlowPlan, offered: &[String], options: &Options) -> Result<Sche
     Ok(Scheme::Kernel(name.to_owned()))
 }
 
-/// Refuses schemes that need what receivers on this kernel do not report.
+/// Refuses schemes that need every mark, which receivers on this kernel do not report.
 fn marks(flow: &FlowPlan) -> Result<(), HostError> {
     if flow.scheme.ecn == EcnNeed::Nothing || !flow.tcp.ecn_precise {
         return Ok(());
@@ -214,7 +208,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), HostError> 
     Ok((senders, receivers))
 }
 
-/// Refuses addresses that no host can have on a network.
+/// Refuses addresses that are not those of hosts.
 fn reachable(flow: &FlowPlan) -> Result<(), HostError> {
     for (key, address) in [("source", flow.tuple.source), ("destination", flow.tuple.destination)] {
         let address = Ipv4Addr::from(address);
@@ -237,14 +231,15 @@ fn reachable(flow: &FlowPlan) -> Result<(), HostError> {
 
 /// A bound of the bursts of flows whose schemes are BPF programs, in segments; `None` without such flows.
 ///
-/// A kernel may skip a program: one that protects a process skips those that would run in softirqs above it. The number of
-/// segments that a skipped program returns is arbitrary, and the next burst would be all of cwnd. The bound is the
-/// largest burst that Linux chooses itself (`tcp_tso_autosize`: the data of about a millisecond, and more at the shortest
-/// round-trip times), at the mean rate of the fastest link times the highest gain of a scheme.
+/// A kernel may skip a program: one that protects a process skips those in softirqs above it. A skipped program's
+/// number of segments is arbitrary, and the next burst would be all of cwnd. The bound is Linux's own largest burst
+/// (`tcp_tso_autosize`: about a millisecond of data, and more at the shortest round-trip times), at the mean rate of
+/// the fastest link times the highest gain of a scheme.
 pub(super) fn largest_burst(plan: &Plan, schemes: &[Scheme]) -> Option<u32> {
     const MOST: u64 = 1 << 16;
     const LEAST: u64 = 2;
-    // In quarters. Schemes with rates of the network do not exceed them, the kernel's CUBIC by a fifth; BBR's Startup by 2.9.
+    // In quarters. Schemes with rates of the network do not exceed them, the kernel's CUBIC by a fifth; BBR's Startup
+    // by 2.9.
     let gain = |scheme: &Scheme| match scheme {
         Scheme::Kernel(name) if !Program::is_named(name) => None,
         Scheme::Negotiated | Scheme::Advised => Some(5),

@@ -1,7 +1,7 @@
-//! The ends of a flow as its packets show them, and as the kernel reports them.
+//! The ends of a flow, from its packets and the kernel's reports.
 //!
-//! A tap follows sequence numbers and SACK blocks and keeps the counters of the simulator's endpoints. A test runs our own
-//! endpoints as hosts in virtual time: both report the same figures.
+//! A tap follows sequence numbers and SACK blocks and keeps the counters of the simulator's endpoints. A test runs our
+//! own endpoints as hosts in virtual time: both report the same figures.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ struct Record {
     sacked: bool,
 }
 
-/// What one acknowledgement delivers.
+/// The packets that one acknowledgement delivers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delivered {
     /// The packet sent last.
@@ -52,7 +52,7 @@ impl Delivered {
     }
 
     /// The sample that our own sender takes: of the packet sent last, or else of the first one, as Linux's estimator
-    /// (`tcp_clean_rtx_queue`). A packet sent twice gives none: here the echo of its timestamp is not followed.
+    /// does (`tcp_clean_rtx_queue`). A packet sent twice gives none: a tap ignores echoed timestamps.
     fn rtt(&self, now: Nanos) -> Option<Nanos> {
         let [cumulative, selective] = self.first;
         let first = cumulative.filter(|_| !self.repeated).or(selective);
@@ -95,12 +95,12 @@ impl SenderTap {
         }
     }
 
-    /// What the kernel reports, or reported before the connection ended.
+    /// The kernel's report, or the last one before the connection ended.
     fn ever_reported<T>(&self, field: impl FnOnce(&Reading) -> Option<T>) -> Option<T> {
         field(self.latest.lock().ok()?.as_ref()?)
     }
 
-    /// What the kernel reports of an open connection.
+    /// The kernel's report of an open connection.
     fn reported<T>(&self, field: impl FnOnce(&Reading) -> Option<T>) -> Option<T> {
         self.ever_reported(|reading| field(reading).filter(|_| reading.open && self.completed_at.is_none()))
     }
@@ -193,7 +193,7 @@ impl ExternalSender for SenderTap {
     }
 
     fn stop(&mut self, _: Nanos) {
-        // A file that was stopped has no end.
+        // A stopped file does not complete.
         self.size = self.size.filter(|size| self.next > *size);
     }
 

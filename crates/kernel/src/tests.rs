@@ -27,7 +27,8 @@ fn plan(text: &str) -> Plan {
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves")
 }
 
-/// Bursts of programs are at most what Linux chooses at the link's rate; those of the kernel's own schemes are not bounded.
+/// Bursts of programs are at most what Linux chooses at the link's rate; those of the kernel's own schemes are not
+/// bounded.
 #[test]
 fn bursts_of_programs_fit_the_link() {
     use crate::scheme::Scheme;

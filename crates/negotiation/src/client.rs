@@ -2,9 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Rate};
+use narrows_host::clock::Clock;
 use narrows_packet::{ControlMessage, Flags, Packet};
 use narrows_routers::NegotiationConfig;
 use narrows_routers::endpoint::Responder;
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use super::peers::Limiter;
 use super::wire::{Hello, MOST_SUBFLOWS, Pieces};
-use super::{Clock, NegotiationError, Operator, is_ready, wait};
+use super::{NegotiationError, Operator, TICK, is_ready, open_udp, wait};
 
 /// Longest wait for a connection.
 const CONNECT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
@@ -31,17 +32,17 @@ const PROGRESS: Nanos = Nanos::from_secs(1);
 pub struct ClientSettings {
     /// The server.
     pub server: SocketAddrV4,
-    /// Own address, which is the destination ID; by default that of the route to the server.
+    /// Local address, which is the destination ID; by default that of the route to the server.
     pub local: Option<Ipv4Addr>,
     /// Content ID.
     pub content: u32,
     /// Number of connections, the subflows of one transmission.
     pub subflows: u16,
-    /// Bounds of the rate of each, headers included.
+    /// Upper bound of the rate of each, headers included.
     pub max: Rate,
     /// Least useful rate.
     pub min: Rate,
-    /// Most that it accepts.
+    /// Highest rate that it accepts.
     pub limit: Rate,
     /// Payload bytes of the transmission; 0: until the duration is over.
     pub size: u64,
@@ -53,7 +54,7 @@ pub struct ClientSettings {
     pub timeout: Duration,
 }
 
-/// What a client has received.
+/// The report of a client.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClientReport {
     /// Payload of the transmission.
@@ -70,11 +71,11 @@ pub struct ClientReport {
     pub wait_s: f64,
     /// Requests that were answered.
     pub answered: u64,
-    /// Datagrams that were no message for this client, or beyond the limit.
+    /// Datagrams that were no message for this client, or exceeded the limit.
     pub refused: u64,
 }
 
-/// A connection and what it brought.
+/// A connection and its data.
 struct Subflow {
     stream: Option<TcpStream>,
     pieces: Pieces,
@@ -114,14 +115,9 @@ pub fn request(settings: &ClientSettings, operator: &dyn Operator) -> Result<Cli
     let SocketAddr::V4(local) = first.local_addr()? else {
         return Err(NegotiationError::Setting("an IPv6 server; accepted: IPv4".to_owned()));
     };
-    // Before the first hello: the answer may be asked for at once.
+    // Before the first hello: a request may follow at once.
     let address = SocketAddrV4::new(*local.ip(), settings.responder);
-    let messages = UdpSocket::bind(address).and_then(|socket| {
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    });
-    let messages =
-        messages.map_err(|error| NegotiationError::Open { what: "the responder's UDP socket", address, error })?;
+    let messages = open_udp("the responder's UDP socket", address)?;
     operator.listening(address);
     let mut streams = vec![first];
     for _ in 1..settings.subflows {
@@ -178,7 +174,7 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn run(&mut self) -> Result<(), NegotiationError> {
-        let clock = Clock::start();
+        let clock = Clock::from(Instant::now());
         let nanos = |time: Duration| Nanos::from_nanos(time.as_nanos().min(u64::MAX.into()) as u64);
         let end = self.settings.duration.map_or(Nanos::MAX, nanos);
         let timeout = nanos(self.settings.timeout);
@@ -202,7 +198,7 @@ impl Client<'_> {
             let mut fds = vec![PollFd::new(&self.messages, PollFlags::IN)];
             let open = self.subflows.iter().filter_map(|own| own.stream.as_ref());
             fds.extend(open.map(|stream| PollFd::new(stream, PollFlags::IN)));
-            wait(&mut fds, clock.wait(end.min(next_progress)))?;
+            wait(&mut fds, clock.until(end.min(next_progress)).min(TICK))?;
             let ready: Vec<bool> = fds.iter().map(is_ready).collect();
             drop(fds);
             if ready[0] {
@@ -236,8 +232,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Answers requests that have arrived. Only an answer counts towards the limit of the node that it goes to: foreign
-    /// requests, which anybody can make a node forward, leave the allowance to genuine ones.
+    /// Answers arrived requests. Only answers count towards their node's limit: foreign requests, which anybody can
+    /// make a node forward, use up no allowance.
     fn answer(&mut self, now: Nanos) {
         let mut bytes = [0; 64];
         for _ in 0..BATCH {
@@ -259,7 +255,7 @@ impl Client<'_> {
                     continue;
                 }
                 self.report.answered += 1;
-                // A lost answer is asked for again.
+                // A lost answer is requested again.
                 let _ = self.messages.send_to(answer.as_bytes(), from);
             }
         }
@@ -294,8 +290,7 @@ mod tests {
     use super::super::tests::{Desk, client as settings_of, loopback, mbit};
     use super::*;
 
-    /// Foreign requests from the address of a node leave it its answers, of which an address gets no more than its
-    /// allowance.
+    /// Foreign requests from a node's address use up none of its answers, which are limited per address.
     #[test]
     fn foreign_requests_use_up_no_answers() {
         let (settings, operator) = (settings_of(loopback(1, 1), 9, 0, 1.0), Desk::default());

@@ -1,8 +1,8 @@
-//! The requester of one connection of the kernel's TCP: the agent of the simulator's senders, with what the kernel
-//! reports of the socket.
+//! The requester of one connection of the kernel's TCP: the agent of the simulator's senders, on the kernel's reports
+//! of the socket.
 //!
-//! It fills the agent's view from `TCP_INFO`, turns its orders into a grant for the socket, and sends its messages as UDP
-//! datagrams.
+//! It fills the agent's view from `TCP_INFO`, turns the agent's orders into a grant for the socket, and provides its
+//! messages for UDP datagrams.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -24,14 +24,14 @@ const LISTENING: u8 = 10;
 const RECOVERING: u8 = 3;
 /// The retransmission timeout before the first sample.
 const FIRST_RTO: Nanos = Nanos::from_secs(1);
-/// Nodes that see no data delete records after twice this time ([`LEASE`]): requests are repeated well before.
+/// Interval of repeated requests: nodes that see no data delete records after more than that ([`LEASE`]).
 const REFRESH: Nanos = Nanos::from_nanos(LEASE.as_nanos() / 5 * 4);
-/// Round-trip time of messages between processes that the machine lets wait.
+/// Minimum round-trip time of messages between processes, which wait for a processor.
 const PROCESSING: Nanos = Nanos::from_millis(10);
-/// Interval between looks for a backlog, and for the last acknowledgement.
+/// Interval between checks for a backlog and for the last acknowledgement.
 const LOOK: Nanos = Nanos::from_millis(10);
 
-/// The kernel's socket as the agent sees it.
+/// The agent's view of the kernel's socket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Socket {
     state: u8,
@@ -61,7 +61,7 @@ impl Socket {
         })
     }
 
-    /// Whether all that was written is acknowledged, or the connection is gone.
+    /// Whether all written data is acknowledged, or the connection is gone.
     fn is_done(&self) -> bool {
         self.state > OPENING && self.unacked == 0 && self.unsent == 0 || self.state == 0
     }
@@ -119,7 +119,7 @@ impl Flow {
         }
     }
 
-    /// For nodes that are processes: they see no data ([`RateRequester::refreshed`]), and may take some time.
+    /// Adapts it to nodes that are processes, which see no data ([`RateRequester::refreshed`]) and may take some time.
     pub fn between_hosts(mut self) -> Self {
         self.agent = self.agent.refreshed(REFRESH);
         self.least_srtt = PROCESSING;
@@ -141,7 +141,7 @@ impl Flow {
         self.current
     }
 
-    /// The smoothed round-trip time that the kernel reported last, and at least what answers take.
+    /// The smoothed round-trip time that the kernel reported last, but at least the time of an answer.
     fn srtt(&self) -> Option<Nanos> {
         let measured = (self.socket.srtt_us > 0).then(|| Nanos::from_micros(self.socket.srtt_us.into()));
         measured.map(|srtt| srtt.max(self.least_srtt))
@@ -156,12 +156,12 @@ impl Flow {
     }
 
     fn look(&mut self, netlink: &mut Netlink) -> io::Result<()> {
-        let told = diagnostics::read_info(netlink, self.local, self.remote)?;
+        let reported = diagnostics::read_info(netlink, self.local, self.remote)?;
         let Socket { packets, bytes, .. } = self.socket;
-        // A connection that is gone has nothing in flight, but has sent what it has sent.
+        // A closed connection has nothing in flight, but keeps its counts of data sent.
         let gone = Socket { packets, bytes, ..Socket::default() };
-        let found = told.and_then(|(info, _)| Socket::read(&info));
-        // In place of a connection that is gone the kernel finds the socket that listens.
+        let found = reported.and_then(|(info, _)| Socket::read(&info));
+        // For a closed connection the kernel finds the listening socket.
         self.socket = found.filter(|socket| socket.state != LISTENING).unwrap_or(gone);
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Flow {
             now,
             srtt: self.srtt(),
             rto: if rto.is_zero() { FIRST_RTO } else { rto },
-            // The kernel's program owns it.
+            // The kernel's program sets cwnd.
             cwnd: narrows_cc::Bytes::ZERO,
             wire_sent: socket.bytes + u64::from(socket.packets) * self.header,
             backlog: u64::from(socket.unsent) + unwritten,
@@ -204,11 +204,11 @@ impl Flow {
         Some(next)
     }
 
-    /// Does what is due. `unwritten`: bytes that the application has and the socket has not; `connected`: the socket
-    /// may be; `shut`: all is written. Returns the grant if it has changed.
+    /// Takes due steps. `unwritten`: application bytes that the socket has not taken; `connected`: the socket may be
+    /// connected; `shut`: all is written. Returns the grant if it has changed.
     ///
     /// # Errors
-    /// If the kernel does not tell the state of the connection.
+    /// If the kernel does not report the connection.
     pub fn step(
         &mut self,
         now: Nanos,
@@ -248,10 +248,10 @@ impl Flow {
         Ok(changed)
     }
 
-    /// A datagram with these bytes has arrived. Returns the grant if it has changed.
+    /// Handles a datagram. Returns the grant if it has changed.
     ///
     /// # Errors
-    /// If the kernel does not tell the state of the connection.
+    /// If the kernel does not report the connection.
     pub fn on_datagram(
         &mut self,
         now: Nanos,
@@ -259,7 +259,7 @@ impl Flow {
         unwritten: u64,
         bytes: &[u8],
     ) -> io::Result<Option<Grant>> {
-        // Garbage costs no system call.
+        // Garbage must not cost a system call.
         if !Message::decode(bytes).is_ok_and(|message| message.id() == self.id) {
             self.counts.refused += 1;
             return Ok(None);
@@ -270,7 +270,7 @@ impl Flow {
         Ok(self.report(&self.view(now, unwritten), RateEvent::Message(&packet)))
     }
 
-    /// The application is about to write. After an idle time the rate is requested again.
+    /// The application is about to write. After an idle time it requests the rate again.
     pub fn on_write(&mut self, now: Nanos) -> Option<Grant> {
         let idle = now - self.last_write;
         self.last_write = now;

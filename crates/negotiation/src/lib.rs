@@ -4,10 +4,10 @@
 //! client <──────────────── TCP, paced at the granted rate ───────────────── server
 //!    └─ responder <── UDP ── node (router algorithm) <── UDP ── node <── UDP ── requester ─┘
 //! ```
-//! A datagram is one message and nothing else. Nodes route by the message: its destination ID is the IPv4 address of
-//! the client. A node forwards requests to the next node, if it has one for this destination, or else to the client.
-//! Answers and adjustments take the way back, which each node has learned from the request. A node keeps nothing and
-//! allocates nothing for a flow until its responder has answered (`unproven`).
+//! A datagram is one message. Nodes route by its destination ID, the client's IPv4 address. A node forwards requests to
+//! the next node for this destination, or else to the client. Answers and adjustments take the reverse path, which each
+//! node learned from the request. A node keeps no state and allocates nothing for a flow until its responder has
+//! answered (`unproven`).
 //!
 //! The requester, the responder and the router algorithm are those of the simulator.
 
@@ -28,13 +28,14 @@ mod wire;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddrV4;
-use std::time::{Duration, Instant};
+use std::net::{SocketAddrV4, UdpSocket};
+use std::time::Duration;
 
-use narrows_cc::{Nanos, Rate};
+use narrows_cc::Rate;
 use narrows_host::HostError;
+use narrows_host::clock::timespec;
 use narrows_routers::negotiation::MOST;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use thiserror::Error;
 
 pub use client::{ClientReport, ClientSettings, request};
@@ -75,33 +76,14 @@ pub enum NegotiationError {
     Io(#[from] io::Error),
 }
 
-/// Receiver of a daemon's reports, and source of the request to stop it.
+/// The caller of a daemon: receives reports, and requests its end.
 pub trait Operator: Sync {
-    /// Whether it shall end.
+    /// Whether the daemon shall end.
     fn is_stopped(&self) -> bool;
     /// The daemon serves at this address.
     fn listening(&self, at: SocketAddrV4);
-    /// Something happened that an operator wants to know.
+    /// A line of the log.
     fn log(&self, text: &str);
-}
-
-/// Time since the start of a daemon.
-#[derive(Clone, Copy, Debug)]
-struct Clock(Instant);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    fn now(self) -> Nanos {
-        Nanos::from_nanos(self.0.elapsed().as_nanos() as u64)
-    }
-
-    /// Time until `at`, at most [`TICK`].
-    fn wait(self, at: Nanos) -> Duration {
-        Duration::from_nanos((at - self.now()).as_nanos()).min(TICK)
-    }
 }
 
 /// A rate for people, in hundredths of Mbit/s.
@@ -122,10 +104,15 @@ impl fmt::Display for Mbit {
     }
 }
 
+/// Opens a UDP socket for messages.
+fn open_udp(what: &'static str, address: SocketAddrV4) -> Result<UdpSocket, NegotiationError> {
+    let opened = UdpSocket::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    opened.map_err(|error| NegotiationError::Open { what, address, error })
+}
+
 /// Waits for the events of these descriptors, or this time. An interrupted wait ends early.
 fn wait(fds: &mut [PollFd<'_>], time: Duration) -> io::Result<()> {
-    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    match poll(fds, Some(&time)) {
+    match poll(fds, Some(&timespec(time))) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::time::Instant;
 
 use narrows_cc::{Nanos, Params, Rate};
+use narrows_host::clock::Clock;
 use narrows_packet::ControlMessage;
 use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, Message, Negotiation};
 use narrows_routers::{NodePort, node};
@@ -12,7 +14,7 @@ use serde::Serialize;
 
 use super::peers::{Found, Limiter, NextHop, Peer, Peers};
 use super::unproven::{Asked, Unproven};
-use super::{Clock, Mbit, NegotiationError, Operator, PORT, wait};
+use super::{Mbit, NegotiationError, Operator, PORT, TICK, open_udp, wait};
 
 /// Datagrams read at once.
 const BATCH: usize = 64;
@@ -39,22 +41,22 @@ pub struct NodeSettings {
 }
 
 impl NodeSettings {
-    /// The settings of a port of this capacity with defaults for all else.
+    /// A port of this capacity, with defaults for the other settings.
     pub fn new(listen: SocketAddrV4, capacity: Rate) -> Self {
         Self { listen, capacity, next: Vec::new(), responders: PORT, params: Vec::new(), messages_per_s: 2000 }
     }
 }
 
-/// What a node has done.
+/// The report of a node.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NodeReport {
     /// Readable messages received.
     pub received: u64,
     /// Messages sent: forwarded, answers and adjustments.
     pub sent: u64,
-    /// Datagrams that were no message.
+    /// Datagrams that are no message.
     pub unreadable: u64,
-    /// Messages of unknown flows, or of another neighbour's.
+    /// Messages of unknown flows, or of another neighbour's flows.
     pub foreign: u64,
     /// Messages beyond the limit per address.
     pub limited: u64,
@@ -62,7 +64,7 @@ pub struct NodeReport {
     pub unproven: u64,
     /// Answers of new flows without room in the table.
     pub full: u64,
-    /// Flows whose way back is known.
+    /// Flows with a known reverse path.
     pub flows: u64,
     /// Internals of the router algorithm.
     pub port: Vec<(String, f64)>,
@@ -72,7 +74,7 @@ fn encoded(message: &Message) -> ControlMessage {
     ControlMessage::new(message.encode().as_bytes())
 }
 
-/// The greatest rate that a failure may state for this Min; zero tells nothing.
+/// The highest rate that a failure may state for this Min; zero states none.
 fn below(min: Rate) -> Rate {
     Rate::from_bytes_per_sec(min.as_bytes_per_sec().saturating_sub(1))
 }
@@ -98,15 +100,7 @@ pub fn run_node(settings: &NodeSettings, operator: &dyn Operator) -> Result<Node
     if settings.capacity.is_zero() {
         return Err(NegotiationError::Setting("the capacity is zero; accepted: a rate such as 100mbit".to_owned()));
     }
-    let opened = UdpSocket::bind(settings.listen).and_then(|socket| {
-        socket.set_nonblocking(true)?;
-        Ok(socket)
-    });
-    let socket = opened.map_err(|error| NegotiationError::Open {
-        what: "the node's UDP socket",
-        address: settings.listen,
-        error,
-    })?;
+    let socket = open_udp("the node's UDP socket", settings.listen)?;
     if let Ok(SocketAddr::V4(at)) = socket.local_addr() {
         operator.listening(at);
     }
@@ -137,11 +131,11 @@ impl<'a> Node<'a> {
     }
 
     fn run(&mut self) -> Result<(), NegotiationError> {
-        let clock = Clock::start();
+        let clock = Clock::from(Instant::now());
         let mut next_summary = SUMMARY;
         while !self.operator.is_stopped() {
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-            wait(&mut fds, clock.wait(self.port.next_wake()))?;
+            wait(&mut fds, clock.until(self.port.next_wake()).min(TICK))?;
             let mut bytes = [0; DATAGRAM];
             for _ in 0..BATCH {
                 let Ok((length, SocketAddr::V4(from))) = self.socket.recv_from(&mut bytes) else { break };
@@ -167,7 +161,7 @@ impl<'a> Node<'a> {
     }
 
     fn transmit(&mut self, to: SocketAddrV4, message: &ControlMessage) {
-        // A neighbour that is gone is silent; its record ends.
+        // The record of a dead neighbour ends by its silence.
         if self.socket.send_to(message.as_bytes(), to).is_ok() {
             self.report.sent += 1;
         }
@@ -216,7 +210,7 @@ impl<'a> Node<'a> {
                         if kind != Negotiation::Success {
                             return;
                         }
-                        // To the requester, later nodes have reduced the rate.
+                        // For the requester, this is a reduction by later nodes.
                         encoded(&Message::Adjustment { kind: Adjustment::Reduce, id, speed: max })
                     }
                     _ => raw,
@@ -229,8 +223,7 @@ impl<'a> Node<'a> {
         self.send_adjustments(now);
     }
 
-    /// Forwards the request of a flow that is not proven, within the limit of [`Unproven`]: that of proven flows is not
-    /// touched.
+    /// Forwards the request of an unproven flow, within the separate limit of [`Unproven`].
     fn probe(&mut self, now: Nanos, asked: Asked) {
         match self.unproven.add(now, asked) {
             Some(probe) => {
@@ -241,8 +234,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Handles a message towards the requester of a flow without a record: an answer that proves the flow lets the port
-    /// allocate, as it would have on the request.
+    /// Handles a message towards the requester of a flow without a record: if the answer proves the flow, the port
+    /// allocates as for a request.
     fn prove(&mut self, now: Nanos, from: SocketAddrV4, message: &Message) {
         let Message::Negotiation { kind, max: granted, rtt_us, id, .. } = *message else {
             return self.report.foreign += 1;
@@ -288,7 +281,7 @@ impl<'a> Node<'a> {
             .unwrap_or_else(|| SocketAddrV4::new(destination, self.settings.responders))
     }
 
-    /// Sends what the port has for requesters.
+    /// Sends the port's messages to requesters.
     fn send_adjustments(&mut self, now: Nanos) {
         let mut messages = Vec::new();
         self.port.take_messages(|flow, message| messages.push((flow, message)));
@@ -359,8 +352,8 @@ mod tests {
         Message::Negotiation { kind: Negotiation::Request, max: mbit(8.0), min: Rate::ZERO, id, rtt_us: 9_000 }
     }
 
-    /// 10 000 requests of invented flows that name a client, at the same moment, leave the messages of its proven flow
-    /// their allowance, and get a share of the limit themselves.
+    /// 10 000 simultaneous requests of invented flows that name a client use up none of its proven flow's allowance,
+    /// and get a share of the limit.
     #[test]
     fn unproven_requests_use_up_no_message_of_others() {
         const LIMIT: u32 = 200;
@@ -387,10 +380,10 @@ mod tests {
             let invented = SocketAddrV4::new(Ipv4Addr::from_bits(0x7f4d_0001 + n), 9);
             node.on_datagram(now, invented, request_of(100 + n).encode().as_bytes());
         }
-        // Half a second of a quarter of the limit at once; one was the flow's own.
+        // The burst is half a second of a quarter of the limit; one of it was the flow's own.
         let probes = u64::from(LIMIT / 4 / 2);
         assert_eq!((node.report.unproven, node.report.sent), (probes, probes + 1));
-        // The requester asks again, and gets its answer.
+        // The requester repeats its request, and gets its answer.
         for _ in 0..20 {
             let before = node.report.sent;
             node.on_datagram(now, requester, own.encode().as_bytes());

@@ -1,4 +1,4 @@
-//! How a socket keeps to its rate: by the program in the kernel, or by when the application writes.
+//! Pacing of a socket: by the program in the kernel, or by the timing of the application's writes.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -8,9 +8,9 @@ use narrows_cc::{Nanos, Rate};
 use narrows_host::HostError;
 use narrows_programs::{Grant, Grants};
 
-/// Time of writing that may be made up for.
+/// Lateness that writes may make up for.
 const BURST: Nanos = Nanos::from_millis(5);
-/// At least this is written at once.
+/// Minimum bytes per write.
 const LEAST: f64 = 2.0 * 1448.0;
 /// Shortest wait between writes.
 const SHORTEST: Nanos = Nanos::from_millis(1);
@@ -18,13 +18,13 @@ const SHORTEST: Nanos = Nanos::from_millis(1);
 /// Keeps a socket to its rate.
 #[derive(Debug)]
 pub(super) enum Pacer {
-    /// The program paces what the socket has.
+    /// The program paces the socket's data.
     Program(Arc<Grants>),
-    /// The application writes no more than the rate allows. The kernel's own scheme sends it.
+    /// The application writes no faster than the rate, and the kernel's own scheme sends.
     Writes {
         /// Rate of writes; `None`: no limit.
         rate: Option<Rate>,
-        /// Bytes that may be written, as of this time.
+        /// Bytes that may be written, as of `at`.
         tokens: f64,
         at: Nanos,
     },
@@ -81,14 +81,14 @@ impl Pacer {
         }
     }
 
-    /// Bytes were written.
+    /// Accounts for written bytes.
     pub(super) fn spend(&mut self, bytes: usize) {
         if let Self::Writes { rate: Some(_), tokens, .. } = self {
             *tokens -= bytes as f64;
         }
     }
 
-    /// Time at which more may be written, if that is what a write waits for.
+    /// Time at which a write that waits for tokens may go on.
     pub(super) fn deadline(&self) -> Nanos {
         match self {
             Self::Writes { rate: Some(rate), tokens, at } if *tokens < LEAST => {

@@ -1,5 +1,5 @@
-//! What a node knows of its neighbours: the way back of each flow, the next hop of each destination, and how many
-//! messages an address may send and get.
+//! A node's knowledge of its neighbours: the reverse path of each flow, the next hop of each destination, and limits of
+//! messages per address.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use narrows_routers::negotiation::{ATTENDED, Id};
 pub struct NextHop {
     /// Network of the destinations.
     pub network: Ipv4Addr,
-    /// Bits of the network that count; 0: any destination.
+    /// Prefix length; 0: any destination.
     pub bits: u8,
     /// The node.
     pub address: SocketAddrV4,
@@ -50,7 +50,7 @@ pub(super) struct Peer {
     seen: Nanos,
     /// The requester has ended the flow; repetitions may follow.
     ended: bool,
-    /// Rtt of a request by which the node itself told later nodes of a lower rate; its answer is for the node.
+    /// Rtt of the node's own request, which reported a lower rate to later nodes; its answer is for the node.
     correction: Option<u32>,
     /// The rate in the log's last line, in hundredths of Mbit/s; `None`: a refusal, or no line.
     reported_rate: Option<u64>,
@@ -87,7 +87,7 @@ impl Peers {
         self.by_id.len()
     }
 
-    /// The neighbours of the flow with this ID, of which a request arrives from `previous` on its way to `next`.
+    /// The neighbours of the flow with this ID; its request arrives from `previous` and goes to `next`.
     pub(super) fn towards_responder(
         &mut self,
         now: Nanos,
@@ -100,7 +100,7 @@ impl Peers {
             if known.ended {
                 return Found::Unknown;
             }
-            // A requester that restarts has another port.
+            // A restarted requester has another port.
             if known.previous.ip() != previous.ip() {
                 return Found::Foreign;
             }
@@ -110,7 +110,7 @@ impl Peers {
         Found::Unknown
     }
 
-    /// Adds a flow whose responder has answered. `None` if there is no room, or the ID is another's.
+    /// Adds a flow whose responder has answered. `None` if the table is full, or another neighbour has the ID.
     pub(super) fn insert(&mut self, now: Nanos, id: Id, previous: SocketAddrV4, next: SocketAddrV4) -> Option<Peer> {
         let known = self.by_id.get(&key(id)).copied();
         let flow = match known {
@@ -130,27 +130,26 @@ impl Peers {
         Some(peer)
     }
 
-    /// The node asks later nodes itself, with a request of this Rtt.
+    /// The node itself sends later nodes a request with this Rtt.
     pub(super) fn expect_correction(&mut self, id: Id, rtt_us: u32) {
         if let Some(peer) = self.by_id.get_mut(&key(id)) {
             peer.correction = Some(rtt_us & !ATTENDED);
         }
     }
 
-    /// Whether an answer with this Rtt acknowledges a correction by the node itself. It does so once per correction.
+    /// Whether an answer with this Rtt acknowledges the node's own correction; true once per correction.
     pub(super) fn take_correction(&mut self, id: Id, rtt_us: u32) -> bool {
         let Some(peer) = self.by_id.get_mut(&key(id)) else { return false };
         peer.correction.take_if(|own| *own == rtt_us & !ATTENDED).is_some()
     }
 
-    /// The neighbours of a flow of which a message arrives from `next`. An ended flow has none: an answer then belongs to
-    /// a new flow of the same ID.
+    /// The neighbours of a flow with a message from `next`. An ended flow has none: the answer then belongs to a new
+    /// flow with the same ID.
     pub(super) fn towards_requester(&mut self, id: Id, next: SocketAddrV4) -> Option<Peer> {
         self.by_id.get(&key(id)).copied().filter(|peer| peer.next == next && !peer.ended)
     }
 
-    /// The log reports this rate of a flow now, in hundredths of Mbit/s, or a refusal. Returns whether it had reported
-    /// another.
+    /// Notes the rate of a flow in the log, in hundredths of Mbit/s, or a refusal. Returns whether it is new.
     pub(super) fn report_rate(&mut self, id: Id, hundredths: Option<u64>) -> bool {
         let Some(peer) = self.by_id.get_mut(&key(id)) else { return true };
         std::mem::replace(&mut peer.reported_rate, hundredths) != hundredths
@@ -161,14 +160,14 @@ impl Peers {
         self.by_id.get(self.by_flow.get(&flow)?).copied()
     }
 
-    /// The neighbours of a flow that its requester ends, and whether it is the first time.
+    /// Ends a flow at its requester's message. Returns its neighbours, and whether it is the first such message.
     pub(super) fn end(&mut self, id: Id, previous: SocketAddrV4) -> Option<(Peer, bool)> {
         let peer = self.by_id.get_mut(&key(id)).filter(|peer| peer.previous == previous)?;
         let first = !std::mem::replace(&mut peer.ended, true);
         Some((*peer, first))
     }
 
-    /// Forgets silent flows; a look over all of them, at most once a second.
+    /// Forgets silent flows; checks all of them at most once a second.
     fn sweep(&mut self, now: Nanos) {
         if now < self.next_sweep {
             return;
@@ -185,13 +184,13 @@ impl Peers {
     }
 }
 
-/// A limit of messages per second for each address. Addresses share buckets by a keyed hash, so that invented ones
-/// neither fill a table nor keep others out.
+/// A limit of messages per second and address. Addresses share buckets by a keyed hash, so invented ones neither fill a
+/// table nor keep others out.
 #[derive(Debug)]
 pub(super) struct Limiter(Buckets);
 
 impl Limiter {
-    /// Half a second of the limit may come at once.
+    /// A limit with a burst of half a second.
     ///
     /// # Errors
     /// If the system has no random numbers.
@@ -200,7 +199,7 @@ impl Limiter {
         Ok(Self(Buckets::new(Hasher::new()?, per_s, (per_s / 2).max(1))))
     }
 
-    /// Takes one message of this address from its allowance; returns whether there was one.
+    /// Takes one message from this address's allowance; returns whether there was one.
     pub(super) fn take(&mut self, now: Nanos, address: Ipv4Addr) -> bool {
         self.0.take(now, address.into())
     }
@@ -230,7 +229,7 @@ mod tests {
         assert_eq!(NextHop::find(&all[1..], [10, 2, 0, 1].into()), None);
     }
 
-    /// A flow belongs to the neighbour that opened it until it ends or is silent for long.
+    /// A flow belongs to the neighbour that opened it until it ends or is silent for too long.
     #[test]
     fn peers_belong_to_the_first_neighbour() {
         let mut peers = Peers::new(2, Nanos::from_secs(20));

@@ -24,11 +24,11 @@ use self::lobby::{Greeted, Lobby};
 use super::wire::MOST_SUBFLOWS;
 use super::{NegotiationError, Operator, TICK, is_ready, wait};
 
-/// Least time between two lines of the log about clients that are not served.
+/// Minimum time between log lines about clients that are not served.
 const QUIET: Duration = Duration::from_secs(1);
 /// Connections accepted at once.
 const ACCEPTED: usize = 64;
-/// Descriptors of a connection, and of everything that is none.
+/// Descriptors of a connection, and of everything else.
 const DESCRIPTORS: [usize; 2] = [3, 64];
 
 /// Settings of a server.
@@ -38,15 +38,15 @@ pub struct ServerSettings {
     pub listen: SocketAddrV4,
     /// The first node on the path to clients; without one requests go to the clients.
     pub via: Option<SocketAddrV4>,
-    /// Most that it requests, headers included.
+    /// Highest rate that it requests, headers included.
     pub max: Rate,
     /// Limit of simultaneous connections; an address gets a quarter, or the subflows of one transmission.
     pub connections: usize,
-    /// Whether the program in the kernel paces, where it can be loaded.
+    /// Whether the program in the kernel paces, if it can be loaded.
     pub program: bool,
 }
 
-/// What a server has done.
+/// The report of a server.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ServerReport {
     /// Connections that were served.
@@ -72,8 +72,8 @@ type Transmission = (Weak<AtomicU64>, BTreeSet<u16>);
 struct Transmissions(Mutex<BTreeMap<(u32, u32), Transmission>>);
 
 impl Transmissions {
-    /// The next offset of the transmission that a subflow belongs to. A number that has joined already is that of a new
-    /// request for the same content.
+    /// The next offset of a subflow's transmission. A subflow number that has joined already begins a new transmission
+    /// of the same content.
     fn join(&self, id: Id) -> Arc<AtomicU64> {
         let Ok(mut all) = self.0.lock() else { return Arc::default() };
         all.retain(|_, (next, _)| next.strong_count() > 0);
@@ -87,7 +87,7 @@ impl Transmissions {
         })
     }
 
-    /// No other subflow joins this transmission: its client is gone.
+    /// Closes a transmission, whose client is gone, to further subflows.
     fn close(&self, gone: &Arc<AtomicU64>) {
         if let Ok(mut all) = self.0.lock() {
             all.retain(|_, (next, _)| next.as_ptr() != Arc::as_ptr(gone));
@@ -100,13 +100,13 @@ impl Transmissions {
 struct Open(Mutex<BTreeMap<Ipv4Addr, usize>>);
 
 impl Open {
-    /// Counts a connection of this address, unless it or all together have as many as they may.
+    /// Counts a connection of this address, unless its limit or the total limit is reached.
     fn enter(&self, address: Ipv4Addr, most: usize) -> Result<(), String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.values().sum::<usize>() >= most {
             return Err(format!("{most} connections are open"));
         }
-        // An address takes a quarter at most, and may always have the subflows of one transmission.
+        // An address gets at most a quarter, but always the subflows of one transmission.
         let own = (most / 4).max(MOST_SUBFLOWS.into());
         let count = all.entry(address).or_default();
         if *count >= own {
@@ -127,7 +127,7 @@ impl Open {
     }
 }
 
-/// Logs clients that are not served: a line per [`QUIET`] at most.
+/// Logs clients that are not served, at most a line per [`QUIET`].
 #[derive(Debug, Default)]
 struct Quiet {
     next: Option<Instant>,
@@ -160,7 +160,7 @@ struct Totals {
     changes: AtomicU64,
 }
 
-/// The program, if the kernel takes it; otherwise the reason is logged.
+/// The program, if the kernel accepts it; otherwise logs the reason.
 fn program(settings: &ServerSettings, operator: &dyn Operator) -> Option<Arc<Grants>> {
     if !settings.program {
         operator.log("paces its own writes, over the kernel's own scheme");
@@ -180,14 +180,14 @@ fn program(settings: &ServerSettings, operator: &dyn Operator) -> Option<Arc<Gra
     }
 }
 
-/// Raises the limit of open files to what all connections need, as far as this process may.
+/// Raises the limit of open files to the need of all connections, as far as this process may.
 fn raise_descriptors(connections: usize) {
     let [each, other] = DESCRIPTORS;
     let needed = (connections.saturating_mul(each) + lobby::MOST + other) as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
         let current = Some(limit.maximum.map_or(needed, |most| most.min(needed)));
-        // Beyond the limit the server accepts no more until connections end.
+        // Beyond the limit, the server accepts none until connections end.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
 }
@@ -230,14 +230,14 @@ pub fn serve(settings: &ServerSettings, operator: &dyn Operator) -> Result<Serve
             for _ in 0..if comes { ACCEPTED } else { 0 } {
                 match listener.accept() {
                     Ok((stream, SocketAddr::V4(client))) => {
-                        // A socket that fails is gone.
+                        // A failed socket is dropped.
                         unserved.extend(lobby.admit(Instant::now(), stream, client).unwrap_or_default());
                     }
                     Ok(_) => {}
                     Err(error) if narrows_host::is_transient(&error) => break,
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
-                        // Such as no more descriptors: connections that end return them.
+                        // Such as a lack of descriptors, which ending connections return.
                         operator.log(&format!("cannot accept a connection: {error}"));
                         thread::sleep(TICK);
                         break;

@@ -17,7 +17,7 @@ use super::*;
 /// Longest wait for a daemon's address.
 const START: Duration = Duration::from_secs(20);
 
-/// Collects what a daemon reports, and ends it.
+/// Collects a daemon's reports, and ends it.
 #[derive(Default)]
 pub(super) struct Desk {
     stopped: AtomicBool,
@@ -70,7 +70,7 @@ impl Desk {
     }
 }
 
-/// Ends daemons when the test ends in any way.
+/// Ends daemons when the test ends, also by a panic.
 struct Ending<'a>(&'a [&'a Desk]);
 
 impl Drop for Ending<'_> {
@@ -163,14 +163,14 @@ fn content_is_negotiated_again_at_once() {
 #[test]
 #[ignore = "real time: `make test`"]
 fn second_client_halves_the_rate_of_the_first() {
-    let (passing, sending, one, two) = Default::default();
-    let desks: [&Desk; 4] = [&passing, &sending, &one, &two];
+    let (passing, sending, two) = Default::default();
+    let desks: [&Desk; 3] = [&passing, &sending, &two];
     thread::scope(|scope| {
         let _ending = Ending(&desks);
         scope.spawn(|| run_node(&node(16.0, 47_452), &passing));
         scope.spawn(|| serve(&server(Some(passing.address())), &sending));
         let at = sending.address();
-        let first = scope.spawn(move || request(&client(at, 3, 47_452, 5.0), &one_desk()).unwrap());
+        let first = scope.spawn(move || request(&client(at, 3, 47_452, 5.0), &Desk::default()).unwrap());
         thread::sleep(Duration::from_millis(1000));
         let second = request(&client(at, 4, 47_452, 2.0), &two).unwrap();
         let first = first.join().unwrap();
@@ -180,10 +180,6 @@ fn second_client_halves_the_rate_of_the_first() {
         assert!(first.goodput_mbit_s < 13.5 && first.goodput_mbit_s > 8.5, "{first:?}");
     });
     assert!(sending.has("content 3") && sending.has("may send 8.00 Mbit/s"));
-}
-
-fn one_desk() -> Desk {
-    Desk::default()
 }
 
 /// Subflows of one transmission share its allocation, and its payload is striped over them.
@@ -204,7 +200,7 @@ fn subflows_share_one_allocation() {
     assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
 }
 
-/// The client's own limit holds, also where no node takes part.
+/// The client's limit applies even without a node.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_limit_of_the_client_holds_without_nodes() {
@@ -221,7 +217,7 @@ fn long_limit_of_the_client_holds_without_nodes() {
     assert!(sending.has("no node takes part"));
 }
 
-/// A node that dies in the middle stalls nobody, and neither does one that never was.
+/// Neither a node that dies during a transmission nor one that never existed stalls a client.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_dead_node_stalls_no_client() {

@@ -1,8 +1,8 @@
 //! Requests of flows whose responder has not answered yet. They get no record and no rate: a node only forwards them,
-//! with a secret in the lowest bits of Rtt, and the responder's answer, which repeats Rtt, proves the flow.
+//! with a secret in the lowest bits of Rtt. The responder's answer, which repeats Rtt, proves the flow.
 //!
-//! An attacker who invents requesters or responders can at most displace other unproven requests: they leave from
-//! an allowance of their own for each next node or responder, so the messages of proven flows keep theirs.
+//! An attacker with invented requesters or responders can at most displace other unproven requests: these have a
+//! separate allowance for each next node or responder.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -15,19 +15,19 @@ use narrows_routers::negotiation::{ATTENDED, Id, LONGEST_RTT_US, Message, Negoti
 
 use super::peers::{Key, Limiter, key};
 
-/// Requests that wait for an answer; a further one displaces the oldest.
+/// Maximum number of waiting requests; a further one displaces the oldest.
 pub(super) const MOST: usize = 8192;
-/// Of these, from one address.
+/// Maximum from one address.
 pub(super) const PER_ADDRESS: usize = MOST / 8;
-/// A request without an answer for this time is forgotten.
+/// Time after which a request without an answer is forgotten.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// The bits of Rtt that hold the secret: 4 ms, which matters little to predictions of arrivals.
+/// The bits of Rtt with the secret: 4 ms, which hardly matter to predictions of arrivals.
 const SECRET: u32 = 0xfff;
 
-/// Share of a node's limit of messages to an address that requests of unproven flows may take: one in so many.
+/// Divisor of a node's limit of messages to an address, for requests of unproven flows.
 const SHARE: u32 = 4;
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) id: Id,
@@ -38,10 +38,10 @@ pub(super) struct Asked {
     pub(super) next: SocketAddrV4,
 }
 
-/// The requests that wait, bounded.
+/// The waiting requests, bounded.
 #[derive(Debug)]
 pub(super) struct Unproven {
-    /// By ID and the Rtt that was forwarded; the number tells reuse apart.
+    /// By ID and forwarded Rtt; the number distinguishes reuse.
     by_answer: BTreeMap<(Key, u32), (u64, Asked)>,
     by_age: VecDeque<(Nanos, (Key, u32), u64)>,
     per_address: BTreeMap<Ipv4Addr, usize>,
@@ -67,8 +67,8 @@ impl Unproven {
         })
     }
 
-    /// Remembers a request; returns what to forward. `None` if too many of this address wait, or too many have been
-    /// forwarded to the same place.
+    /// Remembers a request and returns the message to forward. `None` beyond the limits of the requester's address or
+    /// of the next hop.
     pub(super) fn add(&mut self, now: Nanos, asked: Asked) -> Option<ControlMessage> {
         while self.by_age.front().is_some_and(|(at, ..)| now - *at >= PATIENCE) {
             self.forget_oldest();
@@ -95,7 +95,7 @@ impl Unproven {
         Some(ControlMessage::new(probe.encode().as_bytes()))
     }
 
-    /// The request that an answer from `next` with this Rtt proves, which waits no longer.
+    /// Takes the request that an answer from `next` with this Rtt proves.
     pub(super) fn take(&mut self, id: Id, next: SocketAddrV4, rtt_us: u32) -> Option<Asked> {
         let place = (key(id), rtt_us & !ATTENDED);
         self.by_answer.get(&place).filter(|(_, own)| own.next == next)?;
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Only an answer of the responder that repeats the secret proves a flow, and once; few guesses do.
+    /// Only the responder's answer with the secret proves a flow, once.
     #[test]
     fn unproven_needs_the_secret_of_its_request() {
         let mut all = Unproven::new(1_000_000).unwrap();
@@ -167,7 +167,7 @@ mod tests {
         assert!(secrets.len() > 80, "{}", secrets.len());
     }
 
-    /// An address has its share, the oldest are displaced, and silence ends the wait: the memory is bounded.
+    /// Memory is bounded: an address has a share, the oldest requests are displaced, and waits time out.
     #[test]
     fn unproven_requests_are_bounded() {
         let mut all = Unproven::new(1_000_000).unwrap();

@@ -1,4 +1,4 @@
-//! What client and server exchange over TCP: a hello, and then pieces of the payload.
+//! The TCP stream between client and server: a hello, and then pieces of the payload.
 
 use std::net::Ipv4Addr;
 
@@ -47,7 +47,7 @@ impl Hello {
         out
     }
 
-    /// Reads it; otherwise what is wrong.
+    /// Decodes a hello; an error names the problem.
     pub(super) fn decode(bytes: &[u8; HELLO]) -> Result<Self, &'static str> {
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let short = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -76,7 +76,7 @@ impl Hello {
         Ok(hello)
     }
 
-    /// The ID of its messages, of a client with this address.
+    /// The ID of its messages, for a client with this address.
     pub(super) fn id(&self, client: Ipv4Addr) -> Id {
         Id { content: self.content, destination: client.to_bits(), subflow: self.subflow }
     }
@@ -94,7 +94,7 @@ pub(super) fn head(offset: u64, length: usize) -> [u8; HEAD] {
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     head: Vec<u8>,
-    /// Bytes of the current piece that are still to come.
+    /// Missing bytes of the current piece.
     left: u64,
     /// Payload so far, and the end of the furthest piece.
     pub(super) payload: u64,

@@ -1,15 +1,15 @@
-//! Who may connect to a server of tests: bounds on handshakes and tests.
+//! Admission to a server of tests: bounds on handshakes and tests.
 //!
-//! * One handshake at a time of an address that has not proven itself. While it is pending, others prove theirs by a
-//!   Retry packet (RFC 9000 section 8.1.2), which costs the server no state and is shorter than what it answers.
-//! * [`PENDING`] connections that have not yet asked for a test.
+//! * One handshake at a time from an unproven address. While it is pending, others prove theirs by a Retry packet (RFC
+//!   9000 section 8.1.2), which costs the server no state and is shorter than the packet that it answers.
+//! * [`PENDING`] connections without a request for a test.
 //! * A number of tests, and of connections per address (of IPv6, per 64-bit prefix).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most connections that have not yet asked for a test.
+/// Maximum number of connections without a request for a test.
 pub(super) const PENDING: usize = 64;
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ struct Occupied {
     by_address: BTreeMap<IpAddr, usize>,
 }
 
-/// The places of a server.
+/// The limited slots of a server.
 #[derive(Debug)]
 pub(super) struct Admission {
     occupied: Mutex<Occupied>,
@@ -38,7 +38,7 @@ pub(super) enum Arrival {
     Accepted(Place),
     /// The address has to be proven.
     Retry,
-    /// There is no place, for this reason.
+    /// No slot is free, for this reason.
     Refused(String),
 }
 
@@ -49,7 +49,7 @@ enum Stage {
     Test,
 }
 
-/// The place of a connection, free again when it is dropped.
+/// The slot of a connection; dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Place {
     admission: Arc<Admission>,
@@ -58,7 +58,7 @@ pub(super) struct Place {
 }
 
 impl Admission {
-    /// Places for this many tests, and for this many connections of an address.
+    /// Slots for this many tests, and for this many connections of an address.
     pub(super) fn new(tests: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self { occupied: Mutex::default(), tests, per_address })
     }
@@ -67,7 +67,7 @@ impl Admission {
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides about the first packet of a connection; `proven` if a token shows that the address is its own.
+    /// Decides about the first packet of a connection; `proven` if a token proves its address.
     pub(super) fn arrival(self: &Arc<Self>, address: IpAddr, proven: bool) -> Arrival {
         let address = prefix(address);
         let stage = if proven { Stage::Pending } else { Stage::Unproven };
@@ -86,7 +86,7 @@ impl Admission {
         Arrival::Accepted(Place { admission: Arc::clone(self), address, stage })
     }
 
-    /// Why there is no place for another connection of this address.
+    /// The reason why no slot is free for another connection of this address.
     fn crowded(&self, occupied: &Occupied, address: IpAddr) -> Option<String> {
         if occupied.by_address.get(&address).is_some_and(|count| *count >= self.per_address) {
             return Some(format!("this address has as many connections as it may, {}", self.per_address));
@@ -103,7 +103,7 @@ impl Place {
     /// The handshake is complete, which proves the address.
     ///
     /// # Errors
-    /// Why there is no place for it.
+    /// The reason why no slot is free.
     pub(super) fn prove(&mut self) -> Result<(), String> {
         if self.stage == Stage::Unproven {
             let mut occupied = self.admission.occupied();
@@ -121,7 +121,7 @@ impl Place {
     /// The connection has asked for a test.
     ///
     /// # Errors
-    /// Why there is no place for it.
+    /// The reason why no slot is free.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         let mut occupied = self.admission.occupied();
         if occupied.tests >= self.admission.tests {
@@ -153,7 +153,7 @@ impl Drop for Place {
     }
 }
 
-/// An address, or the 64-bit prefix of IPv6, of which one host has all addresses.
+/// An address, or its 64-bit prefix for IPv6: one host may have the whole prefix.
 fn prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(whole) => IpAddr::V6((u128::from(whole) >> 64 << 64).into()),
@@ -176,7 +176,7 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
-    /// One unproven handshake at a time: the others get a Retry, and those that prove their address a place.
+    /// One unproven handshake at a time: others get a Retry, and with a proven address a slot.
     #[test]
     fn unproven_handshakes_cost_one_place() {
         let admission = Admission::new(8, 4);
@@ -191,7 +191,7 @@ mod tests {
         assert!(taken(admission.arrival(address(3), false)).is_unproven(), "the place is free again");
     }
 
-    /// Connections without a test are bounded, those of an address and tests too, and all places become free.
+    /// Connections without a test, connections of an address and tests are bounded, and all slots become free.
     #[test]
     fn places_are_bounded_and_free_again() {
         let admission = Admission::new(2, 3);
@@ -211,7 +211,7 @@ mod tests {
         assert!(occupied.by_address.is_empty(), "{occupied:?}");
     }
 
-    /// A host of IPv6 has all addresses of its prefix, and an IPv4 address in IPv6 is that address.
+    /// The IPv6 addresses of a prefix count as one, and an IPv4 address in IPv6 is that address.
     #[test]
     fn prefixes_of_ipv6_count_as_one_address() {
         let parsed = |text: &str| prefix(text.parse().expect("an address"));

@@ -20,8 +20,8 @@ use super::{
 /// Runs one test and returns its result.
 ///
 /// # Errors
-/// If the settings are refused, the server cannot be reached or is not trusted, or the connection fails. The result of
-/// a test that has begun is reported before.
+/// If the settings are refused, the server is unreachable or not trusted, or the connection fails. The caller receives
+/// the result of a test that has begun first.
 pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Result<Summary, PerfError> {
     let Request { reverse, streams, duration, .. } = *request;
     let mut asked = Asked { reverse, streams, duration, named: true };
@@ -56,7 +56,7 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
     })
 }
 
-/// The name to ask the server for. Where no name decides, one that cannot be asked for is left out.
+/// The server name of the handshake. If trust does not depend on it, `localhost` replaces an impossible name.
 fn server_name(request: &Request) -> Result<&str, PerfError> {
     match (ServerName::try_from(request.name.as_str()), &request.trust) {
         (Ok(_), _) => Ok(&request.name),
@@ -138,7 +138,7 @@ async fn test(
 mod tests {
     use super::*;
 
-    /// A name decides only where an authority does: else a host whose name no certificate can have is asked for another.
+    /// Names matter only with an authority: otherwise `localhost` replaces a name that no certificate can have.
     #[test]
     fn impossible_name_matters_to_authorities_only() {
         let request = |name: &str, trust| Request {

@@ -5,7 +5,7 @@
 //! | message | writer | bytes |
 //! |---|---|---|
 //! | request | client, first | version, 1 if the server sends, streams (2), four of zero, duration in ms (8) |
-//! | scheme (version 3) | sender, before all else but the request | length, name of its scheme in ASCII |
+//! | scheme (version 3) | sender, first after the request | length, name of its scheme in ASCII |
 //! | report | receiver, every [`TICK`] and at the end | time since the first byte in µs (8), streams that follow (2), for each its index (2) and the bytes read so far (8) |
 //! | result | sender, at the end | time in µs (8), packets lost (8), for each stream the bytes that reports have confirmed (8) |
 //!
@@ -31,10 +31,10 @@ const NAME: usize = 64;
 /// Bytes of a report before its streams, and per stream.
 const HEAD: usize = 10;
 const ENTRY: usize = 10;
-/// More packets per second than a network sends: those of 1 250 bytes at 1 Tbit/s.
+/// Maximum plausible packet rate: packets of 1 250 bytes at 1 Tbit/s.
 const PACKETS_PER_S: f64 = 1e8;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) reverse: bool,
@@ -50,16 +50,16 @@ pub(super) fn is_named(connection: &Connection) -> bool {
     agreed.is_some_and(|data| data.protocol.as_deref() == Some(tls::ALPN))
 }
 
-/// The scheme of a sender as it states it.
+/// The message with the sender's scheme.
 pub(super) fn encode_scheme(name: &str) -> Vec<u8> {
     let name = &name.as_bytes()[..name.len().min(NAME)];
     [&[name.len() as u8], name].concat()
 }
 
-/// Reads the scheme that the other end states.
+/// Reads the other end's scheme.
 ///
 /// # Errors
-/// If the stream ends before, or what it holds is no name.
+/// If the stream ends early, or its bytes are no name.
 pub(super) async fn read_scheme(receive: &mut RecvStream) -> Result<String, String> {
     let (mut length, mut name) = ([0], [0; NAME]);
     receive.read_exact(&mut length).await.map_err(|error| error.to_string())?;
@@ -134,7 +134,7 @@ impl Counts {
     }
 }
 
-/// What one end counts of a test.
+/// One end's counts of a test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tally {
     /// Its time in seconds.
@@ -160,10 +160,10 @@ impl Tally {
         bytes
     }
 
-    /// Reads the result of a sender, whose reports said that `received` has arrived.
+    /// Reads the result of a sender, with `received` bytes read by stream.
     ///
     /// # Errors
-    /// If the stream ends before; the inner one if the result says what cannot be.
+    /// If the stream ends early; the inner one if the result is impossible.
     pub(super) async fn read(
         receive: &mut RecvStream,
         received: &[u64],
@@ -178,7 +178,7 @@ impl Tally {
         Ok(tally.check(received, longest).map(|()| tally))
     }
 
-    /// Whether a sender can have counted this: what it had confirmed has arrived, in the time of a test.
+    /// Whether a sender can have counted this: its confirmed bytes have arrived, within the time of a test.
     fn check(&self, received: &[u64], longest: Duration) -> Result<(), String> {
         for (index, (sent, received)) in self.streams.iter().zip(received).enumerate() {
             if sent > received {
@@ -202,7 +202,7 @@ impl Tally {
     }
 }
 
-/// Whether the peer's time is one that a test may take.
+/// Whether a test may take the peer's time.
 fn check_time(seconds: f64, longest: Duration) -> Result<(), String> {
     let most = longest.as_secs_f64();
     if seconds > most {
@@ -219,7 +219,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// Writes the reports of a receiver. One that the peer does not take delays the next, and grows nothing.
+/// Writes the reports of a receiver. A report that the peer does not accept yet delays the next; the buffer does not
+/// grow.
 pub(super) struct Reports {
     send: SendStream,
     reported: Vec<u64>,
@@ -244,7 +245,7 @@ impl Reports {
         self.reported = now;
     }
 
-    /// Writes, as far as the peer takes it, a report of what has changed.
+    /// Writes a report of changes, as far as the peer accepts it.
     pub(super) async fn write(&mut self, counts: &Counts, seconds: f64) -> Result<(), WriteError> {
         if self.unsent.is_empty() {
             if self.reported.iter().sum::<u64>() == counts.sum() {
@@ -271,7 +272,7 @@ impl Reports {
     }
 }
 
-/// What reports say of the data that was sent.
+/// Delivered data according to reports.
 #[derive(Debug)]
 pub(super) struct Delivered {
     pub(super) counts: Arc<Counts>,
@@ -289,10 +290,10 @@ impl Delivered {
         Tally { seconds, streams: self.counts.all(), lost: None }
     }
 
-    /// Takes reports until their end.
+    /// Reads reports to their end.
     ///
     /// # Errors
-    /// If the connection ends before, or a report says what cannot be.
+    /// If the connection ends early, or a report is impossible.
     pub(super) async fn follow(
         &self,
         mut receive: RecvStream,
@@ -340,7 +341,7 @@ mod tests {
 
     const DAY: Duration = MAX_DURATION;
 
-    /// A request comes back as it was; a foreign or greedy one is refused with what is accepted.
+    /// A request survives its codec; foreign and excessive ones are refused with the accepted values.
     #[test]
     fn requests_are_checked() {
         let asked = Asked { reverse: true, streams: 4, duration: Duration::from_secs(10), named: true };
@@ -361,7 +362,7 @@ mod tests {
         assert!(Asked::decode(&Asked { duration: DAY * 2, ..asked }.encode(), DAY * 9).is_err());
     }
 
-    /// A sender's result has no more than has arrived, in a time and with losses that can be.
+    /// A sender's result has at most the arrived bytes, and a possible time and loss count.
     #[test]
     fn false_results_are_refused() {
         let longest = Duration::from_secs(20);
@@ -384,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Reports only grow, name streams that exist, and never more than was written.
+    /// Reports only grow, name existing streams, and never exceed the bytes written.
     #[test]
     fn false_reports_are_refused() {
         let (delivered, written) = (Delivered::new(2), Counts::new(2));

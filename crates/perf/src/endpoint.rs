@@ -7,10 +7,10 @@ use narrows_host::socket::SYSTEM_BUFFER;
 use noq::{Endpoint, EndpointConfig, ServerConfig, default_runtime};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// A UDP socket at this address, of both families if it is one of IPv6.
+/// A UDP socket at this address; an IPv6 socket serves both families.
 ///
-/// Its buffers are as large as the system allows, up to [`SYSTEM_BUFFER`]: Linux's default holds 208 KiB, which a sender
-/// with a larger window overflows whenever the receiver is late.
+/// Its buffers are as large as the system allows, up to [`SYSTEM_BUFFER`]: a sender with a larger window overflows
+/// Linux's default of 208 KiB whenever the receiver is late.
 fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
     let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;

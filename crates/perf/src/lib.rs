@@ -1,15 +1,15 @@
 //! Throughput tests of QUIC between real hosts: `narrows perf`.
 //!
 //! ## Protocol
-//! ALPN `narrows-perf/3`. The client opens a bidirectional stream, the control stream, and writes its request: who sends,
-//! the number of streams, the duration. A server without a place for it closes the connection with the reason. Then the
-//! sender states its scheme there, opens the streams, one direction each, and fills them until the duration is over. The
-//! receiver reports on the control stream what it has read; at the end the sender adds its own result (see `control`). The
-//! client closes. `narrows-perf/2` is the same without the scheme.
+//! ALPN `narrows-perf/3`. The client opens a bidirectional stream, the control stream, and writes its request:
+//! direction, number of streams, duration. A server without a free slot closes the connection with the reason. The
+//! sender writes its scheme to the control stream, opens the unidirectional data streams, and fills them for the
+//! duration. The receiver reports on the control stream the bytes that it has read; at the end the sender adds its own
+//! result (see `control`). The client closes. `narrows-perf/2` is the same without the scheme.
 //!
 //! ## Hostile peers
-//! `admission` bounds handshakes, connections and tests; a test in which nothing moves, or that lasts longer than asked,
-//! ends. A server's tests share `MEMORY` for data that arrives, and the sender's buffer follows the congestion window.
+//! `admission` bounds handshakes, connections and tests; a test without progress, or longer than requested, ends. A
+//! server's tests share `MEMORY` for arriving data, and the sender's buffer follows the congestion window.
 
 // This crate runs in wall time.
 #![allow(clippy::disallowed_methods)]
@@ -45,39 +45,39 @@ pub use tls::{ALPN, Identity, Trust};
 const TICK: Duration = Duration::from_millis(20);
 /// Time for a handshake, and for the rest of a test beyond its duration.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Silence after which a connection, or a test in which no data moves, is given up.
+/// Silence after which a connection, or a test without progress, is given up.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Most streams of a test, and its longest duration.
 pub const MAX_STREAMS: u16 = 128;
 /// See [`MAX_STREAMS`].
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
-/// Data that a receiver takes before it is read, in bytes, and that a sender buffers at most: 10 Gbit/s at 50 ms.
+/// Receive window and maximum send buffer in bytes: 10 Gbit/s at 50 ms.
 const WINDOW: u64 = 64 << 20;
-/// Data for which the tests of a server share room, in bytes.
+/// Receive memory of all tests of a server, in bytes.
 const MEMORY: u64 = 256 << 20;
-/// Data that a server takes from a connection without a test.
+/// Receive window of a connection without a test.
 const EARLY_WINDOW: u32 = 256 << 10;
-/// Least data that a sender buffers, in bytes: more than the first windows of all schemes.
+/// Minimum send buffer in bytes: more than the initial windows of all schemes.
 const SEND_WINDOW: u64 = 64 << 10;
-/// Codes with which a server closes a connection: no place, or no request that it accepts.
+/// Codes with which a server closes a connection: no free slot, or an invalid request.
 const BUSY: u32 = 2;
 /// See [`BUSY`].
 const INVALID: u32 = 1;
 /// Prefix of noq's own controllers.
 const OWN: &str = "noq:";
 
-/// Why a test failed.
+/// The reason why a test failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PerfError {
-    /// A setting is not accepted; the message says what is.
+    /// A setting is refused; the message names what is accepted.
     #[error("{0}")]
     Refused(String),
     /// The system or the peer failed.
     #[error("cannot {step}: {reason}")]
     Failed {
-        /// What was tried.
+        /// The failed step.
         step: String,
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
 }
@@ -117,7 +117,7 @@ pub struct Request {
     pub trust: Trust,
 }
 
-/// What the server shows, and how long it runs.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// Its certificate; `None`: a self-made one.
@@ -147,7 +147,7 @@ pub struct Interval {
     pub start_s: f64,
     /// See `start_s`.
     pub end_s: f64,
-    /// Payload bytes that the receiver has read, by its reports at the sender.
+    /// Payload bytes that the receiver has read; at the sender, according to its reports.
     pub bytes: u64,
     /// The same by stream.
     pub streams: Vec<u64>,
@@ -184,7 +184,7 @@ pub struct Begun {
     pub client: bool,
     /// Whether this end sends.
     pub sends: bool,
-    /// The scheme of the sender; `None` if the other end sends and has not said.
+    /// The scheme of the sender; `None` if the other end sends and has not stated it.
     pub scheme: Option<String>,
     /// Parallel streams.
     pub streams: u16,
@@ -195,18 +195,18 @@ pub struct Begun {
 /// The result of a test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// What was known at the start.
+    /// The facts at the start.
     #[serde(flatten)]
     pub begun: Begun,
     /// All intervals together.
     pub total: Interval,
-    /// The sender's tally: what reports have confirmed within its time; `None` if it has not said.
+    /// The sender's tally: bytes confirmed by reports in the test; `None` without a result.
     pub sent: Option<Tally>,
-    /// The receiver's tally: what it has read, and its time since the first byte; `None` if it has not said.
+    /// The receiver's tally: bytes that it has read, and its time since the first byte; `None` without a report.
     pub received: Option<Tally>,
     /// Whether the test ended as asked.
     pub complete: bool,
-    /// What broke the test.
+    /// The failure of the test.
     pub failure: Option<String>,
 }
 
@@ -227,14 +227,14 @@ pub enum Event {
     Interval(Interval),
     /// A test is over.
     Ended(Box<Summary>),
-    /// Something that does not end the program.
+    /// A failure that does not end the program.
     Warning {
-        /// What.
+        /// The reason.
         text: String,
     },
 }
 
-/// What a test reports to, and asks.
+/// The caller of a test.
 pub trait Caller: Send + Sync {
     /// Whether to end.
     fn stop(&self) -> bool;
@@ -269,7 +269,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, PerfError>>) -> Result<T, Pe
     runtime.map_err(|error| PerfError::failed("start", error))?.block_on(work)
 }
 
-/// The transport of an end that takes `window` bytes before they are read, `early` of them at once.
+/// The transport of an end with a receive window of `window` bytes, `early` of them at the start.
 fn transport(settings: &Settings, window: u64, early: u32) -> Result<Arc<TransportConfig>, PerfError> {
     let range = |_| PerfError::failed("set the transport", "a value out of range");
     let mut config = TransportConfig::default();
@@ -288,20 +288,22 @@ fn transport(settings: &Settings, window: u64, early: u32) -> Result<Arc<Transpo
 
 /// The other end's address.
 fn peer(connection: &Connection) -> String {
-    let address = connection.path(PathId::ZERO).and_then(|path| path.remote_address().ok());
-    address.map_or_else(|| "unknown".to_owned(), |address| address.to_string())
+    remote(connection).map_or_else(|| "unknown".to_owned(), |address| address.to_string())
 }
 
-/// This end's address, of which `bound` is the socket's.
+fn remote(connection: &Connection) -> Option<SocketAddr> {
+    connection.path(PathId::ZERO)?.remote_address().ok()
+}
+
+/// This end's address on the connection; `bound` is the socket's.
 fn local(connection: &Connection, bound: SocketAddr) -> String {
     let ip = connection.path(PathId::ZERO).and_then(|path| path.local_ip().ok().flatten());
     let known = ip.or_else(|| Some(bound.ip()).filter(|ip| !ip.is_unspecified()));
-    let remote = || connection.path(PathId::ZERO).and_then(|path| path.remote_address().ok());
-    let ip = known.or_else(|| remote().and_then(|peer| endpoint::route(peer).ok()));
+    let ip = known.or_else(|| remote(connection).and_then(|peer| endpoint::route(peer).ok()));
     SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port()).to_string()
 }
 
-/// Why a connection ended, else the error itself.
+/// The reason why a connection ended, or else the error itself.
 fn explained(connection: &Connection, error: &dyn std::fmt::Display) -> String {
     connection.close_reason().map_or_else(|| error.to_string(), |reason| ended(&reason))
 }
@@ -313,12 +315,13 @@ fn unanswered(silence: Duration) -> String {
 
 /// Alert `no_application_protocol` (RFC 7301) as an error of QUIC (RFC 9001 section 4.8).
 const NO_PROTOCOL: u64 = ALERTS + 120;
-/// The first of the errors of QUIC that stand for TLS alerts.
+/// The first QUIC error code for TLS alerts.
 const ALERTS: u64 = 0x100;
-/// Alerts about a certificate, `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446 section 6.2).
+/// Alerts about a certificate, `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446 section
+/// 6.2).
 const CERTIFICATE: [u64; 8] = [42, 43, 44, 45, 46, 48, 49, 51];
 
-/// Why a connection ended, in words.
+/// The reason why a connection ended, in words.
 fn ended(error: &ConnectionError) -> String {
     match error {
         ConnectionError::ApplicationClosed(close) if close.reason.is_empty() => "the other end closed".to_owned(),

@@ -21,7 +21,7 @@ pub(super) struct Test<'a> {
 }
 
 impl Test<'_> {
-    /// Longest time that the peer may state: each end waits [`PATIENCE`] for the other before and after.
+    /// Longest time that the peer may report: each end waits [`PATIENCE`] for the other before and after.
     pub(super) fn longest(&self) -> Duration {
         self.asked.duration + 2 * PATIENCE
     }
@@ -31,7 +31,7 @@ impl Test<'_> {
 pub(super) fn measure(connection: &Connection, sends: bool) -> Interval {
     let mut now = Interval { peer: peer(connection), sends, ..Interval::default() };
     if let Some(path) = connection.path_stats(PathId::ZERO) {
-        // Lost probes for a larger datagram say nothing of the path's losses.
+        // Lost MTU probes are no losses of the path.
         now.lost = path.lost_packets.saturating_sub(path.lost_plpmtud_probes);
         now.packets = path.sent_packets.saturating_sub(path.sent_plpmtud_probes);
         now.mtu_bytes = path.current_mtu;
@@ -60,7 +60,7 @@ fn arrived(connection: &Connection) -> u64 {
     connection.path_stats(PathId::ZERO).map_or(0, |path| path.udp_rx.datagrams)
 }
 
-/// When a datagram arrived last.
+/// The last arrival of a datagram.
 #[derive(Debug, Default)]
 struct Silence {
     datagrams: u64,
@@ -68,7 +68,7 @@ struct Silence {
 }
 
 impl Silence {
-    /// The time without a datagram, given how many have arrived by now.
+    /// The time without a datagram, from the number of those that have arrived.
     fn since(&mut self, datagrams: u64, now: Duration) -> Duration {
         if datagrams != self.datagrams {
             *self = Self { datagrams, at: now };
@@ -85,7 +85,7 @@ pub(super) struct Reporter<'a> {
     caller: &'a dyn Caller,
     count: Arc<Counts>,
     interval: Duration,
-    /// When the next interval ends.
+    /// End of the next interval.
     next: Duration,
     silence: Silence,
     /// Counters at the start, and at the end of the last interval.
@@ -151,7 +151,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// What happened between two states.
+/// The difference between two states.
 fn since(before: &Interval, now: &Interval) -> Interval {
     let seconds = now.end_s - before.end_s;
     let bytes = now.bytes.saturating_sub(before.bytes);

@@ -20,10 +20,10 @@ use super::{
     WINDOW, ended, explained, local, peer, tls, transport,
 };
 
-/// First packets that wait for a decision, and the bytes that follow them.
+/// Maximum number of first packets that wait for a decision, and of bytes that follow them.
 const INCOMING: usize = 1 << 12;
 const INCOMING_BYTES: u64 = 1 << 20;
-/// Time for the tests that run when the server is stopped to say what they moved.
+/// Time for running tests to report when the server is stopped.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Warnings about connections per [`WARNING_TIME`]; others are counted.
 const WARNINGS: u64 = 10;
@@ -73,7 +73,7 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
             };
             match admission.arrival(incoming.remote_address().ip(), incoming.remote_address_validated()) {
                 Arrival::Accepted(place) => _ = work.spawn(Arc::clone(&server).serve(incoming, place)),
-                // It refuses one that may not get a Retry, and there is none: its address would be proven.
+                // Only proven addresses may not get a Retry, so this always sends one.
                 Arrival::Retry => _ = incoming.retry(),
                 Arrival::Refused(reason) => {
                     server.warn(format!("{}: refused: {reason}", incoming.remote_address()));
@@ -99,7 +99,7 @@ struct Server {
     bound: SocketAddr,
     caller: Arc<dyn Caller>,
     tests: AtomicU64,
-    /// Begin of the time in which warnings are counted, and their number.
+    /// Start of the period in which warnings are counted, and their number.
     warned: Mutex<(Instant, u64)>,
 }
 
@@ -109,7 +109,8 @@ impl Server {
         let from = incoming.remote_address();
         let connection = match within(incoming).await {
             Ok(Ok(connection)) => connection,
-            // Anyone may send first packets in any name; a peer that ends a handshake says why.
+            // First packets may be spoofed, so their silence is no news; a peer that ends a handshake states the
+            // reason.
             Ok(Err(ConnectionError::TimedOut)) | Err(_) if place.is_unproven() => return false,
             Ok(Err(error)) => {
                 self.warn(format!("{from}: the handshake failed: {}", ended(&error)));

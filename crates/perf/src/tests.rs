@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{Caller, Event, PerfError, Request, Service, Settings, Summary, Trust, client, server};
 
-/// Keeps events, and passes on where the server listens.
+/// Keeps events, and passes on the server's address.
 struct Log {
     events: Mutex<Vec<Event>>,
     listening: mpsc::SyncSender<(SocketAddr, String)>,
@@ -102,6 +102,11 @@ fn serving(scheme: &str, clients: impl FnOnce(SocketAddr, String)) -> Vec<Event>
     serving_as(&service(), scheme, clients)
 }
 
+/// A short test from a client that trusts anyone.
+fn tested(address: SocketAddr) -> Result<Summary, PerfError> {
+    client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref())
+}
+
 fn ended(events: &[Event]) -> Vec<Summary> {
     let summary = |event: &Event| match event {
         Event::Ended(summary) => Some(summary.as_ref().clone()),
@@ -110,8 +115,8 @@ fn ended(events: &[Event]) -> Vec<Summary> {
     events.iter().filter_map(summary).collect()
 }
 
-/// Both directions: both ends have the sender's scheme and tally and the receiver's, the intervals make up the total, and no
-/// sender counts what the receiver has not read.
+/// In both directions, both ends have the sender's scheme and both tallies, the intervals sum to the total, and no
+/// sender counts bytes that the receiver has not read.
 #[test]
 #[ignore = "real time: `make test`"]
 fn both_directions_agree_on_the_bytes() {
@@ -149,7 +154,7 @@ fn both_directions_agree_on_the_bytes() {
     assert!(both.len() == 2 && both.iter().all(|summary| summary.complete), "{seen:?}");
 }
 
-/// A sender on a slow path counts what arrives, not what its buffer takes, ends in time and leaves no rest.
+/// A sender on a slow path counts arrived bytes, not buffered ones, ends in time and leaves no rest.
 #[test]
 #[ignore = "real time: `make test`"]
 fn slow_sender_counts_what_arrives() {
@@ -178,7 +183,7 @@ fn own_controllers_run_by_name() {
     });
 }
 
-/// A certificate of someone else is refused, and so are wrong names of schemes, each with a reason.
+/// Another server's certificate and wrong names of schemes are refused, each with a reason.
 #[test]
 fn wrong_settings_are_refused() {
     serving("bbr", |address, _| {
@@ -207,14 +212,12 @@ fn stopped_client_ends_with_its_result() {
             assert!(summary.total.bytes > 0 && summary.total.end_s < 300.0, "{summary:?}");
             assert_eq!(ended(&caller.events()).len(), 1);
         }
-        let (caller, _) = log();
-        let done = client(&settings(address, "bbr"), &request(Trust::Any, false), caller.as_ref());
-        assert!(done.is_ok_and(|summary| summary.complete));
+        assert!(tested(address).is_ok_and(|summary| summary.complete));
     });
     assert_eq!(ended(&seen).len(), 3, "{seen:?}");
 }
 
-/// A server that is stopped says what its tests have moved.
+/// A stopped server reports the bytes of its tests.
 #[test]
 fn stopped_server_ends_its_tests() {
     let (caller, heard) = log();

@@ -16,9 +16,9 @@ use rustls::{
 
 use super::PerfError;
 
-/// The protocol that clients and servers agree on (ALPN).
+/// The application protocol (ALPN).
 pub const ALPN: &[u8] = b"narrows-perf/3";
-/// Its predecessor, which both ends still speak.
+/// Its predecessor, which both ends still support.
 pub const ALPN_BEFORE: &[u8] = b"narrows-perf/2";
 /// Authorities that the system trusts.
 const SYSTEM: [&str; 3] =
@@ -44,7 +44,7 @@ pub enum Trust {
     Authorities(PathBuf),
     /// The one with this SHA-256, in hexadecimal digits with or without colons.
     Fingerprint(String),
-    /// Any: the server may be anyone.
+    /// Any: the server is not authenticated.
     Any,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn server(
     Ok(config)
 }
 
-/// Why a client has refused a certificate, in words.
+/// The reason why a client has refused a certificate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict(Arc<Mutex<Option<String>>>);
 
@@ -138,7 +138,7 @@ pub(super) fn client(trust: &Trust) -> Result<(ClientConfig, Verdict), PerfError
 
 fn authorities(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, PerfError> {
     let mut roots = RootCertStore::empty();
-    // A list of authorities may hold some that this library does not read.
+    // The list may have authorities that this library cannot read.
     let (added, _) = roots.add_parsable_certificates(certificates(path)?);
     if added == 0 {
         return Err(unreadable(path, "no authority in it"));
@@ -178,11 +178,11 @@ enum Accepted {
     Any,
 }
 
-/// Verifies certificates, and keeps the reason of a refusal, which QUIC would reduce to a number.
+/// Verifies certificates, and keeps the reason for a refusal, which QUIC would reduce to a number.
 #[derive(Debug)]
 struct Verifier {
     accepted: Accepted,
-    /// Who may sign.
+    /// Description of the accepted issuers.
     issuers: String,
     algorithms: WebPkiSupportedAlgorithms,
     verdict: Verdict,
@@ -227,7 +227,7 @@ impl Verifier {
     }
 }
 
-/// The name in rustls' notation of it: `DnsName("host.example")`, `IpAddress(192.0.2.1)`.
+/// The name within rustls' notation: `DnsName("host.example")`, `IpAddress(192.0.2.1)`.
 fn plain(name: &str) -> &str {
     name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name).trim_matches('"')
 }

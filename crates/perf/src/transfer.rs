@@ -1,8 +1,8 @@
 //! The data of a test: both ends of its streams.
 //!
-//! Both ends count what the receiver has read: the sender hears it by reports on the control stream ([`super::control`]),
-//! and data that waits in a buffer, or is lost, counts nowhere. When the time is over, the sender resets its streams, so
-//! that no queue has to drain, and the receiver's last report says what has arrived.
+//! Both ends count the bytes that the receiver has read, which the sender learns from reports on the control stream
+//! ([`super::control`]); buffered or lost data counts nowhere. When the time is over, the sender resets its streams, so
+//! that no queue has to drain, and the receiver's last report has the arrived bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +27,10 @@ const CHUNKS: usize = 32;
 /// Codes of reset streams: the time is over, or the sender was stopped.
 const OVER: u32 = 0;
 const STOPPED: u32 = 1;
-/// Time for the last messages of a test that was stopped.
+/// Time for the last messages of a stopped test.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// The failure of an end that was not asked to stop.
+/// The failure of an end whose caller did not stop the test.
 const INTERRUPTED: &str = "the other end stopped the test";
 
 /// Whether the peer has closed the connection in order.
@@ -38,15 +38,15 @@ fn finished(connection: &Connection) -> bool {
     matches!(connection.close_reason(), Some(ConnectionError::ApplicationClosed(close)) if close.error_code == 0_u32.into())
 }
 
-/// What a test moved.
+/// The data that a test moved.
 #[derive(Clone, Debug)]
 pub(super) struct Moved {
     pub(super) total: Interval,
     pub(super) sent: Option<Tally>,
     pub(super) received: Option<Tally>,
-    /// It ended as asked.
+    /// The test ended as requested.
     pub(super) complete: bool,
-    /// What broke it.
+    /// Its failure.
     pub(super) failure: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn run(test: &Test<'_>, send: SendStream, receive: RecvStream) 
     if test.sends { sender(test, send, receive).await } else { receiver(test, send, receive).await }
 }
 
-/// When data moved last: a test ends if it does not move for [`SILENCE`].
+/// The last progress of a test, which ends without any for [`SILENCE`].
 struct Watch {
     bytes: u64,
     at: Instant,
@@ -74,12 +74,12 @@ impl Watch {
     }
 }
 
-/// What the tasks of a sender share.
+/// Shared state of a sender's tasks.
 #[derive(Debug, Default)]
 struct Shared {
     /// No more data is written.
     over: AtomicBool,
-    /// The receiver takes no more, or reports no more.
+    /// The receiver has stopped the streams.
     stopped: AtomicBool,
     followed: AtomicBool,
     failure: Mutex<Option<String>>,
@@ -106,7 +106,7 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
     let mut reporter = Reporter::new(test, Arc::clone(&delivered.counts));
     let begun = Instant::now();
     let end = begun + test.asked.duration;
-    // What it holds is aborted when this function is.
+    // Dropping it aborts the tasks.
     let mut tasks = JoinSet::new();
     let (connection, counts, flags) = (test.connection.clone(), Arc::clone(&written), Arc::clone(&shared));
     tasks.spawn(async move {
@@ -211,7 +211,7 @@ async fn write(
     done
 }
 
-/// Lets noq buffer two congestion windows: enough that it always has data to send, and little that waits.
+/// Lets noq buffer two congestion windows: enough to have data always, and little that waits.
 fn widen(connection: &Connection, window: &mut u64) {
     let Some(path) = connection.path_stats(PathId::ZERO) else { return };
     let wanted = path.cwnd.saturating_mul(2).clamp(SEND_WINDOW, WINDOW);
@@ -242,7 +242,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         Ok(None) => {}
         Err(reason) => failure = Some(reason),
     }
-    // The sender's time includes no handshake; so does this one.
+    // Without the handshake, as the sender's time.
     let begun = Instant::now();
     let mut awaited = if tasks.is_empty() { 0 } else { usize::from(test.asked.streams) };
     for _ in 1..awaited {
@@ -280,7 +280,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         }
     }
     let ended = awaited == 0 && !stopped && failure.is_none();
-    // A reset that is late, because it was lost, is no part of the test; data that is late is.
+    // A late reset, whose first copy was lost, is no part of the test; late data is.
     let time = begun.elapsed();
     let last = (watch.bytes == count.sum()).then(|| watch.at.saturating_duration_since(begun));
     let time = if ended { time.min(last.unwrap_or(time).max(test.asked.duration)) } else { time };
@@ -313,7 +313,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
     Moved { total, sent, received: Some(received), complete, failure }
 }
 
-/// The first stream, with which a test begins; `None` if the caller stops before.
+/// The first stream, with which a test begins; `None` if the caller stops first.
 async fn begin(test: &Test<'_>) -> Result<Option<RecvStream>, String> {
     let waiting = Instant::now();
     while !test.caller.stop() {
@@ -350,7 +350,7 @@ async fn read(mut stream: RecvStream, count: Arc<Counts>) -> Result<End, ReadErr
 mod tests {
     use super::*;
 
-    /// A test ends when no byte has arrived for longer than its limit, and any byte begins the wait again.
+    /// A test ends without a byte for longer than the limit, and any byte restarts the wait.
     #[test]
     fn transfer_without_progress_is_stalled() {
         let begun = Instant::now();

@@ -1,7 +1,6 @@
-//! Programs beside a scheme, attached to cgroups: they have the maps of the scheme that was loaded then.
+//! Programs beside a scheme, attached to cgroups. They use the maps of the scheme loaded at that time.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use libbpf_rs::Link;
 use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter};
 use narrows_host::HostError;
 
+use crate::libbpf::failed;
 use crate::program::Program;
 use crate::status::Attachment;
 
@@ -53,7 +53,7 @@ pub fn attachments() -> Vec<u64> {
     found
 }
 
-/// Refuses to load or to unload the scheme while programs are attached that have its maps.
+/// Refuses to load or to unload the scheme while attached programs use its maps.
 ///
 /// # Errors
 /// If there are such programs: where, and what is accepted.
@@ -90,10 +90,8 @@ fn search(folder: &Path, id: u64) -> Option<PathBuf> {
 /// If the kernel refuses to.
 pub fn read(id: u64) -> Result<Attachment, HostError> {
     let path = place(id).join(LINK);
-    let failed = |error: libbpf_rs::Error| {
-        HostError::step(&format!("inspect {}", path.display()), io::Error::other(error.to_string()))
-    };
-    let info = Link::open(&path).and_then(|link| link.info()).map_err(failed)?;
+    let info = Link::open(&path).and_then(|link| link.info());
+    let info = info.map_err(|error| failed(&format!("inspect {}", path.display()), &error))?;
     // Zero: the cgroup is gone.
     let alive = matches!(&info.info, LinkTypeInfo::Cgroup(own) if own.cgroup_id == id);
     let adopts = ProgInfoIter::default().any(|own| own.id == info.prog_id && own.name == *ADOPTS);

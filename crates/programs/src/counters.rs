@@ -1,4 +1,4 @@
-//! Counters of programs, which each processor keeps apart.
+//! Counters of programs, kept per processor.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use narrows_host::HostError;
@@ -28,7 +28,7 @@ pub(crate) fn counters(map: &MapHandle) -> Result<Counters, HostError> {
     Ok(Counters { opened, closed, acks, timeouts, errors })
 }
 
-/// The first numbers of the only entry of a map, summed over processors; zero where it has fewer.
+/// The first numbers of a map's only entry, summed over processors; zero where the entry has fewer.
 pub fn sums<const N: usize>(map: &impl MapCore) -> Result<[u64; N], HostError> {
     let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
     let values = values.map_err(|error| failed("read the counters", &error))?.unwrap_or_default();

@@ -9,16 +9,17 @@ use narrows_cc::{Params, Rate};
 use narrows_host::HostError;
 use narrows_host::changing::Changing;
 
+use crate::counters::sums;
 use crate::grants::{Grant, GrantCounts};
 use crate::libbpf::{failed, loading};
 use crate::program::Program;
 use crate::{names, pinned};
 
-/// The program in the kernel with the rates of its sockets. One that was loaded for this process leaves the kernel with
+/// The program in the kernel with the rates of its sockets. A program loaded for this process leaves the kernel with
 /// it.
 #[derive(Debug)]
 pub struct Grants {
-    /// First: it must go before the maps.
+    /// First: it must be dropped before the maps.
     link: Option<Link>,
     _object: Option<Object>,
     name: String,
@@ -28,12 +29,12 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The program that `narrows kernel load` has loaded, or else one for this process under a name of its own.
+    /// The program loaded by `narrows kernel load`, or else one for this process under a unique name.
     ///
     /// # Errors
     /// If the kernel refuses it.
     pub fn open(program: &'static Program) -> Result<Self, HostError> {
-        // Nobody unloads it while its maps are opened.
+        // No command unloads it while this opens its maps.
         let changing = pinned::has_rights("narrows nodectl server").and_then(|()| Changing::begin())?;
         if pinned::is_loaded(program) {
             let name = program.name.to_owned();
@@ -60,7 +61,7 @@ impl Grants {
         let (core, own) = program.parameters(params)?;
         let name = names::unique();
         loading(&format!("`{}`", program.name), || {
-            // Aligned as ELF wants it.
+            // A copy, aligned as ELF requires.
             let bytes = program.object.to_vec();
             let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
             pinned::set_parameters(&mut open, &core, &own)?;
@@ -88,7 +89,7 @@ impl Grants {
         self.link.is_some()
     }
 
-    /// Sets what a socket may send from its next acknowledgement on, or from when sending begins.
+    /// Sets the grant of a socket. It takes effect at the next acknowledgement, or when sending begins.
     ///
     /// # Errors
     /// If the kernel refuses it.
@@ -101,20 +102,12 @@ impl Grants {
         set.map_err(|error| failed("set the rate of a socket", &error))
     }
 
-    /// What the program has counted.
+    /// Reads the counters of the program.
     ///
     /// # Errors
-    /// If the kernel refuses to tell.
+    /// If the kernel refuses.
     pub fn counts(&self) -> Result<GrantCounts, HostError> {
-        let values = self.counters.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let values = values.map_err(|error| failed("read the counters", &error))?.unwrap_or_default();
-        let mut sum = [0u64; 9];
-        for bytes in &values {
-            for (total, own) in sum.iter_mut().zip(bytes.chunks_exact(8)) {
-                *total += own.try_into().map_or(0, u64::from_ne_bytes);
-            }
-        }
-        let [_, _, acks, _, _, grants, withdrawn, ignored, granted_acks] = sum;
+        let [_, _, acks, _, _, grants, withdrawn, ignored, granted_acks] = sums(&self.counters)?;
         Ok(GrantCounts { acks, grants, withdrawn, ignored, granted_acks })
     }
 }

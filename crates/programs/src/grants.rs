@@ -1,4 +1,4 @@
-//! Granted rates: what a process writes for the program of its sockets, and what the program counts.
+//! Granted rates, which a process writes for the program of its sockets, and the counters of that program.
 
 use narrows_cc::Rate;
 
@@ -11,7 +11,7 @@ pub struct Grant {
     pub limit: Option<Rate>,
 }
 
-/// What the program counted for all its sockets.
+/// Counters of the program, over all its sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrantCounts {
     /// Acknowledgements.

@@ -1,14 +1,14 @@
-//! Schemes of ours as programs of the kernel (`bpf/*.bpf.c`), without a part in user space: loaded once, they stay
-//! until they are unloaded or the machine restarts, and any program uses them by name.
+//! Our schemes as kernel programs (`bpf/*.bpf.c`), without a part in user space: loaded once, they stay until they are
+//! unloaded or the machine restarts, and any process uses them by name.
 //!
 //! ```text
 //! narrows kernel load bbr-gc ──> parameters (.rodata) ──> verifier ──> tcp_congestion_ops `bbr_gc`
 //!                                                                        │ link, pinned
 //! /sys/fs/bpf/narrows/bbr_gc/counters, link   <──────────────────────────┘
 //! ```
-//! The pinned link keeps the scheme registered; removing it unregisters the scheme, and connections that use it keep
-//! it until they end. The link is pinned last: a folder without one is what a killed command left, and the next one
-//! removes it. One command at a time does so ([`narrows_host::changing`]).
+//! The pinned link keeps the scheme registered. Removing the link unregisters the scheme; connections that use it keep
+//! it until they end. The link is pinned last: a folder without one was left by a killed command, and the next command
+//! removes it. Commands do so one at a time ([`narrows_host::changing`]).
 
 #![cfg(target_os = "linux")]
 // This crate runs in wall time.
@@ -51,7 +51,7 @@ pub static SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim.bpf.o"))
 #[cfg(feature = "bpf")]
 pub static BRF_SWITCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/brf_switch.bpf.o"));
 
-/// Whether this build has programs and this kernel describes the types that they name.
+/// Whether this build has programs and this kernel describes the types that they use.
 pub fn can_run() -> bool {
     cfg!(feature = "bpf") && std::path::Path::new("/sys/kernel/btf/vmlinux").exists()
 }
@@ -70,7 +70,7 @@ impl Program {
         Err(missing(values.len()))
     }
 
-    /// As `load`, as a part of a larger change; `is_marked` as in [`pinned::load`].
+    /// `load` as part of a larger change; `is_marked` as in `pinned::load`.
     #[cfg(feature = "bpf")]
     pub fn load_within(
         &self,

@@ -1,4 +1,4 @@
-//! Loading of programs: one at a time, with what libbpf prints about it.
+//! Loading of programs, one at a time, with the messages of libbpf.
 
 use std::io;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use libbpf_rs::{PrintLevel, set_print};
 use narrows_host::HostError;
 
-/// What libbpf printed while a program was loaded. Programs are loaded one at a time.
+/// Messages that libbpf printed while a program was loaded. Programs are loaded one at a time.
 static PRINTED: Mutex<String> = Mutex::new(String::new());
 static LOADING: Mutex<()> = Mutex::new(());
 
@@ -16,7 +16,7 @@ fn note(_: PrintLevel, text: String) {
     }
 }
 
-/// Runs `work`, which loads the program `what`; its error gets the reason of the verifier or of libbpf.
+/// Runs `work`, which loads the program `what`. Its error gets the reason given by the verifier or libbpf.
 ///
 /// # Errors
 /// If the kernel refuses the program.
@@ -46,7 +46,7 @@ fn refused(what: &str, error: &libbpf_rs::Error) -> HostError {
     ))
 }
 
-/// What a reason means, in plain words, if it is a common one.
+/// The meaning of a common reason, in plain words.
 fn meaning(reason: &str) -> Option<&'static str> {
     const KNOWN: [(&[&str], &str); 6] = [
         (
@@ -65,14 +65,14 @@ fn meaning(reason: &str) -> Option<&'static str> {
             &["mem access", "invalid access", "type=", "!read_ok", "out of range", "unbounded"],
             "the verifier cannot prove that the program reads and writes only what it may",
         ),
-        // The verifier's own refusals are 'Permission denied'.
+        // Refusals of the verifier itself are 'Permission denied'.
         (&["not permitted", "lockdown"], "a policy of this system forbids it"),
         (&["Cannot allocate memory", "out of memory"], "there is no memory for it"),
     ];
     KNOWN.iter().find(|(signs, _)| signs.iter().any(|sign| reason.contains(sign))).map(|(_, meaning)| *meaning)
 }
 
-/// The sentence in what libbpf printed: the verifier's last line, or else the first line.
+/// The reason among the messages of libbpf: the verifier's last line, or else the first line.
 fn reason(printed: &str) -> String {
     let begin = "-- BEGIN PROG LOAD LOG --";
     let is_statistics =
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(reason(log), "kernel BTF is missing at '/sys/kernel/btf/vmlinux'");
     }
 
-    /// Common reasons are said in plain words beside the verifier's.
+    /// Common reasons also have a meaning in plain words.
     #[test]
     fn common_reasons_have_a_meaning() {
         for (reason, expected) in [

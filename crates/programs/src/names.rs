@@ -8,7 +8,7 @@ pub const NAME: usize = 16;
 /// Programs loaded by this process.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A name that no other run has: those of the kernel are global and shorter than 16 bytes.
+/// A name that no other run uses: names in the kernel are global and shorter than 16 bytes.
 pub fn unique() -> String {
     let digits = |mut number: u32| {
         let mut text = Vec::new();
@@ -27,11 +27,12 @@ pub fn unique() -> String {
 
 /// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another one.
 pub fn rename(ops: &mut [u8], from: &str, to: &str) {
-    let held = |own: &[u8]| own.starts_with(from.as_bytes()) && own[from.len()..].iter().all(|byte| *byte == 0);
-    let place = ops.windows(NAME).position(held);
-    if let Some(own) = place.and_then(|at| ops.get_mut(at..at + NAME)) {
-        own.fill(0);
-        own[..to.len()].copy_from_slice(to.as_bytes());
+    let is_name =
+        |bytes: &[u8]| bytes.starts_with(from.as_bytes()) && bytes[from.len()..].iter().all(|byte| *byte == 0);
+    if let Some(at) = ops.windows(NAME).position(is_name) {
+        let name = &mut ops[at..at + NAME];
+        name.fill(0);
+        name[..to.len()].copy_from_slice(to.as_bytes());
     }
 }
 

@@ -9,7 +9,7 @@ use crate::grants::{Grant, GrantCounts};
 use crate::missing;
 use crate::program::Program;
 
-/// Rates of sockets; none without BPF: what needs them is refused before.
+/// Rates of sockets. There are none without BPF, where every use is refused earlier.
 #[derive(Debug)]
 pub enum Grants {}
 

@@ -1,15 +1,16 @@
-//! Parameters of a scheme in the form of its program: `struct core_params` in `bpf/bbr_core.h` and `struct own_params`
-//! in the variant's file, or `struct core_params` in `bpf/bbr3_model.h` and in `bpf/brf.bpf.c`. Gains and ratios have 20 fractional bits, times are microseconds.
+//! Parameters of a scheme in the form of its program: `struct core_params` in `bpf/bbr_core.h` with `struct own_params`
+//! in the variant's file, or `struct core_params` in `bpf/bbr3_model.h`, `bpf/nodectl.bpf.c` and `bpf/brf.bpf.c`. Gains
+//! and ratios have 20 fractional bits, times are microseconds.
 
 mod v3;
 
 use narrows_cc::bbr_v1::{PARAMS, Policy};
 use narrows_cc::{LITERAL, Params, Rate};
 
-/// The variant of `struct own_params`.
-#[derive(Clone, Copy, Debug)]
+/// The layout of the parameters, by program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// None.
+    /// `bpf/bbr_plain.bpf.c`.
     Core,
     /// `bpf/bbr_gc.bpf.c`.
     Gamma,
@@ -40,7 +41,7 @@ impl Writer {
         self.word((value * f64::from(1 << 20)).round() as u32)
     }
 
-    /// A ratio that a quotient of small numbers must exceed: rounded up, so that one that equals it does not.
+    /// A ratio that a quotient of small numbers must exceed. Rounded up, so that an equal quotient does not exceed it.
     fn bound(&mut self, value: f64) -> &mut Self {
         self.word((value * f64::from(1 << 20)).ceil() as u32)
     }
@@ -67,18 +68,14 @@ pub(crate) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>
         Layout::Gamma => <narrows_cc::schemes::BbrGc as Printed>::PRINTED,
         Layout::Scaling => <narrows_cc::schemes::BbrCws as Printed>::PRINTED,
     });
-    let core = match layout {
-        Layout::V3 => v3::core(params)?,
-        Layout::Granted => granted(params),
-        Layout::Advised => advised(params),
-        Layout::Core | Layout::Gamma | Layout::Scaling => core(params)?,
-    };
-    let own = match layout {
-        Layout::Core | Layout::V3 | Layout::Granted | Layout::Advised => Vec::new(),
-        Layout::Gamma => gamma(params)?,
-        Layout::Scaling => scaling(params),
-    };
-    Ok((core, own))
+    Ok(match layout {
+        Layout::Core => (core(params)?, Vec::new()),
+        Layout::Gamma => (core(params)?, gamma(params)?),
+        Layout::Scaling => (core(params)?, scaling(params)),
+        Layout::V3 => (v3::core(params)?, Vec::new()),
+        Layout::Granted => (granted(params), Vec::new()),
+        Layout::Advised => (advised(params), Vec::new()),
+    })
 }
 
 /// The values that `literal` sets.
@@ -114,7 +111,7 @@ fn refuse_quantum(quantum: f64) -> Result<(), String> {
     Err("--set: the kernel sizes bursts by the rate; accepted: quantum=0".to_owned())
 }
 
-/// Refuses a window, in seconds, that the ages of `bbr_core.h` could miss: they wrap after 71 minutes.
+/// Refuses a window, in seconds, for which the ages of `bbr_core.h` are too short: they wrap after 71 minutes.
 fn window(name: &str, seconds: f64) -> Result<f64, String> {
     if seconds <= LONGEST_WINDOW_S {
         return Ok(seconds);
@@ -144,7 +141,7 @@ fn scaling(params: &Params) -> Vec<u8> {
     for name in ["first", "scale_min", "scale_max"] {
         out.ratio(params.number(name));
     }
-    // Times are whole microseconds: one exactly at `queue` is not beyond it, and one at `congested` has reached it.
+    // Times are whole microseconds: a time exactly at `queue` is not beyond it, and one at `congested` has reached it.
     let bits = |name| params.number(name) * f64::from(1 << 20);
     out.word(bits("queue").ceil() as u32).word(bits("congested").floor() as u32);
     out.ratio(params.number("push"));
@@ -157,8 +154,7 @@ fn scaling(params: &Params) -> Vec<u8> {
 
 fn granted(params: &Params) -> Vec<u8> {
     let mut out = Writer::default();
-    let most = narrows_cc::Rate::from_mbit_per_sec(params.number("line_rate"));
-    out.0.extend_from_slice(&most.as_bytes_per_sec().to_ne_bytes());
+    out.long(Rate::from_mbit_per_sec(params.number("line_rate")).as_bytes_per_sec());
     out.ratio(params.number("min_rate")).ratio(params.number("window_gain"));
     out.0
 }

@@ -1,4 +1,4 @@
-//! Programs in the kernel, held by files in the BPF file system.
+//! Programs in the kernel, kept by files in the BPF file system.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use rustix::mount::MountFlags;
 
 use crate::attached::is_unused;
 use crate::counters::counters;
-use crate::libbpf::loading;
+use crate::libbpf::{failed, loading};
 use crate::parameters;
 use crate::program::{PROGRAMS, Program, offered};
 
@@ -22,21 +22,21 @@ use crate::program::{PROGRAMS, Program, offered};
 const BPFFS: &str = "/sys/fs/bpf";
 /// Types of the running kernel, which programs need.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// Our folder in it.
+/// Our folder in that file system.
 const FOLDER: &str = "/sys/fs/bpf/narrows";
 pub(crate) const LINK: &str = "link";
 /// Counters of the scheme.
 pub const COUNTERS: &str = "counters";
 pub(crate) const SETTINGS: &str = "settings";
-/// A folder: the program was loaded by a command that unloads it.
+/// A folder: the command that loaded the program also unloads it.
 const MARK: &str = "mark";
-/// Rates that processes negotiate, of programs that follow them.
+/// Rates negotiated by processes, of programs that follow them.
 pub(crate) const GRANTS: &str = "grants";
-/// Read-only data with the parameters of the core.
+/// Read-only data: the parameters of the core.
 pub const CORE: &str = ".rodata.core";
 /// Operations of the scheme.
 pub const SCHEME: &str = "scheme";
-/// Maps that a program shares with programs loaded later, if it has them.
+/// Maps that a program, if it has them, shares with programs loaded later.
 pub const SHARED: [&str; 2] = ["advised", HOST];
 /// Counters of the programs that read and write options.
 pub const HOST: &str = "host_counters";
@@ -52,7 +52,7 @@ pub fn folder(program: &Program) -> PathBuf {
     Path::new(FOLDER).join(program.name)
 }
 
-/// Whether this program was loaded by us and is registered.
+/// Whether we loaded this program and it is registered.
 pub fn is_loaded(program: &Program) -> bool {
     folder(program).join(LINK).exists()
 }
@@ -62,8 +62,8 @@ pub fn is_marked(program: &Program) -> bool {
     folder(program).join(MARK).exists()
 }
 
-/// Loads, registers and pins, with a mark if another command unloads it when it no longer needs it. Nothing stays if a step
-/// fails.
+/// Loads, registers and pins a program, with a mark if the command that needs it unloads it afterwards. Nothing stays
+/// if a step fails.
 pub(crate) fn load(
     changing: &Changing,
     program: &Program,
@@ -75,7 +75,7 @@ pub(crate) fn load(
     mounted()?;
     clean(changing);
     if !is_loaded(program) {
-        // They would go on with the maps of the program that is gone.
+        // Attached programs would keep the maps of the program that is gone.
         is_unused(program)?;
     }
     if program.is_registered() {
@@ -103,7 +103,7 @@ fn attach(
     text: &[String],
     folder: &Path,
 ) -> libbpf_rs::Result<()> {
-    // Aligned as ELF wants it.
+    // A copy, aligned as ELF requires.
     let bytes = program.object.to_vec();
     let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
     set_parameters(&mut open, core, own)?;
@@ -123,11 +123,11 @@ fn attach(
         }
     }
     let mut link: Link = map(&mut object, SCHEME)?.attach_struct_ops()?;
-    // Last: what has a link is whole.
+    // Last: a folder with a link is complete.
     link.pin(folder.join(LINK))
 }
 
-/// Sets the parameters of a program that is not loaded yet.
+/// Sets the parameters of a program before it is loaded.
 pub(crate) fn set_parameters(open: &mut OpenObject, core: &[u8], own: &[u8]) -> libbpf_rs::Result<()> {
     for mut map in open.maps_mut() {
         let value = match map.name().to_str() {
@@ -178,8 +178,7 @@ pub fn unload(changing: &Changing, program: &Program) -> Result<u64, HostError> 
 /// A pinned map of a loaded program.
 pub fn open(program: &Program, name: &str) -> Result<MapHandle, HostError> {
     let path = folder(program).join(name);
-    MapHandle::from_pinned_path(&path)
-        .map_err(|error| HostError::step(&format!("open {}", path.display()), io::Error::other(error.to_string())))
+    MapHandle::from_pinned_path(&path).map_err(|error| failed(&format!("open {}", path.display()), &error))
 }
 
 /// The parameters that were set when the program was loaded.
@@ -191,7 +190,7 @@ pub(crate) fn settings(program: &Program) -> Result<Vec<(String, f64)>, HostErro
     Ok(pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
 }
 
-/// Removes what commands left that were killed while they loaded or unloaded a program.
+/// Removes the files left by commands that were killed while they loaded or unloaded a program.
 pub fn clean(_: &Changing) {
     let Ok(folders) = fs::read_dir(FOLDER) else { return };
     for folder in folders.flatten().map(|entry| entry.path()) {
@@ -219,14 +218,14 @@ pub fn has_rights(command: &str) -> Result<(), HostError> {
     rights::may_change_programs(command, "it loads, removes or reads programs of the kernel")
 }
 
-/// Refuses kernels that lack something, by name.
+/// Refuses kernels that lack a requirement, by name.
 pub fn requirements() -> Result<(), HostError> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let has_tcp = !offered().is_empty();
     lacking(&release, Path::new(BTF), has_tcp).map_or(Ok(()), |reason| Err(unable(reason)))
 }
 
-/// What a kernel lacks, with what is accepted.
+/// The requirement that a kernel lacks, with the accepted ones.
 fn lacking(release: &str, btf: &Path, has_tcp: bool) -> Option<String> {
     if !is_recent(release) {
         let (major, minor) = OLDEST;
@@ -239,7 +238,7 @@ fn lacking(release: &str, btf: &Path, has_tcp: bool) -> Option<String> {
     (!has_tcp).then(|| none.to_owned())
 }
 
-/// Whether a release (`6.10.3-amd64`) is new enough. What cannot be read is left to the kernel to refuse.
+/// Whether a release (`6.10.3-amd64`) is new enough. One that cannot be read is left to the kernel to refuse.
 fn is_recent(release: &str) -> bool {
     let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -248,7 +247,7 @@ fn is_recent(release: &str) -> bool {
     }
 }
 
-/// Mounts the BPF file system if nothing has.
+/// Mounts the BPF file system unless it is mounted.
 pub fn mounted() -> Result<(), HostError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let is_there = mounts.lines().any(|line| {
@@ -267,7 +266,7 @@ pub fn mounted() -> Result<(), HostError> {
 mod tests {
     use super::*;
 
-    /// Versions compare as numbers, and what is no version passes.
+    /// Versions compare as numbers, and a text that is no version passes.
     #[test]
     fn releases_compare_as_numbers() {
         for (release, recent) in
@@ -277,7 +276,7 @@ mod tests {
         }
     }
 
-    /// An old kernel, one without BTF and one without TCP are each told what is accepted.
+    /// The errors for an old kernel, one without BTF and one without TCP say what is accepted.
     #[test]
     fn lack_of_a_kernel_is_explained() {
         let (there, nowhere) = (Path::new("/"), Path::new("/nowhere"));

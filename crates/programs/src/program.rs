@@ -63,7 +63,7 @@ impl Program {
     /// # Panics
     /// If there is none, which a test excludes.
     pub fn negotiating() -> &'static Self {
-        Self::with_layout(|layout| matches!(layout, parameters::Layout::Granted))
+        Self::with_layout(parameters::Layout::Granted)
     }
 
     /// The program whose scheme follows the rates in TCP options.
@@ -71,15 +71,15 @@ impl Program {
     /// # Panics
     /// If there is none, which a test excludes.
     pub fn advised() -> &'static Self {
-        Self::with_layout(|layout| matches!(layout, parameters::Layout::Advised))
+        Self::with_layout(parameters::Layout::Advised)
     }
 
-    fn with_layout(fits: impl Fn(&parameters::Layout) -> bool) -> &'static Self {
-        let found = PROGRAMS.iter().find(|program| fits(&program.layout));
+    fn with_layout(layout: parameters::Layout) -> &'static Self {
+        let found = PROGRAMS.iter().find(|program| program.layout == layout);
         found.unwrap_or_else(|| unreachable!("no program follows such rates"))
     }
 
-    /// Whether the kernel's scheme of this name is a program of ours, if it is loaded.
+    /// Whether a scheme of this name in the kernel would be one of our programs.
     pub fn is_named(name: &str) -> bool {
         PROGRAMS.iter().any(|program| program.name == name)
     }
@@ -92,7 +92,7 @@ impl Program {
         schemes::find(self.scheme).unwrap_or_else(|| unreachable!("no scheme {}", self.scheme))
     }
 
-    /// The parameters in the program's own form: those of the core, and those of the variant.
+    /// The parameters in the form of the program: those of the core, and those of the variant.
     ///
     /// # Errors
     /// If a value has no form there.
@@ -100,7 +100,7 @@ impl Program {
         parameters::bytes(self.layout, params).map_err(HostError::Unsupported)
     }
 
-    /// Refuses parameters that it does not have, or values out of range; texts by name.
+    /// Refuses unknown parameters and values out of range; texts by name.
     ///
     /// # Errors
     /// The first one.
@@ -130,7 +130,7 @@ pub fn offered() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Every program has a twin in the registry and a name that the kernel takes.
+    /// Every program has a twin in the registry and a name that the kernel accepts.
     #[test]
     fn programs_have_twins_and_short_names() {
         for program in PROGRAMS {

@@ -1,4 +1,4 @@
-//! What loaded programs did: their own counters, and the run statistics of the kernel.
+//! The status of loaded programs: their counters, and the run statistics of the kernel.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use crate::status::Status;
 
 /// The kernel counts calls and their time while this is 1.
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// In the names of `cong_control`, which the kernel shortens to 15 characters.
+/// Part of the names of `cong_control`, which the kernel shortens to 15 characters.
 const ACKNOWLEDGED: &str = "_cong_co";
 
 /// Calls and their time, of all functions and of `cong_control`.
@@ -52,8 +52,9 @@ const RESTORE: &str = "read -r _; echo 0 >\"$0\"";
 /// Interval between checks for a cancellation.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Statistics are counted while this lives. A process of its own switches them off, so that they end with this one
-/// however it ends: its input closes then. (The kernel's `BPF_ENABLE_STATS` would do that, but has no safe interface.)
+/// The kernel counts statistics while this lives. A separate process switches them off when its input closes, so
+/// however this process ends, they end with it. (The kernel's `BPF_ENABLE_STATS` does that too, but has no safe
+/// interface.)
 struct Counting {
     restorer: Option<Child>,
 }
@@ -65,7 +66,7 @@ fn restorer(file: &str) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .process_group(0) // Ctrl-C of a terminal is not for it
+        .process_group(0) // Ctrl-C of a terminal must not reach it
         .spawn()
 }
 
@@ -82,7 +83,7 @@ impl Counting {
     }
 }
 
-/// Root without CAP_SYS_ADMIN may load programs, but not count their calls.
+/// Root without CAP_SYS_ADMIN may load programs but not count their calls.
 fn refusal(error: io::Error) -> HostError {
     if error.kind() == io::ErrorKind::PermissionDenied {
         return HostError::Unsupported(
@@ -118,7 +119,7 @@ pub(crate) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
         Ok((map, id))
     });
     let maps: Vec<(MapHandle, u32)> = maps.collect::<Result<_, HostError>>()?;
-    // Another command may unload one meanwhile: its counters stay readable here.
+    // Another command may unload a program meanwhile; its counters stay readable here.
     let settings = loaded.iter().map(|program| pinned::settings(program));
     let settings: Vec<Vec<(String, f64)>> = settings.collect::<Result<_, HostError>>()?;
     drop(changing);
@@ -162,7 +163,7 @@ pub(crate) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
 mod tests {
     use super::*;
 
-    /// The file is written when the input closes, as at the end of this process, and not before.
+    /// The process writes the file when its input closes, as at the end of this process, and not before.
     #[test]
     fn restorer_writes_when_its_input_closes() {
         let path = std::env::temp_dir().join(format!("narrows-statistics-{}", std::process::id()));

@@ -1,10 +1,10 @@
-//! What is loaded or attached, and what it did.
+//! Status of loaded and attached programs.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// What a loaded program does.
+/// Status of a loaded program.
 #[derive(Debug, Serialize)]
 pub struct Status {
     /// Its name in the kernel.

@@ -6,7 +6,7 @@ use narrows_host::testing::{alone, skipped};
 use crate::libbpf::loading;
 use crate::{PROGRAMS, can_run};
 
-/// A program that the verifier rejects is refused with the reason in plain words, and stays nowhere.
+/// A program that the verifier rejects is refused with the reason in plain words, and leaves nothing behind.
 #[test]
 fn rejected_program_is_refused_in_plain_words() {
     if !rustix::process::geteuid().is_root() || !can_run() {
@@ -16,7 +16,7 @@ fn rejected_program_is_refused_in_plain_words() {
     let _alone = alone();
     let mut bytes = PROGRAMS[0].object.to_vec();
     let mut damaged = 0;
-    // Loads through R1, the context, become loads through R0, which holds nothing yet. Instructions are aligned.
+    // Loads through R1, the context, become loads through R0, which has no value yet. Instructions are aligned.
     for instruction in bytes.chunks_exact_mut(8) {
         if instruction[0] == 0x79 && instruction[1] >> 4 == 1 && instruction[2..] == [0; 6] {
             instruction[1] &= 0xf;

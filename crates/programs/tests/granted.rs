@@ -1,8 +1,8 @@
-//! The program that follows granted rates decides as its twin in the registry: the same C, compiled outside the
-//! kernel (`bpf/native/granted.c`), runs on events that the twin had in the simulator, and on drawn ones. Needs no root,
-//! only a C compiler.
+//! The program that follows granted rates decides like its twin in the registry: the same C, compiled outside the
+//! kernel (`bpf/native/granted.c`), runs on events that the twin had in the simulator, and on drawn ones. Needs no
+//! root, only a C compiler.
 //!
-//! Events are rounded to what the kernel counts (packets, microseconds) before either sees them. What may differ then:
+//! Events are rounded to units of the kernel (packets, microseconds) before either sees them. Remaining differences:
 //!
 //! | what | bound | why |
 //! |---|---|---|
@@ -10,21 +10,17 @@
 //! | pacing rate | 1 B/s | the least rate, in packets per second, has 20 fractional bits |
 //! | cwnd | 1 packet | the gain has 20 fractional bits, and cwnd is rounded down to packets; a flight of more than 2^40 bytes counts as that |
 //!
-//! Without a grant the kernel's CUBIC decides instead of the registry's: the test counts that it is asked.
-
-use std::cell::RefCell;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+//! Without a grant the kernel's CUBIC decides instead of the registry's; the test counts the calls.
 
 use narrows_cc::schemes::{Entry, Nodectl};
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Info, Nanos, Params, Phase, Random, Rate,
-    RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout, record,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Nanos, Params, Phase, Random, Rate, RateAdvice,
+    RecoveryEntered, Scheme, Setup, Timeout, record,
 };
-use narrows_programs::{PROGRAMS, Program};
-use narrows_scenario::{NoFiles, Source, expand, resolve};
+use narrows_programs::Program;
+
+use crate::native::{Native, long, word};
+use crate::recording::{Event, Recording, Tape, recorded};
 
 /// Bytes of `struct outcome`.
 const OUTCOME: usize = 32;
@@ -35,106 +31,24 @@ const REDUCED: u32 = 4;
 const EXPIRED: u32 = 5;
 const UNDONE: u32 = 6;
 
-static RECORDING: Entry = Entry::of::<Recording>();
-
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    Ack(Ack),
-    Advice(RateAdvice),
-    Entered(RecoveryEntered),
-    Timeout(Timeout),
-    Spurious(SpuriousLoss),
-}
-
-thread_local! {
-    static TAPES: RefCell<Vec<(Setup, Vec<Event>)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The twin, which records its events.
-#[derive(Clone, Debug)]
-struct Recording {
-    inner: Nodectl,
-    number: usize,
-}
-
-impl Recording {
-    fn note(&self, event: Event) {
-        TAPES.with_borrow_mut(|tapes| tapes[self.number].1.push(event));
-    }
-}
-
-impl Scheme for Recording {
-    const INFO: Info = Nodectl::INFO;
-    const RATE_PROTOCOL: Option<&'static str> = Nodectl::RATE_PROTOCOL;
-
-    fn new(setup: &Setup) -> Self {
-        let number = TAPES.with_borrow_mut(|tapes| {
-            tapes.push((setup.clone(), Vec::new()));
-            tapes.len() - 1
-        });
-        Self { inner: Nodectl::new(setup), number }
-    }
-}
-
-impl CongestionControl for Recording {
-    fn on_ack(&mut self, event: &Ack) {
-        self.note(Event::Ack(*event));
-        self.inner.on_ack(event);
-    }
-    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.note(Event::Entered(*event));
-        self.inner.on_recovery_entered(event);
-    }
-    fn on_timeout(&mut self, event: &Timeout) {
-        self.note(Event::Timeout(*event));
-        self.inner.on_timeout(event);
-    }
-    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
-        self.note(Event::Spurious(*event));
-        self.inner.on_spurious_loss(event);
-    }
-    fn on_rate_advice(&mut self, event: &RateAdvice) {
-        self.note(Event::Advice(*event));
-        self.inner.on_rate_advice(event);
-    }
-    fn line_rate(&self) -> Option<Rate> {
-        self.inner.line_rate()
-    }
-    fn control(&self) -> Control {
-        self.inner.control()
-    }
-}
+static RECORDING: Entry = Entry::of::<Recording<Nodectl>>();
 
 fn program() -> &'static Program {
-    PROGRAMS.iter().find(|program| program.scheme == Nodectl::INFO.name).expect("it is in the list")
+    Program::find(Nodectl::INFO.name).expect("it is in the list")
 }
 
-/// Compiles the replay; `None` without a C compiler.
-fn compiled() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/native");
-    let thread = std::thread::current().name().unwrap_or("main").replace("::", "-");
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("granted-{thread}"));
-    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-    command.args(["-O2", "-Wall", "-Werror", "-Wno-unused-function", "-o"]).arg(&file);
-    command.arg(format!("-DPROGRAM=\"../{}.bpf.c\"", program().name)).arg(folder.join("granted.c"));
-    match command.output() {
-        Ok(done) if done.status.success() => Some(file),
-        Ok(done) => panic!("{}", String::from_utf8_lossy(&done.stderr)),
-        Err(_) => {
-            eprintln!("skipped: needs a C compiler");
-            None
-        }
-    }
+fn compiled() -> Option<Native> {
+    Native::compile("granted", Some(program()))
 }
 
-/// What the twin decided after an event.
+/// Decisions of the twin after an event.
 #[derive(Clone, Copy, Debug)]
 struct Decided {
     granted: bool,
     ignored: u64,
     rate: u64,
     cwnd: u64,
-    /// CUBIC is to grow.
+    /// CUBIC should grow.
     grows: bool,
 }
 
@@ -151,15 +65,23 @@ fn telemetry(twin: &Nodectl) -> (bool, u64) {
 /// Outcomes that were compared.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compared {
-    events: u64,
     granted: u64,
     withdrawn: u64,
     ignored: u64,
     grown: u64,
 }
 
+impl Compared {
+    fn add(&mut self, other: Self) {
+        self.granted += other.granted;
+        self.withdrawn += other.withdrawn;
+        self.ignored += other.ignored;
+        self.grown += other.grown;
+    }
+}
+
 /// Feeds a tape to the twin and to the program, and compares the outcomes.
-fn compare(file: &Path, setup: &Setup, events: &[Event], program_params: &Params) -> Result<Compared, String> {
+fn compare(native: &Native, Tape { setup, events, .. }: &Tape, program_params: &Params) -> Result<Compared, String> {
     let mss = setup.mss.as_u64();
     let mut twin = Nodectl::new(setup);
     let (core, own) = program().parameters(program_params).expect("the program has a form of them");
@@ -211,6 +133,7 @@ fn compare(file: &Path, setup: &Setup, events: &[Event], program_params: &Params
                 kind = UNDONE;
                 twin.on_spurious_loss(own);
             }
+            Event::Lost(_) | Event::Left(_) | Event::Idle(_) => continue,
         }
         if !started {
             continue; // the connection is not open
@@ -226,45 +149,34 @@ fn compare(file: &Path, setup: &Setup, events: &[Event], program_params: &Params
             input.extend_from_slice(&word.to_ne_bytes());
         }
     }
-    let path = file.with_extension("events");
-    File::create(&path).and_then(|mut file| file.write_all(&input)).expect("room for a tape");
-    let stdin = Stdio::from(File::open(&path).expect("it was written"));
-    let done = Command::new(file).stdin(stdin).stderr(Stdio::inherit()).output().expect("it runs");
-    assert!(done.status.success(), "{:?}", done.status);
-    assert_eq!(done.stdout.len(), decided.len() * OUTCOME, "an outcome per event");
+    let out = native.run(&[], &input);
+    assert_eq!(out.len(), decided.len() * OUTCOME, "an outcome per event");
     let mut sum = Compared::default();
     let mut grown = 0;
-    for (number, (twin, own)) in decided.iter().zip(done.stdout.chunks_exact(OUTCOME)).enumerate() {
-        let long = |at: usize| u64::from_ne_bytes(own[at..at + 8].try_into().expect("eight bytes"));
-        let word = |at: usize| u32::from_ne_bytes(own[at..at + 4].try_into().expect("four bytes"));
+    for (number, (twin, own)) in decided.iter().zip(out.chunks_exact(OUTCOME)).enumerate() {
         grown += u32::from(twin.grows);
-        let same = (word(20) == 1, long(8), word(24)) == (twin.granted, twin.ignored, grown);
-        let rate = !twin.granted || long(0).abs_diff(twin.rate) <= 1;
-        let cwnd = !twin.granted || u64::from(word(16)).abs_diff(twin.cwnd) <= 1;
+        let same = (word(own, 20) == 1, long(own, 8), word(own, 24)) == (twin.granted, twin.ignored, grown);
+        let rate = !twin.granted || long(own, 0).abs_diff(twin.rate) <= 1;
+        let cwnd = !twin.granted || u64::from(word(own, 16)).abs_diff(twin.cwnd) <= 1;
         if !(same && rate && cwnd) {
             return Err(format!(
                 "event {number}: {twin:?}, grown {grown}; program: granted {}, ignored {}, rate {}, cwnd {}, grown {}",
-                word(20),
-                long(8),
-                long(0),
-                word(16),
-                word(24)
+                word(own, 20),
+                long(own, 8),
+                long(own, 0),
+                word(own, 16),
+                word(own, 24)
             ));
         }
-        sum.events += 1;
         sum.granted += u64::from(twin.granted);
         (sum.ignored, sum.grown) = (twin.ignored, grown.into());
-        sum.withdrawn = u64::from(word(28)) - 1; // CUBIC began anew
+        sum.withdrawn = u64::from(word(own, 28)) - 1; // CUBIC started afresh
     }
     Ok(sum)
 }
 
 fn params(values: &[(&str, f64)]) -> Params {
-    let mut params = Params::defaults(Nodectl::INFO.params);
-    for (name, value) in values {
-        params.set(name, *value).expect("in range");
-    }
-    params
+    crate::recording::params(&Nodectl::INFO, values)
 }
 
 const VALUES: &[&[(&str, f64)]] =
@@ -279,66 +191,50 @@ const NETWORKS: &[&str] = &[
      rtt = '40ms'\n[[flows]]\nscheme = 'nodectl'\nrtt = '10ms'\napp = { kind = 'cbr', rate = '5mbit' }\n",
 ];
 
-/// The program decides as its twin did in simulations.
+/// The program decides like its twin in simulations.
 #[test]
 fn program_follows_grants_as_its_twin() {
-    let Some(file) = compiled() else { return };
+    let Some(native) = compiled() else { return };
     let mut all = Compared::default();
     for (number, network) in NETWORKS.iter().enumerate() {
-        let values = params(VALUES[number % VALUES.len()]);
-        let text = format!("duration = '20s'\nseed = 3\n[network]\nbuffer = '1bdp'\n{network}");
-        let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect("valid");
-        let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
-        for flow in &mut plan.flows {
-            (flow.scheme, flow.params) = (&RECORDING, values.clone());
-        }
-        TAPES.take();
-        narrows_sim::run(plan);
-        for (setup, events) in TAPES.take() {
-            let own = compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("{network}: {error}"));
-            all.events += own.events;
-            all.granted += own.granted;
-            all.withdrawn += own.withdrawn;
-            all.grown += own.grown;
+        let values = VALUES[number % VALUES.len()];
+        let scenario = format!("duration = '20s'\nseed = 3\n[network]\nbuffer = '1bdp'\n{network}");
+        for tape in recorded(&RECORDING, &scenario, values) {
+            all.add(compare(&native, &tape, &params(values)).unwrap_or_else(|error| panic!("{network}: {error}")));
         }
     }
     eprintln!("{all:?}");
     assert!(all.granted > 10_000 && all.grown > 5_000 && all.withdrawn >= 1, "{all:?}");
 }
 
-/// The program decides as its twin on events that no network makes: rates of any size, withdrawals, losses.
+/// The program decides like its twin on events that no network produces: rates of any size, withdrawals, losses.
 #[test]
 fn program_follows_its_twin_on_drawn_events() {
-    let Some(file) = compiled() else { return };
+    let Some(native) = compiled() else { return };
     let mut all = Compared::default();
     for seed in 0..12 {
         let values = params(VALUES[seed as usize % VALUES.len()]);
-        let (setup, events) = drawn(&values, seed);
-        let own = compare(&file, &setup, &events, &values).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        all.events += own.events;
-        all.granted += own.granted;
-        all.withdrawn += own.withdrawn;
-        all.ignored += own.ignored;
+        let compared = compare(&native, &drawn(&values, seed), &values);
+        all.add(compared.unwrap_or_else(|error| panic!("seed {seed}: {error}")));
     }
     eprintln!("{all:?}");
     assert!(all.granted > 5_000 && all.withdrawn > 100 && all.ignored > 100, "{all:?}");
 }
 
-/// A program with another parameter is found out: the comparison can fail.
+/// A changed parameter is detected, so the comparison can fail.
 #[test]
 fn comparison_notices_another_parameter() {
-    let Some(file) = compiled() else { return };
+    let Some(native) = compiled() else { return };
     let values = params(&[]);
-    let (setup, events) = drawn(&values, 1);
-    compare(&file, &setup, &events, &values).expect("equal");
+    let tape = drawn(&values, 1);
+    compare(&native, &tape, &values).expect("equal");
     for (name, value) in [("window_gain", 2.1), ("line_rate", 100.0), ("min_rate", 900.0)] {
-        let wrong = compare(&file, &setup, &events, &params(&[(name, value)]));
-        assert!(wrong.is_err(), "{name}");
+        assert!(compare(&native, &tape, &params(&[(name, value)])).is_err(), "{name}");
     }
 }
 
 /// A connection's events in any order.
-fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
+fn drawn(values: &Params, seed: u64) -> Tape {
     let mut random = Random::stream(seed, "granted", 0);
     let mss = Bytes::new(1 + random.below(9000));
     let setup = Setup::new(mss, values.clone(), Random::stream(seed, "scheme", 0)).with_window(1 + random.below(20));
@@ -385,5 +281,5 @@ fn drawn(values: &Params, seed: u64) -> (Setup, Vec<Event>) {
         };
         events.push(event);
     }
-    (setup, events)
+    Tape { setup, events, program_params: None }
 }

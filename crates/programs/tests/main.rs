@@ -3,5 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests read the environment and start processes")]
 
 mod granted;
+mod native;
 mod programs;
 mod rates;
+mod recording;

@@ -1,7 +1,7 @@
-//! Programs for the kernel decide as their twins in the registry: the same C, compiled outside the kernel, runs on events
-//! that the twins had in the simulator. Needs no root, only a C compiler.
+//! Programs for the kernel decide like their twins in the registry: the same C, compiled outside the kernel, runs on
+//! events that the twins had in the simulator. Needs no root, only a C compiler.
 //!
-//! Events are rounded to what the kernel counts (packets, microseconds) before either sees them. What may differ then:
+//! Events are rounded to units of the kernel (packets, microseconds) before either sees them. Remaining differences:
 //!
 //! | what | bound | why |
 //! |---|---|---|
@@ -12,13 +12,13 @@
 //! | state, cwnd | equal but once in 10 000 events, cwnd then by 4 packets at most | a gain that is less by 2⁻²⁰ may reach a whole packet one event earlier or later, or with BBR-CWS for a round trip; cwnd is rounded to even |
 //! | bounds of BBR v3, its cwnd in bytes | 2 bytes | shares (`beta`, `headroom`, `loss_thresh`) have 40 fractional bits, rounded up; floating point may miss a whole product |
 //!
-//! BBR v3 learns of losses and of the kernel's state at the acknowledgement after them, and does not learn which packets
-//! were lost: the twin gets the same events, by the same rule (`deferred.rs`).
+//! BBR v3 learns about losses and the kernel's state at the next acknowledgement, and not which packets were lost. The
+//! twin gets the same events, by the same rule (`deferred.rs`).
 //!
-//! The same holds for events that no network makes (`drawn.rs`).
+//! The same holds for events that no network produces (`drawn.rs`).
 //!
-//! `NARROWS_PROGRAM_EVENTS=10000000` replays so many events of simulations, `NARROWS_PROGRAM_FUZZ=1000` so many drawn
-//! tapes.
+//! `NARROWS_PROGRAM_EVENTS=10000000` sets the number of events from simulations, `NARROWS_PROGRAM_FUZZ=1000` that of
+//! drawn tapes.
 
 mod arithmetic;
 mod deferred;
@@ -27,12 +27,13 @@ mod replay;
 mod tape;
 mod v3;
 
+use narrows_cc::Scheme;
 use narrows_cc::schemes::{Bbr, Bbr3, BbrCws, BbrGc, Entry};
-use narrows_cc::{Params, Scheme};
-use narrows_programs::Program;
-use narrows_scenario::{NoFiles, Source, expand, resolve};
+use narrows_host::testing::number;
 use replay::{Differences, Replay};
-use tape::{Recording, Tape, Twin};
+use tape::Twin;
+
+use crate::recording::{self, Recording, Tape, params};
 
 static GC: Entry = Entry::of::<Recording<BbrGc>>();
 static CWS: Entry = Entry::of::<Recording<BbrCws>>();
@@ -51,7 +52,7 @@ const NETWORKS: &[&str] = &[
     "rate = '30mbit'\nbuffer = '2bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '30ms'\napp = { kind = 'cbr', rate = '5mbit' }\n",
     "rate = '50mbit'\nbuffer = '4bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n[[flows]]\nscheme = 'cubic'\nrtt = '20ms'\n",
 ];
-/// Values of parameters, on which whole paths of the code depend.
+/// Parameter values that enable whole paths of the code.
 const VALUES: &[&[(&str, f64)]] = &[
     &[],
     &[
@@ -105,34 +106,15 @@ const VALUES: &[&[(&str, f64)]] = &[
     &[("literal", 1.0), ("extra_acked", 0.0), ("lt_bw", 0.0), ("min_rtt_window", 2.0)],
 ];
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
-}
-
-fn params(entry: &Entry, values: &[(&str, f64)]) -> Params {
-    let mut params = Params::defaults(entry.info.params);
-    for (name, value) in values.iter().filter(|(name, _)| entry.info.params.iter().any(|own| own.name == *name)) {
-        params.set(name, *value).expect("in range");
-    }
-    params
-}
-
 /// The tapes of a scheme in a network.
 fn recorded(entry: &'static Entry, network: &str, values: &[(&str, f64)], seed: u64) -> Vec<Tape> {
-    let text = format!("duration = '25s'\nseed = {seed}\n[network]\n{}", network.replace("SCHEME", entry.info.name));
-    let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect("valid");
-    let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
-    for flow in plan.flows.iter_mut().filter(|flow| flow.scheme.info.name == entry.info.name) {
-        (flow.scheme, flow.params) = (entry, params(entry, values));
-    }
-    tape::clear();
-    narrows_sim::run(plan);
-    tape::take()
+    let network = network.replace("SCHEME", entry.info.name);
+    recording::recorded(entry, &format!("duration = '25s'\nseed = {seed}\n[network]\n{network}"), values)
 }
 
 fn simulated<S: Scheme + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
-    let replay = Replay::compile(Program::find(program).unwrap())?;
-    let events = from_environment("NARROWS_PROGRAM_EVENTS", 200_000);
+    let replay = Replay::compile(program)?;
+    let events = number("NARROWS_PROGRAM_EVENTS", 200_000);
     let mut all = Differences::default();
     for round in 0.. {
         let network = NETWORKS[round % NETWORKS.len()];
@@ -149,23 +131,23 @@ fn simulated<S: Scheme + Twin>(entry: &'static Entry, program: &str) -> Option<D
 }
 
 fn fuzzed<S: Scheme + Twin>(entry: &'static Entry, program: &str) -> Option<Differences> {
-    let replay = Replay::compile(Program::find(program).unwrap())?;
+    let replay = Replay::compile(program)?;
     let mut all = Differences::default();
-    for seed in 0..from_environment("NARROWS_PROGRAM_FUZZ", 12) {
+    for seed in 0..number("NARROWS_PROGRAM_FUZZ", 12) {
         let values = VALUES[seed as usize % VALUES.len()];
-        all.add(replay.compare::<S>(&drawn::tape(params(entry, values), seed, 5_000)));
+        all.add(replay.compare::<S>(&drawn::tape(params(entry.info, values), seed, 5_000)));
     }
     all.judge(program, "drawn");
     Some(all)
 }
 
-/// BBR-GC's program decides as its twin did in simulations.
+/// BBR-GC's program decides like its twin in simulations.
 #[test]
 fn bbr_gc_program_decides_as_its_twin() {
     simulated::<BbrGc>(&GC, "bbr_gc");
 }
 
-/// BBR-CWS's program decides as its twin did in simulations.
+/// BBR-CWS's program decides like its twin in simulations.
 #[test]
 fn bbr_cws_program_decides_as_its_twin() {
     let Some(all) = simulated::<BbrCws>(&CWS, "bbr_cws") else { return };
@@ -174,14 +156,14 @@ fn bbr_cws_program_decides_as_its_twin() {
     assert!(least < 1.0 && most > 4.0, "{least} {most}");
 }
 
-/// BBR v3's program decides as its twin did in simulations.
+/// BBR v3's program decides like its twin in simulations.
 #[test]
 fn bbr3_program_decides_as_its_twin() {
     let Some(all) = simulated::<Bbr3>(&V3, "bbr3") else { return };
     assert_eq!(all.states_seen, STATES, "{all:?}");
 }
 
-/// BBR v3's program decides as its twin on events that no network makes.
+/// BBR v3's program decides like its twin on events that no network produces.
 #[test]
 fn bbr3_program_follows_twin_on_drawn_events() {
     let Some(all) = fuzzed::<Bbr3>(&V3, "bbr3") else { return };
@@ -190,31 +172,31 @@ fn bbr3_program_follows_twin_on_drawn_events() {
     assert_eq!(all.signals_seen & 0x3f8, 0x3f8, "each signal, and both states that an undo resumes");
 }
 
-/// The core without changes decides as BBR did.
+/// The core without changes decides like BBR.
 #[test]
 fn bbr_plain_program_decides_as_bbr() {
     simulated::<Bbr>(&PLAIN, "bbr_plain");
 }
 
-/// BBR-GC's program decides as its twin on events that no network makes.
+/// BBR-GC's program decides like its twin on events that no network produces.
 #[test]
 fn bbr_gc_program_follows_twin_on_drawn_events() {
     fuzzed::<BbrGc>(&GC, "bbr_gc");
 }
 
-/// BBR-CWS's program decides as its twin on events that no network makes.
+/// BBR-CWS's program decides like its twin on events that no network produces.
 #[test]
 fn bbr_cws_program_follows_twin_on_drawn_events() {
     fuzzed::<BbrCws>(&CWS, "bbr_cws");
 }
 
-/// The core decides as BBR on events that no network makes.
+/// The core decides like BBR on events that no network produces.
 #[test]
 fn bbr_plain_program_follows_bbr_on_drawn_events() {
     fuzzed::<Bbr>(&PLAIN, "bbr_plain");
 }
 
-/// A program with another parameter is found out: the comparison can fail.
+/// A changed parameter is detected, so the comparison can fail.
 #[test]
 #[ignore = "seconds: `make test`"]
 fn comparison_notices_another_parameter() {
@@ -224,7 +206,7 @@ fn comparison_notices_another_parameter() {
     }
     // In networks the rate of a round is seldom below the share that beta leaves.
     for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)] {
-        notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(&V3, &[]), 1, 5_000), (name, value));
+        notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(V3.info, &[]), 1, 5_000), (name, value));
     }
 }
 
@@ -233,9 +215,9 @@ fn first(entry: &'static Entry, network: &str) -> Tape {
 }
 
 fn notices<S: Scheme + Twin>(entry: &'static Entry, program: &str, mut tape: Tape, value: (&str, f64)) {
-    let Some(replay) = Replay::compile(Program::find(program).unwrap()) else { return };
+    let Some(replay) = Replay::compile(program) else { return };
     let right = replay.compare::<S>(&tape);
-    tape.program_params = Some(params(entry, &[value]));
+    tape.program_params = Some(params(entry.info, &[value]));
     let wrong = replay.compare::<S>(&tape);
     assert!(right.is_within() && !wrong.is_within(), "{value:?}: {right:?} {wrong:?}");
 }

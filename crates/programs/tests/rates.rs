@@ -1,7 +1,7 @@
-//! The kernel's program of BRF decides as its twin in the registry: the same C, compiled outside the kernel, runs on events
-//! that the twin had in the simulator, and on drawn ones. Needs no root, only a C compiler.
+//! The kernel's program of BRF decides like its twin in the registry: the same C, compiled outside the kernel, runs on
+//! events that the twin had in the simulator, and on drawn ones. Needs no root, only a C compiler.
 //!
-//! Events are rounded to what the kernel counts (packets, microseconds) before either sees them. What may differ then:
+//! Events are rounded to units of the kernel (packets, microseconds) before either sees them. Remaining differences:
 //!
 //! | what | bound | why |
 //! |---|---|---|
@@ -10,49 +10,26 @@
 //! | cwnd with a rate | 1 packet | `window_gain` has 20 fractional bits |
 //! | cwnd of CUBIC | 2 packets, once in 1000 events | its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`) and is cut to whole packets, which its growth per acknowledgement divides by |
 //!
-//! `NARROWS_PROGRAM_FUZZ=1000` replays so many drawn tapes.
+//! `NARROWS_PROGRAM_FUZZ=1000` sets the number of drawn tapes.
 
 mod events;
 mod tapes;
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use events::{Decision, Rounding, Tape};
+use events::{Decision, Rounding};
 use narrows_cc::schemes::Brf;
 use narrows_cc::{Rate, Scheme};
+use narrows_host::testing::number;
 use narrows_programs::Program;
 use narrows_routers::RateCode;
 
-/// The compiled `bpf/native/brf.c`; `None` without a C compiler.
-fn compiled(name: &str) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/native/brf.c");
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rates-{name}"));
-    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-    command.args(["-O2", "-Wall", "-Werror", "-Wno-unused-function", "-o"]).arg(&file).arg(source);
-    match command.output() {
-        Ok(done) if done.status.success() => Some(file),
-        Ok(done) => panic!("{}", String::from_utf8_lossy(&done.stderr)),
-        Err(_) => {
-            eprintln!("skipped: needs a C compiler");
-            None
-        }
-    }
+use crate::native::{Native, long, word};
+use crate::recording::Tape;
+
+fn compiled() -> Option<Native> {
+    Native::compile("brf", None)
 }
 
-/// What the program prints for this input.
-fn replayed(program: &Path, input: &[u8], words: &[&str]) -> Vec<u8> {
-    let file = program.with_extension("events");
-    File::create(&file).and_then(|mut file| file.write_all(input)).expect("room for a tape");
-    let stdin = Stdio::from(File::open(&file).expect("it was written"));
-    let done = Command::new(program).args(words).stdin(stdin).stderr(Stdio::inherit()).output().expect("it runs");
-    assert!(done.status.success(), "{:?}", done.status);
-    done.stdout
-}
-
-/// What differed. See the head of the file for the bounds.
+/// Differences. See the head of the file for the bounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Differences {
     events: u64,
@@ -71,18 +48,16 @@ struct Differences {
 
 impl Differences {
     fn note(&mut self, twin: &Decision, own: &[u8]) {
-        let rate = u64::from_ne_bytes(own[..8].try_into().expect("eight bytes"));
-        let word = |place: usize| u32::from_ne_bytes(own[place..place + 4].try_into().expect("four bytes"));
         self.events += 1;
-        if word(8) != twin.state {
+        if word(own, 8) != twin.state {
             self.states += 1;
             return;
         }
         self.seen[twin.state as usize] += 1;
-        let apart = u64::from(word(12)).abs_diff(twin.cwnd);
+        let apart = u64::from(word(own, 12)).abs_diff(twin.cwnd);
         // CUBIC's rate follows its cwnd.
         if let Some(wanted) = twin.rate.filter(|_| twin.state != events::FALLBACK || apart == 0) {
-            let apart = rate.abs_diff(wanted).saturating_sub(2) as f64 / wanted as f64;
+            let apart = long(own, 0).abs_diff(wanted).saturating_sub(2) as f64 / wanted as f64;
             self.rate = self.rate.max(apart);
         }
         if twin.state == events::FALLBACK {
@@ -108,7 +83,7 @@ impl Differences {
 }
 
 /// Feeds tapes to the twin and to the program.
-fn compare(program: &Path, tapes: &[Tape]) -> Differences {
+fn compare(native: &Native, tapes: &[Tape]) -> Differences {
     let mut sum = Differences::default();
     for tape in tapes {
         let params = tape.program_params.as_ref().unwrap_or(&tape.setup.params);
@@ -123,7 +98,7 @@ fn compare(program: &Path, tapes: &[Tape]) -> Differences {
             input.extend(wire.bytes(tape.setup.mss.as_u64() as u32, &decision));
             decisions.push(decision);
         }
-        let out = replayed(program, &input, &[]);
+        let out = native.run(&[], &input);
         assert_eq!(out.len(), decisions.len() * 16, "an outcome per event");
         for (twin, own) in decisions.iter().zip(out.chunks_exact(16)) {
             sum.note(twin, own);
@@ -132,51 +107,50 @@ fn compare(program: &Path, tapes: &[Tape]) -> Differences {
     sum
 }
 
-/// The program decides as its twin did in simulations: with a router, with one that dies, without one, under loss, and
+/// The program decides like its twin in simulations: with a router, with one that dies, without one, under loss, and
 /// with pauses.
 #[test]
 fn rates_program_decides_as_its_twin() {
-    let Some(program) = compiled("simulated") else { return };
+    let Some(native) = compiled() else { return };
     let mut seen = [0; 3];
     for (network, values) in tapes::NETWORKS {
-        let all = compare(&program, &tapes::recorded(network, values));
+        let all = compare(&native, &tapes::recorded(network, values));
         all.judge(network);
         seen.iter_mut().zip(all.seen).for_each(|(sum, own)| *sum += own);
     }
     assert!(seen.iter().all(|events| *events > 100), "{seen:?}");
 }
 
-/// The program decides as its twin on events that no network makes.
+/// The program decides like its twin on events that no network produces.
 #[test]
 fn rates_program_follows_twin_on_drawn_events() {
-    let Some(program) = compiled("drawn") else { return };
-    let count = std::env::var("NARROWS_PROGRAM_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
-    let tapes: Vec<Tape> = (0..count).map(tapes::drawn).collect();
-    let all = compare(&program, &tapes);
+    let Some(native) = compiled() else { return };
+    let tapes: Vec<Tape> = (0..number("NARROWS_PROGRAM_FUZZ", 12)).map(tapes::drawn).collect();
+    let all = compare(&native, &tapes);
     all.judge("drawn");
     assert!(all.seen.iter().all(|events| *events > 1_000), "{all:?}");
 }
 
-/// A program with another parameter is found out: the comparison can fail.
+/// A changed parameter is detected, so the comparison can fail.
 #[test]
 fn rates_comparison_notices_another_parameter() {
-    let Some(program) = compiled("noticing") else { return };
+    let Some(native) = compiled() else { return };
     let mut tape = tapes::drawn(1);
     for (name, value) in
         [("window_gain", 2.2), ("timeout", 1.1), ("line_rate", 50.0), ("min_rate", 100.0), ("overrun", 0.4)]
     {
         tape.program_params = Some(tapes::params(&[(name, value)]));
-        let wrong = compare(&program, std::slice::from_ref(&tape));
+        let wrong = compare(&native, std::slice::from_ref(&tape));
         assert!(!wrong.is_within(), "{name}: {wrong:?}");
     }
 }
 
-/// Every code means the rate that the simulator's switches mean, and its payload.
+/// Every code has the rate that it has for the simulator's switches, and that rate's share of payload.
 #[test]
 fn rates_program_decodes_every_code() {
-    let Some(program) = compiled("codes") else { return };
+    let Some(native) = compiled() else { return };
     let input: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_ne_bytes).collect();
-    let out = replayed(&program, &input, &["codes"]);
+    let out = native.run(&["codes"], &input);
     assert_eq!(out.len(), 16 << 16);
     for (code, own) in (0..=u16::MAX).zip(out.chunks_exact(16)) {
         let wire: Rate = RateCode(code).decode();

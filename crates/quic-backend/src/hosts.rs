@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_host::HostError;
-use narrows_host::clock::{Clock, exact_timers};
+use narrows_host::clock::{Clock, exact_timers, timespec};
+use narrows_host::socket::Buffers;
 use narrows_host::text::reason_of_quic;
 use narrows_traffic::App;
 use noq_proto::{ClientConfig, Dir, PathId, StreamId};
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::io::Errno;
 
 use super::meter::{Meter, Probe};
 use super::peer::{Change, Peer};
 use super::tls;
-use super::udp::Buffers;
 
 /// Bytes per write.
 const CHUNK: usize = 64 << 10;
@@ -26,12 +26,12 @@ const EVENTS: usize = 64;
 /// Longest wait between checks for the end of the run.
 const TICK: Duration = Duration::from_millis(20);
 
-/// An end and what its application does.
+/// An end with its application.
 pub(super) trait Role {
     fn peer(&mut self) -> &mut Peer;
-    /// Time of the next step that no packet announces; timers of the connection apart.
+    /// Time of the next step without a packet, except timers of the connection.
     fn due(&self) -> Nanos;
-    /// Lets the application do what it can. Returns whether that may let the connection send.
+    /// Runs the application. Returns whether the connection may have something to send.
     fn act(&mut self, now: Nanos, at: Instant) -> Result<bool, HostError>;
     /// Takes a change of the connection.
     fn on_change(&mut self, now: Nanos, change: Change) -> Result<(), HostError>;
@@ -67,7 +67,7 @@ impl Sending {
             self.stream = connection.streams().open(Dir::Uni);
         }
         let Some(stream) = self.stream else { return false };
-        // What waits to be sent stays the application's, as far as possible: it may pause or stop.
+        // Most unsent data stays with the application, which may pause or stop.
         connection.set_send_window(meter.inflight.load(Ordering::Relaxed) + unsent);
         let mut any = false;
         loop {
@@ -188,7 +188,7 @@ impl Role for Receiving {
     }
 
     fn on_change(&mut self, _: Nanos, _: Change) -> Result<(), HostError> {
-        Ok(()) // the sender knows what went wrong
+        Ok(()) // the sender reports the cause
     }
 }
 
@@ -207,9 +207,8 @@ pub(super) fn serve<R: Role>(mut ends: Vec<R>, clock: Clock, over: &AtomicBool) 
     while !over.load(Ordering::Relaxed) {
         let next = deadlines.iter().min().copied().unwrap_or(Nanos::MAX);
         let wait = clock.until(next).min(TICK);
-        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         events.clear();
-        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&wait)) {
+        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), Some(&timespec(wait))) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(failed(error)),
         }
@@ -228,7 +227,7 @@ pub(super) fn serve<R: Role>(mut ends: Vec<R>, clock: Clock, over: &AtomicBool) 
     Ok(())
 }
 
-/// Lets an end do what it can now.
+/// Runs an end until it has nothing more to do.
 fn drive<R: Role>(end: &mut R, clock: Clock) -> Result<(), HostError> {
     let at = Instant::now();
     let now = clock.now();

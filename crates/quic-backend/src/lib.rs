@@ -1,17 +1,17 @@
-//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets, through the simulator's own network in real time.
-//! It needs no rights: the sockets are on loopback, or in network namespaces where this process may create them.
+//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets, through the simulator's own network in real
+//! time. It needs no rights: the sockets are on loopback, or in network namespaces where this process may create them.
 //!
 //! ```text
 //! senders ─ sockets ─┐                      ┌─ sockets ─ receivers
 //!  (one thread)      └─ relay: the engine ──┘    (one thread)
 //! ```
 //! Links, queues, loss, traces and metrics are those of `narrows-sim`, as on the kernel. A datagram enters the network
-//! when the relay reads it. Packets are encrypted, so the ends report what only they know: the window, RTT samples,
-//! losses, and the data that arrived.
+//! when the relay reads it. Packets are encrypted, so the ends report the window, RTT samples, losses and delivered
+//! data.
 //!
-//! The backend drives noq's state machine itself: an asynchronous runtime would round timers to milliseconds. It is not in
-//! `narrows-quic`, because a service needs neither the simulator nor these sockets. Slow runs keep one processor awake
-//! ([`narrows_host::awake`]).
+//! The backend drives noq's state machine itself: an asynchronous runtime would round timers to milliseconds. It is not
+//! in `narrows-quic`, because a service needs neither the simulator nor these sockets. Slow runs keep one processor
+//! awake ([`narrows_host::awake`]).
 
 #![cfg(target_os = "linux")]
 // This crate runs in wall time.
@@ -59,7 +59,7 @@ use tls::Keys;
 
 pub use support::Options;
 
-/// Most that the flows together can send on one processor, which then stays awake: at higher rates none sleeps for long.
+/// Largest total rate at which one processor is kept awake: at higher rates none sleeps for long.
 const QUIET: Rate = Rate::from_bytes_per_sec(12_500_000);
 /// Time between the preparation of the ends and the start.
 const LEAD: Duration = Duration::from_millis(20);
@@ -90,15 +90,15 @@ pub fn run<O: Observer + Send>(
     attempts(observer, |own| once(plan, options, own, watch))
 }
 
-/// The ends of a run, and what joins them.
+/// The ends of a run and the relay between them.
 struct Ends {
     senders: Vec<Sending>,
     receivers: Vec<Receiving>,
     relay: Relay,
     meters: Vec<Arc<Meter>>,
-    /// The schemes that run.
+    /// Names of the running schemes.
     names: Vec<String>,
-    /// Where the ends are.
+    /// The namespaces of the ends.
     spaces: Spaces,
 }
 
@@ -199,7 +199,7 @@ fn once<O: Observer + Send>(
         });
         let (sending_ends, receiving_ends) = (&sending, &receiving);
         let failed = move || sending_ends.is_finished() || receiving_ends.is_finished();
-        // Whatever ends the relay ends the others.
+        // The end of the relay, for any reason, ends the others.
         let ending = Ending(&over);
         let emulate = move || {
             stay();
@@ -209,7 +209,7 @@ fn once<O: Observer + Send>(
                 engine.attach(number, Box::new(sender), Box::new(receiver));
             }
             let done = Emulation::new(plan, engine, relay, clock).run(watch, &failed);
-            // Sockets that are closed tell nothing.
+            // Before the sockets close: then their counters are gone.
             let dropped = spaces.dropped();
             drop(ending);
             let Some(done) = done? else { return Ok(None) };
@@ -236,7 +236,7 @@ fn once<O: Observer + Send>(
             });
             Ok(Some((result, observer)))
         };
-        // A thread of its own, because its priority must end with it.
+        // A separate thread: its priority ends with it.
         let emulated = thread::scope(|inner| inner.spawn(emulate).join());
         let ended = emulated.map_err(|_| HostError::crashed("the relay"));
         sending.join().map_err(|_| HostError::crashed("the senders"))??;

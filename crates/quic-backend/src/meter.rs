@@ -1,4 +1,4 @@
-//! What a flow's ends do, measured where it happens and read by the emulator.
+//! Measurements of a flow's ends, taken there and read by the emulator.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -72,12 +72,12 @@ impl Meter {
         self.completed.fetch_min(now.as_nanos(), Relaxed);
     }
 
-    /// The oldest sample that was not taken before.
+    /// Takes the oldest sample.
     pub(super) fn take_rtt(&self) -> Option<Nanos> {
         self.rtts.lock().ok()?.pop_front()
     }
 
-    /// The packets, if no thread has failed with them.
+    /// The packets, unless a thread panicked while it used them.
     pub(super) fn packets(&self) -> Option<MutexGuard<'_, Packets>> {
         self.packets.lock().ok()
     }
@@ -95,7 +95,7 @@ impl Meter {
     }
 }
 
-/// Makes controllers that are measured.
+/// Makes measured controllers.
 #[derive(Debug)]
 pub(super) struct Metered {
     inner: Inner,
@@ -130,7 +130,7 @@ impl ControllerFactory for Metered {
 pub(super) struct Probe {
     inner: Box<dyn Controller>,
     meter: Arc<Meter>,
-    /// When the newest packet of the acknowledgement in progress was sent, and the newest before it.
+    /// Send times of the newest packet of the acknowledgement in progress, and of the newest one before it.
     newest: Option<Instant>,
     latest: Option<Instant>,
 }
@@ -177,7 +177,7 @@ impl Controller for Probe {
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         self.meter.inflight.store(in_flight, Relaxed);
-        // An acknowledgement that was overtaken gives no sample.
+        // A reordered acknowledgement gives no sample.
         if let Some(sent) = self.newest.take().filter(|sent| self.latest.is_none_or(|latest| *sent >= latest)) {
             self.latest = Some(sent);
             self.meter.sample(now.saturating_duration_since(sent));

@@ -1,4 +1,4 @@
-//! The packets of a sender, by packet number: their order, and what became of each.
+//! The packets of a sender, by packet number: their order and fate.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,13 +8,13 @@ use narrows_sim::external::PacketReport;
 
 use super::relay::{HEADERS, OVERHEAD};
 
-/// Packets that wait for their fate, and the reports that were not taken.
+/// Packets in flight, and reports not yet taken.
 ///
-/// Each of QUIC's three packet number spaces counts from 0, and the controller does not learn the space: a packet has a
-/// number of its own in the order of sending.
+/// Each of QUIC's three packet number spaces counts from 0, and the controller does not learn the space: packets also
+/// have numbers in the order of sending.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
-    /// By packet number and order: when it left, and its size.
+    /// Send time and size, by packet number and order.
     waiting: BTreeMap<(u64, u64), (Instant, u16)>,
     sent: u64,
     reports: Vec<PacketReport>,
@@ -31,21 +31,21 @@ impl Packets {
         self.reports.push(PacketReport::Sent { number: order, size: Bytes::new(size as u64), payload });
     }
 
-    /// A packet that left at this time is acknowledged.
+    /// The packet sent at this time is acknowledged.
     pub(super) fn acknowledge(&mut self, number: u64, sent: Instant) {
         if let Some(order) = self.take(number, |at, _| at == sent) {
             self.reports.push(PacketReport::Acknowledged(order));
         }
     }
 
-    /// A packet is declared lost. Returns whether it was one that needs an acknowledgement.
+    /// A packet is declared lost. Returns whether it needed an acknowledgement.
     pub(super) fn lose(&mut self, number: u64, bytes: u16) -> bool {
         let found = self.take(number, |_, size| size == bytes).or_else(|| self.take(number, |_, _| true));
         self.reports.extend(found.map(PacketReport::Lost));
         found.is_some()
     }
 
-    /// Takes the last packet of this number that `is_it`; returns its place in the order.
+    /// Takes the last packet of this number that `is_it`; returns its number in the order of sending.
     fn take(&mut self, number: u64, is_it: impl Fn(Instant, u16) -> bool) -> Option<u64> {
         let mut found = self.waiting.range((number, 0)..=(number, u64::MAX)).rev();
         let (&key, _) = found.find(|(_, (at, size))| is_it(*at, *size))?;

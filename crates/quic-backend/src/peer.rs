@@ -8,17 +8,18 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use narrows_host::HostError;
+use narrows_host::socket::Buffers;
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Event,
     FourTuple, ServerConfig,
 };
 
-use super::udp::{Buffers, Udp};
+use super::udp::Udp;
 
-/// Datagrams that leave in one call at most, as far as pacing allows: more would wait in the relay's socket.
+/// Maximum number of datagrams per call: more would wait in the relay's socket.
 const BATCH: usize = 32;
 
-/// What changed for the application.
+/// A change for the application.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// The handshake is over.
@@ -70,7 +71,7 @@ impl Peer {
         }
     }
 
-    /// Reads what has arrived.
+    /// Reads arrived datagrams.
     pub(super) fn receive(&mut self, now: Instant, buffers: &mut Buffers) -> Result<(), HostError> {
         let Self { socket, endpoint, connection, remote, buffer } = self;
         let mut failed = None;
@@ -121,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Sends what the connection allows now. Returns whether there was anything.
+    /// Sends all that the connection allows. Returns whether it sent anything.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, HostError> {
         let most = NonZeroUsize::new(self.socket.segments().min(BATCH)).unwrap_or(NonZeroUsize::MIN);
         let Some((_, connection)) = &mut self.connection else { return Ok(false) };

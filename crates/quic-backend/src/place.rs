@@ -1,11 +1,11 @@
-//! Where the ends of a run are: on loopback, or in two network namespaces, where this process may create them.
+//! Location of a run's ends: loopback, or two network namespaces if this process may create them.
 //!
 //! ```text
 //! loopback                                   namespaces
 //! ends ─ sockets ─ relay ─ sockets ─ ends    ends ─ sockets ─ device ─ relay ─ device ─ sockets ─ ends
 //! ```
-//! In namespaces packets have the addresses and checksums of the scenario's hosts, and nothing else on the machine reaches
-//! them.
+//! In namespaces packets have the addresses and checksums of the scenario's hosts, and nothing else on the machine
+//! reaches them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,10 +25,10 @@ use super::udp::{self, Udp};
 
 /// Largest packet of a device.
 const MTU: u16 = 1500;
-/// Most flows in namespaces: each has a port of its own at the sender.
+/// Maximum number of flows in namespaces: each has a port at the sender.
 const MOST: usize = 20_000;
 
-/// The sockets of all flows, and what joins them.
+/// The sockets of all flows, and the relay between them.
 pub(super) struct Place {
     /// Of senders and receivers, by flow.
     pub(super) sockets: [Vec<Udp>; 2],
@@ -38,11 +38,11 @@ pub(super) struct Place {
     pub(super) spaces: Spaces,
 }
 
-/// How the ends are joined, and their namespaces.
+/// The ends' namespaces.
 pub(super) struct Spaces {
-    /// Those of senders and receivers; none on loopback.
+    /// Namespaces of senders and receivers; none on loopback.
     own: Vec<File>,
-    /// Their ways out. They stay until the ends are gone, which may send to the last.
+    /// Their devices, which must outlive the ends.
     _devices: Option<Arc<[SyncDevice; 2]>>,
     /// Ports of all sockets, in order.
     ports: Vec<u16>,
@@ -51,13 +51,12 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// The name of the place in results.
+    /// The location's name in results.
     pub(super) fn name(&self) -> &'static str {
         if self.own.is_empty() { "loopback" } else { "namespaces" }
     }
 
-    /// Datagrams that the sockets have dropped for lack of room, as far as the system tells. Sockets that are closed tell
-    /// nothing.
+    /// Reported drops, for lack of room, at open sockets.
     pub(super) fn dropped(&self) -> u64 {
         if self.own.is_empty() {
             return udp::dropped(&self.ports);
@@ -66,13 +65,13 @@ impl Spaces {
             move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).ok()?;
             Some(udp::dropped(&self.ports))
         };
-        // In threads of their own, which end there.
+        // In separate threads, which stay there to their end.
         let of = |space| thread::scope(|scope| scope.spawn(move || within(space)).join().ok().flatten());
         self.own.iter().filter_map(of).sum()
     }
 }
 
-/// Opens the sockets of a plan: in namespaces if that is possible, on loopback otherwise or if `loopback` says so.
+/// Opens the sockets of a plan in namespaces, or on loopback if `loopback` or if namespaces are not available.
 ///
 /// # Errors
 /// If the system refuses a step.
@@ -123,7 +122,7 @@ type Opened = (SyncDevice, Vec<Udp>, File);
 
 /// Creates a host and opens sockets between these pairs of addresses in it.
 fn host(config: HostConfig, pairs: Vec<(SocketAddrV4, SocketAddrV4)>) -> Result<Opened, HostError> {
-    // In a thread of its own: the sockets and the device stay in the namespace that it leaves behind.
+    // In a separate thread: sockets and device stay in its namespace.
     let opened = thread::spawn(move || {
         let device = namespace::enter(&config)?;
         let space = File::open("/proc/thread-self/ns/net")

@@ -1,7 +1,7 @@
 //! The relay between the ends and the network: its UDP sockets, or the devices of their namespaces.
 //!
-//! The network sees IPv4 packets, as a capture shows them. Those of a device are whole; the datagrams of a socket get headers
-//! with the addresses of the scenario.
+//! The network sees IPv4 packets, as a capture shows them. Packets of a device are whole; datagrams of a socket get
+//! headers with the scenario's addresses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,24 +13,25 @@ use std::time::Duration;
 use narrows_cc::Nanos;
 use narrows_emulation::{Late, Wire};
 use narrows_host::HostError;
+use narrows_host::descriptors::wait_readable;
+use narrows_host::socket::Buffers;
 use narrows_packet::real::set_ecn;
 use narrows_packet::{Ecn, ExternalSegment, Flags, Packet};
 use narrows_scenario::FlowPlan;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tun_rs::SyncDevice;
 
-use super::udp::{Buffers, Udp};
+use super::udp::Udp;
 
 /// Bytes of IP and UDP headers.
 pub(super) const HEADERS: usize = 28;
 /// First port of senders, in namespaces and in captures. Flow numbers follow.
 pub(super) const PORTS: u16 = 10_000;
-/// Bytes of a data packet that are no payload: a short header with a connection identifier of 8 bytes and a packet number
-/// of 2, the header of a STREAM frame with an offset of 4, and the tag. The real ones are encrypted.
+/// Assumed overhead of a data packet in bytes: a short header with a connection identifier of 8 bytes and a packet
+/// number of 2, the header of a STREAM frame with an offset of 4, and the tag. The real headers are encrypted.
 pub(super) const OVERHEAD: usize = 34;
-/// Calls per look at a socket.
+/// Receive calls per reading of a socket.
 const CALLS: usize = 4;
-/// Packets per look at a device.
+/// Packets per reading of a device.
 const PACKETS: usize = 128;
 /// Larger than any packet of a device.
 const PACKET: usize = 2048;
@@ -42,7 +43,7 @@ struct Arrival {
     bytes: Range<usize>,
 }
 
-/// What joins the ends with the relay. Side 0 are the senders, side 1 the receivers.
+/// The connection of the ends to the relay. Side 0 are the senders, side 1 the receivers.
 pub(super) enum Joint {
     /// Two sockets that face them.
     Sockets {
@@ -74,7 +75,7 @@ impl Joint {
         Self::Devices { devices, buffer: vec![0; PACKET] }
     }
 
-    /// What can be waited for, by side.
+    /// Descriptors to wait for, by side.
     fn handles(&self) -> [BorrowedFd<'_>; 2] {
         match self {
             Self::Sockets { sockets, .. } => sockets.each_ref().map(AsFd::as_fd),
@@ -210,24 +211,15 @@ impl Wire for Relay {
     }
 
     fn wait(&mut self, most: Duration) -> Result<(), HostError> {
-        if self.ready.contains(&true) {
-            return Ok(());
+        if !self.ready.contains(&true) {
+            let handles = self.joint.handles();
+            self.ready = wait_readable(handles.each_ref(), most)?;
         }
-        let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-        let handles = self.joint.handles();
-        let mut asked = handles.each_ref().map(|handle| PollFd::new(handle, PollFlags::IN));
-        match poll(&mut asked, Some(&timeout)) {
-            Ok(_) => {
-                self.ready = asked.each_ref().map(|handle| !handle.revents().is_empty());
-                Ok(())
-            }
-            Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(HostError::step("wait for packets", error.into())),
-        }
+        Ok(())
     }
 }
 
-/// The flow of a UDP datagram that a host sent; `None` for what is none.
+/// The flow of a host's UDP datagram; `None` for other packets.
 fn flow_of(side: usize, whole: &[u8]) -> Option<u32> {
     const UDP: u8 = 17;
     // Offset and the flag for more fragments.
@@ -241,7 +233,7 @@ fn flow_of(side: usize, whole: &[u8]) -> Option<u32> {
     port.checked_sub(PORTS).map(u32::from)
 }
 
-/// The packet that stands for a datagram of a sender (`side` 0) or receiver.
+/// The simulator's packet for a datagram of a sender (`side` 0) or receiver.
 fn described(flow: u32, side: usize, ecn: Ecn, datagram: &[u8]) -> Packet {
     let mut packet = Packet::of_host(flow, ExternalSegment::default());
     // The form bit: long headers belong to the handshake.

@@ -1,4 +1,4 @@
-//! What QUIC can run: a plan is refused, with a reason, if it asks for more.
+//! Limits of the QUIC backend: plans that need more are refused with a reason.
 
 use narrows_host::HostError;
 use narrows_quic::noq::{self, Factory};
@@ -9,12 +9,12 @@ use narrows_tcp::TcpConfig;
 /// Flows of a run at most: two sockets each.
 const MAX_FLOWS: usize = 20_000;
 
-/// How to run a plan.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Run noq's own controllers in place of our schemes of the same name.
     pub own: bool,
-    /// Run on loopback also where network namespaces can be created.
+    /// Run on loopback even if network namespaces can be created.
     pub loopback: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Refuses settings of TCP that QUIC has no counterpart for.
+/// Refuses settings of TCP without a counterpart in QUIC.
 fn settings(flow: &FlowPlan) -> Result<(), HostError> {
     let (own, plain) = (&flow.tcp, TcpConfig::default());
     let accepted = TcpConfig {
@@ -68,7 +68,7 @@ fn settings(flow: &FlowPlan) -> Result<(), HostError> {
     }
 }
 
-/// The controller of flow `number`, and the name of what it runs.
+/// The controller of flow `number`, and the name of its scheme.
 ///
 /// # Errors
 /// If noq cannot run the scheme.

@@ -1,5 +1,5 @@
-//! The ends of a flow, as the relay sees their packets and as they measure themselves. Packets are encrypted: the relay
-//! knows their sizes and which are data, the ends know the rest.
+//! The ends of a flow, from the relay's view of their packets and their own measurements. Packets are encrypted: the
+//! relay knows only their sizes and which are data.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ pub(super) struct SenderTap {
     meter: Arc<Meter>,
     first_data_at: Option<Nanos>,
     stats: SenderStats,
-    /// What the end said since the last event but one, and how many reports came before.
+    /// The end's reports since the last event but one, and the number of earlier reports.
     reports: Vec<PacketReport>,
     before: u64,
 }
@@ -52,7 +52,7 @@ impl ExternalSender for SenderTap {
 
     fn on_received(&mut self, _: Nanos, _: &Packet, _: &[u8]) -> AckOutcome {
         self.update();
-        // Samples are taken by the end, so each shows with the acknowledgement after its own.
+        // The end takes samples, so each shows with the next acknowledgement.
         let rtt = self.meter.take_rtt();
         self.stats.rtt_samples += u64::from(rtt.is_some());
         AckOutcome { rtt, ..AckOutcome::default() }

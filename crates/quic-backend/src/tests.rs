@@ -1,10 +1,9 @@
 //! QUIC over loopback, in real time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use narrows_emulation::Watch;
-use narrows_host::testing::disturbed;
+use narrows_host::testing::{alone, disturbed};
 use narrows_host::{HostError, namespace};
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
@@ -16,19 +15,6 @@ use super::{Options, check, run};
 #[path = "../../trace/tests/schema/mod.rs"]
 mod schema;
 
-struct Calm;
-
-impl Watch for Calm {
-    fn progress(&self, _: f64) {}
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-}
-
-/// Runs in real time disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
 fn plan(text: &str) -> Plan {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("valid");
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves")
@@ -36,8 +22,8 @@ fn plan(text: &str) -> Plan {
 
 /// The result of a run; `None` if this machine was too busy.
 fn on_quic(text: &str, options: &Options) -> Option<RunResult> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let done = run(&plan(text), options, || Ok(()), &Calm).unwrap_or_else(|error| panic!("{error}"));
+    let _alone = alone();
+    let done = run(&plan(text), options, || Ok(()), &()).unwrap_or_else(|error| panic!("{error}"));
     let result = done.expect("not cancelled").0;
     let late = result.host.as_ref().filter(|host| host.disturbed);
     if let Some(host) = late {
@@ -55,7 +41,7 @@ fn refusal(text: &str, options: &Options) -> String {
 
 const LINK: &str = "duration = '3s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'\n";
 
-/// A flow fills the link over real sockets, without rights, and the result says what ran where.
+/// A flow fills the link over real sockets, without rights, and the result names scheme and backend.
 #[test]
 #[ignore = "real time: `make test`"]
 fn quic_fills_the_link() {
@@ -73,8 +59,8 @@ fn quic_fills_the_link() {
     }
 }
 
-/// Where network namespaces can be created the ends are in two of them, and on loopback otherwise or on request; both carry
-/// several flows to one port of one receiver.
+/// Where network namespaces can be created the ends are in two of them, and on loopback otherwise or on request; both
+/// carry several flows to one port of one receiver.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_ends_are_in_namespaces_where_possible() {
@@ -124,16 +110,16 @@ fn lost_packets_are_sent_again() {
     assert!(flow.goodput_mbit_s > 10.0, "{flow:?}");
 }
 
-/// The qlog of a run keeps to the schema, and gives each packet one fate: acknowledged, lost, or in flight at the end. Its
-/// losses are the result's retransmissions.
+/// The qlog of a run keeps to the schema, and gives each packet one fate: acknowledged, lost, or in flight at the end.
+/// Its losses are the result's retransmissions.
 #[test]
 #[ignore = "real time: `make test`"]
 fn qlog_gives_each_packet_one_fate() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let plan = plan(&format!("warmup = '0s'\n{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n"));
     let path = std::env::temp_dir().join(format!("narrows-quic-{}.sqlog", std::process::id()));
     let create = || Log::create(&plan, Some("quic"), &path);
-    let done = run(&plan, &Options::default(), create, &Calm).unwrap_or_else(|error| panic!("{error}"));
+    let done = run(&plan, &Options::default(), create, &()).unwrap_or_else(|error| panic!("{error}"));
     let (result, log) = done.expect("not cancelled");
     log.finish().expect("written");
     let bytes = std::fs::read(&path).expect("a file");
@@ -166,7 +152,7 @@ fn qlog_gives_each_packet_one_fate() {
     assert_eq!(scenario["details"]["flows"][0]["transport"], "quic");
 }
 
-/// What QUIC cannot run is refused with a reason and with what is accepted.
+/// Scenarios that QUIC cannot run are refused with a reason and the accepted values.
 #[test]
 fn foreign_needs_are_refused() {
     let flow = |keys: &str| format!("{LINK}[[flows]]\nrtt = '20ms'\n{keys}\n");
@@ -192,7 +178,7 @@ fn cancelled_run_ends_at_once() {
             self.0.fetch_add(1, Ordering::Relaxed) > 3
         }
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let text = "duration = '600s'\n[network]\nrate = '5mbit'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n";
     let done = run(&plan(text), &Options::default(), || Ok(()), &Once(AtomicU64::new(0)));
     assert!(done.is_ok_and(|done| done.is_none()));

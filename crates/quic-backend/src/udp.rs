@@ -5,28 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use narrows_host::HostError;
-use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use narrows_host::socket::Buffers;
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-/// Bytes per buffer of a receive call: the largest batch.
-const RECEIVE_BUFFER: usize = 1 << 16;
 /// Kernel buffer sizes: several milliseconds at 1 Gbit/s.
 const SYSTEM_BUFFER: usize = 8 << 20;
 /// Longest wait for room to send.
 const ROOM: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-
-/// Room for what one call receives.
-pub(super) struct Buffers {
-    bytes: Vec<u8>,
-    metas: [RecvMeta; BATCH_SIZE],
-}
-
-impl Buffers {
-    pub(super) fn new() -> Self {
-        Self { bytes: vec![0; RECEIVE_BUFFER * BATCH_SIZE], metas: [RecvMeta::default(); BATCH_SIZE] }
-    }
-}
 
 /// A socket of an end or of the relay.
 pub(super) struct Udp {
@@ -48,7 +35,7 @@ impl Udp {
         opened.map_err(|error| HostError::step("open a UDP socket on loopback", error))
     }
 
-    /// Opens a socket between two addresses. Others may have the same one here, and another one there.
+    /// Opens a socket between two addresses. Several sockets may share the local address with different remote ones.
     pub(super) fn between(local: SocketAddrV4, remote: SocketAddrV4) -> Result<Self, HostError> {
         let opened = || -> io::Result<Self> {
             let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
@@ -63,7 +50,7 @@ impl Udp {
     fn prepared(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // Beyond the limit of the system only with the right to; smaller ones are acceptable.
+        // Larger than the system's limit only with the right; smaller buffers are acceptable.
         if sockopt::set_socket_recv_buffer_size_force(&socket, SYSTEM_BUFFER).is_err() {
             let _ = state.set_recv_buffer_size((&socket).into(), SYSTEM_BUFFER);
         }
@@ -81,7 +68,7 @@ impl Udp {
         self.state.max_gso_segments().max(1)
     }
 
-    /// Sends datagrams of `size` bytes, of which the last may be shorter. Waits for room, but not for long.
+    /// Sends datagrams of `size` bytes, of which the last may be shorter. Waits briefly for room.
     pub(super) fn send(&self, to: SocketAddr, ecn: u8, contents: &[u8], size: usize) -> io::Result<()> {
         let transmit = Transmit {
             destination: to,
@@ -96,37 +83,25 @@ impl Udp {
             sent = self.state.try_send((&self.socket).into(), &transmit);
         }
         match sent {
-            // An end that is gone.
+            // The end is gone.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             sent => sent,
         }
     }
 
-    /// Passes the datagrams of one call to `take`: the port they came from, their ECN field and bytes. Returns whether
-    /// there were any.
+    /// Passes the datagrams of one call to `take`: source port, ECN field and bytes. Returns whether there were any.
     pub(super) fn receive(&self, buffers: &mut Buffers, mut take: impl FnMut(u16, u8, &[u8])) -> io::Result<bool> {
-        let mut parts = buffers.bytes.chunks_mut(RECEIVE_BUFFER);
-        let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));
-        let count = match self.state.recv((&self.socket).into(), &mut slices, &mut buffers.metas) {
-            Ok(count) => count,
+        let pass = |meta: &RecvMeta, ecn: u8, bytes: &[u8]| take(meta.addr.port(), ecn, bytes);
+        match buffers.receive((&self.socket).into(), &self.state, pass) {
             Err(error) if narrows_host::is_transient(&error) || error.kind() == io::ErrorKind::ConnectionRefused => {
-                return Ok(false);
+                Ok(false)
             }
-            Err(error) => return Err(error),
-        };
-        for (slice, meta) in slices.iter().zip(&buffers.metas).take(count) {
-            let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
-            for bytes in slice[..meta.len].chunks(meta.stride.max(1)) {
-                take(meta.addr.port(), ecn, bytes);
-            }
+            received => received,
         }
-        Ok(count > 0)
     }
 }
 
-/// Datagrams that sockets on these ports of the calling thread's namespace have dropped for lack of room, as far as the
-/// system tells.
+/// Reported drops, for lack of room, at sockets on these ports of the calling thread's namespace.
 pub(super) fn dropped(ports: &[u16]) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap_or_default();
     let of_line = |line: &str| {

@@ -1,6 +1,6 @@
 //! Cost of one acknowledgement to a controller: two packets leave, an acknowledgement of both arrives, and window and
-//! pacing rate are read as noq reads them. Every thousandth acknowledgement reports a loss. One measurement is a million
-//! acknowledgements, so its milliseconds are nanoseconds per acknowledgement; noq's own controllers come first.
+//! pacing rate are read as noq reads them. Every thousandth acknowledgement reports a loss. One measurement is a
+//! million acknowledgements, so its milliseconds are nanoseconds per acknowledgement; noq's own controllers come first.
 //!
 //!     cargo bench -p narrows-quic --bench acks
 
@@ -8,6 +8,8 @@
 
 #[path = "../tests/support/mod.rs"]
 mod support;
+#[path = "../tests/tls.rs"]
+mod tls;
 
 use std::hint::black_box;
 use std::sync::Arc;

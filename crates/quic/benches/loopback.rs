@@ -10,6 +10,8 @@
 
 #[path = "../tests/support/mod.rs"]
 mod support;
+#[path = "../tests/tls.rs"]
+mod tls;
 
 use std::time::Instant;
 

@@ -4,8 +4,8 @@
 //! cargo run --release --example file_server -- serve FOLDER 127.0.0.1:4433 cert.der bbr-gc
 //! cargo run --release --example file_server -- get 127.0.0.1:4433 cert.der NAME > FILE
 //! ```
-//! The server writes its self-made certificate to `cert.der`; the client trusts that one. A request is the name of a file
-//! in the folder, an answer its contents. The three lines that select the scheme are in [`transport`].
+//! The server writes its self-made certificate to `cert.der`; the client trusts that one. A request is the name of a
+//! file in the folder, an answer its contents. The three lines that select the scheme are in [`transport`].
 //!
 //! Clients are strangers: names lead to plain files directly in the folder, requests and connections are bounded, and
 //! files are read as far as the client takes them.
@@ -57,7 +57,7 @@ impl Display for UsageError {
 
 impl Error for UsageError {}
 
-/// An error with what was tried.
+/// An error with the attempted step.
 fn failed<E: Display>(what: impl Display) -> impl FnOnce(E) -> Failure {
     move |error| format!("{what}: {error}").into()
 }
@@ -126,7 +126,7 @@ async fn respond(mut send: SendStream, mut receive: RecvStream, folder: &Path) -
         match file.read(&mut chunk).await {
             Ok(0) => break,
             Ok(count) => send.write_all(&chunk[..count]).await?,
-            // What was sent must not pass for the whole file.
+            // The part sent must not pass for the whole file.
             Err(_) => return Ok(send.reset(BROKEN.into())?),
         }
     }

@@ -1,17 +1,19 @@
 //! A scheme on one path: turns the reports of a QUIC stack into the driver's calls.
 //!
-//! The stacks end an acknowledgement before they look for losses on account of it, and say nothing if there are none.
-//! The contract wants losses first. So an acknowledgement that leaves a gap keeps the driver as it was; if losses
-//! follow, the acknowledgement is ended again, with them.
+//! The stacks end an acknowledgement before they detect its losses, and report nothing without losses. The contract
+//! wants losses first. So an acknowledgement that leaves a gap keeps a copy of the driver; if losses follow, the
+//! acknowledgement ends again, with them.
 //!
-//! RTT and its filter are the adapter's: noq updates its own only after the acknowledgement has ended.
+//! The adapter measures and filters RTT itself: noq updates its estimate only after the acknowledgement has ended.
+
+use std::time::Instant;
 
 use narrows_cc::{
-    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Control, Driver, Episode, Flight, IdleRule, LostPacket,
-    Nanos, Phase, Prr, PrrBound, SendPosition, Sent, SentState, record,
+    AckEnd, AckProgress, AnyScheme, Bytes, CongestionCause, Driver, Episode, Flight, IdleRule, LostPacket, Nanos,
+    Phase, Prr, PrrBound, SendPosition, Sent, SentState, record,
 };
 
-/// Least time without sending after which cwnd is stale, as the least retransmission timeout of Linux.
+/// Minimum idle time after which cwnd is stale: Linux's minimum retransmission timeout.
 const LEAST_IDLE: Nanos = Nanos::from_millis(200);
 
 /// Round-trip times (RFC 6298), with the delay of the peer as TCP sees it.
@@ -46,7 +48,7 @@ impl Rtt {
 struct Open {
     progress: AckProgress,
     newest: SentState,
-    /// Bytes with a record, and all bytes, that it delivers.
+    /// Bytes that it delivers.
     acked: Bytes,
 }
 
@@ -58,6 +60,11 @@ struct Ended {
     progress: AckProgress,
     end: AckEnd,
     acked: Bytes,
+}
+
+/// Time on a connection's clock.
+pub(crate) fn since(origin: Instant, at: Instant) -> Nanos {
+    Nanos::from_nanos(at.saturating_duration_since(origin).as_nanos().try_into().unwrap_or(u64::MAX))
 }
 
 /// A scheme on one path.
@@ -77,12 +84,12 @@ pub(crate) struct Flow {
     /// Number of the last transmission when recovery began, and the time; `None` before the first one.
     since: u64,
     entered: Option<Nanos>,
-    /// The losses of the last reduction were spurious; the acknowledgement that shows it undoes the reduction.
+    /// The losses of the last reduction were spurious; the acknowledgement in progress undoes it.
     undo: bool,
     timeouts: u32,
     open: Option<Open>,
     ended: Option<Ended>,
-    /// The end of the last acknowledgement is taken back: losses are being reported.
+    /// The last acknowledgement, whose end was revoked because losses follow.
     reopened: Option<(AckProgress, AckEnd, Bytes)>,
     /// Bytes lost outside acknowledgements, for the next one.
     lost: Bytes,
@@ -136,7 +143,7 @@ impl Flow {
     }
 
     #[cfg(feature = "noq")]
-    pub(crate) fn control(&self) -> &Control {
+    pub(crate) fn control(&self) -> &narrows_cc::Control {
         self.driver.control()
     }
 
@@ -150,18 +157,19 @@ impl Flow {
         self.inflight = Bytes::ZERO;
     }
 
-    fn tick(&mut self, now: Nanos) {
+    /// The time now, which never goes back.
+    fn tick(&mut self, now: Nanos) -> Nanos {
         self.now = self.now.max(now);
+        self.now
     }
 
     /// A packet leaves. Returns its state.
     pub(crate) fn send(&mut self, now: Nanos, bytes: Bytes) -> SentState {
         self.settle();
-        self.tick(now);
-        let now = self.now;
+        let now = self.tick(now);
         if self.inflight.is_zero() && self.order > 0 {
-            // The pacer may have held packets back as well as a lack of data: the transport said so with the last
-            // acknowledgement.
+            // Pacer or application may have caused the pause: the transport reported with the last acknowledgement
+            // which.
             self.driver.idle_restart(now, now - self.last_sent, self.rtt.timeout(), self.idle);
         }
         let sent = self.driver.stamp(now, bytes, self.inflight);
@@ -194,13 +202,12 @@ impl Flow {
         })
     }
 
-    /// A packet is delivered; without `sent` it is one that the adapter has forgotten.
+    /// A packet is delivered; without `sent`, the adapter has no record of it.
     pub(crate) fn deliver(&mut self, now: Nanos, bytes: Bytes, sent: Option<&SentState>) {
         if self.open.is_none() {
             self.settle();
         }
-        self.tick(now);
-        let now = self.now;
+        let now = self.tick(now);
         self.open();
         let Some(open) = &mut self.open else { return };
         open.acked += bytes;
@@ -216,15 +223,14 @@ impl Flow {
         self.inflight -= bytes;
     }
 
-    /// The acknowledgement is complete, except for losses, which may follow if it leaves a gap. `inflight` is what the
-    /// transport counts; `idle`: it had nothing to send before.
+    /// The acknowledgement is complete, except for losses, which may follow if it leaves a gap. `inflight` is the
+    /// transport's count; `idle`: it had nothing to send before.
     pub(crate) fn end_ack(&mut self, now: Nanos, inflight: Option<Bytes>, idle: bool, gap: bool) {
-        self.tick(now);
+        let now = self.tick(now);
         let Some(open) = self.open.take() else { return };
-        let now = self.now;
         let mut rtt = None;
-        // RFC 9002 section 5.1: 'the largest acknowledged packet number is newly acknowledged'. An older packet was
-        // acknowledged before, in an acknowledgement that was lost or overtaken, as far as anyone knows.
+        // RFC 9002 section 5.1: 'the largest acknowledged packet number is newly acknowledged'. A lost or reordered
+        // acknowledgement may have covered an older packet.
         if open.newest.order > self.newest {
             let sample = now - open.newest.sent_at;
             self.rtt.update(sample);
@@ -269,8 +275,7 @@ impl Flow {
 
     /// A packet is lost; its record was found.
     pub(crate) fn lose(&mut self, now: Nanos, number: u64, bytes: Bytes, sent: &SentState) {
-        self.tick(now);
-        let now = self.now;
+        let now = self.tick(now);
         if let Some(ended) = self.ended.take_if(|ended| ended.end.now == now) {
             self.driver = ended.driver;
             self.episode = ended.episode;
@@ -286,15 +291,15 @@ impl Flow {
         }
     }
 
-    /// Packets were lost or marked, the newest of them sent at `sent`. `persistent`: nothing got through for long.
+    /// Packets were lost or marked, the newest of them sent at `sent`. `persistent`: persistent congestion.
     pub(crate) fn congestion(&mut self, now: Nanos, sent: Nanos, cause: CongestionCause, persistent: bool) {
-        self.tick(now);
-        // No acknowledgement has come since: what follows is a reduction of its own.
+        let now = self.tick(now);
+        // No acknowledgement has come since: another reduction follows.
         if std::mem::take(&mut self.undo) {
-            self.episode.undo(&mut self.driver, self.now, self.inflight);
+            self.episode.undo(&mut self.driver, now, self.inflight);
         }
         let acked = self.reopened.map_or(Bytes::ZERO, |(_, _, acked)| acked);
-        // RFC 9002 section 7.3.2: a loss of what was sent before recovery began is part of it.
+        // RFC 9002 section 7.3.2: losses of data sent before recovery began are part of it.
         if self.entered.is_none_or(|entered| sent > entered) && !persistent {
             self.enter(cause, acked);
         }
@@ -312,11 +317,9 @@ impl Flow {
         self.undo = true;
     }
 
-    /// Ends what the transport left open.
+    /// Ends an acknowledgement that the transport left open.
     fn settle(&mut self) {
-        if self.ended.is_some() {
-            self.ended = None;
-        }
+        self.ended = None;
         if let Some((progress, mut end, acked)) = self.reopened.take() {
             end.inflight = self.inflight;
             end.phase = self.episode.phase();
@@ -332,12 +335,12 @@ impl Flow {
         (self.since, self.entered) = (self.order, Some(self.now));
         let reduces = self.episode.enter(&mut self.driver, self.now, cause, flight, acked);
         if cause == CongestionCause::Ecn {
-            // Marks are no losses: that these were spurious does not undo the response to marks.
+            // Spurious losses do not undo the response to marks.
             self.episode.confirm();
         }
         if reduces {
             let prr = Prr::begin(self.driver.control().cwnd, flight.size, PrrBound::Rfc9937);
-            // Until the acknowledgement ends: what was delivered may be replaced.
+            // Until the acknowledgement ends, each delivered packet may be replaced.
             self.episode.reduce_by(prr, self.inflight + self.mtu);
         }
     }

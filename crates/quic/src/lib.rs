@@ -29,12 +29,12 @@
 //!   since is delivered (RFC 9002 section 7.3.2). Schemes that leave recovery to the transport get proportional rate
 //!   reduction (RFC 9937);
 //! * persistent congestion (RFC 9002 section 7.6), as a timeout;
-//! * losses that were none, application-limited times, and sending after an idle time.
+//! * spurious losses, application-limited times, and sending after an idle time.
 //!
-//! A new address of the peer gets a fresh scheme, made by the factory; if only its port changed, the scheme stays and the
-//! packets in flight are forgotten. Of a change of the own address the stacks tell the scheme nothing. Amounts are bytes of
-//! QUIC packets, without UDP and IP headers. The segment size is the path's datagram size at the start; a scheme keeps it
-//! if path MTU discovery finds a larger one later.
+//! A new peer address gets a fresh scheme from the factory; if only the port changed, the scheme stays and the packets
+//! in flight are forgotten. The stacks do not report changes of the local address. Amounts are bytes of QUIC packets,
+//! without UDP and IP headers. The segment size is the path's datagram size at the start; a scheme keeps it if path MTU
+//! discovery finds a larger one later.
 //!
 //! The window in force is at least two datagrams (RFC 9002 section 7.2). Acknowledgements allocate nothing.
 //!

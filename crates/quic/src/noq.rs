@@ -16,7 +16,7 @@ use crate::{Refused, Scheme, Stack};
 
 pub use crate::noq_controllers::{OWN, own};
 
-/// What `TransportConfig::congestion_controller_factory` takes.
+/// The argument of `TransportConfig::congestion_controller_factory`.
 pub type Factory = Arc<dyn ControllerFactory + Send + Sync + 'static>;
 
 /// The scheme of this name, with default parameters, for `TransportConfig::congestion_controller_factory`.
@@ -87,7 +87,7 @@ impl Controller {
         self.flow.driver()
     }
 
-    /// What the scheme has decided.
+    /// The scheme's decisions.
     pub fn control(&self) -> &Control {
         self.flow.control()
     }
@@ -108,8 +108,7 @@ impl Controller {
     }
 
     fn time(&self, at: Instant) -> Nanos {
-        let since = at.saturating_duration_since(self.origin).as_nanos();
-        Nanos::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+        crate::flow::since(self.origin, at)
     }
 }
 
@@ -137,7 +136,7 @@ impl congestion::Controller for Controller {
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        // Others took an older path, or need no acknowledgement.
+        // Packets without a record took an older path, or need no acknowledgement.
         if let Some(record) = self.records.take_lost(pn, Bytes::new(lost_bytes.into())) {
             self.flow.lose(self.time(now), pn, record.bytes, &record.sent);
         }

@@ -1,7 +1,8 @@
 //! Window-based schemes in quinn.
 //!
-//! quinn tells less than noq: bytes per transmission in place of packets, the send time of packets acknowledged, and of
-//! the newest packet lost. So a sample's state is that of the transmission, and losses of one acknowledgement are one.
+//! quinn reports less than noq: bytes per transmission instead of packets, and send times of acknowledged packets and
+//! of the newest lost one. So samples use the state of the transmission, and the losses of an acknowledgement are
+//! reported as one.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -15,10 +16,10 @@ use quinn_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 use crate::flow::Flow;
 use crate::{Refused, Scheme, Stack};
 
-/// Most transmissions whose state is kept.
+/// Maximum number of transmissions with a state.
 const MOST: usize = 1 << 15;
 
-/// What `TransportConfig::congestion_controller_factory` takes.
+/// The argument of `TransportConfig::congestion_controller_factory`.
 pub type Factory = Arc<dyn ControllerFactory + Send + Sync + 'static>;
 
 /// The scheme of this name, with default parameters, for `TransportConfig::congestion_controller_factory`.
@@ -71,11 +72,10 @@ impl Controller {
     }
 
     fn time(&self, at: Instant) -> Nanos {
-        let since = at.saturating_duration_since(self.origin).as_nanos();
-        Nanos::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+        crate::flow::since(self.origin, at)
     }
 
-    /// The state of the transmission at this time. Older ones than twice the smoothed RTT before are forgotten.
+    /// The state of the transmission at this time. Drops states older than twice the smoothed RTT before it.
     fn state(&mut self, at: Nanos) -> Option<SentState> {
         let found = self.sent.binary_search_by_key(&at, |sent| sent.sent_at).ok()?;
         let state = self.sent[found];

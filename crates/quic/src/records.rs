@@ -2,7 +2,7 @@
 
 use narrows_cc::{Bytes, Nanos, SentState};
 
-/// Packets that a new connection has room for.
+/// Capacity of a new connection in packets.
 const FIRST: usize = 64;
 /// Most packets in flight; more are sent without a record.
 const MOST: usize = 1 << 17;
@@ -13,7 +13,7 @@ const DISPLACED: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) number: u64,
-    /// When the transport says it left.
+    /// Send time according to the transport.
     pub(crate) at: Nanos,
     pub(crate) bytes: Bytes,
     pub(crate) sent: SentState,
@@ -40,8 +40,8 @@ impl Records {
         number as usize & (self.ring.len() - 1)
     }
 
-    /// Keeps a packet that leaves. If the ring is full of older ones the oldest are forgotten: they left long ago, and
-    /// the transport may have dropped them without a word (MTU probes, keys discarded after the handshake).
+    /// Records a sent packet. A full ring forgets its oldest packets: the transport may have dropped them silently (MTU
+    /// probes, keys discarded after the handshake).
     pub(crate) fn insert(&mut self, record: Record) {
         while let Some(older) = self.ring[self.place(record.number)] {
             if older.number == record.number {
@@ -80,13 +80,13 @@ impl Records {
         }
     }
 
-    /// Removes a packet that was acknowledged: the time at which it left tells packets of different spaces apart.
+    /// Removes an acknowledged packet: its send time distinguishes packets of different spaces.
     pub(crate) fn take_acked(&mut self, number: u64, at: Nanos) -> Option<Record> {
         self.take(number, |record| record.at == at)
     }
 
-    /// Removes a packet that is lost. Its size tells packets of different spaces apart; of equal ones it is the last:
-    /// most of those displaced were forgotten with the keys of their space.
+    /// Removes a lost packet. Its size distinguishes packets of different spaces; of equal sizes it is the last: most
+    /// displaced packets were forgotten with the keys of their space.
     pub(crate) fn take_lost(&mut self, number: u64, bytes: Bytes) -> Option<Record> {
         self.take(number, |record| record.bytes == bytes).or_else(|| self.take(number, |_| true))
     }

@@ -28,7 +28,7 @@ impl fmt::Display for Stack {
     }
 }
 
-/// Why a scheme or a parameter was refused. The message names what is accepted.
+/// The reason for a refused scheme or parameter, with the accepted values.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// No scheme has this name.
@@ -39,14 +39,14 @@ pub enum Refused {
         /// The stack asked for.
         stack: Stack,
     },
-    /// The scheme needs what the stack does not offer.
+    /// The scheme needs something that the stack does not offer.
     #[error("`{name}` cannot run on {stack}: {reason}; accepted: {}", accepted(*stack))]
     Scheme {
         /// The scheme.
         name: &'static str,
         /// The stack asked for.
         stack: Stack,
-        /// What it needs.
+        /// The missing feature.
         reason: &'static str,
     },
     /// There is no such parameter, it does not accept the value, or the stack cannot run the scheme with it.
@@ -302,7 +302,7 @@ mod tests {
         assert!(Scheme::find("bbr-gc", Stack::Noq).is_ok());
     }
 
-    /// A wrong name lists the schemes, a wrong parameter what is accepted.
+    /// The error for a wrong name lists the schemes, that for a wrong parameter the accepted values.
     #[test]
     fn wrong_names_and_values_are_explained() {
         let unknown = Scheme::find("bbr9", Stack::Noq).map(|_| ()).unwrap_err().to_string();
@@ -329,8 +329,7 @@ mod tests {
         assert!(Scheme::find("bbr3", Stack::Noq).expect("accepted").params(params).is_err());
     }
 
-    /// No accepted flag or choice makes decisions depend on the number of marked packets: no other parameter needs what
-    /// QUIC does not tell.
+    /// No accepted flag or choice makes decisions depend on the number of marked packets, which QUIC does not report.
     #[test]
     fn accepted_settings_decide_without_marks() {
         let mut tried = 0;
@@ -388,8 +387,8 @@ mod tests {
         found
     }
 
-    /// Parameters with which a window-based scheme paces are refused on quinn, which would ignore the rate, also where it
-    /// is set only once the RTT is known.
+    /// Parameters with which a window-based scheme paces are refused on quinn, which would ignore the rate, also where
+    /// it is set only once the RTT is known.
     #[test]
     fn quinn_refuses_parameters_that_pace() {
         for (name, param, value) in [("cubic", "paced", 1.0), ("newreno", "paced", 1.0), ("fixed", "rate", 5.0)] {

@@ -5,6 +5,7 @@
 
 mod counting;
 mod support;
+mod tls;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

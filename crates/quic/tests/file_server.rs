@@ -24,7 +24,8 @@ fn with_folder(label: &str, contents: &[u8], work: impl AsyncFnOnce(PathBuf)) {
     std::fs::remove_dir_all(&place).expect("removed");
 }
 
-/// Both ends run the scheme of the flag; the file arrives whole, and names outside the folder are refused with their name.
+/// Both ends run the scheme of the flag; the file arrives whole, and names outside the folder are refused with their
+/// name.
 #[test]
 #[ignore = "real time: `make test`"]
 fn file_server_serves_its_folder_only() {
@@ -60,7 +61,8 @@ fn unsuitable_scheme_is_refused_at_start() {
     assert!(refused.to_string().contains("cannot run on noq"), "{refused}");
 }
 
-/// Arguments that are not accepted are named, with status 2; a server that does not answer is, with its address and status 1.
+/// Errors name an argument that is not accepted, with status 2, or the address of a server that does not answer, with
+/// status 1.
 #[test]
 #[ignore = "real time: `make test`"]
 fn errors_name_the_argument_or_the_server() {

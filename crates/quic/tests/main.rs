@@ -14,5 +14,7 @@ mod quinn_support;
 mod support;
 #[cfg(feature = "noq")]
 mod thousand;
+#[cfg(any(feature = "noq", feature = "quinn"))]
+mod tls;
 #[cfg(feature = "noq")]
 mod virtual_time;

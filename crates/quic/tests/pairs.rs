@@ -85,9 +85,9 @@ fn alone(scheme: &str, buffer: u64) -> [f64; 2] {
     [mbit_s, samples.iter().sum::<f64>() / samples.len() as f64]
 }
 
-/// Alone, BBR has in virtual time the goodput and the RTT that `narrows compare bbr --rate 10mbit --rtt 20ms --duration 15s`
-/// simulates, within 2 %. BBR-GC has 9.4 Mbit/s with either buffer, as simulated with 4 BDP; with 1 BDP Linux's bursts of two
-/// segments let the simulated flow settle at 8.9, single packets at 9.3.
+/// Alone, BBR has in virtual time the goodput and the RTT that `narrows compare bbr --rate 10mbit --rtt 20ms --duration
+/// 15s` simulates, within 2 %. BBR-GC has 9.4 Mbit/s with either buffer, as simulated with 4 BDP; with 1 BDP Linux's
+/// bursts of two segments let the simulated flow settle at 8.9, single packets at 9.3.
 #[test]
 fn flows_alone_keep_the_simulated_goodput() {
     for (scheme, bdps, buffer, simulated) in [

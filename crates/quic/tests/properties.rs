@@ -66,7 +66,7 @@ impl Run {
         self.sent.push(self.now);
     }
 
-    /// A packet this far before the newest: also ones that were never sent.
+    /// The number of a packet this far before the newest, possibly of one that was never sent.
     fn number(&self, back: u64) -> u64 {
         (self.sent.len() as u64 + 5).saturating_sub(back)
     }
@@ -106,7 +106,7 @@ static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::support::estimator);
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards is served as ever.
+    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards gets normal service.
     #[test]
     fn any_reports_leave_room_to_send(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {

@@ -5,6 +5,7 @@
 
 mod counting;
 mod quinn_support;
+mod tls;
 
 use std::time::{Duration, Instant};
 

@@ -15,7 +15,8 @@ use quinn_proto::RttEstimator;
 #[derive(Clone, Debug)]
 enum Report {
     Send(u16),
-    /// Transmissions up to this many before the newest, also some that never were. `in_flight` is what the stack claims.
+    /// Transmissions up to this many before the newest, also some that never were. `in_flight` is what the stack
+    /// claims.
     Ack {
         first: usize,
         count: usize,
@@ -59,7 +60,7 @@ impl Run {
         self.sent.push(self.now);
     }
 
-    /// The time of the transmission this far before the newest; the time of none, if there were fewer.
+    /// The time of the transmission this far before the newest; the current time if there were fewer.
     fn time(&self, back: usize) -> Instant {
         let place = (self.sent.len() + 5).checked_sub(back);
         place.and_then(|place| self.sent.get(place)).copied().unwrap_or(self.now)
@@ -90,8 +91,8 @@ static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::quinn_support::estimat
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards lets those grow that look at
-    /// losses only: a scheme that looks at delays may have received impossible ones.
+    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards lets those grow that look
+    /// at losses only: a scheme that looks at delays may have received impossible ones.
     #[test]
     fn any_reports_of_quinn_leave_room(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Quinn).is_none()) {

@@ -4,6 +4,9 @@ use crate::support::{Pair, Path};
 use narrows_cc::{Nanos, schemes};
 use narrows_quic::{Scheme, Stack, controller, noq, refusal};
 
+/// A path of 20 Mbit/s and 20 ms.
+const PLAIN: Path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
+
 fn secs(seconds: u64) -> Nanos {
     Nanos::from_secs(seconds)
 }
@@ -38,13 +41,10 @@ fn accepted_schemes_fill_a_clean_path() {
         let scheme = Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0);
         // This scheme ignores losses: its window must fit the path.
         let scheme = if entry.info.name == "fixed" { scheme.param("window", 60.0).expect("in range") } else { scheme };
-        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
-        let mut pair = Pair::new(noq::factory(scheme), path, 1);
+        let mut pair = Pair::new(noq::factory(scheme), PLAIN, 1);
         pair.offered = u64::MAX;
         pair.run_until(secs(1));
-        let before = pair.read;
-        pair.run_until(secs(6));
-        let mbit = (pair.read - before) as f64 * 8.0 / 5e6;
+        let mbit = pair.mbit_until(secs(6));
         assert!(mbit > 15.0 && mbit < 20.0, "{}: {mbit:.2} Mbit/s", entry.info.name);
     }
 }
@@ -54,7 +54,7 @@ fn accepted_schemes_fill_a_clean_path() {
 fn fifth_of_packets_lost_stalls_no_scheme() {
     for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
         let scheme = Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0);
-        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.2 };
+        let path = Path { loss: 0.2, ..PLAIN };
         let mut pair = Pair::new(noq::factory(scheme), path, 5);
         pair.offered = u64::MAX;
         pair.run_until(secs(10));
@@ -84,8 +84,7 @@ fn runs_with_one_seed_are_equal() {
 #[test]
 fn idle_connection_resumes() {
     for name in ["bbr-gc", "bbr3", "cubic", "newreno", "vegas"] {
-        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
-        let mut pair = Pair::new(controller(name).expect("registered"), path, 2);
+        let mut pair = Pair::new(controller(name).expect("registered"), PLAIN, 2);
         pair.offered = 2_000_000;
         pair.run_until(secs(5));
         assert_eq!(pair.read, 2_000_000, "{name}");
@@ -102,11 +101,8 @@ fn idle_connection_resumes() {
     }
 }
 
-/// A path of 20 Mbit/s and 20 ms.
-const PLAIN: Path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
-
-/// The server sends, and its client appears elsewhere: at a new address the scheme is a fresh one, at a new port the same
-/// one with an empty flight. Data goes on at three quarters of the rate within 5 s.
+/// The server sends, and its client appears elsewhere: at a new address the scheme is a fresh one, at a new port the
+/// same one with an empty flight. Data goes on at three quarters of the rate within 5 s.
 #[test]
 fn scheme_is_told_that_its_peer_moved() {
     for name in ["bbr-gc", "bbr3", "cubic"] {
@@ -128,8 +124,8 @@ fn scheme_is_told_that_its_peer_moved() {
     }
 }
 
-/// The client sends, and moves: noq keeps its scheme (only the peer's address begins a path), and data goes on whether it
-/// noticed the move or not.
+/// The client sends, and moves: noq keeps its scheme (only the peer's address begins a path), and data goes on whether
+/// it noticed the move or not.
 #[test]
 fn scheme_of_a_sender_that_moves_goes_on() {
     for name in ["bbr-gc", "bbr3", "cubic"] {
@@ -137,32 +133,28 @@ fn scheme_of_a_sender_that_moves_goes_on() {
             let mut pair = Pair::new(controller(name).expect("registered"), PLAIN, 2);
             pair.offered = u64::MAX;
             pair.run_until(secs(3));
-            let (delivered, before) = (pair.controller().driver().delivered(), pair.read);
+            let delivered = pair.controller().driver().delivered();
             match notices {
                 true => pair.move_host(0, host, port),
                 false => pair.rebind_host(0, host, port),
             }
-            pair.run_until(secs(8));
+            let mbit = pair.mbit_until(secs(8));
             assert!(pair.closed.is_none(), "{name}: {:?}", pair.closed);
             assert!(pair.controller().driver().delivered() > delivered, "{name}: the scheme was replaced");
-            let mbit = (pair.read - before) as f64 * 8.0 / 5e6;
             assert!(mbit > 15.0, "{name}, {host}:{port}, {notices}: {mbit:.2} Mbit/s after the move");
         }
     }
 }
 
-/// Marks on every packet, true or claimed, slow those schemes down that follow marks, and stall none.
+/// Marks on every packet, true or claimed, slow down schemes that follow marks, and stall none.
 #[test]
 fn marks_on_every_packet_stall_no_scheme() {
     for (name, follows) in [("bbr-gc", false), ("bbr3", false), ("cubic", true), ("newreno", true)] {
-        let path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
-        let mut pair = Pair::new(controller(name).expect("registered"), path, 2);
+        let mut pair = Pair::new(controller(name).expect("registered"), PLAIN, 2);
         pair.offered = u64::MAX;
         pair.mark = true;
         pair.run_until(secs(5));
-        let before = pair.read;
-        pair.run_until(secs(10));
-        let mbit = (pair.read - before) as f64 * 8.0 / 5e6;
+        let mbit = pair.mbit_until(secs(10));
         let expected = if follows { 0.1..5.0 } else { 15.0..20.0 };
         assert!(expected.contains(&mbit), "{name}: {mbit:.2} Mbit/s");
     }

@@ -39,11 +39,11 @@ const LOG: Nanos = Nanos::from_secs(1);
 const LISTED: usize = 1000;
 /// Real-time priority of the loop.
 const PRIORITY: u8 = 10;
-/// Events of flows that a turn takes from the ring buffer, at most: a flood of them must not delay decisions.
+/// Events that one turn takes from the ring buffer, at most: a flood must not delay decisions.
 const EVENTS: usize = 256;
-/// The heartbeat comes this many times in the time after which programs write nothing.
+/// Heartbeats per `patience`, after which programs write nothing.
 const BEATS: u64 = 4;
-/// Removal of idle flows while the router sleeps.
+/// Time between removals of idle flows while the router sleeps.
 const EXPIRE: Nanos = Nanos::from_secs(1);
 
 /// Time of the monotonic clock, as the programs read it.
@@ -87,9 +87,9 @@ struct Agent<'a> {
     cut_logged_at: Nanos,
     full_logged_at: Nanos,
     expired_at: Nanos,
-    /// Flows without room at the last line about them.
+    /// Flows without room at the last log line about them.
     full: u64,
-    /// Number of flows with a share at the last line about shares.
+    /// Flows with a share at the last log line about shares.
     shared: u64,
     seen: Counters,
     late: Lateness,
@@ -111,7 +111,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostErro
         ControlSocket::bind(address).map_err(|error| HostError::Unsupported(format!("--control {address}: {error}")))
     });
     let control = control.transpose()?;
-    // More than the router has, so that it decides which are refused.
+    // More than the router's table holds: the router decides which flows it refuses.
     let programs = Programs::load(settings.flows().saturating_mul(2).max(64))?;
     let mut netlink = Netlink::route().map_err(step("open a netlink socket"))?;
     let [_, others, _] = Brf::OTHER_CLASSES;
@@ -178,7 +178,7 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// Creates the hook of a port unless it has one. A switch that is killed here leaves a record of it.
+/// Creates the hook of a port unless it exists, and records it first: the switch may be killed here.
 fn hook(state: &mut State, netlink: &mut Netlink, i: usize) -> io::Result<()> {
     let index = state.record.ports[i].index;
     if tc::has_hook(netlink, index)? {
@@ -187,7 +187,7 @@ fn hook(state: &mut State, netlink: &mut Netlink, i: usize) -> io::Result<()> {
     state.record.ports[i].hook = true;
     state.save()?;
     if !tc::create_hook(netlink, index)? {
-        // Another program was faster.
+        // Another process created it first.
         state.record.ports[i].hook = false;
         state.save()?;
     }
@@ -256,11 +256,11 @@ impl Agent<'_> {
         done
     }
 
-    /// One turn: events of flows, counters, allocations that are due, and what follows from them.
+    /// One turn: flow events, counters, due allocations and their consequences.
     fn step(&mut self, keys: &BTreeSet<Key>) -> io::Result<()> {
         let at = now();
         for key in keys {
-            // A flow that is gone from the table is found by the next allocation.
+            // The next allocation notices a flow that is gone from the table.
             if let Some(state) = self.programs.flow(key) {
                 self.with_router(at, |brf, port, flows, programs| flows.update(brf, port, programs, *key, state));
             }
@@ -270,7 +270,7 @@ impl Agent<'_> {
             self.read(at)?;
         }
         let at = now();
-        // One allocation with the counters of now, however many were missed.
+        // One allocation with the current counters, however many were missed.
         if self.brf.next_wake() <= at {
             self.late.add((at - due).as_secs_f64());
             self.with_router(at, |brf, port, _, _| brf.on_wake(port));
@@ -301,7 +301,7 @@ impl Agent<'_> {
             if counters.udp > before.udp {
                 brf.add_udp(port);
             }
-            // A single packet may be a late retransmission; each packet counts as one.
+            // A single packet may be a late retransmission.
             for _ in 0..(counters.untracked - before.untracked).min(2) {
                 brf.add_untracked(port);
             }
@@ -323,7 +323,7 @@ impl Agent<'_> {
         for news in std::mem::take(&mut self.flows.news) {
             self.log(&line(&news));
         }
-        self.tell_full(at);
+        self.log_full(at);
         let shared = self.count("brf_flows");
         if shared != self.shared && at - self.logged_at >= LOG {
             self.logged_at = at;
@@ -338,8 +338,8 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Says that flows found no room, at most once a second.
-    fn tell_full(&mut self, at: Nanos) {
+    /// Logs that flows found no room, at most once a second.
+    fn log_full(&mut self, at: Nanos) {
         let full = self.flows.refused + self.seen.refused;
         if full > self.full && at - self.full_logged_at >= LOG {
             (self.full, self.full_logged_at) = (full, at);
@@ -350,7 +350,7 @@ impl Agent<'_> {
         }
     }
 
-    /// The controllers: the switch's own, and the one at the socket.
+    /// Runs the built-in controller and reads messages of the external one.
     fn converse(&mut self, at: Nanos) {
         let counters = self.statistics();
         let mut found = Vec::new();
@@ -377,9 +377,7 @@ impl Agent<'_> {
             if self.count("reductions") > before && at - self.cut_logged_at >= LOG {
                 self.cut_logged_at = at;
                 self.log(&match congestion {
-                    Congestion::Queue { packets } => {
-                        format!("congestion: {packets} packets wait, shares are cut")
-                    }
+                    Congestion::Queue { packets } => format!("congestion: {packets} packets wait, shares are cut"),
                     Congestion::Load => "congestion: the link is loaded, shares are cut".to_owned(),
                 });
             }

@@ -6,8 +6,8 @@
 //! | `{"congestion": "load"}` | the link is utilised beyond the threshold | none |
 //! | `{"ask": "statistics"}` | the counters of the port | [`Statistics`] |
 //!
-//! Over UDP an answer has at most three times the bytes of its question, so controllers pad questions with spaces. Anybody
-//! who reaches the socket may report congestion.
+//! Over UDP an answer has at most three times the bytes of its question, so controllers pad questions with spaces. Any
+//! sender that reaches the socket may report congestion.
 
 use std::fs;
 use std::io;
@@ -35,7 +35,7 @@ pub struct Statistics {
     pub read_s: f64,
     /// Bytes that left the port.
     pub sent_bytes: u64,
-    /// Packets of the flows that obey, which wait.
+    /// Waiting packets of flows that obey.
     pub waiting: u64,
     /// Packets that may wait in one class.
     pub room: u64,
@@ -62,7 +62,7 @@ enum Socket {
 #[derive(Debug)]
 pub(super) struct ControlSocket {
     socket: Socket,
-    /// Messages that were not understood, or too short for their answer.
+    /// Messages that were unreadable, or too short for their answer.
     pub(super) refused: u64,
 }
 
@@ -91,12 +91,12 @@ impl ControlSocket {
         Ok(Self { socket, refused: 0 })
     }
 
-    /// Reads what has arrived, answers questions, and returns reports of congestion.
+    /// Reads the waiting messages, answers questions, and returns reports of congestion.
     pub(super) fn read(&mut self, statistics: impl Fn() -> Statistics) -> Vec<Congestion> {
         let mut found = Vec::new();
         let mut buffer = [0; LONGEST];
         for _ in 0..MOST {
-            let answer = match &self.socket {
+            let meant = match &self.socket {
                 Socket::Udp(socket) => {
                     let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
                     let mut meant = Meaning::of(&buffer[..length]);
@@ -120,7 +120,7 @@ impl ControlSocket {
                     meant
                 }
             };
-            match answer {
+            match meant {
                 Some(Meaning::Report(congestion)) => found.push(congestion),
                 Some(Meaning::Question) => {}
                 None => self.refused += 1,
@@ -130,8 +130,8 @@ impl ControlSocket {
     }
 }
 
-/// A socket at this path, to which only its user may write, whatever the umask is: Linux gives the file the mode that the
-/// socket has when it is bound, so no other user finds it open at any moment.
+/// A socket at this path to which only its user may write, whatever the umask is. Linux gives the file the socket's
+/// mode at bind, so it is never open to other users.
 fn bind_private(path: &str) -> io::Result<UnixDatagram> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = sockets::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
@@ -143,7 +143,7 @@ fn bind_private(path: &str) -> io::Result<UnixDatagram> {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         if let Socket::Unix(_, path) = &self.socket {
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -172,13 +172,19 @@ mod tests {
 
     use super::*;
 
-    /// Reports and questions are read; anything else is counted and ignored.
-    #[test]
-    fn messages_are_read_and_garbage_is_counted() {
-        let mut control = ControlSocket::bind("127.0.0.1:0").unwrap();
+    /// A control socket on loopback and its peer.
+    fn connected() -> (ControlSocket, UdpSocket) {
+        let control = ControlSocket::bind("127.0.0.1:0").unwrap();
         let Socket::Udp(own) = &control.socket else { unreachable!("bound to UDP") };
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         peer.connect(own.local_addr().unwrap()).unwrap();
+        (control, peer)
+    }
+
+    /// Reports and questions are read; anything else is counted and ignored.
+    #[test]
+    fn messages_are_read_and_garbage_is_counted() {
+        let (mut control, peer) = connected();
         peer.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         for text in [
             r#"{"congestion": "queue", "packets": 120}"#,
@@ -203,14 +209,11 @@ mod tests {
         assert!(peer.recv(&mut [0; 512]).is_err(), "one answer");
     }
 
-    /// 20 000 messages of any length and sense get no more than three times their bytes in answers, each message at
+    /// 20 000 messages of any length and content get no more than three times their bytes in answers, each message at
     /// most one, and a turn reads a bounded number.
     #[test]
     fn flood_gets_at_most_three_times_its_bytes() {
-        let mut control = ControlSocket::bind("127.0.0.1:0").unwrap();
-        let Socket::Udp(own) = &control.socket else { unreachable!("bound to UDP") };
-        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        peer.connect(own.local_addr().unwrap()).unwrap();
+        let (mut control, peer) = connected();
         peer.set_nonblocking(true).unwrap();
         let statistics = Statistics { read_s: 1.5, sent_bytes: 7, waiting: 3, room: 9, queues: 5, capacity_bytes_s: 1 };
         let mut random = narrows_cc::Random::stream(seed(), "flood", 0);

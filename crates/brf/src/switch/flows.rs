@@ -12,17 +12,17 @@ use super::maps::{ANSWERED, Decision, ENDED, FlowState, GONE, Key, OBEYS, Progra
 pub(super) struct Known {
     /// Its number in the router.
     pub(super) id: u32,
-    /// The state that the router has been told.
+    /// The state that the router received last.
     pub(super) told: FlowState,
     pub(super) obeys: bool,
     pub(super) opened: Nanos,
     /// The decision in the kernel.
     decided: Option<Decision>,
-    /// A share given before the sender answered, where the router holds none for it.
+    /// A share offered before the sender answered; the router has none for it yet.
     offered: Option<Rate>,
 }
 
-/// What happened to a flow, for the log.
+/// An event of a flow, for the log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum News {
     In { name: String, obeys: bool, share: Option<Rate> },
@@ -47,7 +47,7 @@ impl Flows {
         Self { known: BTreeMap::new(), free: (0..room).rev().collect(), refused: 0, news: Vec::new() }
     }
 
-    /// Tells the router what has changed about a flow since its last state.
+    /// Reports a flow's changes since its last state to the router.
     pub(super) fn update(
         &mut self,
         brf: &mut Brf,
@@ -138,7 +138,7 @@ impl Flows {
         }
     }
 
-    /// Removes flows that the router has forgotten, and writes changed decisions for the others.
+    /// Removes flows that the router no longer tracks, and writes changed decisions for the others.
     pub(super) fn publish(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs) -> std::io::Result<()> {
         let gone: Vec<Key> =
             self.known.iter().filter(|(_, known)| !brf.is_tracked(known.id)).map(|(key, _)| *key).collect();
@@ -158,7 +158,7 @@ impl Flows {
     }
 }
 
-/// Whether the kernel's entry was made again after the flow ended, not only its SYN repeated.
+/// Whether the kernel made the entry again after the flow ended; otherwise only its SYN was repeated.
 const fn is_new(known: &Known, state: &FlowState) -> bool {
     state.bytes < known.told.bytes || known.told.has(ENDED | ANSWERED)
 }

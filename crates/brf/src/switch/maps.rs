@@ -1,4 +1,4 @@
-//! The programs of a switch in the kernel (`bpf/brf_switch.bpf.c`), and what they and the agent exchange
+//! The programs of a switch in the kernel (`bpf/brf_switch.bpf.c`), and their shared maps with the agent
 //! (`bpf/brf_switch.h`).
 
 use std::ffi::OsStr;
@@ -11,6 +11,8 @@ use narrows_cc::Rate;
 use narrows_host::HostError;
 use narrows_programs::{BRF_SWITCH, libbpf};
 use narrows_routers::{FiveTuple, RateCode};
+
+use super::tc::word;
 
 /// Names of the programs: on the egress of the bottleneck, and on the ingress of ports where ACKs return.
 pub(super) const DATA: &str = "brf_data";
@@ -57,11 +59,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|own| own.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|own| own.try_into().ok()).map_or(0, u32::from_ne_bytes)
-}
-
-/// What the agent reads of `struct flow`.
+/// The fields of `struct flow` that the agent reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FlowState {
     pub(super) opened: u64,
@@ -102,7 +100,7 @@ pub(super) struct Decision {
 impl Decision {
     fn bytes(self) -> [u8; 16] {
         let code = self.share.map_or(RateCode(0), RateCode::encode);
-        // The rate as the option has it, so that the programs compare like with like.
+        // The rate as the option encodes it: programs compare like with like.
         let rate = code.decode().as_bytes_per_sec();
         let mut out = [0; 16];
         out[..8].copy_from_slice(&rate.to_ne_bytes());
@@ -150,7 +148,7 @@ pub struct Counters {
     pub silent: u64,
     /// SYNs without room in the table.
     pub refused: u64,
-    /// Events that the agent did not get; it finds them at its next reading.
+    /// Events that the agent missed; its next reading finds them.
     pub lost: u64,
     /// Bytes of ACKs of the other direction.
     pub acks: u64,
@@ -170,7 +168,7 @@ impl Programs {
     /// Loads the programs with room for `flows` flows.
     pub(super) fn load(flows: u32) -> Result<Self, HostError> {
         let object = libbpf::loading("the programs of the switch", || {
-            // Aligned as ELF wants it.
+            // A copy, aligned as ELF requires.
             let bytes = BRF_SWITCH.to_vec();
             let mut open = ObjectBuilder::default().name("brf_switch")?.open_memory(&bytes)?;
             for mut map in open.maps_mut() {
@@ -218,7 +216,7 @@ impl Programs {
 
     /// Removes a flow from the table.
     pub(super) fn remove(&self, key: &Key) {
-        // They may be gone.
+        // Either may be gone.
         let _ = self.map("flows").delete(&key.0);
         let _ = self.map("decisions").delete(&key.0);
     }

@@ -11,13 +11,13 @@
 //! the class of its packets, and the rates of the classes. It decides at each allocation of the router (every Δt) and
 //! at each event of a flow.
 //!
-//! Each map has one writer: flows the programs, decisions the agent, settings with the heartbeat the agent. A ring buffer
-//! names flows to look at; the reading at each allocation finds those that it lost. The agent reports sums to the events of
-//! the router (`routers/src/brf/events.rs`), which the simulator's hook calls packet by packet.
+//! Each map has one writer: programs write flows; the agent writes decisions, and settings with the heartbeat. A ring
+//! buffer names changed flows; the reading at each allocation finds those that it lost. The agent reports sums to the
+//! router's event functions (`routers/src/brf/events.rs`), which the simulator's hook calls packet by packet.
 //!
-//! The agent dies without harm: programs write no rates once its last decision is older than `patience`, so senders
-//! fall back, and all flows share a class. [`clean`] removes what it left. One command at a time creates or removes
-//! ([`narrows_host::changing`]), and a record says what will be created before that is done.
+//! The agent may die: once its last decision is older than `patience`, programs write no rates, so senders fall back,
+//! and all flows share a class. [`clean`] removes its remains. One command at a time creates or removes
+//! ([`narrows_host::changing`]), and a record lists everything before it is created.
 
 #[cfg(feature = "bpf")]
 mod agent;
@@ -55,10 +55,10 @@ pub trait Watch: Sync {
     fn is_stopped(&self) -> bool;
 }
 
-/// Runs a switch until the caller ends it. Nothing stays attached.
+/// Runs a switch until the caller ends it, and detaches everything.
 ///
 /// # Errors
-/// If a port does not exist or is taken, without rights, or if the kernel refuses a step.
+/// If a port is missing or in use, without rights, or if the kernel refuses a step.
 pub fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostError> {
     rights::may_change_ports("narrows brf switch", "it changes programs and queues of ports")?;
     #[cfg(feature = "bpf")]
@@ -70,7 +70,7 @@ pub fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostError> {
     }
 }
 
-/// What a switch with these settings would attach and create, a line per item. Checks the ports.
+/// Checks the ports, and lists what a switch with these settings would create, a line per item.
 ///
 /// # Errors
 /// If a port does not exist or cannot be used.
@@ -78,7 +78,7 @@ pub fn plan(settings: &Settings) -> Result<Vec<String>, HostError> {
     settings.plan()
 }
 
-/// Removes what killed switches left in this network namespace. Returns the names of their ports.
+/// Removes the remains of killed switches from this network namespace. Returns the names of their ports.
 ///
 /// # Errors
 /// Without rights.

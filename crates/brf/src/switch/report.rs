@@ -1,4 +1,4 @@
-//! What `status` and the log show of a switch.
+//! A switch in `status` and in the log.
 
 use narrows_cc::{Nanos, Rate};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::flows::News;
 use super::maps::Counters;
 
-/// Time since a decision was due, when it was made.
+/// Lateness of decisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lateness {
     pub(super) count: u64,
@@ -14,8 +14,8 @@ pub(super) struct Lateness {
     pub(super) most: f64,
 }
 
-/// The backlog in bytes over the last seconds: its mean, weighted by time, and its maximum. A window is complete after
-/// [`WINDOW`]; the one before stays until then.
+/// Time-weighted mean and maximum of the backlog in bytes. A window ends after [`WINDOW`]; the previous one is shown
+/// until then.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueMean {
     at: Nanos,
@@ -42,7 +42,7 @@ impl QueueMean {
         Self { at, ..Self::default() }
     }
 
-    /// A backlog in bytes since the last reading.
+    /// Adds a backlog in bytes, which counts since the last reading.
     pub(super) fn add(&mut self, at: Nanos, backlog: u64) {
         let elapsed = (at - self.at).as_secs_f64();
         self.at = at;
@@ -61,7 +61,7 @@ impl QueueMean {
     }
 }
 
-/// What `status` shows.
+/// A report for `status`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) time_s: f64,
@@ -74,7 +74,7 @@ pub(super) struct Report {
     pub(super) late_most_ms: f64,
     pub(super) queue_mean_ms: f64,
     pub(super) queue_most_ms: f64,
-    /// Flows that found no room in the router's table; those that found none in the kernel's are `counters.refused`.
+    /// Flows without room in the router's table; `counters.refused` has those without room in the kernel's.
     pub(super) flows_refused: u64,
     pub(super) control_refused: u64,
     pub(super) counters: Counters,

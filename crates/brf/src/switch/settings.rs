@@ -10,10 +10,10 @@ use narrows_routers::{Brf, FiveTuple, Router, RouterSetup};
 use super::state::AttachedPort;
 use super::tc::{self, Side};
 
-/// Shortest patience: decisions of a busy machine are late by some milliseconds.
+/// Minimum patience: on a busy machine decisions are some milliseconds late.
 const PATIENCE_LEAST: Nanos = Nanos::from_millis(20);
 
-/// What passes a port.
+/// Traffic of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -21,8 +21,8 @@ pub enum Role {
     Acks,
     /// Data leaves through it into the bottleneck, and acknowledgements arrive.
     Bottleneck,
-    /// Acknowledgements leave through it to the senders, and get their rates there only. A switch in user space, as Open
-    /// vSwitch with its user-space datapath, takes packets that arrive before programs change them.
+    /// Acknowledgements leave through it to the senders, and get their rates only there. A user-space switch, such as
+    /// Open vSwitch's user-space datapath, takes arriving packets before programs change them.
     Senders,
 }
 
@@ -31,7 +31,7 @@ pub enum Role {
 pub struct PortSettings {
     /// The interface.
     pub name: String,
-    /// What passes it.
+    /// Its traffic.
     pub role: Role,
 }
 
@@ -52,13 +52,13 @@ pub struct Settings {
     pub patience: Nanos,
     /// The switch's own controller; `None`: an external one.
     pub controller: Option<Config>,
-    /// Where it listens for an external controller: `host:port` or `unix:PATH`.
+    /// Address for an external controller: `host:port` or `unix:PATH`.
     pub control: Option<String>,
 }
 
 impl Settings {
-    /// A switch with the defaults of real ports: Δt of 5 ms at least, a patience of 500 ms, a controller of its own
-    /// that looks once per second, and queues drained at every allocation.
+    /// A switch with the defaults of real ports: Δt of at least 5 ms, a patience of 500 ms, a built-in controller that
+    /// polls once per second, and queues drained at every allocation.
     pub fn new(ports: Vec<PortSettings>, rate: Rate) -> Self {
         let mut params = Params::defaults(Brf::INFO.params);
         // Senders on real hosts pace less exactly than simulated ones.
@@ -95,9 +95,7 @@ impl Settings {
                     format!("no such parameter; accepted: {}", names.join(", "))
                 }
                 ParamError::OutOfRange(own) => format!("accepted: {} to {} {}", own.min, own.max, own.unit),
-                ParamError::Fraction(own) => {
-                    format!("accepted: whole numbers from {} to {}", own.min, own.max)
-                }
+                ParamError::Fraction(own) => format!("accepted: whole numbers from {} to {}", own.min, own.max),
             })
         })
     }
@@ -114,7 +112,7 @@ impl Settings {
         }
     }
 
-    /// Whether acknowledgements get their rates where they leave.
+    /// Whether acknowledgements get their rates at the egress towards senders.
     fn is_written_towards_senders(&self) -> bool {
         self.ports.iter().any(|port| port.role == Role::Senders)
     }
@@ -145,7 +143,7 @@ impl Settings {
         }
     }
 
-    /// Refuses values with which the switch cannot work.
+    /// Refuses settings with which the switch cannot work.
     pub(super) fn check(&self) -> Result<(), HostError> {
         if self.patience >= PATIENCE_LEAST {
             return Ok(());

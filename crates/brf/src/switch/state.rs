@@ -1,4 +1,4 @@
-//! What a switch has created, on disk: the next command finds and removes what a killed one left.
+//! Records of running switches on disk: the next command finds and removes the remains of a killed one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::tc;
 
-/// Files of running switches; gone after a restart, as what they describe.
+/// Files of running switches. A restart removes them with everything that they describe.
 const FOLDER: &str = "/run/narrows/brf-switch";
-/// Time for which another command may look at a record.
+/// Attempts to lock a record while another command reads it.
 const LOOK: u32 = 50;
 
 /// A port on which programs are attached.
@@ -27,13 +27,13 @@ pub(super) struct AttachedPort {
     pub(super) index: i32,
     /// The queue is ours.
     pub(super) bottleneck: bool,
-    /// Where acknowledgements get their rates, if they do here.
+    /// Side on which acknowledgements get their rates, if any.
     pub(super) acks: Option<tc::Side>,
     /// The hook for programs is ours.
     pub(super) hook: bool,
 }
 
-/// What a switch has created.
+/// Everything that a switch has created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) process: u32,
@@ -47,19 +47,19 @@ pub(super) fn namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
 }
 
-/// The record of a running switch. What it lists is removed when this is dropped.
+/// The record of a running switch; dropping it removes everything that it lists.
 #[derive(Debug)]
 pub(super) struct State {
     /// Locked as long as the process lives.
     file: File,
     path: PathBuf,
     pub(super) record: Record,
-    /// While the switch creates what the record lists.
+    /// While the switch creates the objects that the record lists.
     changing: Option<Changing>,
 }
 
 impl State {
-    /// Begins a record for these ports, before anything is created. No other command changes anything until [`complete`].
+    /// Begins a record for these ports before anything is created, and keeps other commands out until [`complete`].
     ///
     /// [`complete`]: State::complete
     ///
@@ -90,7 +90,7 @@ impl State {
         Ok(state)
     }
 
-    /// Everything is created: other commands may go on.
+    /// Lets other commands go on once everything is created.
     pub(super) fn complete(&mut self) {
         self.changing = None;
     }
@@ -114,14 +114,14 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // Without the lock a command that begins now may find a part of it, and refuses the port.
+        // Without the lock, a command that begins now may find remains, and refuse the port.
         let _changing = self.changing.take().or_else(|| Changing::begin().ok());
         undo(&self.record);
         forget(&self.path);
     }
 }
 
-/// Locks a record for the life of the process. A command that looks at it holds the lock for a moment.
+/// Locks a record for the life of the process. A command that reads it holds the lock briefly.
 fn lock(file: &File) -> io::Result<()> {
     for _ in 0..LOOK {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -136,7 +136,7 @@ fn lock(file: &File) -> io::Result<()> {
 fn undo(record: &Record) {
     let Ok(mut netlink) = Netlink::route() else { return };
     for port in &record.ports {
-        // The number may belong to another interface by now.
+        // Another interface may have the number by now.
         if tc::interface(&port.name).is_ok_and(|(index, _)| index == port.index) {
             tc::detach(&mut netlink, port.index, port.hook);
             if port.bottleneck {
@@ -165,18 +165,18 @@ fn records() -> Vec<(PathBuf, Record)> {
         .collect()
 }
 
-/// Whether no switch holds a record. Several commands may look at the same time.
+/// Whether no switch holds a record. Several commands may check at once.
 fn is_abandoned(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
-/// Whether a killed switch has left something in this network namespace.
+/// Whether a killed switch left remains in this network namespace.
 pub(super) fn is_any_abandoned() -> bool {
     let Ok(namespace) = namespace() else { return false };
     records().iter().any(|(path, record)| record.namespace == namespace && is_abandoned(path))
 }
 
-/// Removes what killed switches left in this namespace. Returns the names of their ports.
+/// Removes the remains of killed switches from this namespace. Returns the names of their ports.
 pub(super) fn clean(_: &Changing) -> Vec<String> {
     let Ok(namespace) = namespace() else { return Vec::new() };
     let mut cleaned = Vec::new();
@@ -184,7 +184,7 @@ pub(super) fn clean(_: &Changing) -> Vec<String> {
         if record.namespace == namespace && is_abandoned(&path) {
             undo(&record);
             forget(&path);
-            // A namespace that is gone took its ports along; its number may be used again.
+            // A removed namespace took its ports along, and its number may be reused.
             let is_here = |port: &&AttachedPort| tc::interface(&port.name).is_ok_and(|(index, _)| index == port.index);
             cleaned.extend(record.ports.iter().filter(is_here).map(|port| port.name.clone()));
         }

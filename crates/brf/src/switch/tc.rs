@@ -1,25 +1,28 @@
-//! What the switch creates in the kernel's traffic control: filters on ports, and the classes of the bottleneck.
+//! The switch in the kernel's traffic control: filters on ports, and the classes of the bottleneck.
 
 use std::fmt;
 use std::io;
 
 use narrows_cc::Rate;
-use narrows_host::netlink::{CREATE, DELETE_QDISC, NEW_QDISC, Netlink, Request, TCA_KIND, TCA_OPTIONS, attributes};
+use narrows_host::netlink::{
+    CREATE, DELETE_QDISC, NEW_QDISC, Netlink, Request, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, attributes, nested,
+    queue_message as message,
+};
 use narrows_net::config::{Htb, HtbClass};
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use serde::{Deserialize, Serialize};
 
 /// Major number of the queue: 'BR' in ASCII.
 pub(super) const HANDLE: u32 = 0x4252_0000;
-/// Minor number of the class of the whole link, and of the first class of the router.
+/// Minor numbers of the whole link's class, and of the router's first class.
 const LINK_MINOR: u32 = 1;
 pub(super) const FIRST_MINOR: u32 = 16;
 /// Handle and priority of the filters.
 const FILTER: u32 = 0x4252;
 const PRIORITY: u32 = 0x4252;
-/// Packets that wait in a policed class at most: HTB has no policer.
+/// Queue limit of a policed class in packets: HTB has no policer.
 const POLICED: u32 = 2;
-/// Bytes of an Ethernet header, which HTB counts and rates do not.
+/// Bytes of an Ethernet header: HTB counts it, rates do not.
 const ETHERNET: u64 = 14;
 const MTU: u64 = 1500;
 
@@ -30,7 +33,6 @@ const NEW_FILTER: u16 = 44;
 const DELETE_FILTER: u16 = 45;
 const GET_FILTER: u16 = 46;
 const DUMP: u16 = 0x300;
-const ROOT: u32 = u32::MAX;
 const CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 const TCA_STATS2: u16 = 7;
@@ -74,34 +76,14 @@ impl Side {
     }
 }
 
-/// `struct tcmsg`.
-fn message(index: i32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
-    let mut out = [0; 20];
-    for (at, value) in [(4, index as u32), (8, handle), (12, parent), (16, info)] {
-        out[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-    }
-    out
-}
-
-/// A list of attributes, as the value of another.
-fn nested(list: &[(u16, &[u8])]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (kind, value) in list {
-        out.extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
-        out.extend_from_slice(&kind.to_ne_bytes());
-        out.extend_from_slice(value);
-        out.resize(out.len().next_multiple_of(4), 0);
-    }
-    out
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
+/// The word of 32 bits at this offset; zero if it is cut off.
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|own| own.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
 /// Number of an interface of this namespace, and whether its frames are Ethernet's.
 pub(super) fn interface(name: &str) -> io::Result<(i32, bool)> {
-    // Sysfs may show another namespace (`ip netns exec` mounts its own, setns does not): ask a socket.
+    // Sysfs may show another namespace: `ip netns exec` mounts one, setns does not. A socket has the right one.
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     let index = rustix::net::netdevice::name_to_index(&socket, name)? as i32;
     let mut ethernet = false;
@@ -125,7 +107,7 @@ pub(super) fn has_hook(netlink: &mut Netlink, index: i32) -> io::Result<bool> {
     Ok(found)
 }
 
-/// Creates the hook for programs. Returns whether it was created: another may have come first.
+/// Creates the hook for programs. Returns whether it is new: another process may have come first.
 pub(super) fn create_hook(netlink: &mut Netlink, index: i32) -> io::Result<bool> {
     let hook = Request::new(NEW_QDISC, CREATE, &message(index, CLSACT_HANDLE, CLSACT, 0));
     match netlink.change(hook.attribute(TCA_KIND, b"clsact\0")) {
@@ -144,8 +126,8 @@ pub(super) fn attach(
     name: &str,
 ) -> io::Result<()> {
     let fd = program.as_raw_fd() as u32;
-    let options = nested(&[
-        (BPF_FD, &fd.to_ne_bytes()),
+    let options = nested([
+        (BPF_FD, &fd.to_ne_bytes()[..]),
         (BPF_NAME, format!("{name}\0").as_bytes()),
         (BPF_FLAGS, &DIRECT_ACTION.to_ne_bytes()),
     ]);
@@ -154,7 +136,7 @@ pub(super) fn attach(
     netlink.change(request.attribute(TCA_OPTIONS, &options))
 }
 
-/// Removes our filters from a port, and the hook if it is ours and has no others.
+/// Removes our filters from a port, and the hook if we created it and no other filter uses it.
 pub(super) fn detach(netlink: &mut Netlink, index: i32, created: bool) {
     let mut left = 0;
     for side in [Side::Ingress, Side::Egress] {
@@ -173,7 +155,7 @@ pub(super) fn detach(netlink: &mut Netlink, index: i32, created: bool) {
 pub(super) fn root(netlink: &mut Netlink, index: i32) -> io::Result<Option<(String, u32)>> {
     let mut found = None;
     netlink.get(Request::new(GET_QDISC, DUMP, &message(index, 0, 0, 0)), |body| {
-        if word(body, 4) == index as u32 && word(body, 12) == ROOT {
+        if word(body, 4) == index as u32 && word(body, 12) == TC_H_ROOT {
             let mut list = attributes(body.get(20..).unwrap_or_default());
             let kind = list.find(|(kind, _)| *kind == TCA_KIND).map_or(&[][..], |(_, value)| value);
             let kind = String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned();
@@ -186,15 +168,16 @@ pub(super) fn root(netlink: &mut Netlink, index: i32) -> io::Result<Option<(Stri
 /// Counters of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ClassStats {
-    /// Bytes that left, with Ethernet headers.
+    /// Bytes sent, with Ethernet headers.
     pub(super) sent: u64,
-    /// Packets and bytes that wait.
+    /// Waiting packets.
     pub(super) waiting: u64,
+    /// Waiting bytes.
     pub(super) backlog: u64,
     pub(super) drops: u64,
 }
 
-/// A token bucket of the kernel with the classes of a router.
+/// An HTB queue of the kernel with the classes of a router.
 #[derive(Debug)]
 pub(super) struct Tree {
     index: i32,
@@ -253,16 +236,16 @@ impl Tree {
         for value in [3, 10, FIRST_MINOR + u32::from(default), 0, 0] {
             init.extend_from_slice(&value.to_ne_bytes());
         }
-        let root = Request::new(NEW_QDISC, CREATE, &message(self.index, HANDLE, ROOT, 0));
+        let root = Request::new(NEW_QDISC, CREATE, &message(self.index, HANDLE, TC_H_ROOT, 0));
         let root = root.attribute(TCA_KIND, b"htb\0");
-        netlink.change(root.attribute(TCA_OPTIONS, &nested(&[(HTB_INIT, &init)])))?;
+        netlink.change(root.attribute(TCA_OPTIONS, &nested([(HTB_INIT, &init)])))?;
         let all = framed(self.link);
         netlink.change(self.class(HANDLE | LINK_MINOR, HANDLE, (all, all), 0, CREATE))?;
         for class in 0..self.classes.len() {
             self.change(netlink, class, CREATE)?;
             if self.leaves[class] {
                 let room = if self.classes[class].policed { POLICED } else { self.room };
-                // Handles of leaves: their minor number of the class as major number.
+                // A leaf's major number follows from its class.
                 let handle = (0x4300 + class as u32) << 16;
                 let leaf = Request::new(NEW_QDISC, CREATE, &message(self.index, handle, Self::id(class), 0));
                 netlink.change(leaf.attribute(TCA_KIND, b"pfifo\0").attribute(TCA_OPTIONS, &room.to_ne_bytes()))?;
@@ -271,7 +254,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Sets the rates that have changed by more than a part in a hundred.
+    /// Sets rates that have changed by more than 1 %.
     pub(super) fn apply(&mut self, netlink: &mut Netlink) -> io::Result<()> {
         for class in 0..self.classes.len() {
             let (rate, ceil) = self.rates(class);
@@ -288,15 +271,15 @@ impl Tree {
     fn rates(&self, class: usize) -> (u64, u64) {
         let (rate, ceil) = self.wanted[class];
         if self.classes[class].policed {
-            // A policed class keeps the share that it has while it is used, or the first packets of a burst would be
-            // lost before the router sees them.
+            // A policed class keeps its share while idle: otherwise the first packets of a burst would be lost before
+            // the router sees them.
             let least = self.classes[class].ceil.unwrap_or(rate);
             let rate = framed(rate.max(least));
             return (rate, rate);
         }
         let all = framed(self.link);
-        // A class without flows keeps a hundredth, for packets that belong to none: those of other protocols, and the
-        // first ones of new flows.
+        // A class without flows keeps 1 % for packets without a flow: other protocols, and the first packets of new
+        // flows.
         (framed(rate).clamp(all / 100, all), framed(ceil).clamp(all / 100, all))
     }
 
@@ -311,7 +294,7 @@ impl Tree {
     /// The request for a class.
     fn class(&self, id: u32, parent: u32, (rate, ceil): (u64, u64), priority: u32, flags: u16) -> Request {
         let quantum = (rate / 10).clamp(MTU, 200_000) as u32;
-        // A packet, and what the bucket gets in a millisecond: timers of the kernel are not late by more.
+        // A packet, and a millisecond at this rate: the kernel's timers are at most that late.
         let burst = |rate: u64| {
             let bytes = MTU + ETHERNET + framed(self.link).min(rate) / 1000;
             (bytes * 1_000_000_000 / rate.max(1) / TICK_NS).min(u64::from(u32::MAX)) as u32
@@ -327,7 +310,7 @@ impl Tree {
             parms.extend_from_slice(&value.to_ne_bytes());
         }
         let options =
-            nested(&[(HTB_PARMS, &parms), (HTB_RATE64, &rate.to_ne_bytes()), (HTB_CEIL64, &ceil.to_ne_bytes())]);
+            nested([(HTB_PARMS, &parms[..]), (HTB_RATE64, &rate.to_ne_bytes()), (HTB_CEIL64, &ceil.to_ne_bytes())]);
         let request = Request::new(NEW_CLASS, flags, &message(self.index, id, parent, 0));
         request.attribute(TCA_KIND, b"htb\0").attribute(TCA_OPTIONS, &options)
     }
@@ -391,7 +374,7 @@ fn class_stats(list: &[u8]) -> ClassStats {
 /// Removes our queue from an interface, if it is there.
 pub(super) fn remove(netlink: &mut Netlink, index: i32) {
     if matches!(root(netlink, index), Ok(Some((_, HANDLE)))) {
-        let _ = netlink.change(Request::new(DELETE_QDISC, 0, &message(index, HANDLE, ROOT, 0)));
+        let _ = netlink.change(Request::new(DELETE_QDISC, 0, &message(index, HANDLE, TC_H_ROOT, 0)));
     }
 }
 

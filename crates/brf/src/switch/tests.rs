@@ -8,7 +8,7 @@ mod segment;
 
 use narrows_host::testing::skipped;
 
-/// Whether this process may attach programs to ports of its own.
+/// Whether this process may create ports and attach programs to them.
 fn may() -> bool {
     let may = rustix::process::geteuid().is_root() && narrows_host::namespace::available("the tests").is_ok();
     if !may {

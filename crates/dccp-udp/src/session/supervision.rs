@@ -10,7 +10,7 @@ use crate::source::Source;
 /// Longest wait for ACKs before a sender that sent everything closes.
 const LINGER: Nanos = Nanos::from_secs(1);
 
-/// Longest wait for reports of late arrivals before a close: this, and as many round trips.
+/// Longest wait for reports of late arrivals before a close, and the same in round trips.
 const LATE_ARRIVAL: (Nanos, u64) = (Nanos::from_millis(100), 4);
 
 impl Session<'_> {

@@ -1,7 +1,7 @@
 //! Servers under load on real sockets of the loopback interface, bounded in time.
 //!
-//! `NARROWS_REDTEAM=N` makes each N times as long; `-- --nocapture` shows the table. Absolute speeds depend on
-//! the machine, so speeds are compared within one run. The long form, which runs alone, has the bounds of a machine that
+//! `NARROWS_REDTEAM=N` makes each N times as long; `-- --nocapture` shows the table. Absolute speeds depend on the
+//! machine, so speeds are compared within one run. The long form, which runs alone, has the bounds of a machine that
 //! does nothing else; the short form runs beside other tests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::*;
 use crate::client::send;
 use crate::server::receive_on;
 
-/// Pairs of measurements, without and with what may disturb them, of which the median counts: other programs and tests
+/// Pairs of measurements, without and with a possible disturbance. Their median counts: other programs and tests
 /// take processor time from either half of a pair.
 const PAIRS: u64 = 5;
 
@@ -23,7 +23,7 @@ fn is_long() -> bool {
     length() > 1
 }
 
-/// Stops when told, and counts what ended.
+/// Stops on request, and counts ended connections.
 #[derive(Default)]
 struct Watch {
     over: AtomicBool,
@@ -45,7 +45,7 @@ impl Caller for Watch {
     }
 }
 
-/// Tells the server to stop, also if the work beside it panics.
+/// Stops the server, even if the work beside it panics.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -89,8 +89,8 @@ fn transfer(to: SocketAddr, duration: Duration) -> Result<(Report, Duration), Li
 /// Sockets of a flood, each with an address and a UDP port of its own.
 const SOURCES: usize = 256;
 
-/// Sends Requests that it never completes, `rate` per second, each from another address, UDP port and DCCP port than the
-/// one before; every sixteenth from an address that was not used before. Returns their number.
+/// Sends Requests that it never completes, `rate` per second, each from another address, UDP port and DCCP port than
+/// the one before; every sixteenth from an address that was not used before. Returns their number.
 fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
     let mut random = Random::stream(seed, "flood", 0);
     let mut socket = || {
@@ -106,12 +106,10 @@ fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
             if place.is_multiple_of(16) {
                 sockets[place] = socket();
             }
-            let mut header = Header::new(Kind::Request);
-            (header.source, header.destination) = (numbers.bits() as u16, Config::default().local_port);
-            header.seq = numbers.bits() >> 16;
-            let mut packet = Vec::new();
-            header.encode(&[], &[], &mut packet);
-            let _ = sockets[place].send_to(&packet, to);
+            let set = |header: &mut Header| {
+                (header.source, header.seq) = (numbers.bits() as u16, numbers.bits() >> 16);
+            };
+            let _ = sockets[place].send_to(&packet(Kind::Request, set, &[], &[]), to);
             sent += 1;
         }
         thread::sleep(Duration::from_millis(1));
@@ -206,8 +204,8 @@ fn open_idle(to: SocketAddr, count: u32) -> Vec<StdSocket> {
     sockets
 }
 
-/// Bytes that ten senders together bring to the server: per second of its processor time, which other programs and tests
-/// do not change much, and per second.
+/// Bytes that ten senders together bring to the server: per second of its processor time, which other programs and
+/// tests do not change much, and per second.
 fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> [f64; 2] {
     let spent = || {
         thread::sleep(crate::TICK * 2); // the server asks whether to stop
@@ -300,7 +298,7 @@ fn server_survives_hostile_datagrams() {
             }
             let _ = socket.send_to(&packet, to);
             if n % 256 == 0 {
-                thread::sleep(Duration::from_millis(2)); // the server's socket has room for so many
+                thread::sleep(Duration::from_millis(2)); // as many as fit the server's socket
             }
         }
         let grown = resident().saturating_sub(before);

@@ -31,12 +31,18 @@ impl<'a> Pair<'a> {
         let mut delivered = 0;
         while delivered < packets {
             for bytes in receive_all(&mut self.server.port).await {
-                let received =
-                    Received { from: self.addresses.local, to: self.addresses.remote, ecn: 0, bytes: &bytes };
-                self.server.server.on_packet(now, &received, &mut self.server.port.recorder)?;
+                self.deliver_to_server(now, &bytes);
                 delivered += 1;
             }
         }
+        self.advance_server(now).await
+    }
+
+    fn deliver_to_server(&mut self, now: Nanos, bytes: &[u8]) {
+        self.server.deliver_from(now, self.addresses.local, bytes);
+    }
+
+    async fn advance_server(&mut self, now: Nanos) -> Result<(), LiveError> {
         self.server.server.advance(&|| now, &self.server.listener, &mut self.server.port).await
     }
 
@@ -52,6 +58,37 @@ impl<'a> Pair<'a> {
 fn every_ten_ms() -> Settings {
     let app = AppConfig::Cbr { rate: Rate::from_bits_per_sec(1_120_000), write: Bytes::new(1400) };
     Settings { app, timeout: Duration::from_secs(60), ..settings() }
+}
+
+/// A connection counts as closed although the answer to its Close was lost.
+#[test]
+fn client_close_with_lost_answer_ends_as_closed() {
+    let settings = Settings { app: AppConfig::File(Bytes::new(8)), ..settings() };
+    block_on(async {
+        let mut pair = Pair::new(&settings)?;
+        // Request and Response, then the datagram, whose ACK is not yet due.
+        for answered in [true, false] {
+            pair.step(SECOND, 1).await?;
+            while answered && !pair.session.was_connected() {
+                pair.deliver_answers(SECOND).await;
+            }
+        }
+        assert!(pair.session.was_connected());
+        let mut answers = Vec::new();
+        for n in 2..4 {
+            pair.session.supervise(SECOND * n, Stop::Close);
+            pair.step(SECOND * n, 1).await?;
+            // Discard the first answer.
+            answers = receive_all(&mut pair.port).await;
+        }
+        assert_eq!(code(&answers), ResetCode::NoConnection as u8);
+        deliver(&mut pair.session, SECOND * 4, &answers[0]);
+        pair.session.advance(&|| SECOND * 4, &mut pair.port).await?;
+        assert!(pair.session.is_over());
+        assert_eq!(pair.session.outcome(SECOND * 4, &pair.server.listener)?.end, "closed");
+        Ok(())
+    })
+    .expect("no error");
 }
 
 /// The delay of a late timer does not count as round-trip time.
@@ -164,7 +201,7 @@ fn session_ports_and_initial_numbers_are_random() {
     .expect("no error");
 }
 
-/// A batch that the system refuses is sent packet by packet, also from then on.
+/// Once the system has refused a batch, packets leave one by one, in this batch and later.
 #[test]
 fn port_refused_batch_is_sent_packet_by_packet() {
     block_on(async {
@@ -214,8 +251,7 @@ fn session_largest_datagram_follows_interface_mtu() {
 #[test]
 fn server_once_serves_first_completed_handshake() {
     let settings = Settings { once: true, connections: 3, ..settings() };
-    block_on(async {
-        let mut server = TestServer::new(&settings);
+    with_server(&settings, async |mut server| {
         // One client sends a Request and falls silent; another got its answer but is slow.
         let mut lone = server.client(50_001);
         assert_eq!(header(&server.exchange(SECOND, &mut lone).await).kind, Kind::Response);
@@ -250,9 +286,7 @@ fn server_once_serves_first_completed_handshake() {
         assert_eq!(code(&answers), ResetCode::Closed as u8);
         assert!(server.server.is_done());
         assert_eq!(server.listener.ends.borrow().len(), 1, "one report");
-        Ok(())
-    })
-    .expect("no error");
+    });
 }
 
 /// Takes all packets at a socket; waits for the first ones briefly, because there may be none.
@@ -264,7 +298,8 @@ async fn receive_available(port: &mut Port) -> Vec<Vec<u8>> {
     found
 }
 
-/// A sender that has sent all waits before its Close for the report of a datagram that counts as lost and may arrive late.
+/// A sender that has sent all waits before its Close for the report of a datagram that counts as lost and may arrive
+/// late.
 #[test]
 fn session_waits_for_late_arrivals_before_close() {
     let ms = Nanos::from_millis;
@@ -286,16 +321,15 @@ fn session_waits_for_late_arrivals_before_close() {
                 if udp::open(&bytes).expect("a packet").0.kind == Kind::Close {
                     closed_at.get_or_insert(now);
                 }
-                let received =
-                    Received { from: pair.addresses.local, to: pair.addresses.remote, ecn: 0, bytes: &bytes };
-                pair.server.server.on_packet(now, &received, &mut pair.server.port.recorder)?;
+                pair.deliver_to_server(now, &bytes);
             }
-            pair.server.server.advance(&|| now, &pair.server.listener, &mut pair.server.port).await?;
+            pair.advance_server(now).await?;
             for bytes in receive_available(&mut pair.port).await {
                 deliver(&mut pair.session, now, &bytes);
             }
         }
-        // The loss is known by 200 ms, when the source ends. 100 ms are for a late arrival, and no round trip takes time.
+        // The loss is known by 200 ms, when the source ends. 100 ms are for a late arrival, and no round trip takes
+        // time.
         let closed_at = closed_at.expect("a Close");
         assert!((SECOND + ms(250)..=SECOND + ms(310)).contains(&closed_at), "{closed_at:?}");
         Ok(())

@@ -23,7 +23,7 @@ const GUARD: Duration = Duration::from_millis(100);
 /// Most bytes that one call moves.
 const MAX_BYTES: u64 = 1 << 28;
 
-/// What a call returned: a value, and the socket that `accept` made.
+/// Result of a call: a value, and the socket made by `accept`.
 type Done = Result<(i64, Option<OwnedFd>), &'static str>;
 
 /// A call that can block.
@@ -35,7 +35,7 @@ enum Operation {
     Receive { bytes: usize, flags: RecvFlags },
 }
 
-/// A call that runs in a thread of its own.
+/// A call in a separate thread.
 #[derive(Debug)]
 struct Running {
     /// The script may have closed it.
@@ -57,7 +57,7 @@ impl Running {
     }
 }
 
-/// Why the kernel's sockets cannot execute a call here, if they cannot.
+/// The reason why the kernel's sockets cannot execute a call here, if any.
 pub(super) fn lacks(call: &Call) -> Option<String> {
     let option = call.args.get(2).and_then(Value::word).unwrap_or("");
     match call.name.as_str() {
@@ -69,15 +69,15 @@ pub(super) fn lacks(call: &Call) -> Option<String> {
     }
 }
 
-/// What calls need to know of the script's run.
+/// The state of the script's run that calls need.
 pub(super) struct Context<'a> {
     /// The scheme of new sockets.
     pub(super) scheme: &'a str,
     /// The wall clock at the start.
     pub(super) started: SystemTime,
-    /// How far timestamps may be from their times.
+    /// Tolerance for timestamps.
     pub(super) lateness: Duration,
-    /// Reads the bytes that are not acknowledged, and among them those that were not sent.
+    /// Reads the unacknowledged bytes, and among them the unsent ones.
     pub(super) outstanding: &'a mut dyn FnMut() -> Result<(u32, u32), Problem>,
 }
 
@@ -318,7 +318,7 @@ fn perform(socket: &OwnedFd, operation: Operation) -> Done {
     let done = match operation {
         Operation::Accept(flags) => net::accept_with(socket, flags).map(|socket| (0, Some(socket))),
         Operation::Connect => {
-            // The address of the script's host. A socket that has one already keeps it.
+            // The address of the script's host. A bound socket keeps its address.
             let _ = net::bind(socket, &SocketAddrV4::new(LOCAL, 0));
             net::connect(socket, &SocketAddrV4::new(REMOTE, PORT)).map(|()| (0, None))
         }

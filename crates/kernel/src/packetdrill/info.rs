@@ -1,4 +1,4 @@
-//! What the kernel reports of the connection: fields of its `struct tcp_info`, by name.
+//! The kernel's report of the connection: fields of its `struct tcp_info`, by name.
 
 use std::net::SocketAddrV4;
 
@@ -19,7 +19,7 @@ enum Width {
 
 use Width::{Byte, Long, Short, Word};
 
-/// Name without `tcpi_`, place and width (`include/uapi/linux/tcp.h`).
+/// Name without `tcpi_`, offset and width (`include/uapi/linux/tcp.h`).
 const FIELDS: &[(&str, usize, Width)] = &[
     ("state", 0, Byte),
     ("ca_state", 1, Byte),
@@ -85,7 +85,7 @@ fn field(name: &str) -> Option<(usize, Width)> {
     FIELDS.iter().find(|(own, ..)| *own == name).map(|&(_, at, width)| (at, width))
 }
 
-/// The report that was read last. After the end of the connection, it stays.
+/// The last report, which stays after the connection ends.
 #[derive(Debug)]
 pub(super) struct Info {
     diagnostics: Netlink,
@@ -113,14 +113,14 @@ impl Info {
         Ok(alive)
     }
 
-    /// Reads the bytes that are not acknowledged, and among them those that were not sent.
+    /// Reads the unacknowledged bytes, and among them the unsent ones.
     pub(super) fn outstanding(&mut self, line: usize, connection: &Mapping) -> Result<(u32, u32), Problem> {
         self.read(line, connection)?;
         let unsent = self.value("tcpi_notsent_bytes").unwrap_or(0.0);
         Ok((self.queued, unsent as u32))
     }
 
-    /// The value of a field; `None` if it is unknown or the kernel is older than it.
+    /// The value of a field; `None` if the field is unknown or newer than the kernel.
     pub(super) fn value(&self, name: &str) -> Option<f64> {
         value(&self.bytes, name)
     }

@@ -1,5 +1,4 @@
-//! Shell commands of a script, applied to the script's own namespace. No shell runs: a command is known, or it skips
-//! the script.
+//! Shell commands of a script, applied to the script's namespace. No shell runs: an unknown command skips the script.
 
 use std::io;
 
@@ -8,79 +7,23 @@ use narrows_host::netlink::{DELETE_QDISC, NEW_QDISC, Netlink, REPLACE, Request, 
 use narrows_packetdrill::script::Problem;
 use narrows_packetdrill::shell::{assignments, number, program};
 
-/// Settings below `net.ipv4` that belong to a namespace and that scripts may change.
-const SETTINGS: &[&str] = &[
-    "tcp_abort_on_overflow",
-    "tcp_adv_win_scale",
-    "tcp_app_win",
-    "tcp_autocorking",
-    "tcp_backlog_ack_defer",
-    "tcp_base_mss",
-    "tcp_challenge_ack_limit",
-    "tcp_comp_sack_delay_ns",
-    "tcp_comp_sack_nr",
-    "tcp_comp_sack_slack_ns",
-    "tcp_congestion_control",
-    "tcp_dsack",
-    "tcp_early_retrans",
-    "tcp_ecn",
-    "tcp_ecn_fallback",
-    "tcp_ecn_option",
-    "tcp_ecn_option_beacon",
-    "tcp_fack",
-    "tcp_fastopen",
-    "tcp_fastopen_key",
-    "tcp_fin_timeout",
-    "tcp_frto",
-    "tcp_invalid_ratelimit",
-    "tcp_keepalive_intvl",
-    "tcp_keepalive_probes",
-    "tcp_keepalive_time",
-    "tcp_limit_output_bytes",
-    "tcp_max_reordering",
-    "tcp_max_syn_backlog",
-    "tcp_min_rtt_wlen",
-    "tcp_min_snd_mss",
-    "tcp_min_tso_segs",
-    "tcp_moderate_rcvbuf",
-    "tcp_mtu_probe_floor",
-    "tcp_mtu_probing",
-    "tcp_no_metrics_save",
-    "tcp_no_ssthresh_metrics_save",
-    "tcp_notsent_lowat",
-    "tcp_orphan_retries",
-    "tcp_pacing_ca_ratio",
-    "tcp_pacing_ss_ratio",
-    "tcp_pingpong_thresh",
-    "tcp_probe_interval",
-    "tcp_probe_threshold",
-    "tcp_recovery",
-    "tcp_reordering",
-    "tcp_retrans_collapse",
-    "tcp_retries1",
-    "tcp_retries2",
-    "tcp_rfc1337",
-    "tcp_rmem",
-    "tcp_rto_max_ms",
-    "tcp_rto_min_us",
-    "tcp_sack",
-    "tcp_shrink_window",
-    "tcp_slow_start_after_idle",
-    "tcp_stdurg",
-    "tcp_syn_linear_timeouts",
-    "tcp_syn_retries",
-    "tcp_synack_retries",
-    "tcp_syncookies",
-    "tcp_thin_linear_timeouts",
-    "tcp_timestamps",
-    "tcp_tso_rtt_log",
-    "tcp_tso_win_divisor",
-    "tcp_tw_reuse",
-    "tcp_tw_reuse_delay",
-    "tcp_window_scaling",
-    "tcp_wmem",
-];
-/// Settings that kernels of some versions lack, and that change nothing then.
+/// Settings below `net.ipv4` that belong to a namespace and that scripts may change, as words.
+const SETTINGS: &str = "
+    tcp_abort_on_overflow tcp_adv_win_scale tcp_app_win tcp_autocorking tcp_backlog_ack_defer tcp_base_mss
+    tcp_challenge_ack_limit tcp_comp_sack_delay_ns tcp_comp_sack_nr tcp_comp_sack_slack_ns
+    tcp_congestion_control tcp_dsack tcp_early_retrans tcp_ecn tcp_ecn_fallback tcp_ecn_option
+    tcp_ecn_option_beacon tcp_fack tcp_fastopen tcp_fastopen_key tcp_fin_timeout tcp_frto tcp_invalid_ratelimit
+    tcp_keepalive_intvl tcp_keepalive_probes tcp_keepalive_time tcp_limit_output_bytes tcp_max_reordering
+    tcp_max_syn_backlog tcp_min_rtt_wlen tcp_min_snd_mss tcp_min_tso_segs tcp_moderate_rcvbuf
+    tcp_mtu_probe_floor tcp_mtu_probing tcp_no_metrics_save tcp_no_ssthresh_metrics_save tcp_notsent_lowat
+    tcp_orphan_retries tcp_pacing_ca_ratio tcp_pacing_ss_ratio tcp_pingpong_thresh tcp_probe_interval
+    tcp_probe_threshold tcp_recovery tcp_reordering tcp_retrans_collapse tcp_retries1 tcp_retries2 tcp_rfc1337
+    tcp_rmem tcp_rto_max_ms tcp_rto_min_us tcp_sack tcp_shrink_window tcp_slow_start_after_idle tcp_stdurg
+    tcp_syn_linear_timeouts tcp_syn_retries tcp_synack_retries tcp_syncookies tcp_thin_linear_timeouts
+    tcp_timestamps tcp_tso_rtt_log tcp_tso_win_divisor tcp_tw_reuse tcp_tw_reuse_delay tcp_window_scaling
+    tcp_wmem
+";
+/// Settings that some kernel versions lack: there they are ignored.
 const ABSENT: &[&str] = &["tcp_ecn_option", "tcp_ecn_option_beacon", "tcp_fack"];
 /// Metrics of routes (`RTAX_*`).
 const METRICS: &[(&str, u16)] =
@@ -93,14 +36,14 @@ const QUEUES: &[&str] = &["pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "noq
 /// The default of Linux; machines have others.
 const DEFAULT_SCHEME: &str = "cubic";
 
-/// What a command changes.
+/// A change made by a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
     /// A setting below `net.ipv4`.
     Setting { name: String, value: String },
     /// The queue of the device, and its limit.
     Queue { kind: String, limit: Option<u32> },
-    /// The queue that devices begin with.
+    /// The default queue of devices.
     NoQueue,
     /// Metrics of the route.
     Route(Vec<(u16, u32)>),
@@ -156,7 +99,7 @@ impl Machine {
             }
             Change::NoQueue => {
                 match self.netlink.change(Request::new(DELETE_QDISC, 0, &root_queue(self.device))) {
-                    // There was none but the first.
+                    // Only the default queue was there.
                     Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput].contains(&error.kind()) => {
                         Ok(())
                     }
@@ -198,7 +141,7 @@ fn changes(line: usize, words: &[String]) -> Result<Vec<Change>, Problem> {
                     Ok(change) => Ok(change.into_iter().collect()),
                     Err(why) => refused(&why),
                 },
-                // What a setting is already needs no change.
+                // The setting has this value already.
                 None if file.starts_with("/sys/module/tcp_") && is_already(file, value) => Ok(Vec::new()),
                 None => refused("a setting of the whole machine, which no script may change"),
             },
@@ -226,13 +169,13 @@ fn is_already(file: &str, value: &str) -> bool {
 fn setting(key: &str, value: &str) -> Result<Option<Change>, String> {
     let Some(name) = key.strip_prefix("net.ipv4.") else {
         return match (key, value) {
-            // The queue that our device shall have, instead of the default of the machine.
+            // The queue of our device, instead of the machine's default.
             ("net.core.default_qdisc", "fq") => Ok(Some(Change::Queue { kind: value.to_owned(), limit: None })),
             _ if key.starts_with("net.core.") => Ok(None),
             _ => Err("a setting of the whole machine, which no script may change".to_owned()),
         };
     };
-    if !SETTINGS.contains(&name) {
+    if !SETTINGS.split_whitespace().any(|known| known == name) {
         return Err("not a known setting of TCP in a namespace".to_owned());
     }
     let word = |word: &str| number(word).map_or_else(|| word.to_owned(), |number| number.to_string());

@@ -1,13 +1,13 @@
 //! Packetdrill scripts on this machine's TCP: the same runner as in `narrows-packetdrill`, with the kernel as its
 //! stack, in real time.
 //!
-//! A thread moves into a network namespace of its own, whose only way out is a TUN device. Packets of the script are
-//! written to the device, and packets of the kernel are read from it (`wire` maps their numbers). System calls of the
-//! script run on sockets of the kernel (`calls`, `options`), those that block in threads of their own. `machine` applies
-//! the script's settings to the namespace; no shell runs, and nothing outside of the namespace changes.
+//! A thread enters a new network namespace, whose only exit is a TUN device. It writes packets of the script to the
+//! device, and reads packets of the kernel from it (`wire` maps their numbers). System calls of the script run on
+//! sockets of the kernel (`calls`, `options`); blocking calls run in separate threads. `machine` applies the script's
+//! settings to the namespace; no shell runs, and nothing outside of the namespace changes.
 //!
-//! Packets that leave may be late by at least [`Settings::lateness`], and by an eighth of the time since the last event:
-//! timers of the kernel tick, and those of long waits fire late.
+//! The kernel's packets may be late by [`Settings::lateness`], or by an eighth of the time since the last event if that
+//! is more: timers of the kernel tick, and long ones fire late.
 
 mod calls;
 mod info;
@@ -32,13 +32,13 @@ use narrows_packetdrill::{ReadFile, Report};
 
 /// Priority among real-time threads.
 const PRIORITY: u8 = 50;
-/// Interval between questions whether to end.
+/// Interval between checks for cancellation.
 const WATCH: Duration = Duration::from_millis(50);
 
-/// How a script runs on the kernel.
+/// Settings of a script's run on the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How far a packet may be from its time at least.
+    /// Minimum tolerance for packet times.
     pub lateness: Duration,
 }
 
@@ -49,11 +49,11 @@ impl Default for Settings {
     }
 }
 
-/// Runs the script `text` on this machine's kernel. `files` reads the shell scripts that it names. `is_cancelled` is asked
-/// now and then whether to end at once; then the script fails.
+/// Runs the script `text` on this machine's kernel. `files` reads the shell scripts that it names. The script fails as
+/// soon as `is_cancelled`, which is polled, returns true.
 ///
 /// # Errors
-/// If there are no rights to, or if the kernel refuses the namespace or the device.
+/// Without rights, or if the kernel refuses the namespace or the device.
 pub fn run(
     text: &str,
     files: ReadFile<'_>,
@@ -61,7 +61,7 @@ pub fn run(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Report, HostError> {
     narrows_host::namespace::available("--on kernel")?;
-    // Files are read before, because the reader stays in its thread.
+    // This thread reads files, because the reader cannot leave it.
     let (asked, names) = std::sync::mpsc::channel::<String>();
     let (reply, texts) = std::sync::mpsc::channel::<Option<String>>();
     let lateness = Nanos::from_nanos(settings.lateness.as_nanos() as u64);

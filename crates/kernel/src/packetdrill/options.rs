@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 
 use super::socket::{Socket, done, expect, name_of};
 
-/// Options that the libraries used here cannot set without unsafe code.
+/// Options that rustix and nix cannot set without unsafe code.
 const REFUSED: &[&str] = &["SO_PRIORITY", "TCP_NOTSENT_LOWAT", "TCP_SYNCNT", "TCP_DEFER_ACCEPT", "TCP_INQ"];
 /// `SOF_TIMESTAMPING_…`.
 const STAMPS: &[(&str, u32)] = &[
@@ -113,7 +113,7 @@ fn bits(flags: &[String]) -> Option<u32> {
     flags.iter().map(bit).try_fold(0, |all, bit| Some(all | bit?))
 }
 
-/// `getsockopt`, compared with the script where a number is known.
+/// `getsockopt`, compared with the script if the number is known.
 pub(super) fn compare(socket: &Socket, line: usize, call: &Call) -> Result<Outcome, Problem> {
     let name = call.args.get(2).and_then(Value::word).unwrap_or("");
     let seen = match name {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use narrows_cc::Nanos;
 use narrows_host::HostError;
-use narrows_host::clock::Clock;
+use narrows_host::clock::{Clock, timespec};
 use narrows_host::namespace::{self, HostConfig};
 use narrows_host::netlink::Netlink;
 use narrows_packet::real;
 use narrows_packetdrill::script::{Call, Problem, Segment};
 use narrows_packetdrill::stack::{Outcome, Sent, Stack, Waited};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use tun_rs::SyncDevice;
 
 use super::calls::{self, Calls, Context};
@@ -33,7 +33,7 @@ const REFRESH: Duration = Duration::from_millis(25);
 /// Larger than any packet.
 const PACKET: usize = 1 << 16;
 
-/// The kernel's TCP in a namespace of its own.
+/// The kernel's TCP in a separate namespace.
 pub(super) struct Kernel {
     device: SyncDevice,
     machine: Machine,
@@ -154,13 +154,11 @@ impl Stack for Kernel {
             if left.is_zero() {
                 return Ok(Waited::Passed);
             }
-            // A socket that ends is not there to be asked.
+            // A closed socket has no report later.
             self.info.read(line, &self.mapping)?;
-            let left = left.min(REFRESH);
-            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             let mut ready =
                 [PollFd::new(&self.device, PollFlags::IN), PollFd::new(self.calls.returned(), PollFlags::IN)];
-            match poll(&mut ready, Some(&timeout)) {
+            match poll(&mut ready, Some(&timespec(left.min(REFRESH)))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(Problem::failure(line, format!("poll: {error}"))),
             }

@@ -1,20 +1,16 @@
 //! On this machine's kernel. Without root the tests say so and pass.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use narrows_host::HostError;
-use narrows_host::testing::skipped;
+use narrows_host::testing::{alone, skipped};
 use narrows_packetdrill::{Report, Verdict};
 
 use super::{Settings, run};
 
-/// Scripts in real time disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// A script on the kernel; `None` without root.
 fn on_kernel(text: &str) -> Option<Report> {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     // Tests run beside others.
     let settings = Settings { lateness: std::time::Duration::from_millis(40) };
     match run(text, &|_| None, &settings, &|| false) {
@@ -66,7 +62,7 @@ fn long_own_scripts_pass_on_the_kernel() {
     assert!(skips <= 1, "{skips} scripts skipped");
 }
 
-/// A script that ends while a call of it blocks ends the call, also if it has closed the socket.
+/// A script that ends during a blocking call ends the call, even if it has closed the socket.
 #[test]
 #[ignore = "real time: `make test`"]
 fn calls_that_still_block_end_with_the_script() {

@@ -40,8 +40,8 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Whether a packet of the kernel belongs to the connection. A SYN of other ports begins a new one: `None` if it is
-    /// another's packet, or whether it is the first of its connection.
+    /// Whether a packet of the kernel begins a new connection: a SYN of other ports does. `None`: it belongs to no
+    /// connection of the script.
     pub(super) fn adopt(&mut self, packet: &real::Segment<'_>) -> Option<bool> {
         if packet.ports == (self.local, self.remote) {
             return Some(false);
@@ -51,7 +51,7 @@ impl Mapping {
         Some(true)
     }
 
-    /// The packet that stands for a segment of the script. Its echoed timestamp is the kernel's already.
+    /// The packet for a segment of the script. Its echoed timestamp is the kernel's already.
     pub(super) fn packet(&self, segment: &Segment) -> Vec<u8> {
         let local = |number: u64| (number as u32).wrapping_add(self.origin);
         let options = segment.options.as_ref().map(|options| written(options, &local)).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Mapping {
         out
     }
 
-    /// The segment of the script that stands for a packet of the kernel. A SYN fixes the numbers.
+    /// The segment of the script for a packet of the kernel. A SYN fixes the numbers.
     pub(super) fn segment(&mut self, packet: &real::Segment<'_>) -> Segment {
         let flags = flags(packet.bits);
         if flags.syn {
@@ -232,7 +232,7 @@ mod tests {
             }),
             ..segment()
         };
-        // What the peer would send stands for a packet of the kernel.
+        // The peer's packet serves as one of the kernel.
         let bytes = Mapping { origin: 5, ..Mapping::default() }.packet(&syn);
         let mut mapping = Mapping::default();
         let seen = mapping.segment(&real::Segment::read(&bytes).expect("a segment"));

@@ -117,7 +117,7 @@ impl Shim {
         &self.name
     }
 
-    /// The place of a flow's socket, if the flow runs over the shim.
+    /// The handle of a flow's socket, if the flow runs over the shim.
     pub(crate) fn handle(&self, flow: usize) -> Option<Handle> {
         self.handles.iter().find(|(number, _)| *number == flow).map(|(_, handle)| Arc::clone(handle))
     }
@@ -144,7 +144,7 @@ impl Drop for Shim {
 
 impl Agent {
     fn run(mut self) -> Result<result::Shim, HostError> {
-        // Without the right it runs as others do; the delay in the result shows it.
+        // Without the right it runs at normal priority; the delay in the result shows it.
         let mut budget = Budget::begin(PRIORITY);
         let batch = RefCell::new(Vec::<Record>::new());
         let Self { program, flows, over, until_ns, tape, delays, batches } = &mut self;
@@ -166,7 +166,7 @@ impl Agent {
             budget.look();
             match ring.poll(TICK) {
                 Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => continue,
-                // The batch is full; the others wait for the next one.
+                // The batch is full; the other records wait for the next one.
                 Err(error) if error.kind() == libbpf_rs::ErrorKind::WouldBlock => {}
                 done => done.map_err(|error| failed("read the ring buffer of the BPF shim", &error))?,
             }
@@ -187,7 +187,7 @@ impl Agent {
             for own in flows.iter_mut().filter(|own| own.waiting) {
                 own.waiting = false;
                 program::decide(&decisions, own.port, &own.flow.decision())?;
-                if own.flow.lets_more_out() {
+                if own.flow.allows_more() {
                     push(&own.socket);
                 }
             }
@@ -229,7 +229,7 @@ impl Agent {
     }
 }
 
-/// Makes the kernel try to send, for which it reads the decision: sockets send what waits when they are uncorked.
+/// Makes the kernel try to send, for which it reads the decision: an uncorked socket sends waiting data.
 fn push(socket: &Handle) {
     if let Ok(socket) = socket.lock()
         && let Some(socket) = socket.as_ref()

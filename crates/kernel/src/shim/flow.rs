@@ -1,9 +1,8 @@
 //! A scheme of the registry on a connection of the kernel: turns the shim's records into the driver's calls.
 //!
-//! The kernel keeps the state that each packet carried when it was sent, and reports that of the newest packet
-//! delivered. What it does not report follows from earlier records: the packets lost when that packet left, and those
-//! in flight. A lost packet is not named: it is given the state of the newest packet delivered, which left after it
-//! and close to it.
+//! The kernel keeps the state of each packet at its departure, and reports that of the newest packet delivered. The
+//! rest follows from earlier records: the packets lost and in flight at that departure. The kernel does not name lost
+//! packets: they get the state of the newest packet delivered, which left soon after them.
 
 use std::collections::VecDeque;
 
@@ -24,7 +23,7 @@ const LOSS: u32 = 4;
 /// `net.ipv4.tcp_reordering`.
 const REORDERING: u32 = 3;
 
-/// What a flow's decisions are a function of, beside its records.
+/// Inputs of a flow's decisions besides its records.
 #[derive(Clone, Debug)]
 pub struct FlowSettings {
     /// The scheme.
@@ -67,7 +66,7 @@ impl FlowSettings {
     }
 }
 
-/// What was so after an earlier record.
+/// State after an earlier record.
 #[derive(Clone, Copy, Debug)]
 struct Past {
     delivered: u64,
@@ -121,7 +120,7 @@ impl Flow {
         }
     }
 
-    /// What it was made from.
+    /// Its settings.
     pub fn settings(&self) -> &FlowSettings {
         &self.settings
     }
@@ -131,7 +130,7 @@ impl Flow {
         &self.driver
     }
 
-    /// The phase as the scheme knows it.
+    /// The scheme's phase.
     pub fn phase(&self) -> Phase {
         self.episode.phase()
     }
@@ -151,9 +150,9 @@ impl Flow {
         }
     }
 
-    /// Whether the decision lets out more than the kernel's answer to the last event. Retransmissions wait for
+    /// Whether the decision allows more than the kernel's answer to the last event. Retransmissions wait for
     /// acknowledgements anyway, and precede new data.
-    pub fn lets_more_out(&self) -> bool {
+    pub fn allows_more(&self) -> bool {
         let (record, decision) = (&self.last, self.decision());
         let in_flight = record.in_flight();
         let before = record.snd_cwnd.saturating_sub(in_flight);
@@ -209,7 +208,7 @@ impl Flow {
         self.settings.mss * packets.into()
     }
 
-    /// What left since the last record.
+    /// Reports packets sent since the last record.
     fn report_sent(&mut self, record: &Record) {
         let inflight = self.bytes(record.prior_in_flight);
         if let Some(past) = self.past.back_mut() {
@@ -355,7 +354,7 @@ impl Flow {
         let reduces = self.episode.enter(&mut self.driver, self.now, cause, flight, acked);
         let at_once = cause == CongestionCause::Ecn && self.settings.precise_marks;
         if reduces && self.settings.sack && !at_once {
-            // In packets, as the kernel counts what left: a share of a packet is rounded up as in `tcp_cwnd_reduction`.
+            // In packets, as the kernel counts them: fractions of a packet round up as in `tcp_cwnd_reduction`.
             let mss = self.settings.mss;
             let target = units(packets(self.driver.control().cwnd, mss).max(1));
             let prr = Prr::begin(target, units(packets(flight.size, mss)), PrrBound::Rfc9937);

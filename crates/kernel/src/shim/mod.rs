@@ -8,17 +8,17 @@
 //!                  ^                                          │
 //!                  └── cwnd, pacing rate, ssthresh <── map <── decision
 //! ```
-//! A decision takes effect when the connection next tries to send, or at its next event. If it lets out more than the
-//! kernel has let out after the event itself, this process makes the connection try. Where lateness would matter the
-//! program holds back until a decision accounts for the event: see the head of `shim.bpf.c`.
+//! A decision takes effect when the connection next tries to send, or at its next event. If it allows more than the
+//! kernel did after the event, this process makes the connection try. Where lateness would matter, the program sends
+//! nothing until a decision accounts for the event: see the head of `shim.bpf.c`.
 //!
 //! * A decision comes tens of microseconds after its event. Retransmissions wait for the next acknowledgement.
 //! * The kernel's own rate reduction does not run beside `cong_control`: `flow` uses that of `narrows-tcp`.
 //! * Counters, delays and batches are in the result (`host.shim`).
 //! * A [`Tape`] holds records and decisions; [`Tape::replay`] runs the schemes on it again, without the kernel.
 //!
-//! Nothing is pinned. The program is registered under a name of its own for the time of a run, and the kernel removes
-//! it when the process ends in any way.
+//! Nothing is pinned. The program has a unique name for the time of a run, and the kernel removes it when the process
+//! ends, however it ends.
 
 #[cfg(feature = "bpf")]
 mod agent;
@@ -36,19 +36,19 @@ pub use flow::{Flow, FlowSettings};
 pub use record::{Allowance, Decision, Kind, Record, flag};
 pub use tape::{Tape, TapeEntry, TapeError, TapeWriter};
 
-/// Why flows cannot run over the shim at all, if so.
+/// The reason why flows cannot run over the shim, if any.
 pub(crate) fn missing() -> Option<&'static str> {
     if !cfg!(feature = "bpf") {
         return Some(
             "this build has no BPF shim to run ours on it (apt install clang libelf-dev zlib1g-dev, then `make setup`)",
         );
     }
-    // Programs name the kernel's types, which it states here.
+    // The kernel describes here the types that programs name.
     (!std::path::Path::new("/sys/kernel/btf/vmlinux").exists())
         .then_some("it has no type information for the BPF shim that runs ours (CONFIG_DEBUG_INFO_BTF)")
 }
 
-/// Without BPF: plans that need it were refused.
+/// Without BPF: plans that need the shim were refused.
 #[cfg(not(feature = "bpf"))]
 #[derive(Debug)]
 pub(crate) enum Shim {}

@@ -2,15 +2,15 @@
 
 use std::ffi::OsStr;
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
 use narrows_host::HostError;
-use narrows_programs::SHIM;
 use narrows_programs::libbpf::{failed, loading};
 use narrows_programs::names::{rename, unique};
+use narrows_programs::{SHIM, pinned};
 
 use super::record::Decision;
 
-/// The kernel counts these per flow: calls, decisions applied, fallbacks, records dropped.
+/// Counters of the kernel per flow: calls, decisions applied, fallbacks, records dropped.
 const COUNTERS: usize = 4;
 
 /// The program in the kernel; dropping it removes it.
@@ -21,7 +21,7 @@ pub(super) struct Program {
     object: Object,
 }
 
-/// What the kernel counted for one flow.
+/// The kernel's counters of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     pub(super) calls: u64,
@@ -39,9 +39,9 @@ impl Program {
     }
 
     fn attach(flows: u32, name: &str) -> libbpf_rs::Result<Self> {
-        // Aligned as ELF wants it.
+        // A copy, aligned as ELF requires.
         let bytes = SHIM.to_vec();
-        let mut open: OpenObject = ObjectBuilder::default().name("narrows")?.open_memory(&bytes)?;
+        let mut open = ObjectBuilder::default().name("narrows")?.open_memory(&bytes)?;
         for mut map in open.maps_mut() {
             if [OsStr::new("decisions"), OsStr::new("counters")].contains(&map.name()) {
                 map.set_max_entries(flows)?;
@@ -50,11 +50,7 @@ impl Program {
             }
         }
         let mut object = open.load()?;
-        let narrows = object.maps_mut().find(|map| map.name() == OsStr::new("narrows"));
-        let link = match narrows {
-            Some(mut map) => map.attach_struct_ops()?,
-            None => return Err(std::io::Error::other("the program has no scheme").into()),
-        };
+        let link = pinned::map(&mut object, "narrows")?.attach_struct_ops()?;
         Ok(Self { _link: link, object })
     }
 

@@ -1,4 +1,4 @@
-//! What the shim reports and what it is answered, as `bpf/shim.bpf.c` lays them out.
+//! The shim's records and their answers, in the layout of `bpf/shim.bpf.c`.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
@@ -17,7 +17,7 @@ macro_rules! record {
             /// Bytes that the kernel writes.
             pub const SIZE: usize = [$(stringify!($long)),+].len() * 8 + [$(stringify!($word)),+].len() * 4;
 
-            /// The record in bytes that the kernel wrote; `None` if they are not as many.
+            /// The record in the kernel's bytes; `None` if their number differs.
             pub fn read(bytes: &[u8]) -> Option<Self> {
                 if bytes.len() != Self::SIZE {
                     return None;
@@ -34,7 +34,7 @@ macro_rules! record {
                 vec![$(self.$long,)+ $(u64::from(self.$word),)+]
             }
 
-            /// The record with these values; `None` if one does not fit or they are not as many.
+            /// The record with these values; `None` if one does not fit or their number differs.
             pub fn of_values(values: &[u64]) -> Option<Self> {
                 let mut values = values.iter().copied();
                 $(let $long = values.next()?;)+
@@ -219,10 +219,10 @@ pub struct Decision {
     pub burst: u32,
 }
 
-/// What a reduction lets out.
+/// Packets that a reduction allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// Packets that may leave beyond those below.
+    /// Packets that may be sent beyond `out`.
     pub packets: u32,
     /// Packets sent in the reduction when the decision was made.
     pub out: u32,
@@ -232,7 +232,7 @@ impl Decision {
     /// Bytes in the map.
     pub const SIZE: usize = 40;
 
-    /// As the map has it.
+    /// Its bytes in the map.
     pub fn bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let flags = u32::from(self.reduction.is_some()) | u32::from(self.pacing_rate.is_some()) << 1;
@@ -269,7 +269,7 @@ impl Decision {
     }
 }
 
-/// A time in microseconds, unless it is all ones.
+/// A time in microseconds; all ones mean none.
 pub(super) fn measured(micros: u32) -> Option<Nanos> {
     (micros != u32::MAX).then(|| Nanos::from_micros(micros.into()))
 }
@@ -279,7 +279,7 @@ pub(super) fn packets(bytes: Bytes, mss: Bytes) -> u32 {
     u32::try_from(bytes.as_u64() / mss.as_u64()).unwrap_or(u32::MAX).min(u32::MAX >> 1)
 }
 
-/// As the map has it; rates that Linux cannot represent do not pace.
+/// A pacing rate in the map's form; rates that Linux cannot represent do not pace.
 pub(super) fn paced(rate: Option<Rate>) -> Option<u64> {
     rate.map(Rate::as_bytes_per_sec).filter(|rate| *rate < u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Event tapes: what the shim reported in a run, and the decisions that our schemes made of it.
+//! Event tapes: the shim's reports in a run, and our schemes' decisions.
 //!
 //! A tape is text up to an empty line, then entries. The first line is `narrows tape 1`; the number is the version of
 //! the format. `seed` and `origin_ns` are those of the run, `fields` names the values of a record in order. There is a
@@ -13,10 +13,10 @@
 //! flow 10000 bbr 0 1448 10 1 0 linux
 //!
 //! ```
-//! An entry is the flow's place among these lines (one byte, or more: see below), a bit set of eight bytes, and a
-//! number per bit. Bit `n` says that value `n` differs from the flow's entry before; the number is the difference,
-//! modulo 2^64, zigzag, in groups of seven bits, the lowest first (as in Protocol Buffers). The values are those of the
-//! record ([`Record::values`]), then those of the decision ([`Decision::values`]). Before the first entry all are zero.
+//! An entry is the flow's index among these lines (one byte, or more: see below), a bit set of eight bytes, and a
+//! number per set bit. Bit `n`: value `n` differs from the flow's previous entry, by this number, modulo 2^64, zigzag,
+//! in groups of seven bits, the lowest first (as in Protocol Buffers). The values are those of the record
+//! ([`Record::values`]), then those of the decision ([`Decision::values`]). Before the first entry all are zero.
 
 use std::io::{self, Write};
 
@@ -30,7 +30,7 @@ const HEAD: &str = "narrows tape 1";
 const IDLE: [(&str, IdleRule); 3] =
     [("linux", IdleRule::Linux), ("rfc5681", IdleRule::Rfc5681), ("off", IdleRule::Off)];
 
-/// Why a tape cannot be used.
+/// The reason why a tape cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
     /// It is not a tape of this version.
@@ -56,9 +56,9 @@ pub enum TapeError {
 pub struct TapeEntry {
     /// Place of the flow in [`Tape::flows`].
     pub flow: usize,
-    /// What the kernel reported.
+    /// The kernel's report.
     pub record: Record,
-    /// What the scheme decided.
+    /// The scheme's decision.
     pub decision: Decision,
 }
 

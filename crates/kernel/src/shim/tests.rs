@@ -73,7 +73,7 @@ fn ack(before: &Record, acked: u32) -> Record {
     }
 }
 
-/// A record survives its codecs, and what the kernel cannot have written is refused.
+/// A record survives its codecs, and bytes that the kernel cannot have written are refused.
 #[test]
 fn record_survives_its_codecs() {
     let values: Vec<u64> = (0..Record::FIELDS.len() as u64).map(|n| n * 3 + 1).collect();
@@ -231,7 +231,7 @@ fn tape_keeps_entries_and_settings() {
     assert!(matches!(Tape::read(&bytes[1..]), Err(TapeError::Format(_))));
 }
 
-/// On a tape of Linux 6.18 our schemes decide what they decided then, and the kernel applied it.
+/// On a tape of Linux 6.18 our schemes decide as they did then, and the kernel applied the decisions.
 ///
 /// A scheme that changes on purpose needs a new tape: as root, NARROWS_TAPE=FILE with the test
 /// `tapes_of_this_kernel_replay`.

@@ -118,7 +118,7 @@ fn long_flows_survive_their_agent() {
     }
 }
 
-/// A tape of this kernel replays to the same decisions. With NARROWS_TAPE it stays, as data of other tests.
+/// A tape of this kernel replays to the same decisions. NARROWS_TAPE keeps it as data of other tests.
 #[test]
 #[ignore = "real time: `make test`"]
 fn tapes_of_this_kernel_replay() {
@@ -141,7 +141,7 @@ fn tapes_of_this_kernel_replay() {
     tape.replay().expect("equal decisions");
 }
 
-/// After idle time a decision comes in time: the window before it does not leave as one burst.
+/// After idle time a decision comes in time: the earlier window does not leave as one burst.
 #[test]
 #[ignore = "real time: `make test`"]
 fn restart_after_idle_loses_nothing() {

@@ -16,7 +16,7 @@ fn dumbbell(seconds: u32, router: &str, flows: &[&str]) -> String {
     )
 }
 
-/// The run, and what the program did; `None` if it cannot run here.
+/// The run and the program's counters; `None` if it cannot run here.
 fn ran(text: &str, options: &Options) -> Option<(RunResult, HostRates)> {
     if shim::missing().is_some() {
         skipped("BPF");
@@ -40,7 +40,8 @@ fn ran(text: &str, options: &Options) -> Option<(RunResult, HostRates)> {
     Some((result, rates))
 }
 
-/// Two flows follow their rates, fill the link and share it equally. The counters prove that the program under test ran.
+/// Two flows follow their rates, fill the link and share it equally. The counters prove that the program under test
+/// ran.
 #[test]
 #[ignore = "real time: `make test`"]
 fn rates_are_followed_and_shared_equally() {
@@ -105,8 +106,8 @@ fn long_stripped_rates_stall_nobody() {
     assert!(sum > 0.6 * 38.6, "{result:?}");
 }
 
-/// Rates of zero, the largest ones and garbage neither stall nor flood, with the default line rate of 100 Gbit/s: what is
-/// no rate is ignored, and what the path does not carry after a round trip.
+/// Rates of zero, the largest ones and garbage neither stall nor flood, with the default line rate of 100 Gbit/s:
+/// invalid rates are ignored at once, rates beyond the path's after a round trip.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_forged_rates_neither_stall_nor_flood() {
@@ -116,7 +117,7 @@ fn long_forged_rates_neither_stall_nor_flood() {
     // 10 Gbit/s, and the same with a rate between that the path carries.
     forged(&text, &[12_508]);
     forged(&text, &[12_508, 20_005]);
-    // Nothing but rates that are none.
+    // Only invalid rates.
     let rates = forged(&text.replace("'brf'", "'brf:timeout=0.2,line_rate=100'"), &[0, 9, 0x0101]);
     assert_eq!(rates.as_ref().map_or(0, |rates| rates.advised), 0, "{rates:?}");
 }
@@ -145,7 +146,7 @@ fn long_rates_arrive_beside_sack_blocks() {
     assert!(result.flows[0].goodput_mbit_s > 0.7 * 38.6, "{:?}", result.flows[0]);
 }
 
-/// Other router algorithms, and parameters that differ, are refused with what is accepted.
+/// Other router algorithms and differing parameters are refused, with the accepted ones.
 #[test]
 fn rates_of_other_kinds_are_refused() {
     // A build without BPF has no scheme `brf` at all.

@@ -1,22 +1,11 @@
 //! On this machine's kernel. Without root the tests say so and pass.
 
-use narrows_emulation::Watch;
 use narrows_host::HostError;
 use narrows_host::testing::{alone, disturbed, skipped};
 use narrows_scenario::result::RunResult;
 
 use super::plan;
 use crate::{Options, check, run, shim};
-
-struct Calm;
-
-impl Watch for Calm {
-    fn progress(&self, _: f64) {}
-
-    fn is_cancelled(&self) -> bool {
-        false
-    }
-}
 
 /// The run on the kernel; `None` without root, or if this machine was too busy.
 fn on_kernel(text: &str) -> Option<RunResult> {
@@ -29,9 +18,9 @@ pub(super) fn with(text: &str, options: &Options) -> Option<RunResult> {
     next_to_none(text, options)
 }
 
-/// The same, if no other run can begin.
+/// The same, for a caller that keeps other runs out.
 pub(super) fn next_to_none(text: &str, options: &Options) -> Option<RunResult> {
-    match run(&plan(text), options, || Ok(()), &Calm) {
+    match run(&plan(text), options, || Ok(()), &()) {
         Ok(done) => {
             let result = done.expect("not cancelled").0;
             let late = result.host.as_ref().filter(|host| host.disturbed);
@@ -48,7 +37,7 @@ pub(super) fn next_to_none(text: &str, options: &Options) -> Option<RunResult> {
     }
 }
 
-/// The kernel fills the link, and the result says where it ran.
+/// The kernel fills the link, and the result names the backend.
 #[test]
 #[ignore = "real time: `make test`"]
 fn kernel_fills_the_link() {
@@ -63,8 +52,8 @@ fn kernel_fills_the_link() {
     assert!(result.counters.is_none() && result.event_hash.is_none());
 }
 
-/// A flow that leaves the queue empty has the RTT of the path, 20 ms, and of the transmission of a packet, 0.12 ms: within
-/// 0.2 ms once at least, also on a busy machine.
+/// A flow that leaves the queue empty has the RTT of the path, 20 ms, and of the transmission of a packet, 0.12 ms:
+/// within 0.2 ms once at least, also on a busy machine.
 #[test]
 #[ignore = "real time: `make test`"]
 fn light_flows_have_the_rtt_of_the_path() {
@@ -101,7 +90,7 @@ fn short_files_leave_nothing_in_flight() {
     assert_eq!((flow.bytes_delivered, flow.fill_time_ms), (10_000, None), "{flow:?}");
 }
 
-/// What the kernel cannot do is refused before anything is created, with what is accepted.
+/// Scenarios that the kernel cannot run are refused before anything is created, with the accepted values.
 #[test]
 fn impossible_scenarios_are_refused() {
     let flow = |keys: &str, tcp: &str| {

@@ -117,7 +117,7 @@ fn send(engine: &mut Engine, sent: &mut Vec<Packet>, mut poll: impl FnMut() -> O
     }
 }
 
-/// With losses, every figure that packets can show is that of the simulator's own endpoints.
+/// With losses, every figure visible in packets equals that of the simulator's own endpoints.
 #[test]
 fn taps_report_what_endpoints_count() {
     for (scheme, loss) in [("cubic", "0%"), ("bbr", "0.5%"), ("newreno", "1%")] {

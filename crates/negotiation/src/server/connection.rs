@@ -4,8 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use narrows_cc::{Nanos, Rate};
+use narrows_host::clock::Clock;
 use narrows_host::diagnostics;
 use narrows_host::netlink::Netlink;
 use narrows_programs::{Grant, Grants};
@@ -18,18 +20,18 @@ use super::lobby::Greeted;
 use super::{ServerSettings, Transmissions};
 use crate::pace::Pacer;
 use crate::wire::{self, PIECE};
-use crate::{Clock, Counts, Flow, Mbit, NegotiationError, Operator, wait};
+use crate::{Counts, Flow, Mbit, NegotiationError, Operator, TICK, wait};
 
 /// Longest wait for the last acknowledgement and the termination.
 const DRAIN: Nanos = Nanos::from_secs(5);
-/// A client that takes less than [`LEAST`] in this time, or a quarter of its rate, is gone.
+/// A client that takes less than [`LEAST`] and a quarter of its rate in this time is gone.
 const SILENCE: Nanos = Nanos::from_secs(30);
 const LEAST: u64 = 64 << 10;
 /// Pieces written, and datagrams read, at once.
 const BATCH: usize = 16;
 /// Bytes of IPv4 and TCP headers without and with timestamps.
 const HEADERS: [u16; 2] = [40, 52];
-/// An error of the client: each of its bytes would wake the server.
+/// Refusal of clients that send more, because each byte would wake the server.
 const TALKS: &str = "the client sent data after its hello; accepted: nothing more";
 
 pub(super) struct Connection<'a> {
@@ -43,18 +45,18 @@ pub(super) struct Connection<'a> {
     size: u64,
     next: Arc<AtomicU64>,
     transmissions: &'a Transmissions,
-    /// The current piece, and how much of it is written.
+    /// The current piece, and its bytes written so far.
     piece: Vec<u8>,
     place: usize,
     pub(super) written: u64,
     /// All is written, since this time.
     shut_at: Option<Nanos>,
-    /// A time, and what was written by then: a client takes enough from there on.
+    /// The last check of progress: its time, and the bytes written until then.
     progress: (Nanos, u64),
     /// Data still waits for the first answer.
     waiting: bool,
     name: String,
-    /// The log's last line about the rate: small changes look the same.
+    /// The log's last line about the rate, which rounds small changes away.
     reported_rate: String,
     /// Payload share of wire bytes.
     share: f64,
@@ -101,7 +103,7 @@ impl<'a> Connection<'a> {
         };
         let to = settings.via.unwrap_or_else(|| SocketAddrV4::new(*client.ip(), hello.responder));
         let messages = UdpSocket::bind((*local.ip(), 0))?;
-        // The kernel drops datagrams from elsewhere.
+        // The kernel drops datagrams from other addresses.
         messages.connect(to)?;
         messages.set_nonblocking(true)?;
         let name = format!("content {} to {client}, subflow {}", id.content, id.subflow);
@@ -126,7 +128,7 @@ impl<'a> Connection<'a> {
             name,
             reported_rate: String::new(),
             share: f64::from(segment) / f64::from(segment + data_header),
-            clock: Clock::start(),
+            clock: Clock::from(Instant::now()),
             operator,
         })
     }
@@ -161,7 +163,7 @@ impl<'a> Connection<'a> {
                 [PollFd::new(&self.messages, PollFlags::IN), PollFd::new(self.stream, writable | PollFlags::IN)];
             // A closed stream is always readable.
             let fds = if self.shut_at.is_some() { &mut fds[..1] } else { &mut fds[..] };
-            wait(fds, self.clock.wait(self.flow.deadline().min(self.pacer.deadline())))?;
+            wait(fds, self.clock.until(self.flow.deadline().min(self.pacer.deadline())).min(TICK))?;
         }
         let Counts { sent, received, refused, changes } = self.flow.counts;
         self.log(&format!(
@@ -178,7 +180,7 @@ impl<'a> Connection<'a> {
         self.operator.log(&format!("{}: {text}", self.name));
     }
 
-    /// Bytes from the client, 0 if it has gone; `None` as long as it reads on in silence.
+    /// Bytes from the client, 0 if it is gone; `None` if it has sent nothing.
     fn heard(&self) -> Option<usize> {
         let mut rest = [0; 64];
         let mut reading = self.stream;
@@ -189,7 +191,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether the client takes enough of what it may have.
+    /// Whether the client takes enough of its allowed data.
     fn takes_data(&mut self, now: Nanos) -> bool {
         let (since, before) = self.progress;
         let grant = self.flow.grant();
@@ -201,7 +203,7 @@ impl<'a> Connection<'a> {
         now <= since + SILENCE
     }
 
-    /// Ends before all is written: the client is gone.
+    /// Ends early: the client is gone.
     fn give_up(&mut self, now: Nanos) {
         self.transmissions.close(&self.next);
         self.shut(now);
@@ -209,7 +211,7 @@ impl<'a> Connection<'a> {
 
     fn shut(&mut self, now: Nanos) {
         self.shut_at = Some(now);
-        // A client that is gone needs no FIN.
+        // A dead client needs no FIN.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
@@ -221,7 +223,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Messages, timers, and what follows from them.
+    /// Handles messages and timers, and their consequences.
     fn negotiate(&mut self, now: Nanos) -> Result<(), NegotiationError> {
         let (unwritten, state) = (self.unwritten(), (true, self.shut_at.is_some()));
         let mut changed = self.flow.step(now, &mut self.netlink, unwritten, state)?;
@@ -232,7 +234,7 @@ impl<'a> Connection<'a> {
                     let read = self.flow.on_datagram(now, &mut self.netlink, unwritten, &bytes[..length])?;
                     changed = read.or(changed);
                 }
-                // Also an unreachable node, which is silent.
+                // Also for an unreachable node.
                 Err(_) => break,
             }
         }
@@ -266,7 +268,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Writes what socket and rate take. Returns whether the socket is full.
+    /// Writes as much as socket and rate allow. Returns whether the socket is full.
     fn write(&mut self, now: Nanos) -> Result<bool, NegotiationError> {
         if let Some(grant) = self.flow.on_write(now) {
             self.pacer.set(now, self.stream, grant)?;
@@ -296,7 +298,7 @@ impl<'a> Connection<'a> {
                 }
             }
         }
-        // There is more: the next turn goes on at once.
+        // More data remains: the next turn begins at once.
         Ok(true)
     }
 
@@ -318,7 +320,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// A granted rate of payload in words, beside the wire rate that it is `share` of.
+/// A granted payload rate in words, with its wire rate; `share` is payload over wire bytes.
 fn allowance(rate: Rate, share: f64) -> String {
     // The requester rounds the payload of the largest rate down.
     if rate.as_bytes_per_sec() >= (MOST.as_bytes_per_sec() as f64 * share) as u64 {
@@ -332,7 +334,7 @@ fn allowance(rate: Rate, share: f64) -> String {
 mod tests {
     use super::*;
 
-    /// A rate is said with its part of payload, and the largest rate as none.
+    /// The log names a rate with its payload part, and the largest rate as no limit.
     #[test]
     fn largest_rate_is_no_limit() {
         let share = 1448.0 / 1500.0;

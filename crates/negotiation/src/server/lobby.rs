@@ -1,4 +1,4 @@
-//! Connections whose client has not said what it wants: bounded in number and time, and none keeps others out.
+//! Connections without a hello: bounded in number and time, so that none keeps others out.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{HELLO, Hello};
 
-/// Connections that wait; a further one displaces the oldest.
+/// Maximum number of waiting connections; a further one displaces the oldest.
 pub(super) const MOST: usize = 256;
-/// Of these, from one address; a further one displaces its oldest. Twice the subflows of a transmission.
+/// Maximum from one address, twice the subflows of a transmission; a further one displaces its oldest.
 pub(super) const PER_ADDRESS: usize = 32;
 /// Longest wait for the hello of a client.
 pub(super) const GREETING: Duration = Duration::from_secs(5);
 
 const SILENT: &str = "the client sent no hello";
 
-/// A connection that waits, and the part of its hello that has arrived.
+/// A waiting connection, and the arrived part of its hello.
 #[derive(Debug)]
 struct Guest {
     stream: TcpStream,
@@ -27,7 +27,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// The hello if it is whole.
+    /// The hello, once complete.
     fn read(&mut self) -> Result<Option<Hello>, &'static str> {
         match self.stream.read(&mut self.hello[self.length..]) {
             Ok(0) => Err(SILENT),
@@ -41,7 +41,7 @@ impl Guest {
     }
 }
 
-/// A client that has said what it wants.
+/// A client that has sent its hello.
 #[derive(Debug)]
 pub(super) struct Greeted {
     pub(super) stream: TcpStream,
@@ -49,10 +49,10 @@ pub(super) struct Greeted {
     pub(super) hello: Hello,
 }
 
-/// A client that is not served, and why.
+/// A client that is not served, and the reason.
 pub(super) type Refusal = (SocketAddrV4, &'static str);
 
-/// The connections that wait, oldest first.
+/// The waiting connections, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Lobby(VecDeque<Guest>);
 
@@ -79,12 +79,12 @@ impl Lobby {
         Ok(displaced.map(|guest| (guest.client, "the client sent no hello before others came")))
     }
 
-    /// The sockets that wait.
+    /// The waiting sockets.
     pub(super) fn streams(&self) -> impl Iterator<Item = &TcpStream> {
         self.0.iter().map(|guest| &guest.stream)
     }
 
-    /// Takes those who have said what they want out, and those who are gone, silent for too long or say something else.
+    /// Takes out clients that have sent a hello, and those that are gone, silent for too long or invalid.
     pub(super) fn greet(&mut self, now: Instant) -> (Vec<Greeted>, Vec<Refusal>) {
         let (mut greeted, mut refused) = (Vec::new(), Vec::new());
         for mut guest in std::mem::take(&mut self.0) {
@@ -120,7 +120,7 @@ mod tests {
         SocketAddrV4::new(Ipv4Addr::from_bits(number), 9)
     }
 
-    /// Silent connections are bounded, together and by address, and the oldest gives way; a hello is read in parts.
+    /// Silent connections are bounded in total and by address, and the oldest is displaced; a hello is read in parts.
     #[test]
     fn lobby_bounds_silent_clients() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -7,12 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use narrows_cc::Rate;
+use narrows_host::descriptors::raise_socket_limit;
 use narrows_host::testing::{alone, length, print_row};
 use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
 
 use super::super::client::connect;
 use super::super::server::ServerSettings;
-use super::super::wire::{HELLO, Hello};
+use super::super::wire::Hello;
 use super::super::{NodeSettings, request};
 use super::{ClientSettings, Desk, Ending, client, loopback, mbit, node, run_node, serve, server};
 
@@ -103,7 +104,7 @@ fn flood_of_requests_is_limited() {
         for content in 0..sent {
             let _ = hostile.send_to(&request_of(content, 1.0), passing.address());
             if content % 50 == 0 {
-                thread::sleep(Duration::from_millis(2)); // the node's socket has room for so many
+                thread::sleep(Duration::from_millis(2)); // as many as fit the node's socket
             }
         }
         thread::sleep(Duration::from_millis(500));
@@ -111,14 +112,14 @@ fn flood_of_requests_is_limited() {
         ran.join().unwrap().expect("it ran")
     });
     eprintln!("{counts:?}");
-    // Half a second of the limit at once, and what the time of the test allows.
+    // Half a second of the limit at once, plus the limit over the time of the test.
     let most = 1_000 * u64::from(length());
     assert!(counts.received < most && counts.limited > 1_000, "{counts:?}");
     assert!(counts.flows == 0 && counts.sent < most && counts.sent > 0, "{counts:?}");
     print_row("Nodectl: requests of one address", sent, &format!("{} forwarded, no flow", counts.sent));
 }
 
-/// Clients that say nothing, nonsense or hang up are refused, and others are served meanwhile.
+/// Clients that are silent, send nonsense or hang up are refused, while others are served.
 #[test]
 #[ignore = "real time: `make test`"]
 fn malformed_clients_do_not_disturb_others() {
@@ -144,7 +145,7 @@ fn malformed_clients_do_not_disturb_others() {
     assert!(counts.served == 1 && counts.failed == 3, "{counts:?}");
 }
 
-/// A client that sends data after its hello is served no longer, and wakes the server no more.
+/// A client that sends data after its hello is closed, and wakes the server no more.
 #[test]
 fn talking_client_is_closed() {
     let sending = Desk::default();
@@ -158,7 +159,7 @@ fn talking_client_is_closed() {
         stream.write_all(&hello.encode()).unwrap();
         sending.wait_for("content 13");
         let begun = Instant::now();
-        // Until the connection is reset, with what was not read.
+        // Until the connection is reset, with unread data.
         while stream.write(&[b'x'; 64]).map_or_else(|error| narrows_host::is_transient(&error), |_| true) {
             assert!(begun.elapsed() < Duration::from_secs(60), "the server reads on");
             thread::sleep(Duration::from_millis(1));
@@ -170,8 +171,8 @@ fn talking_client_is_closed() {
     assert_eq!((counts.served, counts.failed), (0, 1), "{counts:?}");
 }
 
-/// Requests from 1 000 addresses that no responder answers take no rate from a client and leave no record. In the long
-/// form the client's own requests are repeated and run out of patience if they get no answer.
+/// Requests from 1 000 addresses without an answer take no rate from a client and leave no record. In the long form the
+/// client's own requests are repeated, and time out without an answer.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_invented_requesters_take_no_rate() {
@@ -189,8 +190,8 @@ fn long_invented_requesters_take_no_rate() {
         let attack = scope.spawn(move || {
             let mut sent = 0_u32;
             while !over.load(Ordering::Relaxed) {
-                // To the client, which knows no such content, fewer than a node forwards to one address without an
-                // answer: more would delay its own flow. The others go to hosts that are not there.
+                // To the client, which knows no such content, fewer than a node's limit of unproven requests per
+                // address: more would delay its own flow. The others go to absent hosts.
                 let to = if sent.is_multiple_of(16) { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
                 let socket = UdpSocket::bind((invented(sent % 1_000), 0)).unwrap();
                 let _ = socket.send_to(&request_for(to, 1_000 + sent, 1_000.0), victim);
@@ -216,19 +217,17 @@ fn long_invented_requesters_take_no_rate() {
     assert!(sent >= 1_000, "{sent}");
     let kept = format!("{:.1} of 16 Mbit/s kept, no record", report.goodput_mbit_s);
     print_row("Nodectl: requests of invented addresses", sent, &kept);
-    // A message per request at most, and what the one flow needs.
+    // At most a message per request, plus those of the one flow.
     assert!(counts.sent < counts.received + 100, "{counts:?}");
 }
 
-/// 1 000 silent connections, and those of one address that take nothing, keep no other client out.
+/// 1 000 silent connections, and others from one address that take no data, keep no client out.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_silent_clients_keep_no_other_out() {
     let (sending, receiving) = Default::default();
     let desks: [&Desk; 2] = [&sending, &receiving];
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
-    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    raise_socket_limit();
     let (report, counts) = thread::scope(|scope| {
         let _ending = Ending(&desks);
         let settings = ServerSettings { connections: 64, ..server(None) };
@@ -243,8 +242,7 @@ fn long_silent_clients_keep_no_other_out() {
             let mut stream = from(invented(2_000));
             let (content, max) = (5_000 + u32::from(n), mbit(80.0));
             let hello = Hello { content, subflow: 0, responder: 47_470, max, min: Rate::ZERO, size: 0 };
-            let bytes: [u8; HELLO] = hello.encode();
-            stream.write_all(&bytes).unwrap();
+            stream.write_all(&hello.encode()).unwrap();
             taking.push(stream);
         }
         let silent: Vec<TcpStream> = (0..1_000).map(|n| from(invented(n % 500))).collect();

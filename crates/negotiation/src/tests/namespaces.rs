@@ -1,5 +1,5 @@
-//! Server, node and client in network namespaces of their own, and the program in the kernel. Without root, BPF or `ip`
-//! the tests say so and pass.
+//! Server, node and client in separate network namespaces, and the program in the kernel. Without root, BPF or `ip` the
+//! tests say so and pass.
 //!
 //! ```text
 //! server 10.1.0.2 ── veth ── 10.1.0.1 router, node 10.2.0.1 ── veth ── client 10.2.0.2
@@ -15,7 +15,6 @@ use narrows_cc::Rate;
 use narrows_host::testing::skipped;
 use narrows_programs::can_run;
 use narrows_routers::negotiation::MOST;
-use rustix::thread::UnshareFlags;
 
 use super::super::{ClientSettings, NodeSettings, PORT, ServerSettings, request, run_node, serve};
 use super::{Desk, Ending, mbit};
@@ -26,10 +25,9 @@ fn ip(words: &str) {
     assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Moves this thread into a namespace of its own, with loopback. Returns its number, which `ip` takes for a process.
+/// Moves this thread into a new namespace, with loopback. Returns the thread's number, which `ip` accepts as a process.
 fn unshare() -> i32 {
-    #[allow(deprecated)]
-    rustix::thread::unshare(UnshareFlags::NEWNET).expect("root");
+    narrows_host::namespace::unshare().expect("root");
     ip("link set lo up");
     rustix::thread::gettid().as_raw_nonzero().get()
 }
@@ -46,7 +44,7 @@ fn is_possible() -> bool {
     true
 }
 
-/// A host whose interface `name` gets this address once it is there.
+/// Sets up a host: its interface `name` gets this address once it appears.
 fn join(name: &str, address: &str, router: &str) {
     let mut left = 200;
     while !Command::new("ip").args(["link", "show", name]).output().expect("ip").status.success() {

@@ -65,7 +65,8 @@ fn meets(identity: &Identity, trust: Trust, name: &str) -> Result<(), String> {
     answer
 }
 
-/// A client accepts what its authority has signed for the name; it refuses the rest, and says why and what it accepts.
+/// A client accepts certificates that its authority signed for the name. It refuses others, and says why and what it
+/// accepts.
 #[test]
 #[ignore = "real time: `make test`"]
 fn certificates_are_judged_with_reasons() {

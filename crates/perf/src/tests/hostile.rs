@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use narrows_host::testing::print_row;
-use noq::{ClientConfig, Connection, Endpoint};
+use noq::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig};
 use noq_proto::crypto::rustls::QuicClientConfig;
 
 use super::super::control::{Asked, REQUEST};
-use super::super::{Event, MAX_DURATION, Request, Service, Trust, client, tls, transport};
-use super::{ended, log, request, service, serving, serving_as, settings};
+use super::super::{Event, MAX_DURATION, PerfError, Request, Service, Trust, client, tls, transport};
+use super::{ended, log, request, service, serving, serving_as, settings, tested};
 
 fn config(address: SocketAddr) -> ClientConfig {
     let (crypto, _) = tls::client(&Trust::Any).expect("TLS");
@@ -38,7 +38,7 @@ async fn connect(address: SocketAddr) -> (Endpoint, Connection) {
     (endpoint, connection)
 }
 
-/// Connects, and does as told.
+/// Connects and runs `work`.
 fn connected<T, F: Future<Output = T>>(address: SocketAddr, work: impl FnOnce(Connection) -> F) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -47,8 +47,20 @@ fn connected<T, F: Future<Output = T>>(address: SocketAddr, work: impl FnOnce(Co
     })
 }
 
-/// A thousand first packets in foreign names hold no place of a test: a client beside them runs, and the server answers
-/// them with at most three times what they had (RFC 9000 section 8).
+/// Opens the control stream and writes to it.
+async fn asking(connection: &Connection, request: &[u8]) -> (SendStream, RecvStream) {
+    let (mut send, receive) = connection.open_bi().await.expect("a stream");
+    send.write_all(request).await.expect("sent");
+    (send, receive)
+}
+
+/// A request of one stream, in the version without names.
+fn asked(reverse: bool, duration: Duration) -> Asked {
+    Asked { reverse, streams: 1, duration, named: false }
+}
+
+/// A thousand first packets with spoofed addresses occupy no test: a client beside them runs, and the server's answers
+/// have at most three times their bytes (RFC 9000 section 8).
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_client_connects_beside_spoofed_handshakes() {
@@ -60,8 +72,7 @@ fn long_client_connects_beside_spoofed_handshakes() {
             sent += packet.len();
             socket.send_to(&packet, address).expect("sent");
         }
-        let summary = client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
-        assert!(summary.is_ok_and(|summary| summary.complete));
+        assert!(tested(address).is_ok_and(|summary| summary.complete));
         let mut answered = 0;
         for socket in &flood {
             socket.set_nonblocking(true).expect("set");
@@ -75,7 +86,7 @@ fn long_client_connects_beside_spoofed_handshakes() {
     });
 }
 
-/// Connections that ask for nothing hold no place of a test, and are bounded by address.
+/// Connections without a request occupy no test, and are bounded by address.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_silent_connections_hold_no_test() {
@@ -83,8 +94,7 @@ fn long_silent_connections_hold_no_test() {
     serving_as(&service, "bbr", |address, _| {
         connected(address, |first| async move {
             let second = connect(address).await;
-            let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
-            let done = tokio::task::spawn_blocking(run).await.expect("no panic");
+            let done = tokio::task::spawn_blocking(move || tested(address)).await.expect("no panic");
             assert!(done.is_ok_and(|summary| summary.complete));
             drop((first, second));
         });
@@ -99,12 +109,9 @@ fn busy_server_says_so() {
         let service = Service { connections, per_address, ..service() };
         serving_as(&service, "bbr", |address, _| {
             connected(address, |first| async move {
-                let (mut send, _receive) = first.open_bi().await.expect("a stream");
-                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(60), named: false };
-                send.write_all(&asked.encode()).await.expect("sent");
+                let _control = asking(&first, &asked(true, Duration::from_secs(60)).encode()).await;
                 let mut data = first.accept_uni().await.expect("the test runs");
-                let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
-                let second = tokio::task::spawn_blocking(run);
+                let second = tokio::task::spawn_blocking(move || tested(address));
                 while !second.is_finished() {
                     data.read_chunk(usize::MAX).await.expect("data");
                 }
@@ -115,7 +122,7 @@ fn busy_server_says_so() {
     }
 }
 
-/// Requests for too much, too long, or of something else are refused with what is accepted, by both ends.
+/// Both ends refuse excessive and foreign requests, with the accepted values.
 #[test]
 fn greedy_requests_are_refused() {
     let service = Service { longest: Duration::from_secs(5), ..service() };
@@ -132,8 +139,7 @@ fn greedy_requests_are_refused() {
             assert!(refused.to_string().contains("accepted: "), "{refused}");
         }
         let foreign = connected(address, |connection| async move {
-            let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-            send.write_all(&[0xff; REQUEST]).await.expect("sent");
+            let _control = asking(&connection, &[0xff; REQUEST]).await;
             connection.closed().await
         });
         assert!(foreign.to_string().contains("no request of narrows perf"), "{foreign}");
@@ -141,8 +147,7 @@ fn greedy_requests_are_refused() {
     assert!(ended(&seen).is_empty(), "{seen:?}");
 }
 
-/// A receiver that reports more than it got, or a time that no test takes, ends the test, and what it says is in no
-/// result.
+/// A receiver that reports more than was sent, or an impossible time, ends the test, and no result has its numbers.
 #[test]
 #[ignore = "real time: `make test`"]
 fn lying_receiver_ends_the_test() {
@@ -151,10 +156,8 @@ fn lying_receiver_ends_the_test() {
     for (report, reason) in [(bytes, "more than were sent"), (time, "the test took")] {
         let seen = serving("fixed:rate=1mbit", |address, _| {
             connected(address, |connection| async move {
-                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked = Asked { reverse: true, streams: 1, duration: Duration::from_secs(600), named: false };
-                send.write_all(&asked.encode()).await.expect("sent");
-                send.write_all(&report).await.expect("sent");
+                let request = asked(true, Duration::from_secs(600)).encode();
+                let _control = asking(&connection, &[&request[..], &report].concat()).await;
                 connection.closed().await
             });
         });
@@ -164,7 +167,7 @@ fn lying_receiver_ends_the_test() {
     }
 }
 
-/// What a peer writes as its reason reaches no terminal as it is.
+/// A peer's reason reaches no terminal unescaped.
 #[test]
 fn reasons_of_peers_are_printable() {
     let seen = serving("bbr", |address, _| {
@@ -181,8 +184,8 @@ fn reasons_of_peers_are_printable() {
     assert!(text.contains("gone") && !text.contains(char::is_control), "{text:?}");
 }
 
-/// A sender whose result has more than was received, a time or losses that cannot be ends the test with the reason, and
-/// its numbers are in no result.
+/// A sender whose result has more than was received, or impossible times or losses, ends the test with the reason, and
+/// no result has its numbers.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_lying_sender_ends_the_test() {
@@ -196,9 +199,8 @@ fn long_lying_sender_ends_the_test() {
     ] {
         let seen = serving("bbr", |address, _| {
             connected(address, |connection| async move {
-                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked = Asked { reverse: false, streams: 1, duration: Duration::from_millis(200), named: false };
-                send.write_all(&asked.encode()).await.expect("sent");
+                let request = asked(false, Duration::from_millis(200)).encode();
+                let (mut send, _receive) = asking(&connection, &request).await;
                 let mut data = connection.open_uni().await.expect("a stream");
                 data.write_all(&[0; SENT as usize]).await.expect("sent");
                 data.finish().expect("open");
@@ -215,15 +217,14 @@ fn long_lying_sender_ends_the_test() {
     }
 }
 
-/// A peer states a scheme with a name of visible ASCII, or the test does not begin.
+/// A scheme's name is visible ASCII, or the test does not begin.
 #[test]
 fn false_names_of_schemes_are_refused() {
     for (name, reason) in [(&b"\x07\x1b[2Jgone"[..], "visible ASCII"), (&[0], "0 bytes"), (&[65], "65 bytes")] {
         let seen = serving("bbr", |address, _| {
             let closed = connected(address, |connection| async move {
-                let (mut send, _receive) = connection.open_bi().await.expect("a stream");
-                let asked = Asked { reverse: false, streams: 1, duration: Duration::from_secs(1), named: true };
-                send.write_all(&[&asked.encode()[..], name].concat()).await.expect("sent");
+                let request = Asked { named: true, ..asked(false, Duration::from_secs(1)) }.encode();
+                let _control = asking(&connection, &[&request[..], name].concat()).await;
                 connection.closed().await
             });
             assert!(closed.to_string().contains(reason), "{closed}");
@@ -232,21 +233,32 @@ fn false_names_of_schemes_are_refused() {
     }
 }
 
-/// A server of the version before gets the request of that version, and nothing that it would take for a result.
-#[test]
-fn client_speaks_the_version_before() {
+/// Runs a client of ours against a server that only accepts its connection, with this protocol.
+fn accepting<F: Future<Output = ()>>(
+    protocol: &[u8],
+    transport: TransportConfig,
+    work: impl FnOnce(Connection) -> F,
+) -> PerfError {
     let (chain, key) = tls::identity(None).expect("a certificate");
     let mut crypto = tls::server(chain, key, None).expect("TLS");
-    crypto.alpn_protocols = vec![tls::ALPN_BEFORE.to_vec()];
+    crypto.alpn_protocols = vec![protocol.to_vec()];
     let crypto = noq_proto::crypto::rustls::QuicServerConfig::try_from(crypto).expect("TLS");
-    let config = noq::ServerConfig::with_crypto(Arc::new(crypto));
+    let mut config = noq::ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(Arc::new(transport));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().expect("an address")).expect("a socket");
         let address = endpoint.local_addr().expect("an address");
-        let run = move || client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref());
-        let running = tokio::task::spawn_blocking(run);
-        let connection = endpoint.accept().await.expect("a client").await.expect("connects");
+        let running = tokio::task::spawn_blocking(move || tested(address));
+        work(endpoint.accept().await.expect("a client").await.expect("connects")).await;
+        running.await.expect("no panic").expect_err("the connection was closed")
+    })
+}
+
+/// A server of the previous version gets the request of that version, and nothing that it would take for a result.
+#[test]
+fn client_speaks_the_version_before() {
+    accepting(tls::ALPN_BEFORE, TransportConfig::default(), |connection| async move {
         let (_send, mut receive) = connection.accept_bi().await.expect("a stream");
         let mut data = connection.accept_uni().await.expect("a stream of data");
         data.read_chunk(1 << 20).await.expect("data");
@@ -254,6 +266,19 @@ fn client_speaks_the_version_before() {
         let read = receive.read(&mut control).await.expect("a request");
         assert_eq!((read, control[0]), (Some(REQUEST), 2), "version 2, and no scheme behind it");
         connection.close(0_u32.into(), b"enough");
-        assert!(running.await.expect("no panic").is_err());
     });
+}
+
+/// A client escapes control characters and lines in the reason with which a server closes.
+#[test]
+fn close_reason_is_shown_escaped() {
+    // Without streams, the client cannot begin before the server closes.
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(0_u32.into());
+    let error = accepting(tls::ALPN, transport, |connection| async move {
+        connection.close(7_u32.into(), b"\x1b[2Jfull\r\nnarrows: all is well\xc2\x9b1m");
+    });
+    let text = error.to_string();
+    assert!(text.contains(r"\u{1b}[2Jfull\u{d}\u{a}narrows: all is well\u{9b}1m"), "{text}");
+    assert!(!text.contains(char::is_control), "{text:?}");
 }

@@ -1,4 +1,4 @@
-//! Ends that nothing answers.
+//! Ends whose peers are silent.
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::super::{Event, Request, Trust, client};
-use super::{log, request, serving, settings};
+use super::{log, request, serving, settings, tested};
 
 /// Forwards the datagrams of one client to a server and back, until the path is cut.
 fn relay(server: SocketAddr, cut: &Arc<AtomicBool>) -> SocketAddr {
@@ -34,7 +34,7 @@ fn relay(server: SocketAddr, cut: &Arc<AtomicBool>) -> SocketAddr {
     address
 }
 
-/// An end whose peer dies says that it does not answer, in either direction, and meanwhile for how long nothing has come.
+/// In either direction, an end whose peer dies reports the growing silence, and then that the peer does not answer.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_dead_server_is_named_as_the_cause() {
@@ -80,6 +80,6 @@ fn long_silence_over_ipv6_names_the_default() {
         return;
     };
     let at = silent.local_addr().expect("an address");
-    let failed = client(&settings(at, "bbr"), &request(Trust::Any, false), log().0.as_ref()).expect_err("silence");
+    let failed = tested(at).expect_err("silence");
     assert!(failed.to_string().contains("a server listens on IPv6 with `--listen [::]:PORT`"), "{failed}");
 }

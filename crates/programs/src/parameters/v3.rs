@@ -6,11 +6,10 @@ use narrows_cc::bbr_v2_v3::PARAMS;
 use super::{Writer, refuse_quantum};
 
 impl Writer {
-    /// A share with 40 fractional bits. Rounded up, so that a product that is whole is not missed by rounding down.
+    /// A share with 40 fractional bits, rounded up: rounding down would miss a product that is whole.
     fn share(&mut self, value: f64) -> &mut Self {
         let share = (value * f64::from(1 << 20) * f64::from(1 << 20)).ceil() as u64;
-        self.0.extend_from_slice(&share.to_ne_bytes());
-        self
+        self.long(share)
     }
 }
 
@@ -34,34 +33,17 @@ pub(crate) fn core(params: &Params) -> Result<Vec<u8>, String> {
         out.micros(number(name) / 1e3);
     }
     let thresh = number("loss_thresh") / 100.0;
-    let shares = [thresh, thresh / (1.0 - thresh), number("beta"), number("headroom")];
-    for share in shares.into_iter().chain([number("full_bw_growth") - 1.0]) {
+    let growth = number("full_bw_growth") - 1.0;
+    for share in [thresh, thresh / (1.0 - thresh), number("beta"), number("headroom"), growth] {
         out.share(share);
     }
-    for name in [
-        "startup_gain",
-        "startup_cwnd_gain",
-        "drain_gain",
-        "up_gain",
-        "down_gain",
-        "cwnd_gain",
-        "up_cwnd_gain",
-        "probe_rtt_gain",
-    ] {
+    let gains = "startup_gain startup_cwnd_gain drain_gain up_gain down_gain cwnd_gain up_cwnd_gain probe_rtt_gain";
+    for name in gains.split(' ') {
         out.ratio(number(name));
     }
     out.ratio(1.0 - number("pacing_margin") / 100.0).ratio(number("offload_quanta"));
-    for name in [
-        "full_bw_rounds",
-        "startup_losses",
-        "drain_rounds",
-        "probe_rounds",
-        "probe_rounds_random",
-        "extra_acked_window",
-        "extra_acked",
-        "precaution",
-        "undo",
-    ] {
+    let counts = "full_bw_rounds startup_losses drain_rounds probe_rounds probe_rounds_random extra_acked_window";
+    for name in counts.split(' ').chain(["extra_acked", "precaution", "undo"]) {
         out.word(number(name) as u32);
     }
     out.word(0);

@@ -1,26 +1,16 @@
-//! The error of the fixed point arithmetic against the C library, over its whole range: `docs/deploy.md` states the bounds.
+//! The error of the fixed point arithmetic against the C library, over its whole range: `docs/deploy.md` states the
+//! bounds.
 
-use std::path::Path;
-use std::process::Command;
+use crate::native::Native;
 
 /// The numbers that a file of `bpf/native` prints, a line per setting; `None` without a C compiler.
 fn measured(name: &str) -> Option<Vec<[f64; 4]>> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/native").join(format!("{name}.c"));
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("error-of-{name}"));
-    let mut compiler = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-    compiler.args(["-O2", "-Wall", "-Werror", "-Wno-unused-function", "-o"]).arg(&file).arg(source).arg("-lm");
-    let Ok(done) = compiler.output() else {
-        eprintln!("skipped: needs a C compiler");
-        return None;
-    };
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let done = Command::new(&file).output().expect("it runs");
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let out = Native::compile(name, None)?.run(&[], &[]);
     let row = |line: &str| {
         let numbers: Vec<f64> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
         numbers.try_into().expect("four numbers")
     };
-    Some(text.lines().map(row).collect())
+    Some(String::from_utf8_lossy(&out).lines().map(row).collect())
 }
 
 /// Gamma correction errs by at most 4e-8 for every exponent, and half a power as a gain by its last bit beyond that.

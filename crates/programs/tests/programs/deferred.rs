@@ -1,11 +1,11 @@
-//! What a program learns at an acknowledgement: which states the kernel went through, and how packets had left.
+//! Facts that a program learns at an acknowledgement: the states that the kernel went through, and how packets left.
 //!
 //! The kernel reports the state of the newest packet delivered only. The rest follows from earlier acknowledgements, by
 //! the rule of `bpf/bbr3_loss.h`.
 
 use std::collections::VecDeque;
 
-use super::tape::Event;
+use crate::recording::Event;
 
 /// Flags of `bpf/native/replay.c`.
 pub const OPENED: u32 = 16;
@@ -43,7 +43,7 @@ pub struct Sent {
 pub struct Flights(VecDeque<Sent>);
 
 impl Flights {
-    /// So much was in flight before the acknowledgement.
+    /// Packets in flight before the acknowledgement.
     pub fn sent(&mut self, in_flight: u32) {
         if let Some(last) = self.0.back_mut() {
             last.in_flight = last.in_flight.max(in_flight);
@@ -56,7 +56,7 @@ impl Flights {
         Sent { delivered, app_limited, ..known.copied().unwrap_or_default() }
     }
 
-    /// After an event.
+    /// Notes the state after an event.
     pub fn note(&mut self, delivered: u32, lost: u32, in_flight: u32, before: u32) {
         match self.0.back_mut() {
             Some(last) if delivered - last.delivered < 1 + before / PARTS => {

@@ -1,13 +1,11 @@
 //! Events that no network makes: amounts, times and phases are drawn.
 
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, IdleRestart, IdleRule, Lost, Nanos, Params, Phase, Random, RateSample,
-    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout, record,
+    Ack, Bytes, CongestionCause, IdleRestart, IdleRule, Nanos, Params, Phase, Random, RateSample, RecoveryEntered,
+    RecoveryLeft, Setup, SpuriousLoss, Timeout, record,
 };
 
-use super::tape::{Event, Tape};
-
-const MSS: Bytes = Bytes::new(1_448);
+use crate::recording::{Event, MSS, Tape, lost, size};
 
 /// A tape of this many acknowledgements, and other events between them.
 pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
@@ -24,27 +22,16 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
         let bits = if draw.chance(0.002) { 25 } else { 15 };
         now = now.saturating_add(Nanos::from_micros(1 << draw.below(bits)));
         let acked = if draw.chance(0.1) { 0 } else { 1 + size(&mut draw, 7) };
-        let lost = if draw.chance(0.05) { 1 + draw.below(5) } else { 0 };
+        let losses = if draw.chance(0.05) { 1 + draw.below(5) } else { 0 };
         let inflight = size(&mut draw, 10);
         delivered += acked;
-        for _ in 0..lost {
+        for _ in 0..losses {
             lost_total += 1;
-            events.push(Event::Lost(record!(Lost {
-                now,
-                bytes: MSS,
-                packet: 0,
-                sent_at: now,
-                tx_in_flight: MSS,
-                lost_at_send: Bytes::ZERO,
-                delivered_at_send: Bytes::ZERO,
-                app_limited: false,
-                lost_total: MSS * lost_total,
-                inflight: MSS * inflight,
-            })));
+            events.push(lost(now, lost_total, MSS * inflight));
         }
         let (own, total) = (MSS * inflight, MSS * delivered);
-        if phase == Phase::Open && (lost > 0 || draw.chance(0.01)) {
-            let cause = if lost > 0 { CongestionCause::Loss } else { CongestionCause::Ecn };
+        if phase == Phase::Open && (losses > 0 || draw.chance(0.01)) {
+            let cause = if losses > 0 { CongestionCause::Loss } else { CongestionCause::Ecn };
             phase = Phase::Recovery;
             events.push(Event::Entered(record!(RecoveryEntered {
                 now,
@@ -77,7 +64,7 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
         least = rtt.map_or(least, |rtt| least.min(rtt));
         events.push(Event::Ack(record!(Ack {
             acked: MSS * acked,
-            lost: MSS * lost,
+            lost: MSS * losses,
             rtt,
             rate,
             inflight_before: own + MSS * acked,
@@ -92,12 +79,6 @@ pub fn tape(params: Params, seed: u64, acks: u64) -> Tape {
         }
     }
     Tape { setup, events, program_params: None }
-}
-
-/// A number of fewer than `bits` bits, all lengths alike.
-fn size(draw: &mut Random, bits: u64) -> u64 {
-    let length = draw.below(bits);
-    draw.below(1 << length)
 }
 
 fn other(draw: &mut Random, now: Nanos, inflight: u64, delivered: u64, phase: &mut Phase) -> Option<Event> {

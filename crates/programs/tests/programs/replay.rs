@@ -1,14 +1,11 @@
 //! The program outside the kernel, and its differences from the twin.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
 use narrows_cc::Scheme;
 use narrows_programs::Program;
 
-use super::tape::{Decisions, Rounding, Tape, Twin, Wire};
+use super::tape::{Decisions, Rounding, Twin, Wire};
+use crate::native::{Native, long, word};
+use crate::recording::Tape;
 
 /// Bytes of `struct outcome`.
 const OUTCOME: usize = 80;
@@ -21,10 +18,10 @@ const SCALED: f64 = 1.0 / 65_536.0;
 #[derive(Debug)]
 pub struct Replay {
     program: &'static Program,
-    file: PathBuf,
+    native: Native,
 }
 
-/// What differed. See the head of the test for the bounds.
+/// Differences. See the head of the test for the bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Differences {
     pub events: u64,
@@ -85,7 +82,7 @@ impl Differences {
             && self.bound <= ROUNDED
     }
 
-    /// Demands equal decisions. `events` says where the events come from.
+    /// Requires equal decisions. `events` names the source of the events.
     pub fn judge(&self, program: &str, events: &str) {
         eprintln!("{program}: {self:?}");
         assert!(self.is_within(), "{self:?}");
@@ -95,21 +92,9 @@ impl Differences {
 
 impl Replay {
     /// Compiles the replay of a program; `None` without a C compiler.
-    pub fn compile(program: &'static Program) -> Option<Self> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/native");
-        let thread = std::thread::current().name().unwrap_or("main").replace("::", "-");
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("replay-{thread}"));
-        let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-        command.args(["-O2", "-Wall", "-Werror", "-Wno-unused-function", "-o"]).arg(&file);
-        command.arg(format!("-DPROGRAM=\"../{}.bpf.c\"", program.name)).arg(folder.join("replay.c"));
-        match command.output() {
-            Ok(done) if done.status.success() => Some(Self { program, file }),
-            Ok(done) => panic!("{}", String::from_utf8_lossy(&done.stderr)),
-            Err(_) => {
-                eprintln!("skipped: needs a C compiler");
-                None
-            }
-        }
+    pub fn compile(program: &str) -> Option<Self> {
+        let program = Program::find(program).unwrap();
+        Some(Self { program, native: Native::compile("replay", Some(program))? })
     }
 
     /// Feeds a tape to the twin and to the program.
@@ -126,14 +111,10 @@ impl Replay {
             write(&mut input, &wire, &decisions, tape.setup.mss.as_u64() as u32);
             twins.push(decisions);
         }
-        let events = self.file.with_extension("events");
-        File::create(&events).and_then(|mut file| file.write_all(&input)).expect("room for a tape");
-        let stdin = Stdio::from(File::open(&events).expect("it was written"));
-        let done = Command::new(&self.file).stdin(stdin).stderr(Stdio::inherit()).output().expect("it runs");
-        assert!(done.status.success(), "{:?}", done.status);
-        assert_eq!(done.stdout.len(), twins.len() * OUTCOME, "an outcome per event");
+        let out = self.native.run(&[], &input);
+        assert_eq!(out.len(), twins.len() * OUTCOME, "an outcome per event");
         let mut sum = Differences::default();
-        for (twin, own) in twins.iter().zip(done.stdout.chunks_exact(OUTCOME)) {
+        for (twin, own) in twins.iter().zip(out.chunks_exact(OUTCOME)) {
             note(&mut sum, twin, own);
         }
         sum
@@ -174,19 +155,19 @@ fn write(out: &mut Vec<u8>, wire: &Wire, twin: &Decisions, mss: u32) {
 }
 
 fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
-    let long = |place: usize| u64::from_ne_bytes(own[place..place + 8].try_into().expect("eight bytes"));
-    let word = |place: usize| u32::from_ne_bytes(own[place..place + 4].try_into().expect("four bytes"));
     sum.events += 1;
-    sum.models += u64::from(long(8) != twin.bandwidth || word(64) != twin.min_rtt_us);
-    let bounds = [long(24), long(32), long(40)];
+    sum.models += u64::from(long(own, 8) != twin.bandwidth || word(own, 64) != twin.min_rtt_us);
+    let bounds = [long(own, 24), long(own, 32), long(own, 40)];
     let set = |bounds: [u64; 3]| bounds.map(|bound| bound == u64::MAX);
-    if (word(52), word(56), word(76), set(bounds)) != (twin.mode, twin.phase, twin.signals, set(twin.bounds)) {
+    if (word(own, 52), word(own, 56), word(own, 76), set(bounds))
+        != (twin.mode, twin.phase, twin.signals, set(twin.bounds))
+    {
         sum.states += 1;
         return; // gain, rate and cwnd follow the state
     }
     let apart = bounds.iter().zip(twin.bounds).map(|(own, twin)| own.abs_diff(twin)).max().unwrap_or(0);
     sum.bound = sum.bound.max(apart);
-    let cwnd_gain = (f64::from(word(72)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
+    let cwnd_gain = (f64::from(word(own, 72)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
     if cwnd_gain > SCALED {
         sum.scales += 1;
         return; // cwnd follows it
@@ -194,16 +175,16 @@ fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
     sum.cwnd_gain = sum.cwnd_gain.max(cwnd_gain);
     sum.states_seen |= 1 << (4 * twin.mode.min(3) + twin.phase % 4);
     sum.signals_seen |= twin.signals;
-    let mut cwnd = u64::from(word(48)).abs_diff(twin.cwnd);
-    if twin.bytes > 0 && cwnd <= 1 && long(16).abs_diff(twin.bytes) <= ROUNDED {
+    let mut cwnd = u64::from(word(own, 48)).abs_diff(twin.cwnd);
+    if twin.bytes > 0 && cwnd <= 1 && long(own, 16).abs_diff(twin.bytes) <= ROUNDED {
         cwnd = 0;
     }
     sum.cwnds += u64::from(cwnd > 0 && !sum.parted);
     sum.parted = cwnd > 0;
     sum.cwnd = sum.cwnd.max(cwnd);
-    let rate = long(0).abs_diff(twin.rate).saturating_sub(2) as f64 / (twin.rate.max(1) as f64);
+    let rate = long(own, 0).abs_diff(twin.rate).saturating_sub(2) as f64 / (twin.rate.max(1) as f64);
     sum.rate = sum.rate.max(rate);
-    let gain = (f64::from(word(60)) / f64::from(1 << 20) - twin.gain).abs();
+    let gain = (f64::from(word(own, 60)) / f64::from(1 << 20) - twin.gain).abs();
     sum.gain = sum.gain.max(gain);
     if twin.mode == 2 {
         let (least, most) = sum.cwnd_gains.unwrap_or((f64::MAX, 0.0));

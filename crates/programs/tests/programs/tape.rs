@@ -1,115 +1,20 @@
-//! The events of a scheme in the simulator, and its decisions on them in the kernel's units.
-
-use std::cell::RefCell;
-use std::fmt::Debug;
-
-use super::deferred::{self, Deferred};
+//! Events for BBR's programs, and the twin's decisions on them, in the kernel's units.
 
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Params, Phase, RateSample,
-    RecoveryEntered, RecoveryLeft, Scheme, Setup, SpuriousLoss, Timeout, record,
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Lost, Nanos, Phase, RateSample, RecoveryEntered,
+    RecoveryLeft, Setup, SpuriousLoss, Timeout, record,
 };
 
-/// An event of the contract that BBR heeds.
-#[derive(Clone, Copy, Debug)]
-pub enum Event {
-    Ack(Ack),
-    Lost(Lost),
-    Entered(RecoveryEntered),
-    Left(RecoveryLeft),
-    Timeout(Timeout),
-    Spurious(SpuriousLoss),
-    Idle(IdleRestart),
-}
+use super::deferred::{self, Deferred};
+use crate::recording::Event;
 
-/// The events of one connection.
-#[derive(Clone, Debug)]
-pub struct Tape {
-    pub setup: Setup,
-    pub events: Vec<Event>,
-    /// Parameters of the program, if they are not the twin's.
-    pub program_params: Option<Params>,
-}
-
-thread_local! {
-    static TAPES: RefCell<Vec<Tape>> = const { RefCell::new(Vec::new()) };
-}
-
-pub fn clear() {
-    TAPES.take();
-}
-
-/// The tapes since [`clear`], without connections that had no events.
-pub fn take() -> Vec<Tape> {
-    TAPES.take().into_iter().filter(|tape| tape.events.len() > 1).collect()
-}
-
-/// A scheme that records its events.
-#[derive(Clone, Debug)]
-pub struct Recording<S> {
-    inner: S,
-    number: usize,
-}
-
-impl<S> Recording<S> {
-    fn note(&self, event: Event) {
-        TAPES.with_borrow_mut(|tapes| tapes[self.number].events.push(event));
-    }
-}
-
-impl<S: Scheme> Scheme for Recording<S> {
-    const INFO: Info = S::INFO;
-
-    fn new(setup: &Setup) -> Self {
-        let number = TAPES.with_borrow_mut(|tapes| {
-            tapes.push(Tape { setup: setup.clone(), events: Vec::new(), program_params: None });
-            tapes.len() - 1
-        });
-        Self { inner: S::new(setup), number }
-    }
-}
-
-impl<S: Scheme> CongestionControl for Recording<S> {
-    fn on_ack(&mut self, event: &Ack) {
-        self.note(Event::Ack(*event));
-        self.inner.on_ack(event);
-    }
-    fn on_lost(&mut self, event: &Lost) {
-        self.note(Event::Lost(*event));
-        self.inner.on_lost(event);
-    }
-    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.note(Event::Entered(*event));
-        self.inner.on_recovery_entered(event);
-    }
-    fn on_recovery_left(&mut self, event: &RecoveryLeft) {
-        self.note(Event::Left(*event));
-        self.inner.on_recovery_left(event);
-    }
-    fn on_timeout(&mut self, event: &Timeout) {
-        self.note(Event::Timeout(*event));
-        self.inner.on_timeout(event);
-    }
-    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
-        self.note(Event::Spurious(*event));
-        self.inner.on_spurious_loss(event);
-    }
-    fn on_idle_restart(&mut self, event: &IdleRestart) {
-        self.note(Event::Idle(*event));
-        self.inner.on_idle_restart(event);
-    }
-    fn control(&self) -> Control {
-        self.inner.control()
-    }
-}
-
-/// What a twin shows beside its control.
+/// State of a twin beyond its control.
 pub trait Twin {
     /// The program acts on losses and on changes of the kernel's state at the acknowledgement after them.
     const DEFERS: bool = false;
 
-    /// Its decisions now.
+    /// Its current decisions.
     fn decisions(&self) -> Decisions;
 }
 
@@ -125,7 +30,7 @@ pub struct Decisions {
     pub rate: u64,
     pub cwnd: u64,
     pub cwnd_gain: f64,
-    /// What it drew if it drew at this event.
+    /// Its random draw at this event, if any.
     pub drawn: [u32; 2],
     /// BBR v3: cwnd in bytes, bounds and signals, as `bpf/native/v3.h` has them.
     pub bytes: u64,
@@ -233,23 +138,15 @@ impl Rounding {
         bytes.as_u64().div_ceil(self.mss) as u32
     }
 
-    /// Gives the rounded event to the twin, and returns it as the program takes it, if it does.
+    /// Gives the rounded event to the twin, and returns it for the program, if the program sees such events.
     pub fn feed<S: CongestionControl + Twin>(&mut self, event: &Event, twin: &mut S) -> Option<Wire> {
-        let time = match event {
-            Event::Ack(e) => e.now,
-            Event::Lost(e) => e.now,
-            Event::Entered(e) => e.now,
-            Event::Left(e) => e.now,
-            Event::Timeout(e) => e.now,
-            Event::Spurious(e) => e.now,
-            Event::Idle(e) => e.now,
-        };
-        self.now = self.now.max(time.as_nanos() / 1_000);
+        self.now = self.now.max(event.now().as_nanos() / 1_000);
         let now = Nanos::from_micros(self.now);
         let wire = Wire { now: self.now, rtt: u32::MAX, delivered: self.delivered, ..Wire::default() };
         let delivered = self.bytes(self.delivered);
         let wire = match *event {
             Event::Ack(ack) => return Some(self.ack(&ack, now, twin)),
+            Event::Advice(_) => return None,
             Event::Lost(e) => {
                 self.lost_total = self.whole(e.lost_total);
                 self.only_marked = false;

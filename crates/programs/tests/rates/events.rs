@@ -2,30 +2,11 @@
 
 use narrows_cc::schemes::Brf;
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionControl, IdleRestart, IdleRule, Lost, Nanos, Params, Phase, RateAdvice,
-    RecoveryEntered, Setup, SpuriousLoss, Timeout, Value, record,
+    Ack, Advice, Bytes, CongestionControl, IdleRestart, IdleRule, Lost, Nanos, Phase, RateAdvice, RecoveryEntered,
+    Setup, SpuriousLoss, Timeout, Value, record,
 };
 
-/// An event that the scheme heeds.
-#[derive(Clone, Copy, Debug)]
-pub enum Event {
-    Ack(Ack),
-    Advice(RateAdvice),
-    Lost(Lost),
-    Entered(RecoveryEntered),
-    Timeout(Timeout),
-    Spurious(SpuriousLoss),
-    Idle(IdleRestart),
-}
-
-/// The events of one connection.
-#[derive(Clone, Debug)]
-pub struct Tape {
-    pub setup: Setup,
-    pub events: Vec<Event>,
-    /// Parameters of the program, if they are not the twin's.
-    pub program_params: Option<Params>,
-}
+use crate::recording::Event;
 
 pub const FALLBACK: u32 = 2;
 
@@ -150,16 +131,7 @@ impl Rounding {
 
     /// Gives the rounded event to the twin, and returns it as the program takes it, if it does.
     pub fn feed(&mut self, event: &Event, twin: &mut Brf) -> Option<Wire> {
-        let time = match event {
-            Event::Ack(e) => e.now,
-            Event::Advice(e) => e.now,
-            Event::Lost(e) => e.now,
-            Event::Entered(e) => e.now,
-            Event::Timeout(e) => e.now,
-            Event::Spurious(e) => e.now,
-            Event::Idle(e) => e.now,
-        };
-        self.now = self.now.max(time.as_nanos() / 1_000).max(1);
+        self.now = self.now.max(event.now().as_nanos() / 1_000).max(1);
         let now = Nanos::from_micros(self.now);
         let wire = Wire { now: self.now, srtt: self.srtt * 8, lost: self.lost, ..Wire::default() };
         Some(match *event {
@@ -174,6 +146,7 @@ impl Rounding {
                 twin.on_lost(&record!(Lost { now, lost_total: self.bytes(self.lost), ..e }));
                 return None;
             }
+            Event::Left(_) => return None,
             Event::Entered(e) => {
                 // The program reduces its own cwnd, as Linux does.
                 twin.on_recovery_entered(&record!(RecoveryEntered { now, flight_size: twin.control().cwnd, ..e }));

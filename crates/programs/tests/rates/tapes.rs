@@ -1,15 +1,12 @@
 //! Tapes of the scheme in the simulator, and drawn ones.
 
-use std::cell::RefCell;
-
 use narrows_cc::schemes::{Brf, Entry};
 use narrows_cc::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, IdleRule, Info, Lost, Nanos, Params,
-    Phase, Random, Rate, RateAdvice, RecoveryEntered, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, record,
+    Ack, Advice, Bytes, CongestionCause, IdleRestart, IdleRule, Nanos, Params, Phase, Random, Rate, RateAdvice,
+    RecoveryEntered, Scheme, Setup, SpuriousLoss, Timeout, record,
 };
-use narrows_scenario::{NoFiles, Source, expand, resolve};
 
-use super::events::{Event, Tape};
+use crate::recording::{self, Event, MSS, Recording, Tape, lost, size};
 
 /// Networks in which the scheme meets every state, and parameters.
 pub const NETWORKS: &[(&str, &[(&str, f64)])] = &[
@@ -48,102 +45,15 @@ pub const NETWORKS: &[(&str, &[(&str, f64)])] = &[
     ),
 ];
 
-static ENTRY: Entry = Entry::of::<Recording>();
-
-thread_local! {
-    static TAPES: RefCell<Vec<Tape>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The scheme, recording its events.
-#[derive(Clone, Debug)]
-struct Recording {
-    inner: Brf,
-    number: usize,
-}
-
-impl Recording {
-    fn note(&self, event: Event) {
-        TAPES.with_borrow_mut(|tapes| tapes[self.number].events.push(event));
-    }
-}
-
-impl Scheme for Recording {
-    const INFO: Info = Brf::INFO;
-    const RATE_PROTOCOL: Option<&'static str> = Brf::RATE_PROTOCOL;
-
-    fn new(setup: &Setup) -> Self {
-        let number = TAPES.with_borrow_mut(|tapes| {
-            tapes.push(Tape { setup: setup.clone(), events: Vec::new(), program_params: None });
-            tapes.len() - 1
-        });
-        Self { inner: Brf::new(setup), number }
-    }
-}
-
-impl CongestionControl for Recording {
-    fn on_ack(&mut self, event: &Ack) {
-        self.note(Event::Ack(*event));
-        self.inner.on_ack(event);
-    }
-    fn on_rate_advice(&mut self, event: &RateAdvice) {
-        self.note(Event::Advice(*event));
-        self.inner.on_rate_advice(event);
-    }
-    fn on_lost(&mut self, event: &Lost) {
-        self.note(Event::Lost(*event));
-        self.inner.on_lost(event);
-    }
-    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.note(Event::Entered(*event));
-        self.inner.on_recovery_entered(event);
-    }
-    fn on_timeout(&mut self, event: &Timeout) {
-        self.note(Event::Timeout(*event));
-        self.inner.on_timeout(event);
-    }
-    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
-        self.note(Event::Spurious(*event));
-        self.inner.on_spurious_loss(event);
-    }
-    fn on_idle_restart(&mut self, event: &IdleRestart) {
-        self.note(Event::Idle(*event));
-        self.inner.on_idle_restart(event);
-    }
-    fn control(&self) -> Control {
-        self.inner.control()
-    }
-    fn telemetry(&self, sink: Telemetry<'_>) {
-        self.inner.telemetry(sink);
-    }
-}
+static ENTRY: Entry = Entry::of::<Recording<Brf>>();
 
 pub fn params(values: &[(&str, f64)]) -> Params {
-    let mut params = Params::defaults(Brf::INFO.params);
-    for (name, value) in values {
-        params.set(name, *value).expect("in range");
-    }
-    params
+    recording::params(&Brf::INFO, values)
 }
 
 /// The tapes of the scheme in a network.
 pub fn recorded(network: &str, values: &[(&str, f64)]) -> Vec<Tape> {
-    let text = format!("duration = '20s'\n[network]\n{network}");
-    let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect("valid");
-    let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
-    for flow in plan.flows.iter_mut().filter(|flow| flow.scheme.info.name == Brf::INFO.name) {
-        (flow.scheme, flow.params) = (&ENTRY, params(values));
-    }
-    TAPES.take();
-    narrows_sim::run(plan);
-    TAPES.take().into_iter().filter(|tape| tape.events.len() > 1).collect()
-}
-
-const MSS: Bytes = Bytes::new(1_448);
-
-/// A number of fewer than `bits` bits, all lengths alike.
-fn size(draw: &mut Random, bits: u64) -> u64 {
-    let length = draw.below(bits);
-    draw.below(1 << length)
+    recording::recorded(&ENTRY, &format!("duration = '20s'\n[network]\n{network}"), values)
 }
 
 /// A tape of 5000 acknowledgements, and other events between them.
@@ -156,7 +66,7 @@ pub fn drawn(seed: u64) -> Tape {
     let mut now = Nanos::from_millis(300);
     let mut events = vec![Event::Ack(Ack::of_handshake(now, first, Some(first), Some(first)))];
     let (mut delivered, mut phase, mut silent, mut least) = (0, Phase::Open, false, first);
-    let mut lost = 0;
+    let mut lost_total = 0;
     for _ in 0..5_000 {
         let bits = if draw.chance(0.005) { 22 } else { 14 };
         now = now.saturating_add(Nanos::from_micros(1 + size(&mut draw, bits)));
@@ -166,19 +76,8 @@ pub fn drawn(seed: u64) -> Tape {
         least = rtt.map_or(least, |rtt| least.min(rtt));
         let srtt = Nanos::from_micros(1_000 + draw.below(100_000));
         if draw.chance(0.02) {
-            lost += size(&mut draw, 7);
-            events.push(Event::Lost(record!(Lost {
-                now,
-                bytes: MSS,
-                packet: 0,
-                sent_at: now,
-                tx_in_flight: MSS,
-                lost_at_send: Bytes::ZERO,
-                delivered_at_send: Bytes::ZERO,
-                app_limited: false,
-                lost_total: MSS * lost,
-                inflight: MSS,
-            })));
+            lost_total += size(&mut draw, 7);
+            events.push(lost(now, lost_total, MSS));
         }
         if phase == Phase::Open && draw.chance(0.01) {
             phase = Phase::Recovery;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_cc::{
-    Ack, CongestionControl, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle, Scheme,
-    Setup, SpuriousLoss, Timeout, record, schemes,
+    Ack, CongestionControl, Control, IdleRestart, Info, Lost, Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle,
+    Scheme, Setup, SpuriousLoss, Timeout, record, schemes,
 };
 
 use super::*;
@@ -83,7 +83,7 @@ impl CongestionControl for Spy {
     }
 }
 
-/// A flow, its packets in flight by number, and what its scheme was told.
+/// A flow, its packets in flight by number, and the events of its scheme.
 struct Run {
     flow: Flow,
     sent: Vec<Option<SentState>>,
@@ -139,12 +139,18 @@ impl Run {
         PACKET * self.sent.iter().flatten().count() as u64
     }
 
-    /// What the scheme was told since the last call.
+    /// Events of the scheme.
     fn told(&self) -> Vec<Told> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same, of these kinds only.
+    /// Bytes lost, by acknowledgement.
+    fn losses(&self) -> Vec<u64> {
+        let told = self.told().into_iter();
+        told.filter_map(|told| if let Told::Ack { lost, .. } = told { Some(lost) } else { None }).collect()
+    }
+
+    /// Events of recovery and timeouts.
     fn reductions(&self) -> Vec<Told> {
         let told = self.told().into_iter();
         told.filter(|told| !matches!(told, Told::Ack { .. } | Told::Lost(_) | Told::Idle { .. })).collect()
@@ -176,7 +182,7 @@ fn fates_of_packets_add_up() {
     assert_eq!(numbers, [Told::Lost(3), Told::Lost(5)]);
 }
 
-/// Losses that follow an acknowledgement are told before its end, and it ends once.
+/// Losses that follow an acknowledgement are reported before its end, and it ends once.
 #[test]
 fn losses_precede_the_end_of_their_acknowledgement() {
     let mut run = Run::new();
@@ -194,9 +200,7 @@ fn losses_belong_to_their_ack_when_time_steps_back() {
     run.send(0, 5);
     run.ack(20, [1, 2, 3, 4], false);
     run.lose(19, [0], false);
-    let acks = run.told().into_iter().filter(|told| matches!(told, Told::Ack { .. }));
-    let lost: Vec<_> = acks.map(|told| if let Told::Ack { lost, .. } = told { lost } else { 0 }).collect();
-    assert_eq!(lost, [1_000]);
+    assert_eq!(run.losses(), [1_000]);
 }
 
 /// Losses that a timer finds later are no part of the acknowledgement before.
@@ -207,14 +211,11 @@ fn losses_of_a_timer_count_for_the_next_ack() {
     run.ack(20, [1], false);
     run.lose(23, [0], false);
     run.ack(25, [2], false);
-    let acks = run.told().into_iter();
-    let lost: Vec<_> =
-        acks.filter_map(|told| if let Told::Ack { lost, .. } = told { Some(lost) } else { None }).collect();
-    assert_eq!(lost, [0, 1_000]);
+    assert_eq!(run.losses(), [0, 1_000]);
 }
 
-/// Only the largest packet so far gives an RTT sample (RFC 9002 section 5.1): one that was overtaken gives none, whose
-/// acknowledgement may have been lost.
+/// Only the largest packet so far gives an RTT sample (RFC 9002 section 5.1). A reordered one gives none: an earlier
+/// acknowledgement of it may have been lost.
 #[test]
 fn rtt_sample_needs_the_largest_packet() {
     let mut run = Run::new();
@@ -231,7 +232,7 @@ fn rtt_sample_needs_the_largest_packet() {
     assert_eq!(run.flow.srtt(), Some(Nanos::from_micros(20_750)));
 }
 
-/// Losses that were spurious are told with the acknowledgement that shows it.
+/// Spurious losses are reported once, with the acknowledgement that proves them.
 #[test]
 fn spurious_losses_are_told_once() {
     let mut run = Run::new();
@@ -273,7 +274,7 @@ fn spurious_losses_do_not_undo_a_response_to_marks() {
     assert_eq!(run.reductions(), [marked]);
 }
 
-/// What shows that losses were spurious may acknowledge nothing new. A reduction after it stays.
+/// Proof of spurious losses may acknowledge nothing new. A later reduction stays.
 #[test]
 fn spurious_losses_do_not_undo_a_later_reduction() {
     let mut run = Run::new();
@@ -352,8 +353,8 @@ fn forgotten_flight_is_empty_and_unlimited() {
     ));
 }
 
-/// A scheme that leaves recovery to the transport gets proportional rate reduction: of ten packets in flight, half are sent
-/// while the others arrive.
+/// A scheme that leaves recovery to the transport gets proportional rate reduction: of ten packets in flight, half are
+/// sent while the others arrive.
 #[test]
 fn window_of_recovery_is_a_proportional_reduction() {
     let entry = schemes::find("newreno").expect("registered");

@@ -22,20 +22,10 @@ fn transport(controller: Factory) -> Arc<TransportConfig> {
 
 /// A server, and an endpoint that trusts it. Both run this controller.
 pub fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let certificate = certified.cert.der().clone();
-    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let mut server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
+    let (chain, key, crypto) = crate::tls::made();
+    let mut server = ServerConfig::with_single_cert(chain, key).expect("a certificate");
     server.transport_config(transport(Arc::clone(controller)));
     let server = Endpoint::server(server, (Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let crypto = rustls::ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("TLS 1.3")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     let crypto = QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite");
     let mut client = ClientConfig::new(Arc::new(crypto));
     client.transport_config(transport(Arc::clone(controller)));

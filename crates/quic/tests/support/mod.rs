@@ -126,19 +126,9 @@ impl Pair {
     /// The host `client` opens the connection; host 0 sends, with this controller.
     pub fn with_client(client: usize, controller: Factory, path: Path, seed: u64) -> Self {
         let own = [transport(controller), transport(Arc::new(NewRenoConfig::default()))];
-        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-        let chain = vec![certified.cert.der().clone()];
-        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-        let mut server = ServerConfig::with_single_cert(chain.clone(), key.into()).expect("a certificate");
+        let (chain, key, crypto) = crate::tls::made();
+        let mut server = ServerConfig::with_single_cert(chain, key).expect("a certificate");
         server.transport_config(Arc::clone(&own[1 - client]));
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(chain[0].clone()).expect("a certificate");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let crypto = rustls::ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("TLS 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
         config.transport_config(Arc::clone(&own[client]));
         let endpoint = |number: u8, server: Option<ServerConfig>| {
@@ -197,7 +187,7 @@ impl Pair {
         narrows_quic::noq::Controller::inspect(state).expect("a scheme of ours")
     }
 
-    /// A host moves to this address. Its endpoint notices, as one that is told by the system.
+    /// Moves a host to this address. Its endpoint notices, as if the system notified it.
     pub fn move_host(&mut self, number: usize, host: u8, port: u16) {
         let now = self.instant(self.now);
         self.hosts[number].address = address(host, port);
@@ -216,7 +206,7 @@ impl Pair {
         self.link = Rc::clone(&other.link);
     }
 
-    /// Does all that is due, and returns the time of the next event.
+    /// Handles all due events, and returns the time of the next one.
     pub fn next(&mut self) -> Nanos {
         self.drive();
         let timer = |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
@@ -251,6 +241,13 @@ impl Pair {
         }
     }
 
+    /// Runs until `end`. Returns the mean goodput in Mbit/s.
+    pub fn mbit_until(&mut self, end: Nanos) -> f64 {
+        let (begin, before) = (self.now, self.read);
+        self.run_until(end);
+        (self.read - before) as f64 * 8e-6 / (end - begin).as_secs_f64()
+    }
+
     fn arrive(&mut self, frame: &Wire) {
         let (from, to) = (self.hosts[frame.from].address, 1 - frame.from);
         let data = BytesMut::from(self.buffers[frame.handle].as_slice());
@@ -272,7 +269,7 @@ impl Pair {
         }
     }
 
-    /// Lets both hosts do what they can now.
+    /// Lets both hosts read, write and send until nothing is left to do.
     fn drive(&mut self) {
         for number in 0..2 {
             loop {

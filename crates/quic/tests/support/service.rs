@@ -25,22 +25,13 @@ fn endpoint(server: Option<ServerConfig>, buffer: Option<usize>) -> Endpoint {
     Endpoint::new(EndpointConfig::default(), server, socket, runtime).expect("an endpoint")
 }
 
-/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`. The server's socket
-/// asks for a receive buffer of `buffer` bytes.
+/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`. The server's
+/// socket asks for a receive buffer of `buffer` bytes.
 pub fn pair(controller: Factory, buffer: Option<usize>) -> (Endpoint, SocketAddr, Endpoint) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let certificate = certified.cert.der().clone();
-    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let mut server = ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("a certificate");
+    let (chain, key, crypto) = crate::tls::made();
+    let mut server = ServerConfig::with_single_cert(chain, key).expect("a certificate");
     server.transport_config(transport(Arc::clone(&controller)));
     let server = endpoint(Some(server), buffer);
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate).expect("a certificate");
-    let crypto = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("TLS 1.3")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).expect("a TLS 1.3 suite")));
     client.transport_config(transport(controller));
     let endpoint = endpoint(None, None);

@@ -1,5 +1,5 @@
-//! Hosts on both sides of a switch in a network namespace of its own, which send and answer packet by packet: senders
-//! that pace at the rate they read, and receivers that acknowledge every second packet a round trip later.
+//! Hosts on both sides of a switch, in a separate network namespace. Senders pace at the rate that they read; receivers
+//! acknowledge every second packet a round trip later.
 //!
 //! ```text
 //!   senders ── send0 ── bridge ── bottle0 ── receivers      (TAP devices; the test holds their other ends)
@@ -13,20 +13,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use narrows_host::clock::hurry;
+use narrows_host::namespace::unshare;
 use narrows_routers::RateCode;
-use rustix::thread::UnshareFlags;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use super::super::{PortSettings, Role, Settings, Watch, run, status};
+use super::may;
 use super::packets::{ACK, FIN, NO_LIMIT, Packet, SYN};
 
 pub(super) const BOTTLENECK: &str = "bottle0";
 pub(super) const ACCESS: &str = "send0";
-/// What a late sender makes up for.
+/// Lateness that a sender makes up for.
 const CATCH_UP: Duration = Duration::from_millis(2);
 
-/// What a flow of the test does.
-#[derive(Clone, Copy, Debug)]
+/// Behaviour of a flow.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
     pub(super) start: Duration,
     pub(super) stop: Duration,
@@ -54,7 +55,7 @@ impl Plan {
 }
 
 /// A flow of the test.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) plan: Plan,
     opened: Option<Duration>,
@@ -64,7 +65,6 @@ pub(super) struct Flow {
     /// Rate in bytes per second of IP packets, and its history.
     pub(super) rate: u64,
     pub(super) rates: Vec<(Duration, u64)>,
-    received: u64,
     unacknowledged: u32,
     /// Bytes received by time, a value per 10 ms.
     pub(super) arrivals: Vec<u64>,
@@ -107,12 +107,13 @@ fn tap(name: &str) -> SyncDevice {
     device
 }
 
-/// Runs `work` in a thread with a network namespace of its own, in which a bridge joins both sides.
+/// Runs `work` in a thread with its own network namespace, in which a bridge joins both sides, if this process may.
 pub(super) fn on_bridge(work: impl FnOnce(Hosts) + Send + 'static) {
+    if !may() {
+        return;
+    }
     let thread = std::thread::spawn(|| {
-        // Only the flag FILES could make another handle invalid.
-        #[allow(deprecated)]
-        rustix::thread::unshare(UnshareFlags::NEWNET).expect("root");
+        unshare().expect("root");
         // Hosts that are late do not send at their rate.
         hurry(5);
         let (access, bottleneck) = (tap(ACCESS), tap(BOTTLENECK));
@@ -124,14 +125,8 @@ pub(super) fn on_bridge(work: impl FnOnce(Hosts) + Send + 'static) {
             ip(&format!("link set {name} master bridge0 up"));
         }
         ip("link set bridge0 up");
-        work(Hosts {
-            access,
-            bottleneck,
-            flows: Vec::new(),
-            delayed: BTreeMap::new(),
-            number: 0,
-            start: Instant::now(),
-        });
+        let start = Instant::now();
+        work(Hosts { access, bottleneck, flows: Vec::new(), delayed: BTreeMap::new(), number: 0, start });
     });
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
@@ -141,22 +136,7 @@ pub(super) fn on_bridge(work: impl FnOnce(Hosts) + Send + 'static) {
 impl Hosts {
     /// Adds flows, and starts the clock.
     pub(super) fn begin(&mut self, plans: &[Plan]) {
-        self.flows = plans
-            .iter()
-            .map(|plan| Flow {
-                plan: *plan,
-                opened: None,
-                established: false,
-                ended: false,
-                next: Duration::ZERO,
-                rate: 0,
-                rates: Vec::new(),
-                received: 0,
-                unacknowledged: 0,
-                arrivals: Vec::new(),
-                wrong_checksums: 0,
-            })
-            .collect();
+        self.flows = plans.iter().map(|plan| Flow { plan: *plan, ..Flow::default() }).collect();
         self.start = Instant::now();
     }
 
@@ -265,7 +245,6 @@ impl Hosts {
             let slot = now.as_millis() as usize / 10;
             flow.arrivals.resize(flow.arrivals.len().max(slot + 1), 0);
             flow.arrivals[slot] += frame.len() as u64 - 14;
-            flow.received += 1;
             flow.unacknowledged += 1;
             if flow.unacknowledged < 2 {
                 return;

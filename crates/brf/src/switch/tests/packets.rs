@@ -87,7 +87,7 @@ impl Packet {
         out
     }
 
-    /// Reads a frame; `None`: it is not TCP over IPv4. A wrong checksum is the second value.
+    /// Reads a frame, and whether its checksum is right; `None`: it is not TCP over IPv4.
     pub(super) fn read(frame: &[u8]) -> Option<(Self, bool)> {
         if frame.len() < 54 || frame[12..14] != [8, 0] || frame[14] != 0x45 || frame[23] != 6 {
             return None;
@@ -124,7 +124,7 @@ impl Packet {
         Some((own, checksum(frame) == 0))
     }
 
-    /// The same the other way, without payload.
+    /// A packet in the other direction, without payload.
     pub(super) fn back(&self, flags: u8, code: Option<u16>) -> Self {
         Self { from: self.to, to: self.from, flags, payload: 0, code, padding: self.padding }
     }

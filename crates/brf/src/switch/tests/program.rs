@@ -20,11 +20,19 @@ const CONTINUE: u32 = u32::MAX;
 struct Bench(RefCell<Programs>);
 
 impl Bench {
-    /// The programs, with an agent that has just decided.
-    fn new() -> Self {
-        let bench = Self(RefCell::new(Programs::load(64).expect("the verifier accepts the programs")));
+    /// The programs, with an agent that has just decided; `None` if this process may not load them.
+    fn new() -> Option<Self> {
+        let programs = may().then(|| Programs::load(64).expect("the verifier accepts the programs"))?;
+        let bench = Self(RefCell::new(programs));
         bench.beat(now());
-        bench
+        Some(bench)
+    }
+
+    /// As [`Bench::new`], behind a SYN that offers to obey; also that SYN.
+    fn opened() -> Option<(Self, Packet)> {
+        let (bench, syn) = (Self::new()?, syn(Some(0), 0));
+        bench.forth(&syn);
+        Some((bench, syn))
     }
 
     fn beat(&self, heartbeat: Nanos) {
@@ -67,8 +75,13 @@ impl Bench {
         read.code
     }
 
-    fn state(&self, key: &Key) -> FlowState {
-        self.0.borrow().flow(key).expect("an entry")
+    fn decide(&self, share: u64, class: u8) {
+        let share = Some(Rate::from_bytes_per_sec(share));
+        self.0.borrow().decide(&key(), Decision { share, class }).expect("room");
+    }
+
+    fn state(&self) -> FlowState {
+        self.0.borrow().flow(&key()).expect("an entry")
     }
 }
 
@@ -93,11 +106,6 @@ fn key() -> Key {
     Key(key)
 }
 
-fn decide(bench: &Bench, share: u64, class: u8) {
-    let share = (share > 0).then(|| Rate::from_bytes_per_sec(share));
-    bench.0.borrow().decide(&key(), Decision { share, class }).expect("room");
-}
-
 fn code(rate: u64) -> u16 {
     RateCode::encode(Rate::from_bytes_per_sec(rate)).0
 }
@@ -105,20 +113,17 @@ fn code(rate: u64) -> u16 {
 /// The share is written over 'no limit' at any offset of the option, and the checksum stays right.
 #[test]
 fn program_writes_share_and_keeps_checksum() {
-    if !may() {
-        return;
-    }
     for padding in 0..8 {
-        let bench = Bench::new();
+        let Some(bench) = Bench::new() else { return };
         let syn = syn(Some(0), padding);
         assert_eq!(bench.forth(&syn), u32::from(CLASSES[0]), "a flow that offers to obey");
-        assert_eq!(bench.state(&key()).flags, OBEYS);
-        decide(&bench, 5_000_000, 2);
+        assert_eq!(bench.state().flags, OBEYS);
+        bench.decide(5_000_000, 2);
         assert_eq!(bench.back(&syn.back(SYN | ACK, Some(NO_LIMIT))), Some(code(5_000_000)));
-        assert_eq!(bench.state(&key()).advised, 5_000_000);
+        assert_eq!(bench.state().advised, 5_000_000);
         let data = Packet { flags: ACK, payload: 1000, code: None, ..syn.clone() };
         assert_eq!(bench.forth(&data), 2, "the class that was decided");
-        let state = bench.state(&key());
+        let state = bench.state();
         assert!(state.has(ANSWERED) && state.rtt > 0 && state.bytes > 1000, "{state:?}");
     }
 }
@@ -126,10 +131,7 @@ fn program_writes_share_and_keeps_checksum() {
 /// A SYN-ACK that comes before the decision carries the offer to the next flow.
 #[test]
 fn early_syn_ack_carries_the_offer() {
-    if !may() {
-        return;
-    }
-    let bench = Bench::new();
+    let Some(bench) = Bench::new() else { return };
     let syn = syn(Some(0), 2);
     bench.forth(&syn);
     assert_eq!(bench.back(&syn.back(SYN | ACK, Some(NO_LIMIT))), Some(code(3_000_000)));
@@ -138,36 +140,25 @@ fn early_syn_ack_carries_the_offer() {
 /// A lower rate of another switch stays, a forged zero or garbage does not stop the switch.
 #[test]
 fn minimum_rule_keeps_lower_and_replaces_invalid() {
-    if !may() {
-        return;
-    }
-    let bench = Bench::new();
-    let syn = syn(Some(0), 0);
-    bench.forth(&syn);
-    decide(&bench, 5_000_000, 1);
+    let Some((bench, syn)) = Bench::opened() else { return };
+    bench.decide(5_000_000, 1);
     let lower = code(4_000_000);
     for (carried, behind) in
         [(lower, lower), (code(6_000_000), code(5_000_000)), (u16::MAX, code(5_000_000)), (65_530, 65_530)]
     {
         assert_eq!(bench.back(&syn.back(ACK, Some(carried))), Some(behind), "{carried}");
     }
-    // Zero is no rate: whether it is written over is a matter of time, and it is never below the share for ever.
-    let fresh = Bench::new();
-    fresh.forth(&syn);
-    decide(&fresh, 5_000_000, 1);
+    // Zero is no rate: it is overwritten when a rate is due.
+    let Some((fresh, syn)) = Bench::opened() else { return };
+    fresh.decide(5_000_000, 1);
     assert_eq!(fresh.back(&syn.back(SYN | ACK, Some(0))), Some(code(5_000_000)));
 }
 
 /// One rate per round trip, a share that has fallen by a tenth at once.
 #[test]
 fn rate_is_written_once_per_round_trip() {
-    if !may() {
-        return;
-    }
-    let bench = Bench::new();
-    let syn = syn(Some(0), 0);
-    bench.forth(&syn);
-    decide(&bench, 5_000_000, 1);
+    let Some((bench, syn)) = Bench::opened() else { return };
+    bench.decide(5_000_000, 1);
     let ack = syn.back(ACK, Some(NO_LIMIT));
     std::thread::sleep(std::time::Duration::from_millis(200));
     bench.forth(&Packet { flags: ACK, code: None, ..syn.clone() });
@@ -175,22 +166,17 @@ fn rate_is_written_once_per_round_trip() {
     assert_eq!(bench.back(&ack), Some(code(5_000_000)));
     // The round trip is the 200 ms above.
     assert_eq!(bench.back(&ack), Some(NO_LIMIT), "not due");
-    decide(&bench, 4_600_000, 1);
+    bench.decide(4_600_000, 1);
     assert_eq!(bench.back(&ack), Some(NO_LIMIT), "less than a tenth");
-    decide(&bench, 4_000_000, 1);
+    bench.decide(4_000_000, 1);
     assert_eq!(bench.back(&ack), Some(code(4_000_000)), "urgent");
 }
 
-/// Without a decision of late nothing is written, and all flows share a class.
+/// Without a recent decision nothing is written, and all flows share a class.
 #[test]
 fn dead_agent_leaves_acks_alone() {
-    if !may() {
-        return;
-    }
-    let bench = Bench::new();
-    let syn = syn(Some(0), 0);
-    bench.forth(&syn);
-    decide(&bench, 5_000_000, 3);
+    let Some((bench, syn)) = Bench::opened() else { return };
+    bench.decide(5_000_000, 3);
     bench.beat(now() - Nanos::from_secs(1));
     assert_eq!(bench.back(&syn.back(ACK, Some(NO_LIMIT))), Some(NO_LIMIT));
     let data = Packet { flags: ACK, code: None, ..syn.clone() };
@@ -203,42 +189,34 @@ fn dead_agent_leaves_acks_alone() {
 /// A flow whose option does not come back is not served, and its end is seen.
 #[test]
 fn stripped_option_and_ends_are_flagged() {
-    if !may() {
-        return;
-    }
-    let bench = Bench::new();
-    let syn = syn(Some(0), 0);
-    bench.forth(&syn);
+    let Some((bench, syn)) = Bench::opened() else { return };
     assert_eq!(bench.back(&syn.back(SYN | ACK, None)), None);
-    assert!(bench.state(&key()).has(STRIPPED));
+    assert!(bench.state().has(STRIPPED));
     bench.forth(&Packet { flags: ACK | FIN, code: None, ..syn.clone() });
-    assert!(bench.state(&key()).has(ENDED) && !bench.state(&key()).has(GONE));
+    assert!(bench.state().has(ENDED) && !bench.state().has(GONE));
     bench.back(&syn.back(ACK | FIN, None));
-    assert!(bench.state(&key()).has(GONE));
+    assert!(bench.state().has(GONE));
     // A new SYN begins a new flow; its reset ends it.
     bench.forth(&syn);
-    assert_eq!(bench.state(&key()).flags, OBEYS);
+    assert_eq!(bench.state().flags, OBEYS);
     bench.back(&syn.back(RST, None));
-    assert!(bench.state(&key()).has(GONE));
+    assert!(bench.state().has(GONE));
     // In the middle of a flow, the sixteenth bare ACK in a row.
     bench.forth(&syn);
     for n in 1..=16 {
-        assert_eq!(bench.state(&key()).has(STRIPPED), n > 16, "{n}");
+        assert_eq!(bench.state().has(STRIPPED), n > 16, "{n}");
         bench.back(&syn.back(ACK, None));
     }
-    assert!(bench.state(&key()).has(STRIPPED));
+    assert!(bench.state().has(STRIPPED));
 }
 
 /// Other flows, UDP, ACKs of the other direction and garbage have their classes.
 #[test]
 fn packets_without_offer_get_their_classes() {
-    if !may() {
-        return;
-    }
-    let bench = Bench::new();
+    let Some(bench) = Bench::new() else { return };
     let [acks, others, udp] = CLASSES.map(u32::from);
     assert_eq!(bench.forth(&syn(None, 0)), others, "a flow that does not offer to obey");
-    assert_eq!(bench.state(&key()).flags, 0);
+    assert_eq!(bench.state().flags, 0);
     let foreign = Packet { from: (Ipv4Addr::new(10, 0, 0, 7), 7), ..syn(None, 0) };
     assert_eq!(bench.forth(&Packet { flags: ACK, ..foreign.clone() }), acks, "an ACK");
     assert_eq!(bench.forth(&Packet { flags: ACK, payload: 100, ..foreign.clone() }), others, "data before the switch");
@@ -264,13 +242,8 @@ fn packets_without_offer_get_their_classes() {
 /// An ACK that three SACK blocks fill gets the option in place of the last one, and its checksum stays right.
 #[test]
 fn third_sack_block_gives_way_to_the_share() {
-    if !may() {
-        return;
-    }
-    let bench = Bench::new();
-    let syn = syn(Some(0), 0);
-    bench.forth(&syn);
-    decide(&bench, 5_000_000, 1);
+    let Some((bench, syn)) = Bench::opened() else { return };
+    bench.decide(5_000_000, 1);
     // Timestamps and three blocks, each after two no-operations, as Linux writes them.
     let mut options = vec![1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 5, 26];
     options.extend(20..44);
@@ -290,7 +263,7 @@ fn third_sack_block_gives_way_to_the_share() {
         bench.beat(now());
         assert_eq!(bench.run(maps::ACK, &frame).0, frame, "not due: all three blocks stay");
     }
-    let state = bench.state(&key());
+    let state = bench.state();
     assert!(!state.has(STRIPPED) && state.written == 2, "{state:?}");
     assert_eq!(bench.0.borrow().counters().unwrap().bare, 0);
 }

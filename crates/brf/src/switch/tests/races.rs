@@ -8,10 +8,9 @@ use super::super::agent::attach;
 use super::super::state::{self, State};
 use super::super::{clean, run, status};
 use super::hosts::{Log, Running, on_bridge, settings};
-use super::may;
 use super::segment::is_clean;
 
-/// Set for the processes of these tests, with what they do.
+/// Set for the processes of these tests; the value is their task.
 const CHILD: &str = "NARROWS_TEST_RACE";
 
 /// The processes that the tests start.
@@ -43,9 +42,6 @@ fn process(what: &str) -> Child {
 /// A switch that is killed between a hook and its filter leaves a record of the hook, and the next command removes it.
 #[test]
 fn switch_killed_at_a_hook_leaves_nothing_for_long() {
-    if !may() {
-        return;
-    }
     on_bridge(|_hosts| {
         assert!(process("half").wait().is_ok_and(|done| done.success()));
         assert_eq!(status()[0]["runs"], false);
@@ -58,9 +54,6 @@ fn switch_killed_at_a_hook_leaves_nothing_for_long() {
 /// A hook that another program made stays.
 #[test]
 fn foreign_hook_stays_behind_a_switch() {
-    if !may() {
-        return;
-    }
     on_bridge(|_hosts| {
         let port = super::hosts::BOTTLENECK;
         let tc = |words: &[&str]| Command::new("tc").args(words).status().is_ok_and(|done| done.success());
@@ -71,13 +64,10 @@ fn foreign_hook_stays_behind_a_switch() {
     });
 }
 
-/// Of two switches that begin at once on the same ports one runs, and the other is refused by name, while a third command
-/// cleans up all the time. The one that runs keeps everything until it is killed.
+/// If two switches begin at once on the same ports, one runs and the other is refused by name, while a third command
+/// cleans up all the time. The running one keeps everything until it is killed.
 #[test]
 fn switches_at_once_do_not_remove_each_other() {
-    if !may() {
-        return;
-    }
     on_bridge(|_hosts| {
         for round in 0..4 {
             let mut both = [process("switch"), process("switch")];

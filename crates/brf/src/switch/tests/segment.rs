@@ -11,7 +11,6 @@ use narrows_host::testing::skipped;
 use super::super::tc;
 use super::super::{clean, status};
 use super::hosts::{ACCESS, BOTTLENECK, Hosts, Log, Plan, Running, on_bridge, settings};
-use super::may;
 use super::packets::NO_LIMIT;
 
 const LINK: f64 = 12_500_000.0;
@@ -40,15 +39,12 @@ pub(super) fn is_clean() -> bool {
     root.is_none_or(|(_, handle)| handle == 0) && clean(ACCESS) && clean(BOTTLENECK)
 }
 
-/// Two flows share equally. A third has a tenth of its share or less to go with the rate of its handshake or one of the
-/// next three, which come once per round trip, however late a busy machine carries them. Nothing is dropped, no checksum
-/// is wrong, and the mean queue is below a millisecond.
+/// Two flows share equally. A third comes within a tenth of its share with the rate of its handshake or one of the next
+/// three; rates come once per round trip, however late a busy machine carries them. Nothing is dropped, no checksum is
+/// wrong, and the mean queue is below a millisecond.
 #[test]
 #[ignore = "real time: `make test`"]
 fn third_flow_has_its_share_after_three_round_trips() {
-    if !may() {
-        return;
-    }
     on_bridge(|mut hosts| {
         let switch = Running::start(settings());
         hosts.begin(&[Plan::obeying(0, 40), Plan::obeying(300, 40), Plan::obeying(1500, 40)]);
@@ -87,9 +83,6 @@ fn third_flow_has_its_share_after_three_round_trips() {
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_ended_flow_leaves_its_share() {
-    if !may() {
-        return;
-    }
     on_bridge(|mut hosts| {
         let switch = Running::start(settings());
         let second = Plan { stop: Duration::from_millis(1000), ..Plan::obeying(0, 20) };
@@ -109,9 +102,6 @@ fn long_ended_flow_leaves_its_share() {
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flood_beside_stays_in_its_class() {
-    if !may() {
-        return;
-    }
     on_bridge(|mut hosts| {
         let switch = Running::start(settings());
         let flood = Plan { obeys: false, fixed: 11_000_000, carried: None, ..Plan::obeying(0, 20) };
@@ -128,9 +118,6 @@ fn long_flood_beside_stays_in_its_class() {
 #[test]
 #[ignore = "real time: `make test`"]
 fn stripped_and_forged_options_do_no_harm() {
-    if !may() {
-        return;
-    }
     on_bridge(|mut hosts| {
         let switch = Running::start(settings());
         let carried = [None, Some(0), Some(u16::MAX), Some(10), Some(65_530), Some(NO_LIMIT)];
@@ -156,9 +143,6 @@ fn stripped_and_forged_options_do_no_harm() {
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flows_beyond_the_table_are_counted() {
-    if !may() {
-        return;
-    }
     on_bridge(|mut hosts| {
         let mut settings = settings();
         settings.set("flows", "2").expect("in range");
@@ -185,9 +169,6 @@ fn long_short_patience_is_honoured_or_refused() {
     settings.patience = Nanos::from_millis(19);
     let refused = super::super::plan(&settings).unwrap_err().to_string();
     assert!(refused.starts_with("--patience 19ms") && refused.ends_with("accepted: 20ms or more"), "{refused}");
-    if !may() {
-        return;
-    }
     settings.patience = Nanos::from_millis(40);
     on_bridge(|mut hosts| {
         let switch = Running::start(settings);
@@ -205,12 +186,9 @@ fn long_short_patience_is_honoured_or_refused() {
     });
 }
 
-/// Two switches on one port, a foreign queue and a missing interface are refused.
+/// Two switches on one port, another program's queue and a missing interface are refused.
 #[test]
 fn unusable_ports_are_refused() {
-    if !may() {
-        return;
-    }
     on_bridge(|_hosts| {
         let switch = Running::start(settings());
         let log = Log::default();
@@ -239,13 +217,10 @@ fn killed_switch_process() {
     }
 }
 
-/// A killed switch stalls no flow: ACKs pass without rates, and the next command removes what is left.
+/// A killed switch stalls no flow: ACKs pass without rates, and the next command removes its remains.
 #[test]
 #[ignore = "real time: `make test`"]
 fn killed_switch_stalls_no_flow() {
-    if !may() {
-        return;
-    }
     on_bridge(|mut hosts| {
         let own = std::env::current_exe().expect("this test");
         let mut child = Command::new(own)
