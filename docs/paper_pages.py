@@ -155,10 +155,7 @@ def page(paper: Any, outcomes: Outcomes) -> str:
     where = ". ".join(part for part in (paper.venue, str(paper.year or "")) if part)
     cite = f"{paper.citation}" + (f" [doi:{paper.doi}](https://doi.org/{paper.doi})" if paper.doi else "")
     out = [NOTICE.format(paper.id), "", f"# {paper.title}", "", *wrapped(cite or where), ""]
-    out += [
-        f"[Scenarios and claims](../../papers/{paper.id}) as data. [How a verdict is reached](../papers.md).",
-        "",
-    ]
+    out += [f"[Scenarios and claims](../../papers/{paper.id}) as data. [How a verdict is reached](../papers.md).", ""]
     out += ["```sh", f"narrows reproduce {paper.id}", "```", ""]
     out += [COLUMNS.format("figure"), RULE]
     out += [

@@ -10,11 +10,11 @@ class UsageError(ValueError):
 
 
 UNSUITABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
-"""What Python raises over values of documents whose types do not fit."""
+"""Exceptions that Python raises if a value of a document has an unsuitable type."""
 
 
 def unsuitable(error: Exception) -> str:
-    """Return the problem with a value in words: the message of a `ValueError`, which names it."""
+    """Return the problem with a value in words; the message of a `ValueError` states it already."""
     if isinstance(error, ValueError):
         return str(error)
     if isinstance(error, KeyError):

@@ -60,20 +60,6 @@ CAPTURE_ENDS = ("senders", "receivers", "both")
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """The registry's entry of a scheme."""
-
-    name: str
-    aliases: tuple[str, ...]
-    summary: str
-    provenance: str
-    recovery: str
-    params: tuple[Mapping[str, Any], ...]
-    page: str
-    """The module documentation, Markdown."""
-
-
-@dataclass(frozen=True)
 class Router:
     """The registry's entry of a router algorithm."""
 
@@ -83,6 +69,14 @@ class Router:
     params: tuple[Mapping[str, Any], ...]
     page: str
     """The module documentation, Markdown."""
+
+
+@dataclass(frozen=True)
+class Scheme(Router):
+    """The registry's entry of a scheme."""
+
+    aliases: tuple[str, ...]
+    recovery: str
 
 
 @dataclass(frozen=True)

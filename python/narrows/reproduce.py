@@ -120,12 +120,13 @@ def _reproduced(
         files |= made
         drawings += drawn
     files |= draw(drawings, out, executor.jobs, print_status)
-    outcomes = [data(row, outcome) for row, outcome in rows(done)]
-    files["claims.json"] = (json.dumps(outcomes, indent=1, ensure_ascii=False) + "\n").encode()
+    entries = {"claims.json": [data(row, outcome) for row, outcome in rows(done)]}
     if turns is not None:
-        files["ablation.json"] = ablation.document(turns)
+        entries["ablation.json"] = [turn.data() for turn in turns]
     if forms is not None:
-        files["literal.json"] = printed.document(forms)
+        entries["literal.json"] = [form.data() for form in forms]
+    for name, listed in entries.items():
+        files[name] = (json.dumps(listed, indent=1, ensure_ascii=False) + "\n").encode()
     files["index.html"] = report.papers_html(done, files, mode, command).encode()
     for name, content in files.items():  # write nothing until everything is made
         write_atomic(out / name, content)
@@ -133,11 +134,7 @@ def _reproduced(
 
 
 def extend(
-    done: list[Reproduced],
-    plans: Sequence[Plan],
-    executor: Executor,
-    mode: Mode,
-    print_status: Callable[[str], None],
+    done: list[Reproduced], plans: Sequence[Plan], executor: Executor, mode: Mode, print_status: Callable[[str], None]
 ) -> None:
     """Run figures with inconclusive claims with `SEED_LIMIT` seeds, and judge their claims again.
 

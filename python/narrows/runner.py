@@ -43,15 +43,8 @@ Execute = Callable[[Planned, Path | None, Handle, threading.Event], dict[str, An
 """Executes one run, given the run, the folder for its trace, its handle, and an event that cancels it when set."""
 
 
-def execute_locally(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
-    """Execute a run in this thread."""
-    if stop.is_set():
-        raise engine.Cancelled
-    return engine.run(planned, traces, handle)
-
-
 def recording(capture: engine.Capture | None, qlog: Path | None) -> Execute:
-    """Return an executor that also writes the packets or the qlog of its run to files."""
+    """Return an executor in this thread that also writes the packets or the qlog of its run to files."""
 
     def execute(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
         if stop.is_set():
@@ -59,6 +52,10 @@ def recording(capture: engine.Capture | None, qlog: Path | None) -> Execute:
         return engine.run(planned, traces, handle, capture, qlog)
 
     return execute
+
+
+execute_locally = recording(None, None)
+"""Executes a run in this thread."""
 
 
 @dataclass

@@ -194,9 +194,7 @@ def middle(runs: Sequence[Cell]) -> Cell:
         return tuple(map(fmean, zip(*values, strict=True)))
 
     return replace(
-        runs[0],
-        goodput=per_flow(run.goodput for run in runs),
-        smoothed_rtt=per_flow(run.smoothed_rtt for run in runs),
+        runs[0], goodput=per_flow(run.goodput for run in runs), smoothed_rtt=per_flow(run.smoothed_rtt for run in runs)
     )
 
 

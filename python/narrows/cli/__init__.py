@@ -73,11 +73,8 @@ for panel, commands in (
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.add_typer(new.app, rich_help_panel="Run experiments")
-app.add_typer(kernel.app, rich_help_panel="Tools")
-app.add_typer(brf.app, rich_help_panel="Tools")
-app.add_typer(dccp.app, rich_help_panel="Tools")
-app.add_typer(nodectl.app, rich_help_panel="Tools")
-app.add_typer(perf.app, rich_help_panel="Tools")
+for group in (kernel, brf, dccp, nodectl, perf):
+    app.add_typer(group.app, rich_help_panel="Tools")
 
 
 def main() -> None:
@@ -111,7 +108,3 @@ def main() -> None:
             "  please report it with the command; NARROWS_DEBUG=1 prints where it is"
         )
         sys.exit(FAILURE)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn, ParamSpec
 
 import typer
@@ -34,6 +34,16 @@ def print_table(table: Any, width: int | None = None) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else width)
     console.width = max(console.width, 20)  # rich prints nothing in columns without width
     console.print(shown(table) if isinstance(table, str) else _Shown(table), crop=False)
+
+
+def borderless(titles: Sequence[str], left: Collection[str]) -> Any:
+    """Return an empty table without rules; its columns are aligned to the right, except those in `left`."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, justify="left" if title in left else "right")
+    return table
 
 
 class _Shown:
@@ -73,12 +83,10 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             fail(str(stopped), 128 + stopped.signal)
         except KeyboardInterrupt:
             fail("stopped", INTERRUPTED)
-        except DamagedError as error:
+        except (DamagedError, engine.KernelFailed, engine.LiveFailed) as error:
             fail(str(error), FAILURE)
         except runner.RunError as error:
             fail(f"a run failed: {error}", FAILURE)
-        except engine.LiveFailed as error:
-            fail(str(error), FAILURE)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and error.filename is None:  # the reader closed standard output
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

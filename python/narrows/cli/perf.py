@@ -59,8 +59,7 @@ def _pem(path: Path | None, flag: str) -> Path | None:
 @guarded
 def server(
     listen: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS:PORT", help="Listen at this address; [::]:6512 takes IPv6 and IPv4."),
+        str, typer.Option(metavar="ADDRESS:PORT", help="Listen at this address; [::]:6512 takes IPv6 and IPv4.")
     ] = "0.0.0.0:6512",
     scheme: Scheme = SCHEME,
     certificate: Annotated[

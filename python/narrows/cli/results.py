@@ -44,8 +44,7 @@ def plot(
     ] = None,
     row: Annotated[str | None, typer.Option(metavar="KEY", help="Draw a row of panels per value of this key.")] = None,
     where: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE,...", help="Draw only rows with these values; repeatable."),
+        list[str] | None, typer.Option(metavar="KEY=VALUE,...", help="Draw only rows with these values; repeatable.")
     ] = None,
     table: Annotated[
         str | None,

@@ -7,7 +7,7 @@ intervals.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,8 +217,23 @@ class Data:
             row = free[0]
         return panel, row
 
+    def series(self, by: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the values of these columns, one tuple per series, in the order of legends."""
+        rank = ranks(self.results)
+        return (
+            sorted(self.rows.select(by).unique().rows(), key=lambda key: [rank(part) for part in key]) if by else [()]
+        )
+
     def _one(self, name: str) -> str:
         return str(self.rows[name].drop_nulls().unique(maintain_order=True)[0])
+
+
+def grouped(
+    rows: pl.DataFrame, by: Sequence[str], keys: Sequence[tuple[Any, ...]]
+) -> Iterator[tuple[int, tuple[Any, ...], pl.DataFrame]]:
+    """Yield number, key and rows of the series that a panel has."""
+    groups = dict(rows.group_by(by)) if by else {(): rows}
+    yield from ((turn, key, groups[key]) for turn, key in enumerate(keys) if key in groups)
 
 
 def _varies(keys: Sequence[str]) -> str:

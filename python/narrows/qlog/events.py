@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from narrows.arguments import shown
 from narrows.qlog.reading import Trace
 from narrows.qlog.walk import refuse
 from narrows.shapes import LARGEST
@@ -247,9 +248,7 @@ class Reader:
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number) or (number < 0 and not signed):
-            text = repr(value)
-            shown = text if len(text) <= 40 else f"{text[:37]}..."
-            self._refuse(f"`{name}` is {shown}", "accepted: a number from 0")
+            self._refuse(f"`{name}` is {shown(value, 40)}", "accepted: a number from 0")
         return number
 
     def _bounded(self, name: str, number: float) -> float:

@@ -13,13 +13,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from narrows.arguments import shown
 from narrows.errors import UsageError
+from narrows.files import regular
 from narrows.qlog import walk as walking
 from narrows.qlog.walk import ACCEPTED, SHORTER, Walk, refuse
 
@@ -79,15 +81,11 @@ def traces(path: Path) -> Iterator[Trace]:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a regular file; without O_NONBLOCK, opening a pipe waits for its writer."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    mode = os.fstat(file).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(file)
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError
-        raise UsageError(f"{path} is not a regular file; accepted: a file that is no pipe and no device")
-    return os.fdopen(file, "rb")
+    """Open a regular file of any size."""
+    try:
+        return regular(path, sys.maxsize)
+    except ValueError as error:
+        raise UsageError(f"{path} {error}") from None
 
 
 def _is_sequence(file: BinaryIO) -> bool:
@@ -184,14 +182,9 @@ def _check_head(path: Path, line: int, head: Any) -> None:
         refuse(path, line, "this is no qlog: it has neither `file_schema` nor `qlog_version`")
     schema, version = head.get("file_schema"), head.get("qlog_version")
     if schema is not None and not str(schema).startswith(SCHEMAS):
-        refuse(path, line, f"unknown file_schema {_short(schema)}")
+        refuse(path, line, f"unknown file_schema {shown(schema, 60)}")
     if schema is None and not _VERSION.fullmatch(str(version)):
-        refuse(path, line, f"unknown qlog_version {_short(version)}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        refuse(path, line, f"unknown qlog_version {shown(version, 60)}")
 
 
 def _title(head: Mapping[str, Any], trace: Mapping[str, Any]) -> str:
