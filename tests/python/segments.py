@@ -142,19 +142,35 @@ class Segment:
             "w", sys.executable, "-m", "narrows", "brf", "switch", "--port", self.senders, "--port", "p1:bottleneck",
             "--rate", f"{LINK_MBIT}mbit", *args, joins=False,
         )  # fmt: skip
-        lines = []
-        while "the switch runs" not in (lines[-1] if lines else ""):
-            lines.append(child.stdout.readline())
-            assert lines[-1], lines
-        return child
+        return wait_for(child, "the switch runs")
+
+    def receiver(self, seconds):
+        """Start the receiver of the flows, and wait until it listens."""
+        return wait_for(self.start("r", sys.executable, "-c", RECEIVER, seconds), "ready\n")
+
+    def sender(self, port, scheme, start, stop):
+        """Start the sender of a flow, which waits for its start."""
+        self.start("s", sys.executable, "-c", SENDER, port, scheme, start, stop)
 
     def status(self):
         """The report of the switch."""
-        done = subprocess.run(
-            ["ip", "netns", "exec", f"{self.own}w", sys.executable, "-m", "narrows", "brf", "status", "--json"],
-            env=BUILT_ENV, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return json.loads(done.stdout)["switches"]
+        return json.loads(self.run("w", sys.executable, "-m", "narrows", "brf", "status", "--json"))["switches"]
+
+
+def wait_for(child, text):
+    """Read lines of a process up to one with a text; return the process."""
+    lines = [child.stdout.readline()]
+    while text not in lines[-1]:
+        assert lines[-1], lines
+        lines.append(child.stdout.readline())
+    return child
+
+
+def detach(switch, number):
+    """End a switch by a signal, and check that it has detached."""
+    switch.send_signal(number)
+    said = switch.communicate(timeout=30)[0]
+    assert ("detached" in said, switch.returncode) == (True, 128 + number), said
 
 
 def column(snmp, name):

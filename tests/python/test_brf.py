@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from narrows import engine, hosts
 from narrows.cli import brf
 
-from conftest import BUILT_ENV, call, narrows_in, without_rights_in  # isort: skip
+from conftest import call, narrows_in, start_narrows, without_rights_in  # isort: skip
 
 BRIEF = ("--rate", "20mbit", "--rtt", "20ms", "--duration", "3s")
 STATUS = dict.fromkeys(brf.COUNTERS, 7) | {"loaded": True, "attachments": []}
@@ -135,14 +134,12 @@ def test_kernel_runs_rates_of_the_network(tmp_path):
     assert 1 / 3 < own / other < 3, "the router gives each flow half, on a busy machine too"
 
 
-def test_killed_run_leaves_no_program(tmp_path):
+def test_killed_run_leaves_no_program():
     """SIGKILL ends the scheme and the programs of the host with the run."""
     needs_root()
     before = engine.kernel_schemes()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "narrows", "compare", "brf", "--duration", "60s", "--on", "kernel"],
-        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    run = start_narrows("compare", "brf", "--duration", "60s", "--on", "kernel", **quiet)
 
     def until(condition):
         end = time.monotonic() + 30

@@ -11,7 +11,7 @@ from narrows import api, engine
 from narrows.cli import app
 from narrows.cli.options import spelled_out
 
-from conftest import BRIEF, call, json_rows  # isort: skip
+from conftest import BRIEF, call, json_rows, refused  # isort: skip
 
 SCENARIO = """
 name = "two flows"
@@ -116,8 +116,7 @@ def test_tables_separate_parameters_of_a_scheme():
 def test_schemes_unknown_name_suggests_nearest():
     """The error for an unknown scheme suggests the nearest name."""
     result = call("schemes", "cubik")
-    assert result.exit_code == 2
-    assert "there is no scheme 'cubik'; did you mean 'cubic'?" in result.stderr
+    refused(result, "there is no scheme 'cubik'; did you mean 'cubic'?")
 
 
 @pytest.mark.parametrize(
@@ -145,10 +144,8 @@ def test_invalid_usage_exits_2_and_names_place(args, named, tmp_path, monkeypatc
     """Invalid usage exits with status 2, names place and accepted values on one screen, and writes nothing."""
     monkeypatch.chdir(tmp_path)
     result = call(*args)
-    assert result.exit_code == 2, result.output
+    refused(result, *named)
     assert result.stdout == ""
-    for text in named:
-        assert text in result.stderr
     assert len(result.stderr.splitlines()) < 24
     assert list(tmp_path.iterdir()) == [], "nothing is written"
 
@@ -157,9 +154,7 @@ def test_file_error_names_file_line_and_accepted(scenario, tmp_path):
     """An error in a scenario file names the file, the line and the accepted values."""
     scenario.write_text(SCENARIO.replace('buffer = "1bdp"', 'bufer = "1bdp"'))
     result = call("run", scenario, "-o", tmp_path / "out")
-    assert result.exit_code == 2
-    assert f"{scenario}:6: network.bufer" in result.stderr
-    assert "did you mean `buffer`?" in result.stderr and "  accepted: " in result.stderr
+    refused(result, f"{scenario}:6: network.bufer", "did you mean `buffer`?", "  accepted: ")
     assert not (tmp_path / "out").exists()
 
 
@@ -169,8 +164,7 @@ def test_failed_run_exits_1_and_keeps_others(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_BROKEN", "vegas")
     out = tmp_path / "out"
     result = call("compare", *BRIEF, "--each", "bbr", "cubic", "vegas", "--jobs", 1, "-o", out)
-    assert result.exit_code == 1
-    assert "the scheme broke" in result.stderr
+    refused(result, "the scheme broke", status=1)
     assert len(list((out / "runs").iterdir())) == 2
     assert not (out / "results.jsonl").exists()
 
@@ -243,10 +237,8 @@ def test_invalid_files_and_lists_rejected_untouched(args, named, tmp_path, monke
     (tmp_path / "latin.toml").write_bytes(b'seed = 1\nname = "\xff"\n')
     (tmp_path / "taken").write_text("mine")
     result = call(*args)
-    assert result.exit_code == 2, result.output
+    refused(result, *named)
     assert result.stdout == ""
-    for text in named:
-        assert text in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latin.toml", "taken"]
     assert (tmp_path / "taken").read_text() == "mine"
 
@@ -267,9 +259,7 @@ def test_learn_unwritable_place_rejected_before_runs(place, named, tmp_path, mon
     (tmp_path / "two.toml").write_text(SCENARIO)
     before = len(executed)
     result = call("run", "two.toml", "--learn", place)
-    assert result.exit_code == 2, result.output
-    assert named in result.stderr
-    assert "--learn" in result.stderr
+    refused(result, named, "--learn")
     assert len(executed) == before
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["here", "two.toml"]
 

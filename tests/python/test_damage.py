@@ -15,7 +15,7 @@ from narrows import checksums, drawing, engine, files
 from narrows.errors import DamagedError, UsageError
 from narrows.runner import Runner
 
-from conftest import BRIEF, call, timeless  # isort: skip
+from conftest import BRIEF, call, refused, timeless  # isort: skip
 
 TEXT = 'duration = "2s"\n[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n[sweep]\n"network.buffer" = ["1bdp", "2bdp", "3bdp"]\n'
 
@@ -102,24 +102,8 @@ def random_bytes(data, draw):
 
 
 CHANGES = [
-    cut,
-    bit,
-    zeros,
-    digit,
-    more,
-    twice,
-    line_less,
-    reordered,
-    deep,
-    deep_inside,
-    infinite,
-    recoded,
-    random_bytes,
-]
-
-
-def change(path, data, draw):
-    path.write_bytes(data)
+    cut, bit, zeros, digit, more, twice, line_less, reordered, deep, deep_inside, infinite, recoded, random_bytes,
+]  # fmt: skip
 
 
 def remove(path, others, draw):
@@ -174,10 +158,6 @@ def damage(out, draw):
     return path, kind.__name__
 
 
-def message(error):
-    return str(error)
-
-
 @pytest.mark.slow
 @pytest.mark.attempts
 def test_damaged_results_are_named_never_shown(saved, tmp_path):
@@ -228,9 +208,7 @@ def test_report_and_plot_name_damaged_file(command, name, change, saved, tmp_pat
     path.write_bytes(change(path.read_bytes()))
     before = sorted(out.rglob("*"))
     done = call(command, out)
-    assert done.exit_code == 1
-    assert f"{path}: does not match its checksum" in done.stderr
-    assert "run the command that made these results again" in done.stderr
+    refused(done, f"{path}: does not match its checksum", "run the command that made these results again", status=1)
     assert sorted(out.rglob("*")) == before
 
 

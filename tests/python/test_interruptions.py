@@ -15,17 +15,8 @@ from narrows import checksums
 
 from conftest import call  # isort: skip
 
-SWEEP = (
-    "compare",
-    "bbr",
-    "--set",
-    "network.buffer=1bdp,2bdp,3bdp,4bdp,5bdp,6bdp",
-    "--jobs",
-    "2",
-    "--trace",
-    "-o",
-    "out",
-)
+BUFFERS = "network.buffer=1bdp,2bdp,3bdp,4bdp,5bdp,6bdp"
+SWEEP = ("compare", "bbr", "--set", BUFFERS, "--jobs", "2", "--trace", "-o", "out")
 
 
 def shown(out):

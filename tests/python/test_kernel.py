@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +17,9 @@ from fake_executor import ENGINE
 from narrows import engine, hosts, qlog
 from narrows.cli import kernel
 
-from conftest import BUILT_ENV, ROOT, call, json_rows, narrows_in, without_rights_in  # isort: skip
+from conftest import (  # isort: skip
+    FIGURE, ONE_FLOW, ROOT, call, json_rows, narrows_in, python, start_narrows, without_rights_in, write_paper,
+)  # fmt: skip
 
 pytestmark = pytest.mark.realtime
 BRIEF = ("--rate", "20mbit", "--rtt", "10ms", "--duration", "2s")
@@ -38,12 +39,11 @@ def confined(prefix):
         pytest.skip(f"needs {' '.join(prefix)}")
 
 
-def on_kernel(folder, *args):
-    """Start the command on the kernel in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "narrows", *args, "--on", "kernel"],
-        cwd=folder, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+def needs_programs(done):
+    """Skip a test whose command misses the programs of the kernel; return the process."""
+    if "no programs" in done.stderr:
+        pytest.skip("needs an installation with BPF")
+    return done
 
 
 def devices():
@@ -72,7 +72,7 @@ def test_cluster_runs_the_simulator_only(tmp_path, executor, monkeypatch):
     """A Ray cluster has no kernel of ours."""
     monkeypatch.setenv("FAKE_KERNEL", "1")
     file = tmp_path / "one.toml"
-    file.write_text('[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n')
+    file.write_text(ONE_FLOW)
     result = call("sweep", file, "--on", "kernel", "--ray", "auto")
     assert (result.exit_code, "accepted: without --on kernel" in result.stderr) == (2, True), result.stderr
 
@@ -137,10 +137,6 @@ PAIR = (
 
 def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, executor, monkeypatch):
     """`reproduce --on kernel` judges only claims that the kernel's runs decide, and the report has a third column."""
-    home = tmp_path / "papers" / "shares"
-    home.mkdir(parents=True)
-    (home / "paper.toml").write_text(PAPER)
-    (home / "fig1.toml").write_text(SHARES)
     claims = "".join(
         f'[[claim]]\nid = "{name}"\ntext = "{name} of them"\nsource = "page 1"\nkind = "{kind}"\n{more}sql = """{sql}"""\n'
         for name, kind, more, sql in (
@@ -149,7 +145,7 @@ def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, executor, monk
             ("pair", "greater", "", PAIR),
         )
     )
-    (home / "fig1.claims.toml").write_text(f'[figure]\ntitle = "Shares"\n{claims}')
+    write_paper(tmp_path / "papers" / "shares", PAPER, fig1=(SHARES, FIGURE + claims))
     monkeypatch.setenv("FAKE_KERNEL", "bbr")
     args = ("reproduce", "--papers", tmp_path / "papers", "-o", tmp_path / "out", "--on", "kernel")
     result = call(*args, "--json")
@@ -167,9 +163,7 @@ def test_picture_of_both_worlds_shows_this_simulator():
     """The simulator's half of README's picture is what this version gives: else `studies/kernel/worlds.py sim`."""
     folder = ROOT / "studies" / "kernel"
     code = "import json, worlds; print(json.dumps(worlds.measure(['sim'])['goodput_mbit_s'].to_list()))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=BUILT_ENV, capture_output=True, text=True, check=True
-    )
+    done = python("-c", code, cwd=folder, check=True)
     with (folder / "worlds.csv").open(encoding="utf-8") as file:
         drawn = [float(row["goodput_mbit_s"]) for row in csv.DictReader(file) if row["world"] == "sim"]
     assert len(drawn) == 120
@@ -204,9 +198,7 @@ def test_kernel_traces_plot_like_simulated_ones(tmp_path):
         "import narrows; s = narrows.Results.load('out').samples; print(*sorted(set(s['series'])));"
         "print(s.filter((s['series'] == 'bw_estimate_mbit_s') & (s['time_s'] > 1))['value'].mean())"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=BUILT_ENV, capture_output=True, text=True, check=True
-    )
+    shown = python("-c", code, cwd=tmp_path, check=True)
     series, estimate = shown.stdout.splitlines()
     assert {"cwnd_bytes", "rtt_ms", "goodput_mbit_s", "pacing_gain", "queue_pkt", "min_rtt_ms"} <= set(series.split())
     assert 15 < float(estimate) < 25
@@ -219,9 +211,7 @@ def test_stopped_runs_leave_nothing_behind(tmp_path):
     """Ctrl-C ends a run before its end, SIGKILL leaves no device, namespace or scheme, and the next run works."""
     needs_root()
     before = devices()
-    narrows_in(tmp_path, "schemes")  # skips the test if nothing is built
-    long = ("compare", "cubic", "--duration", "60s")
-    stopped, killed = on_kernel(tmp_path, *long), on_kernel(tmp_path, *long)
+    stopped, killed = (start_narrows("compare", "cubic", "--duration", "60s", "--on", "kernel") for _ in range(2))
     deadline = time.monotonic() + 30
     while len(devices()[1]) < len(before[1]) + 4:  # two hosts of each
         assert time.monotonic() < deadline
@@ -239,8 +229,7 @@ def test_stopped_runs_leave_nothing_behind(tmp_path):
 def test_two_runs_at_once_do_not_collide(tmp_path):
     """Two processes run the same scenario at the same time."""
     needs_root()
-    narrows_in(tmp_path, "schemes")  # skips the test if nothing is built
-    both = [on_kernel(tmp_path, "compare", "cubic", *BRIEF, "--json") for _ in range(2)]
+    both = [start_narrows("compare", "cubic", *BRIEF, "--json", "--on", "kernel") for _ in range(2)]
     for process in both:
         out, error = process.communicate(timeout=60)
         assert process.returncode == 0, error
@@ -270,10 +259,7 @@ def test_unable_kernel_loads_nothing(world, reason):
     """An old kernel and one without BTF are named with status 2, and nothing is loaded."""
     if os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists() or shutil.which(world[0]) is None:
         pytest.skip(f"needs root, BTF and {world[0]}")
-    command = [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"]
-    done = subprocess.run([*world, *command], env=BUILT_ENV, capture_output=True, text=True, check=False)
-    if "this build has no programs" in done.stderr:
-        pytest.skip("needs an installation with BPF")
+    done = needs_programs(python("-m", "narrows", "kernel", "load", "bbr-gc", prefix=world))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("narrows: kernel ") and done.stderr.endswith(f"{reason}\n")
     assert not Path("/sys/fs/bpf/narrows/bbr_gc").exists()
@@ -292,10 +278,7 @@ def loader(tmp_path):
         pytest.skip("needs a kernel without bbr_gc")
 
     def run(*words):
-        done = narrows_in(tmp_path, "kernel", *words)
-        if "this build has no programs" in done.stderr:
-            pytest.skip("needs an installation with BPF")
-        return done
+        return needs_programs(narrows_in(tmp_path, "kernel", *words))
 
     yield run
     narrows_in(tmp_path, "kernel", "unload", "bbr-gc")
@@ -341,14 +324,11 @@ def test_taken_name_is_refused(loader):
 
 
 @pytest.mark.long
-def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
+def test_sigkill_while_loading_leaves_a_usable_kernel(loader):
     """After SIGKILL at any moment of a load the next command cleans up, and loads."""
     loader("status")
     for tenth in range(1, 16):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"],
-            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        process = start_narrows("kernel", "load", "bbr-gc", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(tenth / 10)
         process.kill()
         process.wait()
@@ -379,14 +359,11 @@ def test_signal_while_loading_says_what_stays(number, monkeypatch):
 
 
 @pytest.mark.attempts
-def test_interrupted_load_tells_the_truth(loader, tmp_path):
+def test_interrupted_load_tells_the_truth(loader):
     """After Ctrl-C at any moment of a load the scheme is registered exactly if the command said so."""
     loader("status")
     for tenth in range(1, 16, many(5, 1, 1)):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"],
-            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        process = start_narrows("kernel", "load", "bbr-gc", stderr=subprocess.STDOUT)
         time.sleep(tenth / 10)
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=120)
@@ -417,9 +394,7 @@ def test_status_shows_calls_and_their_time(monkeypatch, capsys):
 def test_programs_need_root(words, tmp_path):
     """Without root the commands end with status 2 and one sentence."""
     needs_root()
-    done = without_rights_in(tmp_path, "kernel", *words)
-    if "no programs" in done.stderr:
-        pytest.skip("needs an installation with BPF")
+    done = needs_programs(without_rights_in(tmp_path, "kernel", *words))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert done.stderr.startswith(f"narrows: `narrows kernel {words[0]}` needs root: "), done.stderr
 
@@ -437,9 +412,7 @@ def test_programs_need_root(words, tmp_path):
 def test_root_without_rights_loads_nothing(prefix, expected, words, tmp_path):
     """Root of a user namespace, and root without the right to load programs, read what they lack."""
     confined(prefix)
-    done = narrows_in(tmp_path, *words, prefix=prefix)
-    if "no programs" in done.stderr:
-        pytest.skip("needs an installation with BPF")
+    done = needs_programs(narrows_in(tmp_path, *words, prefix=prefix))
     start = f"narrows: `narrows {' '.join(words[:2])}` needs {expected}"
     assert (done.returncode, done.stdout, done.stderr.startswith(start)) == (2, "", True), done.stderr
 
@@ -471,26 +444,13 @@ def test_qlog_of_the_kernel_is_drawn(tmp_path):
 def test_schemes_of_hosts_and_of_networks_are_compared(tmp_path):
     """One command runs schemes with and without a network's help on the kernel, each alone, and fills the link."""
     needs_root()
-    words = (
-        "compare",
-        "brf",
-        "nodectl",
-        "bbr3",
-        "cubic",
-        "--each",
-        *BRIEF,
-        "--duration",
-        "4s",
-        "--on",
-        "kernel",
-        "--json",
-    )
-    done = narrows_in(tmp_path, *words)
+    schemes = ["brf", "nodectl", "bbr3", "cubic"]
+    done = narrows_in(tmp_path, "compare", *schemes, "--each", *BRIEF, "--duration", "4s", "--on", "kernel", "--json")
     if "BPF" in done.stderr and done.returncode == 2:
         pytest.skip("needs an installation with BPF")
     assert done.returncode == 0, done.stderr
     rows = json_rows(done)
-    assert [row["flows"][0]["scheme"] for row in rows] == ["brf", "nodectl", "bbr3", "cubic"]
+    assert [row["flows"][0]["scheme"] for row in rows] == schemes
     assert all(row["flows"][0]["goodput_mbit_s"] > 0.6 * 20 for row in rows)
     rates, negotiation = rows[0]["host"]["rates"], rows[1]["host"]["negotiation"]
     assert rates["advised"] > 50 and negotiation is not None, (rates, negotiation)

@@ -7,7 +7,7 @@ import pytest
 import narrows
 from narrows import engine, live
 
-from conftest import SHORT, call  # isort: skip
+from conftest import SHORT, call, refused  # isort: skip
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,7 @@ def test_folder_that_cannot_be_made_exits_2(command):
 def test_missing_folder_named_as_missing(command, problem, tmp_path):
     """A folder of results that does not exist is named as missing, a file as one that the command does not read."""
     done = call(command, tmp_path / "nosuch")
-    assert done.exit_code == 2
-    assert f"{tmp_path / 'nosuch'}: there is no such folder; accepted: " in done.stderr
+    refused(done, f"{tmp_path / 'nosuch'}: there is no such folder; accepted: ")
     (tmp_path / "file").write_text("")
     done = call(command, tmp_path / "file")
     assert f"{tmp_path / 'file'}{problem}; accepted: " in done.stderr
@@ -74,8 +73,7 @@ def test_report_accepts_html_endings_only(name, tmp_path):
     """A report is a page: other endings of its file are invalid usage, and nothing is written."""
     narrows.compare("bbr", **SHORT, out=tmp_path / "out")
     done = call("report", tmp_path / "out", "-o", tmp_path / name)
-    assert done.exit_code == 2
-    assert "--out: " in done.stderr
+    refused(done, "--out: ")
     assert "accepted: .html or .htm" in done.stderr
     assert not (tmp_path / name).exists()
     assert call("report", tmp_path / "out", "-o", tmp_path / "r.htm").exit_code == 0
@@ -131,8 +129,7 @@ def test_listen_needs_port():
     """`--listen` without a port is invalid usage; a name that does not resolve is a failure of that option."""
     for text in ("foo", "[::1]", "foo:"):
         done = call("dccp", "recv", "--listen", text)
-        assert done.exit_code == 2
-        assert f"--listen: {text!r} is not an address with a port; accepted: ADDRESS:PORT" in done.stderr
+        refused(done, f"--listen: {text!r} is not an address with a port; accepted: ADDRESS:PORT")
     for port in ("0", "99999", "9" * 5000):
         done = call("dccp", "recv", "--listen", f"127.0.0.1:{port}")
         assert (done.exit_code, f"has port {port[:20]}; accepted: ports 1 to 65535" in done.stderr) == (2, True)

@@ -12,7 +12,7 @@ import pytest
 
 from narrows import papers, studies
 
-from conftest import ROOT, call, narrows_in  # isort: skip
+from conftest import ROOT, call, narrows_in, refused  # isort: skip
 
 TUTORIAL = ROOT / "docs" / "topics" / "sixth-paper.md"
 CLAIMS = [("delay", "value"), ("shorter", "less"), ("used", "at_least")]
@@ -50,8 +50,7 @@ def test_study_runs_in_its_own_folder_and_by_figure(tmp_path):
     assert done.returncode == 0, done.stderr
     assert {json.loads(line)["paper_id"] for line in done.stdout.splitlines()} == {"queue"}
     unknown = narrows_in(folder, "reproduce", ".", "fig2")
-    assert unknown.returncode == 2
-    assert "FIGURE: the paper 'queue' has no figure 'fig2'; accepted: fig1" in unknown.stderr
+    refused(unknown, "FIGURE: the paper 'queue' has no figure 'fig2'; accepted: fig1")
 
 
 def test_new_study_is_commented_and_short(tmp_path):
@@ -72,8 +71,7 @@ def test_invalid_name_of_study_is_refused(tmp_path, monkeypatch, name):
     """A name that a study cannot have ends with status 2 and what is accepted; nothing is written."""
     monkeypatch.chdir(tmp_path)
     result = call("new", "study", "--", name)
-    assert result.exit_code == 2
-    assert "NAME: a study cannot be called" in result.stderr
+    refused(result, "NAME: a study cannot be called")
     assert "accepted: up to 64 lower-case letters, digits and hyphens" in result.stderr
     assert not list(tmp_path.iterdir())
 
@@ -86,16 +84,14 @@ def test_existing_work_is_never_overwritten(tmp_path):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     for target, problem in ((folder, "is not empty"), (folder / "paper.toml", "cannot be called")):
         result = call("new", "study", target)
-        assert result.exit_code == 2
-        assert problem in result.stderr
+        refused(result, problem)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / ".git").touch()
     (tmp_path / "file").touch()
     for name, problem in (("hidden", "is not empty"), ("file", "is a file"), ("file/mine", "is a file, so")):
         result = call("new", "study", tmp_path / name)
-        assert result.exit_code == 2
-        assert f"NAME: {tmp_path / name.partition('/')[0]} {problem}" in result.stderr
+        refused(result, f"NAME: {tmp_path / name.partition('/')[0]} {problem}")
 
 
 def test_locate_prefers_folder_then_name(tmp_path, monkeypatch):
@@ -114,8 +110,7 @@ def test_locate_prefers_folder_then_name(tmp_path, monkeypatch):
 def test_unknown_paper_names_both_ways(tmp_path):
     """The error for a path without a paper says that a folder is accepted."""
     result = call("reproduce", tmp_path / "nothing")
-    assert result.exit_code == 2
-    assert "without --papers the path of a folder with a paper.toml" in result.stderr
+    refused(result, "without --papers the path of a folder with a paper.toml")
 
 
 @pytest.mark.slow

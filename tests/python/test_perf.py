@@ -5,13 +5,12 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from narrows import hosts, iperf, perf
 
-from conftest import BUILT_ENV, call, json_rows, narrows_in  # isort: skip
+from conftest import call, json_rows, narrows_in, start_narrows  # isort: skip
 from loopback import free_port  # isort: skip
 
 ROW = {
@@ -186,10 +185,7 @@ def test_text_and_json_agree(capsys):
     assert "the test failed: a reason" in perf.summary({**END, "complete": False, "failure": "a reason"})
 
 
-@pytest.mark.parametrize(
-    "option",
-    [("--interval", "1ms"), ("--duration", "90000s"), ("--longest", "90000s")],
-)
+@pytest.mark.parametrize("option", [("--interval", "1ms"), ("--duration", "90000s"), ("--longest", "90000s")])
 def test_times_out_of_range_are_misuse(option):
     """Intervals shorter than the reports, and tests longer than a day, are refused with what is accepted."""
     if option[0] == "--longest":
@@ -202,15 +198,11 @@ def test_times_out_of_range_are_misuse(option):
 @pytest.fixture
 def server(tmp_path):
     """Start a server of throughput tests; return it with its port and the fingerprint of its certificate."""
-    narrows_in(tmp_path, "--version")  # skips the test without an engine
     started = []
 
     def start(*args):
         port = free_port()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "narrows", "perf", "server", "--listen", f"127.0.0.1:{port}", *args],
-            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        process = start_narrows("perf", "server", "--listen", f"127.0.0.1:{port}", *args, cwd=tmp_path)
         started.append(process)
         assert f"127.0.0.1:{port}" in process.stderr.readline()
         return process, port, process.stderr.readline().split()[-1]
@@ -274,30 +266,24 @@ def test_perf_counts_what_a_slow_sender_delivers(tmp_path, server):
 def test_ctrl_c_prints_the_summary(tmp_path, server, reverse):
     """A client that is interrupted prints what it moved, and ends with the status of the signal; the server goes on."""
     process, port, _ = server()
-    where = [sys.executable, "-m", "narrows", "perf", "client", f"127.0.0.1:{port}", "--insecure", *reverse]
-    client = subprocess.Popen(
-        [*where, "--duration", "600s", "--interval", "200ms"],
-        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    where = ("perf", "client", f"127.0.0.1:{port}", "--insecure")
+    client = start_narrows(*where, *reverse, "--duration", "600s", "--interval", "200ms")
     assert "Mbit/s" in client.stderr.readline()
     client.send_signal(signal.SIGINT)
     out, err = client.communicate(timeout=60)
     assert client.returncode == 130, err
     assert re.search(r"received: [1-9]\d* bytes", out) and "the test ended early" in out, out
-    again = narrows_in(tmp_path, "perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "300ms")
+    again = narrows_in(tmp_path, *where, "--duration", "300ms")
     assert again.returncode == 0 and process.poll() is None, again.stderr
 
 
 @pytest.mark.long
 @pytest.mark.realtime
-def test_killed_server_is_named_as_the_cause(tmp_path, server):
+def test_killed_server_is_named_as_the_cause(server):
     """A client whose server is killed shows the silence in its lines, and ends with it as the reason and status 1."""
     process, port, _ = server()
-    client = subprocess.Popen(
-        [sys.executable, "-m", "narrows", "perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "3s",
-         "--interval", "200ms"],
-        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    options = ("--insecure", "--duration", "3s", "--interval", "200ms")
+    client = start_narrows("perf", "client", f"127.0.0.1:{port}", *options)
     assert "Mbit/s" in client.stderr.readline()
     process.kill()
     out, err = client.communicate(timeout=120)

@@ -14,7 +14,7 @@ from narrows.plots.checks import check_options
 from narrows.plots.time import state_spans
 from narrows.quantities import axis, quantity
 
-from conftest import call  # isort: skip
+from conftest import call, refused  # isort: skip
 
 pytestmark = pytest.mark.usefixtures("executor")
 
@@ -291,8 +291,7 @@ def test_folder_without_results_rejected(args, tmp_path, monkeypatch):
     """A folder without results is invalid usage."""
     monkeypatch.chdir(tmp_path)
     done = call(*args)
-    assert done.exit_code == 2
-    assert "no results in" in done.stderr
+    refused(done, "no results in")
 
 
 def test_plot_unknown_ending_rejected(results):

@@ -227,6 +227,13 @@ def test_plot_refuses_what_cannot_be_drawn(tmp_path, arguments, message):
 # Hostile and damaged files
 
 HEAD = json.dumps(SEQUENCE) + "\n"
+
+
+def after_packet(record):
+    """Return a sequence of a packet sent and a record."""
+    return HEAD + "".join(json.dumps(each) + "\n" for each in (event(0, "quic:packet_sent", **sent(0)), record))
+
+
 DAMAGED = {
     "empty": ("", ":1: this is no qlog"),
     "text": ("hello\n", ":1: this is no qlog"),
@@ -261,19 +268,11 @@ DAMAGED = {
         ":2: `latest_rtt` is -1",
     ),
     "range": (
-        HEAD
-        + json.dumps(event(0, "quic:packet_sent", **sent(0)))
-        + "\n"
-        + json.dumps(event(1, "quic:packet_received", **ack([1, 2, 3])))
-        + "\n",
+        after_packet(event(1, "quic:packet_received", **ack([1, 2, 3]))),
         ":3: `acked_ranges` has a range without ends",
     ),
     "acked": (
-        HEAD
-        + json.dumps(event(0, "quic:packet_sent", **sent(0)))
-        + "\n"
-        + json.dumps(event(1, "quic:packets_acked", packet_numbers=["x"]))
-        + "\n",
+        after_packet(event(1, "quic:packets_acked", packet_numbers=["x"])),
         ":3: `packet_numbers` is 'x'; accepted: a number from 0",
     ),
     "units": (

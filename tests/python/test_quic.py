@@ -85,19 +85,9 @@ def test_traces_of_quic_have_series_and_internals(tmp_path):
 @pytest.mark.realtime
 def test_qlog_of_quic_accounts_for_its_packets(tmp_path):
     """The file of a run on QUIC is drawn, and what it shows is what the result counts."""
-    arguments = (
-        *BRIEF,
-        "--set",
-        "network.loss=1%",
-        "--set",
-        "warmup=0s",
-        "--on",
-        "quic",
-        "--qlog",
-        "run.sqlog",
-        "--json",
-    )
-    done = narrows_in(tmp_path, "compare", "bbr", *arguments)
+    settings = ("--set", "network.loss=1%", "--set", "warmup=0s")
+    words = ("compare", "bbr", *BRIEF, *settings, "--on", "quic", "--qlog", "run.sqlog", "--json")
+    done = narrows_in(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     (flow,) = json_rows(done)[0]["flows"]
     loaded = qlog.load([tmp_path / "run.sqlog"])
