@@ -36,12 +36,12 @@ class OptionError(UsageError):
 
 
 class DamagedError(Exception):
-    """A saved file is not as it was written: cut, changed, under another name, or without a checksum.
+    """A saved file was truncated, changed or renamed, or lacks a checksum.
 
     Attributes:
         path: The file.
-        problem: What is wrong with it.
-        old: Whether it is a whole file of a version that wrote no checksums.
+        problem: The damage.
+        old: Whether the file is intact, from a version that wrote no checksums.
     """
 
     REMEDY = "run the command that made these results again: it repeats what is damaged"

@@ -66,7 +66,7 @@ class Cell:
         }
 
     def setting(self) -> tuple[object, ...]:
-        """Return what two runs of the same setting have in common."""
+        """Return the values that identify a setting."""
         return self.rate, self.queue, self.schemes, self.rtt, self.loss, self.duration_s
 
     def title(self) -> str:

@@ -63,7 +63,7 @@ def attach(
 
 
 def _print_attached(done: Attached, dry_run: bool) -> None:
-    """Print what `attach` did, or would do."""
+    """Print the outcome of `attach`, or its plan."""
     would = "would " if dry_run else ""
     if done["loads"]:
         print(f"{would}load{'' if dry_run else 'ed'} the scheme `{done['scheme']}`")
@@ -143,7 +143,7 @@ def status(
     print_table(table)
 
 
-#: What the counters of a switch are called where their key does not say what they count.
+#: Names of a switch's counters whose keys are unclear.
 SWITCH_COUNTERS = {"refused": "refused flows", "lost": "lost events", "acks": "reverse ACK bytes", "udp": "UDP packets"}
 
 
@@ -177,7 +177,7 @@ def _print_switch(switch: BrfSwitch) -> None:
 
 
 def _ports(texts: list[str]) -> list[tuple[str, str]]:
-    """Read `IF`, `IF:bottleneck` and `IF:senders` as names and roles. A single port is the bottleneck."""
+    """Parse `IF`, `IF:bottleneck` and `IF:senders` into names and roles. A single port is the bottleneck."""
     ports = []
     for text in texts:
         name, colon, role = text.rpartition(":")

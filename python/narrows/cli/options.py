@@ -27,7 +27,7 @@ from narrows.scenario import Scenario, parse_set
 FLOWS, BOTTLENECK, RUNS, OUTPUT = "Flows", "Bottleneck", "Runs", "Output"
 """Headings of options in help texts."""
 CONTENTS = {"--pcap": "packets", "--qlog": "events"}
-"""What the files of a run hold, by option."""
+"""Contents of the files of a run, by option."""
 
 
 def option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:  # noqa: A002 (named like typer's)
@@ -155,7 +155,7 @@ class Options:
             scenario: The scenario.
             scheme: Replaces the scheme of all flows.
             ray: The address of a Ray cluster.
-            learn: The file of the router algorithms' learned state: loaded before the run, saved after it.
+            learn: The file of the router algorithms' learned state, loaded before the run and saved after it.
             allow_outside: Whether the scenario may name files outside its folder.
         """
         self._check(ray, learn)
@@ -248,7 +248,7 @@ class Options:
         return engine.Capture(self.pcap, self.pcap_at or engine.CAPTURE_ENDS[0], self.pcap_bytes)
 
     def _held_pipes(self) -> contextlib.ExitStack:
-        """Open files that are named pipes, which wait for a reader: here Ctrl-C ends that, in a run not."""
+        """Open named pipes, which block until a reader comes: Ctrl-C interrupts that here, but not in a run."""
         with contextlib.ExitStack() as stack:
             for file in self._files().values():
                 if file.is_fifo():
@@ -256,7 +256,7 @@ class Options:
             return stack.pop_all()
 
     def _check(self, ray: str | None, learn: Path | None) -> None:
-        """Reject options that exclude each other, and output places that cannot be written."""
+        """Reject options that exclude each other, and outputs that cannot be written."""
         api.check_backend(self.on, "--on")
         if self.on != engine.SIM and ray is not None:
             raise UsageError(f"--ray: a cluster runs the simulator; accepted: without --on {self.on}")
@@ -313,7 +313,7 @@ class Options:
 
 
 def _same(first: Path, second: Path) -> bool:
-    """Return whether two paths lead to one file, existing or not, also by links."""
+    """Return whether two paths name one file, existing or not, also through links."""
     with contextlib.suppress(OSError):
         if first.samefile(second):
             return True
@@ -341,11 +341,11 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 _TIME = re.compile(r"off|-?\d+(\.\d+)?\s*[a-zµ]*")
-"""Matches times, valid or not, but neither files nor schemes."""
+"""Times, valid or not, as opposed to files and schemes."""
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Insert the default interval after each `--trace` without one; refuse what is not UTF-8."""
+    """Insert the default interval after each `--trace` without one; refuse arguments that are not UTF-8."""
     for argument in arguments:
         if not is_text(argument):
             fail(f"{shown(argument)} is not UTF-8; accepted: arguments in UTF-8", USAGE_ERROR)

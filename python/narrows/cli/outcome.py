@@ -47,7 +47,7 @@ def borderless(titles: Sequence[str], left: Collection[str]) -> Any:
 
 
 class _Shown:
-    """A table whose text is escaped as `shown` does."""
+    """A table whose text `shown` escapes."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
@@ -64,7 +64,7 @@ def fail(text: str, status: int) -> NoReturn:
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Convert the errors of a command to a message and an exit status: 2 usage error, 1 failure, 130 Ctrl-C."""
+    """Convert errors of a command to a message and an exit status: 2 usage error, 1 failure, 130 Ctrl-C."""
 
     @functools.wraps(command)
     def inner(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -91,9 +91,9 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             if isinstance(error, BrokenPipeError) and error.filename is None:  # the reader closed standard output
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(FAILURE) from None
-            # Python names every file but its own streams.
+            # Python names every file except its standard streams.
             full = "standard output" if error.errno == errno.ENOSPC else None
-            place = error.filename2 or error.filename or full  # the second one is the destination of a renaming
+            place = error.filename2 or error.filename or full  # a renaming has its destination second
             fail(f"{place}: {error.strerror}" if error.strerror and place else str(error), FAILURE)
 
     return inner
@@ -123,7 +123,7 @@ def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = (), scheme
 
 
 def located(error: engine.ScenarioError, place: str) -> str:
-    """Format an error of the engine with another place than its own."""
+    """Format an error of the engine with this place instead of its source."""
     accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
     return f"{place}: {error.message}{accepted}"
 

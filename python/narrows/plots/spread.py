@@ -19,7 +19,7 @@ from narrows.plots.rows import AUTO, Data, Where, clipped, grouped
 from narrows.plots.style import series_style
 
 FEW = 20
-"""Up to as many values of a box are drawn as points, too."""
+"""The most values of a box that are also drawn as points."""
 BAND = 10
 """Values per seed from which a distribution has an interval."""
 SAMPLED = "rtt_sample_ms"
