@@ -52,12 +52,12 @@ def call(*args):
 
 
 def timeless(results):
-    """Return results without the wall time that they took."""
+    """Return results without their wall times."""
     return [{**result, "wall_s": 0} for result in results]
 
 
 def json_rows(result):
-    """Parse the lines that a command printed, one JSON object each."""
+    """Parse the printed lines of a command, one JSON object each."""
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
@@ -67,6 +67,12 @@ def refused(done, *messages, status=2):
     assert ended == status, done.stderr
     for message in messages:
         assert message in done.stderr, done.stderr
+
+
+def ran(done):
+    """Check that a command succeeded, in this process or in its own; return it."""
+    refused(done, status=0)
+    return done
 
 
 def python(*args, prefix=(), **options):
@@ -144,7 +150,7 @@ def executor():
 
 @pytest.fixture
 def executed(monkeypatch):
-    """Return the ids of the runs that are executed from now on."""
+    """Return the ids of runs executed from now on."""
     ids, execute = [], ENGINE.run
 
     def run(planned, *arguments):

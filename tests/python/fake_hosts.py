@@ -1,4 +1,4 @@
-"""What the engine does on hosts, without doing it: the arguments are checked by the stub file, and reports invented."""
+"""Fakes of the engine's functions for hosts: arguments are checked by the stub file, and reports invented."""
 
 import collections.abc
 import copy

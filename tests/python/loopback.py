@@ -38,7 +38,7 @@ class Starter:
         return process
 
     def stop(self) -> None:
-        """Kill the processes that still run."""
+        """Kill processes that still run."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()

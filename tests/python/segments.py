@@ -69,7 +69,7 @@ class Segment:
     """Sender, switch and receiver in namespaces of their own, and hosts attached to BRF."""
 
     senders = "p0"
-    """The port towards the sender, as `narrows brf switch` takes it."""
+    """The port towards the sender, as an argument of `narrows brf switch`."""
 
     def __init__(self, folder):
         self.folder, self.own = folder, f"nbs{os.getpid()}"
@@ -108,7 +108,7 @@ class Segment:
             self.ip(f"-n {self.own}w link set {port} master b0 up")
 
     def run(self, place, *command):
-        """Run a command in a namespace and return what it prints."""
+        """Run a command in a namespace and return its output."""
         command = ["ip", "netns", "exec", f"{self.own}{place}", *map(str, command)]
         return subprocess.run(command, env=BUILT_ENV, check=True, capture_output=True, text=True).stdout
 
@@ -121,7 +121,7 @@ class Segment:
         subprocess.run(["ip", *words.split()], check=True, capture_output=True)
 
     def narrows(self, *args):
-        """Run a command and return what it prints."""
+        """Run a command and return its output."""
         done = narrows_in(self.folder, *args)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -180,7 +180,7 @@ def column(snmp, name):
 
 
 def needs_segment(folder):
-    """Skip where this machine can have no segment."""
+    """Skip if this machine cannot have a segment."""
     if os.geteuid() != 0 or shutil.which("ip") is None or CGROUPS is None:
         pytest.skip("needs root, ip and a cgroup2 file system")
     done = narrows_in(folder, "kernel", "list", "--json")

@@ -59,7 +59,7 @@ def measure_datagrams(scheme, path, duration_s):
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch, executor):
-    """Replace the measurements by invented ones, which take no time."""
+    """Replace the measurements by invented ones."""
     names = ("cubic-10", "bbr-10")
     cases = [{"name": name, "description": f"case {name}", "scenario": CASE} for name in names]
     for name, function in {
@@ -74,7 +74,7 @@ def bench(*args):
 
 
 def test_case_table_counts_activity():
-    """The table has a row per case with speed, memory, and counters that prove which parts worked."""
+    """The table has a row per case with speed, memory, and counters that show which parts worked."""
     result = bench("--no-ns3", "--repeats", "2")
     assert result.exit_code == 0
     row = next(line.split() for line in result.stdout.splitlines() if "cubic-10" in line)
@@ -100,7 +100,7 @@ def test_idle_feature_fails_bench(monkeypatch):
 
 
 def test_changed_events_fail_bench(monkeypatch):
-    """A case fails if its events differ from those of a plain run of its scenario."""
+    """A case fails if its events differ from those of a normal run of its scenario."""
     measure = lambda name, repeats: {**measure_case(name, repeats), "event_hash": "00fe"}  # noqa: E731
     monkeypatch.setattr(engine, "bench", measure)
     result = bench("--no-ns3", "cubic-10", "--json")

@@ -26,7 +26,7 @@ class OpenSegment(Segment):
     senders = "p0:senders"
 
     def join(self):
-        """Start Open vSwitch in the namespace of the switch, and connect its bridge to a controller to come."""
+        """Start Open vSwitch in the namespace of the switch, and point its bridge at a later controller."""
         self.place = Path(tempfile.mkdtemp(prefix="ovs"))  # names of UNIX sockets are short
         socket = f"unix:{self.place}/db.sock"
         subprocess.run(["ovsdb-tool", "create", self.place / "conf.db", SCHEMA], check=True)
@@ -55,7 +55,7 @@ class OpenSegment(Segment):
         subprocess.run(command, check=True, capture_output=True)
 
     def until(self, condition):
-        """Wait until it holds, as long as all daemons run."""
+        """Wait for a condition while all daemons run."""
         while not condition():
             assert all(child.poll() is None for child in self.children), (self.place / "log").read_text()
             time.sleep(0.01)
@@ -76,7 +76,7 @@ class OpenSegment(Segment):
 
 @pytest.fixture
 def segment(tmp_path):
-    """A segment of Open vSwitch, where this machine can have one."""
+    """A segment of Open vSwitch, if this machine can have one."""
     needs_segment(tmp_path)
     missing = [tool for tool in ("ovs-vswitchd", "ovsdb-server", "ovs-vsctl") if shutil.which(tool) is None]
     if missing or not SCHEMA.exists():

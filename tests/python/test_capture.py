@@ -1,4 +1,4 @@
-"""`--pcap` and `--csv`: what the options accept, and captures as tshark and tcptrace read them."""
+"""`--pcap` and `--csv`: accepted options, and captures as tshark and tcptrace read them."""
 
 import csv
 import io
@@ -52,7 +52,7 @@ def test_pcap_passes_file_and_contents(tmp_path, monkeypatch, more, kept):
 
 
 def test_pcap_with_folder_executes_a_finished_run_again(tmp_path, executed):
-    """A run that is saved already has no packets any more, so it runs again."""
+    """A saved run has no packets, so it runs again."""
     before = len(executed)
     assert call("compare", *BRIEF, "bbr", "-o", tmp_path / "out").exit_code == 0
     assert call("compare", *BRIEF, "bbr", "-o", tmp_path / "out", "--pcap", tmp_path / "run.pcapng").exit_code == 0
@@ -79,7 +79,7 @@ def test_pcap_with_folder_executes_a_finished_run_again(tmp_path, executed):
     ],
 )
 def test_options_without_sense_are_refused(tmp_path, arguments, message):
-    """Misuse ends with status 2 and a message that names the option and what it accepts; nothing is written."""
+    """Invalid usage ends with status 2 and a message that names option and accepted values; nothing is written."""
     result = call("compare", *BRIEF, "bbr", "cubic", *(text.format(tmp_path) for text in arguments))
     refused(result, message.format(tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -138,7 +138,7 @@ CHECKED = [f"{layer}.check_checksum:TRUE" for layer in ("ip", "tcp", "udp", "dcc
 @pytest.mark.slow
 @pytest.mark.parametrize(("more", "unverified"), [((), False), (("--pcap-at", "both", "--pcap-bytes", "94"), True)])
 def test_tshark_finds_no_fault(tmp_path, more, unverified):
-    """Each checksum is good, or not verified for lack of the data; no packet is malformed."""
+    """Each checksum is good, or unverified for lack of data; no packet is malformed."""
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
     file, _ = captured(tmp_path, *more)
@@ -204,7 +204,7 @@ def test_interrupt_leaves_a_readable_file(tmp_path):
 
 
 def test_full_disk_names_the_file(tmp_path):
-    """A capture that cannot be written is a failure, whose message names the file."""
+    """A capture that cannot be written is a failure that names the file."""
     done = narrows_in(tmp_path, "compare", "bbr", "--pcap", "/dev/full")
     refused(done, "/dev/full: No space left on device", status=1)
 
@@ -212,7 +212,7 @@ def test_full_disk_names_the_file(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["compare", "bbr", "--duration", "1s", "--csv"], ["schemes"]])
 def test_full_output_names_standard_output(arguments):
-    """Standard output that cannot be written is a failure, said without the number of the error."""
+    """Standard output that cannot be written is a failure, reported without the number of the error."""
     with Path("/dev/full").open("w") as full:
         done = start_narrows(*arguments, stdout=full)
         _, messages = done.communicate()
@@ -246,7 +246,7 @@ def start_into_pipe(pipe):
 
 @pytest.mark.slow
 def test_pipe_without_a_reader_ends_with_ctrl_c(tmp_path):
-    """A named pipe waits for its reader, and Ctrl-C ends that."""
+    """A named pipe waits for its reader; Ctrl-C ends the wait."""
     process = start_into_pipe(tmp_path / "pipe")
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=3)
@@ -257,7 +257,7 @@ def test_pipe_without_a_reader_ends_with_ctrl_c(tmp_path):
 
 @pytest.mark.slow
 def test_pipe_gets_the_whole_capture(tmp_path):
-    """A reader of a named pipe gets what a file would have."""
+    """A reader of a named pipe gets the bytes that a file would have."""
     process = start_into_pipe(tmp_path / "pipe")
     data = (tmp_path / "pipe").read_bytes()
     _, messages = process.communicate(timeout=60)

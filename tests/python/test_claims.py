@@ -13,7 +13,7 @@ from narrows import claims, papers
 from narrows.errors import UsageError
 from narrows.templates import Sql, Writer, literal
 
-from conftest import FIGURE, ROOT, python, write_paper  # isort: skip
+from conftest import FIGURE, ROOT, python, ran, write_paper  # isort: skip
 
 QUERIES = """
 [query]
@@ -425,8 +425,7 @@ print(json.dumps([(p.id, f.id, c.id, c.sql, c.text, c.cause) for p in papers for
 @pytest.mark.slow
 def test_papers_of_the_project_load_with_all_claims():
     """On the built engine all papers load, without remaining placeholders or missing claims."""
-    done = python("-c", LOADED, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    done = ran(python("-c", LOADED, cwd=ROOT))
     loaded = json.loads(done.stdout)
     assert len(loaded) == 596
     assert sorted(tuple(row[:3]) for row in loaded) == sorted(claims.stated(ROOT / "papers"))

@@ -12,7 +12,7 @@ import pytest
 
 from narrows import engine
 
-from conftest import BRIEF, BUILT_ENV, ROOT, built, json_rows, python, start_narrows  # isort: skip
+from conftest import BRIEF, BUILT_ENV, ROOT, built, json_rows, python, ran, start_narrows  # isort: skip
 
 
 def call(*args, cwd=None, status=0):
@@ -37,7 +37,7 @@ def test_run_json_fixed_fields_hold_numbers():
 
 @pytest.mark.slow
 def test_engine_reads_only_bounded_files_of_the_folder(tmp_path):
-    """A trace that leads out of the folder, is no regular file, is endless, too large or no text is refused by name."""
+    """A trace outside of the folder, not a regular file, endless, too large or not text is refused by name."""
     folder = tmp_path / "mine"
     folder.mkdir()
     trace = "".join(f"{ms}\n" for ms in range(1, 101))
@@ -273,12 +273,11 @@ def test_sources_of_schemes_follow_what_they_use():
 
 @pytest.mark.slow
 def test_stubs_match_engine(tmp_path):
-    """The stub file describes every function and class of the compiled module, with their arguments."""
+    """The stub file declares every function and class of the compiled module, with their arguments."""
     (tmp_path / "allowed").write_text("narrows._engine.__all__\n")
     options = ["--concise", "--allowlist", tmp_path / "allowed"]
     env = {**BUILT_ENV, "MYPYPATH": str(ROOT / "python")}
-    done = python("-m", "mypy.stubtest", *options, "narrows._engine", cwd=ROOT, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ran(python("-m", "mypy.stubtest", *options, "narrows._engine", cwd=ROOT, env=env))
 
 
 TWO = ROOT / "scenarios" / "two-rtts.toml"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import BUILT_ENV, ROOT, python  # isort: skip
+from conftest import BUILT_ENV, ROOT, python, ran  # isort: skip
 
 STUDY = ROOT / "studies" / "fidelity"
 sys.path.insert(0, str(STUDY))
@@ -66,8 +66,7 @@ def misses(number, changes):
         "print(json.dumps(cells.deviation(cell, cells.mean(cells.simulate(cell, json.loads(sys.argv[2]), 1))).misses()))"
     )
     env = {**BUILT_ENV, "PYTHONPATH": f"{BUILT_ENV['PYTHONPATH']}:{STUDY}"}
-    done = python("-c", code, number, json.dumps(changes), env=env, timeout=300)
-    assert done.returncode == 0, done.stderr
+    done = ran(python("-c", code, number, json.dumps(changes), env=env, timeout=300))
     return json.loads(done.stdout)
 
 

@@ -20,7 +20,7 @@ ALONE, PAIR, CROWD = "bbr 100mbit 40ms 1bdp", "bbr+cubic 100mbit 40ms 1bdp", "24
 
 
 def result(*flows, jain=0.9):
-    """Return a run, as the engine or the program gives it: per flow goodput and mean RTT."""
+    """Return a run in the form of the engine and the program: per flow goodput and mean RTT."""
     return measured(*flows, jain=jain) | {"ns3": "3.37", "source": "new"}
 
 
@@ -122,7 +122,7 @@ def test_page_counts_agreement_of_ns3():
 
 
 def test_page_reads_stored_values_of_ns3(tmp_path):
-    """A missing file is no values; a line that is no cell is an error."""
+    """A missing file gives no values; an invalid line is an error."""
     path = tmp_path / "ns3.jsonl"
     assert page.read_ns3(path) == {}
     path.write_text(ns3_cells.lines([named(ALONE)], {(ALONE, 1): result((95.0, 43.0))}, {}))

@@ -53,7 +53,7 @@ def test_library_refuses_a_linked_folder_of_results(tmp_path):
     ],
 )
 def test_each_rule_of_queries_refuses_alone(query, problem):
-    """Each rule for queries refuses what no other one does."""
+    """Each rule for queries refuses something that no other rule does."""
     with pytest.raises(ValueError, match=re.escape(problem)):
         sql.check(query)
 
@@ -83,7 +83,7 @@ def test_whole_run_of_another_version_or_build_is_repeated(key, tmp_path, execut
 
 
 def test_interrupted_end_leaves_no_checksums(tmp_path, monkeypatch):
-    """While the files at the end are written there are no checksums: they come last, and belong to these files."""
+    """During the writing of the last files there are no checksums: they come after these files."""
     checksums.write_all(tmp_path, {"a": b"1"})
 
     def full(path, content):

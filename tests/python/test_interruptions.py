@@ -20,7 +20,7 @@ SWEEP = ("compare", "bbr", "--set", BUFFERS, "--jobs", "2", "--trace", "-o", "ou
 
 
 def shown(out):
-    """Return what the folder shows: its results without the wall time, and its samples."""
+    """Return the folder's results without the wall time, and its samples."""
     loaded = narrows.Results.load(out)
     rows = {row["id"]: json.dumps({**row, "wall_s": 0, "build": 0}, sort_keys=True) for row in loaded.raw}
     return rows, loaded.samples.sort("id", "time_s", "index", "series")

@@ -1,4 +1,4 @@
-"""`--on kernel`: what the option accepts, and runs on this machine's kernel where there is root."""
+"""`--on kernel`: its values, and with root runs on this machine's kernel."""
 
 import contextlib
 import csv
@@ -18,7 +18,18 @@ from narrows import engine, hosts, qlog
 from narrows.cli import kernel
 
 from conftest import (  # isort: skip
-    FIGURE, ONE_FLOW, ROOT, call, json_rows, narrows_in, python, start_narrows, without_rights_in, write_paper,
+    FIGURE,
+    ONE_FLOW,
+    ROOT,
+    call,
+    json_rows,
+    narrows_in,
+    python,
+    ran,
+    refused,
+    start_narrows,
+    without_rights_in,
+    write_paper,
 )  # fmt: skip
 
 pytestmark = pytest.mark.realtime
@@ -63,18 +74,16 @@ def devices():
     ],
 )
 def test_impossible_places_are_refused(args, message, executor):
-    """A place that cannot run the scenario is misuse, and the message says what is accepted."""
-    result = call("compare", *BRIEF, "bbr", *args)
-    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+    """A place that cannot run the scenario is invalid usage, and the message states what is accepted."""
+    refused(call("compare", *BRIEF, "bbr", *args), message)
 
 
 def test_cluster_runs_the_simulator_only(tmp_path, executor, monkeypatch):
-    """A Ray cluster has no kernel of ours."""
+    """Runs on the kernel refuse a Ray cluster."""
     monkeypatch.setenv("FAKE_KERNEL", "1")
     file = tmp_path / "one.toml"
     file.write_text(ONE_FLOW)
-    result = call("sweep", file, "--on", "kernel", "--ray", "auto")
-    assert (result.exit_code, "accepted: without --on kernel" in result.stderr) == (2, True), result.stderr
+    refused(call("sweep", file, "--on", "kernel", "--ray", "auto"), "accepted: without --on kernel")
 
 
 def test_worlds_share_a_folder(tmp_path, executor, monkeypatch):
@@ -148,19 +157,17 @@ def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, executor, monk
     write_paper(tmp_path / "papers" / "shares", PAPER, fig1=(SHARES, FIGURE + claims))
     monkeypatch.setenv("FAKE_KERNEL", "bbr")
     args = ("reproduce", "--papers", tmp_path / "papers", "-o", tmp_path / "out", "--on", "kernel")
-    result = call(*args, "--json")
-    assert result.exit_code == 0, result.output
+    result = ran(call(*args, "--json"))
     judged = {(row["world"], row["id"]) for row in json_rows(result)}
     assert judged == {("today", "one"), ("today", "all"), ("today", "pair"), ("kernel", "one")}
     page = (tmp_path / "out" / "index.html").read_text()
     assert page.count("not run") == 2 and "on the kernel" in page
     monkeypatch.setenv("FAKE_KERNEL", "newreno")
-    result = call(*args)
-    assert (result.exit_code, "the fake kernel lacks one of bbr" in result.stderr) == (2, True), result.output
+    refused(call(*args), "the fake kernel lacks one of bbr")
 
 
 def test_picture_of_both_worlds_shows_this_simulator():
-    """The simulator's half of README's picture is what this version gives: else `studies/kernel/worlds.py sim`."""
+    """The simulator's half of README's picture equals this version's, else run `studies/kernel/worlds.py sim`."""
     folder = ROOT / "studies" / "kernel"
     code = "import json, worlds; print(json.dumps(worlds.measure(['sim'])['goodput_mbit_s'].to_list()))"
     done = python("-c", code, cwd=folder, check=True)
@@ -171,12 +178,11 @@ def test_picture_of_both_worlds_shows_this_simulator():
 
 
 def test_kernel_prints_the_table_of_the_simulator(tmp_path):
-    """Both worlds print the same fields; what packets and the kernel do not tell is absent."""
+    """Both worlds print the same fields, except for values unknown to packets and the kernel."""
     needs_root()
     rows = {}
     for on in ("sim", "kernel"):
-        done = narrows_in(tmp_path, "compare", "bbr", "cubic", *BRIEF, "--json", "--on", on)
-        assert done.returncode == 0, done.stderr
+        done = ran(narrows_in(tmp_path, "compare", "bbr", "cubic", *BRIEF, "--json", "--on", on))
         rows[on] = json.loads(done.stdout)
     sim, kernel = rows["sim"], rows["kernel"]
     assert set(sim) - set(kernel) == {"event_hash", "counters", "peak_flow_bytes"}
@@ -192,8 +198,7 @@ def test_kernel_prints_the_table_of_the_simulator(tmp_path):
 def test_kernel_traces_plot_like_simulated_ones(tmp_path):
     """A trace has the series that the kernel reports, and `plot` draws it."""
     needs_root()
-    done = narrows_in(tmp_path, "compare", "bbr", *BRIEF, "--on", "kernel", "--trace", "20ms", "-o", "out")
-    assert done.returncode == 0, done.stderr
+    ran(narrows_in(tmp_path, "compare", "bbr", *BRIEF, "--on", "kernel", "--trace", "20ms", "-o", "out"))
     code = (
         "import narrows; s = narrows.Results.load('out').samples; print(*sorted(set(s['series'])));"
         "print(s.filter((s['series'] == 'bw_estimate_mbit_s') & (s['time_s'] > 1))['value'].mean())"
@@ -202,8 +207,7 @@ def test_kernel_traces_plot_like_simulated_ones(tmp_path):
     series, estimate = shown.stdout.splitlines()
     assert {"cwnd_bytes", "rtt_ms", "goodput_mbit_s", "pacing_gain", "queue_pkt", "min_rtt_ms"} <= set(series.split())
     assert 15 < float(estimate) < 25
-    done = narrows_in(tmp_path, "plot", "out", "-o", "figure.svg")
-    assert done.returncode == 0, done.stderr
+    ran(narrows_in(tmp_path, "plot", "out", "-o", "figure.svg"))
 
 
 @pytest.mark.long
@@ -237,7 +241,7 @@ def test_two_runs_at_once_do_not_collide(tmp_path):
 
 
 def test_without_root_one_sentence_and_status_2(tmp_path):
-    """A user without root reads one sentence."""
+    """A user without root gets one sentence."""
     needs_root()
     done = without_rights_in(tmp_path, "compare", "bbr", "--on", "kernel")
     expected = "narrows: --on kernel needs root: it creates network namespaces and devices in them\n"
@@ -309,15 +313,12 @@ def test_verifier_accepts_other_settings(name, settings, loader):
 
 def test_taken_name_is_refused(loader):
     """A load under a taken name exits with status 2 and names the reason; the scheme of that name stays registered."""
-    done = loader("load", "bbr-gc")
-    assert done.returncode == 0, done.stderr
-    again = loader("load", "bbr-gc")
-    assert (again.returncode, "already: it is loaded; accepted: " in again.stderr) == (2, True), again.stderr
+    ran(loader("load", "bbr-gc"))
+    refused(loader("load", "bbr-gc"), "already: it is loaded; accepted: ")
     foreign = BPF / "narrows-test-elsewhere"
     PINNED.rename(foreign)
     try:
-        other = loader("load", "bbr-gc")
-        assert (other.returncode, "another program or module has this name" in other.stderr) == (2, True), other.stderr
+        refused(loader("load", "bbr-gc"), "another program or module has this name")
         assert not PINNED.exists() and "bbr_gc" in engine.kernel_schemes()
     finally:
         foreign.rename(PINNED)
@@ -333,16 +334,14 @@ def test_sigkill_while_loading_leaves_a_usable_kernel(loader):
         process.kill()
         process.wait()
         if "bbr_gc" not in engine.kernel_schemes():
-            done = loader("load", "bbr-gc")
-            assert done.returncode == 0, done.stderr
-        done = loader("unload", "bbr-gc")
-        assert done.returncode == 0, done.stderr
+            ran(loader("load", "bbr-gc"))
+        ran(loader("unload", "bbr-gc"))
         assert "bbr_gc" not in engine.kernel_schemes() and not PINNED.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_loading_says_what_stays(number, monkeypatch):
-    """A signal during a load or an unload is reported when the step is over, with what is loaded then."""
+    """A signal during a load or an unload is reported after the step, with what is loaded then."""
 
     def load(*_):
         assert signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler), "it is held back"
@@ -410,7 +409,7 @@ def test_programs_need_root(words, tmp_path):
 )
 @pytest.mark.parametrize("words", [("kernel", "load", "bbr-gc"), ("brf", "attach"), ("brf", "detach")], ids=" ".join)
 def test_root_without_rights_loads_nothing(prefix, expected, words, tmp_path):
-    """Root of a user namespace, and root without the right to load programs, read what they lack."""
+    """Root of a user namespace, and root without the right to load programs, are told what they lack."""
     confined(prefix)
     done = needs_programs(narrows_in(tmp_path, *words, prefix=prefix))
     start = f"narrows: `narrows {' '.join(words[:2])}` needs {expected}"
@@ -429,15 +428,13 @@ def test_root_of_user_namespace_is_none_on_kernel(tmp_path):
 def test_qlog_of_the_kernel_is_drawn(tmp_path):
     """A run on the kernel writes a qlog file that is read and drawn, with the window and the RTT of its flow."""
     needs_root()
-    done = narrows_in(tmp_path, "compare", "cubic", *BRIEF, "--on", "kernel", "--qlog", "run.sqlog", "--json")
-    assert done.returncode == 0, done.stderr
+    done = ran(narrows_in(tmp_path, "compare", "cubic", *BRIEF, "--on", "kernel", "--qlog", "run.sqlog", "--json"))
     ((flow,),) = (row["flows"] for row in json_rows(done))
     loaded = qlog.load([tmp_path / "run.sqlog"])
     (own,) = loaded.flows.iter_rows(named=True)
     assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
     assert {"cwnd_bytes", "rtt_ms"} <= set(loaded.samples["series"].unique())
-    drawn = narrows_in(tmp_path, "plot", "run.sqlog")
-    assert drawn.returncode == 0, drawn.stderr
+    ran(narrows_in(tmp_path, "plot", "run.sqlog"))
 
 
 @pytest.mark.long
@@ -448,8 +445,7 @@ def test_schemes_of_hosts_and_of_networks_are_compared(tmp_path):
     done = narrows_in(tmp_path, "compare", *schemes, "--each", *BRIEF, "--duration", "4s", "--on", "kernel", "--json")
     if "BPF" in done.stderr and done.returncode == 2:
         pytest.skip("needs an installation with BPF")
-    assert done.returncode == 0, done.stderr
-    rows = json_rows(done)
+    rows = json_rows(ran(done))
     assert [row["flows"][0]["scheme"] for row in rows] == schemes
     assert all(row["flows"][0]["goodput_mbit_s"] > 0.6 * 20 for row in rows)
     rates, negotiation = rows[0]["host"]["rates"], rows[1]["host"]["negotiation"]

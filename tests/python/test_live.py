@@ -164,7 +164,7 @@ def test_closed_port_refuses(start: Starter) -> None:
 
 @pytest.mark.realtime
 def test_silent_peer_times_out(start: Starter) -> None:
-    """A sender gives up on a silent peer after the stated time, and not before."""
+    """A sender gives up on a silent peer after the stated time, not earlier."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         begin = time.monotonic()
@@ -218,7 +218,7 @@ def test_peer_without_features_ends_sender_after_timeout(start: Starter) -> None
 
 @pytest.mark.slow
 def test_unfinished_requests_lock_out_nobody(start: Starter) -> None:
-    """Requests that nobody completes keep no client out."""
+    """Incomplete requests keep no client out."""
     port = free_port()
     receiver = listening(start, "127.0.0.1", port, "--once")
     for host in range(2, 34):

@@ -62,7 +62,7 @@ def torn(text, draw):
 
 
 def doubling(text, draw):
-    """Let texts double each other, which would fill the memory."""
+    """Let texts double each other, which could fill the memory."""
     names = "\n".join(f"t{n} = '{{t{n + 1}}}{{t{n + 1}}}'" for n in range(60))
     return text.replace("[[claim]]", f"[[claim]]\n{names}\nt60 = 'x'", 1).replace('text = "', 'text = "{t0} ', 1)
 
@@ -83,7 +83,7 @@ for folder in sys.argv[2:]:
 
 
 def mangled(texts, draw):
-    """Return the texts of a study, of which one has slips."""
+    """Return the texts of a study, one of them with slips."""
     slipped = draw.choice(["paper.toml", "fig1.toml", "fig1.claims.toml", "fig1.claims.toml", "findings.md"])
     text = texts[slipped]
     for _ in range(draw.randrange(1, 4)):

@@ -1,4 +1,4 @@
-"""Commands on sockets end with what happens to their output, and show text of peers escaped. They run on the built engine."""
+"""Commands on sockets end when their output fails, and escape text of peers. They run on the built engine."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ CALLS = {
     "perf": "engine._engine.perf_server('127.0.0.1:0', 'cubic', [], 1.0, None, False, 5.0, 1, 1, 60.0, handle, raising)",
     "node": f"engine._engine.negotiate('node', {NODE!r}, handle, raising)",
 }
-"""Work that reports at once where it listens, and ends by itself after some time at most."""
+"""Work that reports its address at once, and ends by itself after some time."""
 
 
 def closed_pipe():
@@ -79,7 +79,7 @@ def _retried(*arguments):
 
 @pytest.mark.slow
 def test_perf_fails_on_a_full_disk():
-    """A client whose result cannot be written fails; a server behind a closed pipe says nothing and ends with 1."""
+    """A client whose result cannot be written fails; a server behind a closed pipe prints nothing and ends with 1."""
     port, pipe = free_port(), closed_pipe()
     server = start_narrows("perf", "server", "--listen", f"127.0.0.1:{port}", "--once", stdout=pipe)
     os.close(pipe)
@@ -95,7 +95,7 @@ def test_perf_fails_on_a_full_disk():
 
 @LINUX
 def test_node_behind_a_closed_pipe_ends():
-    """A node whose log nobody reads any more ends with status 1."""
+    """A node with a closed log ends with status 1."""
     pipe = closed_pipe()
     node = start_narrows(
         "nodectl", "node", "--listen", "127.0.0.1:0", "--rate", "1mbit", "--duration", "5s", stderr=pipe
@@ -128,7 +128,7 @@ tc qdisc show dev d0 >&2
 
 
 def test_status_shows_control_characters_escaped(capsys):
-    """What a peer or a file may have chosen moves no cursor; letters, line breaks and tabulators stay."""
+    """Text of peers and files cannot move the cursor; letters, line breaks and tabulators stay."""
     progress.print_status("naïve\t10 µs\n\x1b]0;title\x07\x9b2J\u202etxt.exe\r")
     assert capsys.readouterr().err == "naïve\t10 µs\n\\x1b]0;title\\x07\\x9b2J\\u202etxt.exe\\r\n"
 

@@ -12,7 +12,7 @@ import narrows
 from narrows import engine, frames, papers, plans
 from narrows.errors import UsageError
 
-from conftest import ROOT, call, json_rows, python, refused, write_paper  # isort: skip
+from conftest import ROOT, call, json_rows, python, ran, refused, write_paper  # isort: skip
 
 pytestmark = pytest.mark.usefixtures("executor")
 
@@ -105,8 +105,7 @@ def test_paper_folder_lists_figures_in_order(folder):
 def test_verdicts_from_scenario_to_report(folder, tmp_path):
     """`reproduce` runs scenarios, judges claims, and writes verdicts to terminal, JSON and report."""
     out = tmp_path / "report"
-    result = call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, "--json")
-    assert result.exit_code == 0, result.output
+    result = ran(call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, "--json"))
     printed = json_rows(result)
     assert [(row["id"], row["verdict"]) for row in printed] == [
         ("goodput", "holds"),
@@ -129,8 +128,7 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
 @pytest.mark.slow
 def test_the_table_has_a_row_per_claim(folder, tmp_path):
     """The table has a row per claim."""
-    result = call("reproduce", "--papers", folder, "-o", tmp_path / "report", "--quick")
-    assert result.exit_code == 0
+    result = ran(call("reproduce", "--papers", folder, "-o", tmp_path / "report", "--quick"))
     text = " ".join(result.stdout.split())
     assert "Today, 8 claims: 4 hold, 0 are inconclusive, 0 hold in direction, 4 do not hold" in text
     assert result.stdout.count("BBR gets 40 Mbit/s") == 2
@@ -265,8 +263,7 @@ def test_papers_of_the_project_run_and_are_checked(tmp_path, only):
     """On the built engine all queries and plots of the papers match the results of their scenarios."""
     read = "import json; from narrows.papers import *; print(json.dumps([(p.id, f.id, [c.id for c in f.claims])" \
         " for p in load_all(find(None)) for f in p.figures]))"  # fmt: skip
-    listed = python("-c", read, cwd=ROOT)
-    assert listed.returncode == 0, listed.stderr
+    listed = ran(python("-c", read, cwd=ROOT))
     figures = [figure for figure in json.loads(listed.stdout) if figure[0] == (only or figure[0])]
     assert figures and all(claims for _, _, claims in figures)
     papers_of = [] if only is None else [only]

@@ -9,7 +9,7 @@ import narrows
 from narrows import papers, provenance
 from narrows.errors import UsageError
 
-from conftest import ROOT, SHORT, call, write_paper  # isort: skip
+from conftest import ROOT, SHORT, call, ran, write_paper  # isort: skip
 
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -96,8 +96,7 @@ def test_claim_about_reconstruction_says_so(tmp_path, schemes, words):
     out = tmp_path / "report"
     home = folder(tmp_path, "scheme = 'bbq'", f"schemes = {schemes}")
     args = ["reproduce", "--papers", home, "-o", out]
-    shown = call(*args)
-    assert shown.exit_code == 0, shown.output
+    shown = ran(call(*args))
     assert f"It gets 40 Mbit/s {words}" in " ".join(shown.stdout.split())
     assert f"It gets 40 Mbit/s {words}" in (out / "index.html").read_text()
     printed = json.loads(call(*args, "--json").stdout)

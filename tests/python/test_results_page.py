@@ -1,4 +1,4 @@
-"""The programs that store measurements in the documents, on files as the commands leave them."""
+"""The programs that store measurements in the documents, on output files of the commands."""
 
 import json
 import sys
@@ -116,7 +116,7 @@ def test_wrapped_lines_never_begin_like_a_list_item():
 
 @pytest.mark.slow
 def test_report_that_lacks_claims_is_refused(tmp_path):
-    """A report without some claims changes nothing; the error names the missing claims."""
+    """A report that lacks claims changes nothing; the error names them."""
     stated = len(claims.stated(results.PAPERS))
     assert len(results.missing([], results.PAPERS)) == stated > 400
     (tmp_path / "claims.json").write_text(json.dumps([CLAIM]))

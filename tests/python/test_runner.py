@@ -34,7 +34,7 @@ def runs(out):
 
 
 def test_results_keep_plan_order(planned, monkeypatch):
-    """Results come in the order of the plan, whichever run finishes first."""
+    """Results come in the order of the plan, regardless of the order of finishing."""
 
     def later_first(item, traces, handle, stop):
         time.sleep(0.05 * (planned[-1].id != item.id))
@@ -191,7 +191,7 @@ import narrows
 
 @pytest.mark.parametrize(("started", "status", "quiet"), [("/usr/bin/narrows", 130, True), ("notebook.py", -2, False)])
 def test_ctrl_c_while_the_package_loads(started, status, quiet):
-    """Ctrl-C ends the command quietly even while the package loads; a program of others gets the interrupt."""
+    """Ctrl-C ends the command quietly even while the package loads; other programs get the interrupt."""
     done = python("-c", INTERRUPTED_IMPORT, started)
     assert (done.returncode, done.stderr == "") == (status, quiet), done.stderr
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, python  # isort: skip
+from conftest import ROOT, python, ran  # isort: skip
 
 EXPLICIT = ROOT / "studies" / "explicit"
 sys.path.insert(0, str(EXPLICIT))
@@ -83,8 +83,7 @@ def test_label_matches_numbered_flows_only():
 @pytest.mark.slow
 def test_study_parts_plan_for_every_contestant():
     """The engine accepts every part of the study for every contestant."""
-    done = python(EXPLICIT / "study.py", "--plan", timeout=120)
-    assert done.returncode == 0, done.stderr
+    done = ran(python(EXPLICIT / "study.py", "--plan", timeout=120))
     files = {path.stem for path in EXPLICIT.glob("*.toml")} - {"aqm", "predict"}
     planned = {line.split()[0].partition("-")[0] for line in done.stdout.splitlines()}
     assert planned == files

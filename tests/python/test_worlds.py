@@ -1,4 +1,4 @@
-"""Papers in two worlds: verdicts in each, more seeds for inconclusive claims, and the options that turn verdicts."""
+"""Papers in two worlds: verdicts in each, more seeds for inconclusive claims, and the options that change verdicts."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from fake_executor import ENGINE
 from narrows import ablation, engine, papers, plans, progress, reproduce, verdicts
 
-from conftest import ROOT, call, json_rows, python, refused, write_paper  # isort: skip
+from conftest import ROOT, call, json_rows, python, ran, refused, write_paper  # isort: skip
 
 pytestmark = pytest.mark.usefixtures("executor")
 
@@ -72,8 +72,7 @@ def folder(tmp_path):
 
 
 def rows(folder, out, *args):
-    result = call("reproduce", "--papers", folder.parent, "-o", out, "--json", *args)
-    assert result.exit_code == 0, result.output
+    result = ran(call("reproduce", "--papers", folder.parent, "-o", out, "--json", *args))
     return json_rows(result)
 
 
@@ -151,10 +150,9 @@ def test_headline_counts_main_readings_only(folder, tmp_path):
 
 
 def test_ablation_names_the_option_that_turns_a_verdict(folder, tmp_path):
-    """Switching one option of the paper's world at a time finds the one that turns the verdict."""
+    """Switching one option of the paper's world at a time finds the one that changes the verdict."""
     out = tmp_path / "report"
-    result = call("reproduce", "--papers", folder.parent, "-o", out, "--ablate")
-    assert result.exit_code == 0, result.output
+    result = ran(call("reproduce", "--papers", folder.parent, "-o", out, "--ablate"))
     (turn,) = json.loads((out / "ablation.json").read_text())
     assert (turn["id"], turn["paper"]["verdict"], turn["today"]["verdict"]) == ("goodput", "holds", "does not hold")
     assert [option["option"] for option in turn["options"]] == ["tcp.min_rto"], "ack_delay turns nothing"
@@ -171,8 +169,7 @@ def test_options_of_a_profile_are_those_that_differ():
         "found = ablation.options(paper.figures[0]);"
         "print(json.dumps({o.key: [o.paper, o.today, dict(o.world.set)] for o in found}))"
     )
-    done = python("-c", read, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    done = ran(python("-c", read, cwd=ROOT))
     found = json.loads(done.stdout)
     assert found["min_rto"][:2] == ["1s", "200ms"]
     assert found["lt_bw"][:2] == ["off", "on"]
