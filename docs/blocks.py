@@ -44,7 +44,7 @@ TOOLS = ("ip ", "iperf3 ", "sysctl ")
 """Tools that blocks for root may need."""
 
 DEFAULT_SCHEME = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-"""What blocks for root may change of this machine; it is as before after the document."""
+"""Settings of this machine that blocks for root may change, restored after the document."""
 
 MEASURED = (ROOT / "docs" / "results.md",)
 """Documents whose commands take hours; `docs/results.py` stores their output."""
@@ -139,7 +139,7 @@ class Document:
         return text
 
     def _skips(self, block: Block) -> bool:
-        """Whether this machine lacks what the block needs; it says so then."""
+        """Whether this machine lacks a need of the block, which is then reported."""
         needs = [tool for tool in TOOLS if tool in block.body and shutil.which(tool.strip()) is None]
         if not hasattr(os, "geteuid") or os.geteuid() != 0:
             needs.append("root")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 SHARED = ("run", "compare", "sweep")
-"""Commands that share options; these stand in a table of their own."""
+"""Commands whose shared options have a table of their own."""
 HEADER = ["| option | value | default | meaning |", "|---|---|---|---|"]
 
 
@@ -45,7 +45,7 @@ def common(commands: Sequence[Any]) -> list[Any]:
 
 
 def described(param: Any) -> tuple[Any, ...]:
-    """A parameter as far as the page shows it."""
+    """A parameter's values on the page."""
     return (*param.opts, *param.secondary_opts, value(param), default(param), param.help)
 
 

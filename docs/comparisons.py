@@ -114,7 +114,7 @@ WORLD, OTHER = "the paper's world instead of today's", "our value: defaults, dur
 
 
 def moved(paper: Any, outcomes: Outcomes) -> list[tuple[str, str, str, str]]:
-    """The claims of a paper whose verdict in its world is another than before: claim, both verdicts, cause."""
+    """The claims of a paper whose verdict in its world changed: claim, both verdicts, cause."""
     before = {(row["figure"], row["claim"]): row for row in read(BEFORE) if row["paper"] == paper.id}
     found = []
     for figure in paper.figures:
@@ -159,7 +159,7 @@ that applies:
 
 
 def moved_page(papers: Sequence[Any], outcomes: Outcomes) -> str:
-    """Every claim whose verdict moved, paper by paper, with the cause."""
+    """Every claim with a changed verdict, by paper, with the cause."""
     lines = [notice(BEFORE, MEASURED), MOVED_HEAD, moved_counts(papers, outcomes)]
     for paper in papers:
         rows = moved(paper, outcomes)
@@ -210,7 +210,7 @@ def judged_again(claim: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
 
 
 def apart(one: Mapping[str, Any], other: Mapping[str, Any], side: str) -> bool:
-    """Whether the intervals of two measurements do not meet."""
+    """Whether the intervals of two measurements are disjoint."""
     if not one[side] or not other[side]:
         return bool(one[side]) != bool(other[side])
     (a, half), (b, wide) = one[side], other[side]

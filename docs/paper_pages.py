@@ -44,7 +44,7 @@ COLUMNS = "| {} | world | claims | " + " | ".join(VERDICTS) + " | beside |"
 RULE = "|---|---|" + "---:|" * (len(VERDICTS) + 2)
 WIDTH = 120
 NOISE = 1e-12
-"""Half-widths below this share of the mean come from the order of sums."""
+"""Half-widths below this share of the mean are rounding noise."""
 
 Key = tuple[str, str, str, str]
 """Paper, figure, claim and world."""
@@ -130,7 +130,7 @@ def papers_region() -> str:
 def counted(
     paper: str, figures: Sequence[Any], outcomes: Outcomes, world: str
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The outcomes that the headline counts in a world, and those beside it."""
+    """The outcomes that the headline counts in a world, and the others."""
     found: tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]] = ([], [])
     for figure in figures:
         for claim in figure.claims:
@@ -155,10 +155,7 @@ def page(paper: Any, outcomes: Outcomes) -> str:
     where = ". ".join(part for part in (paper.venue, str(paper.year or "")) if part)
     cite = f"{paper.citation}" + (f" [doi:{paper.doi}](https://doi.org/{paper.doi})" if paper.doi else "")
     out = [NOTICE.format(paper.id), "", f"# {paper.title}", "", *wrapped(cite or where), ""]
-    out += [
-        f"[Scenarios and claims](../../papers/{paper.id}) as data. [How a verdict is reached](../papers.md).",
-        "",
-    ]
+    out += [f"[Scenarios and claims](../../papers/{paper.id}) as data. [How a verdict is reached](../papers.md).", ""]
     out += ["```sh", f"narrows reproduce {paper.id}", "```", ""]
     out += [COLUMNS.format("figure"), RULE]
     out += [
@@ -255,7 +252,7 @@ def moved(text: str, home: Path, page: Path = FOLDER) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """A paragraph in lines, of which none begins like an item of a list."""
+    """A paragraph in lines that do not begin like items of a list."""
     plain = " ".join(text.split())
     for width in range(WIDTH, WIDTH - 40, -1):
         lines = textwrap.wrap(plain, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

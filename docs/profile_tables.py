@@ -18,7 +18,7 @@ def regions(profiles: Sequence[Profile]) -> dict[str, str]:
 
 
 def values_region(profiles: Sequence[Profile]) -> str:
-    """Every option that a profile sets: its value in each, and what the kernel does; a dash where nothing is set."""
+    """Every option that a profile sets: its value in each, and what the kernel does; a dash if nothing is set."""
     values = {profile["name"]: {row["key"]: row["value"] for row in settings(profile)} for profile in profiles}
     keys = list(dict.fromkeys(row["key"] for profile in profiles for row in settings(profile)))
     kernel = {row["key"]: KERNEL[row["kernel"]] for profile in profiles for row in settings(profile)}

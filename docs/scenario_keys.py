@@ -133,7 +133,7 @@ def place(key: str) -> int:
 
 
 def named(node: Schema) -> str | None:
-    """The definition behind a key, seen through optional types."""
+    """The definition of a key, also of an optional type."""
     if "$ref" in node:
         return str(node["$ref"]).rpartition("/")[2]
     inner = [named(option) for option in node.get("anyOf", ()) if option.get("type") != "null"]

@@ -20,7 +20,7 @@ try:
     from narrows.errors import UsageError
     from narrows.radio import radio_trace
 except KeyboardInterrupt:
-    # The command's own modules come after this package: here nothing else can end it quietly.
+    # This package loads before the command's modules, so only this handler can end the command quietly.
     if PurePath(sys.argv[0]).name not in ("narrows", "-m"):
         raise
     sys.exit(130)
@@ -45,7 +45,7 @@ __version__ = version()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Results":  # polars takes a third of a second to load, which `narrows --help` need not wait for
+    if name == "Results":  # polars takes a third of a second to load: too long for `narrows --help`
         from narrows.results import Results
 
         return Results

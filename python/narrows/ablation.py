@@ -1,14 +1,13 @@
 """Finds which option of a paper's world turns a verdict.
 
-Where the verdicts of a claim differ between the worlds, its figure runs again in the paper's world, each time with one
-option as Linux has it: an option of the world's profile, or a key that the world sets itself. An option turns a claim
-if its verdict is then today's. Of a sweep only the points run that the claims in question need: those without which a
-claim's query gives other rows in the paper's world.
+If a claim's verdicts differ between the worlds, its figure runs again in the paper's world, each time with one option
+at Linux's value: an option of the world's profile, or a key that the world sets itself. The option turns the claim if
+the verdict is then today's. Of a sweep, only the points run that these claims need: without them a claim's query
+returns other rows in the paper's world.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,7 +47,7 @@ class Turn:
     options: tuple[tuple[Option, Outcome], ...]
 
     def data(self) -> dict[str, Any]:
-        """Return it as an entry of `ablation.json`."""
+        """Return the entry of `ablation.json`."""
         return {
             "paper_id": self.row.paper.id, "figure": self.row.figure.id, "id": self.today.claim.id,
             "text": self.today.claim.words(), "printed": self.today.claim.printed(),
@@ -82,12 +81,9 @@ def options(figure: Figure) -> list[Option]:
 
 
 def ablate(
-    done: Sequence[Reproduced],
-    executor: Executor,
-    mode: Mode,
-    print_status: Callable[[str], None] = lambda text: None,
+    done: Sequence[Reproduced], executor: Executor, mode: Mode, print_status: Callable[[str], None] = lambda text: None
 ) -> list[Turn]:
-    """Run every figure whose verdicts differ once per option, and say which options turn them.
+    """Run every figure whose verdicts differ once per option, and return the options that turn them.
 
     Args:
         done: The figures in both worlds.
@@ -124,10 +120,10 @@ def ablate(
 
 
 def needed(claims: Sequence[Claim], runs: Sequence[engine.Planned], results: ResultFrames) -> list[int]:
-    """Return the places of the runs that claims need.
+    """Return the indices of the runs that claims need.
 
-    A query that names values of a swept key mostly sees no other points of it. A claim needs all runs if its query
-    gives other rows without the others.
+    A query that names values of a swept key usually reads these points only. A claim needs all runs if its query
+    returns other rows without the remaining ones.
 
     Args:
         claims: The claims.
@@ -148,17 +144,12 @@ def needed(claims: Sequence[Claim], runs: Sequence[engine.Planned], results: Res
 
 
 def _suffice(claim: Claim, places: Sequence[int], results: ResultFrames) -> bool:
-    """Whether a claim's query gives the same rows without the other runs."""
+    """Whether a claim's query returns the same rows for these runs alone."""
     fewer = ResultFrames([results.points[i] for i in places], [results.raw[i] for i in places], results.out)
     try:
         return query(fewer, claim.sql).equals(query(results, claim.sql))
     except (UsageError, ValueError):
         return False
-
-
-def document(turns: Sequence[Turn]) -> bytes:
-    """Return the content of `ablation.json`."""
-    return (json.dumps([turn.data() for turn in turns], indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _turning(today: Outcome, switched: Sequence[tuple[Option, dict[str, Outcome]]]) -> Iterator[tuple[Option, Outcome]]:
@@ -169,7 +160,7 @@ def _turning(today: Outcome, switched: Sequence[tuple[Option, dict[str, Outcome]
 
 
 def _without(world: World, name: str) -> World:
-    """The world, with an option of its profile left to today's value."""
+    """Return the world with today's value of one option of its profile."""
     return replace(world, set={**world.set, EXCEPT: f"['{name}']"})
 
 
@@ -178,7 +169,7 @@ def _settings(profile: Any) -> dict[str, str]:
 
 
 def lines(turns: Sequence[Turn]) -> Iterator[str]:
-    """Yield a line per claim: its verdicts, and what turns it."""
+    """Yield a line per claim: its verdicts, and the options that turn it."""
     for turn in turns:
         place = f"{turn.row.paper.id} {turn.row.figure.id} {turn.today.claim.id}"
         by = ", ".join(f"{option.key} = {option.today or 'default'}" for option, _ in turn.options)

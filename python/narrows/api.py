@@ -211,10 +211,10 @@ def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.
 
 
 def check_backend(on: str, flag: str = "on", accepted: Sequence[str] = engine.BACKENDS) -> None:
-    """Check where runs are to be executed.
+    """Check a backend.
 
     Raises:
-        UsageError: There is no such place, or these runs cannot be executed there.
+        UsageError: There is no such backend, or it cannot execute these runs.
     """
     if on not in accepted:
         what = "none of this" if on in engine.BACKENDS else "nothing"
@@ -222,7 +222,7 @@ def check_backend(on: str, flag: str = "on", accepted: Sequence[str] = engine.BA
 
 
 def diagnostics(planned: Sequence[engine.Planned]) -> list[str]:
-    """Return the warnings about a plan, each once, with all the lines it concerns."""
+    """Return the warnings about a plan, each once, with the lines that cause it."""
     lines: dict[tuple[str, str], list[int]] = {}
     for found in (found for item in planned for found in item.diagnostics):
         seen = lines.setdefault((found.source, found.message), [])
@@ -257,13 +257,8 @@ def execute(
         done = Runner(out=folder, jobs=jobs).run(planned)
         results = Results([item.point for item in planned], done, folder, keep)
         if folder is not None:
-            save(results, scenario, folder)
+            results.save(folder, scenario.as_text())
     return results
-
-
-def save(results: Results, scenario: Scenario, folder: Path) -> None:
-    """Write results and their scenario to a folder."""
-    results.save(folder, scenario.as_text())
 
 
 def save_learned(file: Path, result: Mapping[str, Any]) -> None:

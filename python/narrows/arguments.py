@@ -12,7 +12,7 @@ Check = tuple[Callable[[Any], bool], str]
 
 
 def check_arguments(**given: Any) -> None:
-    """Refuse arguments of other types than `KINDS` states; `None` fits where it is a default.
+    """Refuse arguments whose type is not that of `KINDS`; `None` is accepted where it is a default.
 
     Raises:
         UsageError: The argument, its value, and what is accepted.
@@ -23,13 +23,13 @@ def check_arguments(**given: Any) -> None:
             raise UsageError(f"{name}: {shown(value)} does not fit; accepted: {accepted}")
 
 
-def shown(value: Any) -> str:
-    """Format a value for a message, shortened."""
+def shown(value: Any, most: int = 80) -> str:
+    """Format a value for a message, in at most `most` characters."""
     try:
         text = repr(value)
     except Exception:  # a value may have any `__repr__`
         text = f"a value of type {type(value).__name__}"
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def is_text(value: Any) -> bool:
@@ -67,7 +67,7 @@ def _whole(least: int) -> Callable[[Any], bool]:
 
 
 is_count = _whole(0)
-"""Return whether a value is a count: a whole number that the engine takes."""
+"""Whether a value is a count: a whole number that the engine accepts."""
 
 
 def _flag(value: Any) -> bool:

@@ -1,8 +1,8 @@
-"""Checksums of saved results. They find damage, not forgery: write access to a folder includes its checksums.
+"""Checksums of saved results. They reveal damage, not forgery: write access to a folder includes its checksums.
 
 A saved run is a line of JSON whose last key is `checksum`: the SHA-256 of the line without that key. Its key `traces`
-has the checksums of the trace files, so a trace belongs to one run. The file `SHA256SUMS` of a folder covers the files
-that the command writes at its end, in the format of `sha256sum -c`.
+holds the checksums of the trace files, so that a trace belongs to one run. The file `SHA256SUMS` of a folder lists the
+files that the command writes last, in the format of `sha256sum -c`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from narrows.shapes import check_result
 
 SUMS, RESULTS, PLAN = "SHA256SUMS", "results.jsonl", ".plan"
 TRACES = "traces"
-"""The key of a saved run that has the checksums of its trace files, by name."""
+"""The key of a saved run for the checksums of its trace files, by name."""
 _END = re.compile(rb', "checksum": "sha256:([0-9a-f]{64})"\}\n?\Z')
 _SUM = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 MOST_BYTES = 1 << 30
@@ -45,7 +45,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
     """Read a saved run, `runs/ID.json` of a folder of results; `None` if there is none.
 
     Raises:
-        DamagedError: The file is damaged, has no checksum, holds no run, cannot be read, or lies outside the folder.
+        DamagedError: The file is damaged, unreadable, no run, without a checksum, or outside the folder.
     """
     check_inside(path.parents[1], path)
     try:
@@ -95,7 +95,7 @@ def _without_checksum(path: Path, data: bytes) -> DamagedError:
 
 
 def check_inside(folder: Path, path: Path) -> None:
-    """Reject a file that a symbolic link puts outside a folder of results; the folder itself may be behind one.
+    """Reject a file that a symbolic link moves out of a folder of results; the folder itself may be a link.
 
     Raises:
         DamagedError: It lies outside.
@@ -123,7 +123,7 @@ def trace_sums(folder: Path) -> dict[str, str]:
     """Return the checksums of the trace files of a run.
 
     Raises:
-        UsageError: One is larger than those that are read.
+        UsageError: A file exceeds the largest size that is read.
     """
     try:
         return {path.name: digest(path, MOST_TRACE)[0] for path in sorted(folder.glob("*.parquet"))}
@@ -133,10 +133,10 @@ def trace_sums(folder: Path) -> dict[str, str]:
 
 
 def check_file(path: Path, expected: str | None, where: str = "", most_bytes: int = MOST_TRACE) -> int:
-    """Compare a file with its checksum, which stands `where`; return its size.
+    """Compare a file with its checksum, and return its size. Errors say `where` the checksum is.
 
     Raises:
-        DamagedError: It is missing, another one, no regular file or too large, or there is no checksum.
+        DamagedError: It is missing, changed, no regular file or too large, or has no checksum.
     """
     if expected is None:
         raise DamagedError(path, NONE, old=True)
@@ -155,7 +155,7 @@ def traces_of(out: Path, run: str) -> dict[str, Path]:
     """Return the trace files of a run by name; none if it has no trace.
 
     Raises:
-        DamagedError: One is damaged or missing, or the run is.
+        DamagedError: A trace file or the run is damaged or missing.
     """
     folder = out / TRACES / run
     saved = out / "runs" / f"{run}.json"
@@ -181,10 +181,10 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def saved_results(folder: Path) -> list[dict[str, Any]] | None:
-    """Read the results of finished work; `None` if it is not finished, or left only its runs.
+    """Read the results of a finished command; `None` if it did not finish, or only its runs are left.
 
     Raises:
-        DamagedError: They or a file written with them are damaged, or they have no checksum and no runs either.
+        DamagedError: A file is damaged, or the results have neither checksum nor runs.
     """
     sums, table = read_sums(folder), folder / RESULTS
     if sums is None:
@@ -206,12 +206,12 @@ def saved_results(folder: Path) -> list[dict[str, Any]] | None:
 
 
 def write_plan(folder: Path, runs: Iterable[str]) -> None:
-    """Write which runs the command consists of that fills a folder of results."""
+    """Write the ids of the runs of the command that fills a folder of results."""
     write_atomic(folder / PLAN, "".join(f"{run}\n" for run in runs))
 
 
 def read_plan(folder: Path) -> set[str] | None:
-    """Read which runs the last command consists of; `None` if an earlier version wrote the folder.
+    """Read the ids of the runs of the last command; `None` if an earlier version wrote the folder.
 
     Raises:
         DamagedError: The file cannot be read, or lies outside the folder.
@@ -229,10 +229,10 @@ def read_plan(folder: Path) -> set[str] | None:
 def saved_runs(folder: Path) -> list[dict[str, Any]]:
     """Read the saved runs of the last command in a folder `runs`, in the order of their names.
 
-    Runs of other commands stay, so that these can be repeated, but are no part of the same work.
+    Runs of earlier commands stay in the folder for reuse, but are not among the results.
 
     Raises:
-        DamagedError: One is damaged, has no checksum, or has the name of another one.
+        DamagedError: A run is damaged, has no checksum, or the name of another run.
     """
     found, plan = [], read_plan(folder.parent)
     for path in sorted(folder.glob("*.json")):

@@ -9,15 +9,15 @@
     [causes]    why claims do not hold, by name
     [names]     how texts spell values, such as name = "Name"
 
-`alternative` names the scheme that a printed figure improves on. The claim's query then runs for that scheme too, in
-place of its `scheme`, and gives the column `than`.
+`alternative` names the scheme that a printed figure improves on. The claim's query then also runs with that scheme as
+`scheme`, which gives the column `than`.
 
 A `[[claim]]` or `[[figure.plot]]` with `rows` stands for one claim or plot per row. Keys of a row replace those of its
 table. SQL and texts hold placeholders (see `templates.py`) for keys and for queries. A claim or plot that uses a key of
-the cases is made once per case. All tables but the claims may also stand in `paper.toml`, for all figures: there
-`[figure]` holds shorter and longer runs. A figure with the scenario of another shares its shorter and longer runs too.
+the cases is expanded once per case. All tables except the claims may also be in `paper.toml`, for all figures: there
+`[figure]` holds shorter and longer runs. Figures with the same scenario share these runs too.
 
-Nothing here needs the engine or knows a scheme: `papers.py` checks whether a claim can be judged.
+This module needs no engine and knows no schemes: `papers.py` checks whether a claim can be judged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ KIND = "value"
 DITTO = "~"
 """A value that repeats the one above it in a table with a header."""
 LAYOUT = ("rows", "header", "query", "alternative")
-"""Keys of a table that say how its claims are written, not what they are."""
+"""Keys of a table that describe its notation, not its claims."""
 DEFAULTS = CLAIM_KEYS - {"id"} | {"query", "alternative"}
 """Keys that claims may leave out, beside values for placeholders."""
 TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "reading", "bound", "title", "xlabel",
@@ -62,7 +62,7 @@ TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "r
 AXES = ("xlabel", "ylabel")
 """Keys of a plot that `axes` lists."""
 PROSE = {"text", "source", "cause", "bound", "title", *AXES}
-"""Texts for people: placeholders in them are spelled as `[names]` says."""
+"""Texts for people, whose placeholders are spelled as in `[names]`."""
 NUMBERS = {"tolerance", "within", "baseline"}
 HEADS = {
     "claim": re.compile(r"\s*\[\[\s*claim\s*\]\]"),
@@ -88,7 +88,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Stated:
-    """A claim as if written out: file and line, and its keys."""
+    """An expanded claim: its file and line, and its keys."""
 
     place: str
     keys: Table
@@ -104,7 +104,7 @@ class Sheet:
 
 
 def read(path: Path, paper: Shared) -> Sheet:
-    """Read a claims file and write out its claims and plots.
+    """Read a claims file and expand its claims and plots.
 
     Args:
         path: The file.
@@ -126,10 +126,10 @@ def read(path: Path, paper: Shared) -> Sheet:
 
 
 def shared(path: Path, data: Table) -> Shared:
-    """The tables of a `paper.toml` or a claims file that figures may share.
+    """Return the tables of a `paper.toml` or a claims file that figures may share.
 
     Raises:
-        UsageError: One of them is no table, or names, queries or causes are anything but texts.
+        UsageError: One of them is no table, or a name, query or cause is no text.
     """
     for what in SHARED:
         table = data.get(what, {})
@@ -142,7 +142,7 @@ def shared(path: Path, data: Table) -> Shared:
 
 
 def stated(folder: Path) -> list[tuple[str, str, str]]:
-    """Paper, figure and id of every claim in a folder of papers.
+    """Return paper, figure and id of every claim in a folder of papers.
 
     Raises:
         UsageError: A file of a paper is not acceptable.
@@ -205,9 +205,9 @@ class _Row:
     place: str
     name: str
     levels: tuple[Table, ...]
-    """Where its keys come from: a later level replaces keys of an earlier one."""
+    """The sources of its keys: a later level replaces keys of an earlier one."""
     case: Table = field(default_factory=dict)
-    """Keys that the case makes of written ones, such as `id = "{id}-small"`."""
+    """Keys that the case derives from expanded ones, such as `id = "{id}-small"`."""
     first: bool = True
     """This is the first case, or there are none."""
     own: bool = False
@@ -256,7 +256,7 @@ class _File:
         return Sheet(figure, tuple(claims.values()), tuple(plot for plot in drawn if plot is not None))
 
     def _figure(self) -> dict[str, Any]:
-        """The table `[figure]`, with the runs that it shares with its paper and with the figure of its scenario."""
+        """Return `[figure]`, with runs shared by the paper and by the figure of its scenario."""
         own = self.own.figure
         check_keys(self.path.with_name("paper.toml"), "figure.", self.paper.figure, RUNS, ())
         runs = dict(self.paper.figure)
@@ -269,7 +269,7 @@ class _File:
         return {**runs, **own, **texts}
 
     def _rows(self, what: str, tables: Any, defaults: Table) -> Iterator[_Row]:
-        """The rows of all tables of claims or plots, each in every case."""
+        """Yield the rows of all tables of claims or plots, each in every case."""
         for number, table in enumerate(_tables(str(self.path), what, tables)):
             head = self._head(what, number)
             for row in self._listed(head, what, table) if "rows" in table else [{}]:
@@ -286,7 +286,7 @@ class _File:
                     yield _Row(place, name, (defaults, table, values, row, *own), after, order == 0, bool(own))
 
     def _listed(self, place: str, what: str, table: Table) -> list[Table]:
-        """The rows of a table. With a `header` they are lists of values, and may end with tables of other keys."""
+        """Return the rows of a table. With a `header` they are lists of values, then tables of further keys."""
         header = table.get("header")
         if header is None:
             return _tables(place, f"{what}: rows", table["rows"])
@@ -328,7 +328,7 @@ class _File:
         return rows
 
     def _claim(self, row: _Row) -> Table | None:
-        """A claim; none where a later case changes nothing."""
+        """Return a claim; `None` if a later case changes nothing."""
         try:
             keys = self._merged(row)
             written, used = self._filled({"kind": KIND, **keys}, CLAIM_KEYS - {"cause"})
@@ -355,7 +355,7 @@ class _File:
         return written
 
     def _beside(self, keys: Table, written: Table, alternative: str) -> str:
-        """The query of a printed figure, with that of the alternative as `than` where it is another scheme."""
+        """Return a printed figure's query, joined with that of the alternative, as `than`, if it is another scheme."""
         if written["kind"] != KIND or alternative == keys.get("scheme"):
             return str(written["sql"])
         other = str(self._filled({**keys, "scheme": alternative}, {"sql"})[0]["sql"])
@@ -367,7 +367,7 @@ class _File:
         )
 
     def _cause(self, keys: Table) -> tuple[str, set[str]]:
-        """A claim's cause, by its name in `[causes]` or as a sentence, and the names that its placeholders use."""
+        """Return a claim's cause, named in `[causes]` or a sentence, and the names that its placeholders use."""
         cause = str(keys["cause"])
         if cause not in self.causes and " " not in cause:
             raise ValueError(f"no cause {cause!r}; accepted: a sentence{_or(self.causes)}")
@@ -377,7 +377,7 @@ class _File:
         return written, writer.used
 
     def _plot(self, row: _Row) -> Table | None:
-        """The options of a plot; none where a later case changes nothing."""
+        """Return the options of a plot; `None` if a later case changes nothing."""
         try:
             keys = self._merged(row)
             written, used = self._filled(keys, keys.keys() - self.case_keys)
@@ -390,7 +390,7 @@ class _File:
         return {key: value for key, value in written.items() if key not in self.case_keys | used}
 
     def _merged(self, row: _Row) -> dict[str, Any]:
-        """The keys of a row, with `query` written as the SQL that it names."""
+        """Return the keys of a row, with the SQL that `query` names."""
         keys: dict[str, Any] = {}
         for level in row.levels:
             keys.update(level)
@@ -410,7 +410,7 @@ class _File:
         return keys
 
     def _filled(self, keys: Table, wanted: Collection[str]) -> tuple[dict[str, Any], set[str]]:
-        """The wanted ones of these keys with their placeholders filled, and the names that these use."""
+        """Return the wanted keys with filled placeholders, and the names that the placeholders use."""
         queries = {name: Sql(text) for name, text in self.queries.items()}
         writer = Writer({**keys, **queries}, self.names)
         written: dict[str, Any] = {}
@@ -434,19 +434,19 @@ class _File:
         return written, writer.used
 
     def _head(self, what: str, number: int) -> str:
-        """File and line of a table of claims or plots; the file alone where it is written in another way."""
+        """Return file and line of a table of claims or plots; the file alone for another notation."""
         heads = [at for at, line in enumerate(self.lines, 1) if HEADS[what].match(line)]
         return f"{self.path}:{heads[number]}" if number < len(heads) else str(self.path)
 
     def _row_line(self, head: str, name: str) -> str:
-        """File and line of a row of the table that begins at `head`."""
+        """Return file and line of a row of the table that begins at `head`."""
         start = head.removeprefix(f"{self.path}:")
         named = re.compile(rf"(\[|\bid\s*=)\s*[\"']{re.escape(name)}[\"']")
         after = enumerate(self.lines[int(start) :], int(start) + 1) if start.isdigit() else ()
         return next((f"{self.path}:{at}" for at, line in after if named.search(line)), head)
 
     def _line(self, key: str) -> str:
-        """File and line of a key."""
+        """Return file and line of a key."""
         named = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
         found = (f"{self.path}:{at}" for at, line in enumerate(self.lines, 1) if named.match(line))
         return next(found, str(self.path))
@@ -459,7 +459,7 @@ def _tables(place: str, what: str, data: Any) -> list[Table]:
 
 
 def _folded(text: str) -> str:
-    """A text for people with its lines joined by spaces."""
+    """Return a text for people, its lines joined by spaces."""
     return re.sub(r"\s*\n\s*", " ", text.strip())
 
 
@@ -470,7 +470,7 @@ def _axes(texts: Any) -> list[str]:
 
 
 def _points(printed: Table) -> Iterator[Table]:
-    """Printed figures, series by series; a number alone is drawn at the place that its series names."""
+    """Yield printed figures by series; a lone number is drawn at the position that its series names."""
     for series, figures in printed.items():
         for x, y in figures.items() if isinstance(figures, dict) else [(series, figures)]:
             yield {"series": series, "x": x, "y": y}

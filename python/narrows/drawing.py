@@ -1,4 +1,4 @@
-"""Draws the plots of a reproduction: on all cores, and only those whose data, options or code changed."""
+"""Draws the plots of a reproduction on all cores: those whose data, options or code changed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from narrows.results import Results
 FORMS = ("png", "svg", "pdf")
 """The files of a plot."""
 INDEX = "plots.json"
-"""Lists the plots of a folder: the digest of what each was made from, and the checksums of its files."""
+"""Lists the plots of a folder: the digest of its inputs and the checksums of its files, per plot."""
 MOST_BYTES = 256 << 20
 FEW = 4
-"""Plots that are drawn sooner in one process than in several, which take a second to start."""
+"""Up to this many plots are drawn in one process: several take a second to start."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Drawing:
     stem: str
     """Its files in the report's folder, without their endings."""
     place: str
-    """Where its options stand, for messages."""
+    """The location of its options, for messages."""
     options: Mapping[str, Any]
     results: Results
     data: bytes
@@ -101,7 +101,7 @@ def _image(drawing: Drawing) -> dict[str, bytes]:
 
 
 def _read(out: Path, drawing: Drawing, entry: Any) -> dict[str, bytes] | None:
-    """Return the files of an earlier drawing if they show the same and are undamaged."""
+    """Return the files of an earlier drawing if they have the same inputs and are undamaged."""
     try:
         files = {f"{drawing.stem}.{form}": contents(out / f"{drawing.stem}.{form}", MOST_BYTES) for form in FORMS}
     except (OSError, ValueError):
@@ -110,7 +110,7 @@ def _read(out: Path, drawing: Drawing, entry: Any) -> dict[str, bytes] | None:
 
 
 def _entry(drawing: Drawing, files: Mapping[str, bytes]) -> list[str]:
-    """Return the entry of a plot in the index: the digest of what it shows, then the checksums of its files."""
+    """Return the entry of a plot in the index: the digest of its inputs, then the checksums of its files."""
     return [drawing.digest(), *(hashlib.sha256(files[f"{drawing.stem}.{form}"]).hexdigest() for form in FORMS)]
 
 

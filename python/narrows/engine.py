@@ -1,4 +1,4 @@
-"""The seam to the compiled engine: runs and the lists of what there is. `hosts` is the seam to what runs on hosts."""
+"""The seam to the compiled engine: runs, registries and benchmarks. `hosts` is the seam to work on hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,22 @@ from narrows._engine import (
     KernelUnable,
     LiveFailed,
     ScenarioError,
+    bench,
+    bench_cases,
+    bench_datagrams,
+    bench_routers,
+    bench_schemes,
     datagram_scheme,
+    datagram_schemes,
+    live,
+    radio_trace,
+    schema,
+    version,
 )
 from narrows.places import BACKENDS, KERNEL, NOQ, QUIC, SHIM, SIM, kernel_schemes, run_id
 from narrows.records import (
     CAPTURE_ENDS,
-    BenchCase,
     Capture,
-    Datagrams,
     Diagnostic,
     Explanation,
     FlowRow,
@@ -60,28 +68,36 @@ __all__ = [
     "Router",
     "ScenarioError",
     "Scheme",
+    "bench",
+    "bench_cases",
+    "bench_datagrams",
+    "bench_routers",
+    "bench_schemes",
     "build",
     "check_place",
     "datagram_scheme",
+    "datagram_schemes",
     "emulator",
     "explain",
     "kernel_schemes",
+    "live",
     "plan",
     "profiles",
     "radio_trace",
     "routers",
     "run",
     "run_id",
+    "schema",
     "scheme_order",
     "schemes",
     "version",
 ]
 
-# The engine's own spellings, each written once.
+# Names that the engine uses, each written once.
 ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
 FINGERPRINTS = {SIM: "sim", KERNEL: "kernel", SHIM: "kernel", QUIC: "quic", NOQ: "quic"}
-"""The backend whose sources decide a run, by place."""
+"""The backend whose sources a run depends on, by place."""
 
 RUN_FIELDS = tuple(RunRow.__annotations__)
 """Fields of a result, in printing order."""
@@ -103,11 +119,6 @@ CONNECTION_FIELDS = (
 """Fields of a multipath connection. A result has `connections` only if it contains such connections."""
 
 
-def version() -> str:
-    """Return the version of the engine."""
-    return _engine.version()
-
-
 @functools.cache
 def _sources() -> Sources:
     return _engine.sources()
@@ -116,8 +127,8 @@ def _sources() -> Sources:
 def fingerprint(planned: Planned) -> str:
     """Return a fingerprint of the sources that a run depends on: its backend, and the schemes of its flows.
 
-    Saved runs of another fingerprint are not reused. A change of one scheme leaves the runs of others valid. Runs in
-    real time depend on the kernel's version too, and on those of our schemes that run there.
+    Saved runs of another fingerprint are not reused. After a change of one scheme, runs of others remain valid. Runs
+    in real time also depend on the kernel's version, and only on those of our schemes that run there.
     """
     names = {scheme.partition(":")[0].strip() for scheme in planned.schemes}
     place = [] if planned.on == SIM else [planned.on, platform.release()]
@@ -165,7 +176,7 @@ def routers() -> tuple[Router, ...]:
 
 
 def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that registry rows of all kinds have, under this module's names."""
+    """Return the fields that all registry rows have."""
     fields = {key: row[key] for key in ("name", "summary", "page")}
     return {**fields, "provenance": row["provenance"], "params": tuple(row["params"])}
 
@@ -191,11 +202,6 @@ def _unknown(kind: str, name: str, known: list[str], listed: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"there is no {kind} {name!r}{hint}\n  accepted: {', '.join(listed)}"
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of a scenario."""
-    return _engine.schema()
 
 
 def plan(
@@ -238,7 +244,7 @@ def plan(
 
 
 def check_place(planned: str, directory: Path | None, on: str, outside: tuple[str, ...] | None = None) -> None:
-    """Refuse a run, in the engine's own description, that the kernel or QUIC cannot execute.
+    """Refuse a run, given as the engine's description, that the kernel or QUIC cannot execute.
 
     Raises:
         KernelUnable: The reason, with what is accepted.
@@ -264,7 +270,7 @@ def explain(
 
 @functools.cache
 def profiles() -> tuple[Profile, ...]:
-    """Return the profiles of transport options, the default first: what each sets, what that follows, what it lacks."""
+    """Return the profiles of transport options, the default first: settings, their sources, and what it lacks."""
     return tuple(_engine.profiles())
 
 
@@ -297,19 +303,6 @@ def run(
     return ordered({**_finite(row), "id": planned.id})
 
 
-def radio_trace(text: str, source: str) -> tuple[str, str, str]:
-    """Generate the capacity, loss and delay traces of a radio path.
-
-    Args:
-        text: The keys of a scenario's `radio` table, JSON.
-        source: The name of that text in error messages.
-
-    Raises:
-        ScenarioError: A key or value is invalid.
-    """
-    return _engine.radio_trace(text, source)
-
-
 def as_point(pairs: Mapping[str, Any]) -> dict[str, str]:
     """Return the swept keys of a run, in scenario order, with their values as text."""
     return {str(key): str(value) for key, value in pairs.items()}
@@ -330,98 +323,19 @@ def learned(result: Mapping[str, Any]) -> dict[str, str]:
     return {link: router["learned"] for link, router in found.items() if "learned" in router}
 
 
-def bench_cases() -> list[BenchCase]:
-    """Return name, description and scenario of each benchmark case."""
-    return _engine.bench_cases()
-
-
-def bench(name: str, repeats: int) -> dict[str, Any]:
-    """Measure one benchmark case."""
-    return _engine.bench(name, repeats)
-
-
-def bench_schemes(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Measure the cost of an acknowledgement: a row per scheme, with the ratio to the first scheme of the registry."""
-    return _engine.bench_schemes(repeats, list(names))
-
-
-def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Measure the cost of router algorithms at a link: a row per number of flows, first those without an algorithm.
-
-    Raises:
-        ValueError: There is no such router algorithm.
-    """
-    return _engine.bench_routers(repeats, list(names))
-
-
 def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = None) -> ScriptReport:
     """Run a packetdrill script against the TCP endpoint, or on this machine's kernel.
 
     Args:
         text: The script.
         directory: The folder that its shell scripts are relative to.
-        lateness_ms: Run on the kernel, whose packets may be off by this at least; `None` for the endpoint.
+        lateness_ms: Run on the kernel, with at least this tolerance for times; `None` for the endpoint.
 
     Raises:
         KernelUnable: The user may not create network namespaces.
         KernelFailed: The kernel refused a step.
     """
     return _engine.packetdrill(text, None if directory is None else str(directory), lateness_ms)
-
-
-def datagram_schemes() -> list[str]:
-    """Return the schemes made for datagrams."""
-    return _engine.datagram_schemes()
-
-
-def bench_datagrams(scheme: str | None, path: str, duration_s: float) -> Datagrams:
-    """Measure datagrams.
-
-    Args:
-        scheme: The scheme that controls them; `None` for plain UDP.
-        path: `memory` or `loopback`; for plain UDP `batches` or `calls`.
-        duration_s: The approximate wall time of the measurement.
-
-    Raises:
-        LiveFailed: No connection was established.
-    """
-    return _engine.bench_datagrams(scheme, path, duration_s)
-
-
-def live(
-    text: str,
-    *,
-    sender: bool,
-    address: str,
-    duration_s: float | None,
-    timeout_s: float,
-    once: bool,
-    connections: int,
-    capture: Path | None,
-    handle: Handle,
-    on_event: Callable[[str, Any], None],
-) -> None:
-    """Send or receive DCCP over UDP until the end or `handle.cancel()`. Other Python threads continue meanwhile.
-
-    Args:
-        text: A scenario; its first flow configures the sender.
-        sender: Send instead of receive.
-        address: The peer's address with its port, or the address to listen at.
-        duration_s: The longest duration.
-        timeout_s: The longest wait for a silent peer.
-        once: Stop the receiver after one connection.
-        connections: The receiver's limit of simultaneous connections; it refuses others as too busy.
-        capture: A pcap file for all packets.
-        handle: Cancels the work.
-        on_event: Called with a kind and a report: `listening` with an address; for each connection `progress` once a
-            second, and `ended`.
-
-    Raises:
-        LiveFailed: No connection was established, or the peer fell silent.
-        ScenarioError: The scenario is invalid.
-    """
-    file = None if capture is None else str(capture)
-    _engine.live(text, sender, address, duration_s, timeout_s, once, connections, file, handle, on_event)
 
 
 def json_line(result: Mapping[str, Any]) -> str:

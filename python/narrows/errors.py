@@ -10,11 +10,11 @@ class UsageError(ValueError):
 
 
 UNSUITABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
-"""What Python raises over values of documents whose types do not fit."""
+"""Exceptions that Python raises if a value of a document has an unsuitable type."""
 
 
 def unsuitable(error: Exception) -> str:
-    """Return the problem with a value in words: the message of a `ValueError`, which names it."""
+    """Return the problem with a value in words; the message of a `ValueError` states it already."""
     if isinstance(error, ValueError):
         return str(error)
     if isinstance(error, KeyError):
@@ -36,12 +36,12 @@ class OptionError(UsageError):
 
 
 class DamagedError(Exception):
-    """A saved file is not as it was written: cut, changed, under another name, or without a checksum.
+    """A saved file was truncated, changed or renamed, or lacks a checksum.
 
     Attributes:
         path: The file.
-        problem: What is wrong with it.
-        old: Whether it is a whole file of a version that wrote no checksums.
+        problem: The damage.
+        old: Whether the file is intact, from a version that wrote no checksums.
     """
 
     REMEDY = "run the command that made these results again: it repeats what is damaged"

@@ -1,4 +1,4 @@
-"""Reads and writes files: reads regular files of bounded size, writes atomically, one process per folder at a time."""
+"""Reads regular files of bounded size, writes files atomically, and locks a folder for one process at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT_BYTES = 16 << 20
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.part")
 """Names of the temporary files of `write_atomic`."""
 _STREAMS = ("/dev/", "/proc/")
-"""Folders whose links lead to streams of the process: `--pcap /dev/stdout`."""
+"""Folders whose links are streams of the process: `--pcap /dev/stdout`."""
 _held = threading.local()
 
 
@@ -35,7 +35,7 @@ def contents(path: Path, most_bytes: int, *, stream: bool = False) -> bytes:
         stream: Also accept pipes and devices.
 
     Raises:
-        ValueError: It is no regular file, or too large. The message has the problem and what is accepted.
+        ValueError: It is no regular file, or too large. The message states the problem and what is accepted.
         OSError: It cannot be read.
     """
     with regular(path, most_bytes, stream=stream) as opened:
@@ -49,7 +49,7 @@ def regular(path: Path, most_bytes: int, *, stream: bool = False) -> io.Buffered
     """Open a regular file, or with `stream` also a pipe or a device.
 
     Raises:
-        ValueError: It is no regular file, or larger than `most_bytes`; the message has what is accepted.
+        ValueError: It is no regular file, or larger than `most_bytes`; the message states what is accepted.
         OSError: It cannot be read.
     """
     # Without O_NONBLOCK, opening a pipe waits for its writer.
@@ -78,7 +78,7 @@ def read_text(path: Path, accepted: str, *, stream: bool = False) -> str:
 
     Args:
         path: The file.
-        accepted: What an error names as accepted, such as "a TOML file in UTF-8".
+        accepted: What errors name as accepted, such as "a TOML file in UTF-8".
         stream: Also accept pipes and devices.
 
     Raises:
@@ -105,11 +105,11 @@ def read_text(path: Path, accepted: str, *, stream: bool = False) -> str:
 
 
 def inside(folder: Path, name: str, place: str, *, anywhere: bool = False) -> Path:
-    """Return the path of a file that a document names, relative to the folder of that document.
+    """Return the path of a file that a document names relative to its folder.
 
     Args:
         folder: The folder.
-        name: The name, as the document has it.
+        name: The name in the document.
         place: The document and key, for errors.
         anywhere: Whether the path may leave the folder.
 
@@ -150,7 +150,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name a file in errors that name none, such as those of a full disk, or a temporary file beside it."""
+    """Name a file in errors that name no file, as of a full disk, or name a temporary file beside it."""
     try:
         yield
     except OSError as error:
@@ -163,7 +163,7 @@ def named(path: Path) -> Iterator[None]:
 
 
 def refuse_link(path: Path, flag: str = "") -> None:
-    """Reject an output path that is a symbolic link: what it leads to would be overwritten, or the link replaced.
+    """Reject an output path that is a symbolic link: its target would be overwritten, or the link replaced.
 
     Raises:
         UsageError: The path is a symbolic link.
@@ -185,7 +185,7 @@ def check_writable(path: Path, *, folder: bool = True, flag: str = "--out", make
         make: Whether missing parent folders may be created.
 
     Raises:
-        UsageError: The path is a file instead of a folder or the reverse, a symbolic link, or the place is read-only.
+        UsageError: The path is a file instead of a folder or the reverse, a symbolic link, or not writable.
     """
     accepted = "accepted: a new or existing folder" if folder else "accepted: a file in a writable folder"
     try:
@@ -220,13 +220,13 @@ def make_folder(path: Path, flag: str = "--out") -> None:
 
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """Lock a folder of results against other processes and threads, and delete partial files of a killed one.
+    """Lock a folder of results against other processes and threads, and delete partial files of a killed process.
 
-    A thread that holds the lock may take it again.
+    A thread that has the lock may take it again.
 
     Raises:
         UsageError: The folder cannot be created, or it or one of its folders is a symbolic link.
-        OSError: Another process or thread holds the lock.
+        OSError: Another process or thread has the lock.
     """
     held: set[Path] = _held.__dict__.setdefault("folders", set())
     refuse_link(out, "--out")

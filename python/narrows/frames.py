@@ -1,4 +1,4 @@
-"""The data of runs as polars frames: the base of `Results`, and all that plots, tables and claims see of a run."""
+"""The data of runs as polars frames: the base of `Results`, and the only input of plots, tables and claims."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ResultFrames:
     """Raw results, frames and samples of one or many runs. `narrows.Results` documents them and draws them."""
 
     stepwise = False
-    """Whether samples are changes: a value holds until the next one."""
+    """Whether samples are changes, so that a value lasts until the next one."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ResultFrames:
         self.checked_traces: dict[str, dict[str, Path]] = {}
         """Trace files that matched their checksums, by run and name."""
         self.complete = True
-        """Whether all runs are there, as far as is known; a folder of interrupted work holds the finished ones."""
+        """Whether all runs are known to be present; a folder of interrupted work has only the finished ones."""
         self.points = [column_names(point) for point in points]
         self.keys: list[str] = list(dict.fromkeys(key for point in self.points for key in point))
         """The swept keys, in scenario order."""
@@ -61,11 +61,7 @@ class ResultFrames:
         connections: list[dict[str, Any]] = []
         runs: list[dict[str, Any]] = []
         for point, result in zip(self.points, self.raw, strict=True):
-            head = {
-                "id": result.get("id", ""),
-                "seed": result["seed"],
-                **{key: point.get(key) for key in self.keys},
-            }
+            head = {"id": result.get("id", ""), "seed": result["seed"], **{key: point.get(key) for key in self.keys}}
             joined = _subflows(result)
             for index, flow in enumerate(result["flows"]):
                 label = str(flow.get("label", flow["flow"]))
@@ -125,7 +121,7 @@ class ResultFrames:
 
         Args:
             directory: The folder.
-            scenario: The text of `scenario.toml`, if it is to be written too.
+            scenario: The text of `scenario.toml`; `None` writes no such file.
 
         Raises:
             UsageError: A file is a symbolic link.
@@ -177,11 +173,11 @@ class ResultFrames:
         )
 
     def _scan(self, name: str) -> pl.LazyFrame:
-        """Scan the traces of all runs that have one, after a look at their checksums.
+        """Scan the traces of all runs that have one, after checking their checksums.
 
         Raises:
-            UsageError: No run has one.
-            DamagedError: One is damaged.
+            UsageError: No run has a trace.
+            DamagedError: A trace is damaged.
         """
         frames = []
         for point, result in zip(self.points, self.raw, strict=True):
@@ -270,12 +266,12 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def query(results: ResultFrames, sql: str) -> pl.DataFrame:
     """Run a query over the frames, with `samples` if the runs have a trace. Equal results give equal bits.
 
-    Sums of floats depend on the order of rows. Polars' streaming engine and parallel reads of Parquet files do not keep
-    that order, so the columns of `samples` that the query names are read first, and the query runs in memory. Joins and
-    groups are still divided among threads, which changes the last digits: values are rounded to `DIGITS`.
+    Sums of floats depend on the order of rows, which polars' streaming engine and parallel reads of Parquet files do
+    not keep. So the columns of `samples` that the query names are read first, and the query runs in memory. Joins and
+    groups still run on several threads, which changes the last digits: values are rounded to `DIGITS`.
 
     Raises:
-        ValueError: The query is invalid, or no selection from these frames.
+        ValueError: The query is invalid, or does not select from these frames.
     """
     check(sql)
     frames: dict[str, Any] = dict(results.frames())

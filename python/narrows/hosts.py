@@ -1,4 +1,4 @@
-"""The seam to what the compiled engine does on hosts: programs of the kernel, BRF, and throughput tests of QUIC."""
+"""The seam to the engine's work on hosts: programs of the kernel, BRF, and throughput tests of QUIC."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _engine
-from narrows._engine import Handle, KernelFailed, KernelUnable
+from narrows._engine import Handle, KernelFailed, KernelUnable, perf_client, perf_server
 from narrows.records import Attached, BrfSwitch, Program, ProgramStatus, SwitchSettings
 
-__all__ = ["Handle", "KernelFailed", "KernelUnable"]
+__all__ = ["Handle", "KernelFailed", "KernelUnable", "perf_client", "perf_server"]
 
 
 def _programs() -> Any:
-    """Return the engine's module if it has programs: on Linux."""
+    """Return the engine's module, which has programs on Linux only."""
     if not hasattr(_engine, "load_program"):
         raise KernelUnable("narrows kernel needs Linux")
     return _engine
@@ -33,11 +33,11 @@ def load_program(name: str, values: Sequence[tuple[str, str]]) -> str:
     """Load a program, and register its scheme until it is unloaded or the machine restarts.
 
     Args:
-        name: In the kernel or in the registry.
+        name: Its name in the kernel or in the registry.
         values: Parameters of the scheme, as text by name.
 
     Raises:
-        KernelUnable: A parameter is refused, or the program. Nothing stays in the kernel.
+        KernelUnable: A parameter or the program is refused. Nothing stays in the kernel.
         KernelFailed: The kernel refused a step.
 
     Returns:
@@ -80,9 +80,9 @@ def attach_brf(
     """Write and read BRF's rate in TCP options of this host, until it is detached or the machine restarts.
 
     Args:
-        cgroup: Whose connections take part; `None` for all.
-        adopts: Every connection that begins there uses the scheme.
-        limit_mbit: Most that receivers ask for, headers included.
+        cgroup: The cgroup whose connections take part; `None` for all.
+        adopts: Whether every connection that begins there uses the scheme.
+        limit_mbit: The highest rate that receivers request, headers included.
         values: Parameters of the scheme, as text by name.
         dry: Only check.
 
@@ -95,7 +95,7 @@ def attach_brf(
 
 
 def detach_brf(cgroup: Path | None) -> list[str]:
-    """Undo `attach_brf` for a cgroup, or for all with `None`. Return what was removed, as lines.
+    """Undo `attach_brf` for a cgroup, or for all with `None`. Return the removed items, one line each.
 
     Raises:
         KernelUnable: There is no such attachment, or there are no rights.
@@ -115,7 +115,7 @@ def brf_status() -> dict[str, Any]:
 
 
 def plan_brf_switch(settings: SwitchSettings) -> list[str]:
-    """Return what a BRF switch would attach and create, a line per item; see `run_brf_switch`.
+    """Return the items that a BRF switch would attach and create, one line each; see `run_brf_switch`.
 
     Raises:
         KernelUnable: A port does not exist or cannot be used, or a value is refused.
@@ -128,8 +128,8 @@ def run_brf_switch(settings: SwitchSettings, handle: Handle, on_line: Callable[[
 
     Args:
         settings: Its ports and parameters.
-        handle: Ends it.
-        on_line: Receives the lines of its log, from the thread that runs it.
+        handle: Ends the switch.
+        on_line: Receives the lines of the log, in the switch's thread.
 
     Raises:
         KernelUnable: There are no rights, or a port cannot be used.
@@ -144,7 +144,7 @@ def brf_switches() -> list[BrfSwitch]:
 
 
 def clean_brf_switches() -> list[str]:
-    """Remove what killed switches left in this network namespace. Return the names of their ports.
+    """Remove leftovers of killed switches in this network namespace. Return the names of their ports.
 
     Raises:
         KernelUnable: There are no rights.
@@ -153,82 +153,5 @@ def clean_brf_switches() -> list[str]:
 
 
 def port_judge(utilization: float, queue: float) -> _engine.PortJudge:
-    """Return the decisions of a BRF controller about a port: equation 5 and 6 with these thresholds."""
+    """Return the judge of a BRF controller for a port: equations 5 and 6 with these thresholds."""
     return _programs().PortJudge(utilization, queue)  # type: ignore[no-any-return]
-
-
-def perf_server(
-    address: str,
-    scheme: str,
-    params: Sequence[tuple[str, str]],
-    interval_s: float,
-    identity: tuple[str, str] | None,
-    once: bool,
-    duration_s: float | None,
-    connections: int,
-    per_address: int,
-    longest_s: float,
-    handle: Handle,
-    on_event: Callable[[dict[str, Any]], None],
-) -> None:
-    """Serve throughput tests of QUIC until `handle.cancel()`, the end of `duration_s`, or `once` the first test.
-
-    Args:
-        address: Where to listen.
-        scheme: The scheme of what the server sends; with the prefix `noq:`, one of noq's own.
-        params: Values of its parameters.
-        interval_s: The interval between reports.
-        identity: Files of certificate and key; `None`: a self-made certificate.
-        once: Serve one test.
-        duration_s: The longest duration.
-        connections: The limit of simultaneous tests.
-        per_address: The limit of simultaneous connections of an address.
-        longest_s: The longest test that a client may ask for.
-        handle: Ends the server.
-        on_event: Called with records of `event`: listening, begun, interval, ended or warning.
-
-    Raises:
-        KernelUnable: A setting is refused.
-        LiveFailed: The address cannot be used.
-    """
-    _engine.perf_server(
-        address, scheme, params, interval_s, identity, once, duration_s, connections, per_address, longest_s, handle,
-        on_event,
-    )  # fmt: skip
-
-
-def perf_client(
-    address: str,
-    scheme: str,
-    params: Sequence[tuple[str, str]],
-    interval_s: float,
-    duration_s: float,
-    streams: int,
-    reverse: bool,
-    name: str,
-    trust: str,
-    handle: Handle,
-    on_event: Callable[[dict[str, Any]], None],
-) -> None:
-    """Run one throughput test of QUIC.
-
-    Args:
-        address: The server.
-        scheme: The scheme of what the client sends, as for `perf_server`.
-        params: Values of its parameters.
-        interval_s: The interval between reports.
-        duration_s: How long data is sent.
-        streams: Parallel streams.
-        reverse: The server sends.
-        name: The name in its certificate.
-        trust: `system`, `any`, `ca:FILE` or `fingerprint:DIGITS`.
-        handle: Ends the test.
-        on_event: Called with records of `event`.
-
-    Raises:
-        KernelUnable: A setting is refused.
-        LiveFailed: The server cannot be reached or is not trusted, or the connection failed.
-    """
-    _engine.perf_client(
-        address, scheme, params, interval_s, duration_s, streams, reverse, name, trust, handle, on_event
-    )

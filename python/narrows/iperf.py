@@ -3,9 +3,9 @@
 Keys have iperf3's names, units and places: bytes, seconds, bits per second, RTTs in microseconds. The streams of a test
 share a connection, so that each has its RTT, window and MTU; `retransmits` of a stream is null if there are several,
 and `socket` is the number of the stream. `retransmits` are packets declared lost, whose data QUIC sends again. `rttvar`
-and `snd_wnd` are null: the transport does not tell. So are, at a receiver, the sender's RTTs and window, and a scheme
-that the sender has not stated. What TCP's sockets alone have is missing: `cookie`, `tcp_mss_default`, `sock_bufsize`,
-`sndbuf_actual`, `rcvbuf_actual`; so is the congestion control of the receiver.
+and `snd_wnd` are null: the transport does not report them. So are, at a receiver, the sender's RTTs and window, and a
+scheme that the sender has not stated. Keys that only TCP's sockets have are missing: `cookie`, `tcp_mss_default`,
+`sock_bufsize`, `sndbuf_actual`, `rcvbuf_actual`; so is the congestion control of the receiver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from narrows import engine
 
 MAX_ROWS = 20_000
-"""The most intervals, and the most intervals of streams, that a recording keeps; it counts the others."""
+"""The most intervals, and the most intervals of streams, that a recording keeps; the others are counted only."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Extremes:
     cwnd_max: int = 0
 
     def add(self, rtt_us: int | None, cwnd_bytes: int | None) -> None:
-        """Take the values of an interval."""
+        """Add the values of an interval."""
         self.cwnd_max = max(self.cwnd_max, cwnd_bytes or 0)
         if rtt_us is not None:
             self.rtt_min = min(self.rtt_min, rtt_us) if self.count else rtt_us
@@ -42,7 +42,7 @@ class Extremes:
             self.count += 1
 
     def rows(self) -> dict[str, int | None]:
-        """Return them with iperf3's names."""
+        """Return the values with iperf3's names."""
         rtts = (self.rtt_max, self.rtt_min, self.rtt_sum // self.count) if self.count else (None, None, None)
         names = ("max_snd_cwnd", "max_snd_wnd", "max_rtt", "min_rtt", "mean_rtt")
         return dict(zip(names, (self.cwnd_max or None, None, *rtts), strict=True))
@@ -59,7 +59,7 @@ class Recording:
     _cpu: os.times_result = field(default_factory=os.times)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Record an interval as the engine reports it."""
+        """Record an interval reported by the engine."""
         rtt = _micros(row["rtt_ms"])
         self._extremes.add(rtt, row["cwnd_bytes"])
         if len(self._intervals) >= MAX_ROWS:
@@ -131,10 +131,7 @@ class Recording:
         for index, (one, other) in enumerate(zip(_moved(sent or nothing), _moved(received or nothing), strict=True)):
             stream = {"socket": index, **one, "retransmits": lost if row["streams"] == 1 else None, **own}
             streams.append(
-                {
-                    "sender": {**stream, "sender": sends},
-                    "receiver": {"socket": index, **other, "sender": sends},
-                }
+                {"sender": {**stream, "sender": sends}, "receiver": {"socket": index, **other, "sender": sends}}
             )
         return {
             "streams": streams,
@@ -146,7 +143,7 @@ class Recording:
         }
 
     def _utilization(self) -> dict[str, float | None]:
-        """Return the processor time of this process, in percent of the time that has passed."""
+        """Return the processor time of this process, in percent of the elapsed time."""
         then, now = self._cpu, os.times()
         passed = max(now.elapsed - then.elapsed, 1e-9)
         user, system = (100 * (new - old) / passed for new, old in ((now.user, then.user), (now.system, then.system)))

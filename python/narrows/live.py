@@ -54,15 +54,15 @@ class Session:
         timeout_s = seconds(self.timeout, "--timeout")
         if self.capture is not None:
             check_writable(self.capture, folder=False, flag="--capture")
+        capture = None if self.capture is None else str(self.capture)
         text = to_toml(flow)
         handle = engine.Handle()
         failed, signals = supervised(
             lambda: engine.live(
-                text, sender=sender, address=address, duration_s=duration_s, timeout_s=timeout_s, once=once,
-                connections=connections, capture=self.capture, handle=handle, on_event=self._print_event,
+                text, sender, address, duration_s, timeout_s, once, connections, capture, handle, self._print_event
             ),
             handle,
-        )  # fmt: skip
+        )
         if self.capture is not None and self.capture.exists():
             script, file = shlex.quote(f"lua_script:{DISSECTOR}"), shlex.quote(str(self.capture))
             print_status(f"to read the capture: tshark -X {script} -r {file}")

@@ -18,7 +18,7 @@ from narrows.supervision import supervised
 
 
 def port() -> int:
-    """Return the port of nodes, responders and servers unless another one is stated.
+    """Return the default port of nodes, responders and servers.
 
     Raises:
         KernelUnable: This is not Linux.
@@ -36,7 +36,7 @@ def negotiate(
     Args:
         role: "node", "server" or "client".
         settings: Its settings; rates in Mbit/s on the wire, times in seconds.
-        handle: Cancelled to end it.
+        handle: Ends it when cancelled.
         on_event: Called with "listening" and an address, or "log" and a text.
 
     Raises:
@@ -46,7 +46,7 @@ def negotiate(
         LiveFailed: A socket cannot be opened, or the server is silent.
 
     Returns:
-        What it has done.
+        Its report.
     """
     if not hasattr(_engine, "negotiate"):
         raise engine.KernelUnable("narrows nodectl needs Linux")
@@ -76,7 +76,7 @@ def next_hop(text: str) -> tuple[str, int, str]:
     """Parse `--next`: network, its bits, and the node.
 
     Raises:
-        UsageError: It is not of the form.
+        UsageError: The text is malformed.
     """
     network, equals, to = text.rpartition("=")
     try:
@@ -92,7 +92,7 @@ def interface_speed(name: str) -> float:
     """Return the speed of a network interface in Mbit/s.
 
     Raises:
-        UsageError: There is none, or it tells no speed.
+        UsageError: There is no such interface, or it reports no speed.
     """
     folder = Path("/sys/class/net") / name
     if "/" in name or not folder.is_dir():
@@ -107,7 +107,7 @@ def interface_speed(name: str) -> float:
 
 
 def run(role: str, settings: dict[str, Any], *, duration: str | None, as_json: bool) -> dict[str, Any]:
-    """Run a daemon until it ends. Ctrl-C, SIGTERM and the duration end it in order.
+    """Run a daemon until it ends. Ctrl-C, SIGTERM and the duration end it gracefully.
 
     Raises:
         UsageError: A setting is invalid.

@@ -5,10 +5,10 @@
     papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: statements of the paper
 
 `[world]` of a paper states where its authors ran it: `name`, `why` and `set`, the keys that turn a scenario into that
-world, such as the profile of an ns-3. Every figure runs there (`paper`) and without them, in TCP as Linux deploys it
-(`today`).
+world, such as the profile of an ns-3. Every figure runs there (`paper`), and without these keys in TCP as Linux deploys
+it (`today`).
 
-`literal` of a paper says what its printed form, the parameter `literal` of its scheme or router, takes back.
+`literal` of a paper names the corrections that its printed form omits: the parameter `literal` of its scheme or router.
 
 `quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
 tables `flows`, `links` and `runs` of its figure, over `connections` if there are multipath connections, and over
@@ -59,14 +59,14 @@ TYPES: Mapping[str, tuple[Any, str]] = {
     "order": NUMBER,
     "year": (int, "a whole number"),
 }
-"""What the keys of a paper, its world and its figures hold."""
+"""The types of the keys of a paper, its world and its figures."""
 
 
 WorldName = Literal["paper", "today", "kernel"]
 WORLDS: tuple[WorldName, ...] = ("paper", "today")
-"""As the paper ran it, and TCP as Linux deploys it today."""
+"""The world of the paper, and TCP as Linux deploys it today."""
 KERNEL: WorldName = "kernel"
-"""Today's world on the kernel of this machine instead of the simulator."""
+"""Today's world, on this machine's kernel instead of in the simulator."""
 ALL_WORLDS: tuple[WorldName, ...] = (*WORLDS, KERNEL)
 
 
@@ -77,7 +77,7 @@ class World:
     name: str = ""
     why: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of a scenario, and the values that they have there."""
+    """Keys of a scenario with their values in this world."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Paper:
     figures: tuple[Figure, ...]
     world: World = field(default_factory=World)
     literal: str = ""
-    """What the parameter `literal` of its scheme or router takes back; empty without a printed form."""
+    """The corrections that the parameter `literal` omits; empty without a printed form."""
 
 
 def find(requested: Path | None) -> Path:
@@ -132,7 +132,7 @@ def find(requested: Path | None) -> Path:
 
 
 def locate(requested: Path | None, paper: str | None) -> tuple[Path, str | None]:
-    """Find the folder of papers and the name of one: `paper` is its name, or the path of a folder with a `paper.toml`.
+    """Return the folder of papers and a paper's name, given its name or the path of a folder with a `paper.toml`.
 
     Raises:
         UsageError: No folder holds papers.
@@ -211,7 +211,7 @@ def _world(path: Path, table: Any) -> World:
     """Read the table `[world]` of a paper.
 
     Raises:
-        UsageError: It lacks its name or its reason, has an unknown key, or `set` is no table.
+        UsageError: The table lacks its name or reason, has an unknown key, or `set` is no table.
     """
     if not isinstance(table, dict):
         raise UsageError(f"{path}: world = {table!r}; accepted: a table [world] with {', '.join(sorted(WORLD_KEYS))}")
@@ -224,7 +224,7 @@ def _check_types(path: Path, where: str, table: Any) -> None:
     """Check the values of known keys.
 
     Raises:
-        UsageError: A value has another type than its key takes.
+        UsageError: A value has an unsuitable type.
     """
     for key, value in table.items() if isinstance(table, dict) else ():
         kind, accepted = TYPES.get(key, (object, ""))
@@ -259,10 +259,10 @@ def _figure(
 
 
 def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
-    """Build a claim with the remark on its schemes.
+    """Build a claim, with a remark if its schemes are reconstructions.
 
     Raises:
-        ValueError: The claim cannot be judged, or `schemes` omits a reconstruction that it is about.
+        ValueError: The claim cannot be judged, or `schemes` omits a reconstruction that it concerns.
     """
     printed, stated = row.get("paper"), row.get("schemes")
     schemes = _schemes(stated)

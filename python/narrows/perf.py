@@ -29,7 +29,7 @@ MAX_DURATION_S = 24 * 3600.0
 
 
 SILENCE_S = 1.0
-"""The silence of the other end that a line shows: more than the longest RTT of a usual path."""
+"""The shortest silence of the peer that a line shows: more than the longest RTT of a usual path."""
 
 
 def parse_scheme(text: str) -> tuple[str, list[tuple[str, str]]]:
@@ -53,7 +53,7 @@ def _bounded(text: str, flag: str, least: float, most: float) -> float:
     """Parse a duration within bounds, in seconds.
 
     Raises:
-        UsageError: It is none, or out of bounds.
+        UsageError: The text is no duration, or out of bounds.
     """
     found = seconds(text, flag)
     if not least <= found <= most:
@@ -69,7 +69,7 @@ class Session:
     interval: str = "1s"
     as_json: bool = False
     recordings: dict[int, Recording] = field(default_factory=dict, init=False)
-    """Of tests that run, by number; only for JSON."""
+    """Recordings of running tests, by number; only for JSON."""
 
     def serve(
         self,
@@ -87,8 +87,8 @@ class Session:
 
         Args:
             listen: The address and port.
-            certificate: A file with the certificate; `None`: a self-made one.
-            key: A file with its key.
+            certificate: The file of the certificate; `None` for a self-made one.
+            key: The file of its key.
             once: End after a test.
             duration: The longest duration of the server.
             connections: The limit of simultaneous tests.
@@ -179,7 +179,7 @@ class Session:
 
 
 def opening(row: Mapping[str, Any]) -> str:
-    """Format the begin of a test at a server."""
+    """Format the start of a test at a server."""
     verb = "receives" if row["sends"] else "sends"
     return f"{row['peer']} {verb} {_streams(row)} for {row['duration_s']:g} s"
 
@@ -189,14 +189,14 @@ def _streams(row: Mapping[str, Any]) -> str:
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """Format an interval as one line; without the conditions, which are old ones, if nothing has come for a while."""
+    """Format an interval as one line, without the conditions if the peer is silent: they are out of date."""
     silent = row["silent_s"]
     rest = f", nothing received for {silent:.1f} s" if silent >= SILENCE_S else _conditions(row)
     return f"{row['start_s']:.1f}–{row['end_s']:.1f} s: {row['mbit_s']:.2f} Mbit/s{rest}"
 
 
 def _conditions(row: Mapping[str, Any]) -> str:
-    """Format what the path was like, with a comma before each value."""
+    """Format the conditions of the path, with a comma before each value."""
     parts = []
     if row["rtt_ms"] is not None:
         parts.append(f"RTT {row['rtt_ms']:.2f} ms")

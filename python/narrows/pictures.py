@@ -22,13 +22,13 @@ class Picture:
     """A plot on a page."""
 
     source: str
-    """The bitmap as an address."""
+    """The bitmap as a data URL."""
     width: int
-    """In pixels, as is the height."""
+    """In pixels, like the height."""
     height: int
     title: str
     alt: str
-    """What the plot shows, for readers who do not see it."""
+    """A description for readers who cannot see the plot."""
     links: dict[str, str]
     """The addresses of the vector versions, by format."""
 
@@ -43,9 +43,9 @@ def picture(png: bytes, stem: str, title: str, alt: str) -> Picture:
 
     Args:
         png: The bitmap.
-        stem: Its files, relative to the page, without their endings.
+        stem: The path of its files relative to the page, without endings.
         title: The caption.
-        alt: What the plot shows.
+        alt: The description.
     """
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(png)) as image:

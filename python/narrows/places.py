@@ -1,6 +1,6 @@
-"""Where runs are executed: the simulator, the TCP stack of this machine's kernel, or QUIC on this machine.
+"""Backends: the simulator, the TCP stack of this machine's kernel, and QUIC on this machine.
 
-| place | schemes |
+| backend | schemes |
 |---|---|
 | `sim` | ours, in the simulator |
 | `kernel` | the kernel's own, and ours that it lacks |
@@ -17,7 +17,7 @@ SIM, KERNEL, SHIM, QUIC, NOQ = BACKENDS = ("sim", "kernel", "shim", "quic", "noq
 
 
 def run_id(simulated: str, on: str) -> str:
-    """Return the id of a run in a place, given that of the simulated run."""
+    """Return the id of a run on a backend, given that of the simulated run."""
     return simulated if on == SIM else f"{simulated}-{on}"
 
 

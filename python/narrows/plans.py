@@ -1,4 +1,4 @@
-"""Plans and executes the runs of figures, each in the world of its paper, in today's, or there on the kernel."""
+"""Plans and executes the runs of figures: in the world of the paper, in today's, or in today's on the kernel."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def overrides(figure: Figure, world: WorldName, mode: Mode, seeds: int | None) -
 
 
 def worlds(figure: Figure, chosen: Sequence[WorldName] = WORLDS) -> list[WorldName]:
-    """Return the chosen worlds that a figure has: a paper that states none has today's only."""
+    """Return the chosen worlds of a figure: without a `[world]` of its paper, today's only."""
     return [world for world in chosen if world != "paper" or figure.world.name]
 
 
 def on_kernel(runs: Sequence[engine.Planned]) -> list[engine.Planned]:
-    """Return those of simulated runs that the kernel can execute, as runs there.
+    """Return the simulated runs that the kernel can execute, as runs there.
 
     Raises:
-        KernelUnable: It can execute none of them; the reason is that of the first one.
+        KernelUnable: It can execute none of them; the reason is that for the first one.
     """
     found, reason = [], None
     for run in runs:
@@ -68,7 +68,7 @@ class Plan:
     world: WorldName
     runs: tuple[engine.Planned, ...]
     simulated: tuple[engine.Planned, ...] = ()
-    """On the kernel: all runs of today's world, of which `runs` are those that the kernel can execute."""
+    """On the kernel: all runs of today's world, of which the kernel can execute `runs`."""
 
 
 def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int | None) -> Plan:
@@ -98,7 +98,7 @@ class Executor:
     execute: Execute = execute_locally
 
     def run(self, plans: Sequence[Plan]) -> list[Reproduced]:
-        """Execute all runs, those that figures share once, and judge all claims.
+        """Execute all runs, shared ones once, and judge all claims.
 
         Raises:
             UsageError: A claim cannot be judged.
@@ -127,7 +127,7 @@ class Executor:
 
 
 def judgeable(figure: Figure, whole: Results, part: Results) -> Figure:
-    """Return the figure with the claims that a part of its runs decides: their queries over both return the same."""
+    """Return the figure with the claims that some of its runs decide: queries over these and over all runs agree."""
 
     def found(results: Results, sql: str) -> Any:
         try:
@@ -142,7 +142,7 @@ def judgeable(figure: Figure, whole: Results, part: Results) -> Figure:
 
 
 def tasks(plans: Sequence[Plan]) -> dict[str, engine.Planned]:
-    """The runs of all plans by id. Figures and worlds may share runs; one with a trace serves those without."""
+    """Return the runs of all plans by id. A run with a trace replaces the same run without one."""
     tasks: dict[str, engine.Planned] = {}
     for item in plans:
         for run in (*item.runs, *item.simulated):

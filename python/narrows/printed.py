@@ -1,12 +1,11 @@
-"""Measures what the corrections of a paper's equations and algorithms are worth.
+"""Measures the effect of corrections to a paper's equations and algorithms.
 
-Where a paper's rule was mended (a slip of the print, a missing case), its scheme or router keeps the printed form under
-the parameter `literal`. The figures of such papers run once more with it, in the paper's world.
+If a paper's rule was corrected (a misprint, a missing case), its scheme or router keeps the printed form under the
+parameter `literal`. The figures of such papers run once more with it, in the paper's world.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,7 +33,7 @@ class Form:
         return self.printed.verdict != self.corrected.verdict
 
     def data(self) -> dict[str, Any]:
-        """Return it as an entry of `literal.json`."""
+        """Return the entry of `literal.json`."""
         return {
             "paper_id": self.row.paper.id, "figure": self.row.figure.id, "id": self.corrected.claim.id,
             "text": self.corrected.claim.words(), "printed": self.corrected.claim.printed(),
@@ -45,10 +44,7 @@ class Form:
 
 
 def compare(
-    done: Sequence[Reproduced],
-    executor: Executor,
-    mode: Mode,
-    print_status: Callable[[str], None] = lambda text: None,
+    done: Sequence[Reproduced], executor: Executor, mode: Mode, print_status: Callable[[str], None] = lambda text: None
 ) -> list[Form]:
     """Run the figures of papers with corrections as printed, and judge their claims again.
 
@@ -78,13 +74,8 @@ def compare(
     ]
 
 
-def document(forms: Sequence[Form]) -> bytes:
-    """Return the content of `literal.json`."""
-    return (json.dumps([form.data() for form in forms], indent=1, ensure_ascii=False) + "\n").encode()
-
-
 def lines(forms: Sequence[Form]) -> Iterator[str]:
-    """Yield a line per paper with what the corrections are worth, and one per claim whose verdict they turn."""
+    """Yield a line per paper with the effect of its corrections, and one per claim whose verdict they turn."""
     papers: dict[str, Paper] = {form.row.paper.id: form.row.paper for form in forms}
     for name, paper in papers.items():
         counted = [form for form in forms if form.row.paper is paper and form.corrected.claim.counted]

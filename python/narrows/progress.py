@@ -6,21 +6,21 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from narrows.engine import Planned
 from narrows.errors import DamagedError
 
 PROGRESS_AFTER_S = 2.0
-"""A bar appears only after this time."""
+"""Time after which a bar appears."""
 LINE_EVERY_S = 30.0
 """Interval of the progress lines that replace the bar where standard error is no terminal."""
 
 
 def shown(text: str) -> str:
-    """Return text that a peer or a file may have chosen, safe for a terminal: what is not printable is escaped.
+    """Escape unprintable characters of a text that a peer or a file may have chosen, to protect the terminal.
 
-    Line breaks and tabulators stay. What the engine reports of peers is escaped there too, line breaks included.
+    Line breaks and tabulators remain. The engine escapes texts of peers itself, including line breaks.
     """
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode("ascii")
@@ -33,7 +33,7 @@ PLAIN = {"±": "+-", "✓": "+", "✗": "x", "×": "x", "–": "-", "…": "..."
 
 
 def spelled(error: UnicodeError) -> tuple[str, int]:
-    """Handle an error of encoding: return letters that the terminal lacks in ASCII, or escaped."""
+    """Handle an encoding error: spell letters that the terminal lacks in ASCII, or escape them."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -42,12 +42,12 @@ def spelled(error: UnicodeError) -> tuple[str, int]:
 
 
 def print_status(text: str) -> None:
-    """Print a line to standard error, as `shown` makes it."""
+    """Print a line to standard error, escaped by `shown`."""
     print(shown(text), file=sys.stderr, flush=True)
 
 
 def damage_lines(damages: Sequence[DamagedError]) -> Iterator[str]:
-    """Name damaged files, whose runs are repeated; count those that only lack a checksum."""
+    """Yield a line per damaged file, whose run is repeated, and one for all files that only lack a checksum."""
     for damage in damages:
         if not damage.old:
             yield f"{damage.path} {damage.problem}: the run is repeated"
@@ -57,11 +57,11 @@ def damage_lines(damages: Sequence[DamagedError]) -> Iterator[str]:
         yield f"{old[0]}{more} have no checksum, as of an earlier version: the runs are repeated"
 
 
-class Listener(Protocol):
-    """Receives the progress of the runs. All calls come from one thread."""
+class Listener:
+    """Receives the progress of the runs, and ignores it. All calls come from one thread."""
 
     def damaged(self, damages: Sequence[DamagedError]) -> None:
-        """Receive the damaged files of saved runs, which are repeated."""
+        """Receive the damaged files of saved runs, which will be repeated."""
 
     def reused(self, reused: int, total: int) -> None:
         """Receive the number of runs that were already finished."""
@@ -76,29 +76,17 @@ class Listener(Protocol):
         """Receive the end of the work."""
 
 
-class Silent:
-    """A listener that ignores everything but damage, of which it warns."""
+class Silent(Listener):
+    """A listener that warns of damage and ignores the rest."""
 
     def damaged(self, damages: Sequence[DamagedError]) -> None:
         """Warn."""
         for line in damage_lines(damages):
             warnings.warn(line, stacklevel=2)
 
-    def reused(self, reused: int, total: int) -> None:
-        """Do nothing."""
 
-    def progress(self, share: float, finished: int, total: int) -> None:
-        """Do nothing."""
-
-    def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class Terminal:
-    """A listener that shows a bar on a terminal, and a line now and then elsewhere.
+class Terminal(Listener):
+    """A listener that shows a bar on a terminal, and prints a line now and then elsewhere.
 
     Args:
         report: Prints a line.

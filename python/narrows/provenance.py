@@ -33,7 +33,7 @@ def marked(text: str) -> str:
 
 
 def remark(schemes: Iterable[str]) -> str:
-    """Return the remark on a claim about these schemes; empty if none is a reconstruction."""
+    """Return the remark of a claim about these schemes; empty without a reconstruction."""
     schemes = list(schemes)
     ours = [name for name in schemes if name in reconstructions()]
     if not ours:

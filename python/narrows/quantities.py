@@ -1,4 +1,4 @@
-"""Reads texts with units as numbers, for axes and options. The engine, not this module, validates scenarios."""
+"""Parses texts with units, for axes and options. Scenarios are validated by the engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rate(text: str, flag: str) -> float:
     """Parse a rate. Returns Mbit/s.
 
     Raises:
-        UsageError: The text is no rate above zero.
+        UsageError: The text is not a rate above zero.
     """
     found = quantity(text)
     if found is None or found[1] != "Mbit/s" or not 0 < found[0] <= MOST_MBIT_S:
@@ -44,7 +44,7 @@ def seconds(text: str, flag: str) -> float:
     """Parse a duration. Returns seconds.
 
     Raises:
-        UsageError: The text is no duration above zero.
+        UsageError: The text is not a duration above zero.
     """
     found = quantity(text)
     if found is None or found[1] != "ms" or not 0 < found[0] < MOST_MS:

@@ -1,4 +1,4 @@
-"""What the engine takes and returns, as records: runs, captures, warnings, and the entries of its registries."""
+"""Arguments and results of the engine as records: runs, captures, warnings, entries of registries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Planned:
     diagnostics: tuple[Diagnostic, ...] = ()
     """Diagnostics of the point, attached to the run of its first seed."""
     on: str = SIM
-    """Where it runs: one of `BACKENDS`."""
+    """Its backend: one of `BACKENDS`."""
     outside: tuple[str, ...] | None = None
     """Names of files that may lie outside that folder; `None` permits all."""
 
@@ -60,20 +60,6 @@ CAPTURE_ENDS = ("senders", "receivers", "both")
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """The registry's entry of a scheme."""
-
-    name: str
-    aliases: tuple[str, ...]
-    summary: str
-    provenance: str
-    recovery: str
-    params: tuple[Mapping[str, Any], ...]
-    page: str
-    """The module documentation, Markdown."""
-
-
-@dataclass(frozen=True)
 class Router:
     """The registry's entry of a router algorithm."""
 
@@ -86,11 +72,19 @@ class Router:
 
 
 @dataclass(frozen=True)
+class Scheme(Router):
+    """The registry's entry of a scheme."""
+
+    aliases: tuple[str, ...]
+    recovery: str
+
+
+@dataclass(frozen=True)
 class Program:
     """A scheme that the kernel can run as a program of its own."""
 
     name: str
-    """In the kernel."""
+    """Its name in the kernel."""
     scheme: str
     """The twin in the registry, with the same algorithm and parameters."""
     summary: str
@@ -99,19 +93,11 @@ class Program:
 
 
 class Sources(TypedDict):
-    """Fingerprints of the sources that runs depend on: of the locked dependencies, by backend, and by scheme."""
+    """Fingerprints of sources that runs depend on: locked dependencies, backends and schemes."""
 
     build: str
     backends: dict[str, str]
     schemes: dict[str, str]
-
-
-class Warned(TypedDict):
-    """The fields of `Diagnostic`."""
-
-    source: str
-    line: int | None
-    message: str
 
 
 class PlannedRow(TypedDict):
@@ -122,7 +108,8 @@ class PlannedRow(TypedDict):
     point: dict[str, str]
     flows: int
     schemes: list[str]
-    warnings: list[Warned]
+    warnings: list[dict[str, Any]]
+    """The fields of `Diagnostic`."""
     text: str
 
 
@@ -158,7 +145,7 @@ class LinkRow(TypedDict):
 
 
 class RunRow(TypedDict):
-    """A result, in printing order. What follows differs by run: `connections`, `counters`, `host` and others."""
+    """A result, in printing order. Fields of some runs follow: `connections`, `counters`, `host` and others."""
 
     version: str
     scenario: str
@@ -209,7 +196,7 @@ class Explanation(TypedDict):
 
 
 class Setting(TypedDict):
-    """What a profile sets an option to, and the fact that this follows."""
+    """The value of an option in a profile, and the fact behind it."""
 
     key: str
     value: str
@@ -217,7 +204,7 @@ class Setting(TypedDict):
 
 
 class Profile(TypedDict):
-    """A profile of transport options: what it sets, and what it lacks."""
+    """A profile of transport options: its settings, and features that it lacks."""
 
     name: str
     summary: str
@@ -255,7 +242,7 @@ class Datagrams(TypedDict):
 
 
 class ProgramStatus(TypedDict):
-    """What a program of the kernel did; calls and times of those in the observed time."""
+    """Counters of a program of the kernel; calls and times are of the observed period."""
 
     name: str
     scheme: str
@@ -300,11 +287,11 @@ class SwitchSettings(TypedDict):
     """Interfaces with their roles: `acks`, `bottleneck` or `senders`."""
     rate_mbit: float
     buffer: int
-    """Packets."""
+    """In packets."""
     period_ms: float
     patience_ms: float
     poll_s: float | None
-    """Of its own controller; `None` without one."""
+    """The interval of its own controller; `None` without one."""
     control: str | None
     """The address for an external controller."""
     sets: list[tuple[str, str]]
@@ -321,7 +308,7 @@ class Delay(TypedDict):
 
 
 class DatagramReport(TypedDict):
-    """A connection of datagrams on sockets; `crates/live/src/report.rs` explains the fields."""
+    """A connection of datagrams on sockets; `crates/dccp-udp/src/report.rs` explains the fields."""
 
     role: str
     remote: str

@@ -56,7 +56,7 @@ def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mo
         done: The figures in all worlds.
         files: The files of their plots, by name.
         mode: The length of the runs.
-        command: The command that makes the report again.
+        command: The command that recreates the report.
     """
     by_figure: dict[tuple[str, str], list[Reproduced]] = {}
     for row in done:
@@ -91,7 +91,7 @@ def papers_html(done: Sequence[Reproduced], files: Mapping[str, bytes], mode: Mo
 
 
 def _tallies(rows: Sequence[Reproduced], present: Sequence[WorldName]) -> list[tuple[Any, ...]]:
-    """Per world: its name, the counted claims by verdict, and the number of those beside."""
+    """Return per world its name, the counted claims by verdict, and the number of uncounted claims."""
     return [
         (world, tally(rows, world), sum(tally(rows, world, counted=False).values()))
         for world in present
@@ -100,7 +100,7 @@ def _tallies(rows: Sequence[Reproduced], present: Sequence[WorldName]) -> list[t
 
 
 def _figure(rows: Sequence[Reproduced], files: Mapping[str, bytes], present: Sequence[WorldName]) -> dict[str, Any]:
-    """Return what the page shows of a figure, which ran in one or more worlds."""
+    """Return the page's data of a figure that ran in one or more worlds."""
     by_world = {row.world: {outcome.claim.id: outcome for outcome in row.outcomes} for row in rows}
     figure = rows[0].figure
     outcomes = [[by_world.get(world, {}).get(claim.id) for world in present] for claim in figure.claims]
@@ -134,7 +134,7 @@ def _figure(rows: Sequence[Reproduced], files: Mapping[str, bytes], present: Seq
 
 
 def _described(row: Reproduced, options: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the caption of a figure's plot, and what it shows."""
+    """Return the caption and the description of a figure's plot."""
     title = str(options.get("title", row.figure.title))
     kind = options.get("kind", "line")
     points = " Hollow diamonds are printed values." if options.get("points") else ""
@@ -144,12 +144,12 @@ def _described(row: Reproduced, options: Mapping[str, Any]) -> tuple[str, str]:
 def findings(path: Path, papers: Set[str]) -> list[dict[str, str]]:
     """Read the numbered findings of a folder of papers: headline, sentences and command of each.
 
-    A folder without such a file has none. A report on some of its papers shows the findings about these.
+    Without such a file there are none. A report on some papers shows the findings about these only.
     """
     if not path.is_file():
         return []
     whole = papers >= {other.parent.name for other in path.parent.glob("*/paper.toml")}
-    # The page has no other page to link.
+    # The page cannot link other documents.
     text = re.sub(
         r"\[([^\]]*)\]\([^)]*\)", "", read_text(inside(path.parent, path.name, str(path)), "Markdown in UTF-8")
     )
@@ -165,7 +165,7 @@ def findings(path: Path, papers: Set[str]) -> list[dict[str, str]]:
 
 
 def about() -> list[tuple[str, str]]:
-    """Return what made a report: version, sources, date and machine."""
+    """Return the origin of a report: version, sources, date and machine."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         match = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
@@ -179,10 +179,10 @@ def about() -> list[tuple[str, str]]:
 
 
 def commit(package: Path = Path(__file__).parent) -> str:
-    """The commit of the sources, where the package runs from them, and `-dirty` if they differ from it.
+    """Return the commit of the sources if the package runs from them, with `-dirty` if they have changes.
 
-    The configuration of a repository can name programs that git runs, so git sees only the one whose sources run here:
-    a package that is installed inside another repository is no part of it.
+    A repository's configuration can name programs that git runs, so git sees only the repository of these sources: a
+    package that is installed inside another repository does not belong to it.
     """
     root = package.parents[1]
     if (
@@ -193,7 +193,7 @@ def commit(package: Path = Path(__file__).parent) -> str:
         return ""
     git = ["git", f"--git-dir={root / '.git'}", f"--work-tree={root}", "-c", "core.fsmonitor=false"]
     try:
-        # Git answers where the sources are those of the repository, and not only beside one.
+        # The first command fails unless the repository tracks these sources.
         for command in (
             ["ls-files", "--error-unmatch", "python/narrows/report.py"],
             ["describe", "--always", "--dirty", "--exclude=*"],
@@ -242,7 +242,7 @@ def write(results: ResultFrames, path: Path) -> None:
         try:
             figure = plots.plot(results, kind)
         except UsageError:
-            continue  # the results lack the data of this kind
+            continue  # the results lack data for this kind
         title = TITLES[kind]
         alt = f"{kind} plot: {title}. The tables above have the means."
         drawn.append(picture(plots.image(figure), f"{beside}/{kind}", title, alt))
@@ -252,7 +252,7 @@ def write(results: ResultFrames, path: Path) -> None:
 
 
 def _tables(results: ResultFrames) -> list[dict[str, Any]]:
-    """Return the tables of the terminal: caption, column heads and rows of cells, numbers apart from words."""
+    """Return the terminal's tables: caption, heads and rows, each cell marked as number or word."""
     shown = [part for part in tables.summary(results).renderables if isinstance(part, Table)]
     captions = ("Flows", "Links") if len(shown) == 2 else ("Flows", "Connections", "Links")
     found = []

@@ -1,7 +1,7 @@
 """Runs the figures of papers in both worlds, judges their claims and writes the report.
 
-Each figure first runs with the seeds that its scenario states. A figure with inconclusive claims then gets more seeds,
-up to `SEED_LIMIT`, if the claims count towards the headline: in both worlds, so that their verdicts stay comparable.
+Each figure first runs with the seeds of its scenario. If claims that count towards the headline are inconclusive, the
+figure then runs with up to `SEED_LIMIT` seeds: in both worlds, so that their verdicts remain comparable.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from narrows.reproduced import Mode, Reproduced, data, rows
 from narrows.runner import Execute, execute_locally
 
 SEED_LIMIT: dict[Mode, int] = {"quick": QUICK_REPEAT, "default": 4, "full": 10}
-"""The seeds up to which a figure with inconclusive claims runs."""
+"""The most seeds of a figure with inconclusive claims."""
 
 
 class Reproduction(NamedTuple):
-    """The figures in all chosen worlds, and what turns their verdicts and what corrections are worth, if asked for."""
+    """The figures in all chosen worlds; on request, the options that turn verdicts and the effect of corrections."""
 
     done: list[Reproduced]
     turns: list[ablation.Turn] | None
@@ -65,7 +65,7 @@ def reproduce(
         execute: Executes one run.
         ablate: Also find the options that turn verdicts which differ between the worlds.
         literal: Also judge the printed forms of corrected schemes and routers.
-        command: The command that makes the report again, for the report.
+        command: The command that recreates the report, for the report.
         print_status: Receives a line at each step.
 
     Raises:
@@ -120,12 +120,13 @@ def _reproduced(
         files |= made
         drawings += drawn
     files |= draw(drawings, out, executor.jobs, print_status)
-    outcomes = [data(row, outcome) for row, outcome in rows(done)]
-    files["claims.json"] = (json.dumps(outcomes, indent=1, ensure_ascii=False) + "\n").encode()
+    entries = {"claims.json": [data(row, outcome) for row, outcome in rows(done)]}
     if turns is not None:
-        files["ablation.json"] = ablation.document(turns)
+        entries["ablation.json"] = [turn.data() for turn in turns]
     if forms is not None:
-        files["literal.json"] = printed.document(forms)
+        entries["literal.json"] = [form.data() for form in forms]
+    for name, listed in entries.items():
+        files[name] = (json.dumps(listed, indent=1, ensure_ascii=False) + "\n").encode()
     files["index.html"] = report.papers_html(done, files, mode, command).encode()
     for name, content in files.items():  # write nothing until everything is made
         write_atomic(out / name, content)
@@ -133,15 +134,11 @@ def _reproduced(
 
 
 def extend(
-    done: list[Reproduced],
-    plans: Sequence[Plan],
-    executor: Executor,
-    mode: Mode,
-    print_status: Callable[[str], None],
+    done: list[Reproduced], plans: Sequence[Plan], executor: Executor, mode: Mode, print_status: Callable[[str], None]
 ) -> None:
     """Run figures with inconclusive claims with `SEED_LIMIT` seeds, and judge their claims again.
 
-    Claims beside the count, of second readings and reconstructions, get no seeds of their own.
+    Uncounted claims (second readings, reconstructions) get no further seeds.
     """
     limit = SEED_LIMIT[mode]
     open_figures = {(row.paper.id, row.figure.id) for row in done if row.world != KERNEL and _inconclusive(row)}
@@ -170,7 +167,7 @@ def _count(number: int, noun: str) -> str:
 def _files(row: Reproduced, done: Sequence[Reproduced]) -> tuple[dict[str, bytes], list[Drawing]]:
     """Return the frames of a figure in one world as files of the report, by name, and its plots.
 
-    Plots show the paper's world where it was run, as they carry the paper's points.
+    Plots show the paper's world if it was run, because they contain the paper's points.
     """
     home = f"{row.paper.id}/{row.figure.id}"
     beside = [other.world for other in done if other.figure is row.figure]

@@ -1,8 +1,8 @@
 """Executes planned runs on all cores and saves every finished run.
 
-A folder of results holds `runs/<id>.json`, each written whole or not at all, with a checksum, and `.plan`, which lists
-those of the last command. After any interruption (Ctrl-C, an error, a kill) the same scenario reuses the finished runs
-and executes the others, and those whose files are damaged.
+A folder of results holds `runs/<id>.json`, each written atomically with a checksum, and `.plan`, a list of the runs of
+the last command. After any interruption (Ctrl-C, an error, a kill) the same scenario reuses the finished runs, and
+executes the others and those with damaged files.
 """
 
 from __future__ import annotations
@@ -43,15 +43,8 @@ Execute = Callable[[Planned, Path | None, Handle, threading.Event], dict[str, An
 """Executes one run, given the run, the folder for its trace, its handle, and an event that cancels it when set."""
 
 
-def execute_locally(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
-    """Execute a run in this thread."""
-    if stop.is_set():
-        raise engine.Cancelled
-    return engine.run(planned, traces, handle)
-
-
 def recording(capture: engine.Capture | None, qlog: Path | None) -> Execute:
-    """Return an executor that also writes the packets or the qlog of its run to files."""
+    """Return an executor in this thread that also writes the packets or the qlog of its run to files."""
 
     def execute(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
         if stop.is_set():
@@ -59,6 +52,10 @@ def recording(capture: engine.Capture | None, qlog: Path | None) -> Execute:
         return engine.run(planned, traces, handle, capture, qlog)
 
     return execute
+
+
+execute_locally = recording(None, None)
+"""Executes a run in this thread."""
 
 
 @dataclass
@@ -79,7 +76,7 @@ class Runner:
     execute: Execute = execute_locally
     reuse: bool = True
     damages: dict[Path, DamagedError] = field(default_factory=dict)
-    """Damaged files that were found among saved runs, and not reported yet."""
+    """Damaged files of saved runs that have not been reported yet."""
 
     def run(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
         """Execute the unfinished runs and return all results in the order of the plan.
@@ -186,7 +183,7 @@ class Runner:
         return result
 
     def kept(self, planned: Planned) -> dict[str, Any] | None:
-        """Return the saved result of a run, of whatever version, if it is undamaged; note what is damaged."""
+        """Return the saved result of a run of any version if it is undamaged; record damaged files."""
         if self.out is None:
             return None
         path = self.out / "runs" / f"{planned.id}.json"
@@ -198,7 +195,7 @@ class Runner:
                 raise DamagedError(path, f"holds the run {result.get('id')!r}")
             sums = result.pop(checksums.TRACES, {})
             if planned.trace:
-                if "samples.parquet" not in sums:  # it ran without a trace
+                if "samples.parquet" not in sums:  # the run has no trace
                     return None
                 for name, expected in sums.items():
                     trace = self.out / "traces" / planned.id / name
@@ -210,7 +207,7 @@ class Runner:
         return result
 
     def _report(self, planned: Sequence[Planned], results: Sequence[dict[str, Any] | None], reported: int) -> int:
-        """Pass the results that are next in the plan to the listener; return the number passed so far."""
+        """Pass the next results of the plan to the listener; return the number passed so far."""
         while reported < len(results) and (result := results[reported]) is not None:
             self.listener.result(planned[reported], result)
             reported += 1

@@ -85,7 +85,7 @@ def load(source: str | Path | Mapping[str, Any], *, stream: bool = True) -> Scen
         UsageError: The file cannot be read, or has control characters in texts.
     """
     loaded = _load(source, stream=stream)
-    if "\\" in loaded.text:  # TOML accepts these characters as escapes only
+    if "\\" in loaded.text:  # TOML allows control characters as escapes only
         try:
             data = tomllib.loads(loaded.text)
         except (ValueError, RecursionError):

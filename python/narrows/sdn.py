@@ -1,7 +1,7 @@
 """The controller of a BRF switch as an OpenFlow 1.3 application, for `narrows brf controller`.
 
-It polls the counters of a port of Open vSwitch, and the queue there of the switch (OpenFlow 1.3 reports what queues
-sent and dropped, not their length). The engine judges them by equations 5 and 6; a congested port is reported to the
+It polls the counters of a port of Open vSwitch, and the switch's queue there: OpenFlow 1.3 reports what queues sent and
+dropped, but not their length. The engine judges them by equations 5 and 6, and a congested port is reported to the
 switch. Messages to the switch are JSON in datagrams:
 
 | message | answer |
@@ -10,7 +10,7 @@ switch. Messages to the switch are JSON in datagrams:
 | `{"congestion": "queue", "packets": 120}` | none |
 | `{"congestion": "load"}` | none |
 
-Questions are padded with spaces: over UDP the switch sends at most three times the bytes of a question.
+Questions are padded with spaces: over UDP the switch answers with at most three times the bytes of a question.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from narrows.errors import UsageError
 UNIX = "unix:"
 """Prefix of the path of a UNIX socket among addresses."""
 ETHERNET = 14
-"""Bytes of an Ethernet header: ports count them, rates do not."""
+"""Bytes of an Ethernet header, which ports count and rates do not."""
 COUNTERS = ("waiting", "room", "capacity_bytes_s")
-"""Members of an answer that are judged."""
+"""Members of an answer that the judge needs."""
 QUESTION_BYTES = 128
 """The length of a question."""
 ANSWER_S = 0.5
-"""Wait for an answer of the switch at most this long."""
+"""The longest wait for an answer of the switch."""
 
 
 class SwitchLink:
-    """The way to the agent of a switch: UDP, or a datagram socket of this machine."""
+    """The connection to a switch's agent: UDP, or a datagram socket of this machine."""
 
     def __init__(self, address: str) -> None:
-        """Open the way to `HOST:PORT` or `unix:PATH`.
+        """Connect to `HOST:PORT` or `unix:PATH`.
 
         Raises:
-            UsageError: The address is none, or nobody listens there.
+            UsageError: The address is invalid, or nobody listens there.
         """
         self._own: Path | None = None
         try:
@@ -63,7 +63,7 @@ class SwitchLink:
                 host, _, port = address.rpartition(":")
                 self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 self._socket.connect((host, int(port)))
-        except (OSError, ValueError, TypeError, OverflowError) as error:  # the last ones: a strange host, a great port
+        except (OSError, ValueError, TypeError, OverflowError) as error:  # the last two: an invalid host, a large port
             self.close()
             raise UsageError(
                 f"--control {address}: {error}; accepted: the address of `narrows brf switch --control`, "
@@ -72,7 +72,7 @@ class SwitchLink:
         self._socket.settimeout(ANSWER_S)
 
     def statistics(self) -> dict[str, int] | None:
-        """Ask the switch for its counters; `None` without an answer, or with one that is none."""
+        """Request the counters of the switch; `None` without a valid answer."""
         self._drain()
         try:
             self._send({"ask": "statistics"}, QUESTION_BYTES)
@@ -82,7 +82,7 @@ class SwitchLink:
         return found if isinstance(found, dict) and all(is_count(found.get(name)) for name in COUNTERS) else None
 
     def report(self, kind: str, packets: int | None) -> bool:
-        """Report congestion. Return whether the message left."""
+        """Report congestion. Return whether the message was sent."""
         message: dict[str, Any] = {"congestion": kind}
         if packets is not None:
             message["packets"] = packets
@@ -93,7 +93,7 @@ class SwitchLink:
         return True
 
     def close(self) -> None:
-        """Close the way."""
+        """Close the socket."""
         self._socket.close()
         if self._own is not None:
             self._own.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ class SwitchLink:
         self._socket.send(json.dumps(message).ljust(length).encode())
 
     def _drain(self) -> None:
-        """Drop answers that came too late."""
+        """Drop late answers."""
         self._socket.setblocking(False)
         try:
             while self._socket.recv(4096):
@@ -115,14 +115,14 @@ class SwitchLink:
 
 @dataclass
 class Watcher:
-    """Judges a port, from the counters that OpenFlow polls and the queue of the switch."""
+    """Judges a port by the counters that OpenFlow polls and by the switch's queue."""
 
     link: SwitchLink
     log: Callable[[str], None]
     utilization: float = 0.98
     queue: float = 0.1
     rate_bytes_s: int | None = None
-    """Capacity of the link; the switch states it if this does not."""
+    """Capacity of the link; by default the switch's."""
 
     def __post_init__(self) -> None:
         self._judge = hosts.port_judge(self.utilization, self.queue)
@@ -132,9 +132,9 @@ class Watcher:
         """Judge the counters of the port; report congestion and return its kind.
 
         Args:
-            read_s: When they were read, in seconds.
+            read_s: The time of reading, in seconds.
             sent_bytes: Bytes of IP packets that left the port since its start.
-            dropped: Packets that it dropped; only logged.
+            dropped: Packets that the port dropped; only logged.
         """
         switch = self.link.statistics()
         if (switch is None) == self._answers:
@@ -167,7 +167,7 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
     Raises:
         UsageError: os-ken is not installed, or the TCP port is taken.
     """
-    # Before its first import: it patches the standard library at that time.
+    # Set before the first import, which patches the standard library.
     os.environ.setdefault("OSKEN_HUB_TYPE", "native")
     try:
         from os_ken.lib import hub
@@ -269,11 +269,11 @@ def run(watcher: Watcher, *, bridge_port: str, listen: int, poll_s: float, log: 
     except KeyboardInterrupt:
         log("stopped")
         watcher.link.close()
-        os._exit(128 + signals[0])  # os-ken's threads do not end
+        os._exit(128 + signals[0])  # os-ken's threads never end
 
 
 def _check_free(port: int) -> None:
-    """Refuse a TCP port that is taken; os-ken would only log it."""
+    """Refuse a TCP port in use, which os-ken would only log."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

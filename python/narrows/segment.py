@@ -18,7 +18,7 @@ def run(settings: SwitchSettings, on_line: Callable[[str], None]) -> None:
         on_line: Receives the lines of its log.
 
     Raises:
-        Stopped: A signal ended it; nothing is attached any more.
+        Stopped: A signal ended the switch; nothing is attached any more.
         KernelUnable: There are no rights, or a port cannot be used.
         KernelFailed: The kernel refused a step.
     """

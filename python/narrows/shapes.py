@@ -1,4 +1,4 @@
-"""Checks the shape of results that were read from files, before frames and figures are made of them."""
+"""Checks the shape of results from files, before frames and figures use them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]{0,127}")
 _TEXTS = ("version", "scenario", "scheme", "link", "connection", "label", "params", "event_hash", "run_hash")
 _WHOLE = ("seed", "events", "data_packets", "subflows", *engine.CONNECTION_COUNTS)
 _NUMBERS = re.compile(r"\w+_(s|ms|us|bytes|pkt|percent|sent)")
-"""Values beyond the fixed fields that are numbers: their names end in a unit."""
+"""Names of further numbers: they end in a unit."""
 _PLANNED = ("duration_s", "rtt_base_ms")
-"""Numbers of the plan, which no backend leaves out."""
+"""Numbers of the plan, which every backend reports."""
 _GROUPS = ("counters", "host")
 _TABLES = {"flows": engine.FLOW_FIELDS, "links": engine.LINK_FIELDS, "connections": engine.CONNECTION_FIELDS}
 LARGEST = 1 << 63
-"""No quantity of a run reaches it, and figures cannot show numbers near the largest float."""
+"""More than any quantity of a run; figures cannot show numbers near the largest float."""
 
 
 def check_result(result: Any) -> None:
     """Check the types of a result.
 
     Raises:
-        ValueError: It has another shape than the results of the engine.
+        ValueError: Its shape differs from that of the engine's results.
     """
     if not isinstance(result, Mapping):
         raise ValueError("not a table")
@@ -51,7 +51,7 @@ def check_result(result: Any) -> None:
 
 
 def _counts(value: Any) -> bool:
-    """Return whether a value is a number of a size that runs have."""
+    """Return whether a value is a number of plausible size."""
     return isinstance(value, int | float) and -LARGEST <= value < LARGEST
 
 

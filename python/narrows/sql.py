@@ -1,8 +1,8 @@
-"""Checks queries before polars runs them: they see tables, no files and no network.
+"""Checks queries before polars runs them: they may read tables, but no files and no network.
 
-Polars reads a file, or fetches an address, wherever a query calls a table function such as `read_csv`, and has no
-switch for that. A call is a name before a parenthesis, so only names of a list are accepted there: functions of values,
-and keywords. The names of files occur in no query, not even in a text.
+A table function such as `read_csv` lets a query read files and addresses, and polars cannot disable that. A call is a
+name before a parenthesis, so only listed names are accepted there: functions of values, and keywords. Names of
+functions that read files are refused everywhere, even in texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FUNCTIONS = frozenset(
     starts_with stddev stddev_samp stdev strpos substr sum tan upper var var_samp variance
     """.split()  # noqa: SIM905 (words are easier to read)
 )
-"""Functions of values, which polars computes from the columns of a row or of a group."""
+"""Functions that polars computes from the columns of a row or group."""
 BARE = frozenset({"dense_rank", "pi", "rank", "row_number"})
 """Functions without values."""
 KEYWORDS = frozenset(
@@ -29,7 +29,7 @@ KEYWORDS = frozenset(
 )
 """Words that may stand before a parenthesis without being a function."""
 DECIMALS = frozenset({"bigdecimal", "bignumeric", "dec", "decimal", "numeric"})
-"""Types with digits, of which polars panics for some numbers."""
+"""Types with digits: polars panics for some of them."""
 MOST_BYTES = 100_000
 ACCEPTED = "accepted: one SELECT over the tables, with functions of values"
 _TOKEN = re.compile(
@@ -39,10 +39,10 @@ _FILES = re.compile(r"\b(read|scan|write|sink)_[a-z]", re.IGNORECASE)
 
 
 def check(sql: str) -> None:
-    """Refuse a query that is anything but a selection from tables.
+    """Refuse a query that does not just select from tables.
 
     Raises:
-        ValueError: It is another statement, calls an unknown function, names a function of files, or is too large.
+        ValueError: It is another statement, calls an unknown function, names one that reads files, or is too large.
     """
     if not isinstance(sql, str) or len(sql) > MOST_BYTES:
         raise ValueError(f"the query is no text of at most {MOST_BYTES} characters; {ACCEPTED}")

@@ -89,7 +89,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
     if x > (a + 1) / (a + b + 2):  # the fraction converges slowly here, so use the symmetry (DLMF 8.17.4)
         return 1.0 - _incomplete_beta(b, a, 1.0 - x)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    # Evaluate the fraction from its far end. 200 terms exceed what any number of seeds needs.
+    # Evaluate the fraction from its far end. 200 terms suffice for any number of seeds.
     tail = 0.0
     for k in range(200, 0, -1):
         m = k // 2

@@ -1,6 +1,6 @@
-"""Starts studies: folders with the shape of a paper, which `narrows reproduce` runs at once.
+"""Starts studies: folders like those of papers, which `narrows reproduce` runs at once.
 
-The files of `templates/study` are those of the new study, with `$name` and `$title` replaced.
+A new study consists of the files of `templates/study`, with `$name` and `$title` replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def create(folder: Path) -> list[Path]:
         The files written.
 
     Raises:
-        UsageError: The name is not acceptable, or the folder is a file, holds anything or cannot be written.
+        UsageError: The name is not acceptable, or the folder is a file, not empty or not writable.
     """
     if not NAME.fullmatch(folder.name):
         raise UsageError(f"NAME: a study cannot be called {folder.name or str(folder)!r}; {ACCEPTED}")

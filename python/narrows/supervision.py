@@ -1,4 +1,4 @@
-"""Work and signals: sessions on sockets that a signal ends, and steps that it must not divide."""
+"""Signals: they end sessions on sockets, and wait while steps must not be divided."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from narrows.progress import print_status
 
 
 def supervised(work: Callable[[], None], handle: engine.Handle) -> tuple[BaseException | None, list[int]]:
-    """Run `work` until its end; Ctrl-C or SIGTERM cancels `handle`, a second signal once more.
+    """Run `work` to its end; Ctrl-C or SIGTERM cancels `handle`, a second signal once more.
 
     Returns:
-        What it raised, and the signals that arrived.
+        The exception of `work`, if any, and the signals received.
     """
     failed: list[BaseException] = []
     finished = threading.Event()
@@ -29,8 +29,8 @@ def supervised(work: Callable[[], None], handle: engine.Handle) -> tuple[BaseExc
         finally:
             finished.set()
 
-    # Python runs signal handlers in the main thread only, between bytecodes, so the main thread waits for an event.
-    # Handlers only record the signal: they may interrupt each other, or a print.
+    # Python runs signal handlers between bytecodes of the main thread, which therefore waits for an event. Handlers
+    # only record the signal: they may interrupt each other, or a print.
     signals: list[int] = []
 
     def stop(number: int, _: object) -> None:
@@ -56,10 +56,10 @@ def supervised(work: Callable[[], None], handle: engine.Handle) -> tuple[BaseExc
 
 @contextmanager
 def undivided() -> Iterator[list[int]]:
-    """Hold Ctrl-C and SIGTERM back while something is changed that outlives the command.
+    """Defer Ctrl-C and SIGTERM during a change that outlives the command.
 
     Yields:
-        The signals so far. The caller ends the command with the first one, and says what stays.
+        The signals so far. The caller ends the command with the first one, and reports the state.
     """
     signals: list[int] = []
     before = {}
@@ -74,7 +74,7 @@ def undivided() -> Iterator[list[int]]:
 
 
 def conclude(failed: BaseException | None, signals: list[int]) -> None:
-    """Raise what a session ended with; a signal counts even if the peer failed.
+    """Raise the end of a session: a signal takes precedence over a failure of the peer.
 
     Raises:
         Stopped: A signal ended the session.

@@ -18,7 +18,7 @@ from narrows.frames import ResultFrames
 from narrows.stats import interval, number
 
 MANY = 12
-"""If a run has more flows than this, the table has one row per scheme and base RTT."""
+"""With more flows in a run, the table has one row per scheme and base RTT."""
 
 FLOW_COLUMNS = (
     ("goodput\nMbit/s", "goodput_mbit_s"),
@@ -27,7 +27,7 @@ FLOW_COLUMNS = (
     ("RTT p95\nms", "rtt_p95_ms"),
 )
 SCHEME_AXIS, RTT_AXIS = re.compile(r"flows\.(\d+\.)?scheme"), re.compile(r"flows\.(\d+\.)?rtt")
-"""Match the swept keys whose values the columns `scheme` and `base RTT` of the table of flows may state."""
+"""Swept keys whose values the columns `scheme` and `base RTT` of the table of flows may show."""
 LINK_COLUMNS = (
     ("used\n%", "utilization_percent"),
     ("queue delay\nmean ms", "queue_delay_mean_ms"),
@@ -82,7 +82,7 @@ def notes(results: ResultFrames) -> str:
 
 
 def host_note(hosts: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence about the hosts of runs in real time, and how late the emulator was."""
+    """Return a sentence about the hosts of runs in real time, and the emulator's lateness."""
     releases = ", ".join(dict.fromkeys(str(host["kernel"]) for host in hosts))
     mean = max(host["lateness"]["mean_us"] for host in hosts)
     late = max(host["lateness"]["p99_us"] for host in hosts)
@@ -172,7 +172,7 @@ def _flow_table(results: ResultFrames, many_points: bool) -> Table:
 
 
 def _is_stated(key: str, flows: pl.DataFrame) -> bool:
-    """Whether every row of flows states the value of a swept key by its own scheme or base RTT."""
+    """Whether the scheme or base RTT of every row of flows shows the value of a swept key."""
     if RTT_AXIS.fullmatch(key):
         own = "rtt_base_ms"
     elif SCHEME_AXIS.fullmatch(key):
@@ -184,7 +184,7 @@ def _is_stated(key: str, flows: pl.DataFrame) -> bool:
             return order.get(plain, plain)
 
         if any(place(value) != place(scheme) for value, scheme in flows.select(key, "scheme").unique().rows()):
-            return False  # a flow has a scheme of its own, and the value is that of its rivals
+            return False  # the value is the scheme of other flows
     else:
         return False
     return flows.select(own, key).n_unique() == flows[own].n_unique()
@@ -264,7 +264,7 @@ def _range(ordered: Sequence[float]) -> str:
 
 
 def heading(key: str, keys: Sequence[str], taken: Sequence[str] = ()) -> str:
-    """Return the heading of a swept key: its last part, or the whole key where that part is ambiguous.
+    """Return the heading of a swept key: its last part, or the whole key if that part is ambiguous.
 
     Args:
         key: The key.
@@ -277,11 +277,11 @@ def heading(key: str, keys: Sequence[str], taken: Sequence[str] = ()) -> str:
 
 
 def whole_words(table: Table, *also: str) -> Table:
-    """Let no number break: the columns of numbers keep their longest word, and lines become longer than the terminal.
+    """Keep numbers whole: columns of numbers are as wide as their longest word, even beyond the terminal's width.
 
     Args:
         table: The table.
-        also: The headings of further columns, beside those aligned to the right.
+        also: The headings of further columns, besides those aligned to the right.
     """
     for column in table.columns:
         if column.justify == "right" or column.header in also:

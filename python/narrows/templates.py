@@ -1,4 +1,4 @@
-"""SQL and texts with placeholders, as claims files hold them.
+"""SQL and texts of claims files, with placeholders.
 
 | placeholder | stands for |
 |---|---|
@@ -8,7 +8,7 @@
 | `{NAME}` in a text | the value; in texts for people as `names` spells it |
 | `{{`, `}}` | the brace itself |
 
-Values may hold placeholders too, as `"5bdp{at}"` does.
+Values may contain placeholders too: `"5bdp{at}"`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 NAME = r"[\w-]+"
 PIECE = re.compile(rf"\{{\{{|\}}\}}|\{{\s*({NAME})\s*(?:\(([^(){{}}]*)\)\s*)?\}}|[{{}}]")
 LONE = re.compile(rf"\{{\s*({NAME})\s*\}}")
-"""A text that is one placeholder: it stands for the value itself, not for its text."""
+"""A text that is one placeholder, which stands for the value itself instead of its text."""
 BINDING = re.compile(rf"\s*({NAME})\s*=\s*({NAME})\s*")
 MOST_LETTERS, MOST_NESTED = 100_000, 50
 """The longest text, and the deepest nesting of placeholders."""
@@ -31,24 +31,24 @@ ACCEPTED = "accepted: {NAME}, {QUERY(NAME = OTHER)}, and {{ or }} for a brace"
 
 @dataclass(frozen=True)
 class Sql:
-    """A query, or a piece of one: copied, where a value would be quoted."""
+    """A query or a part of one, which is copied; values are quoted."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Placeholder:
-    """The name in braces, and the names that stand for others inside it."""
+    """The name in braces, and the names that it binds to others."""
 
     name: str
     bound: Mapping[str, str]
 
 
 def parts(text: str) -> Iterator[str | Placeholder]:
-    """The texts and placeholders of a template, in order.
+    """Yield the texts and placeholders of a template, in order.
 
     Raises:
-        ValueError: A brace belongs to no placeholder.
+        ValueError: A brace is not part of a placeholder.
     """
     end = 0
     for match in PIECE.finditer(text):
@@ -75,7 +75,7 @@ def _bindings(match: re.Match[str]) -> dict[str, str]:
 
 
 def literal(value: Any) -> str:
-    """A value as SQL writes it.
+    """Return a value as an SQL literal.
 
     Raises:
         ValueError: SQL has no such value.
@@ -98,9 +98,9 @@ class Writer:
     scope: Mapping[str, Any]
     """Values by name, and queries as `Sql`."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """How texts for people spell values, such as `name = "Name"`."""
+    """Spellings of values in texts for people, such as `name = "Name"`."""
     used: set[str] = field(default_factory=set)
-    """Names of the scope that a template has needed."""
+    """Names of the scope that templates have used."""
 
     def prose(self, text: str) -> str:
         """Fill a text for people.
@@ -150,7 +150,7 @@ class Writer:
         return self._sql(text, {}, (), set()).strip()
 
     def _sql(self, text: str, bound: Mapping[str, str], chain: tuple[str, ...], met: set[str]) -> str:
-        """Fill a piece of SQL in which names are `bound` to others; `met` collects the names that it uses."""
+        """Fill SQL in which names are `bound` to others; `met` collects the names that it uses."""
         written: list[str] = []
         for part in parts(text):
             if isinstance(part, str):
@@ -179,7 +179,7 @@ class Writer:
         return "".join(written)
 
     def _query(self, name: str) -> str | None:
-        """The SQL that a name stands for, directly or by a value `"{QUERY}"`."""
+        """Return the SQL of a name, stated directly or by a value `"{QUERY}"`."""
         value, behind = self.scope.get(name), {name}
         while isinstance(value, str) and (inner := LONE.fullmatch(value)) and inner[1] not in behind:
             behind.add(inner[1])
@@ -190,7 +190,7 @@ class Writer:
         return value.text
 
     def _within(self, length: int, chain: tuple[str, ...]) -> None:
-        """Limit texts whose placeholders double each other.
+        """Limit the growth of texts by nested placeholders.
 
         Raises:
             ValueError: The text is too long, or its placeholders are nested too deeply.
@@ -201,11 +201,11 @@ class Writer:
             )
 
     def _value(self, part: Placeholder, chain: tuple[str, ...] = ()) -> Any:
-        """The value that a placeholder stands for, filled itself."""
+        """Return the value of a placeholder, filled."""
         return self.plain(self._stated(part, chain), (*chain, part.name))
 
     def _stated(self, part: Placeholder, chain: tuple[str, ...]) -> Any:
-        """The value that a placeholder stands for, as it is stated."""
+        """Return the value of a placeholder as stated."""
         name = part.name
         if part.bound or isinstance(self.scope.get(name), Sql):
             raise ValueError(
@@ -219,7 +219,7 @@ class Writer:
         return self.scope[name]
 
     def _known(self, *, values: bool = True, queries: bool = True) -> str:
-        """Names of the scope, for errors."""
+        """Return names of the scope, for errors."""
         known = [name for name, value in self.scope.items() if (queries if isinstance(value, Sql) else values)]
         return ", ".join(sorted(known)) or "none is stated"
 
@@ -230,7 +230,7 @@ class Writer:
 
 
 def _open_quote(text: str) -> str | None:
-    """The quotation mark that a text leaves open."""
+    """Return the quotation mark that a text leaves open."""
     quote = None
     for character in text:
         if quote is None and character in "'\"":

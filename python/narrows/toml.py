@@ -9,7 +9,7 @@ from typing import Any
 from narrows.errors import UsageError
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Control characters but tabulators and line breaks."""
+"""Control characters except tabulators and line breaks."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -51,7 +51,7 @@ def inline(value: Any, key: str = "") -> str:
 
 
 def check_controls(data: Any, key: str = "") -> None:
-    """Refuse texts and keys with control characters, which would reach terminals and figures.
+    """Refuse texts and keys with control characters: they would reach terminals and figures.
 
     Args:
         data: A parsed document.

@@ -13,10 +13,10 @@ stated bound for a figure printed as 'about 0'.
 
 `greater` and `less` compare seed by seed: with the column `than` of the query, or with the number `baseline`. A `value`
 holds in direction if it misses the band, but improves on the alternative as the paper does. The alternative is the
-column `than`: the same quantity of the scheme that the paper improves on, in the same runs. Over its whole interval our
-figure must lie on the paper's side of the alternative, nearer to the print than to the alternative, and no farther from
-the print than the alternative is. A claim without an alternative never holds in direction, nor does one whose
-alternative lies on the wrong side of the print (`direction`). A claim with a missing value does not hold.
+column `than`: the same quantity of the scheme that the paper improves on, in the same runs. Our whole interval must lie
+on the paper's side of the alternative, nearer to the print than to the alternative, and no farther from the print than
+the alternative. A claim without an alternative never holds in direction, nor does one whose alternative lies on the
+wrong side of the print (`direction`). A claim with a missing value does not hold.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Reading = Literal["main", "second"]
 Direction = Literal["greater", "less"]
 KINDS = ("value", "at_least", "at_most", "between", "greater", "less")
 TOLERANCE = 0.10
-"""Half the width of the band around a printed figure, as a share of it. No claim may widen it."""
+"""Half the width of the band around a printed figure, relative to the figure. No claim may exceed it."""
 JAIN_WITHIN = 0.03
 """Half the width of the band around a Jain index."""
 
@@ -59,14 +59,14 @@ class Claim:
     schemes: tuple[str, ...] = ()
     """The schemes that the claim is about, if stated."""
     reading: Reading = "main"
-    """`second`: another reading of the paper's set-up, counted beside the main one."""
+    """`second` is another reading of the paper's set-up, counted apart from the main one."""
     bound: str = ""
-    """A bound that is ours and not the paper's, in words."""
+    """A bound that we chose, not the paper, in words."""
     remark: str = ""
     """The statement that some of these schemes are reconstructions."""
 
     def error(self) -> str | None:
-        """Return the reason why the claim cannot be judged, if any. Such a claim is an error and has no verdict."""
+        """Return the reason if the claim cannot be judged. Such a claim is an error without a verdict."""
         if self.kind not in KINDS:
             return f"kind = {self.kind!r}; accepted: {', '.join(KINDS)}"
         printed = self.paper if isinstance(self.paper, tuple) else (self.paper,)
@@ -95,7 +95,7 @@ class Claim:
         return None
 
     def _margin_error(self) -> str | None:
-        """Return why the absolute margin cannot be that of the claim, if so."""
+        """Return the reason if the claim cannot have its absolute margin."""
         widest = max(TOLERANCE * abs(self.paper), JAIN_WITHIN) if isinstance(self.paper, int | float) else JAIN_WITHIN
         if self.kind == "value" and self.paper == 0:
             stated = self.within is not None and 0 < self.within < math.inf
@@ -108,7 +108,7 @@ class Claim:
 
     @property
     def counted(self) -> bool:
-        """Whether the headline counts the claim: the main reading, of schemes whose rule is published."""
+        """Whether the headline counts the claim: a main reading, about schemes with published rules."""
         return self.reading == "main" and not self.remark
 
     def margin(self) -> float:

@@ -172,10 +172,7 @@ def main() -> None:
     fit = {name: row["score"] for name, row in {**tried, **around}.items() if row["alone"] >= 0.97}
     del fit["BBR v1"]
     print("greatest score:", max(fit, key=lambda name: fit[name]))
-    per_cell = [
-        "| cell | buffer | share of BBR | Jain | share of BBR-CWS | Jain |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+    per_cell = ["| cell | buffer | share of BBR | Jain | share of BBR-CWS | Jain |", "|---|---:|---:|---:|---:|---:|"]
     both = shared(base).join(shared(steps["kept"]), on=["part", "case", "network.buffer"], suffix="_cws")
     order = pl.col("network.buffer").str.strip_suffix("bdp").cast(pl.Float64)
     for row in both.sort("part", "case", order, descending=[True, False, False]).iter_rows(named=True):

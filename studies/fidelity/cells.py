@@ -66,7 +66,7 @@ class Cell:
         }
 
     def setting(self) -> tuple[object, ...]:
-        """Return what two runs of the same setting have in common."""
+        """Return the values that identify a setting."""
         return self.rate, self.queue, self.schemes, self.rtt, self.loss, self.duration_s
 
     def title(self) -> str:
@@ -194,9 +194,7 @@ def middle(runs: Sequence[Cell]) -> Cell:
         return tuple(map(fmean, zip(*values, strict=True)))
 
     return replace(
-        runs[0],
-        goodput=per_flow(run.goodput for run in runs),
-        smoothed_rtt=per_flow(run.smoothed_rtt for run in runs),
+        runs[0], goodput=per_flow(run.goodput for run in runs), smoothed_rtt=per_flow(run.smoothed_rtt for run in runs)
     )
 
 

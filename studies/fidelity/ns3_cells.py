@@ -1,4 +1,4 @@
-"""Runs the cells of `narrows fidelity` in ns-3, whose values stand beside Linux's and ours in docs/fidelity.md.
+"""Runs the cells of `narrows fidelity` in ns-3, for the columns of ns-3 in docs/fidelity.md.
 
     python studies/fidelity/ns3_cells.py [--grid full] [--cells REGEX] [--jobs N]
 
@@ -34,7 +34,7 @@ VALUES = Path(__file__).resolve().with_name("ns3.jsonl")
 SCHEMES = {"reno": "TcpLinuxReno", "cubic": "TcpCubic", "bbr": "TcpBbr"}
 FULL_PACKET_BITS = 8 * 1500
 WARMUP = 0.1
-"""The default of scenarios, of the duration."""
+"""The default of scenarios, as a share of the duration."""
 SEEDS, SEEDS_OF_RANDOM_LOSS = 1, 3
 DECIMALS = 6
 
@@ -131,7 +131,7 @@ def stored(path: Path, source: str) -> dict[str, Mapping[str, Any]]:
 
 
 def lines(cells: Iterable[Cell], runs: Finished, before: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the content of `ns3.jsonl`: cells without all runs keep the values that they had."""
+    """Return the content of `ns3.jsonl`: cells without all runs keep their old values."""
     rows = []
     for cell in cells:
         if all((cell.name, seed) in runs for seed in seeds(cell)):
@@ -142,7 +142,7 @@ def lines(cells: Iterable[Cell], runs: Finished, before: Mapping[str, Mapping[st
 
 
 def main() -> None:
-    """Run what is left, and write the values."""
+    """Run the remaining cells, and write the values."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--grid", choices=grid.GRIDS, default=grid.FULL, help="which cells to run")
     parser.add_argument("--cells", metavar="REGEX", help="run only cells whose name matches")

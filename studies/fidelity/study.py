@@ -174,7 +174,7 @@ def started(samples: Sequence[Sample]) -> Sample:
 
 
 def misses(measured: Sequence[Cell], shown: Mapping[str, Runs]) -> str:
-    """Return how far the kernel's run is from ours, in every cell that misses a criterion in one of the variants."""
+    """Return the deviation of ours from the kernel's run, in every cell that misses a criterion in a variant."""
     rows = []
     for cell in measured:
         found = {name: cells.deviation(cell, cells.mean(runs[cell.number])).misses() for name, runs in shown.items()}
@@ -267,7 +267,7 @@ def repeated(bench: Bench, chosen: Iterable[Cell]) -> str:
 
 
 def random_loss(bench: Bench, cell: Cell, exact: Sequence[Sample]) -> str:
-    """Return what the number of drawn losses explains in the cell of Reno under random loss."""
+    """Return the effect of the number of drawn losses in the cell of Reno under random loss."""
     drawn = cell.drops / cell.packets
     there = bench.run("drawn", cell, {"network.loss": f"{100 * drawn:.4f}%"}, SEEDS)
     rows = []

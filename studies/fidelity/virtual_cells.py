@@ -34,7 +34,7 @@ def stored() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Run what the file lacks."""
+    """Run the settings that the file lacks."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cells", nargs="*", type=int, help="numbers of cells; all by default")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each setting (default 3)")

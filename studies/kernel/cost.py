@@ -1,4 +1,4 @@
-"""Measures what a scheme costs per acknowledgement in this kernel, for docs/deploy.md.
+"""Measures the cost of a scheme per acknowledgement in this kernel, for docs/deploy.md.
 
     sudo python studies/kernel/cost.py           loads our programs and measures; 8 minutes
     python studies/kernel/cost.py --print        writes the table from the stored runs
@@ -121,7 +121,7 @@ class Connection:
 
 
 def sampled(scheme: str) -> dict[str, Any]:
-    """Return the time per acknowledgement by `perf`, in ns, how many there were, and the samples by function."""
+    """Return, by `perf`, the time per acknowledgement in ns, the number of these, and the samples by function."""
     with Connection(scheme) as connection, tempfile.TemporaryDirectory() as folder:
         recording = f"{folder}/perf.data"
         start = time.monotonic()
@@ -135,7 +135,7 @@ def sampled(scheme: str) -> dict[str, Any]:
     symbols = Counter(fields[1] for line in lines if len(fields := line.split()) > 1)
     pattern = KERNEL_SYMBOL if scheme == KERNEL else PROGRAM_SYMBOL
     inside = {name: count for name, count in sorted(symbols.items()) if pattern.match(name)}
-    # `perf` runs a little longer than it samples; the rate of samples tells the time.
+    # `perf` runs a little longer than it samples; their rate gives the time.
     acks_sampled = acks * len(lines) / HERTZ / (os.cpu_count() or 1) / seconds
     ns = sum(inside.values()) / HERTZ * 1e9 / acks_sampled
     return {"sampled_ns": ns, "acks": round(acks_sampled), "symbols": inside}
@@ -153,7 +153,7 @@ def runs() -> Counter[str]:
 
 
 def statistics(scheme: str) -> float:
-    """Return the time per acknowledgement that the kernel's run statistics show, in ns."""
+    """Return the time per acknowledgement by the kernel's run statistics, in ns."""
     counted = STATISTICS.read_text(encoding="ascii")
     with Connection(scheme):
         STATISTICS.write_text("1", encoding="ascii")

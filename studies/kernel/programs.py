@@ -56,7 +56,7 @@ def stored() -> list[Row]:
 
 
 def run(program: str, path: dict[str, str], seed: int, world: str) -> Row:
-    """Run one flow, and return what the table needs."""
+    """Run one flow, and return the values of the table."""
     print(f"{program}: {', '.join(path.values())}, seed {seed}, on {world}", flush=True)
     flow = {"scheme": PROGRAMS[program], "rtt": path["rtt"]}
     network = {key: value for key, value in path.items() if key != "rtt"}
@@ -74,7 +74,7 @@ def run(program: str, path: dict[str, str], seed: int, world: str) -> Row:
 
 
 def measure(programs: list[str]) -> None:
-    """Run what the file lacks."""
+    """Run the flows that the file lacks."""
     narrows_command = Path(sys.executable).with_name("narrows")
     have = [(row["program"], row["path"], row["seed"], row["world"]) for row in stored()]
     for program in programs:
@@ -125,7 +125,7 @@ def write() -> None:
 
 
 def main() -> None:
-    """Measure what is missing, and write the page."""
+    """Run missing flows, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("programs", nargs="*", metavar="NAME", help="bbr_gc by default")
     parser.add_argument("--print", action="store_true", help="use the stored runs")

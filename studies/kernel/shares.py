@@ -31,7 +31,7 @@ JOINS_S, ENDS_S = 5, 12
 SETTLED_S = 2
 """Shares after a join count from this time on."""
 ENOUGH = 0.9
-"""A flow has its share when it reaches this part of it."""
+"""The part of its share at which a flow has converged."""
 Case = tuple[float, tuple[str, ...], bool]
 """The rate of the link in Mbit/s, the schemes of the two flows and of the one that joins, and whether receive windows
 grow as in Linux (`receive_autotuning`)."""
@@ -69,18 +69,18 @@ def reached_rtts(samples: pl.DataFrame, share: float) -> float | None:
 
 
 def label(case: Case) -> str:
-    """Return what the table calls a case."""
+    """Return the name of a case in the table."""
     _, schemes, growing = case
     return ", ".join(schemes) + ("" if growing else "; fixed receive buffer")
 
 
 def key(row: Row) -> tuple[Case, str]:
-    """Return the case of a stored run, and where it ran."""
+    """Return the case and the world of a stored run."""
     return (row["rate_mbit_s"], tuple(row["case"]), row.get("receive_autotuning", True)), row["world"]
 
 
 def run(setting: Case, seed: int, world: str) -> Row:
-    """Run one case, and return what the table needs."""
+    """Run one case, and return the values of the table."""
     rate, case, growing = setting
     print(f"{label(setting)} at {rate:g} Mbit/s: seed {seed}, on {world}", flush=True)
     tcp = {"receive_autotuning": growing}
@@ -114,7 +114,7 @@ def run(setting: Case, seed: int, world: str) -> Row:
 
 
 def measure() -> None:
-    """Run what the file lacks."""
+    """Run the cases that the file lacks."""
     have = [(*key(row), row["seed"]) for row in stored()]
     command = Path(sys.executable).with_name("narrows")
     for program in PROGRAMS:

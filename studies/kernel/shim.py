@@ -52,7 +52,7 @@ Row = dict[str, Any]
 
 
 def run(part: str, scheme: str, path: dict[str, str], seed: int, world: str, duration: str) -> Row:
-    """Run one flow, and return what the tables need."""
+    """Run one flow, and return the values of the tables."""
     print(f"{part}: {scheme}, {', '.join(path.values())}, on {world}", flush=True)
     flow: dict[str, Any] = {"scheme": scheme, "rtt": path["rtt"]}
     if part == "floor":
@@ -134,7 +134,7 @@ def shims(rows: Sequence[Row]) -> str:
 
 
 def emulator(rows: Sequence[Row]) -> str:
-    """Return what the emulator reaches with the kernel's own schemes, and with a light flow."""
+    """Return the emulator's results with the kernel's own schemes, and with a light flow."""
     lines = []
     for row in rows:
         if row["part"] not in ("emulator", "floor"):
@@ -157,7 +157,7 @@ def emulator(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    """Measure, or read what was measured, and write the page."""
+    """Measure, or read stored runs, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", choices=PARTS, help="measure one part; both by default")
     parser.add_argument("--print", action="store_true", help="use the stored runs")

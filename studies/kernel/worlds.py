@@ -75,7 +75,7 @@ def draw(rows: pl.DataFrame) -> None:
 
 
 def main() -> None:
-    """Measure what is asked for, and draw."""
+    """Measure the given worlds, and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("worlds", nargs="*", help="measure these worlds again: kernel (as root), sim")
     worlds = parser.parse_args().worlds

@@ -21,7 +21,7 @@ ALONE: dict[str, dict[str, str]] = {
     "alone without SACK": {"network": 'loss = "1%"', "tcp": "[tcp]\nsack = false"},
     "alone with ECN": {"network": 'queue = { kind = "codel", ecn = true }', "tcp": "[tcp]\necn = true"},
     "alone, tiny buffer and bursts of loss": {
-        "network": 'buffer = "5pkt"\nloss = { kind = "gilbert-elliott", to_bad = "1%", to_good = "20%" }',
+        "network": 'buffer = "5pkt"\nloss = { kind = "gilbert-elliott", to_bad = "1%", to_good = "20%" }'
     },
     "alone on a varying path": {"network": 'buffer = "200pkt"\njitter = "2ms"', "path": "cell.trace"},
     "alone, on and off": {"flow": 'app = { kind = "on-off", on = "300ms", off = "400ms", random = true }'},

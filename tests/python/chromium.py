@@ -77,7 +77,7 @@ class Chromium:
                 return answer["result"]
 
     def receive(self):
-        """Return the next message, which `events` holds too if it is an event."""
+        """Return the next message, after adding it to `events` if it is an event."""
         deadline = time.monotonic() + TIMEOUT_S
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._reads], [], [], max(0.0, deadline - time.monotonic()))
@@ -101,7 +101,7 @@ class Chromium:
 
 
 class Page:
-    """A page of the browser, with what it logged and requested."""
+    """A page of the browser, with its log and requests."""
 
     def __init__(self, browser):
         self._browser = browser
@@ -145,7 +145,7 @@ class Page:
         self.press("Tab", code=9)
 
     def accessible(self):
-        """Return the nodes of the accessibility tree that a screen reader meets: role, name and properties."""
+        """Return the nodes of the accessibility tree that a screen reader reads: role, name and properties."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [
             {
@@ -158,7 +158,7 @@ class Page:
         ]
 
     def problems(self):
-        """Return what the page logged as an error or warning, and its uncaught exceptions."""
+        """Return errors and warnings that the page logged, and its uncaught exceptions."""
         logged = [entry["entry"] for entry in self._events("Log.entryAdded")]
         console = self._events("Runtime.consoleAPICalled")
         return [

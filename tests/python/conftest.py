@@ -21,6 +21,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "python")]
 import fake_executor  # noqa: E402
 from fake_executor import ENGINE  # noqa: E402
 from loopback import Starter  # noqa: E402
+from narrows import claims  # noqa: E402
 
 # A shell ignores Ctrl-C in background jobs, and processes inherit that: tests that send it would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -36,6 +37,10 @@ BOOT = (
 """A program that is the command with the fake executor."""
 BUILT_ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80"}
 """The environment of processes that use the built engine."""
+ONE_FLOW = '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
+"""A scenario."""
+FIGURE = '[figure]\ntitle = "Shares"\n'
+"""The head of a claims file."""
 
 
 def call(*args):
@@ -47,24 +52,45 @@ def call(*args):
 
 
 def timeless(results):
-    """Return results without the wall time that they took."""
+    """Return results without their wall times."""
     return [{**result, "wall_s": 0} for result in results]
 
 
 def json_rows(result):
-    """Parse the lines that a command printed, one JSON object each."""
+    """Parse the printed lines of a command, one JSON object each."""
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def narrows_in(folder, *args, prefix=()):
-    """Run the command on the built engine in a folder, after the words of `prefix`; skip the test if there is none."""
-    done = subprocess.run(
-        [*prefix, sys.executable, "-m", "narrows", *map(str, args)],
-        cwd=folder, env=BUILT_ENV, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    if "cannot import name '_engine'" in done.stderr:
-        pytest.skip("the engine is not built: maturin develop")
+def refused(done, *messages, status=2):
+    """Check that a command, in this process or in its own, ended with this status and these messages."""
+    ended = done.returncode if isinstance(done, subprocess.CompletedProcess) else done.exit_code
+    assert ended == status, done.stderr
+    for message in messages:
+        assert message in done.stderr, done.stderr
+
+
+def ran(done):
+    """Check that a command succeeded, in this process or in its own; return it."""
+    refused(done, status=0)
     return done
+
+
+def python(*args, prefix=(), **options):
+    """Run Python on the built engine in a process of its own, after the words of `prefix`."""
+    options = {"env": BUILT_ENV, "capture_output": True, "text": True, "check": False} | options
+    return subprocess.run([*prefix, sys.executable, *map(str, args)], **options)
+
+
+def start_narrows(*args, **options):
+    """Start the command on the built engine in a process of its own, with pipes for its output."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    options = {"env": BUILT_ENV, "text": True} | pipes | options
+    return subprocess.Popen([sys.executable, "-m", "narrows", *map(str, args)], **options)
+
+
+def narrows_in(folder, *args, prefix=()):
+    """Run the command on the built engine in a folder, after the words of `prefix`."""
+    return python("-m", "narrows", *args, prefix=prefix, cwd=folder, timeout=120)
 
 
 def without_rights_in(folder, *args):
@@ -78,13 +104,40 @@ def without_rights_in(folder, *args):
 
 
 def built(expression):
-    """Evaluate an expression of `narrows.engine` on the built engine; skip the test if there is none."""
-    code = f"import json; from narrows import engine; print(json.dumps({expression}))"
-    done = subprocess.run([sys.executable, "-c", code], env=BUILT_ENV, capture_output=True, text=True, check=False)
-    if "cannot import name '_engine'" in done.stderr:
-        pytest.skip("the engine is not built: maturin develop")
+    """Evaluate an expression of `narrows.engine` on the built engine."""
+    done = python("-c", f"import json; from narrows import engine; print(json.dumps({expression}))")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def write_paper(home, paper, **figures):
+    """Write the files of a paper: `paper.toml`, and scenario and claims of each figure. Return the folder of papers."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "paper.toml").write_text(paper)
+    for name, (scenario, stated) in figures.items():
+        (home / f"{name}.toml").write_text(scenario)
+        (home / f"{name}.claims.toml").write_text(stated)
+    return home.parent
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Return the folder of a new study."""
+    folder = tmp_path_factory.mktemp("study") / "mine"
+    assert call("new", "study", folder).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def read_claims(tmp_path):
+    """Read a claims file from its text, optionally with the shared tables of a paper."""
+
+    def sheet(text, **shared):
+        path = tmp_path / "fig1.claims.toml"
+        path.write_text(FIGURE + text)
+        return claims.read(path, claims.Shared(**shared))
+
+    return sheet
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +150,7 @@ def executor():
 
 @pytest.fixture
 def executed(monkeypatch):
-    """Return the ids of the runs that are executed from now on."""
+    """Return the ids of runs executed from now on."""
     ids, execute = [], ENGINE.run
 
     def run(planned, *arguments):

@@ -1,4 +1,4 @@
-"""A small executor at the seam that the runner calls, for control over numbers, time, failures and the kernel.
+"""A small executor in place of the engine's, with control over numbers, time, failures and the kernel.
 
 It invents results at once. A least timeout of 1 s raises every goodput by 20 Mbit/s, so that worlds differ.
 `FAKE_RUN_S` lets each run take so many seconds, `FAKE_BROKEN` names a scheme whose runs fail. `FAKE_KERNEL` lists the
@@ -40,7 +40,7 @@ def schemes(planned):
 
 
 def check_place(planned, directory, on, outside=None):
-    """Refuse what the kernel of `FAKE_KERNEL` lacks."""
+    """Refuse runs for lack of what `FAKE_KERNEL` names."""
     offered = os.environ.get("FAKE_KERNEL", "")
     if not offered:
         raise ENGINE.KernelUnable("the fake kernel runs nothing")
@@ -131,7 +131,7 @@ def host(seed):
 
 
 def install(set_attribute=setattr):
-    """Put the executor in the place of the engine's."""
+    """Replace the engine's executor."""
     set_attribute(ENGINE, "run", run)
     set_attribute(ENGINE, "check_place", check_place)
     for module in (engine, runner):

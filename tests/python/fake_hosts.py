@@ -1,4 +1,4 @@
-"""What the engine does on hosts, without doing it: the arguments are checked by the stub file, and reports invented."""
+"""Fakes of the engine's functions for hosts: arguments are checked by the stub file, and reports invented."""
 
 import collections.abc
 import copy
@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from fake_executor import ENGINE
+from narrows import engine, hosts
 
 reached = Counter()
 """Calls by function: commands whose arguments passed Python's checks."""
@@ -109,6 +110,6 @@ def install(set_attribute):
         return function
 
     for name in RETURNS:
-        set_attribute(ENGINE, name, fake(name))
+        set_attribute({"live": engine, "perf_server": hosts, "perf_client": hosts}.get(name, ENGINE), name, fake(name))
     judge = ENGINE.PortJudge
     set_attribute(ENGINE, "PortJudge", lambda *given: reached.update(["PortJudge"]) or judge(*given))

@@ -38,7 +38,7 @@ class Starter:
         return process
 
     def stop(self) -> None:
-        """Kill the processes that still run."""
+        """Kill processes that still run."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -61,6 +61,14 @@ def done(process: subprocess.Popen[str], status: int, within: float = 20) -> tup
     out, err = process.communicate(timeout=within)
     assert process.returncode == status, err
     return (json.loads(out) if out.strip() else {}), err
+
+
+def transferred(start: Starter, *options: str, where: str = "127.0.0.1") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Send with these options until the end; return the reports of sender and receiver."""
+    port = free_port(socket.AF_INET6 if "[" in where else socket.AF_INET)
+    receiver = listening(start, where, port, "--once")
+    sent, _ = done(start("send", f"{where}:{port}", *options, "--json"), 0)
+    return sent, done(receiver, 0)[0]
 
 
 def connected(

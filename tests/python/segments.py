@@ -69,7 +69,7 @@ class Segment:
     """Sender, switch and receiver in namespaces of their own, and hosts attached to BRF."""
 
     senders = "p0"
-    """The port towards the sender, as `narrows brf switch` takes it."""
+    """The port towards the sender, as an argument of `narrows brf switch`."""
 
     def __init__(self, folder):
         self.folder, self.own = folder, f"nbs{os.getpid()}"
@@ -108,7 +108,7 @@ class Segment:
             self.ip(f"-n {self.own}w link set {port} master b0 up")
 
     def run(self, place, *command):
-        """Run a command in a namespace and return what it prints."""
+        """Run a command in a namespace and return its output."""
         command = ["ip", "netns", "exec", f"{self.own}{place}", *map(str, command)]
         return subprocess.run(command, env=BUILT_ENV, check=True, capture_output=True, text=True).stdout
 
@@ -121,7 +121,7 @@ class Segment:
         subprocess.run(["ip", *words.split()], check=True, capture_output=True)
 
     def narrows(self, *args):
-        """Run a command and return what it prints."""
+        """Run a command and return its output."""
         done = narrows_in(self.folder, *args)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -142,19 +142,35 @@ class Segment:
             "w", sys.executable, "-m", "narrows", "brf", "switch", "--port", self.senders, "--port", "p1:bottleneck",
             "--rate", f"{LINK_MBIT}mbit", *args, joins=False,
         )  # fmt: skip
-        lines = []
-        while "the switch runs" not in (lines[-1] if lines else ""):
-            lines.append(child.stdout.readline())
-            assert lines[-1], lines
-        return child
+        return wait_for(child, "the switch runs")
+
+    def receiver(self, seconds):
+        """Start the receiver of the flows, and wait until it listens."""
+        return wait_for(self.start("r", sys.executable, "-c", RECEIVER, seconds), "ready\n")
+
+    def sender(self, port, scheme, start, stop):
+        """Start the sender of a flow, which waits for its start."""
+        self.start("s", sys.executable, "-c", SENDER, port, scheme, start, stop)
 
     def status(self):
         """The report of the switch."""
-        done = subprocess.run(
-            ["ip", "netns", "exec", f"{self.own}w", sys.executable, "-m", "narrows", "brf", "status", "--json"],
-            env=BUILT_ENV, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return json.loads(done.stdout)["switches"]
+        return json.loads(self.run("w", sys.executable, "-m", "narrows", "brf", "status", "--json"))["switches"]
+
+
+def wait_for(child, text):
+    """Read lines of a process up to one with a text; return the process."""
+    lines = [child.stdout.readline()]
+    while text not in lines[-1]:
+        assert lines[-1], lines
+        lines.append(child.stdout.readline())
+    return child
+
+
+def detach(switch, number):
+    """End a switch by a signal, and check that it has detached."""
+    switch.send_signal(number)
+    said = switch.communicate(timeout=30)[0]
+    assert ("detached" in said, switch.returncode) == (True, 128 + number), said
 
 
 def column(snmp, name):
@@ -164,7 +180,7 @@ def column(snmp, name):
 
 
 def needs_segment(folder):
-    """Skip where this machine can have no segment."""
+    """Skip if this machine cannot have a segment."""
     if os.geteuid() != 0 or shutil.which("ip") is None or CGROUPS is None:
         pytest.skip("needs root, ip and a cgroup2 file system")
     done = narrows_in(folder, "kernel", "list", "--json")

@@ -13,7 +13,7 @@ FRONT = ROOT / "python" / "narrows"
 
 
 def lines_of(heading, pattern):
-    """The line of each place that the first column of the table below a heading names."""
+    """Return the line of each place in the first column of the table below a heading."""
     section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     places = [(place, line) for line, cell in enumerate(cells) for place in re.findall(pattern, cell)]
@@ -22,13 +22,13 @@ def lines_of(heading, pattern):
 
 
 def above(uses, lines):
-    """Uses of places on later lines, after the check that none uses itself through others."""
+    """Return uses of places on later lines; fail if a place uses itself through others."""
     list(TopologicalSorter(uses).static_order())
     return [f"{user} uses {used}" for user, all_used in uses.items() for used in all_used if lines[used] > lines[user]]
 
 
 def imports(path):
-    """Yield the modules of the front that a file imports, wherever in it."""
+    """Yield the modules of the front that a file imports, also within functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("narrows."))
@@ -40,7 +40,7 @@ def imports(path):
 
 
 def test_crates_are_listed_from_the_bottom_up():
-    """The code map lists all crates; the dependencies of each stand on lines above it, and form no circle."""
+    """The code map lists every crate below its dependencies, which form no circle."""
     manifests = {path.parent.name: tomllib.loads(path.read_text()) for path in ROOT.glob("crates/*/Cargo.toml")}
     lines = lines_of("Code map", r"`crates/([\w-]+)`")
     assert {*lines} == {*manifests}
@@ -66,7 +66,7 @@ def test_front_modules_are_listed_from_the_bottom_up():
 
 
 def test_architecture_has_at_most_2000_words():
-    """The overview is short: details stand in the documentation of modules."""
+    """The overview is short: details belong to the documentation of modules."""
     assert len(TEXT.split()) <= 2000
 
 

@@ -1,10 +1,9 @@
-"""`narrows brf`, and BRF on this machine's kernel where there is root."""
+"""`narrows brf`, and with root BRF on this machine's kernel."""
 
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from narrows import engine, hosts
 from narrows.cli import brf
 
-from conftest import BUILT_ENV, call, narrows_in, without_rights_in  # isort: skip
+from conftest import call, narrows_in, ran, refused, start_narrows, without_rights_in  # isort: skip
 
 BRIEF = ("--rate", "20mbit", "--rtt", "20ms", "--duration", "3s")
 STATUS = dict.fromkeys(brf.COUNTERS, 7) | {"loaded": True, "attachments": []}
@@ -35,10 +34,9 @@ def needs_root():
     ],
 )
 def test_wrong_options_are_misuse(monkeypatch, args, message):
-    """A value that means nothing is refused before anything is attached."""
+    """An invalid value is refused before anything is attached."""
     monkeypatch.setattr(hosts, "attach_brf", lambda *_: pytest.fail("it is not reached"))
-    result = call("brf", "attach", *args)
-    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+    refused(call("brf", "attach", *args), message)
 
 
 def test_attach_says_what_it_does(monkeypatch):
@@ -50,10 +48,9 @@ def test_attach_says_what_it_does(monkeypatch):
         return {"cgroup": "/c", "link": "/l", "scheme": "brf", "loads": True, "adopts": args[1]}
 
     monkeypatch.setattr(hosts, "attach_brf", attach)
-    result = call(
-        "brf", "attach", "--cgroup", "/c", "--no-adopt", "--limit", "2gbit", "--set", "timeout=2", "--dry-run"
+    result = ran(
+        call("brf", "attach", "--cgroup", "/c", "--no-adopt", "--limit", "2gbit", "--set", "timeout=2", "--dry-run")
     )
-    assert result.exit_code == 0, result.output
     assert seen == [(Path("/c"), False, 2000.0, [("timeout", "2")], True)]
     assert "would attach to /c (link /l)" in result.stdout
     assert "undo with `narrows brf detach`" in call("brf", "attach").stdout
@@ -78,7 +75,7 @@ def test_status_shows_every_counter(monkeypatch):
 
 
 def test_detach_reports_what_it_removed(monkeypatch):
-    """Each attachment is a line."""
+    """Each attachment has a line."""
     monkeypatch.setattr(hosts, "clean_brf_switches", list)
     monkeypatch.setattr(hosts, "detach_brf", lambda _: ["detached from /c", "unloaded `brf`"])
     assert call("brf", "detach").stdout.splitlines() == ["detached from /c", "unloaded `brf`"]
@@ -88,7 +85,7 @@ def test_detach_reports_what_it_removed(monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_attaching_says_what_stays(number, monkeypatch):
-    """A signal while something is attached or detached is reported when that is over, with what stays."""
+    """A signal during attaching or detaching is reported afterwards, with what stays attached."""
 
     def attach(*args):
         assert signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler), "it is held back"
@@ -111,7 +108,7 @@ def test_signal_while_attaching_says_what_stays(number, monkeypatch):
     "words", [("attach",), ("status",), ("detach",), ("switch", "--port", "lo", "--rate", "1mbit")]
 )
 def test_refusal_without_root_names_the_command(words, tmp_path):
-    """Without root each command names itself, in one sentence with status 2."""
+    """Without root each command ends with status 2 and one sentence that names it."""
     done = without_rights_in(tmp_path, "brf", *words)
     if "no programs" in done.stderr:
         pytest.skip("needs an installation with BPF")
@@ -123,8 +120,7 @@ def test_refusal_without_root_names_the_command(words, tmp_path):
 def test_kernel_runs_rates_of_the_network(tmp_path):
     """`compare brf cubic --on kernel` runs the program, and its counters prove it."""
     needs_root()
-    done = narrows_in(tmp_path, "compare", "brf", "cubic", *BRIEF, "--json", "--on", "kernel")
-    assert done.returncode == 0, done.stderr
+    done = ran(narrows_in(tmp_path, "compare", "brf", "cubic", *BRIEF, "--json", "--on", "kernel"))
     row = json.loads(done.stdout)
     assert row["host"]["schemes"] == ["brf", "cubic"]
     rates = row["host"]["rates"]
@@ -135,14 +131,12 @@ def test_kernel_runs_rates_of_the_network(tmp_path):
     assert 1 / 3 < own / other < 3, "the router gives each flow half, on a busy machine too"
 
 
-def test_killed_run_leaves_no_program(tmp_path):
+def test_killed_run_leaves_no_program():
     """SIGKILL ends the scheme and the programs of the host with the run."""
     needs_root()
     before = engine.kernel_schemes()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "narrows", "compare", "brf", "--duration", "60s", "--on", "kernel"],
-        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    run = start_narrows("compare", "brf", "--duration", "60s", "--on", "kernel", **quiet)
 
     def until(condition):
         end = time.monotonic() + 30

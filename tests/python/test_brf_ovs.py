@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from segments import LINK_MBIT, RECEIVER, SENDER, Segment, needs_segment, rates  # isort: skip
+from segments import LINK_MBIT, Segment, detach, needs_segment, rates, wait_for  # isort: skip
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 CONTROL = "127.0.0.1:7272"
@@ -26,7 +26,7 @@ class OpenSegment(Segment):
     senders = "p0:senders"
 
     def join(self):
-        """Start Open vSwitch in the namespace of the switch, and connect its bridge to a controller to come."""
+        """Start Open vSwitch in the namespace of the switch, and point its bridge at a later controller."""
         self.place = Path(tempfile.mkdtemp(prefix="ovs"))  # names of UNIX sockets are short
         socket = f"unix:{self.place}/db.sock"
         subprocess.run(["ovsdb-tool", "create", self.place / "conf.db", SCHEMA], check=True)
@@ -44,15 +44,8 @@ class OpenSegment(Segment):
     def daemon(self, *command):
         """Start a daemon of Open vSwitch."""
         folders = {f"OVS_{name}DIR": str(self.place) for name in ("RUN", "LOG", "DB", "SYSCONF")}
-        words = [
-            "ip",
-            "netns",
-            "exec",
-            f"{self.own}w",
-            *map(str, command),
-            "--no-chdir",
-            f"--pidfile={self.place}/{command[0]}",
-        ]
+        command = [*map(str, command), "--no-chdir", f"--pidfile={self.place}/{command[0]}"]
+        words = ["ip", "netns", "exec", f"{self.own}w", *command]
         with (self.place / "log").open("a") as log:
             self.children.append(subprocess.Popen(words, env=os.environ | folders, stdout=log, stderr=log))
 
@@ -62,7 +55,7 @@ class OpenSegment(Segment):
         subprocess.run(command, check=True, capture_output=True)
 
     def until(self, condition):
-        """Wait until it holds, as long as all daemons run."""
+        """Wait for a condition while all daemons run."""
         while not condition():
             assert all(child.poll() is None for child in self.children), (self.place / "log").read_text()
             time.sleep(0.01)
@@ -73,11 +66,7 @@ class OpenSegment(Segment):
             "w", sys.executable, "-m", "narrows", "brf", "controller", "--port", "p1", "--control", CONTROL,
             "--poll", "500ms", joins=False,
         )  # fmt: skip
-        lines = []
-        while "port `p1` is number" not in (lines[-1] if lines else ""):
-            lines.append(child.stdout.readline())
-            assert lines[-1], lines
-        return child
+        return wait_for(child, "port `p1` is number")
 
     def __exit__(self, *details):
         super().__exit__(*details)
@@ -87,7 +76,7 @@ class OpenSegment(Segment):
 
 @pytest.fixture
 def segment(tmp_path):
-    """A segment of Open vSwitch, where this machine can have one."""
+    """A segment of Open vSwitch, if this machine can have one."""
     needs_segment(tmp_path)
     missing = [tool for tool in ("ovs-vswitchd", "ovsdb-server", "ovs-vsctl") if shutil.which(tool) is None]
     if missing or not SCHEMA.exists():
@@ -104,11 +93,10 @@ def test_flows_share_through_ovs_and_survive_controller(segment):
     """Two flows share a link of Open vSwitch, whose controller reports to the switch; when it is killed no flow stalls."""
     switch = segment.switch("--controller", "external", "--control", CONTROL)
     controller = segment.controller()
-    receiver = segment.start("r", sys.executable, "-c", RECEIVER, 13)
-    assert receiver.stdout.readline() == "ready\n"
+    receiver = segment.receiver(13)
     begin = time.monotonic() + 3  # until then all processes run
     for port in (6001, 6002):
-        segment.start("s", sys.executable, "-c", SENDER, port, "brf", begin, begin + 8)
+        segment.sender(port, "brf", begin, begin + 8)
     time.sleep(max(0, begin + 4 - time.monotonic()))
     before = segment.status()[0]["report"]
     controller.kill()
@@ -124,8 +112,6 @@ def test_flows_share_through_ovs_and_survive_controller(segment):
     assert before["counters"]["written"] > 100 and report["counters"]["written"] > before["counters"]["written"]
     assert "does not answer" not in said, "the switch states its queue"
     assert segment.wrong_checksums() == [0, 0]
-    switch.send_signal(signal.SIGTERM)
-    assert "detached" in switch.communicate(timeout=30)[0]
-    assert switch.returncode == 128 + signal.SIGTERM
+    detach(switch, signal.SIGTERM)
     left = segment.run("w", "tc", "qdisc")
     assert "htb" not in left and "clsact" not in left, left

@@ -1,4 +1,4 @@
-"""`narrows brf switch` and `controller`: what they accept, and a segment of this machine's kernel where there is root."""
+"""`narrows brf switch` and `controller`: their options, and with root a segment of this machine's kernel."""
 
 import contextlib
 import importlib.util
@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -15,8 +14,8 @@ import pytest
 
 from narrows import hosts
 
-from conftest import BUILT_ENV, ROOT, built, call, narrows_in  # isort: skip
-from segments import LINK_MBIT, RECEIVER, SENDER, Segment, needs_segment, rates  # isort: skip
+from conftest import ROOT, call, narrows_in, python, ran, refused, start_narrows  # isort: skip
+from segments import LINK_MBIT, Segment, detach, needs_segment, rates  # isort: skip
 
 
 @pytest.mark.parametrize(
@@ -40,13 +39,12 @@ from segments import LINK_MBIT, RECEIVER, SENDER, Segment, needs_segment, rates 
     ],
 )
 def test_invalid_switch_options_are_refused(args, message):
-    """A wrong option is misuse, and the message says what is accepted."""
-    result = call("brf", "switch", *args)
-    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+    """A wrong option is invalid usage, and the message states what is accepted."""
+    refused(call("brf", "switch", *args), message)
 
 
 def test_single_port_is_named_as_the_bottleneck(monkeypatch):
-    """A single port without a role is the bottleneck, and a line says so; with a role it is what it says."""
+    """A single port without a role is the bottleneck, and a line says so; a stated role counts."""
     seen = []
     monkeypatch.setattr(hosts, "plan_brf_switch", lambda settings: seen.append(settings["ports"]) or ["the plan"])
     words = ("brf", "switch", "--rate", "10mbit", "--dry-run", "--port")
@@ -54,8 +52,7 @@ def test_single_port_is_named_as_the_bottleneck(monkeypatch):
     assert said == ["p0: the only port, so the bottleneck (as --port p0:bottleneck)", "the plan"]
     assert call(*words, "p0:bottleneck").stdout.splitlines() == ["the plan"]
     assert seen == 2 * [[("p0", "bottleneck")]]
-    refused = call(*words, "p0:senders")
-    assert (refused.exit_code, "accepted: one port as IF:bottleneck" in refused.stderr) == (2, True), refused.stderr
+    refused(call(*words, "p0:senders"), "accepted: one port as IF:bottleneck")
 
 
 def test_document_defines_every_item_of_a_switch(monkeypatch):
@@ -94,8 +91,7 @@ def test_missing_interface_and_parameter_are_refused(tmp_path):
         (("--port", "lo", "--set", "alpha=2"), "--set alpha=2: accepted: 0.5 to 1"),
         (("--port", "lo", "--set", "beat=2"), "--set beat=2: no such parameter; accepted: alpha, beta"),
     ]:
-        done = narrows_in(tmp_path, "brf", "switch", *args, "--rate", "10mbit", "--dry-run")
-        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+        refused(narrows_in(tmp_path, "brf", "switch", *args, "--rate", "10mbit", "--dry-run"), message)
 
 
 class Agent:
@@ -136,17 +132,7 @@ print(json.dumps(kinds))
 
 def watched(agent):
     """The judgements of a controller about 96 % and 99.2 % of the link."""
-    done = subprocess.run(
-        [sys.executable, "-c", WATCH, agent.address],
-        env=BUILT_ENV,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if "cannot import name '_engine'" in done.stderr:
-        pytest.skip("the engine is not built: maturin develop")
-    assert done.returncode == 0, done.stderr
+    done = ran(python("-c", WATCH, agent.address, timeout=60))
     return json.loads(done.stdout)
 
 
@@ -177,7 +163,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("rate", [None, 12_500_000])
 def test_hostile_answers_count_as_none(rate):
-    """An answer without whole counters is no answer: the controller logs that once, and judges without a queue."""
+    """An answer with missing counters is ignored: the controller logs that once, and judges without a queue."""
     from narrows import sdn
 
     lines = []
@@ -209,20 +195,14 @@ def test_hostile_answers_count_as_none(rate):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_controller_ends_with_the_status_of_its_signal(number, tmp_path):
+def test_controller_ends_with_the_status_of_its_signal(number):
     """Ctrl-C and SIGTERM end a controller that serves, each with its own exit status."""
     if importlib.util.find_spec("os_ken") is None:
         pytest.skip("needs os-ken")
-    if not built("1"):
-        pytest.skip("needs the engine: maturin develop")
     with socket.socket() as probe:
         probe.bind(("", 0))
         port = probe.getsockname()[1]
-    controller = subprocess.Popen(
-        [sys.executable, "-m", "narrows", "brf", "controller", "--port", "p0", "--control", "127.0.0.1:9",
-         "--listen", str(port)],
-        cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    controller = start_narrows("brf", "controller", "--port", "p0", "--control", "127.0.0.1:9", "--listen", port)
     assert f"controller listens for OpenFlow 1.3 at port {port}" in controller.stdout.readline()
     controller.send_signal(number)
     assert "stopped" in controller.communicate(timeout=60)[0]
@@ -230,19 +210,16 @@ def test_controller_ends_with_the_status_of_its_signal(number, tmp_path):
 
 
 def test_controller_without_os_ken_is_refused(tmp_path):
-    """Without os-ken the controller says what to install."""
-    if (
-        built("1")
-        and subprocess.run([sys.executable, "-c", "import os_ken"], capture_output=True, check=False).returncode == 0
-    ):
+    """Without os-ken the controller names the missing package."""
+    if importlib.util.find_spec("os_ken") is not None:
         pytest.skip("os-ken is installed")
     done = narrows_in(tmp_path, "brf", "controller", "--port", "p0", "--control", "127.0.0.1:9")
-    assert (done.returncode, "pip install 'narrows[sdn]'" in done.stderr) == (2, True), done.stderr
+    refused(done, "pip install 'narrows[sdn]'")
 
 
 @pytest.fixture
 def segment(tmp_path):
-    """A segment, where this machine can have one."""
+    """A segment, if this machine can have one."""
     needs_segment(tmp_path)
     with Segment(tmp_path) as own:
         yield own
@@ -253,12 +230,11 @@ def segment(tmp_path):
 def test_segment_shares_equally_and_keeps_classes(segment):
     """Kernel flows that obey share equally, CUBIC beside them keeps its class, and the queue of the class stays short."""
     switch = segment.switch()
-    receiver = segment.start("r", sys.executable, "-c", RECEIVER, 14)
-    assert receiver.stdout.readline() == "ready\n"
+    receiver = segment.receiver(14)
     begin = time.monotonic() + 3  # until then all processes run
     plan = [(6001, "brf", 0), (6002, "brf", 0.5), (6003, "brf", 3), (6004, "cubic", 5.5)]
     for port, scheme, start in plan:
-        segment.start("s", sys.executable, "-c", SENDER, port, scheme, begin + start, begin + 8.5)
+        segment.sender(port, scheme, begin + start, begin + 8.5)
     time.sleep(max(0, begin + 5 - time.monotonic()))
     alone = segment.status()[0]["report"]
     time.sleep(max(0, begin + 8 - time.monotonic()))
@@ -276,9 +252,7 @@ def test_segment_shares_equally_and_keeps_classes(segment):
     assert alone["queue_mean_ms"] < 1, alone
     assert beside["counters"]["written"] > 100 and beside["counters"]["silent"] == 0
     assert segment.wrong_checksums() == [0, 0]
-    switch.send_signal(signal.SIGINT)
-    assert "detached" in switch.communicate(timeout=30)[0]
-    assert switch.returncode == 128 + signal.SIGINT
+    detach(switch, signal.SIGINT)
     assert segment.status() == []
 
 
@@ -286,11 +260,10 @@ def test_segment_shares_equally_and_keeps_classes(segment):
 def test_killed_switch_stalls_no_flow(segment):
     """After SIGKILL flows go on as CUBIC, and the next command removes filters and classes."""
     switch = segment.switch()
-    receiver = segment.start("r", sys.executable, "-c", RECEIVER, 12)
-    assert receiver.stdout.readline() == "ready\n"
+    receiver = segment.receiver(12)
     begin = time.monotonic() + 3  # until then all processes run
     for port, start in ((6001, 0), (6002, 0), (6003, 4)):
-        segment.start("s", sys.executable, "-c", SENDER, port, "brf", begin + start, begin + 7)
+        segment.sender(port, "brf", begin + start, begin + 7)
     time.sleep(max(0, begin + 2 - time.monotonic()))
     switch.kill()
     switch.wait()
@@ -300,16 +273,9 @@ def test_killed_switch_stalls_no_flow(segment):
         print(port, seconds)
         assert all(rate > 0.5 for rate in seconds), (port, seconds)
     assert [row["runs"] for row in segment.status()] == [False]
-    place = ["ip", "netns", "exec", f"{segment.own}w"]
-    done = subprocess.run(
-        [*place, sys.executable, "-m", "narrows", "brf", "switch", "--port", "p0", "--port", "p1:bottleneck", "--rate",
-         "10mbit", "--dry-run"],
-        env=BUILT_ENV, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert "p1: filter brf_data on egress" in done.stdout, done
-    again = segment.switch()
-    again.send_signal(signal.SIGTERM)
-    again.communicate(timeout=30)
-    assert again.returncode == 128 + signal.SIGTERM
-    left = subprocess.run([*place, "tc", "qdisc"], capture_output=True, text=True, check=True).stdout
+    ports = ("--port", "p0", "--port", "p1:bottleneck")
+    said = segment.run("w", sys.executable, "-m", "narrows", "brf", "switch", *ports, "--rate", "10mbit", "--dry-run")
+    assert "p1: filter brf_data on egress" in said
+    detach(segment.switch(), signal.SIGTERM)
+    left = segment.run("w", "tc", "qdisc")
     assert "htb" not in left and "clsact" not in left, left

@@ -1,4 +1,4 @@
-"""`--pcap` and `--csv`: what the options accept, and captures as tshark and tcptrace read them."""
+"""`--pcap` and `--csv`: accepted options, and captures as tshark and tcptrace read them."""
 
 import csv
 import io
@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 
 from fake_executor import ENGINE
 
-from conftest import BRIEF, BUILT_ENV, built, call  # isort: skip
+from conftest import BRIEF, call, narrows_in, python, refused, start_narrows  # isort: skip
 
 SCENARIO = """
 duration = "5s"
@@ -39,8 +38,7 @@ stop = "4s"
 
 
 @pytest.mark.parametrize(
-    ("more", "kept"),
-    [((), ("senders", None)), (("--pcap-at", "both", "--pcap-bytes", 94), ("both", 94))],
+    ("more", "kept"), [((), ("senders", None)), (("--pcap-at", "both", "--pcap-bytes", 94), ("both", 94))]
 )
 def test_pcap_passes_file_and_contents(tmp_path, monkeypatch, more, kept):
     """The capture of a single run goes to the named file, and the command says so."""
@@ -54,7 +52,7 @@ def test_pcap_passes_file_and_contents(tmp_path, monkeypatch, more, kept):
 
 
 def test_pcap_with_folder_executes_a_finished_run_again(tmp_path, executed):
-    """A run that is saved already has no packets any more, so it runs again."""
+    """A saved run has no packets, so it runs again."""
     before = len(executed)
     assert call("compare", *BRIEF, "bbr", "-o", tmp_path / "out").exit_code == 0
     assert call("compare", *BRIEF, "bbr", "-o", tmp_path / "out", "--pcap", tmp_path / "run.pcapng").exit_code == 0
@@ -81,10 +79,9 @@ def test_pcap_with_folder_executes_a_finished_run_again(tmp_path, executed):
     ],
 )
 def test_options_without_sense_are_refused(tmp_path, arguments, message):
-    """Misuse ends with status 2 and a message that names the option and what it accepts; nothing is written."""
+    """Invalid usage ends with status 2 and a message that names option and accepted values; nothing is written."""
     result = call("compare", *BRIEF, "bbr", "cubic", *(text.format(tmp_path) for text in arguments))
-    assert result.exit_code == 2
-    assert message.format(tmp_path) in result.stderr
+    refused(result, message.format(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -122,13 +119,9 @@ def test_csv_with_folder_writes_all_tables(tmp_path):
 
 def captured(tmp_path, *more):
     """Run the scenario on the built engine with a capture; return the capture and the result."""
-    built("engine.version()")  # skips the test without a build
     (tmp_path / "mix.toml").write_text(SCENARIO)
     file = tmp_path / "run.pcapng"
-    done = subprocess.run(
-        [sys.executable, "-m", "narrows", "run", "mix.toml", "--pcap", str(file), "--json", *more],
-        cwd=tmp_path, env=BUILT_ENV, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = python("-m", "narrows", "run", "mix.toml", "--pcap", file, "--json", *more, cwd=tmp_path, check=True)
     return file, json.loads(done.stdout)
 
 
@@ -145,7 +138,7 @@ CHECKED = [f"{layer}.check_checksum:TRUE" for layer in ("ip", "tcp", "udp", "dcc
 @pytest.mark.slow
 @pytest.mark.parametrize(("more", "unverified"), [((), False), (("--pcap-at", "both", "--pcap-bytes", "94"), True)])
 def test_tshark_finds_no_fault(tmp_path, more, unverified):
-    """Each checksum is good, or not verified for lack of the data; no packet is malformed."""
+    """Each checksum is good, or unverified for lack of data; no packet is malformed."""
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
     file, _ = captured(tmp_path, *more)
@@ -193,12 +186,8 @@ def test_tcptrace_counts_the_packets_of_the_run(tmp_path):
 
 def test_interrupt_leaves_a_readable_file(tmp_path):
     """Ctrl-C ends a run with status 130; the file has the packets so far, in whole blocks."""
-    built("engine.version()")
     file = tmp_path / "run.pcapng"
-    arguments = ["compare", "bbr", "cubic", "--duration", "3000s", "--pcap", str(file), "--pcap-bytes", "94"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "narrows", *arguments], env=BUILT_ENV, stderr=subprocess.PIPE, text=True
-    )
+    process = start_narrows("compare", "bbr", "cubic", "--duration", "3000s", "--pcap", file, "--pcap-bytes", "94")
     while process.poll() is None and (not file.exists() or file.stat().st_size < 1_000_000):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
@@ -215,28 +204,20 @@ def test_interrupt_leaves_a_readable_file(tmp_path):
 
 
 def test_full_disk_names_the_file(tmp_path):
-    """A capture that cannot be written is a failure, whose message names the file."""
-    built("engine.version()")
-    done = subprocess.run(
-        [sys.executable, "-m", "narrows", "compare", "bbr", "--pcap", "/dev/full"],
-        env=BUILT_ENV, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "/dev/full: No space left on device" in done.stderr
+    """A capture that cannot be written is a failure that names the file."""
+    done = narrows_in(tmp_path, "compare", "bbr", "--pcap", "/dev/full")
+    refused(done, "/dev/full: No space left on device", status=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["compare", "bbr", "--duration", "1s", "--csv"], ["schemes"]])
 def test_full_output_names_standard_output(arguments):
-    """Standard output that cannot be written is a failure, said without the number of the error."""
-    built("engine.version()")
+    """Standard output that cannot be written is a failure, reported without the number of the error."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "narrows", *arguments],
-            env=BUILT_ENV, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+        done = start_narrows(*arguments, stdout=full)
+        _, messages = done.communicate()
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "narrows: standard output: No space left on device"
+    assert messages.splitlines()[-1] == "narrows: standard output: No space left on device"
 
 
 def test_pcap_never_replaces_its_scenario(tmp_path):
@@ -245,8 +226,7 @@ def test_pcap_never_replaces_its_scenario(tmp_path):
     file.write_text('duration = "1s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "bbr"\nrtt = "40ms"\n')
     before = file.read_text()
     result = call("run", file, "--pcap", tmp_path / "." / "run.toml")
-    assert result.exit_code == 2
-    assert f"--pcap: {file} is the scenario; accepted: another file" in result.stderr
+    refused(result, f"--pcap: {file} is the scenario; accepted: another file")
     assert file.read_text() == before
 
 
@@ -260,17 +240,13 @@ def test_csv_that_cannot_be_replaced_is_named(tmp_path):
 
 def start_into_pipe(pipe):
     """Start a run whose capture goes to a named pipe."""
-    built("engine.version()")
     os.mkfifo(pipe)
-    arguments = ["compare", "bbr", "--duration", "2s", "--pcap", str(pipe)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "narrows", *arguments], env=BUILT_ENV, stderr=subprocess.PIPE, text=True
-    )
+    return start_narrows("compare", "bbr", "--duration", "2s", "--pcap", pipe)
 
 
 @pytest.mark.slow
 def test_pipe_without_a_reader_ends_with_ctrl_c(tmp_path):
-    """A named pipe waits for its reader, and Ctrl-C ends that."""
+    """A named pipe waits for its reader; Ctrl-C ends the wait."""
     process = start_into_pipe(tmp_path / "pipe")
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=3)
@@ -281,13 +257,12 @@ def test_pipe_without_a_reader_ends_with_ctrl_c(tmp_path):
 
 @pytest.mark.slow
 def test_pipe_gets_the_whole_capture(tmp_path):
-    """A reader of a named pipe gets what a file would have."""
+    """A reader of a named pipe gets the bytes that a file would have."""
     process = start_into_pipe(tmp_path / "pipe")
     data = (tmp_path / "pipe").read_bytes()
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 0, messages
-    call_built = ["compare", "bbr", "--duration", "2s", "--pcap", str(tmp_path / "file")]
-    subprocess.run([sys.executable, "-m", "narrows", *call_built], env=BUILT_ENV, capture_output=True, check=True)
+    assert narrows_in(tmp_path, "compare", "bbr", "--duration", "2s", "--pcap", "file").returncode == 0
     assert data == (tmp_path / "file").read_bytes()
 
 

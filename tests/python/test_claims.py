@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 import tomllib
 
 import polars as pl
@@ -15,9 +13,8 @@ from narrows import claims, papers
 from narrows.errors import UsageError
 from narrows.templates import Sql, Writer, literal
 
-from conftest import ROOT  # isort: skip
+from conftest import FIGURE, ROOT, python, ran, write_paper  # isort: skip
 
-FIGURE = '[figure]\ntitle = "Shares"\n'
 QUERIES = """
 [query]
 delay = '''
@@ -96,18 +93,6 @@ WHERE scheme = 'cubic' AND "network.buffer" IN ('5bdp') GROUP BY seed) AS b ON a
 )
 
 
-@pytest.fixture
-def read(tmp_path):
-    """Read a claims file from its text, optionally with the shared tables of a paper."""
-
-    def sheet(text, **shared):
-        path = tmp_path / "fig1.claims.toml"
-        path.write_text(FIGURE + text)
-        return claims.read(path, claims.Shared(**shared))
-
-    return sheet
-
-
 def keys(sheet):
     return [dict(claim.keys) for claim in sheet.claims]
 
@@ -123,12 +108,12 @@ def equal(one, other):
     ]
 
 
-def test_table_of_claims_equals_claims_written_out(read):
+def test_table_of_claims_equals_claims_written_out(read_claims):
     """A table of two rows and a claim of two queries expand to the same claims as three without placeholders."""
-    assert equal(read(QUERIES + TABLE), read(WRITTEN))
+    assert equal(read_claims(QUERIES + TABLE), read_claims(WRITTEN))
 
 
-def test_rows_as_tables_equal_rows_as_lists(read):
+def test_rows_as_tables_equal_rows_as_lists(read_claims):
     """A list under a header and a table of keys state the same row."""
     tables = TABLE.replace('header = ["id", "scheme", "paper", "panel", "said", "cause"]\n', "")
     tables = tables.replace(
@@ -139,10 +124,10 @@ def test_rows_as_tables_equal_rows_as_lists(read):
         '["cubic-delay", "cubic", 55.5, "3b", "55.5", "queue", { within',
         '{ id = "cubic-delay", scheme = "cubic", paper = 55.5, panel = "3b", said = "55.5", cause = "queue", within',
     ).replace('schemes = ["{scheme}"] }]', 'schemes = ["{scheme}"] }')
-    assert equal(read(QUERIES + tables), read(WRITTEN))
+    assert equal(read_claims(QUERIES + tables), read_claims(WRITTEN))
 
 
-def test_defaults_fill_in_and_tables_and_rows_replace(read):
+def test_defaults_fill_in_and_tables_and_rows_replace(read_claims):
     """Keys of a row replace those of its claim, and these replace defaults."""
     text = """
 [defaults]
@@ -157,7 +142,7 @@ text = "B"
 unit = "s"
 rows = [{ id = "b" }, { id = "c", unit = "%", source = "table 2" }]
 """
-    found = {claim["id"]: (claim["unit"], claim["source"]) for claim in keys(read(text))}
+    found = {claim["id"]: (claim["unit"], claim["source"]) for claim in keys(read_claims(text))}
     assert found == {"a": ("ms", "table 1"), "b": ("s", "table 1"), "c": ("%", "table 2")}
 
 
@@ -185,10 +170,11 @@ sql = "SELECT seed, 2 AS value FROM runs"
 """
 
 
-def test_cases_make_each_row_once_per_column(read):
+def test_cases_make_each_row_once_per_column(read_claims):
     """A row with a printed value per case gives one claim per case; a claim without keys of the cases stays single."""
     found = [
-        (c["id"], c["text"], c["paper"], c.get("cause"), c["sql"].split("b = ")[-1][:12]) for c in keys(read(CASES))
+        (c["id"], c["text"], c["paper"], c.get("cause"), c["sql"].split("b = ")[-1][:12])
+        for c in keys(read_claims(CASES))
     ]
     assert found == [
         ("a-small", "bbr, small buffer", 1, None, "'1bdp' GROUP"),
@@ -199,7 +185,7 @@ def test_cases_make_each_row_once_per_column(read):
     ]
 
 
-def test_cases_equal_claims_written_out(read):
+def test_cases_equal_claims_written_out(read_claims):
     """Two cases of two rows expand to the same claims as four without cases."""
     rows = [("a-small", "bbr, small buffer", 1, "'1bdp'", ""), ("a-large", "bbr, large buffer", 2, "'5bdp@10ms'", "It is late."),
             ("b-small", "cubic, small buffer", 3, "'1bdp'", ""), ("b-large", "cubic, large buffer", 4, "'5bdp@10ms'", "")]  # fmt: skip
@@ -209,11 +195,13 @@ def test_cases_equal_claims_written_out(read):
         + f'sql = "SELECT seed, 1 AS value FROM runs WHERE b = {buffer} GROUP BY seed"\n'
         for name, text, paper, buffer, cause in rows
     )
-    table = read(CASES[: CASES.index('[[claim]]\nid = "once"')].replace('text = "{scheme}"', 'text = "{scheme}"'))
-    assert equal(table, read(written))
+    table = read_claims(
+        CASES[: CASES.index('[[claim]]\nid = "once"')].replace('text = "{scheme}"', 'text = "{scheme}"')
+    )
+    assert equal(table, read_claims(written))
 
 
-def test_plot_rows_and_cases_make_several_plots(read):
+def test_plot_rows_and_cases_make_several_plots(read_claims):
     """Rows and cases expand plots as they expand claims; printed points may be a table."""
     text = """
 [[figure.plot]]
@@ -237,7 +225,7 @@ drawn = "SELECT 1 AS y FROM flows WHERE scheme = {scheme} AND b = 'x'"
 [names]
 bbr = "BBR"
 """
-    plots = read(text).plots
+    plots = read_claims(text).plots
     assert [plot.get("title") for plot in plots] == [
         "1a: BBR, long",
         "1a: BBR, short",
@@ -253,7 +241,7 @@ bbr = "BBR"
     assert plots[4]["points"] == [{"series": "bbr", "x": "bbr", "y": 4}, {"series": "cubic", "x": "cubic", "y": 5}]
 
 
-def test_tables_of_a_paper_serve_all_its_figures(read):
+def test_tables_of_a_paper_serve_all_its_figures(read_claims):
     """Figures may ignore queries, causes and names of their paper, and their own take precedence."""
     text = """
 [names]
@@ -266,7 +254,7 @@ scheme = "bbr"
 cause = "known"
 query = "all"
 """
-    sheet = read(
+    sheet = read_claims(
         text,
         names={"bbr": "BBR", "cubic": "CUBIC"},
         query={"all": "SELECT {scheme} AS value", "other": "SELECT 1"},
@@ -276,7 +264,7 @@ query = "all"
     assert (claim["text"], claim["sql"], claim["cause"]) == ("BBRv1", "SELECT 'bbr' AS value", "As known.")
 
 
-def test_schemes_leave_out_a_name_that_a_claim_lacks(read):
+def test_schemes_leave_out_a_name_that_a_claim_lacks(read_claims):
     """`schemes = ["{scheme}", "{than}"]` lists one scheme if the claim has no `than`."""
     text = """
 [defaults]
@@ -291,7 +279,7 @@ text = "{scheme}, {than}"
 sql = "SELECT {scheme} AS value, {than} AS than"
 rows = [{ id = "b", scheme = "bbr", than = "cubic" }]
 """
-    assert [claim["schemes"] for claim in keys(read(text))] == [["bbr"], ["bbr", "cubic"]]
+    assert [claim["schemes"] for claim in keys(read_claims(text))] == [["bbr"], ["bbr", "cubic"]]
 
 
 @pytest.mark.parametrize(
@@ -340,13 +328,13 @@ rows = [{ id = "b", scheme = "bbr", than = "cubic" }]
         ('newreno = "NewReno"', "newreno = 3", None, ["names is not a table of texts"]),
     ],
 )  # fmt: skip
-def test_claims_file_with_a_slip_is_refused_by_line(read, tmp_path, old, new, line, named):
+def test_claims_file_with_a_slip_is_refused_by_line(read_claims, tmp_path, old, new, line, named):
     """An error names the file, the line, the mistake and the accepted values."""
     text = QUERIES + TABLE
     assert old in text
     text = text.replace(old, new, 1)
     with pytest.raises(UsageError) as raised:
-        read(text)
+        read_claims(text)
     said = str(raised.value)
     assert said.startswith(str(tmp_path / "fig1.claims.toml"))
     for part in named:
@@ -366,26 +354,26 @@ def test_claims_file_with_a_slip_is_refused_by_line(read, tmp_path, old, new, li
         ('id = "{id}-small"', 'id = "a"', "two claims are called 'a'"),
     ],
 )
-def test_cases_with_a_slip_are_refused(read, old, new, named):
+def test_cases_with_a_slip_are_refused(read_claims, old, new, named):
     """Values for an unknown case, or for a case that the claim does not use, are errors."""
     assert old in CASES
     with pytest.raises(UsageError) as raised:
-        read(CASES.replace(old, new, 1))
+        read_claims(CASES.replace(old, new, 1))
     assert named in str(raised.value)
 
 
 @pytest.mark.parametrize("key", ["baseline", "within", "tolerance"])
 @pytest.mark.parametrize("value", ["nan", "inf"])
-def test_number_of_a_claim_is_finite(read, key, value):
+def test_number_of_a_claim_is_finite(read_claims, key, value):
     """A claim is judged against finite numbers only."""
     with pytest.raises(UsageError, match=f"{key} = {value}; accepted: a finite number"):
-        read(QUERIES + TABLE.replace('kind = "less"', f'kind = "less"\n{key} = {value}'))
+        read_claims(QUERIES + TABLE.replace('kind = "less"', f'kind = "less"\n{key} = {value}'))
 
 
-def test_plot_placeholder_without_value_names_the_plot(read):
+def test_plot_placeholder_without_value_names_the_plot(read_claims):
     """An error in the template of a plot names the line of its table."""
     with pytest.raises(UsageError, match=r"fig1\.claims\.toml:4: plot 1: \{scheme\} has no value"):
-        read('\n[[figure.plot]]\nsql = "SELECT {scheme} AS y"\n')
+        read_claims('\n[[figure.plot]]\nsql = "SELECT {scheme} AS y"\n')
 
 
 @pytest.mark.slow
@@ -418,7 +406,7 @@ def test_braces_that_are_doubled_are_text(text):
     assert Writer({}).sql(doubled) == text.strip()
 
 
-def test_value_may_name_a_query(read):
+def test_value_may_name_a_query(read_claims):
     """A value `"{NAME}"` selects a query, whose own placeholders can still be bound."""
     scope = {"of": "{delay}", "scheme": "bbr", "than": "cubic", "delay": Sql("d({scheme})")}
     writer = Writer(scope)
@@ -437,8 +425,7 @@ print(json.dumps([(p.id, f.id, c.id, c.sql, c.text, c.cause) for p in papers for
 @pytest.mark.slow
 def test_papers_of_the_project_load_with_all_claims():
     """On the built engine all papers load, without remaining placeholders or missing claims."""
-    done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran(python("-c", LOADED, cwd=ROOT))
     loaded = json.loads(done.stdout)
     assert len(loaded) == 596
     assert sorted(tuple(row[:3]) for row in loaded) == sorted(claims.stated(ROOT / "papers"))
@@ -457,8 +444,6 @@ def test_claims_files_of_the_project_keep_to_their_width():
 
 def test_paper_file_with_wrong_names_is_refused(tmp_path):
     """The shared tables of a paper hold texts only."""
-    home = tmp_path / "p"
-    home.mkdir()
-    (home / "paper.toml").write_text('title = "T"\nauthors = []\ncitation = "C"\n[names]\nbbr = 3\n')
+    write_paper(tmp_path / "p", 'title = "T"\nauthors = []\ncitation = "C"\n[names]\nbbr = 3\n')
     with pytest.raises(UsageError, match=r"paper\.toml: names is not a table of texts"):
         papers.load_all(tmp_path)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from narrows import claims
 from narrows.errors import UsageError
+from test_claims import keys
 
 DITTO = """
 [defaults]
@@ -21,25 +21,9 @@ rows = [
 """
 
 
-@pytest.fixture
-def read(tmp_path):
-    """Read a claims file from its text; a paper's shared tables may be given too."""
-
-    def sheet(text, **shared):
-        path = tmp_path / "fig1.claims.toml"
-        path.write_text('[figure]\ntitle = "Shares"\n' + text)
-        return claims.read(path, claims.Shared(**shared))
-
-    return sheet
-
-
-def keys(sheet):
-    return [dict(claim.keys) for claim in sheet.claims]
-
-
-def test_ditto_repeats_the_value_above_it(read):
-    """`~` stands for the value in the row above, be that written out or repeated; defaults also hold other values."""
-    found = [(claim["id"], claim["text"], claim["source"], claim["cause"]) for claim in keys(read(DITTO))]
+def test_ditto_repeats_the_value_above_it(read_claims):
+    """`~` stands for the value in the row above, written out or repeated itself; defaults also hold other values."""
+    found = [(claim["id"], claim["text"], claim["source"], claim["cause"]) for claim in keys(read_claims(DITTO))]
     assert found == [
         ("a", "bbr fills 5 BDP", "'a large queue'", "Too late."),
         ("b", "cubic fills 5 BDP", "'a large queue'", "Too late."),
@@ -47,13 +31,13 @@ def test_ditto_repeats_the_value_above_it(read):
     ]
 
 
-def test_ditto_below_no_value_is_refused(read):
+def test_ditto_below_no_value_is_refused(read_claims):
     """The first row has nothing to repeat."""
     with pytest.raises(UsageError, match=r"claims\.toml:12: claim a: how = '~'; accepted: below another value"):
-        read(DITTO.replace('"bbr", "fills"', '"bbr", "~"'))
+        read_claims(DITTO.replace('"bbr", "fills"', '"bbr", "~"'))
 
 
-def test_texts_for_people_join_their_lines(read):
+def test_texts_for_people_join_their_lines(read_claims):
     """Lines of a long text are one line: in a figure's note, a claim and a cause."""
     text = '''note = """One
 two."""
@@ -69,13 +53,13 @@ FROM runs"""
 late = """Five
 six."""
 '''
-    sheet = read(text)
+    sheet = read_claims(text)
     (claim,) = keys(sheet)
     assert (sheet.figure["note"], claim["text"], claim["cause"]) == ("One two.", "Three four", "Five six.")
     assert claim["sql"] == "SELECT 1\nFROM runs"
 
 
-def test_plots_share_keys_and_name_both_axes(read):
+def test_plots_share_keys_and_name_both_axes(read_claims):
     """`[plot]` of the file or the paper fills in; `axes` is both labels; tables at a row's end join their points."""
     text = """
 [plot]
@@ -85,7 +69,7 @@ axes = ["time, s", "{what}, ms"]
 header = ["what"]
 rows = [["RTT", { points.bbr.1bdp = 7 }, { points.cubic.1bdp = 8 }], ["delay", { kind = "bar" }]]
 """
-    plots = read(text, plot={"kind": "line", "logx": False}).plots
+    plots = read_claims(text, plot={"kind": "line", "logx": False}).plots
     points = [{"series": "bbr", "x": "1bdp", "y": 7}, {"series": "cubic", "x": "1bdp", "y": 8}]
     shared = {"logx": True, "xlabel": "time, s"}
     assert plots == (
@@ -95,19 +79,19 @@ rows = [["RTT", { points.bbr.1bdp = 7 }, { points.cubic.1bdp = 8 }], ["delay", {
 
 
 @pytest.mark.parametrize("axes", ['"time"', '["time"]'])
-def test_axes_that_are_no_pair_are_refused(read, axes):
-    """A label alone could be of either axis."""
+def test_axes_that_are_no_pair_are_refused(read_claims, axes):
+    """A single label is refused: it could be of either axis."""
     with pytest.raises(UsageError, match=r"plot 1: axes = .*; accepted: axes = \['X AXIS', 'Y AXIS'\]"):
-        read(f"[[figure.plot]]\naxes = {axes}\n")
+        read_claims(f"[[figure.plot]]\naxes = {axes}\n")
 
 
-def test_figures_of_one_scenario_share_their_runs(read, tmp_path):
+def test_figures_of_one_scenario_share_their_runs(read_claims, tmp_path):
     """Shorter and longer runs come from the figure, from that of its scenario, and from its paper, in this order."""
     (tmp_path / "tab1.claims.toml").write_text(
         '[figure]\ntitle = "Table"\nquick = { duration = "2s" }\ntrace = "2ms"\nnote = "N"\n'
     )
     paper = {"quick": {"duration": "1s"}, "full": {"duration": "1h"}}
-    figure = read('scenario = "tab1.toml"\ntrace = "1ms"\n', figure=paper).figure
+    figure = read_claims('scenario = "tab1.toml"\ntrace = "1ms"\n', figure=paper).figure
     assert figure == {
         "title": "Shares",
         "scenario": "tab1.toml",
@@ -117,13 +101,13 @@ def test_figures_of_one_scenario_share_their_runs(read, tmp_path):
     }
 
 
-def test_paper_states_only_runs_of_its_figures(read):
+def test_paper_states_only_runs_of_its_figures(read_claims):
     """Figures share no title."""
     with pytest.raises(UsageError, match=r"paper\.toml: figure\.unknown key 'title'; accepted: full, quick, trace"):
-        read("", figure={"title": "All"})
+        read_claims("", figure={"title": "All"})
 
 
-def test_cases_and_defaults_of_a_paper_serve_all_figures(read):
+def test_cases_and_defaults_of_a_paper_serve_all_figures(read_claims):
     """A figure's own defaults come first, and its own cases replace the paper's."""
     text = """
 [defaults]
@@ -137,7 +121,7 @@ sql = "SELECT 1"
         "defaults": {"unit": "ms", "source": "text", "size": "{n} BDP"},
         "cases": {"one": {"n": 1}, "two": {"n": 2, "id": "{id}-two"}},
     }
-    found = [(claim["id"], claim["text"], claim["unit"]) for claim in keys(read(text, **shared))]
+    found = [(claim["id"], claim["text"], claim["unit"]) for claim in keys(read_claims(text, **shared))]
     assert found == [("a", "1 BDP", "s"), ("a-two", "2 BDP", "s")]
-    own = keys(read(text + "[cases]\nfive = { n = 5 }\n", **shared))
+    own = keys(read_claims(text + "[cases]\nfive = { n = 5 }\n", **shared))
     assert [claim["text"] for claim in own] == ["5 BDP"]

@@ -11,7 +11,7 @@ from narrows import api, engine
 from narrows.cli import app
 from narrows.cli.options import spelled_out
 
-from conftest import BRIEF, call, json_rows  # isort: skip
+from conftest import BRIEF, call, json_rows, ran, refused  # isort: skip
 
 SCENARIO = """
 name = "two flows"
@@ -37,8 +37,7 @@ def scenario(tmp_path):
 
 def test_compare_json_fixed_fields_first():
     """`--json` prints one object per run, with the documented fields first."""
-    result = call("compare", *BRIEF, "bbr", "cubic", "--repeat", 3, "--json")
-    assert result.exit_code == 0
+    result = ran(call("compare", *BRIEF, "bbr", "cubic", "--repeat", 3, "--json"))
     printed = json_rows(result)
     assert [row["seed"] for row in printed] == [1, 2, 3]
     for row in printed:
@@ -49,7 +48,7 @@ def test_compare_json_fixed_fields_first():
 
 
 def test_json_output_pure_with_reused_runs(tmp_path):
-    """Standard output holds nothing but JSON, even if results are saved and reused."""
+    """Standard output is JSON only, even if results are saved and reused."""
     for _ in range(2):
         result = call("compare", *BRIEF, "bbr", "--json", "-o", tmp_path / "out")
         assert len(json_rows(result)) == 1
@@ -98,10 +97,7 @@ def test_scheme_option_replaces_or_sweeps_schemes(scenario):
 @pytest.mark.parametrize("args", [["--scheme", "nosuch"], ["--scheme", "bbr", "--set", "flows.scheme=cubic"]])
 def test_scheme_option_error_names_option(scenario, args):
     """An error in a value of `--scheme` names that option and the accepted values."""
-    result = call("run", scenario, *args)
-    assert result.exit_code == 2
-    assert result.stderr.startswith("narrows: --scheme")
-    assert "accepted: " in result.stderr
+    refused(call("run", scenario, *args), "narrows: --scheme", "accepted: ")
 
 
 def test_tables_separate_parameters_of_a_scheme():
@@ -115,9 +111,7 @@ def test_tables_separate_parameters_of_a_scheme():
 
 def test_schemes_unknown_name_suggests_nearest():
     """The error for an unknown scheme suggests the nearest name."""
-    result = call("schemes", "cubik")
-    assert result.exit_code == 2
-    assert "there is no scheme 'cubik'; did you mean 'cubic'?" in result.stderr
+    refused(call("schemes", "cubik"), "there is no scheme 'cubik'; did you mean 'cubic'?")
 
 
 @pytest.mark.parametrize(
@@ -145,10 +139,8 @@ def test_invalid_usage_exits_2_and_names_place(args, named, tmp_path, monkeypatc
     """Invalid usage exits with status 2, names place and accepted values on one screen, and writes nothing."""
     monkeypatch.chdir(tmp_path)
     result = call(*args)
-    assert result.exit_code == 2, result.output
+    refused(result, *named)
     assert result.stdout == ""
-    for text in named:
-        assert text in result.stderr
     assert len(result.stderr.splitlines()) < 24
     assert list(tmp_path.iterdir()) == [], "nothing is written"
 
@@ -157,28 +149,24 @@ def test_file_error_names_file_line_and_accepted(scenario, tmp_path):
     """An error in a scenario file names the file, the line and the accepted values."""
     scenario.write_text(SCENARIO.replace('buffer = "1bdp"', 'bufer = "1bdp"'))
     result = call("run", scenario, "-o", tmp_path / "out")
-    assert result.exit_code == 2
-    assert f"{scenario}:6: network.bufer" in result.stderr
-    assert "did you mean `buffer`?" in result.stderr and "  accepted: " in result.stderr
+    refused(result, f"{scenario}:6: network.bufer", "did you mean `buffer`?", "  accepted: ")
     assert not (tmp_path / "out").exists()
 
 
 def test_failed_run_exits_1_and_keeps_others(tmp_path, monkeypatch):
-    """A failing run exits with status 1; the runs that finished are kept."""
+    """A failing run exits with status 1; finished runs are kept."""
     fake_executor.install(monkeypatch.setattr)
     monkeypatch.setenv("FAKE_BROKEN", "vegas")
     out = tmp_path / "out"
     result = call("compare", *BRIEF, "--each", "bbr", "cubic", "vegas", "--jobs", 1, "-o", out)
-    assert result.exit_code == 1
-    assert "the scheme broke" in result.stderr
+    refused(result, "the scheme broke", status=1)
     assert len(list((out / "runs").iterdir())) == 2
     assert not (out / "results.jsonl").exists()
 
 
 def test_table_states_warmup_and_fits_80_columns():
     """The table states warm-up and seeds, and fits 80 columns."""
-    result = call("compare", *BRIEF, "bbr", "cubic", "--repeat", 3, "--set", "network.buffer=1bdp,4bdp")
-    assert result.exit_code == 0
+    result = ran(call("compare", *BRIEF, "bbr", "cubic", "--repeat", 3, "--set", "network.buffer=1bdp,4bdp"))
     text = " ".join(result.stdout.split())
     assert "the first 0.5 s are left out of the means" in text
     assert "3 seeds: mean ± 95 % half-width" in text
@@ -243,10 +231,8 @@ def test_invalid_files_and_lists_rejected_untouched(args, named, tmp_path, monke
     (tmp_path / "latin.toml").write_bytes(b'seed = 1\nname = "\xff"\n')
     (tmp_path / "taken").write_text("mine")
     result = call(*args)
-    assert result.exit_code == 2, result.output
+    refused(result, *named)
     assert result.stdout == ""
-    for text in named:
-        assert text in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latin.toml", "taken"]
     assert (tmp_path / "taken").read_text() == "mine"
 
@@ -261,21 +247,19 @@ def test_invalid_files_and_lists_rejected_untouched(args, named, tmp_path, monke
     ],
 )
 def test_learn_unwritable_place_rejected_before_runs(place, named, tmp_path, monkeypatch, executed):
-    """`--learn` with an unwritable place is rejected before anything runs."""
+    """`--learn` with an unwritable path is rejected before anything runs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     (tmp_path / "two.toml").write_text(SCENARIO)
     before = len(executed)
     result = call("run", "two.toml", "--learn", place)
-    assert result.exit_code == 2, result.output
-    assert named in result.stderr
-    assert "--learn" in result.stderr
+    refused(result, named, "--learn")
     assert len(executed) == before
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["here", "two.toml"]
 
 
 def test_diagnostics_merge_lines_of_equal_messages():
-    """A diagnostic appears once, with all the lines that it concerns."""
+    """A diagnostic appears once, with all its lines."""
 
     def planned(*rows):
         return engine.Planned("0", 1, {}, 1, "", (), diagnostics=tuple(engine.Diagnostic(*row) for row in rows))

@@ -67,7 +67,7 @@ def options(command):
 
 
 def test_documents_with_commands_are_run():
-    """Every document that shows commands runs, unless it is generated or its commands measure for hours."""
+    """Every document with commands runs, unless it is generated or its commands measure for hours."""
     shown = {path for path in DOCS.rglob("*.md") if blocks.FENCE.search(path.read_text(encoding="utf-8"))}
     generated = {path for path in shown if path.parent.name in GENERATED}
     assert shown - generated - {RESULTS, *STUDIES} == {*RUN} - {ROOT / "README.md"}
@@ -89,7 +89,7 @@ def test_blocks_do_what_the_document_shows(path, tmp_path):
 
 
 def test_shortened_commands_are_in_a_document():
-    """Every long command that has a shorter replacement stands in some document."""
+    """Every long command with a shorter replacement is in some document."""
     shown = "\n".join(path.read_text(encoding="utf-8") for path in RUN)
     for command in blocks.SHORTER:
         assert re.search(rf"^(?:\$ )?{re.escape(command)}(?:  .*)?$", shown, re.MULTILINE), command
@@ -159,7 +159,7 @@ def test_pictures_missing_stale_or_left_over_are_mended(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", GENERATED)
 def test_check_lists_a_stale_page(folder):
-    """A page of a scheme, router algorithm or paper that is gone fails the check."""
+    """A page of a removed scheme, router algorithm or paper fails the check."""
     page = DOCS / folder / "nothing-of-this-name.md"
     page.write_text("# Of something that is gone\n")
     try:
@@ -172,7 +172,7 @@ def test_check_lists_a_stale_page(folder):
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_links_lead_somewhere(path):
-    """Every relative link of a document leads to a file, and its anchor to a heading."""
+    """Every relative link of a document has a file, and its anchor a heading."""
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
         if re.match(r"https?://", target):
             continue
@@ -256,7 +256,7 @@ def test_results_begin_with_ten_findings():
     "text", re.split(r"^\d+\. ", FINDINGS, flags=re.MULTILINE)[1:], ids=lambda text: text.split("**")[1]
 )
 def test_numbers_of_a_finding_are_measured(text):
-    """Every number of a finding stands in the page that the finding links to."""
+    """Every number of a finding is on the page that the finding links to."""
     (target,) = re.findall(r"\]\(([^)\s]+)\)", text)
     name, _, anchor = target.partition("#")
     page = (DOCS / name if name else RESULTS).read_text(encoding="utf-8").replace(FINDINGS, "")
@@ -275,7 +275,7 @@ def test_scheme_pictures_are_small_together():
 
 @pytest.mark.parametrize("path", [*sorted((DOCS / "images").glob("*.png")), *OF_SCHEMES], ids=lambda path: path.stem)
 def test_pictures_are_small_enough_and_shown(path):
-    """Every picture has a moderate size and stands in a document."""
+    """Every picture has a moderate size and is shown in a document."""
     head = path.read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", head[16:24])

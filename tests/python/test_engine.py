@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,19 +12,11 @@ import pytest
 
 from narrows import engine
 
-from conftest import BRIEF, BUILT_ENV as ENV  # isort: skip
-from conftest import ROOT, built, json_rows  # isort: skip
-
-RUN = [sys.executable, "-c", "from narrows.cli import main; main()"]
-BUILT = subprocess.run([sys.executable, "-c", "import narrows.engine"], env=ENV, capture_output=True, check=False)
-
-pytestmark = pytest.mark.skipif(BUILT.returncode != 0, reason="the engine is not built: maturin develop")
+from conftest import BRIEF, BUILT_ENV, ROOT, built, json_rows, python, ran, start_narrows  # isort: skip
 
 
 def call(*args, cwd=None, status=0):
-    done = subprocess.run(
-        [*RUN, *map(str, args)], env=ENV, cwd=cwd, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = python("-m", "narrows", *args, cwd=cwd, timeout=300)
     assert done.returncode == status, done.stderr
     return done
 
@@ -47,7 +37,7 @@ def test_run_json_fixed_fields_hold_numbers():
 
 @pytest.mark.slow
 def test_engine_reads_only_bounded_files_of_the_folder(tmp_path):
-    """A trace that leads out of the folder, is no regular file, is endless, too large or no text is refused by name."""
+    """A trace outside of the folder, not a regular file, endless, too large or not text is refused by name."""
     folder = tmp_path / "mine"
     folder.mkdir()
     trace = "".join(f"{ms}\n" for ms in range(1, 101))
@@ -126,7 +116,7 @@ def test_missing_router_warned_once(tmp_path):
 def test_diagnostic_becomes_python_warning():
     """A diagnostic is a warning in Python."""
     read = "import narrows; narrows.compare('rcp', 'brf', duration='1s')"
-    done = subprocess.run([sys.executable, "-c", read], env=ENV, capture_output=True, text=True, check=True)
+    done = python("-c", read, check=True)
     assert done.stderr.count(f"UserWarning: {UNSERVED.format('brf')} and sends as CUBIC does") == 1
 
 
@@ -239,10 +229,7 @@ def test_invalid_option_is_named(args, named):
 @pytest.mark.slow
 def test_ctrl_c_stops_long_run(tmp_path):
     """Ctrl-C stops a long run with status 130 and prints no result."""
-    process = subprocess.Popen(
-        [*RUN, "compare", "cubic", "--rate", "10gbit", "--duration", "10000s", "-o", str(tmp_path / "out")],
-        env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = start_narrows("compare", "cubic", "--rate", "10gbit", "--duration", "10000s", "-o", tmp_path / "out")
     end = time.monotonic() + 20
     while not (tmp_path / "out" / ".lock").exists():
         assert time.monotonic() < end
@@ -286,13 +273,11 @@ def test_sources_of_schemes_follow_what_they_use():
 
 @pytest.mark.slow
 def test_stubs_match_engine(tmp_path):
-    """The stub file describes every function and class of the compiled module, with their arguments."""
+    """The stub file declares every function and class of the compiled module, with their arguments."""
     (tmp_path / "allowed").write_text("narrows._engine.__all__\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "--concise", "--allowlist", tmp_path / "allowed", "narrows._engine"],
-        cwd=ROOT, env={**ENV, "MYPYPATH": str(ROOT / "python")}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    options = ["--concise", "--allowlist", tmp_path / "allowed"]
+    env = {**BUILT_ENV, "MYPYPATH": str(ROOT / "python")}
+    ran(python("-m", "mypy.stubtest", *options, "narrows._engine", cwd=ROOT, env=env))
 
 
 TWO = ROOT / "scenarios" / "two-rtts.toml"
@@ -385,7 +370,7 @@ two = narrows.compare("cubic", duration="10s", set={"network.queue": ["codel", c
 delays = two.links["queue_delay_mean_ms"].to_list()
 print(two.keys, len(two), one.links["queue_delay_mean_ms"][0] == delays[1], delays[0] > delays[1])
 """
-    done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert done.stdout.split("]")[-1].split() == ["2", "True", "True"], done.stderr
 
 

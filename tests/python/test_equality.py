@@ -69,7 +69,7 @@ def test_compare_equal_records_pass(tmp_path, capsys):
 
 
 def test_compare_no_runs_fails(tmp_path, capsys):
-    """Records without runs show nothing, so they are not equal."""
+    """Records without runs prove nothing, so they are not equal."""
     empty = {**record(), "runs": {}}
     assert compared(tmp_path, empty, empty) == 1
     capsys.readouterr()
@@ -153,7 +153,7 @@ def tree(folder, header, table, page="`0123456789abcdef`"):
 
 
 def test_goldens_moved_snapshot_is_equal(tmp_path, monkeypatch):
-    """A snapshot counts by its rows: neither its folder, its file nor insta's header matter."""
+    """Snapshots are compared by their rows, regardless of folder, file and insta's header."""
     monkeypatch.setattr(goldens, "papers", lambda tree: {"p fig1": {"claims": {"c": {"kind": "less"}}}})
     report = goldens.of_trees(tree(tmp_path / "a", "golden", "1 2\n3 4"), tree(tmp_path / "b", "other", "1 2\n3 4"))
     assert report.equal(), report.lines()

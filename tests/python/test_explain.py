@@ -1,12 +1,10 @@
-"""`--explain`: every effective option and where it comes from."""
+"""`--explain`: every effective option and its origin."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from conftest import BRIEF, BUILT_ENV, built, call, json_rows  # isort: skip
+from conftest import BRIEF, built, call, json_rows, narrows_in, ran, refused  # isort: skip
 
 SCENARIO = """
 duration = "10s"
@@ -32,13 +30,6 @@ def scenario(tmp_path):
     return path
 
 
-def explained(*arguments):
-    """Run the command on the built engine; its exit status and output."""
-    built("engine.version()")  # skips without an engine
-    command = [sys.executable, "-c", "from narrows.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, env=BUILT_ENV, capture_output=True, text=True, check=False)
-
-
 def origins(rows):
     return {row["key"]: (row["value"], row["from"], row.get("line")) for row in rows}
 
@@ -46,8 +37,7 @@ def origins(rows):
 def test_explain_runs_nothing_and_names_options(executed):
     """Values from options name their option, those of the profile the profile; no run starts."""
     before = len(executed)
-    result = call("compare", *BRIEF, "newreno", "--seed", 7, "--explain", "--json")
-    assert result.exit_code == 0, result.output
+    result = ran(call("compare", *BRIEF, "newreno", "--seed", 7, "--explain", "--json"))
     assert len(executed) == before
     (point,) = json_rows(result)
     assert origins(point["run"])["seed"] == (7, "--seed", None)
@@ -78,18 +68,17 @@ def test_explain_tables_list_option_value_origin():
 def test_explain_excludes_output(option, value, scenario, tmp_path):
     """Nothing runs, so nothing is saved."""
     result = call("run", scenario, "--explain", option, tmp_path / value)
-    assert result.exit_code == 2
-    assert f"--explain, {option}: --explain runs nothing" in result.stderr
+    refused(result, f"--explain, {option}: --explain runs nothing")
     assert not (tmp_path / value).exists()
 
 
 def test_explain_on_the_engine_names_lines_and_profiles(scenario):
     """On the built engine: default, profile, `[tcp]` with its line, the flow, `--set`."""
-    done = explained(
-        "run", scenario, "--explain", "--json", "--set", "flows.1.tcp.quick_acks=4", "--set", "tcp.min_rto=300ms"
-    )
-    assert done.returncode == 0, done.stderr
-    first, second = (origins(flow["transport"]) for flow in json.loads(done.stdout)["flows"])
+    settings = ("--set", "flows.1.tcp.quick_acks=4", "--set", "tcp.min_rto=300ms")
+    flows = json.loads(ran(narrows_in(scenario.parent, "run", scenario, "--explain", "--json", *settings)).stdout)[
+        "flows"
+    ]
+    first, second = (origins(flow["transport"]) for flow in flows)
     assert first["profile"] == ("ns3", "[tcp]", 6)
     assert first["ack_delay"] == ("40ms", "[tcp]", 7)
     assert first["max_rto"] == ("60s", "profile ns3", None)
@@ -97,15 +86,14 @@ def test_explain_on_the_engine_names_lines_and_profiles(scenario):
     assert first["min_rto"] == second["min_rto"] == ("300ms", "--set", None)
     assert second["profile"] == ("rfc", "[[flows]]", 14)
     assert second["quick_acks"] == (4, "--set", None)
-    cubic = origins(json.loads(done.stdout)["flows"][0]["params"])
+    cubic = origins(flows[0]["params"])
     assert cubic["beta"] == (0.8, "[[flows]]", 9)
     assert cubic["hystart"] == ("linux", "profile ns3", None)
 
 
 def test_explain_on_the_engine_prints_tables(scenario):
     """The tables fit 80 columns and have a part per flow."""
-    done = explained("run", scenario, "--explain", "--scheme", "cubic:hystart=off")
-    assert done.returncode == 0, done.stderr
+    done = ran(narrows_in(scenario.parent, "run", scenario, "--explain", "--scheme", "cubic:hystart=off"))
     lines = [line.rstrip() for line in done.stdout.splitlines()]
     assert max(map(len, lines)) <= 80
     rows = [line.split() for line in lines]
@@ -118,10 +106,8 @@ def test_explain_on_the_engine_prints_tables(scenario):
 
 def test_explain_refuses_an_unknown_profile(scenario):
     """An error names the key and the accepted values."""
-    done = explained("run", scenario, "--explain", "--set", "tcp.profile=bsd")
-    assert done.returncode == 2
-    assert "--set tcp.profile: unknown value `bsd`" in done.stderr
-    assert "accepted: linux, rfc, ns3" in done.stderr
+    done = narrows_in(scenario.parent, "run", scenario, "--explain", "--set", "tcp.profile=bsd")
+    refused(done, "--set tcp.profile: unknown value `bsd`", "accepted: linux, rfc, ns3")
 
 
 def test_profiles_of_the_engine_list_what_they_follow():

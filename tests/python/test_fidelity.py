@@ -2,12 +2,11 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
 
-from conftest import BUILT_ENV, ROOT  # isort: skip
+from conftest import BUILT_ENV, ROOT, python, ran  # isort: skip
 
 STUDY = ROOT / "studies" / "fidelity"
 sys.path.insert(0, str(STUDY))
@@ -66,14 +65,8 @@ def misses(number, changes):
         "import json, sys, cells; cell = cells.read()[int(sys.argv[1]) - 1]; "
         "print(json.dumps(cells.deviation(cell, cells.mean(cells.simulate(cell, json.loads(sys.argv[2]), 1))).misses()))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(number), json.dumps(changes)],
-        env={**BUILT_ENV, "PYTHONPATH": f"{BUILT_ENV['PYTHONPATH']}:{STUDY}"},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    if "cannot import name '_engine'" in done.stderr:
-        pytest.skip("the engine is not built: maturin develop")
-    assert done.returncode == 0, done.stderr
+    env = {**BUILT_ENV, "PYTHONPATH": f"{BUILT_ENV['PYTHONPATH']}:{STUDY}"}
+    done = ran(python("-c", code, number, json.dumps(changes), env=env, timeout=300))
     return json.loads(done.stdout)
 
 

@@ -9,6 +9,8 @@ from narrows.bench import ns3
 from narrows.fidelity import comparison, grid, page, work
 
 from conftest import ROOT  # isort: skip
+from test_fidelity_command import named  # isort: skip
+from test_fidelity_command import result as measured  # isort: skip
 
 sys.path.insert(0, str(ROOT / "studies" / "fidelity"))
 
@@ -17,19 +19,9 @@ import ns3_cells
 ALONE, PAIR, CROWD = "bbr 100mbit 40ms 1bdp", "bbr+cubic 100mbit 40ms 1bdp", "24 cubic 100mbit 40ms 1bdp"
 
 
-def named(name):
-    """Return a cell of the full grid."""
-    (cell,) = [cell for cell in grid.cells(grid.FULL) if cell.name == name]
-    return cell
-
-
 def result(*flows, jain=0.9):
-    """Return a run, as the engine or the program gives it: per flow goodput and mean RTT."""
-    rest = {"rtt_p95_ms": 80.0, "retransmit_percent": 1.0, "packets_sent": 100, "fill_time_ms": 200.0}
-    rows = [{"goodput_mbit_s": goodput, "rtt_mean_ms": rtt, **rest} for goodput, rtt in flows]
-    names = ("kernel", "real_time", "load", "attempts", "disturbed", "lateness")
-    host = dict.fromkeys(names, 0) | {"lateness": {"mean_us": 20.0, "p99_us": 90.0, "longest_ms": 6.0}, "kernel": "6"}
-    return {"id": "x", "seed": 1, "ns3": "3.37", "source": "new", "jain": jain, "flows": rows, "host": host}
+    """Return a run in the form of the engine and the program: per flow goodput and mean RTT."""
+    return measured(*flows, jain=jain) | {"ns3": "3.37", "source": "new"}
 
 
 def row(name, *flows):
@@ -130,7 +122,7 @@ def test_page_counts_agreement_of_ns3():
 
 
 def test_page_reads_stored_values_of_ns3(tmp_path):
-    """A missing file is no values; a line that is no cell is an error."""
+    """A missing file gives no values; an invalid line is an error."""
     path = tmp_path / "ns3.jsonl"
     assert page.read_ns3(path) == {}
     path.write_text(ns3_cells.lines([named(ALONE)], {(ALONE, 1): result((95.0, 43.0))}, {}))

@@ -1,4 +1,4 @@
-"""The build script of the extension module: which change of a source repeats the saved runs of which backend."""
+"""The fingerprints of the extension module's build script: which changes of sources repeat which saved runs."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def differing(before, after, kind):
 
 
 def closures():
-    """Return the crates that decide a run on each backend, as cargo sees them, by the roots in the build script."""
+    """Return the crates that decide a run on each backend: dependencies, by cargo, of the roots in the build script."""
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     used = {

@@ -82,7 +82,7 @@ def commands():
 
 
 NEEDED = {("reproduce",): ["mine", "--quick"], ("bench",): ["--no-ns3"]}
-"""Words without which a command works for minutes."""
+"""Words that keep a command from working for minutes."""
 
 
 SUITABLE = {
@@ -106,7 +106,7 @@ SUITABLE = {
     ("sweep",): ["s.toml"],
     ("trace",): ["5g", "-o", "radio"],
 }
-"""Words with which a command does something; others do without."""
+"""Words that a command needs; others need none."""
 REACHES = {
     ("brf", "attach"): "attach_brf",
     ("brf", "controller"): "PortJudge",
@@ -222,7 +222,7 @@ RESOLVE = socket.getaddrinfo
 
 
 def no_names(host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002 (named like the function's)
-    """Resolve numbers only: names raise what the resolver raises without asking the network."""
+    """Resolve numbers only: names raise the resolver's errors without a query to the network."""
     return RESOLVE(host, port, family, type, proto, flags | socket.AI_NUMERICHOST)
 
 
@@ -251,7 +251,7 @@ def options_of(function):
 @pytest.mark.slow
 @pytest.mark.attempts
 def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
-    """Every public function takes its arguments or refuses them with a message that names what is accepted."""
+    """Every public function accepts its arguments or refuses them with a message that states what is accepted."""
     monkeypatch.chdir(tmp_path)
     tally = Tally("random arguments of the library")
     results = narrows.compare("bbr", "cubic", set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)
@@ -367,9 +367,9 @@ class PanicException(BaseException):
     """As pyo3 raises it: a panic of Rust is no `Exception`."""
 
 
-@pytest.mark.parametrize("raised", [ZeroDivisionError, PanicException])
-def test_last_resort_names_a_bug(raised, monkeypatch, capsys):
-    """An exception that nothing expects ends the command with a message and status 1; `NARROWS_DEBUG` shows it."""
+@pytest.fixture
+def broken(raised, monkeypatch):
+    """Let the command raise an exception; return its main function."""
     from narrows import cli
 
     def broken(*_, **__):
@@ -377,25 +377,24 @@ def test_last_resort_names_a_bug(raised, monkeypatch, capsys):
 
     monkeypatch.setattr(cli, "app", broken)
     monkeypatch.setattr("sys.argv", ["narrows", "schemes"])
+    return cli.main
+
+
+@pytest.mark.parametrize("raised", [ZeroDivisionError, PanicException])
+def test_last_resort_names_a_bug(broken, raised, monkeypatch, capsys):
+    """An unexpected exception ends the command with a message and status 1; `NARROWS_DEBUG` shows it."""
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        broken()
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith(f"narrows: a bug of Narrows: {raised.__name__}: a bug\n")
     monkeypatch.setenv("NARROWS_DEBUG", "1")
     with pytest.raises(raised):
-        cli.main()
+        broken()
 
 
 @pytest.mark.parametrize("raised", [SystemExit, GeneratorExit])
-def test_ends_of_python_are_no_bugs(raised, monkeypatch, capsys):
-    """What ends a program or a generator passes the last resort."""
-    from narrows import cli
-
-    def ends(*_, **__):
-        raise raised
-
-    monkeypatch.setattr(cli, "app", ends)
-    monkeypatch.setattr("sys.argv", ["narrows", "schemes"])
+def test_ends_of_python_are_no_bugs(broken, raised, capsys):
+    """Exceptions that end a program or a generator pass the last resort."""
     with pytest.raises(raised):
-        cli.main()
+        broken()
     assert capsys.readouterr().err == ""

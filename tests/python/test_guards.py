@@ -1,16 +1,18 @@
 """Guards of results and folders: each one acts alone, where others would hide that it is missing."""
 
 import errno
+import json
 import os
 import re
 
 import pytest
 
-from narrows import files, sql
-from narrows.errors import UsageError
+import narrows
+from narrows import checksums, engine, files, sql
+from narrows.errors import DamagedError, UsageError
 from narrows.runner import Runner
 
-from conftest import timeless  # isort: skip
+from conftest import ONE_FLOW, timeless  # isort: skip
 
 
 def test_full_disk_error_names_the_file_itself(tmp_path, monkeypatch):
@@ -51,30 +53,23 @@ def test_library_refuses_a_linked_folder_of_results(tmp_path):
     ],
 )
 def test_each_rule_of_queries_refuses_alone(query, problem):
-    """Each rule for queries refuses what no other one does."""
+    """Each rule for queries refuses something that no other rule does."""
     with pytest.raises(ValueError, match=re.escape(problem)):
         sql.check(query)
 
 
 def test_deep_result_with_right_checksum_is_named(tmp_path):
     """A result that is nested too deeply for Python is named, although its checksum is right."""
-    from narrows import Results, checksums
-    from narrows.errors import DamagedError
-
     deep = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     checksums.write_all(tmp_path, {"results.jsonl": deep})
     with pytest.raises(DamagedError, match=r"results\.jsonl: line 1 is nested too deeply"):
-        Results.load(tmp_path)
+        narrows.Results.load(tmp_path)
 
 
 @pytest.mark.parametrize("key", ["version", "build"])
 def test_whole_run_of_another_version_or_build_is_repeated(key, tmp_path, executed):
     """An undamaged run, with the right checksum, of another version or build is executed again."""
-    import json
-
-    from narrows import checksums, engine
-
-    planned = engine.plan('[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n', "text", None, [])
+    planned = engine.plan(ONE_FLOW, "text", None, [])
     (first,) = Runner(out=tmp_path).run(planned)
     path = tmp_path / "runs" / f"{planned[0].id}.json"
     saved = json.loads(path.read_text())
@@ -88,9 +83,7 @@ def test_whole_run_of_another_version_or_build_is_repeated(key, tmp_path, execut
 
 
 def test_interrupted_end_leaves_no_checksums(tmp_path, monkeypatch):
-    """While the files at the end are written there are no checksums: they come last, and belong to these files."""
-    from narrows import checksums
-
+    """During the writing of the last files there are no checksums: they come after these files."""
     checksums.write_all(tmp_path, {"a": b"1"})
 
     def full(path, content):
@@ -136,15 +129,7 @@ def test_file_is_replaced_not_rewritten(tmp_path):
 )
 def test_result_of_another_shape_is_named_not_shown(change, problem, tmp_path):
     """A result with the right checksum and a value of another type is named with line and key, and not shown."""
-    import json
-
-    import narrows
-    from narrows import checksums
-    from narrows.errors import DamagedError
-
-    result = json.loads(
-        json.dumps(narrows.run('[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n').raw[0])
-    )
+    result = json.loads(json.dumps(narrows.run(ONE_FLOW).raw[0]))
     change(result)
     checksums.write_all(tmp_path, {"results.jsonl": (json.dumps(result) + "\n").encode()})
     with pytest.raises(DamagedError, match=re.escape(f"results.jsonl: line 1 is no result: {problem}")):

@@ -1,7 +1,10 @@
 """Folders of results from strangers: nothing is read without end, and nothing outside the folder is shown."""
 
+import hashlib
+import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +12,7 @@ import narrows
 from narrows import checksums
 from narrows.errors import DamagedError, UsageError
 
-from conftest import call  # isort: skip
+from conftest import call, refused  # isort: skip
 
 TEXT = 'name = "s"\nduration = "2s"\n[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
 
@@ -42,6 +45,12 @@ def finite(monkeypatch):
     monkeypatch.setattr(checksums.hashlib, "file_digest", bounded)
 
 
+def listed(out, name, digest="0" * 64):
+    """Add a file to the checksums of a folder."""
+    with (out / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{digest}  {name}\n")
+
+
 def sparse(path, size=1 << 40):
     """Make a file large without using a disk."""
     path.unlink(missing_ok=True)
@@ -56,8 +65,7 @@ def sparse(path, size=1 << 40):
 def test_listed_file_without_end_is_named(command, out):
     """`plot`, `report` and `load` hash no file of 1 TiB that `SHA256SUMS` lists; they name it at once."""
     sparse(out / "big")
-    with (out / "SHA256SUMS").open("a") as sums:
-        sums.write(f"{'0' * 64}  big\n")
+    listed(out, "big")
     done = call(command, out)
     assert done.exit_code == 1 and done.stderr.startswith(f"narrows: {out / 'big'}: is larger than 1024 MiB;"), done
     with pytest.raises(DamagedError, match="big: is larger than 1024 MiB; run the command"):
@@ -92,7 +100,7 @@ def test_trace_without_end_is_named_and_repeated(out):
 
 
 def test_written_trace_is_one_that_is_read(tmp_path, monkeypatch):
-    """A trace beyond the limit ends its work with a message, instead of being refused and repeated for ever."""
+    """A trace beyond the limit ends its work with a message, instead of being repeated for ever."""
     monkeypatch.setattr(checksums, "MOST_TRACE", 1000)
     with pytest.raises(
         UsageError, match=r"the trace is larger than .*; accepted: a longer interval of `trace.samples`"
@@ -104,8 +112,7 @@ def test_written_trace_is_one_that_is_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_listed_file_of_another_kind_is_named(kind, out):
     """A pipe, a device and a folder in `SHA256SUMS` are named; nothing waits for a writer."""
-    with (out / "SHA256SUMS").open("a") as sums:
-        sums.write(f"{'0' * 64}  odd\n")
+    listed(out, "odd")
     if kind == "pipe":
         os.mkfifo(out / "odd")
     elif kind == "device":
@@ -125,7 +132,7 @@ def test_listed_file_of_another_kind_is_named(kind, out):
      "runs", "traces", ".plan"],
 )  # fmt: skip
 def test_links_out_of_the_folder_are_named(pattern, out, tmp_path):
-    """A link that leads out of the folder is named and shows nothing, although what it leads to is whole."""
+    """A link that leads out of the folder is named and shows nothing, although its target is intact."""
     assert call("run", "-o", out, "--trace", scenario(tmp_path)).exit_code == 0
     if pattern.startswith(("runs", ".plan")):
         (out / "SHA256SUMS").unlink()
@@ -134,19 +141,15 @@ def test_links_out_of_the_folder_are_named(pattern, out, tmp_path):
     shutil.move(path, tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     done = call("report", out, "-o", tmp_path / "page.html")
-    assert (done.exit_code, "is a symbolic link that leads out of" in done.stderr) == (1, True), done.output
+    refused(done, "is a symbolic link that leads out of", status=1)
     assert f"{path}" in done.stderr
     assert not (tmp_path / "page.html").exists()
 
 
 def test_sum_of_a_link_to_a_system_file_is_refused(out):
-    """A right checksum of a link to a file of the system is not confirmed."""
-    from hashlib import sha256
-    from pathlib import Path
-
+    """A right checksum of a link to a file of the system is refused."""
     (out / "odd").symlink_to("/etc/passwd")
-    with (out / "SHA256SUMS").open("a") as sums:
-        sums.write(f"{sha256(Path('/etc/passwd').read_bytes()).hexdigest()}  odd\n")
+    listed(out, "odd", hashlib.sha256(Path("/etc/passwd").read_bytes()).hexdigest())
     with pytest.raises(DamagedError, match="/odd: is a symbolic link that leads out of"):
         narrows.Results.load(out)
 
@@ -161,7 +164,7 @@ def test_links_to_and_within_the_folder_are_read(out, tmp_path):
 
 @pytest.mark.parametrize("pattern", ["runs/*.json", "traces/*/samples.parquet"])
 def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
-    """A run or a trace behind a link out of the folder is not taken for a finished one."""
+    """A run or a trace behind a link out of the folder does not count as finished."""
     (path,) = out.glob(pattern)
     shutil.move(path, tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
@@ -177,9 +180,7 @@ def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
 
 @pytest.mark.slow
 def test_letters_for_terminals_are_escaped(out):
-    """Texts of a saved run with a right checksum steer no terminal."""
-    import json
-
+    """Texts of a saved run with a right checksum cannot control the terminal."""
     result = json.loads((out / "results.jsonl").read_text())
     result["flows"][0] |= {"params": "\x1b]0;PWN\x07\x1b[2J", "label": "bbr\x9b2J"}
     result |= {"scenario": "a\x1b[2Jb", "point": {"network.buffer": "\x1b[2J", "a\x1b[2J": "1"}}
@@ -204,8 +205,6 @@ def test_listed_name_with_a_zero_byte_is_damage(tmp_path):
 @pytest.mark.parametrize("command", ["plot", "report"])
 def test_letters_without_a_glyph_give_no_warning(command, out, recwarn):
     """A label that the font cannot show, such as one in Chinese, is drawn with boxes and without a warning."""
-    import json
-
     line = json.loads((out / "results.jsonl").read_text())
     line["flows"][0] |= {"label": "\u6d41\u91cf", "params": "\u540d=\u6d41"}
     line["scenario"] = "\u6d41\u91cf"

@@ -15,21 +15,12 @@ from narrows import checksums
 
 from conftest import call  # isort: skip
 
-SWEEP = (
-    "compare",
-    "bbr",
-    "--set",
-    "network.buffer=1bdp,2bdp,3bdp,4bdp,5bdp,6bdp",
-    "--jobs",
-    "2",
-    "--trace",
-    "-o",
-    "out",
-)
+BUFFERS = "network.buffer=1bdp,2bdp,3bdp,4bdp,5bdp,6bdp"
+SWEEP = ("compare", "bbr", "--set", BUFFERS, "--jobs", "2", "--trace", "-o", "out")
 
 
 def shown(out):
-    """Return what the folder shows: its results without the wall time, and its samples."""
+    """Return the folder's results without the wall time, and its samples."""
     loaded = narrows.Results.load(out)
     rows = {row["id"]: json.dumps({**row, "wall_s": 0, "build": 0}, sort_keys=True) for row in loaded.raw}
     return rows, loaded.samples.sort("id", "time_s", "index", "series")

@@ -1,4 +1,4 @@
-"""`--on kernel`: what the option accepts, and runs on this machine's kernel where there is root."""
+"""`--on kernel`: its values, and with root runs on this machine's kernel."""
 
 import contextlib
 import csv
@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +17,20 @@ from fake_executor import ENGINE
 from narrows import engine, hosts, qlog
 from narrows.cli import kernel
 
-from conftest import BUILT_ENV, ROOT, call, json_rows, narrows_in, without_rights_in  # isort: skip
+from conftest import (  # isort: skip
+    FIGURE,
+    ONE_FLOW,
+    ROOT,
+    call,
+    json_rows,
+    narrows_in,
+    python,
+    ran,
+    refused,
+    start_narrows,
+    without_rights_in,
+    write_paper,
+)  # fmt: skip
 
 pytestmark = pytest.mark.realtime
 BRIEF = ("--rate", "20mbit", "--rtt", "10ms", "--duration", "2s")
@@ -38,12 +50,11 @@ def confined(prefix):
         pytest.skip(f"needs {' '.join(prefix)}")
 
 
-def on_kernel(folder, *args):
-    """Start the command on the kernel in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "narrows", *args, "--on", "kernel"],
-        cwd=folder, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+def needs_programs(done):
+    """Skip a test whose command misses the programs of the kernel; return the process."""
+    if "no programs" in done.stderr:
+        pytest.skip("needs an installation with BPF")
+    return done
 
 
 def devices():
@@ -63,18 +74,16 @@ def devices():
     ],
 )
 def test_impossible_places_are_refused(args, message, executor):
-    """A place that cannot run the scenario is misuse, and the message says what is accepted."""
-    result = call("compare", *BRIEF, "bbr", *args)
-    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+    """A place that cannot run the scenario is invalid usage, and the message states what is accepted."""
+    refused(call("compare", *BRIEF, "bbr", *args), message)
 
 
 def test_cluster_runs_the_simulator_only(tmp_path, executor, monkeypatch):
-    """A Ray cluster has no kernel of ours."""
+    """Runs on the kernel refuse a Ray cluster."""
     monkeypatch.setenv("FAKE_KERNEL", "1")
     file = tmp_path / "one.toml"
-    file.write_text('[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n')
-    result = call("sweep", file, "--on", "kernel", "--ray", "auto")
-    assert (result.exit_code, "accepted: without --on kernel" in result.stderr) == (2, True), result.stderr
+    file.write_text(ONE_FLOW)
+    refused(call("sweep", file, "--on", "kernel", "--ray", "auto"), "accepted: without --on kernel")
 
 
 def test_worlds_share_a_folder(tmp_path, executor, monkeypatch):
@@ -137,10 +146,6 @@ PAIR = (
 
 def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, executor, monkeypatch):
     """`reproduce --on kernel` judges only claims that the kernel's runs decide, and the report has a third column."""
-    home = tmp_path / "papers" / "shares"
-    home.mkdir(parents=True)
-    (home / "paper.toml").write_text(PAPER)
-    (home / "fig1.toml").write_text(SHARES)
     claims = "".join(
         f'[[claim]]\nid = "{name}"\ntext = "{name} of them"\nsource = "page 1"\nkind = "{kind}"\n{more}sql = """{sql}"""\n'
         for name, kind, more, sql in (
@@ -149,27 +154,23 @@ def test_third_verdict_where_the_kernel_has_all_schemes(tmp_path, executor, monk
             ("pair", "greater", "", PAIR),
         )
     )
-    (home / "fig1.claims.toml").write_text(f'[figure]\ntitle = "Shares"\n{claims}')
+    write_paper(tmp_path / "papers" / "shares", PAPER, fig1=(SHARES, FIGURE + claims))
     monkeypatch.setenv("FAKE_KERNEL", "bbr")
     args = ("reproduce", "--papers", tmp_path / "papers", "-o", tmp_path / "out", "--on", "kernel")
-    result = call(*args, "--json")
-    assert result.exit_code == 0, result.output
+    result = ran(call(*args, "--json"))
     judged = {(row["world"], row["id"]) for row in json_rows(result)}
     assert judged == {("today", "one"), ("today", "all"), ("today", "pair"), ("kernel", "one")}
     page = (tmp_path / "out" / "index.html").read_text()
     assert page.count("not run") == 2 and "on the kernel" in page
     monkeypatch.setenv("FAKE_KERNEL", "newreno")
-    result = call(*args)
-    assert (result.exit_code, "the fake kernel lacks one of bbr" in result.stderr) == (2, True), result.output
+    refused(call(*args), "the fake kernel lacks one of bbr")
 
 
 def test_picture_of_both_worlds_shows_this_simulator():
-    """The simulator's half of README's picture is what this version gives: else `studies/kernel/worlds.py sim`."""
+    """The simulator's half of README's picture equals this version's, else run `studies/kernel/worlds.py sim`."""
     folder = ROOT / "studies" / "kernel"
     code = "import json, worlds; print(json.dumps(worlds.measure(['sim'])['goodput_mbit_s'].to_list()))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=BUILT_ENV, capture_output=True, text=True, check=True
-    )
+    done = python("-c", code, cwd=folder, check=True)
     with (folder / "worlds.csv").open(encoding="utf-8") as file:
         drawn = [float(row["goodput_mbit_s"]) for row in csv.DictReader(file) if row["world"] == "sim"]
     assert len(drawn) == 120
@@ -177,12 +178,11 @@ def test_picture_of_both_worlds_shows_this_simulator():
 
 
 def test_kernel_prints_the_table_of_the_simulator(tmp_path):
-    """Both worlds print the same fields; what packets and the kernel do not tell is absent."""
+    """Both worlds print the same fields, except for values unknown to packets and the kernel."""
     needs_root()
     rows = {}
     for on in ("sim", "kernel"):
-        done = narrows_in(tmp_path, "compare", "bbr", "cubic", *BRIEF, "--json", "--on", on)
-        assert done.returncode == 0, done.stderr
+        done = ran(narrows_in(tmp_path, "compare", "bbr", "cubic", *BRIEF, "--json", "--on", on))
         rows[on] = json.loads(done.stdout)
     sim, kernel = rows["sim"], rows["kernel"]
     assert set(sim) - set(kernel) == {"event_hash", "counters", "peak_flow_bytes"}
@@ -198,20 +198,16 @@ def test_kernel_prints_the_table_of_the_simulator(tmp_path):
 def test_kernel_traces_plot_like_simulated_ones(tmp_path):
     """A trace has the series that the kernel reports, and `plot` draws it."""
     needs_root()
-    done = narrows_in(tmp_path, "compare", "bbr", *BRIEF, "--on", "kernel", "--trace", "20ms", "-o", "out")
-    assert done.returncode == 0, done.stderr
+    ran(narrows_in(tmp_path, "compare", "bbr", *BRIEF, "--on", "kernel", "--trace", "20ms", "-o", "out"))
     code = (
         "import narrows; s = narrows.Results.load('out').samples; print(*sorted(set(s['series'])));"
         "print(s.filter((s['series'] == 'bw_estimate_mbit_s') & (s['time_s'] > 1))['value'].mean())"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=BUILT_ENV, capture_output=True, text=True, check=True
-    )
+    shown = python("-c", code, cwd=tmp_path, check=True)
     series, estimate = shown.stdout.splitlines()
     assert {"cwnd_bytes", "rtt_ms", "goodput_mbit_s", "pacing_gain", "queue_pkt", "min_rtt_ms"} <= set(series.split())
     assert 15 < float(estimate) < 25
-    done = narrows_in(tmp_path, "plot", "out", "-o", "figure.svg")
-    assert done.returncode == 0, done.stderr
+    ran(narrows_in(tmp_path, "plot", "out", "-o", "figure.svg"))
 
 
 @pytest.mark.long
@@ -219,9 +215,7 @@ def test_stopped_runs_leave_nothing_behind(tmp_path):
     """Ctrl-C ends a run before its end, SIGKILL leaves no device, namespace or scheme, and the next run works."""
     needs_root()
     before = devices()
-    narrows_in(tmp_path, "schemes")  # skips the test if nothing is built
-    long = ("compare", "cubic", "--duration", "60s")
-    stopped, killed = on_kernel(tmp_path, *long), on_kernel(tmp_path, *long)
+    stopped, killed = (start_narrows("compare", "cubic", "--duration", "60s", "--on", "kernel") for _ in range(2))
     deadline = time.monotonic() + 30
     while len(devices()[1]) < len(before[1]) + 4:  # two hosts of each
         assert time.monotonic() < deadline
@@ -239,8 +233,7 @@ def test_stopped_runs_leave_nothing_behind(tmp_path):
 def test_two_runs_at_once_do_not_collide(tmp_path):
     """Two processes run the same scenario at the same time."""
     needs_root()
-    narrows_in(tmp_path, "schemes")  # skips the test if nothing is built
-    both = [on_kernel(tmp_path, "compare", "cubic", *BRIEF, "--json") for _ in range(2)]
+    both = [start_narrows("compare", "cubic", *BRIEF, "--json", "--on", "kernel") for _ in range(2)]
     for process in both:
         out, error = process.communicate(timeout=60)
         assert process.returncode == 0, error
@@ -248,7 +241,7 @@ def test_two_runs_at_once_do_not_collide(tmp_path):
 
 
 def test_without_root_one_sentence_and_status_2(tmp_path):
-    """A user without root reads one sentence."""
+    """A user without root gets one sentence."""
     needs_root()
     done = without_rights_in(tmp_path, "compare", "bbr", "--on", "kernel")
     expected = "narrows: --on kernel needs root: it creates network namespaces and devices in them\n"
@@ -270,10 +263,7 @@ def test_unable_kernel_loads_nothing(world, reason):
     """An old kernel and one without BTF are named with status 2, and nothing is loaded."""
     if os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists() or shutil.which(world[0]) is None:
         pytest.skip(f"needs root, BTF and {world[0]}")
-    command = [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"]
-    done = subprocess.run([*world, *command], env=BUILT_ENV, capture_output=True, text=True, check=False)
-    if "this build has no programs" in done.stderr:
-        pytest.skip("needs an installation with BPF")
+    done = needs_programs(python("-m", "narrows", "kernel", "load", "bbr-gc", prefix=world))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("narrows: kernel ") and done.stderr.endswith(f"{reason}\n")
     assert not Path("/sys/fs/bpf/narrows/bbr_gc").exists()
@@ -292,10 +282,7 @@ def loader(tmp_path):
         pytest.skip("needs a kernel without bbr_gc")
 
     def run(*words):
-        done = narrows_in(tmp_path, "kernel", *words)
-        if "this build has no programs" in done.stderr:
-            pytest.skip("needs an installation with BPF")
-        return done
+        return needs_programs(narrows_in(tmp_path, "kernel", *words))
 
     yield run
     narrows_in(tmp_path, "kernel", "unload", "bbr-gc")
@@ -326,43 +313,35 @@ def test_verifier_accepts_other_settings(name, settings, loader):
 
 def test_taken_name_is_refused(loader):
     """A load under a taken name exits with status 2 and names the reason; the scheme of that name stays registered."""
-    done = loader("load", "bbr-gc")
-    assert done.returncode == 0, done.stderr
-    again = loader("load", "bbr-gc")
-    assert (again.returncode, "already: it is loaded; accepted: " in again.stderr) == (2, True), again.stderr
+    ran(loader("load", "bbr-gc"))
+    refused(loader("load", "bbr-gc"), "already: it is loaded; accepted: ")
     foreign = BPF / "narrows-test-elsewhere"
     PINNED.rename(foreign)
     try:
-        other = loader("load", "bbr-gc")
-        assert (other.returncode, "another program or module has this name" in other.stderr) == (2, True), other.stderr
+        refused(loader("load", "bbr-gc"), "another program or module has this name")
         assert not PINNED.exists() and "bbr_gc" in engine.kernel_schemes()
     finally:
         foreign.rename(PINNED)
 
 
 @pytest.mark.long
-def test_sigkill_while_loading_leaves_a_usable_kernel(loader, tmp_path):
+def test_sigkill_while_loading_leaves_a_usable_kernel(loader):
     """After SIGKILL at any moment of a load the next command cleans up, and loads."""
     loader("status")
     for tenth in range(1, 16):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"],
-            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        process = start_narrows("kernel", "load", "bbr-gc", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(tenth / 10)
         process.kill()
         process.wait()
         if "bbr_gc" not in engine.kernel_schemes():
-            done = loader("load", "bbr-gc")
-            assert done.returncode == 0, done.stderr
-        done = loader("unload", "bbr-gc")
-        assert done.returncode == 0, done.stderr
+            ran(loader("load", "bbr-gc"))
+        ran(loader("unload", "bbr-gc"))
         assert "bbr_gc" not in engine.kernel_schemes() and not PINNED.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_loading_says_what_stays(number, monkeypatch):
-    """A signal during a load or an unload is reported when the step is over, with what is loaded then."""
+    """A signal during a load or an unload is reported after the step, with what is loaded then."""
 
     def load(*_):
         assert signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler), "it is held back"
@@ -379,14 +358,11 @@ def test_signal_while_loading_says_what_stays(number, monkeypatch):
 
 
 @pytest.mark.attempts
-def test_interrupted_load_tells_the_truth(loader, tmp_path):
+def test_interrupted_load_tells_the_truth(loader):
     """After Ctrl-C at any moment of a load the scheme is registered exactly if the command said so."""
     loader("status")
     for tenth in range(1, 16, many(5, 1, 1)):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "narrows", "kernel", "load", "bbr-gc"],
-            cwd=tmp_path, env=BUILT_ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        process = start_narrows("kernel", "load", "bbr-gc", stderr=subprocess.STDOUT)
         time.sleep(tenth / 10)
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=120)
@@ -417,9 +393,7 @@ def test_status_shows_calls_and_their_time(monkeypatch, capsys):
 def test_programs_need_root(words, tmp_path):
     """Without root the commands end with status 2 and one sentence."""
     needs_root()
-    done = without_rights_in(tmp_path, "kernel", *words)
-    if "no programs" in done.stderr:
-        pytest.skip("needs an installation with BPF")
+    done = needs_programs(without_rights_in(tmp_path, "kernel", *words))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert done.stderr.startswith(f"narrows: `narrows kernel {words[0]}` needs root: "), done.stderr
 
@@ -435,11 +409,9 @@ def test_programs_need_root(words, tmp_path):
 )
 @pytest.mark.parametrize("words", [("kernel", "load", "bbr-gc"), ("brf", "attach"), ("brf", "detach")], ids=" ".join)
 def test_root_without_rights_loads_nothing(prefix, expected, words, tmp_path):
-    """Root of a user namespace, and root without the right to load programs, read what they lack."""
+    """Root of a user namespace, and root without the right to load programs, are told what they lack."""
     confined(prefix)
-    done = narrows_in(tmp_path, *words, prefix=prefix)
-    if "no programs" in done.stderr:
-        pytest.skip("needs an installation with BPF")
+    done = needs_programs(narrows_in(tmp_path, *words, prefix=prefix))
     start = f"narrows: `narrows {' '.join(words[:2])}` needs {expected}"
     assert (done.returncode, done.stdout, done.stderr.startswith(start)) == (2, "", True), done.stderr
 
@@ -456,41 +428,25 @@ def test_root_of_user_namespace_is_none_on_kernel(tmp_path):
 def test_qlog_of_the_kernel_is_drawn(tmp_path):
     """A run on the kernel writes a qlog file that is read and drawn, with the window and the RTT of its flow."""
     needs_root()
-    done = narrows_in(tmp_path, "compare", "cubic", *BRIEF, "--on", "kernel", "--qlog", "run.sqlog", "--json")
-    assert done.returncode == 0, done.stderr
+    done = ran(narrows_in(tmp_path, "compare", "cubic", *BRIEF, "--on", "kernel", "--qlog", "run.sqlog", "--json"))
     ((flow,),) = (row["flows"] for row in json_rows(done))
     loaded = qlog.load([tmp_path / "run.sqlog"])
     (own,) = loaded.flows.iter_rows(named=True)
     assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
     assert {"cwnd_bytes", "rtt_ms"} <= set(loaded.samples["series"].unique())
-    drawn = narrows_in(tmp_path, "plot", "run.sqlog")
-    assert drawn.returncode == 0, drawn.stderr
+    ran(narrows_in(tmp_path, "plot", "run.sqlog"))
 
 
 @pytest.mark.long
 def test_schemes_of_hosts_and_of_networks_are_compared(tmp_path):
     """One command runs schemes with and without a network's help on the kernel, each alone, and fills the link."""
     needs_root()
-    words = (
-        "compare",
-        "brf",
-        "nodectl",
-        "bbr3",
-        "cubic",
-        "--each",
-        *BRIEF,
-        "--duration",
-        "4s",
-        "--on",
-        "kernel",
-        "--json",
-    )
-    done = narrows_in(tmp_path, *words)
+    schemes = ["brf", "nodectl", "bbr3", "cubic"]
+    done = narrows_in(tmp_path, "compare", *schemes, "--each", *BRIEF, "--duration", "4s", "--on", "kernel", "--json")
     if "BPF" in done.stderr and done.returncode == 2:
         pytest.skip("needs an installation with BPF")
-    assert done.returncode == 0, done.stderr
-    rows = json_rows(done)
-    assert [row["flows"][0]["scheme"] for row in rows] == ["brf", "nodectl", "bbr3", "cubic"]
+    rows = json_rows(ran(done))
+    assert [row["flows"][0]["scheme"] for row in rows] == schemes
     assert all(row["flows"][0]["goodput_mbit_s"] > 0.6 * 20 for row in rows)
     rates, negotiation = rows[0]["host"]["rates"], rows[1]["host"]["negotiation"]
     assert rates["advised"] > 50 and negotiation is not None, (rates, negotiation)

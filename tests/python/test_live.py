@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from loopback import (  # isort: skip
-    ACK, DATA, DATA_ACK, REQUEST, RESPONSE, Starter, connected, done, free_port, freeze, listening, records, wait_for_data,
-    wait_for_line,
+    ACK, DATA, DATA_ACK, REQUEST, RESPONSE, Starter, connected, done, free_port, freeze, listening, records, transferred,
+    wait_for_data, wait_for_line,
 )  # fmt: skip
 
 
@@ -25,11 +25,7 @@ from loopback import (  # isort: skip
 @pytest.mark.parametrize("where", ["127.0.0.1", "[::1]"])
 def test_constant_rate_arrives_and_both_ends_agree(start: Starter, where: str) -> None:
     """Every datagram of a constant rate arrives, and both ends report the same counts and plausible delays."""
-    port = free_port(socket.AF_INET6 if "[" in where else socket.AF_INET)
-    receiver = listening(start, where, port, "--once")
-    sender = start("send", f"{where}:{port}", "--rate", "2mbit", "--size", "1000", "--duration", "1s", "--json")
-    sent, _ = done(sender, 0)
-    received, _ = done(receiver, 0)
+    sent, received = transferred(start, "--rate", "2mbit", "--size", "1000", "--duration", "1s", where=where)
     # 2 Mbit/s in datagrams of 8000 bits are 250 per second, and one at the start.
     assert 249 <= sent["datagrams"] <= 252
     assert sent["datagrams"] == sent["datagrams_written"] == received["datagrams"]
@@ -45,10 +41,7 @@ def test_constant_rate_arrives_and_both_ends_agree(start: Starter, where: str) -
 @pytest.mark.realtime
 def test_full_rate_is_read_without_drops(start: Starter) -> None:
     """The receiver reads everything that arrives at full rate."""
-    port = free_port()
-    receiver = listening(start, "127.0.0.1", port, "--once")
-    sent, _ = done(start("send", f"127.0.0.1:{port}", "--duration", "1s", "--json"), 0)
-    received, _ = done(receiver, 0)
+    sent, received = transferred(start, "--duration", "1s")
     # One system call returns more datagrams than a connection can queue.
     assert received["datagrams"] > 10_000
     assert received["queue_drops"] == 0
@@ -59,11 +52,7 @@ def test_full_rate_is_read_without_drops(start: Starter) -> None:
 def test_video_frames_fit_default_queue_only(start: Starter) -> None:
     """The frames of a video fit the default queue; a short queue drops datagrams."""
     for limits, most in (((), 0), (("--queue", "20"), None)):
-        port = free_port()
-        receiver = listening(start, "127.0.0.1", port, "--once")
-        video = ("--video", "20mbit", "--duration", "1s", *limits)
-        sent, _ = done(start("send", f"127.0.0.1:{port}", *video, "--json"), 0)
-        done(receiver, 0)
+        sent, _ = transferred(start, "--video", "20mbit", "--duration", "1s", *limits)
         # A frame has about 80 datagrams, a key frame more.
         assert sent["datagrams_written"] == sent["datagrams"] + sent["queue_drops"] > 1_000
         assert sent["queue_drops"] == 0 if most == 0 else sent["queue_drops"] > 100
@@ -160,11 +149,7 @@ def test_receiver_answers_from_addressed_address(start: Starter) -> None:
 @pytest.mark.parametrize("scheme", ["ccid3", "dccp-bbr", "bbr:cwnd_gain=1.5"])
 def test_schemes_carry_a_video(start: Starter, scheme: str) -> None:
     """Schemes of CCID 3, for datagrams and for TCP carry a video."""
-    port = free_port()
-    receiver = listening(start, "127.0.0.1", port, "--once")
-    sender = start("send", f"127.0.0.1:{port}", "--scheme", scheme, "--video", "1mbit", "--duration", "1s", "--json")
-    sent, _ = done(sender, 0)
-    received, _ = done(receiver, 0)
+    sent, received = transferred(start, "--scheme", scheme, "--video", "1mbit", "--duration", "1s")
     assert sent["scheme"] == scheme.partition(":")[0]
     assert sent["ccid"] == received["ccid"]
     assert sent["datagrams"] == received["datagrams"] > 30
@@ -179,7 +164,7 @@ def test_closed_port_refuses(start: Starter) -> None:
 
 @pytest.mark.realtime
 def test_silent_peer_times_out(start: Starter) -> None:
-    """A sender gives up on a silent peer after the stated time, and not before."""
+    """A sender gives up on a silent peer after the stated time, not earlier."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         begin = time.monotonic()
@@ -233,7 +218,7 @@ def test_peer_without_features_ends_sender_after_timeout(start: Starter) -> None
 
 @pytest.mark.slow
 def test_unfinished_requests_lock_out_nobody(start: Starter) -> None:
-    """Requests that nobody completes keep no client out."""
+    """Incomplete requests keep no client out."""
     port = free_port()
     receiver = listening(start, "127.0.0.1", port, "--once")
     for host in range(2, 34):
@@ -329,15 +314,7 @@ def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
 def test_killed_peer_is_detected_in_time(start: Starter, killed: str) -> None:
     """Either end detects a killed peer within the stated time."""
-    receiver, sender = connected(
-        start,
-        receiver=(
-            "--once",
-            "--timeout",
-            "1s",
-        ),
-        sender=("--timeout", "1s"),
-    )
+    receiver, sender = connected(start, receiver=("--once", "--timeout", "1s"), sender=("--timeout", "1s"))
     victim, other = (sender, receiver) if killed == "sender" else (receiver, sender)
     victim.kill()
     report, err = done(other, 1)

@@ -2,22 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
 from attempts import Tally, generators, many
 
-from conftest import BUILT_ENV, built, call  # isort: skip
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    """Return the folder of a new study."""
-    folder = tmp_path_factory.mktemp("study") / "mine"
-    assert call("new", "study", folder).exit_code == 0
-    return folder
+from conftest import python  # isort: skip
 
 
 VALUES = [
@@ -72,7 +62,7 @@ def torn(text, draw):
 
 
 def doubling(text, draw):
-    """Let texts double each other, which would fill the memory."""
+    """Let texts double each other, which could fill the memory."""
     names = "\n".join(f"t{n} = '{{t{n + 1}}}{{t{n + 1}}}'" for n in range(60))
     return text.replace("[[claim]]", f"[[claim]]\n{names}\nt60 = 'x'", 1).replace('text = "', 'text = "{t0} ', 1)
 
@@ -93,7 +83,7 @@ for folder in sys.argv[2:]:
 
 
 def mangled(texts, draw):
-    """Return the texts of a study, of which one has slips."""
+    """Return the texts of a study, one of them with slips."""
     slipped = draw.choice(["paper.toml", "fig1.toml", "fig1.claims.toml", "fig1.claims.toml", "findings.md"])
     text = texts[slipped]
     for _ in range(draw.randrange(1, 4)):
@@ -105,7 +95,6 @@ def mangled(texts, draw):
 @pytest.mark.attempts
 def test_malformed_studies_give_no_traceback(study, tmp_path):
     """Malformed study folders are refused with a message, or run; no exception of Python, no crash, no endless work."""
-    built("engine.version()")
     tally = Tally("malformed study folders")
     texts = {path.name: path.read_text() for path in study.iterdir() if path.is_file()}
     # Briefly: all folders of a batch take turns in one process.
@@ -119,10 +108,7 @@ def test_malformed_studies_give_no_traceback(study, tmp_path):
             (folder / file).write_bytes(text.encode("utf-8", "surrogatepass"))
     ended = []
     for batch in (folders[at : at + 50] for at in range(0, len(folders), 50)):
-        done = subprocess.run(
-            [sys.executable, "-c", REPRODUCE, tmp_path / "report", *batch],
-            env=BUILT_ENV, capture_output=True, text=True, timeout=900, check=False,
-        )  # fmt: skip
+        done = python("-c", REPRODUCE, tmp_path / "report", *batch, timeout=900)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert len(rows) == len(batch), (batch[len(rows)], done.returncode, done.stderr[-2000:])
         ended += rows

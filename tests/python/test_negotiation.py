@@ -91,7 +91,7 @@ def test_invalid_settings_are_refused(start: Starter, arguments: tuple[str, ...]
 
 
 def test_request_without_data_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that trickles bytes which are no data is a failure, also where a duration ends the request."""
+    """A server that trickles bytes instead of data is a failure, also if a duration ends the request."""
     report = {"bytes": 0, "complete": False, "seconds": 2.7, "goodput_mbit_s": 0.0, "wait_s": 0.0}
     monkeypatch.setattr(negotiation, "run", lambda *_, **__: report)
     done = call("nodectl", "request", "127.0.0.1:7970", "--duration", "3s", "--json")
@@ -99,7 +99,7 @@ def test_request_without_data_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_absent_server_is_a_failure(start: Starter) -> None:
-    """A server that is not there is no invalid usage."""
+    """A missing server is a failure, not invalid usage."""
     process = start("request", "127.0.0.1:9", "--size", "1MB", "--responder-port", str(PORT + 1))
     _, err = process.communicate(timeout=60)
     assert (process.returncode, "127.0.0.1:9" in err) == (1, True), err

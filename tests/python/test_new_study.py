@@ -12,7 +12,7 @@ import pytest
 
 from narrows import papers, studies
 
-from conftest import ROOT, call, narrows_in  # isort: skip
+from conftest import ROOT, call, narrows_in, ran, refused  # isort: skip
 
 TUTORIAL = ROOT / "docs" / "topics" / "sixth-paper.md"
 CLAIMS = [("delay", "value"), ("shorter", "less"), ("used", "at_least")]
@@ -20,14 +20,12 @@ CLAIMS = [("delay", "value"), ("shorter", "less"), ("used", "at_least")]
 
 @pytest.mark.slow
 def test_new_study_runs_from_folder_to_report(tmp_path):
-    """A new study runs as it is: claims with verdicts in both worlds, and a report with its plot."""
-    made = narrows_in(tmp_path, "new", "study", "mine/shallow-buffers")
-    assert made.returncode == 0, made.stderr
+    """A new study runs unchanged: claims with verdicts in both worlds, and a report with its plot."""
+    made = ran(narrows_in(tmp_path, "new", "study", "mine/shallow-buffers"))
     assert made.stderr.splitlines()[-1] == "run it with: narrows reproduce mine/shallow-buffers"
     folder = tmp_path / "mine" / "shallow-buffers"
     assert sorted(path.name for path in folder.iterdir()) == sorted(studies.FILES)
-    done = narrows_in(tmp_path, "reproduce", "mine/shallow-buffers", "-o", "report")
-    assert done.returncode == 0, done.stderr
+    done = ran(narrows_in(tmp_path, "reproduce", "mine/shallow-buffers", "-o", "report"))
     assert "shallow-buffers fig1, as the paper ran it (ns-3)" in done.stdout
     assert "shallow-buffers fig1, today" in done.stdout
     assert len(re.findall(r"(?:✓ holds|\? open|≈ direction|✗ no) *$", done.stdout, re.MULTILINE)) == 2 * len(CLAIMS)
@@ -46,12 +44,10 @@ def test_study_runs_in_its_own_folder_and_by_figure(tmp_path):
     """A dot names the current folder; a figure may follow, as after the name of a paper."""
     folder = tmp_path / "queue"
     studies.create(folder)
-    done = narrows_in(folder, "reproduce", ".", "fig1", "--quick", "--json", "-o", tmp_path / "report")
-    assert done.returncode == 0, done.stderr
+    done = ran(narrows_in(folder, "reproduce", ".", "fig1", "--quick", "--json", "-o", tmp_path / "report"))
     assert {json.loads(line)["paper_id"] for line in done.stdout.splitlines()} == {"queue"}
     unknown = narrows_in(folder, "reproduce", ".", "fig2")
-    assert unknown.returncode == 2
-    assert "FIGURE: the paper 'queue' has no figure 'fig2'; accepted: fig1" in unknown.stderr
+    refused(unknown, "FIGURE: the paper 'queue' has no figure 'fig2'; accepted: fig1")
 
 
 def test_new_study_is_commented_and_short(tmp_path):
@@ -69,33 +65,29 @@ def test_new_study_is_commented_and_short(tmp_path):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "My-Study", "my study", "a_b", "a.toml", "-", "-a", "é", "a" * 65])
 def test_invalid_name_of_study_is_refused(tmp_path, monkeypatch, name):
-    """A name that a study cannot have ends with status 2 and what is accepted; nothing is written."""
+    """An invalid name of a study ends with status 2 and what is accepted; nothing is written."""
     monkeypatch.chdir(tmp_path)
     result = call("new", "study", "--", name)
-    assert result.exit_code == 2
-    assert "NAME: a study cannot be called" in result.stderr
+    refused(result, "NAME: a study cannot be called")
     assert "accepted: up to 64 lower-case letters, digits and hyphens" in result.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_existing_work_is_never_overwritten(tmp_path):
-    """A folder that holds anything is refused, hidden files included, and so is a file; an empty folder is not."""
+    """A folder with any file, even a hidden one, is refused, and so is a file; an empty folder is accepted."""
     folder = tmp_path / "mine"
     folder.mkdir()
     assert call("new", "study", folder).exit_code == 0
     before = {path: path.read_bytes() for path in folder.iterdir()}
     for target, problem in ((folder, "is not empty"), (folder / "paper.toml", "cannot be called")):
         result = call("new", "study", target)
-        assert result.exit_code == 2
-        assert problem in result.stderr
+        refused(result, problem)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / ".git").touch()
     (tmp_path / "file").touch()
     for name, problem in (("hidden", "is not empty"), ("file", "is a file"), ("file/mine", "is a file, so")):
-        result = call("new", "study", tmp_path / name)
-        assert result.exit_code == 2
-        assert f"NAME: {tmp_path / name.partition('/')[0]} {problem}" in result.stderr
+        refused(call("new", "study", tmp_path / name), f"NAME: {tmp_path / name.partition('/')[0]} {problem}")
 
 
 def test_locate_prefers_folder_then_name(tmp_path, monkeypatch):
@@ -113,9 +105,7 @@ def test_locate_prefers_folder_then_name(tmp_path, monkeypatch):
 
 def test_unknown_paper_names_both_ways(tmp_path):
     """The error for a path without a paper says that a folder is accepted."""
-    result = call("reproduce", tmp_path / "nothing")
-    assert result.exit_code == 2
-    assert "without --papers the path of a folder with a paper.toml" in result.stderr
+    refused(call("reproduce", tmp_path / "nothing"), "without --papers the path of a folder with a paper.toml")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Commands on sockets end with what happens to their output, and show text of peers escaped. They run on the built engine."""
+"""Commands on sockets end when their output fails, and escape text of peers. They run on the built engine."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILT_ENV, built
+from conftest import BUILT_ENV, python, start_narrows
 from loopback import free_port
 from narrows import progress
 
@@ -23,13 +23,7 @@ CALLS = {
     "perf": "engine._engine.perf_server('127.0.0.1:0', 'cubic', [], 1.0, None, False, 5.0, 1, 1, 60.0, handle, raising)",
     "node": f"engine._engine.negotiate('node', {NODE!r}, handle, raising)",
 }
-"""Work that reports at once where it listens, and ends by itself after some time at most."""
-
-
-def narrows(*arguments, **streams):
-    """Start the command on the built engine."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
-    return subprocess.Popen([sys.executable, "-m", "narrows", *arguments], env=BUILT_ENV, text=True, **streams)
+"""Work that reports its address at once, and ends by itself after some time."""
 
 
 def closed_pipe():
@@ -43,7 +37,6 @@ def closed_pipe():
 @pytest.mark.parametrize("work", ["live", "perf", pytest.param("node", marks=LINUX)])
 def test_exception_of_a_callback_reaches_the_caller(work):
     """The first exception of a callback ends the work, is raised, and is not printed as ignored."""
-    built("engine.version()")
     code = f"""
 import threading
 from narrows import engine
@@ -57,17 +50,16 @@ try:
 except LookupError as error:
     print("raised", error, len(calls))
 """
-    done = subprocess.run([sys.executable, "-c", code], env=BUILT_ENV, capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert (done.stdout, done.stderr) == ("raised mine 1\n", "")
 
 
 @pytest.mark.slow
 def test_receiver_on_a_full_disk_fails():
     """A result that cannot be written ends a receiver with status 1, and the message names the output."""
-    built("engine.version()")
     port = free_port()
     with Path("/dev/full").open("w") as full:
-        receiver = narrows("dccp", "recv", "--listen", f"127.0.0.1:{port}", "--once", stdout=full)
+        receiver = start_narrows("dccp", "recv", "--listen", f"127.0.0.1:{port}", "--once", stdout=full)
         sender = _retried("dccp", "send", f"127.0.0.1:{port}", "--duration", "200ms")
         _, err = receiver.communicate(timeout=60)
     assert (receiver.returncode, err.splitlines()[-1]) == (1, FULL), err
@@ -79,7 +71,7 @@ def _retried(*arguments):
     """Run a client until a server listens."""
     until = time.monotonic() + 60
     while True:
-        client = narrows(*arguments)
+        client = start_narrows(*arguments)
         client.communicate(timeout=60)
         if client.returncode == 0 or time.monotonic() > until:
             return client
@@ -87,14 +79,13 @@ def _retried(*arguments):
 
 @pytest.mark.slow
 def test_perf_fails_on_a_full_disk():
-    """A client whose result cannot be written fails; a server behind a closed pipe says nothing and ends with 1."""
-    built("engine.version()")
+    """A client whose result cannot be written fails; a server behind a closed pipe prints nothing and ends with 1."""
     port, pipe = free_port(), closed_pipe()
-    server = narrows("perf", "server", "--listen", f"127.0.0.1:{port}", "--once", stdout=pipe)
+    server = start_narrows("perf", "server", "--listen", f"127.0.0.1:{port}", "--once", stdout=pipe)
     os.close(pipe)
     assert server.stderr.readline().startswith("listening at ")
     with Path("/dev/full").open("w") as full:
-        client = narrows("perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "500ms", stdout=full)
+        client = start_narrows("perf", "client", f"127.0.0.1:{port}", "--insecure", "--duration", "500ms", stdout=full)
         _, err = client.communicate(timeout=60)
     assert (client.returncode, err.splitlines()[-1]) == (1, FULL), err
     _, err = server.communicate(timeout=60)
@@ -104,10 +95,11 @@ def test_perf_fails_on_a_full_disk():
 
 @LINUX
 def test_node_behind_a_closed_pipe_ends():
-    """A node whose log nobody reads any more ends with status 1."""
-    built("engine.version()")
+    """A node with a closed log ends with status 1."""
     pipe = closed_pipe()
-    node = narrows("nodectl", "node", "--listen", "127.0.0.1:0", "--rate", "1mbit", "--duration", "5s", stderr=pipe)
+    node = start_narrows(
+        "nodectl", "node", "--listen", "127.0.0.1:0", "--rate", "1mbit", "--duration", "5s", stderr=pipe
+    )
     os.close(pipe)
     out, _ = node.communicate(timeout=60)
     assert (node.returncode, out) == (1, "")
@@ -118,7 +110,6 @@ def test_node_behind_a_closed_pipe_ends():
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 def test_switch_on_a_full_disk_fails():
     """A switch whose log cannot be written detaches and ends with status 1."""
-    built("engine.version()")
     script = f"""
 ip link add d0 type veth peer name d1 || exit 77
 ip link set d0 up
@@ -137,17 +128,15 @@ tc qdisc show dev d0 >&2
 
 
 def test_status_shows_control_characters_escaped(capsys):
-    """What a peer or a file may have chosen moves no cursor; letters, line breaks and tabulators stay."""
+    """Text of peers and files cannot move the cursor; letters, line breaks and tabulators stay."""
     progress.print_status("naïve\t10 µs\n\x1b]0;title\x07\x9b2J\u202etxt.exe\r")
     assert capsys.readouterr().err == "naïve\t10 µs\n\\x1b]0;title\\x07\\x9b2J\\u202etxt.exe\\r\n"
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_on_full_disk_names_standard_output(option, tmp_path):
+def test_help_on_full_disk_names_standard_output(option):
     """Help and version on a full disk end with the name of the output and status 1."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "narrows", option],
-            cwd=tmp_path, env=BUILT_ENV, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
-    assert (done.returncode, done.stderr) == (1, f"{FULL}\n")
+        done = start_narrows(option, stdout=full)
+        _, messages = done.communicate()
+    assert (done.returncode, messages) == (1, f"{FULL}\n")

@@ -7,7 +7,7 @@ import pytest
 from fake_executor import ENGINE
 from narrows import progress
 
-from conftest import built, call, json_rows, without_rights_in  # isort: skip
+from conftest import built, call, json_rows, ran, refused, without_rights_in  # isort: skip
 
 GOOD = """0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 listen(3, 1) = 0
@@ -24,7 +24,7 @@ NO_SACK = "`../common/defaults.sh`\n" + GOOD.replace("<...>", "<mss 1460,nop,wsc
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Let remarks of a script say its result; the kernel skips scripts without the remark `kernel MS` of its lateness."""
+    """Take a script's result from its remarks; the kernel skips scripts without the remark `kernel MS` of its lateness."""
 
     def run(text, directory=None, lateness_ms=None):
         if lateness_ms is not None and f"// kernel {lateness_ms:g}" not in text:
@@ -57,8 +57,7 @@ def test_packetdrill_table_shows_reasons(tmp_path, scripted):
     """The table names each script with its result and reason; without a failure the status is 0."""
     (tmp_path / "a.pkt").write_text("")
     (tmp_path / "c.pkt").write_text("// skip")
-    result = call("packetdrill", tmp_path)
-    assert result.exit_code == 0
+    result = ran(call("packetdrill", tmp_path))
     assert "a.pkt" in result.stdout
     assert "the reason to skip" in result.stdout
     assert result.stdout.splitlines()[-1] == "2 scripts: 1 pass, 0 fail, 1 skip"
@@ -72,8 +71,7 @@ def test_packetdrill_deviations_are_known_until_they_pass(tmp_path, scripted):
         (tmp_path / name).write_text(text)
     listed = tmp_path / "known.txt"
     listed.write_text(f"# remark\n\n{tmp_path.name}/a.pkt: a cause\ndeep/a.pkt: another\n")
-    result = call("packetdrill", tmp_path, "--deviations", listed, "--json")
-    assert result.exit_code == 0
+    result = ran(call("packetdrill", tmp_path, "--deviations", listed, "--json"))
     first, _, deep, totals = json_rows(result)
     assert (first["result"], first["reason"]) == ("known", "a cause (the reason to fail)")
     assert (deep["result"], deep["line"]) == ("known", 2)
@@ -109,9 +107,7 @@ def test_packetdrill_kernel_without_rights_is_usage_error(tmp_path):
     (tmp_path / "a.pkt").write_text("")
     done = without_rights_in(tmp_path, "packetdrill", ".", "--on", "kernel")
     assert (done.returncode, done.stderr.count("\n"), "needs root" in done.stderr) == (2, 1, True), done.stderr
-    result = call("packetdrill", tmp_path, "--on", "moon")
-    assert result.exit_code == 2
-    assert "accepted: sim, kernel, or sim,kernel" in result.stderr
+    refused(call("packetdrill", tmp_path, "--on", "moon"), "accepted: sim, kernel, or sim,kernel")
 
 
 def test_packetdrill_deviations_name_one_script_each(tmp_path):
@@ -126,9 +122,7 @@ def test_packetdrill_deviations_name_one_script_each(tmp_path):
         ("a.pkt: cause", "a.pkt: several of the scripts; accepted: "),
     ):
         listed.write_text(f"# remark\n{entry}\n")
-        result = call("packetdrill", tmp_path, "--deviations", listed)
-        assert result.exit_code == 2
-        assert result.stderr.startswith(f"narrows: {listed}:2: {problem}")
+        refused(call("packetdrill", tmp_path, "--deviations", listed), f"narrows: {listed}:2: {problem}")
 
 
 def test_packetdrill_engine_compares_and_reads_defaults(tmp_path):
@@ -145,14 +139,12 @@ def test_packetdrill_engine_compares_and_reads_defaults(tmp_path):
 
 
 def test_packetdrill_folder_of_too_many_files_is_usage_error(tmp_path, scripted, monkeypatch):
-    """A folder that holds more than scripts, such as `/`, is refused before it is read to its end."""
+    """A folder with too many other files, such as `/`, is refused before it is read to its end."""
     monkeypatch.setattr("narrows.cli.packetdrill.MOST_FILES", 3)
     (tmp_path / "deep").mkdir()
     for place in ("a.pkt", "deep/b.pkt", "deep/b.txt"):
         (tmp_path / place).write_text("")
-    result = call("packetdrill", tmp_path)
-    assert result.exit_code == 2
-    assert f"{tmp_path}: more than 3 files and folders" in result.stderr
+    refused(call("packetdrill", tmp_path), f"{tmp_path}: more than 3 files and folders")
     monkeypatch.setattr("narrows.cli.packetdrill.MOST_FILES", 5)
     assert call("packetdrill", tmp_path).stdout.splitlines()[-1] == "2 scripts: 2 pass, 0 fail, 0 skip"
 
@@ -160,17 +152,14 @@ def test_packetdrill_folder_of_too_many_files_is_usage_error(tmp_path, scripted,
 def test_packetdrill_misuse_names_path_and_accepted(tmp_path):
     """A path that does not exist and a folder without scripts are usage errors."""
     for path, problem in ((tmp_path / "none", "no such file or folder"), (tmp_path, "the folder has no scripts")):
-        result = call("packetdrill", path)
-        assert result.exit_code == 2
-        assert result.stderr.startswith(f"narrows: {path}: {problem}; accepted: ")
+        refused(call("packetdrill", path), f"narrows: {path}: {problem}; accepted: ")
 
 
 def test_packetdrill_reports_progress_of_many_scripts(tmp_path, scripted, monkeypatch):
-    """Where standard error is no terminal, a line says now and then how many scripts are done."""
+    """If standard error is no terminal, a line states now and then how many scripts are done."""
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0)
     for name in "abc":
         (tmp_path / f"{name}.pkt").write_text("")
-    result = call("packetdrill", tmp_path, "--json")
-    assert result.exit_code == 0
+    result = ran(call("packetdrill", tmp_path, "--json"))
     assert "2 of 3 scripts, about 0 s left" in result.stderr
     assert len(json_rows(result)) == 4

@@ -14,7 +14,7 @@ from narrows.plots.checks import check_options
 from narrows.plots.time import state_spans
 from narrows.quantities import axis, quantity
 
-from conftest import call  # isort: skip
+from conftest import call, ran, refused  # isort: skip
 
 pytestmark = pytest.mark.usefixtures("executor")
 
@@ -126,7 +126,7 @@ def test_loss_plot_has_loss_on_x_axis(results):
 
 
 def test_bar_plot_places_printed_points_on_bars(results):
-    """A printed point stands on the bar of its series."""
+    """A printed point is on the bar of its series."""
     points = [{"x": "1bdp", "series": "cubic", "y": 44.0}]
     panel = results.plot("bar", x="network.buffer", points=points).axes[0]
     bars = [patch for patch in panel.patches if patch.get_width() > 0]
@@ -274,12 +274,10 @@ def test_time_plot_needs_trace():
 def test_plot_and_report_write_files(results, tmp_path):
     """`narrows plot` and `narrows report` write files; a report holds every kind of plot and the notes."""
     for args in (["plot", results.out], ["plot", results.out, "--kind", "share", "--logx", "-o", tmp_path / "s.svg"]):
-        done = call(*args)
-        assert done.exit_code == 0, done.stderr
+        ran(call(*args))
     assert (results.out / "time.png").stat().st_size > 5000
     assert "<svg" in (tmp_path / "s.svg").read_text()
-    done = call("report", results.out, "-o", tmp_path / "page.html")
-    assert done.exit_code == 0, done.stderr
+    ran(call("report", results.out, "-o", tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     assert page.count("data:image/png;base64,") == len(plots.KINDS)
     assert "left out of the means" in page
@@ -290,16 +288,12 @@ def test_plot_and_report_write_files(results, tmp_path):
 def test_folder_without_results_rejected(args, tmp_path, monkeypatch):
     """A folder without results is invalid usage."""
     monkeypatch.chdir(tmp_path)
-    done = call(*args)
-    assert done.exit_code == 2
-    assert "no results in" in done.stderr
+    refused(call(*args), "no results in")
 
 
 def test_plot_unknown_ending_rejected(results):
     """An unknown ending of the output file is invalid usage."""
-    done = call("plot", results.out, "-o", "figure.txt")
-    assert done.exit_code == 2
-    assert ".png, .svg or .pdf" in done.stderr
+    refused(call("plot", results.out, "-o", "figure.txt"), ".png, .svg or .pdf")
 
 
 @pytest.mark.parametrize(
@@ -368,6 +362,6 @@ def test_spec_omits_swept_parameters():
 
 @pytest.mark.parametrize("title", ["\udcff", "a\0b"])
 def test_titles_that_no_font_can_draw_are_refused(title):
-    """A lone surrogate or a null character is no text of a figure."""
+    """A text of a figure may not contain a lone surrogate or a null character."""
     with pytest.raises(OptionError, match="accepted: a text"):
         check_options({"title": title})

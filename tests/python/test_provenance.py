@@ -9,7 +9,7 @@ import narrows
 from narrows import papers, provenance
 from narrows.errors import UsageError
 
-from conftest import ROOT, SHORT, call  # isort: skip
+from conftest import ROOT, SHORT, call, ran, write_paper  # isort: skip
 
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -49,12 +49,9 @@ sql = '''SELECT seed, avg(goodput_mbit_s) AS value FROM flows
 
 
 def folder(tmp_path, which, extra=""):
-    home = tmp_path / "papers" / "queues"
-    home.mkdir(parents=True)
-    (home / "paper.toml").write_text('title = "T"\nauthors = []\ncitation = "C"\n')
-    (home / "fig1.toml").write_text(SCENARIO)
-    (home / "fig1.claims.toml").write_text(CLAIM.replace("WHICH", which).replace("EXTRA", extra))
-    return tmp_path / "papers"
+    claims = CLAIM.replace("WHICH", which).replace("EXTRA", extra)
+    paper = 'title = "T"\nauthors = []\ncitation = "C"\n'
+    return write_paper(tmp_path / "papers" / "queues", paper, fig1=(SCENARIO, claims))
 
 
 def section(home, printed):
@@ -92,16 +89,14 @@ def test_remark_names_schemes_among_several():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("schemes", "words"),
-    [('["bbq"]', "(our reconstruction)"), ('["bbq", "reno"]', "(bbq: our reconstruction)")],
+    ("schemes", "words"), [('["bbq"]', "(our reconstruction)"), ('["bbq", "reno"]', "(bbq: our reconstruction)")]
 )
 def test_claim_about_reconstruction_says_so(tmp_path, schemes, words):
     """A claim about a reconstruction says so in the terminal, in both reports, and in JSON."""
     out = tmp_path / "report"
     home = folder(tmp_path, "scheme = 'bbq'", f"schemes = {schemes}")
     args = ["reproduce", "--papers", home, "-o", out]
-    shown = call(*args)
-    assert shown.exit_code == 0, shown.output
+    shown = ran(call(*args))
     assert f"It gets 40 Mbit/s {words}" in " ".join(shown.stdout.split())
     assert f"It gets 40 Mbit/s {words}" in (out / "index.html").read_text()
     printed = json.loads(call(*args, "--json").stdout)

@@ -1,4 +1,4 @@
-"""What the crates that narrows-quic needs contain when they are published."""
+"""The contents of the published crates that narrows-quic needs."""
 
 import json
 import subprocess

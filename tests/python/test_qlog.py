@@ -11,7 +11,7 @@ from narrows.errors import UsageError
 from narrows.qlog import events, reading, walk
 from qlogs import OLD_SEQUENCE, SEQUENCE, ack, contained, event, points, sent, sequence
 
-from conftest import BRIEF, call, narrows_in  # isort: skip
+from conftest import BRIEF, call, narrows_in, ran  # isort: skip
 
 METRICS = {"congestion_window": 12000, "bytes_in_flight": 6000, "latest_rtt": 41.5, "pacing_rate": 8000000}
 EXPECTED = {
@@ -23,7 +23,7 @@ EXPECTED = {
 
 
 def new_style(path):
-    """The drafts of today, as this tool, and newest versions of others, write it."""
+    """The current drafts, in the form of this tool and of newest versions of others."""
     return sequence(path, SEQUENCE, event(5000, "quic:other"), event(6000, "quic:recovery_metrics_updated", **METRICS))
 
 
@@ -34,7 +34,7 @@ def old_sequence(path):
 
 
 def deltas(path):
-    """Times that count from the event before, with objects in one line each and no separators."""
+    """Times relative to the event before, objects in one line each, and no separators."""
     head = {**OLD_SEQUENCE, "trace": {"common_fields": {"time_format": "delta"}}}
     rows = [event(3, "quic:a"), event(400, "quic:b"), event(600, "recovery:metrics_updated", **METRICS)]
     return sequence(path, head, *rows, separator="")
@@ -110,7 +110,7 @@ def test_throughput_counts_each_acknowledged_packet_once(tmp_path):
 
 
 def test_packets_acked_count_as_delivered(tmp_path):
-    """A sender may name the packets that it took for delivered; each counts once, also if a frame names it too."""
+    """A sender may name delivered packets; each counts once, even if a frame names it too."""
     records = [event(10 * number, "quic:packet_sent", **sent(number)) for number in range(10)]
     records += [
         event(99, "quic:packets_acked", packet_numbers=[0, 1, 2, 2, 40]),
@@ -148,7 +148,7 @@ def test_no_limit_is_no_value(tmp_path):
 
 
 def test_last_record_that_is_cut_is_left_out(tmp_path):
-    """A writer that was killed leaves half a record."""
+    """Half a record at the end, as a killed writer leaves it, is skipped."""
     path = new_style(tmp_path / "a.sqlog")
     path.write_text(path.read_text() + '\x1e{"time": 7000, "na')
     assert points(qlog.load([path]), "cwnd_bytes") == EXPECTED["cwnd_bytes"]
@@ -171,7 +171,7 @@ def test_records_may_span_lines(tmp_path):
 
 @pytest.mark.slow
 def test_plot_draws_several_files_together(tmp_path):
-    """Two files share the panels; the figure lies beside the first file, or where `-o` says."""
+    """Two files share the panels; the figure goes beside the first file, or to the path of `-o`."""
     first, second = new_style(tmp_path / "ours.sqlog"), picoquic(tmp_path / "theirs.qlog")
     result = call("plot", first, second)
     assert (result.exit_code, result.stderr) == (0, f"wrote {tmp_path / 'ours.png'}\n")
@@ -216,7 +216,7 @@ def test_names_from_strangers_are_plain_text(tmp_path):
     ],
 )
 def test_plot_refuses_what_cannot_be_drawn(tmp_path, arguments, message):
-    """A plot of qlog files refuses kinds and places that they cannot fill."""
+    """A plot of qlog files refuses unsuitable kinds and paths."""
     new_style(tmp_path / "a.sqlog")
     result = call("plot", *(part.format(tmp_path) for part in arguments))
     assert result.exit_code == 2
@@ -227,6 +227,13 @@ def test_plot_refuses_what_cannot_be_drawn(tmp_path, arguments, message):
 # Hostile and damaged files
 
 HEAD = json.dumps(SEQUENCE) + "\n"
+
+
+def after_packet(record):
+    """Return a sequence of a packet sent and a record."""
+    return HEAD + "".join(json.dumps(each) + "\n" for each in (event(0, "quic:packet_sent", **sent(0)), record))
+
+
 DAMAGED = {
     "empty": ("", ":1: this is no qlog"),
     "text": ("hello\n", ":1: this is no qlog"),
@@ -261,19 +268,11 @@ DAMAGED = {
         ":2: `latest_rtt` is -1",
     ),
     "range": (
-        HEAD
-        + json.dumps(event(0, "quic:packet_sent", **sent(0)))
-        + "\n"
-        + json.dumps(event(1, "quic:packet_received", **ack([1, 2, 3])))
-        + "\n",
+        after_packet(event(1, "quic:packet_received", **ack([1, 2, 3]))),
         ":3: `acked_ranges` has a range without ends",
     ),
     "acked": (
-        HEAD
-        + json.dumps(event(0, "quic:packet_sent", **sent(0)))
-        + "\n"
-        + json.dumps(event(1, "quic:packets_acked", packet_numbers=["x"]))
-        + "\n",
+        after_packet(event(1, "quic:packets_acked", packet_numbers=["x"])),
         ":3: `packet_numbers` is 'x'; accepted: a number from 0",
     ),
     "units": (
@@ -285,7 +284,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_file_is_refused_with_its_line(tmp_path, name):
-    """One sentence says file, line and problem."""
+    """One sentence states file, line and problem."""
     text, message = DAMAGED[name]
     path = tmp_path / "a.qlog"
     path.write_text(text)
@@ -296,7 +295,7 @@ def test_damaged_file_is_refused_with_its_line(tmp_path, name):
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
-    """Bytes that are no text are refused with the file's name."""
+    """Bytes that are not UTF-8 are refused with the file's name."""
     path = tmp_path / "a.qlog"
     path.write_bytes(HEAD.encode() + b'{"time": 1, "name": "\xff"}\n')
     with pytest.raises(UsageError, match=r"a\.qlog:2: the byte 0xff is not UTF-8"):
@@ -330,7 +329,7 @@ def test_limits_bound_memory(tmp_path, monkeypatch):
 
 
 def test_special_files_are_refused(tmp_path):
-    """A pipe would wait for a writer."""
+    """A pipe, which would wait for a writer, is refused."""
     os.mkfifo(tmp_path / "a.qlog")
     with pytest.raises(UsageError, match="is not a regular file"):
         qlog.load([tmp_path / "a.qlog"])
@@ -378,8 +377,7 @@ def test_mutated_files_are_read_or_refused(tmp_path, write):
 def test_option_passes_file(tmp_path):
     """The events of a single run go to the named file, and the command says so."""
     file = tmp_path / "run.sqlog"
-    result = call("compare", *BRIEF, "bbr", "cubic", "--qlog", file, "--pcap", tmp_path / "p")
-    assert result.exit_code == 0, result.stderr
+    result = ran(call("compare", *BRIEF, "bbr", "cubic", "--qlog", file, "--pcap", tmp_path / "p"))
     assert file.read_text().startswith('\x1e{"description":"The senders')
     assert f"events are in {file}" in result.stderr and "packets are in" in result.stderr
 
@@ -398,7 +396,7 @@ def test_option_passes_file(tmp_path):
     ],
 )
 def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
-    """The option is refused where no single file can hold the log."""
+    """The option is refused if the command has several runs or no events."""
     (tmp_path / "file").write_text("")
     (tmp_path / "hard").hardlink_to(tmp_path / "file")
     (tmp_path / "parent").symlink_to(tmp_path)
@@ -411,8 +409,7 @@ def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
 def test_own_file_shows_the_run(tmp_path):
     """A run's file is a sequence of JSON texts, and what is read from it agrees with the result."""
     arguments = ["bbr", "cubic", "--rate", "20mbit", "--duration", "6s", "--json", "--set", "network.loss=0.1%"]
-    done = narrows_in(tmp_path, "compare", *arguments, "--qlog", "run.sqlog")
-    assert done.returncode == 0, done.stderr
+    done = ran(narrows_in(tmp_path, "compare", *arguments, "--qlog", "run.sqlog"))
     result = json.loads(done.stdout)
     records = (tmp_path / "run.sqlog").read_bytes().split(b"\x1e")
     assert records[0] == b"" and all(record.endswith(b"\n") for record in records[1:])
@@ -427,8 +424,7 @@ def test_own_file_shows_the_run(tmp_path):
         assert own["rtt_base_ms"] == flow["rtt_base_ms"] <= own["rtt_min_ms"]
         # The result leaves out the warm-up, and counts what arrived instead of what was acknowledged.
         assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
-    drawn = narrows_in(tmp_path, "plot", "run.sqlog")
-    assert drawn.returncode == 0, drawn.stderr
+    ran(narrows_in(tmp_path, "plot", "run.sqlog"))
     assert (tmp_path / "run.png").stat().st_size > 10_000
 
 

@@ -25,7 +25,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_description_is_refused(tmp_path, name):
-    """What a file says of its flows has types and limits too."""
+    """A file's values about its flows have types and limits too."""
     flow, message = HOSTILE[name]
     described = {"time": 0, "name": "simulation:scenario", "data": {"details": {"flows": [{"group_id": "", **flow}]}}}
     path = sequence(tmp_path / "a.sqlog", OLD_SEQUENCE, described, event(1, "quic:packet_sent", **sent(1)))
@@ -47,7 +47,7 @@ def test_hostile_description_is_refused(tmp_path, name):
     ],
 )  # fmt: skip
 def test_hostile_numbers_are_refused(tmp_path, unit, records, message):
-    """A number, a scaled one or a difference that no run reaches is refused before figures fail over it."""
+    """An implausible number, scaled one or difference is refused before figures fail over it."""
     names = {"header": "packet_sent", "latest_rtt": "metrics_updated", "bandwidth_bytes": "bandwidth_est_update"}
     made = [event(time, names.get(next(iter(data)), "packet_lost"), **data) for time, data in records]
     path = contained(tmp_path / "a.qlog", {"configuration": {"time_units": unit}, "events": made})

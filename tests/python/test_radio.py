@@ -4,13 +4,12 @@ import pytest
 
 import narrows
 
-from conftest import call  # isort: skip
+from conftest import call, ran, refused  # isort: skip
 
 
 def test_trace_command_writes_three_files(tmp_path):
     """`narrows trace` writes the three files of the path that the function generates."""
-    result = call("trace", "5g", "--seed", 3, "--duration", "2s", "-o", tmp_path / "path")
-    assert result.exit_code == 0, result.stderr
+    result = ran(call("trace", "5g", "--seed", 3, "--duration", "2s", "-o", tmp_path / "path"))
     names = ("capacity.trace", "loss.trace", "delay.trace")
     assert [(tmp_path / "path" / name).is_file() for name in names] == [True] * 3
     assert all(name in result.stderr for name in names)
@@ -37,15 +36,8 @@ def test_radio_trace_repeats_for_equal_seeds(tmp_path):
 
 def test_trace_command_error_names_option(tmp_path):
     """An error names the option or argument, and writes nothing."""
-    short = call("trace", "5g", "--duration", "0.5s", "-o", tmp_path / "x")
-    assert short.exit_code == 2
-    assert short.stderr.startswith("narrows: --duration: ")
-    assert "accepted:" in short.stderr
-    other = call("trace", "6g", "-o", tmp_path / "x")
-    assert other.exit_code == 2
-    assert other.stderr.startswith("narrows: KIND: ")
+    refused(call("trace", "5g", "--duration", "0.5s", "-o", tmp_path / "x"), "narrows: --duration: ", "accepted:")
+    refused(call("trace", "6g", "-o", tmp_path / "x"), "narrows: KIND: ")
     assert not (tmp_path / "x").exists()
     (tmp_path / "file").write_text("")
-    file = call("trace", "5g", "-o", tmp_path / "file")
-    assert file.exit_code == 2
-    assert "--out" in file.stderr
+    refused(call("trace", "5g", "-o", tmp_path / "file"), "--out")

@@ -1,4 +1,4 @@
-"""The list of hostile tests: every one is run, and the page states only what passed."""
+"""The list of hostile tests: all run, and the page states only those that passed."""
 
 import sys
 
@@ -83,5 +83,5 @@ def test_long_forms_replay_ten_million_events(ran):
 
 @pytest.mark.parametrize("left", [(), CRATES[:1], CRATES[1:], CRATES[:-1]])
 def test_missing_named_attacks_are_a_failure(ran, left):
-    """A filter that matches no test passes in cargo, and fails here."""
+    """A filter that matches no test, which passes in cargo, fails here."""
     assert ran("", {crate: ATTACKS[crate] for crate in left})[0] == 1

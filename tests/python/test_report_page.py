@@ -12,7 +12,7 @@ import pytest
 import chromium
 from narrows import studies
 
-from conftest import ROOT, narrows_in  # isort: skip
+from conftest import ROOT, narrows_in, ran  # isort: skip
 
 pytestmark = [
     pytest.mark.slow,
@@ -58,8 +58,7 @@ TEXTS = """(() => {
 
 def narrows(folder, *args):
     """Run the command on the built engine, which must succeed."""
-    done = narrows_in(folder, *args)
-    assert done.returncode == 0, done.stderr
+    ran(narrows_in(folder, *args))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def path(request, pages):
 
 
 def choose(page, control, value):
-    """Set a filter as a user does, and return the verdicts of the rows that are left."""
+    """Set a filter as a user does, and return the verdicts of the remaining rows."""
     page.evaluate(
         f"{{ const control = document.getElementById({control!r}); control.value = {value!r};"
         " control.dispatchEvent(new Event('input', {bubbles: true})); }"
@@ -177,7 +176,7 @@ def test_every_claim_shows_its_verdicts(browser, pages, width):
 
 @pytest.mark.long
 def test_filters_leave_the_rows_asked_for(browser, pages):
-    """Verdict, paper, figure and text leave the rows that match; the output counts them."""
+    """Verdict, paper, figure and text select matching rows; the output counts them."""
     page = browser.open(pages["reproduce"], width=LAPTOP)
     everything = choose(page, "verdict", "")
     assert len(everything) == 6

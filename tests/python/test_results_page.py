@@ -1,14 +1,13 @@
-"""The programs that store measurements in the documents, on files as the commands leave them."""
+"""The programs that store measurements in the documents, on output files of the commands."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from conftest import ROOT  # isort: skip
+from conftest import ROOT, python  # isort: skip
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -117,17 +116,14 @@ def test_wrapped_lines_never_begin_like_a_list_item():
 
 @pytest.mark.slow
 def test_report_that_lacks_claims_is_refused(tmp_path):
-    """A report without some claims changes nothing; the error names the missing claims."""
+    """A report that lacks claims changes nothing; the error names them."""
     stated = len(claims.stated(results.PAPERS))
     assert len(results.missing([], results.PAPERS)) == stated > 400
     (tmp_path / "claims.json").write_text(json.dumps([CLAIM]))
     (tmp_path / "bench.jsonl").write_text("")
     program = ROOT / "docs" / "results.py"
     before = results.BENCHMARKS.read_bytes(), results.CLAIMS.read_bytes()
-    done = subprocess.run(
-        [sys.executable, str(program), str(tmp_path), str(tmp_path / "bench.jsonl")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python(program, tmp_path, tmp_path / "bench.jsonl")
     assert done.returncode == 1
     assert (
         f"lacks {stated} claims: " in done.stderr and "accepted: a full report of `narrows reproduce -o`" in done.stderr

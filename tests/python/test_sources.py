@@ -7,7 +7,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 MOST_LINES = 500
-"""A file that one can read in one sitting."""
+"""The most lines of a file."""
 
 
 def sources(folder: str) -> list[Path]:

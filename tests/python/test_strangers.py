@@ -20,22 +20,14 @@ from narrows import frames, plots, progress, report, sql
 from narrows.cli import outcome
 from narrows.errors import UsageError
 
-from conftest import BOOT, ROOT, call  # isort: skip
+from conftest import BOOT, ONE_FLOW, ROOT, call, refused  # isort: skip
 
 TABLE = {"t": pl.DataFrame({"a": [1.0], "s": ["x"]})}
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    """Return the folder of a new study."""
-    folder = tmp_path_factory.mktemp("study") / "mine"
-    assert call("new", "study", folder).exit_code == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
 def results():
-    return narrows.run('[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n')
+    return narrows.run(ONE_FLOW)
 
 
 # SQL
@@ -132,9 +124,9 @@ def test_control_characters_in_studies_are_refused(key, named, study, tmp_path):
         f"[figure]\n{lines['title']}[[claim]]\n{lines['text']}{lines['unit']}id = 'c'\nsource = 's'\nkind = 'value'\n"
     )
     done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
-    assert done.exit_code == 2
-    assert "fig1.claims.toml: cannot be read as" in done.stderr
-    assert f"{named}: the text has the control character '\\x1b'; accepted: " in done.stderr
+    refused(
+        done, "fig1.claims.toml: cannot be read as", f"{named}: the text has the control character '\\x1b'; accepted: "
+    )
     assert "\x1b" not in done.output
 
 
@@ -148,7 +140,7 @@ def test_control_characters_in_scenarios_are_refused(tmp_path):
 
 
 def test_control_characters_are_escaped_at_output(results, capsys):
-    """What reaches output nevertheless is escaped in tables, lines and vector files."""
+    """Tables, lines and vector files escape such sequences."""
     flows = [{**flow, "label": "\x1b[31mred"} for flow in results.raw[0]["flows"]]
     found = narrows.Results([{}], [{**results.raw[0], "flows": flows}])
     table = Table("label")
@@ -167,7 +159,7 @@ def test_control_characters_are_escaped_at_output(results, capsys):
 
 @pytest.mark.parametrize("columns", [1, 20, 50])
 def test_numbers_stay_whole_on_narrow_terminals(columns, capsys, monkeypatch):
-    """No number is broken or left out where the terminal is narrow: lines become longer."""
+    """No number is broken or left out on a narrow terminal: lines become longer."""
     found = narrows.compare("bbr", "cubic", duration="3s", loss="0.5%", repeat=3)
     monkeypatch.setenv("COLUMNS", "200")
     outcome.print_table(found.table())
@@ -339,7 +331,7 @@ def test_figures_stay_in_their_folder(study, tmp_path):
         shutil.move(folder / name, inner)
         (folder / name).symlink_to(inner)
         done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
-        assert (done.exit_code, "lies outside" in done.stderr) == (2, True), done.stderr
+        refused(done, "lies outside")
         (folder / name).unlink()
         shutil.move(inner, folder / name)
 
@@ -372,9 +364,8 @@ def test_unsuitable_files_are_named(kind, name, study, tmp_path):
     else:
         path.write_bytes(b"title = '\xff'\n")
     done = call("reproduce", folder, "--quick", "-o", tmp_path / "report")
-    assert done.exit_code == 2, done.exc_info
+    refused(done, "accepted: ")
     assert str(path) in done.stderr or "lies outside" in done.stderr, done.stderr
-    assert "accepted: " in done.stderr, done.stderr
 
 
 # Sources

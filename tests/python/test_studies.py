@@ -1,11 +1,10 @@
 """The measures of the studies, on cases whose results follow from the definitions."""
 
-import subprocess
 import sys
 
 import pytest
 
-from conftest import ROOT  # isort: skip
+from conftest import ROOT, python, ran  # isort: skip
 
 EXPLICIT = ROOT / "studies" / "explicit"
 sys.path.insert(0, str(EXPLICIT))
@@ -84,12 +83,7 @@ def test_label_matches_numbered_flows_only():
 @pytest.mark.slow
 def test_study_parts_plan_for_every_contestant():
     """The engine accepts every part of the study for every contestant."""
-    done = subprocess.run(
-        [sys.executable, EXPLICIT / "study.py", "--plan"], capture_output=True, text=True, timeout=120, check=False
-    )
-    if "narrows._engine" in done.stderr:
-        pytest.skip("the engine is not built: maturin develop")
-    assert done.returncode == 0, done.stderr
+    done = ran(python(EXPLICIT / "study.py", "--plan", timeout=120))
     files = {path.stem for path in EXPLICIT.glob("*.toml")} - {"aqm", "predict"}
     planned = {line.split()[0].partition("-")[0] for line in done.stdout.splitlines()}
     assert planned == files

@@ -7,7 +7,7 @@ import pytest
 import narrows
 from narrows import engine
 
-TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
+from conftest import ONE_FLOW  # isort: skip
 
 
 def swept(axes, flows):
@@ -17,7 +17,7 @@ def swept(axes, flows):
         axes: The swept keys, with their values.
         flows: Gives the schemes and base RTTs of the flows of a point.
     """
-    (planned,) = engine.plan(TEXT, "text", None, [])
+    (planned,) = engine.plan(ONE_FLOW, "text", None, [])
     run = engine.run(planned, None, None)
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     count = itertools.count(1)
@@ -110,6 +110,5 @@ def test_many_flows_keep_rivals_apart():
 
 def test_jain_index_needs_rivals():
     """Jain's index is printed for several flows, not for one."""
-    text = '[network]\nrate = "1mbit"\n' + '[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
-    assert "Jain" not in repr(narrows.run(text))
-    assert "Jain's index" in repr(narrows.run(text + '[[flows]]\nrtt = "40ms"\nscheme = "cubic"\n'))
+    assert "Jain" not in repr(narrows.run(ONE_FLOW))
+    assert "Jain's index" in repr(narrows.run(ONE_FLOW + '[[flows]]\nrtt = "40ms"\nscheme = "cubic"\n'))

@@ -75,7 +75,7 @@ def test_no_figure_in_direction_is_farther_than_the_alternative():
 
 
 def test_figures_that_fail_miss_the_band_over_the_whole_interval():
-    """Else more seeds could tell, and the verdict is 'inconclusive'."""
+    """Otherwise more seeds could decide, and the verdict is 'inconclusive'."""
     for name, claim, verdict, (mean, half), _ in printed_figures():
         if verdict in ("does not hold", "holds in direction"):
             assert abs(mean - claim.paper) + 1e-12 > band(claim) + (half or 0.0) - band(claim) * 1e-9, name

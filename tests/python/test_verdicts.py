@@ -95,7 +95,7 @@ def test_tolerance_narrows_the_band_and_never_widens_it():
     ],
 )
 def test_bound_holds_over_whole_interval(kind, paper, values, expected):
-    """A bound holds if it is true over the whole interval; an interval that contains it says nothing."""
+    """A bound holds if it is true over the whole interval; an interval that contains it is inconclusive."""
     assert verdict(claim(kind, paper), values) == expected
 
 

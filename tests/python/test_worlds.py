@@ -1,18 +1,14 @@
-"""Papers in two worlds: verdicts in each, more seeds for inconclusive claims, and the options that turn verdicts."""
+"""Papers in two worlds: verdicts in each, more seeds for inconclusive claims, and the options that change verdicts."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
 from fake_executor import ENGINE
 from narrows import ablation, engine, papers, plans, progress, reproduce, verdicts
-from narrows.cli import app
 
-from conftest import ROOT  # isort: skip
+from conftest import ROOT, call, json_rows, python, ran, refused, write_paper  # isort: skip
 
 pytestmark = pytest.mark.usefixtures("executor")
 
@@ -72,22 +68,12 @@ ONE = "SELECT seed, avg(goodput_mbit_s) AS value FROM flows GROUP BY seed"
 
 @pytest.fixture
 def folder(tmp_path):
-    home = tmp_path / "papers" / "queues"
-    home.mkdir(parents=True)
-    (home / "paper.toml").write_text(PAPER)
-    (home / "fig1.toml").write_text(SCENARIO)
-    (home / "fig1.claims.toml").write_text(CLAIMS)
-    return home
-
-
-def call(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
+    return write_paper(tmp_path / "papers" / "queues", PAPER, fig1=(SCENARIO, CLAIMS)) / "queues"
 
 
 def rows(folder, out, *args):
-    result = call("reproduce", "--papers", folder.parent, "-o", out, "--json", *args)
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    result = ran(call("reproduce", "--papers", folder.parent, "-o", out, "--json", *args))
+    return json_rows(result)
 
 
 def test_every_claim_gets_a_verdict_in_both_worlds(folder, tmp_path):
@@ -106,8 +92,7 @@ def test_one_world_can_be_chosen(folder, tmp_path):
     assert {row["world"] for row in rows(folder, tmp_path / "a", "--world", "today")} == {"today"}
     assert {row["world"] for row in rows(folder, tmp_path / "b", "--world", "paper")} == {"paper"}
     result = call("reproduce", "--papers", folder.parent, "-o", tmp_path / "c", "--world", "mars")
-    assert result.exit_code == 2
-    assert "--world: there is no world 'mars'; accepted: paper, today" in result.stderr
+    refused(result, "--world: there is no world 'mars'; accepted: paper, today")
 
 
 def test_paper_without_a_world_runs_today_only(folder, tmp_path):
@@ -165,10 +150,9 @@ def test_headline_counts_main_readings_only(folder, tmp_path):
 
 
 def test_ablation_names_the_option_that_turns_a_verdict(folder, tmp_path):
-    """Switching one option of the paper's world at a time finds the one that turns the verdict."""
+    """Switching one option of the paper's world at a time finds the one that changes the verdict."""
     out = tmp_path / "report"
-    result = call("reproduce", "--papers", folder.parent, "-o", out, "--ablate")
-    assert result.exit_code == 0, result.output
+    result = ran(call("reproduce", "--papers", folder.parent, "-o", out, "--ablate"))
     (turn,) = json.loads((out / "ablation.json").read_text())
     assert (turn["id"], turn["paper"]["verdict"], turn["today"]["verdict"]) == ("goodput", "holds", "does not hold")
     assert [option["option"] for option in turn["options"]] == ["tcp.min_rto"], "ack_delay turns nothing"
@@ -185,8 +169,7 @@ def test_options_of_a_profile_are_those_that_differ():
         "found = ablation.options(paper.figures[0]);"
         "print(json.dumps({o.key: [o.paper, o.today, dict(o.world.set)] for o in found}))"
     )
-    done = subprocess.run([sys.executable, "-c", read], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran(python("-c", read, cwd=ROOT))
     found = json.loads(done.stdout)
     assert found["min_rto"][:2] == ["1s", "200ms"]
     assert found["lt_bw"][:2] == ["off", "on"]

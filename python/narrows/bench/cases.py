@@ -13,7 +13,7 @@ REPEATS = 3
 
 
 def run(names: Sequence[str], repeats: int, report: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Measure some cases, or all. A row fails if its events differ from those of a plain run of its scenario.
+    """Measure some cases, or all. A row fails if its events differ from those of a normal run of its scenario.
 
     Args:
         names: The cases; none selects all.

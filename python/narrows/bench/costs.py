@@ -12,7 +12,7 @@ SCHEME_ROUNDS, ROUTER_ROUNDS = 201, 51
 """Default numbers of rounds."""
 
 
-def schemes(names: Sequence[str], repeats: int) -> list[dict[str, Any]]:
+def schemes(names: list[str], repeats: int) -> list[dict[str, Any]]:
     """Measure the cost of an acknowledgement for some schemes, or all.
 
     Raises:
@@ -22,7 +22,7 @@ def schemes(names: Sequence[str], repeats: int) -> list[dict[str, Any]]:
     return engine.bench_schemes(repeats, names)
 
 
-def routers(names: Sequence[str], repeats: int) -> list[dict[str, Any]]:
+def routers(names: list[str], repeats: int) -> list[dict[str, Any]]:
     """Measure the cost that some router algorithms, or all, add to their link.
 
     Raises:

@@ -20,13 +20,13 @@ MODULES = ("applications", "internet", "point-to-point", "traffic-control", "net
 MAX_FLOWS = 100
 """Cases with more flows are skipped: ns-3 takes many minutes to set up so many hosts."""
 PACKETS = 100_000
-"""Length of an ns-3 run in data packets. Its speed does not depend on the length, and whole cases take many minutes."""
+"""Length of an ns-3 run in data packets. Whole cases take many minutes, and the speed is the same."""
 
 
 def compare(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield a sentence per case: the speed of ns-3 with the same dumbbell, or the reason for its absence.
 
-    A compared row gains `ns3`: the packets per second of ns-3, and how many times faster narrows is.
+    Compared rows gain `ns3`: the packets per second of ns-3, and the ratio of narrows to it.
     """
     try:
         program = build(SOURCE)
@@ -57,7 +57,7 @@ def build(source: Path) -> Path:
     """Build a program for ns-3 if its source or a header beside it is newer, and return the program.
 
     Raises:
-        OSError: It cannot be built.
+        OSError: The program cannot be built.
     """
     if not source.is_file():
         raise OSError("bench/ns3 exists in the source tree only")

@@ -14,7 +14,7 @@ from narrows.stats import number
 from narrows.tables import plain_table
 
 ACTIVITY = (("SACK", "sack_blocks"), ("recov.", "recoveries"), ("paced", "paced_waits"), ("samples", "rate_samples"))
-"""Counters that prove which parts of the transport worked."""
+"""Counters that show which parts of the transport worked."""
 
 
 def case_table(rows: Sequence[dict[str, Any]]) -> Group:

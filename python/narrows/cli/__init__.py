@@ -1,7 +1,7 @@
 """The `narrows` command.
 
-`simulate` runs scenarios, `reproduce` papers, `fidelity` compares with the kernel; `new` starts them; `results` draws
-and reports; `registry` lists schemes and router algorithms; `tools` generates traces and measures the engine;
+`simulate` runs scenarios, `reproduce` papers, `fidelity` compares with the kernel; `new` starts studies; `results`
+draws and reports; `registry` lists schemes and router algorithms; `tools` generates traces and measures the engine;
 `packetdrill` runs packet scripts; `kernel` loads schemes into the kernel; `brf` sets up rates from the network; `dccp`,
 `nodectl` and `perf` use real sockets. `options` holds the options that commands share, `numbers` options of whole
 numbers, `outcome` messages and exit statuses.
@@ -73,11 +73,8 @@ for panel, commands in (
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.add_typer(new.app, rich_help_panel="Run experiments")
-app.add_typer(kernel.app, rich_help_panel="Tools")
-app.add_typer(brf.app, rich_help_panel="Tools")
-app.add_typer(dccp.app, rich_help_panel="Tools")
-app.add_typer(nodectl.app, rich_help_panel="Tools")
-app.add_typer(perf.app, rich_help_panel="Tools")
+for group in (kernel, brf, dccp, nodectl, perf):
+    app.add_typer(group.app, rich_help_panel="Tools")
 
 
 def main() -> None:
@@ -87,7 +84,7 @@ def main() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):
         codecs.register_error("narrows", spelled)
-        sys.stdout.reconfigure(errors="narrows")  # results may hold letters that the terminal lacks
+        sys.stdout.reconfigure(errors="narrows")  # the terminal may lack letters of the results
     if not os.environ.get("COLUMNS", "").strip("0"):  # rich would print lines without columns
         os.environ.pop("COLUMNS", None)
     try:
@@ -102,7 +99,7 @@ def main() -> None:
         if os.environ.get("NARROWS_DEBUG"):
             raise
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-            # Help and version, which no command guards.
+            # Help and version are outside of guarded commands.
             print_status(f"narrows: standard output: {error.strerror}")
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(FAILURE)
@@ -111,7 +108,3 @@ def main() -> None:
             "  please report it with the command; NARROWS_DEBUG=1 prints where it is"
         )
         sys.exit(FAILURE)
-
-
-if __name__ == "__main__":
-    main()

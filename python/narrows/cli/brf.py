@@ -11,7 +11,7 @@ import typer
 from narrows import hosts, quantities
 from narrows.arguments import pairs
 from narrows.cli.numbers import parameters, whole
-from narrows.cli.outcome import FAILURE, fail, guarded, print_table
+from narrows.cli.outcome import borderless, guarded, print_table
 from narrows.errors import Stopped, UsageError
 from narrows.records import Attached, BrfSwitch, SwitchSettings
 from narrows.supervision import undivided
@@ -55,10 +55,7 @@ def attach(
     if most is not None and most * 125_000 < 1:
         raise UsageError(f"--limit: {limit!r} is less than a byte per second; accepted: 8bit or more")
     with undivided() as signals:
-        try:
-            done = hosts.attach_brf(cgroup, adopt, most, values, dry_run)
-        except hosts.KernelFailed as error:
-            fail(str(error), FAILURE)
+        done = hosts.attach_brf(cgroup, adopt, most, values, dry_run)
         if signals:
             undo = "" if dry_run else f"; brf is attached to {done['cgroup']}: undo with `narrows brf detach`"
             raise Stopped(f"stopped{undo}", signals[0])
@@ -66,7 +63,7 @@ def attach(
 
 
 def _print_attached(done: Attached, dry_run: bool) -> None:
-    """Print what `attach` did, or would do."""
+    """Print the outcome of `attach`, or its plan."""
     would = "would " if dry_run else ""
     if done["loads"]:
         print(f"{would}load{'' if dry_run else 'ed'} the scheme `{done['scheme']}`")
@@ -87,12 +84,9 @@ def detach(
     Open connections go on without rates, as CUBIC does. A switch that runs is ended with Ctrl-C in its terminal.
     """
     with undivided() as signals:
-        try:
-            lines = hosts.detach_brf(cgroup)
-            if cgroup is None:
-                lines += [f"removed what a killed switch left on {port}" for port in hosts.clean_brf_switches()]
-        except hosts.KernelFailed as error:
-            fail(str(error), FAILURE)
+        lines = hosts.detach_brf(cgroup)
+        if cgroup is None:
+            lines += [f"removed what a killed switch left on {port}" for port in hosts.clean_brf_switches()]
         for line in lines:
             print(line)
         if not lines:
@@ -125,11 +119,8 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object, and nothing else.")] = False,
 ) -> None:
     """Show where BRF is attached on this host, and what its switches and hosts did since."""
-    try:
-        found = hosts.brf_status()
-        switches = hosts.brf_switches()
-    except hosts.KernelFailed as error:
-        fail(str(error), FAILURE)
+    found = hosts.brf_status()
+    switches = hosts.brf_switches()
     if as_json:
         print(json.dumps(found | {"switches": switches}))
         return
@@ -146,23 +137,18 @@ def status(
         return
     if not found["attachments"]:
         print("the scheme is loaded (`narrows kernel load`), and attached nowhere")
-    from rich.table import Table
-
-    table = Table("counter", "value", "", box=None, pad_edge=False, header_style="bold")
-    table.columns[1].justify = "right"
+    table = borderless(("counter", "value", ""), left=("counter", ""))
     for name, meaning in COUNTERS.items():
         table.add_row(name, str(found[name]), meaning)
     print_table(table)
 
 
-#: What the counters of a switch are called where their key does not say what they count.
+#: Names of a switch's counters whose keys are unclear.
 SWITCH_COUNTERS = {"refused": "refused flows", "lost": "lost events", "acks": "reverse ACK bytes", "udp": "UDP packets"}
 
 
 def _print_switch(switch: BrfSwitch) -> None:
     """Print the latest report of a switch: classes, flows and counters."""
-    from rich.table import Table
-
     state = "runs" if switch["runs"] else "was killed (`narrows brf detach` removes it)"
     print(f"switch on {', '.join(switch['ports'])}: process {switch['process']} {state}")
     report = switch["report"]
@@ -173,16 +159,12 @@ def _print_switch(switch: BrfSwitch) -> None:
         f"{report['queue_mean_ms']:.3f} ms in the last second (at most {report['queue_most_ms']:.1f} ms), "
         f"{report['reductions']} cuts"
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("class", "Mbit/s", "packets", "waiting", "dropped"):
-        table.add_column(title, justify="left" if title == "class" else "right")
+    table = borderless(("class", "Mbit/s", "packets", "waiting", "dropped"), left=("class",))
     for own in report["classes"]:
         counts = (str(own[key]) for key in ("sent_packets", "waiting", "drops"))
         table.add_row(own["name"], f"{own['rate_mbit_s']:.2f}", *counts)
     print_table(table)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("flow", "share, Mbit/s", "RTT, ms", "MB", "rates"):
-        table.add_column(title, justify="left" if title == "flow" else "right")
+    table = borderless(("flow", "share, Mbit/s", "RTT, ms", "MB", "rates"), left=("flow",))
     for flow in report["flows"]:
         share = "–" if flow["share_mbit_s"] is None else f"{flow['share_mbit_s']:.2f}"
         table.add_row(flow["flow"], share, f"{flow['rtt_ms']:.2f}", f"{flow['bytes'] / 1e6:.2f}", str(flow["written"]))
@@ -195,7 +177,7 @@ def _print_switch(switch: BrfSwitch) -> None:
 
 
 def _ports(texts: list[str]) -> list[tuple[str, str]]:
-    """Read `IF`, `IF:bottleneck` and `IF:senders` as names and roles. A single port is the bottleneck."""
+    """Parse `IF`, `IF:bottleneck` and `IF:senders` into names and roles. A single port is the bottleneck."""
     ports = []
     for text in texts:
         name, colon, role = text.rpartition(":")
@@ -244,8 +226,7 @@ def switch(
     ] = "self",
     poll: Annotated[str, typer.Option(metavar="TIME", help="Let the own controller look this often.")] = "1s",
     control: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Listen for a controller at HOST:PORT (UDP) or unix:PATH."),
+        str | None, typer.Option(metavar="ADDRESS", help="Listen for a controller at HOST:PORT (UDP) or unix:PATH.")
     ] = None,
     sets: Annotated[list[str] | None, parameters("router algorithm")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be attached, and do nothing.")] = False,
@@ -275,16 +256,13 @@ def switch(
     name = ports[0][0]
     if port == [name]:
         _line(f"{name}: the only port, so the bottleneck (as --port {name}:bottleneck)")
-    try:
-        if dry_run:
-            for line in hosts.plan_brf_switch(settings):
-                print(line)
-            return
-        from narrows import segment
+    if dry_run:
+        for line in hosts.plan_brf_switch(settings):
+            print(line)
+        return
+    from narrows import segment
 
-        segment.run(settings, _line)
-    except hosts.KernelFailed as error:
-        fail(str(error), FAILURE)
+    segment.run(settings, _line)
 
 
 @app.command("controller")

@@ -22,8 +22,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per 
 @guarded
 def send(
     host: Annotated[
-        str,
-        typer.Argument(metavar="HOST[:PORT]", help="Send to this host. An IPv6 address with a port: [::1]:6511."),
+        str, typer.Argument(metavar="HOST[:PORT]", help="Send to this host. An IPv6 address with a port: [::1]:6511.")
     ],
     scheme: Annotated[
         str | None,
@@ -70,8 +69,7 @@ def recv(
     listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Listen at this address.")] = "0.0.0.0:6511",
     once: Annotated[bool, typer.Option("--once", help="Serve one connection, then exit.")] = False,
     connections: Annotated[
-        int,
-        whole("--connections", 1, 10_000, help="Serve up to N connections at a time; refuse others as too busy."),
+        int, whole("--connections", 1, 10_000, help="Serve up to N connections at a time; refuse others as too busy.")
     ] = 64,
     duration: Duration = None,
     timeout: Timeout = "10s",

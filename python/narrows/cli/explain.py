@@ -1,4 +1,4 @@
-"""The tables of `--explain`: every effective option and where it comes from."""
+"""The tables of `--explain`: every effective option and its origin."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Point = Mapping[str, Any]
 
 
 def with_flags(point: Point, sets: Sequence[str], scheme: bool, source: str) -> dict[str, Any]:
-    """Return a point whose values from the command line name their option.
+    """Return a point in which values from the command line name their option.
 
     Args:
         point: The engine's explanation of a point.
         sets: The keys that `--set` names.
         scheme: Whether `--scheme` set the schemes.
-        source: The scenario's source; one that options wrote has no lines.
+        source: The scenario's source; a scenario built from options has no lines.
     """
 
     def named(key: str) -> Callable[[Row], dict[str, Any]]:
@@ -43,12 +43,12 @@ def with_flags(point: Point, sets: Sequence[str], scheme: bool, source: str) -> 
 
 
 def _named(row: Row, key: str, sets: Sequence[str], scheme: bool, source: str) -> dict[str, Any]:
-    """Return a row with the option that set it, if one did. `key` has no numbers of items."""
+    """Return a row with the option that set it, if any. `key` has no numbers of items."""
     written = row["from"] == "command line"
     if not written and (source != COMMAND_LINE or "line" not in row):
         return dict(row)
     rest = {name: value for name, value in row.items() if name != "line"}
-    # A flow's transport may be set for all flows; a parameter may stand behind the scheme's name.
+    # Transport options may be set for all flows; parameters may follow the scheme's name.
     own = [key, key.removeprefix("flows."), key.removeprefix("links."), key.replace("links.", "network.")]
     if key.startswith("flows.params."):
         own.append(SCHEME_KEY)

@@ -74,7 +74,7 @@ def fidelity(
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[Terminal]:
-    """Give a listener that shows the progress."""
+    """Yield a listener that shows the progress."""
     listener = Terminal(print_status, sys.stderr.isatty(), None)
     try:
         yield listener

@@ -10,7 +10,7 @@ import typer
 from narrows import hosts
 from narrows.arguments import pairs
 from narrows.cli.numbers import parameters
-from narrows.cli.outcome import FAILURE, fail, guarded, print_table
+from narrows.cli.outcome import borderless, guarded, print_table
 from narrows.errors import Stopped
 from narrows.supervision import undivided
 
@@ -29,13 +29,12 @@ def list_programs(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list, and nothing else.")] = False,
 ) -> None:
     """List the schemes that the kernel can run as programs."""
-    from rich.table import Table
-
     programs = hosts.kernel_programs()
     if as_json:
         print(json.dumps([program.__dict__ for program in programs]))
         return
-    table = Table("name", "scheme", "loaded", "", box=None, pad_edge=False, header_style="bold")
+    heads = ("name", "scheme", "loaded", "")
+    table = borderless(heads, left=heads)
     for program in programs:
         table.add_row(program.name, program.scheme, "yes" if program.registered else "no", program.summary)
     print_table(table)
@@ -43,20 +42,14 @@ def list_programs(
 
 @app.command()
 @guarded
-def load(
-    name: NAME,
-    sets: Annotated[list[str] | None, parameters("scheme")] = None,
-) -> None:
+def load(name: NAME, sets: Annotated[list[str] | None, parameters("scheme")] = None) -> None:
     """Load a scheme as root. It stays until `unload` or a restart; programs choose it by TCP_CONGESTION or sysctl.
 
     `narrows schemes NAME` lists the parameters. They are fixed for all connections while the program is loaded.
     """
     values = pairs(sets or [])
     with undivided() as signals:
-        try:
-            loaded = hosts.load_program(name, values)
-        except hosts.KernelFailed as error:
-            fail(str(error), FAILURE)
+        loaded = hosts.load_program(name, values)
         if signals:
             raise Stopped(f"stopped; `{loaded}` is loaded: undo with `narrows kernel unload {loaded}`", signals[0])
         print(f"loaded `{loaded}`: sysctl net.ipv4.tcp_congestion_control={loaded}, or TCP_CONGESTION on a socket")
@@ -67,10 +60,7 @@ def load(
 def unload(name: NAME) -> None:
     """Unload a scheme as root. Connections that use it keep it until they end."""
     with undivided() as signals:
-        try:
-            unloaded, sockets = hosts.unload_program(name)
-        except hosts.KernelFailed as error:
-            fail(str(error), FAILURE)
+        unloaded, sockets = hosts.unload_program(name)
         left = f"; {sockets} connection{'s' * (sockets != 1)} will keep it to the end" if sockets else ""
         print(f"unloaded `{unloaded}`{left}")
         if signals:
@@ -89,34 +79,21 @@ def status(
 
     The kernel's run statistics are on meanwhile, and their clock (some 20 ns per call) is part of the time.
     """
-    try:
-        rows = hosts.program_status(seconds)
-    except hosts.KernelFailed as error:
-        fail(str(error), FAILURE)
+    rows = hosts.program_status(seconds)
     if as_json:
         print(json.dumps(rows))
         return
     if not rows:
         print("no program is loaded")
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in (
+    heads = (
         "name", "sockets", "opened", "acks", "calls", "ns/call", "ns/ack", "cpu %", "timeouts", "errors", "parameters",
-    ):  # fmt: skip
-        table.add_column(title, justify="left" if title in ("name", "parameters") else "right")
+    )  # fmt: skip
+    table = borderless(heads, left=("name", "parameters"))
     for row in rows:
         times = ("–" if row[key] is None else f"{row[key]:.0f}" for key in ("ns_per_call", "ns_per_ack"))
         changed = ", ".join(f"{key}={value:g}" for key, value in row["parameters"]) or "defaults"
         counts = (str(row[key]) for key in ("sockets", "opened", "acks", "calls"))
-        table.add_row(
-            row["name"],
-            *counts,
-            *times,
-            f"{row['cpu_percent']:.2f}",
-            str(row["timeouts"]),
-            str(row["errors"]),
-            changed,
-        )
+        ended = (f"{row['cpu_percent']:.2f}", str(row["timeouts"]), str(row["errors"]), changed)
+        table.add_row(row["name"], *counts, *times, *ended)
     print_table(table, 140)

@@ -16,7 +16,7 @@ app = typer.Typer(name="new", help="Start new work from a template that runs at 
 
 @app.callback()
 def _group() -> None:
-    """Keep `study` a command of its own, although it is the only one."""
+    """Keep `study` a subcommand, although it is the only one."""
 
 
 @app.command()

@@ -27,128 +27,94 @@ from narrows.scenario import Scenario, parse_set
 FLOWS, BOTTLENECK, RUNS, OUTPUT = "Flows", "Bottleneck", "Runs", "Output"
 """Headings of options in help texts."""
 CONTENTS = {"--pcap": "packets", "--qlog": "events"}
-"""What the files of a run hold, by option."""
+"""Contents of the files of a run, by option."""
 
-Duration = Annotated[str | None, typer.Option(help="Set the simulated time.", metavar="TIME", rich_help_panel=RUNS)]
+
+def option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:  # noqa: A002 (named like typer's)
+    """Return an option under a heading; without names, its parameter names it."""
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
+
+
+Duration = Annotated[str | None, option(panel=RUNS, metavar="TIME", help="Set the simulated time.")]
 Seed = Annotated[int | None, whole("--seed", 0, help="Set the first seed.", panel=RUNS)]
 Repeat = Annotated[int | None, whole("--repeat", 1, help="Set the number of seeds.", panel=RUNS)]
 On = Annotated[
     str,
-    typer.Option(
-        "--on",
+    option(
+        "--on", panel=RUNS, metavar="PLACE",
         help="Run in the simulator (sim); in real time, as root, on this machine's TCP: with the kernel's own"
         " schemes where it has them (kernel), or with ours (shim); or in real time on QUIC on this machine (quic; noq:"
         " with its own controllers).",
-        metavar="PLACE",
-        rich_help_panel=RUNS,
     ),
-]
+]  # fmt: skip
 JOBS = "Limit simultaneous runs; all cores by default, but one at a time in real time."
 Jobs = Annotated[int | None, whole("--jobs", 1, help=JOBS, panel=RUNS)]
-Loss = Annotated[
-    str | None,
-    typer.Option(help="Set the random loss at the bottleneck.", metavar="SHARE", rich_help_panel=BOTTLENECK),
-]
+Loss = Annotated[str | None, option(panel=BOTTLENECK, metavar="SHARE", help="Set the random loss at the bottleneck.")]
 Queue = Annotated[
-    str | None,
-    typer.Option(help="Set the queue discipline of the bottleneck.", metavar="NAME", rich_help_panel=BOTTLENECK),
+    str | None, option(panel=BOTTLENECK, metavar="NAME", help="Set the queue discipline of the bottleneck.")
 ]
 Scheme = Annotated[
     str | None,
-    typer.Option(
-        "--scheme",
+    option(
+        "--scheme", panel=FLOWS, metavar="NAME[:KEY=VALUE,...]",
         help="Replace the scheme of all flows; several with commas sweep.",
-        metavar="NAME[:KEY=VALUE,...]",
-        rich_help_panel=FLOWS,
     ),
-]
+]  # fmt: skip
 AllowOutside = Annotated[
-    bool,
-    typer.Option(
-        "--allow-outside", help="Read files outside the scenario's folder that it names.", rich_help_panel=RUNS
-    ),
+    bool, option("--allow-outside", panel=RUNS, help="Read files outside the scenario's folder that it names.")
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
+    option(
+        "--set", panel=RUNS, metavar="KEY=VALUE",
         help="Replace a value of the scenario; several values with commas sweep. Repeatable.",
-        metavar="KEY=VALUE",
-        rich_help_panel=RUNS,
     ),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object per run, and nothing else.", rich_help_panel=OUTPUT)
-]
+]  # fmt: skip
+Json = Annotated[bool, option("--json", panel=OUTPUT, help="Print one JSON object per run, and nothing else.")]
 Csv = Annotated[
     bool,
-    typer.Option(
-        "--csv",
+    option(
+        "--csv", panel=OUTPUT,
         help="Print the table of flows as CSV, and nothing else. With -o, also write all tables there as CSV files.",
-        rich_help_panel=OUTPUT,
     ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help="Keep the results in a folder.", metavar="DIR", rich_help_panel=OUTPUT),
-]
+]  # fmt: skip
+Out = Annotated[Path | None, option("--out", "-o", panel=OUTPUT, metavar="DIR", help="Keep the results in a folder.")]
 Trace = Annotated[
     str | None,
-    typer.Option(
-        help=f"Record samples every {api.TRACE_INTERVAL}, or every TIME. Needs -o.",
-        metavar="[TIME]",
-        rich_help_panel=OUTPUT,
-    ),
+    option(panel=OUTPUT, metavar="[TIME]", help=f"Record samples every {api.TRACE_INTERVAL}, or every TIME. Needs -o."),
 ]
-Packets = Annotated[
-    bool, typer.Option("--packets", help="Record every packet event too. Needs --trace.", rich_help_panel=OUTPUT)
-]
+Packets = Annotated[bool, option("--packets", panel=OUTPUT, help="Record every packet event too. Needs --trace.")]
 Explain = Annotated[
-    bool,
-    typer.Option(
-        "--explain",
-        help="Print every effective option and where it comes from; run nothing.",
-        rich_help_panel=OUTPUT,
-    ),
+    bool, option("--explain", panel=OUTPUT, help="Print every effective option and where it comes from; run nothing.")
 ]
-
 Pcap = Annotated[
     Path | None,
-    typer.Option(
-        "--pcap",
+    option(
+        "--pcap", panel=OUTPUT, metavar="FILE",
         help="Write the packets of a single run to this pcapng file, for tshark and tcptrace.",
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
     ),
-]
+]  # fmt: skip
 PcapAt = Annotated[
     str | None,
-    typer.Option(
-        "--pcap-at",
+    option(
+        "--pcap-at", panel=OUTPUT, metavar="HOSTS",
         help="Record packets at senders (default), receivers or both. Needs --pcap.",
-        metavar="HOSTS",
-        rich_help_panel=OUTPUT,
     ),
-]
+]  # fmt: skip
 PcapBytes = Annotated[
     int | None,
     whole(
-        "--pcap-bytes",
-        1,
-        65_535,
+        "--pcap-bytes", 1, 65_535, panel=OUTPUT,
         help="Keep the first N bytes of each packet; headers take at most 94. Needs --pcap.",
-        panel=OUTPUT,
     ),
-]
+]  # fmt: skip
 Qlog = Annotated[
     Path | None,
-    typer.Option(
-        "--qlog",
+    option(
+        "--qlog", panel=OUTPUT, metavar="FILE",
         help="Write the senders' events of a single run to this qlog file: packets, losses, cwnd, RTT, rates, states.",
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
     ),
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +155,7 @@ class Options:
             scenario: The scenario.
             scheme: Replaces the scheme of all flows.
             ray: The address of a Ray cluster.
-            learn: The file of the router algorithms' learned state: loaded before the run, saved after it.
+            learn: The file of the router algorithms' learned state, loaded before the run and saved after it.
             allow_outside: Whether the scenario may name files outside its folder.
         """
         self._check(ray, learn)
@@ -237,7 +203,7 @@ class Options:
 
         results = Results([item.point for item in planned], done, self.out)
         if self.out is not None:
-            api.save(results, scenario, self.out)
+            results.save(self.out, scenario.as_text())
             if self.as_csv:
                 results.save_csv(self.out)
             print_status(f"results are in {self.out}")
@@ -282,7 +248,7 @@ class Options:
         return engine.Capture(self.pcap, self.pcap_at or engine.CAPTURE_ENDS[0], self.pcap_bytes)
 
     def _held_pipes(self) -> contextlib.ExitStack:
-        """Open files that are named pipes, which wait for a reader: here Ctrl-C ends that, in a run not."""
+        """Open named pipes, which block until a reader comes: Ctrl-C interrupts that here, but not in a run."""
         with contextlib.ExitStack() as stack:
             for file in self._files().values():
                 if file.is_fifo():
@@ -290,7 +256,7 @@ class Options:
             return stack.pop_all()
 
     def _check(self, ray: str | None, learn: Path | None) -> None:
-        """Reject options that exclude each other, and output places that cannot be written."""
+        """Reject options that exclude each other, and outputs that cannot be written."""
         api.check_backend(self.on, "--on")
         if self.on != engine.SIM and ray is not None:
             raise UsageError(f"--ray: a cluster runs the simulator; accepted: without --on {self.on}")
@@ -347,7 +313,7 @@ class Options:
 
 
 def _same(first: Path, second: Path) -> bool:
-    """Return whether two paths lead to one file, existing or not, also by links."""
+    """Return whether two paths name one file, existing or not, also through links."""
     with contextlib.suppress(OSError):
         if first.samefile(second):
             return True
@@ -375,11 +341,11 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 _TIME = re.compile(r"off|-?\d+(\.\d+)?\s*[a-zµ]*")
-"""Matches times, valid or not, but neither files nor schemes."""
+"""Times, valid or not, as opposed to files and schemes."""
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Insert the default interval after each `--trace` without one; refuse what is not UTF-8."""
+    """Insert the default interval after each `--trace` without one; refuse arguments that are not UTF-8."""
     for argument in arguments:
         if not is_text(argument):
             fail(f"{shown(argument)} is not UTF-8; accepted: arguments in UTF-8", USAGE_ERROR)

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn, ParamSpec
 
 import typer
@@ -36,8 +36,18 @@ def print_table(table: Any, width: int | None = None) -> None:
     console.print(shown(table) if isinstance(table, str) else _Shown(table), crop=False)
 
 
+def borderless(titles: Sequence[str], left: Collection[str]) -> Any:
+    """Return an empty table without rules; its columns are aligned to the right, except those in `left`."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, justify="left" if title in left else "right")
+    return table
+
+
 class _Shown:
-    """A table whose text is escaped as `shown` does."""
+    """A table whose text `shown` escapes."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
@@ -54,7 +64,7 @@ def fail(text: str, status: int) -> NoReturn:
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Convert the errors of a command to a message and an exit status: 2 usage error, 1 failure, 130 Ctrl-C."""
+    """Convert errors of a command to a message and an exit status: 2 usage error, 1 failure, 130 Ctrl-C."""
 
     @functools.wraps(command)
     def inner(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -73,19 +83,17 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             fail(str(stopped), 128 + stopped.signal)
         except KeyboardInterrupt:
             fail("stopped", INTERRUPTED)
-        except DamagedError as error:
+        except (DamagedError, engine.KernelFailed, engine.LiveFailed) as error:
             fail(str(error), FAILURE)
         except runner.RunError as error:
             fail(f"a run failed: {error}", FAILURE)
-        except engine.LiveFailed as error:
-            fail(str(error), FAILURE)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and error.filename is None:  # the reader closed standard output
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(FAILURE) from None
-            # Python names every file but its own streams.
+            # Python names every file except its standard streams.
             full = "standard output" if error.errno == errno.ENOSPC else None
-            place = error.filename2 or error.filename or full  # the second one is the destination of a renaming
+            place = error.filename2 or error.filename or full  # a renaming has its destination second
             fail(f"{place}: {error.strerror}" if error.strerror and place else str(error), FAILURE)
 
     return inner
@@ -115,7 +123,7 @@ def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = (), scheme
 
 
 def located(error: engine.ScenarioError, place: str) -> str:
-    """Format an error of the engine with another place than its own."""
+    """Format an error of the engine with this place instead of its source."""
     accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
     return f"{place}: {error.message}{accepted}"
 

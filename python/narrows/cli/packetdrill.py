@@ -20,16 +20,16 @@ from narrows.progress import Terminal, print_status
 
 SUFFIX = ".pkt"
 MOST_FILES = 20_000
-"""Files and folders looked at below a folder of scripts."""
+"""The most files and folders below a folder of scripts."""
 ACCEPTED = f"accepted: scripts ({SUFFIX}) and folders with scripts"
 RESULTS = {"pass": "green", "fail": "red", "skip": "yellow"}
 """Results of a script, with the colour of each."""
 KNOWN = "known"
-"""Result of a script that fails or is skipped as the list of deviations says."""
+"""Result of a script that fails or is skipped as listed among the deviations."""
 
 
 LATENESS_MS = 4.0
-"""How far packets of the kernel may be off, unless a script allows more."""
+"""Tolerance for times of the kernel's packets, unless a script allows more."""
 
 
 @guarded
@@ -103,14 +103,14 @@ Outcome = dict[str, dict[str, Any]]
 def _rows(
     scripts: Sequence[Path], outcomes: Sequence[Outcome], totals: dict[str, dict[str, int]]
 ) -> Iterator[dict[str, Any]]:
-    """Flatten the results of one place; those of two are objects by place."""
+    """Yield rows of JSON: flat for one place, else with an object per place."""
     for script, outcome in zip(scripts, outcomes, strict=True):
         yield {"script": str(script), **(next(iter(outcome.values())) if len(outcome) == 1 else outcome)}
     yield {"scripts": len(scripts), **(next(iter(totals.values())) if len(totals) == 1 else totals)}
 
 
 def _scripts(paths: Sequence[Path]) -> Iterator[Path]:
-    """Find the scripts, each once and those of a folder in the order of their names."""
+    """Find the scripts, each once; those of a folder in the order of their names."""
     seen = set()
     for path in paths:
         if not path.exists():
@@ -125,7 +125,7 @@ def _scripts(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Find the scripts below a folder; refuse one that is no folder of scripts but half a file system."""
+    """Find the scripts below a folder; refuse a folder with too many files, such as `/`."""
     seen = 0
     for place, _, files in os.walk(folder):
         seen += 1 + len(files)
@@ -136,7 +136,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _deviations(file: Path, scripts: Sequence[Path]) -> dict[Path, str]:
-    """Read which scripts shall not pass, and why. A name is the end of a path: `a.pkt`, `folder/a.pkt`."""
+    """Read the scripts known not to pass, with reasons. A name is the end of a path: `a.pkt`, `folder/a.pkt`."""
     known: dict[Path, str] = {}
     for number, line in enumerate(_read(file).splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -154,7 +154,7 @@ def _deviations(file: Path, scripts: Sequence[Path]) -> dict[Path, str]:
 
 
 def _judged(row: dict[str, Any], expected: str | None) -> dict[str, Any]:
-    """Compare a result with the reason why the script shall not pass, if there is one."""
+    """Compare a result with the known reason for not passing, if there is one."""
     if expected is None:
         return row
     if row["result"] == "pass":
@@ -183,7 +183,7 @@ def _print(scripts: Sequence[Path], outcomes: Sequence[Outcome], totals: dict[st
     several = len(places) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in (*(places if several else ["result"]), "script", "line", "reason"):
-        # A path in pieces cannot be found again.
+        # Keep paths whole, so that they can be copied.
         least = max(len(str(script)) for script in scripts) if title == "script" else None
         table.add_column(title, justify="right" if title == "line" else "left", overflow="fold", min_width=least)
     for script, outcome in zip(scripts, outcomes, strict=True):

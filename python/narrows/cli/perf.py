@@ -39,10 +39,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per 
 
 
 def _pem(path: Path | None, flag: str) -> Path | None:
-    """Return the path of a PEM file if it is a regular one; the engine would wait for a pipe, and read a device.
+    """Return the path of a PEM file. It must be a regular file: the engine would block on a pipe or device.
 
     Raises:
-        UsageError: It is none, too large, or cannot be read.
+        UsageError: It is no regular file, too large, or cannot be read.
     """
     if path is None:
         return None
@@ -59,8 +59,7 @@ def _pem(path: Path | None, flag: str) -> Path | None:
 @guarded
 def server(
     listen: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS:PORT", help="Listen at this address; [::]:6512 takes IPv6 and IPv4."),
+        str, typer.Option(metavar="ADDRESS:PORT", help="Listen at this address; [::]:6512 takes IPv6 and IPv4.")
     ] = "0.0.0.0:6512",
     scheme: Scheme = SCHEME,
     certificate: Annotated[

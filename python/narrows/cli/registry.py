@@ -73,7 +73,7 @@ def _entry(row: Any) -> Any:
         source = f"{provenance.WORDS}; {PROVENANCE[source]}"
     recovery = f" Recovery: {row.recovery}." if hasattr(row, "recovery") else ""
     purpose = row.summary
-    if purpose.lower().startswith(f"{row.name.lower()}: "):  # the head has the name already
+    if purpose.lower().startswith(f"{row.name.lower()}: "):  # the head has the name
         purpose = purpose[len(row.name) + 2 :]
     head = Text(f"{row.name}{also}: {purpose}\nProvenance: {source}.{recovery}\n")
     parts: list[Any] = [head, Markdown(row.page)]

@@ -44,8 +44,7 @@ def plot(
     ] = None,
     row: Annotated[str | None, typer.Option(metavar="KEY", help="Draw a row of panels per value of this key.")] = None,
     where: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE,...", help="Draw only rows with these values; repeatable."),
+        list[str] | None, typer.Option(metavar="KEY=VALUE,...", help="Draw only rows with these values; repeatable.")
     ] = None,
     table: Annotated[
         str | None,
@@ -96,14 +95,14 @@ def plot(
 
 
 SPELLED = {"by": "series"}
-"""The option that sets an option of a plot, if its name differs."""
+"""Command-line names of plot options, if they differ."""
 
 
 def _where(texts: Sequence[str] | None) -> dict[str, str] | None:
     """Split the `KEY=VALUE` of `--where`.
 
     Raises:
-        UsageError: A text has no key or value, or a key is there twice.
+        UsageError: A text has no key or value, or a key is given twice.
     """
     found: dict[str, str] = {}
     for text in texts or ():
@@ -117,7 +116,7 @@ def _where(texts: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def _taken(kind: str, options: Mapping[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
-    """Return the options given, as the plots of a kind name them.
+    """Return the given options under the names of a kind's plots.
 
     Raises:
         UsageError: The plots of this kind lack an option.
@@ -132,10 +131,10 @@ def _taken(kind: str, options: Mapping[str, Any], accepted: Sequence[str]) -> di
 
 
 def _source(places: Sequence[Path]) -> tuple[Results, Path]:
-    """Load a folder of results or qlog files, and return the place beside which the figure goes.
+    """Load a folder of results or qlog files; return them and the path beside which the figure is written.
 
     Raises:
-        UsageError: There are several places, and not all are qlog files.
+        UsageError: There are several paths, and not all are qlog files.
     """
     from narrows import qlog
 
@@ -149,7 +148,7 @@ def _source(places: Sequence[Path]) -> tuple[Results, Path]:
 
 
 def _load(directory: Path) -> Results:
-    """Load results; warn if their runs are not all there."""
+    """Load results; warn if runs are missing."""
     from narrows.results import Results
 
     results = Results.load(directory)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from narrows.cli.numbers import whole
-from narrows.cli.options import BOTTLENECK, FLOWS, RUNS, AllowOutside, Options, Scheme, with_options
+from narrows.cli.options import BOTTLENECK, FLOWS, RUNS, AllowOutside, Options, Scheme, option, with_options
 from narrows.cli.outcome import guarded
 from narrows.scenario import Comparison, load, marking, override_text, split_values
 
@@ -23,10 +23,10 @@ def run(
     scheme: Scheme = None,
     learn: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            panel=RUNS,
             metavar="FILE",
             help="Load the learned state of router algorithms, if the file exists, and save it after the run.",
-            rich_help_panel=RUNS,
         ),
     ] = None,
     allow_outside: AllowOutside = False,
@@ -46,45 +46,28 @@ def compare(
             metavar="SCHEME", help="Run one flow of each scheme. Parameters follow a colon: bbr:cwnd_gain=1.5."
         ),
     ],
-    rate: Annotated[
-        str, typer.Option(metavar="RATE", help="Set the bottleneck's rate.", rich_help_panel=BOTTLENECK)
-    ] = "100mbit",
+    rate: Annotated[str, option(panel=BOTTLENECK, metavar="RATE", help="Set the bottleneck's rate.")] = "100mbit",
     rtt: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME,...", help="Set the base RTT: one for all flows, or one per flow.", rich_help_panel=FLOWS
-        ),
+        str, option(panel=FLOWS, metavar="TIME,...", help="Set the base RTT: one for all flows, or one per flow.")
     ] = "40ms",
     buffer: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE",
-            help="Set the bottleneck's buffer in bdp, pkt, bytes or ms.",
-            rich_help_panel=BOTTLENECK,
-        ),
+        str, option(panel=BOTTLENECK, metavar="SIZE", help="Set the bottleneck's buffer in bdp, pkt, bytes or ms.")
     ] = "1bdp",
-    each: Annotated[
-        bool, typer.Option("--each", help="Run every scheme alone, with all the flows.", rich_help_panel=FLOWS)
-    ] = False,
+    each: Annotated[bool, option("--each", panel=FLOWS, help="Run every scheme alone, with all the flows.")] = False,
     start: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME,...", help="Start flows at this time: one for all, or one per flow.", rich_help_panel=FLOWS
-        ),
+        option(panel=FLOWS, metavar="TIME,...", help="Start flows at this time: one for all, or one per flow."),
     ] = None,
     stop: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME,...", help="Stop flows at this time: one for all, or one per flow.", rich_help_panel=FLOWS
-        ),
+        option(panel=FLOWS, metavar="TIME,...", help="Stop flows at this time: one for all, or one per flow."),
     ] = None,
     count: Annotated[
         int, whole("--count", 1, names=("--count", "--flows"), help="Run N copies of each flow.", panel=FLOWS)
     ] = 1,
     ack_every: Annotated[int | None, whole("--ack-every", 1, help="Acknowledge every N segments.", panel=FLOWS)] = None,
     ecn: Annotated[
-        bool,
-        typer.Option("--ecn", help="Negotiate classic ECN, and let --queue set marks.", rich_help_panel=FLOWS),
+        bool, option("--ecn", panel=FLOWS, help="Negotiate classic ECN, and let --queue set marks.")
     ] = False,
     *,
     options: Options,
@@ -105,9 +88,7 @@ def compare(
 def sweep(
     file: ScenarioFile,
     scheme: Scheme = None,
-    ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster.", rich_help_panel=RUNS)
-    ] = None,
+    ray: Annotated[str | None, option(panel=RUNS, metavar="ADDRESS", help="Run on a Ray cluster.")] = None,
     allow_outside: AllowOutside = False,
     *,
     options: Options,

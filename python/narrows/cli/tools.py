@@ -92,7 +92,7 @@ def bench(
     if ns3:
         for line in other.compare(rows):
             print_status(line)
-    if as_json:  # rows contain the comparison, so print them last
+    if as_json:  # rows include the comparison, so print them last
         _print_rows(rows, tables.case_table, as_json)
     failed = [row["case"] for row in rows if row["failed"]]
     if failed:

@@ -1,6 +1,6 @@
 """Compares the worlds in every cell, and judges the cells.
 
-A row is the comparison of one cell as plain data: what `--json` prints and `cells.jsonl` keeps.
+A row is the comparison of one cell as plain data, for `--json` and `cells.jsonl`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ JAIN = 0.05
 
 GOODPUT, RTT, SHARE, FAIRNESS = "goodput_mbit_s", "rtt_mean_ms", "share_percent", "jain"
 CRITERIA: Mapping[str, tuple[str, ...]] = {ALONE: (GOODPUT, RTT), PAIR: (SHARE,), CROWD: (GOODPUT, RTT, FAIRNESS)}
-"""The values that decide, by kind of cell."""
+"""The values that decide agreement, by kind of cell."""
 BOUNDS = {GOODPUT: GOODPUT_PERCENT, RTT: RTT_PERCENT, SHARE: SHARE_POINTS, FAIRNESS: JAIN}
 RELATIVE = (GOODPUT, RTT)
-"""Values whose deviation is in percent of the kernel's; that of the others is a difference."""
+"""Values whose deviation is in percent of the kernel's; for others it is a difference."""
 SPREADING = (SHARE, FAIRNESS)
 """Values whose bound is the kernel's own spread if that is larger."""
 WORDS = {GOODPUT: "goodput", RTT: "mean RTT", SHARE: "share", FAIRNESS: "Jain's index"}
@@ -32,7 +32,7 @@ PAIRED = 2
 TARGETS = {ALONE: 95, PAIR: 90}
 """Percentages of cells that should agree."""
 ROUNDING = 1e-9
-"""A deviation that is its bound holds, whatever its last bits."""
+"""Tolerance for deviations at the bound, which agree."""
 
 CRITERION = (
     f"A single flow agrees if its goodput is within {GOODPUT_PERCENT:g} % and its mean RTT within {RTT_PERCENT:g} % of "
@@ -89,8 +89,8 @@ Row = dict[str, Any]
 def world(results: Sequence[Mapping[str, Any]]) -> Row:
     """Return mean, half-width of the 95 % interval, least and greatest of every value, and the flows' own means.
 
-    A value that one of the runs lacks is `None`. Least and greatest are of undisturbed runs, and `None` without any:
-    a disturbed run would widen the bound by which it is judged.
+    A value that a run lacks is `None`. Least and greatest are of undisturbed runs, and `None` without any: a disturbed
+    run would widen its own bound.
     """
     calm = [not (result.get("host") or {}).get("disturbed") for result in results]
     row: Row = {}
@@ -118,7 +118,7 @@ def _flow_mean(results: Sequence[Mapping[str, Any]], flow: int, name: str) -> fl
 
 
 def deviation(name: str, kernel: Mapping[str, Any] | None, sim: Mapping[str, Any] | None) -> float | None:
-    """Return how far the simulator's mean is from the kernel's: percent of it, points or a difference."""
+    """Return the deviation of the simulator's mean from the kernel's: in percent, points or as a difference."""
     if kernel is None or sim is None or (name in RELATIVE and not kernel["mean"]):
         return None
     if name in RELATIVE:
@@ -134,7 +134,7 @@ def bound(name: str, kernel: Mapping[str, Any] | None) -> float:
 
 
 def judged(kind: str, kernel: Mapping[str, Any], sim: Mapping[str, Any]) -> list[Row]:
-    """Return a judgement per criterion of a kind of cells; a value that a world lacks agrees with nothing."""
+    """Return a judgement per criterion of a kind of cells; a missing value never agrees."""
     rows = []
     for name in CRITERIA[kind]:
         found, most = deviation(name, kernel[name], sim[name]), bound(name, kernel[name])
@@ -146,8 +146,8 @@ def judged(kind: str, kernel: Mapping[str, Any], sim: Mapping[str, Any]) -> list
 def compare(measured: Measured) -> Row:
     """Return the row of a cell.
 
-    Under random loss a seed draws which packets are lost, in both worlds alike; other seeds of the simulator would only
-    add their own luck.
+    Under random loss a seed selects the lost packets in both worlds; further seeds of the simulator would only add
+    noise.
     """
     cell = measured.cell
     simulated = measured.sim
@@ -187,7 +187,7 @@ def host(result: Mapping[str, Any]) -> Row:
 
 
 def disturbed(row: Mapping[str, Any]) -> int:
-    """Return how many of a cell's runs on the kernel were disturbed."""
+    """Return the number of a cell's disturbed runs on the kernel."""
     return sum(bool(one["disturbed"]) for one in row["hosts"])
 
 

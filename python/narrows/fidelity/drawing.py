@@ -23,13 +23,13 @@ from narrows.plots.style import COLOUR_MAP, DEFAULTS, Drawing, Size, size_of
 
 CELLS, MAP = "cells.jsonl", "agreement"
 ACROSS = 3
-"""Panels side by side: as many as there are schemes."""
+"""Panels side by side, one per scheme."""
 GREATEST = 2.0
 """Deviations beyond twice the bound have one colour."""
 MISS = "#D00000"
 EMPTY = "#F0F0F0"
 TILE, MARGIN, GAP, HEAD, FOOT = 0.28, 2.2, 0.15, 0.3, 1.8
-"""Sizes in inches: a tile, what is beside panels, between them, a title, and what is around all panels."""
+"""Sizes in inches: a tile, the margin beside panels, their gap, a title, and the foot below all panels."""
 LETTERS = 13
 """Letters of a note per inch."""
 
@@ -46,7 +46,7 @@ def save(rows: Sequence[Row], totals: Row, out: Path) -> list[Path]:
 
 
 def severity(row: Row) -> float:
-    """Return the largest deviation of a cell's criteria, in bounds; a value that is absent counts as the greatest."""
+    """Return a cell's largest deviation relative to its bound; a missing value counts as `GREATEST`."""
     return max(
         GREATEST if one["deviation"] is None else abs(one["deviation"]) / one["bound"] for one in row["criteria"]
     )

@@ -20,21 +20,21 @@ ALONE, PAIR, CROWD = KINDS = ("alone", "pair", "crowd")
 SPREAD = "1s"
 """The flows of a crowd start evenly spread over this time."""
 JITTER = "50us"
-"""Both worlds: without a random delay, runs of the simulator with loss-based schemes would not differ by their seed.
+"""Random delay in both worlds. Without it, simulations of loss-based schemes would not depend on the seed.
 
-Its mean, 25 µs, is of the size of the emulator's lateness.
+Its mean, 25 µs, is about the emulator's lateness.
 """
 QUICK, FULL = GRIDS = ("quick", "full")
 SEEDS = 5
-"""Simulated runs per cell, at least."""
+"""The least number of simulated runs per cell."""
 
 ROUND_TRIPS = 250
-"""A run lasts this many round trips with a full buffer, within the limits below."""
+"""Length of a run in round trips with a full buffer, within the limits below."""
 LONGEST_S = 60
 SHORTEST_S = {ALONE: 15, PAIR: 30, CROWD: 30}
 STEP_S = 5
 SETUP_S = 0.5
-"""Wall time of a run on the kernel beside its duration."""
+"""Wall time of a run on the kernel in addition to its duration."""
 
 
 @functools.cache
@@ -114,7 +114,7 @@ class Cell:
                 "loss": f"{self.loss_percent:g}%",
                 "jitter": JITTER,
             },
-            # Large buffers from the start, as in the first measurements: the window is never the limit.
+            # Large buffers from the start, as in the first measurements: the receive window never limits.
             "tcp": {"receive_autotuning": False},
             "flows": [
                 {"scheme": scheme, "rtt": f"{rtt:g}ms", **many} for scheme, rtt in zip(self.schemes, rtts, strict=True)
@@ -155,7 +155,7 @@ def repeats(grid: str) -> int:
 
 
 def chosen(grid: str, pattern: str | None) -> list[Cell]:
-    """Return the cells of a grid whose name a regular expression matches somewhere.
+    """Return the cells of a grid whose names match a regular expression.
 
     Raises:
         UsageError: There is no such grid, the expression is invalid, or it matches no cell.

@@ -1,7 +1,7 @@
 """The comparison as Markdown, from `cells.jsonl`, a file with the cause of each miss, and optionally ns-3's values.
 
-The causes are TOML: the name of a cell in quotes, and the sentence that a trace supports. The values of ns-3 are those
-that `studies/fidelity/ns3_cells.py` writes.
+The causes are TOML: the quoted name of a cell, and a sentence that a trace supports. `studies/fidelity/ns3_cells.py`
+writes the values of ns-3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from narrows.stats import MAX_DECIMALS, number
 
 Causes = Mapping[str, str]
 Ns3 = Mapping[str, Row]
-"""ns-3's values by name of cell, in the shape of a world."""
+"""ns-3's values by cell, in the form of a world."""
 UNKNOWN = "not yet explained"
 HEADS = {
     "goodput_mbit_s": "goodput, Mbit/s",
@@ -38,7 +38,7 @@ def read(path: Path) -> tuple[list[Row], Row]:
     """Return the rows of a `cells.jsonl`, and its totals.
 
     Raises:
-        ValueError: The file is not that of a finished comparison.
+        ValueError: The file is not of a finished comparison.
     """
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     rows, others = [row for row in found if "cell" in row], [row for row in found if "cell" not in row]
@@ -100,7 +100,7 @@ def _counts(rows: Sequence[Row], totals: Row, causes: Causes, ns3: Ns3) -> str:
 
 
 def _agreement(rows: Iterable[Row], ns3: Ns3) -> str:
-    """Return a sentence: how many of its cells ns-3 agrees with Linux in."""
+    """Return a sentence with the number of cells in which ns-3 agrees with Linux."""
     known = [row for row in rows if row["cell"] in ns3]
     counts = []
     for kind in KINDS:
@@ -133,7 +133,7 @@ def _missed(criterion: Mapping[str, Any]) -> str:
 
 
 def _cells(kind: str, rows: Iterable[Row], ns3: Ns3) -> str:
-    """Return the table of a kind of cells: per value the kernel's and ours, and ns-3's of values that deviate."""
+    """Return the table of a kind of cells: each value of kernel and simulator, and ns-3's where we compare."""
     names = [name for _, name in tables.COLUMNS[kind]]
     apart = [name for name in WORDS if name in names]
     worlds = {name: [*tables.WORLDS, *(["ns3"] if ns3 and name in apart else [])] for name in names}

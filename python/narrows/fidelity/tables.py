@@ -26,7 +26,7 @@ COLUMNS: Mapping[str, tuple[tuple[str, str], ...]] = {
     )
     for kind, own in ((ALONE, ()), (PAIR, (("share\n%", SHARE),)), (CROWD, (("Jain's\nindex", FAIRNESS),)))
 }
-"""Columns by kind of cell: what no cell of a kind has is left out."""
+"""Columns by kind of cell, without values that no cell of the kind has."""
 WORLDS = ("kernel", "sim")
 AGREES, MISSES, DISTURBED = "✓", "✗", "~"
 
@@ -43,7 +43,7 @@ def outcome(rows: Sequence[Row], totals: Row) -> Group:
 def _table(kind: str, rows: Sequence[Row]) -> Table:
     """Return the table of one kind: two lines per cell, the kernel's above ours."""
     table = plain_table()
-    table.padding = 0  # 80 columns are few for eight of them
+    table.padding = 0  # eight columns must fit 80 characters
     table.add_column("")
     table.add_column(TITLES[kind].replace(" ", "\n", 1), no_wrap=True)
     table.add_column("")

@@ -43,7 +43,7 @@ class Measured:
 
 
 def plan(cells: Sequence[Cell], repeats: int, on: str) -> list[Run]:
-    """Return the runs, all cells with one seed before the next: changes of the machine then affect all cells alike.
+    """Return the runs seed by seed, so that changes of the machine affect all cells alike.
 
     Raises:
         UsageError: The kernel cannot run a cell, or this user may not.
@@ -65,10 +65,10 @@ def plan(cells: Sequence[Cell], repeats: int, on: str) -> list[Run]:
 
 @dataclass
 class KernelRunner(Runner):
-    """A runner that keeps the kernel's runs when the simulator changes: they depend on kernel and emulator.
+    """A runner that keeps the kernel's runs if the simulator changes: they depend on kernel and emulator only.
 
     Attributes:
-        again: Execute runs again that were disturbed.
+        again: Repeat disturbed runs.
     """
 
     again: bool = False
@@ -88,15 +88,15 @@ class KernelRunner(Runner):
 
 @dataclass(frozen=True)
 class Work:
-    """What to run, and where to keep it.
+    """The runs to execute, and their folder.
 
     Attributes:
         cells: The cells.
         repeats: Runs of the kernel per cell.
         out: The folder of the runs.
         jobs: Simultaneous runs; all cores by default in the simulator, one on the kernel.
-        again: Execute disturbed runs of the kernel again.
-        listener: Gives a listener for each world.
+        again: Repeat disturbed runs of the kernel.
+        listener: Makes a listener for each world.
         report: Prints a line.
     """
 
@@ -117,7 +117,7 @@ class Work:
             RunError: The engine failed.
             OSError: A result cannot be written.
         """
-        there = plan(self.cells, self.repeats, engine.KERNEL)  # refused before anything runs
+        there = plan(self.cells, self.repeats, engine.KERNEL)  # may refuse before anything runs
         ours = plan(self.cells, max(self.repeats, grid.SEEDS), engine.SIM)
         real = KernelRunner(out=self.out, jobs=self.jobs, again=self.again)
         left = [run.cell for run in there if real.saved(run.planned) is None]
@@ -142,7 +142,7 @@ class Work:
 
 
 def estimate(left: Sequence[Cell], at_once: int) -> str:
-    """Return the time that kernel runs take, `at_once` at a time, in words; one entry per run."""
+    """Return the duration of kernel runs, `at_once` at a time, in words; one entry per run."""
     if not left:
         return "all of the kernel are saved"
     seconds = grid.wall_s(left) / at_once

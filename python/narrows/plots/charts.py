@@ -15,7 +15,7 @@ from narrows.errors import OptionError, UsageError
 from narrows.frames import ResultFrames
 from narrows.plots.names import series_label
 from narrows.plots.panels import MANY, Layout, Places, add_legend, add_title, axis_label, label_panels, set_y
-from narrows.plots.rows import AUTO, Data, Means, Where, means, queried, ranks, table
+from narrows.plots.rows import AUTO, Data, Means, Where, grouped, means, queried, table
 from narrows.plots.style import HATCHES, NEUTRAL, series_name, series_style
 
 DEFAULT_Y = {"links": "utilization", "connections": "goodput_mbit_s", "runs": "jain"}
@@ -168,22 +168,19 @@ def chart(
     by, panel, row = data.split([x], series, panel, row)
     limits = data.limits(y)
     places = Places.of(data, x, numeric=not bars)
-    rank = ranks(data.results)
-    keys = sorted(data.rows.select(by).unique().rows(), key=lambda key: [rank(part) for part in key]) if by else [()]
+    keys = data.series(by)
     neighbours = data.rows.select(*dict.fromkeys((x, *by))).unique().group_by(x).len()["len"].max()
     drawn = _Drawn(data, by)
     figure, panels = Layout(panel, row, columns, own_axes, size).grid(data)
     for part in panels:
-        groups = dict(part.rows.group_by(by)) if by else {(): part.rows}
-        for turn, key in enumerate(keys):
-            if key in groups:
-                found = means(groups[key], x, y, limits)
-                if bars:
-                    width = 0.6 if neighbours == 1 else 0.8 / len(keys)
-                    drawn.shifts[series_name(key)] = 0.0 if neighbours == 1 else (turn - (len(keys) - 1) / 2) * width
-                    _draw_bars(part.axes, key, turn, found, places, width, drawn)
-                else:
-                    _draw_curve(part.axes, key, turn, found, places, drawn)
+        for turn, key, rows in grouped(part.rows, by, keys):
+            found = means(rows, x, y, limits)
+            if bars:
+                width = 0.6 if neighbours == 1 else 0.8 / len(keys)
+                drawn.shifts[series_name(key)] = 0.0 if neighbours == 1 else (turn - (len(keys) - 1) / 2) * width
+                _draw_bars(part.axes, key, turn, found, places, width, drawn)
+            else:
+                _draw_curve(part.axes, key, turn, found, places, drawn)
     for part in panels:  # shared axes know their range only after all panels are drawn
         _draw_printed(part.axes, [point for point in points if part.has(point)], places, drawn)
         places.scale(part.axes, logx, 10 if len(panels) == 1 else 6)

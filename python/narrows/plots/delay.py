@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 from narrows.frames import ResultFrames
 from narrows.plots.names import series_label
 from narrows.plots.panels import Layout, add_legend, add_title, label_panels
-from narrows.plots.rows import AUTO, Data, Where, clipped, ranks
+from narrows.plots.rows import AUTO, Data, Where, clipped, grouped
 from narrows.plots.style import NEUTRAL, series_style
 
 OFFSETS = (
@@ -72,18 +72,15 @@ def throughput_against_delay(
     data.numbers("results", "throughput_mbit_s")
     names = data.schemes() if by == AUTO else data.columns("by", by)
     chosen, panel, row = data.split([], AUTO if by == AUTO else names, panel, row)
-    rank = ranks(results)
-    keys = sorted(data.rows.select(chosen).unique().rows(), key=lambda key: [rank(part) for part in key])
+    keys = data.series(chosen)
     figure, panels = Layout(panel, row, columns, False, size).grid(data)
     labels = []
     for part in panels:
-        groups = dict(part.rows.group_by(chosen)) if chosen else {(): part.rows}
         points: dict[tuple[Any, ...], _Point] = {}
-        for turn, key in enumerate(keys or [()]):
-            if key in groups:
-                label = series_label(chosen, key, results.keys)
-                first = None if any(key[:1] == other[:1] for other in points) else series_label(chosen[:1], key[:1])
-                points[key] = _draw_point(part.axes, groups[key], turn, key, (label, first or None))
+        for turn, key, group in grouped(part.rows, chosen, keys):
+            label = series_label(chosen, key, results.keys)
+            first = None if any(key[:1] == other[:1] for other in points) else series_label(chosen[:1], key[:1])
+            points[key] = _draw_point(part.axes, group, turn, key, (label, first or None))
         if len(chosen) == 2 and chosen[1] in results.keys:
             _join(part.axes, points)
         labels.append(list(points.values()))

@@ -19,7 +19,7 @@ from narrows.quantities import axis
 from narrows.stats import number
 
 READABLE = 64
-"""Up to as many cells of a panel hold their numbers."""
+"""The most cells of a panel with numbers."""
 
 
 def heatmap(

@@ -27,7 +27,7 @@ VALUE_UNITS = {
 }  # fmt: skip
 """Units of values in scenarios, as labels spell them."""
 PLAIN = frozenset({"spec", "scheme", "flows.scheme", "label", "flow", "link", "connection", "series", "x"})
-"""Columns whose values need no name in a legend."""
+"""Columns whose values need no key in a legend."""
 VERBATIM = frozenset({"panel", "row"})
 """Columns of queries whose values are the titles themselves."""
 _VALUE = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµ%]+)(?:/s)?\s*(?:@\s*(.*))?")

@@ -7,7 +7,7 @@ intervals.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ MOST_RTTS = 6
 NON_NEGATIVE = ("_mbit_s", "_ms", "_s", "_bytes", "_pkt", "_gain")
 """Endings of columns without negative values."""
 PLACES = ("x", "time_s", "rtt_base_ms")
-"""Columns of numbers that are places on an axis: of a query, of a trace, and of the network."""
+"""Columns of numbers that may be places on an axis: of a query, of a trace, and of the network."""
 AUTO = "auto"
 """The columns that separate series by default; see `Data.schemes`."""
 Bounds = tuple[float, float]
@@ -118,7 +118,7 @@ class Data:
         return Data(rows, self.results, self.bounds)
 
     def place(self, option: str, name: str) -> str:
-        """Return a column whose values are places on an axis: not a measurement, of which each run has its own.
+        """Return a column whose values are places on an axis, unlike a measurement, which differs between runs.
 
         Raises:
             OptionError: There is no such column, or it is measured.
@@ -217,8 +217,23 @@ class Data:
             row = free[0]
         return panel, row
 
+    def series(self, by: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the values of these columns, one tuple per series, in the order of legends."""
+        rank = ranks(self.results)
+        return (
+            sorted(self.rows.select(by).unique().rows(), key=lambda key: [rank(part) for part in key]) if by else [()]
+        )
+
     def _one(self, name: str) -> str:
         return str(self.rows[name].drop_nulls().unique(maintain_order=True)[0])
+
+
+def grouped(
+    rows: pl.DataFrame, by: Sequence[str], keys: Sequence[tuple[Any, ...]]
+) -> Iterator[tuple[int, tuple[Any, ...], pl.DataFrame]]:
+    """Yield number, key and rows of the series that a panel has."""
+    groups = dict(rows.group_by(by)) if by else {(): rows}
+    yield from ((turn, key, groups[key]) for turn, key in enumerate(keys) if key in groups)
 
 
 def _varies(keys: Sequence[str]) -> str:
@@ -300,7 +315,7 @@ def queried(results: ResultFrames, sql: str) -> Data:
 
 
 def bounds(column: str, values: Iterable[float | None] = ()) -> Bounds:
-    """Return the possible values of a column, as its name says.
+    """Return the possible values of a column, by its name.
 
     Args:
         column: The column.
@@ -326,7 +341,7 @@ _AS_Y = re.compile(r"\s+AS\s+y\b", re.IGNORECASE)
 
 
 def bounds_in(sql: str) -> Bounds:
-    """Return the possible values of the column `y` of a query, as the columns tell that its expressions name."""
+    """Return the possible values of the column `y` of a query, by the columns in its expressions."""
     found = {_bounds_of(_expression(sql[: match.start()])) for match in _AS_Y.finditer(sql)}
     return found.pop() if len(found) == 1 else ANY
 

@@ -15,11 +15,11 @@ from narrows.plots import rows as tables
 from narrows.plots.charts import DEFAULT_Y
 from narrows.plots.names import series_label
 from narrows.plots.panels import Layout, Places, add_legend, add_title, axis_label, label_panels, set_y
-from narrows.plots.rows import AUTO, Data, Where, clipped, ranks
+from narrows.plots.rows import AUTO, Data, Where, clipped, grouped
 from narrows.plots.style import series_style
 
 FEW = 20
-"""Up to as many values of a box are drawn as points, too."""
+"""The most values of a box that are also drawn as points."""
 BAND = 10
 """Values per seed from which a distribution has an interval."""
 SAMPLED = "rtt_sample_ms"
@@ -66,15 +66,13 @@ def cdf(
     data, x = _rows(results, table, x, where)
     x = data.numbers("x", x)
     by, panel, row = data.split([], series, panel, row)
-    keys = _keys(data, by)
+    keys = data.series(by)
     figure, panels = Layout(panel, row, columns, False, size).grid(data)
     for part in panels:
-        groups = dict(part.rows.drop_nulls(x).group_by(by)) if by else {(): part.rows.drop_nulls(x)}
-        for turn, key in enumerate(keys):
-            if key in groups:
-                style = series_style(str(key[0]) if key else "", turn, key) | {"marker": ""}
-                label = series_label(by, key, results.keys) or None
-                _draw_steps(part.axes, _per_seed(groups[key], x), label, style)
+        for turn, key, rows in grouped(part.rows.drop_nulls(x), by, keys):
+            style = series_style(str(key[0]) if key else "", turn, key) | {"marker": ""}
+            label = series_label(by, key, results.keys) or None
+            _draw_steps(part.axes, _per_seed(rows, x), label, style)
     for part in panels:
         if logx:
             part.axes.set_xscale("log" if min(data.rows[x].drop_nulls()) > 0 else "symlog")
@@ -131,19 +129,17 @@ def box(
         x = next((key for key in results.keys if key != "flows.scheme"), (data.schemes() or ["seed"])[0])
     x = data.column("x", x)
     by, panel, row = data.split([x], series, panel, row)
-    places, keys = Places.of(data, x, numeric=False), _keys(data, by)
+    places, keys = Places.of(data, x, numeric=False), data.series(by)
     alone = data.rows.select(*dict.fromkeys((x, *by))).unique().group_by(x).len()["len"].max() == 1
     width = 0.6 if alone else 0.8 / len(keys)
     figure, panels = Layout(panel, row, columns, False, size).grid(data)
     for part in panels:
-        groups = dict(part.rows.drop_nulls(y).group_by(by)) if by else {(): part.rows.drop_nulls(y)}
-        for turn, key in enumerate(keys):
-            if key in groups:
-                shift = 0.0 if alone else (turn - (len(keys) - 1) / 2) * width
-                at = {name: place + shift for name, place in places.at.items()}
-                style = series_style(str(key[0]) if key else "", turn, key)
-                label = series_label(by, key, results.keys) or None
-                _draw_boxes(part.axes, groups[key], (x, y), at, width, label, style["color"])
+        for turn, key, rows in grouped(part.rows.drop_nulls(y), by, keys):
+            shift = 0.0 if alone else (turn - (len(keys) - 1) / 2) * width
+            at = {name: place + shift for name, place in places.at.items()}
+            style = series_style(str(key[0]) if key else "", turn, key)
+            label = series_label(by, key, results.keys) or None
+            _draw_boxes(part.axes, rows, (x, y), at, width, label, style["color"])
     for part in panels:
         places.scale(part.axes, None, 10 if len(panels) == 1 else 6)
         part.axes.set_xlim(-0.6, len(places.at) - 0.4)
@@ -159,11 +155,6 @@ def _rows(results: ResultFrames, table: str, column: str | None, where: Where | 
     if column is None:
         column = SAMPLED if table == "samples" else DEFAULT_Y.get(table, "goodput_mbit_s")
     return tables.table(results, table, column).where(where), column
-
-
-def _keys(data: Data, by: Sequence[str]) -> list[tuple[Any, ...]]:
-    rank = ranks(data.results)
-    return sorted(data.rows.select(by).unique().rows(), key=lambda key: [rank(part) for part in key]) if by else [()]
 
 
 def _per_seed(rows: pl.DataFrame, column: str) -> list[np.ndarray[Any, Any]]:

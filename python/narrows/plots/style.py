@@ -43,7 +43,7 @@ HATCHES = ("//", "..", "xx", "--")
 COLOUR_MAP = "cividis"
 """Colours of heatmaps: even steps of lightness, with any colour vision and in print without colour."""
 NEUTRAL = "#444444"
-"""The colour of what belongs to no scheme."""
+"""The colour of series without a scheme."""
 
 RC: Any = {
     "font.size": 9, "axes.titlesize": "medium", "figure.titlesize": "large", "axes.spines.top": False,

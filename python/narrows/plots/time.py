@@ -163,10 +163,7 @@ class _Lines:
         line: dict[str, Any] = {"color": NEUTRAL, "linewidth": 0.9, "linestyle": LINES[place % len(LINES)]}
         if kind == "flow":
             flow = self.flows[index]
-            line |= {
-                "color": self.colours[index],
-                "linestyle": LINES[(self.turns[index] + place) % len(LINES)],
-            }
+            line |= {"color": self.colours[index], "linestyle": LINES[(self.turns[index] + place) % len(LINES)]}
             if place == 0:
                 base = "" if flow["rtt_base_ms"] is None else f", {flow['rtt_base_ms']:g} ms"
                 line["label"] = f"{index + 1} {provenance.marked(self.specs[index])}{base}"

@@ -1,8 +1,8 @@
 """Reads qlog files of this and other stacks as results that can be plotted.
 
-`reading` yields the events of a file, whatever its form, `events` gives their names and values one meaning, `samples`
-makes the frames. A file is a stranger's: it is refused with its line. Limits of sizes and
-counts bound the memory: one event as objects at a time, the text of a file with one object, and the values drawn.
+`reading` yields the events of a file in any form, `events` maps their names and values to one meaning, `samples` builds
+the frames. Files are untrusted: errors name the line. Limits on sizes and counts bound the memory: one event as objects
+at a time, the text of a file with one object, and the values drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The meaning of events: names, values and times of all versions and stacks, per connection.
 
-Names are those of the drafts, old and new: `recovery:metrics_updated`, `quic:recovery_metrics_updated`; and those of
-mvfst. Old versions state a unit of time, `configuration.time_units`, which then holds for round-trip times too.
+Names are those of old and new drafts (`recovery:metrics_updated`, `quic:recovery_metrics_updated`) and of mvfst. Old
+versions state a unit of time, `configuration.time_units`, which also applies to round-trip times.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from narrows.arguments import shown
 from narrows.qlog.reading import Trace
 from narrows.qlog.walk import refuse
 from narrows.shapes import LARGEST
@@ -33,11 +34,11 @@ METRICS: Mapping[str, tuple[str, float | None]] = {
 }
 """Series and factor of a metric; `None` stands for the trace's unit of time in milliseconds."""
 UNLIMITED = 2.0**62
-"""Greater values stand for no limit: the greatest integer of a type."""
+"""Values from here on mean no limit: stacks write the greatest integer of a type."""
 UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 """Units of time in milliseconds."""
 DELTAS = ("delta", "relative_to_previous_event")
-"""Values of `time_format` for times since the event before."""
+"""Values of `time_format` for times relative to the previous event."""
 SPACES = {"initial": "initial", "handshake": "handshake"}
 """Packet number spaces by packet type; all other types share one."""
 MOST_CONNECTIONS = 1_000
@@ -45,9 +46,9 @@ MOST_CONNECTIONS = 1_000
 LONGEST_NAME = 200
 """The most letters of a `group_id`."""
 MOST_VALUES = 5_000_000
-"""The most values that a file's figure may hold: metrics, states, packets."""
+"""The most values of a figure: metrics, states, packets."""
 MOST_RANGES = 32_768
-"""The most ranges of a frame: more than the longest datagram holds."""
+"""The most ranges of a frame: more than fit into the longest datagram."""
 MOST_OUTSTANDING = 65_536
 """Packets sent that may wait for an acknowledgement in a space; older ones count as never acknowledged."""
 Points = tuple["array[float]", "array[float]"]
@@ -55,17 +56,17 @@ Points = tuple["array[float]", "array[float]"]
 
 
 class PacketSpace:
-    """The packets of a packet number space that were sent and not acknowledged, in the order of their numbers.
+    """The unacknowledged packets of a packet number space, in the order of their numbers.
 
-    A link per packet leads over acknowledged ones, so that a range costs what it covers first: a disjoint-set forest
-    over the places in the list, with paths halved.
+    Links skip acknowledged packets, so that a range costs only the packets that it is the first to cover: a
+    disjoint-set forest over the indices of the list, with path halving.
     """
 
     def __init__(self) -> None:
         self._numbers, self._sizes, self._links = array("q"), array("d"), array("q")
 
     def send(self, number: int, size: float) -> None:
-        """Note a packet."""
+        """Record a packet."""
         if self._numbers and number <= self._numbers[-1]:
             return
         self._links.append(len(self._numbers))
@@ -77,7 +78,7 @@ class PacketSpace:
             self._links = array("q", (place - MOST_OUTSTANDING for place in self._links))
 
     def acknowledge(self, first: int, last: int) -> float:
-        """Return the bytes of a range that no range before covered."""
+        """Return the bytes of a range that no earlier range covered."""
         end = bisect_left(self._numbers, last + 1)
         place = self._open(bisect_left(self._numbers, first, hi=end))
         covered = array("d")
@@ -88,7 +89,7 @@ class PacketSpace:
         return math.fsum(covered)
 
     def _open(self, place: int) -> int:
-        """Return the first place from this one that is not acknowledged; behind the last one if there is none."""
+        """Return the first unacknowledged index from this one on, or the length of the list."""
         links, count = self._links, len(self._links)
         while place < count and links[place] != place:
             after = links[place]
@@ -100,7 +101,7 @@ class PacketSpace:
 
 @dataclass
 class Connection:
-    """What a file says of one connection."""
+    """The data of a file about one connection."""
 
     group: str
     """Its `group_id`, empty without one."""
@@ -112,7 +113,7 @@ class Connection:
     states: list[tuple[float, str]] = field(default_factory=list)
     """Times of states, in milliseconds, and their names."""
     acked: Points = field(default_factory=lambda: (array("d"), array("d")))
-    """Bytes that acknowledgements are the first to cover."""
+    """Newly acknowledged bytes."""
     sent: Points = field(default_factory=lambda: (array("d"), array("d")))
     """Bytes of packets sent."""
     received: Points = field(default_factory=lambda: (array("d"), array("d")))
@@ -120,7 +121,7 @@ class Connection:
     losses: Points = field(default_factory=lambda: (array("d"), array("d")))
     """Packets declared lost."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the event `simulation:scenario` says of the connection."""
+    """The description of the connection in the event `simulation:scenario`."""
     spaces: dict[str, PacketSpace] = field(default_factory=dict)
 
     @property
@@ -157,7 +158,7 @@ class Reader:
         }
 
     def connections(self) -> list[Connection]:
-        """Return the connections of which the file says something, in the order of their first events."""
+        """Return the connections with data, in the order of their first events."""
         for connection in self._found.values():
             connection.details = self._described.get(connection.group, {})
             connection.spaces.clear()
@@ -167,7 +168,7 @@ class Reader:
         """Read the events of a trace.
 
         Raises:
-            UsageError: A value that is used is not what its name says.
+            UsageError: A value that is read has an unsuitable type or size.
         """
         number, self._traces = self._traces, self._traces + 1
         common = _object(trace.head.get("common_fields"))
@@ -228,7 +229,7 @@ class Reader:
         return dict(event)
 
     def _time(self, event: Mapping[str, Any], style: str) -> tuple[float, bool]:
-        """Return the time of an event in milliseconds, and whether it counts from the event before."""
+        """Return the time of an event in milliseconds, and whether it is relative to the previous event."""
         own = str(event.get("time_format", style)).lower()
         if "delta_time" in event:
             return self._number(event, "delta_time") * self._unit, True
@@ -247,23 +248,21 @@ class Reader:
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number) or (number < 0 and not signed):
-            text = repr(value)
-            shown = text if len(text) <= 40 else f"{text[:37]}..."
-            self._refuse(f"`{name}` is {shown}", "accepted: a number from 0")
+            self._refuse(f"`{name}` is {shown(value, 40)}", "accepted: a number from 0")
         return number
 
     def _bounded(self, name: str, number: float) -> float:
-        """Refuse a number, after its scaling, that no run reaches: figures cannot show it."""
+        """Refuse a scaled number that no run reaches: figures cannot show it."""
         if not -LARGEST <= number < LARGEST:
             self._refuse(f"`{name}` is {number:g}", "accepted: numbers below 2^63")
         return number
 
     def _quantity(self, data: Mapping[str, Any], name: str, factor: float = 1.0) -> float:
-        """Return a member as a number of a size that runs have, times a factor."""
+        """Return a member, times a factor, as a number of plausible size."""
         return self._bounded(name, self._number(data, name) * factor)
 
     def _describe(self, data: Any) -> None:
-        """Note what this tool writes of the flows."""
+        """Record the flows that this tool describes in its own files."""
         flows = _object(_object(data).get("details")).get("flows")
         for flow in flows if isinstance(flows, list) else ():
             if isinstance(flow, dict) and isinstance(flow.get("group_id"), str):
@@ -301,7 +300,7 @@ class Reader:
             self._enter(connection, time, data["state"])
 
     def _bandwidth(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
-        """Note mvfst's estimate: bytes per interval."""
+        """Record mvfst's estimate: bytes per interval."""
         if data.get("bandwidth_bytes") is None or not data.get("bandwidth_interval"):
             return
         interval = self._quantity(data, "bandwidth_interval", self._unit)
@@ -356,7 +355,7 @@ class Reader:
                 self._append(connection.acked, time, total)
 
     def _acked(self, connection: Connection, time: float, data: Mapping[str, Any]) -> None:
-        """Note packets that a sender took for delivered, which need not show in frames."""
+        """Record packets that a sender considers delivered, which frames need not show."""
         numbers = data.get("packet_numbers")
         own = connection.spaces.get(SPACES.get(str(data.get("packet_number_space")).lower(), ""))
         if own is None or not isinstance(numbers, list):
@@ -369,7 +368,7 @@ class Reader:
             self._append(connection.acked, time, total)
 
     def _range(self, ends: Any) -> tuple[int, int]:
-        """Return first and last number of a range: one number, or a list of one or two."""
+        """Return first and last number of a range, given as a number or a list of one or two."""
         ends = ends if isinstance(ends, list) else [ends]
         if not 1 <= len(ends) <= 2:
             self._refuse("`acked_ranges` has a range without ends")
@@ -382,7 +381,7 @@ class Reader:
 
 
 def plain(text: str) -> str:
-    """Return a stranger's text for a figure: short, printable, and without matplotlib's formulas."""
+    """Clean an untrusted text for a figure: short, printable, and without matplotlib's formulas."""
     return "".join(letter for letter in text[:60] if letter.isprintable() and letter != "$").strip()
 
 

@@ -13,19 +13,21 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from narrows.arguments import shown
 from narrows.errors import UsageError
+from narrows.files import regular
 from narrows.qlog import walk as walking
 from narrows.qlog.walk import ACCEPTED, SHORTER, Walk, refuse
 
 ENDINGS = (".qlog", ".sqlog")
 MOST_BYTES = 64 << 20
-"""The largest file with one object, which is held as text."""
+"""The largest file with one object, which memory holds as text."""
 MOST_TRACES = 1_000
 """The most traces of a file."""
 MOST_EVENTS = 20_000_000
@@ -34,9 +36,9 @@ SCHEMAS = "urn:ietf:params:qlog:file:"
 _SEPARATOR = b"\x1e"
 _VERSION = re.compile(r"(draft-0\d|0\.[0-4])(\D.*)?")
 _HEAD = frozenset(("file_schema", "qlog_version", "title"))
-"""Members of a file that are read."""
+"""Members of a file that the reader uses."""
 _TRACE_HEAD = frozenset(("title", "common_fields", "configuration", "event_fields", "vantage_point"))
-"""Members of a trace that are read, beside its events."""
+"""Members of a trace, besides its events, that the reader uses."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def accepts(path: Path) -> bool:
 
 
 def traces(path: Path) -> Iterator[Trace]:
-    """Yield the traces of a file; the events of one must be read before the next.
+    """Yield the traces of a file. Read the events of one before requesting the next.
 
     Raises:
         UsageError: The file cannot be read, or is no qlog.
@@ -79,15 +81,11 @@ def traces(path: Path) -> Iterator[Trace]:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a regular file; without O_NONBLOCK, opening a pipe waits for its writer."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    mode = os.fstat(file).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(file)
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError
-        raise UsageError(f"{path} is not a regular file; accepted: a file that is no pipe and no device")
-    return os.fdopen(file, "rb")
+    """Open a regular file of any size."""
+    try:
+        return regular(path, sys.maxsize)
+    except ValueError as error:
+        raise UsageError(f"{path} {error}") from None
 
 
 def _is_sequence(file: BinaryIO) -> bool:
@@ -129,7 +127,7 @@ def _no_constant(name: str) -> NoReturn:
 def _records(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield the texts of a sequence with their first lines: from separator to separator, or line by line.
 
-    A last text without the newline behind it is that of a writer that was ended: it is left out.
+    A last text without a newline comes from a killed writer and is dropped.
     """
     separated = file.peek(1)[:1] == _SEPARATOR  # type: ignore[attr-defined]
     number, begin, pending = 0, 1, bytearray()
@@ -149,7 +147,7 @@ def _records(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
             if line.strip():
                 yield begin, bytes(pending)
             pending.clear()
-    whole = pending.endswith(b"\n") or begin == 1  # a header that is cut is refused
+    whole = pending.endswith(b"\n") or begin == 1  # a truncated header is an error
     if whole and pending.strip(_SEPARATOR + b" \t\r\n"):
         yield begin, bytes(pending)
 
@@ -179,19 +177,14 @@ def _counted(path: Path, records: Iterator[tuple[int, Any]]) -> Iterator[tuple[i
 
 
 def _check_head(path: Path, line: int, head: Any) -> None:
-    """Reject what is no qlog."""
+    """Reject a head that is not of a qlog."""
     if not isinstance(head, dict) or not {"qlog_version", "file_schema"} & set(head):
         refuse(path, line, "this is no qlog: it has neither `file_schema` nor `qlog_version`")
     schema, version = head.get("file_schema"), head.get("qlog_version")
     if schema is not None and not str(schema).startswith(SCHEMAS):
-        refuse(path, line, f"unknown file_schema {_short(schema)}")
+        refuse(path, line, f"unknown file_schema {shown(schema, 60)}")
     if schema is None and not _VERSION.fullmatch(str(version)):
-        refuse(path, line, f"unknown qlog_version {_short(version)}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        refuse(path, line, f"unknown qlog_version {shown(version, 60)}")
 
 
 def _title(head: Mapping[str, Any], trace: Mapping[str, Any]) -> str:
@@ -199,7 +192,7 @@ def _title(head: Mapping[str, Any], trace: Mapping[str, Any]) -> str:
 
 
 def _contained(path: Path, file: BinaryIO) -> Iterator[Trace]:
-    """Yield the traces of an object. It is held as text; events become objects one by one."""
+    """Yield the traces of an object. It stays text; events become objects one by one."""
     data = file.read(min(os.fstat(file.fileno()).st_size, MOST_BYTES) + 1)  # a buffer of this size is made first
     if len(data) > MOST_BYTES:
         raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB; accepted: a smaller file, or JSON-SEQ")
@@ -233,7 +226,7 @@ def _contained(path: Path, file: BinaryIO) -> Iterator[Trace]:
 
 
 def _take(walk: Walk, head: dict[str, Any], key: str, read: frozenset[str]) -> None:
-    """Parse a member that is read; step over others. All heads together are as long as an event at most."""
+    """Parse a member in `read`, and skip others. All heads together are at most as long as an event."""
     begin = walk.at
     if key not in read:
         walk.skip()
@@ -245,7 +238,7 @@ def _take(walk: Walk, head: dict[str, Any], key: str, read: frozenset[str]) -> N
 
 
 def _place_of(walk: Walk) -> tuple[int, dict[str, Any], int | None]:
-    """Return the line of a trace, its members, and where its events begin."""
+    """Return the line of a trace, its members, and the position of its first event."""
     line, trace, start = walk.line(), dict[str, Any](), None
     if not walk.opens("{"):
         walk.refuse("a trace is no object")

@@ -17,7 +17,7 @@ from narrows.results import Results
 RUN = "qlog"
 """The id of the only run."""
 BINS = 100
-"""Bins of rates and losses over a log, unless they were shorter than `LEAST_BIN_S`."""
+"""Bins of rates and losses in a log, each at least `LEAST_BIN_S` long."""
 LEAST_BIN_S = 0.02
 LABEL = 24
 """Letters of a file's name in a label."""
@@ -29,8 +29,8 @@ class Logged(Results):
     """The connections of qlog files as flows of one run, with samples over time.
 
     The series are those of a trace (`cwnd_bytes`, `inflight_bytes`, `pacing_rate_mbit_s`, `rtt_sample_ms`, `rtt_ms`,
-    `min_rtt_ms`, `state`), `losses_pkt` (packets declared lost per bin), `sent_mbit_s`, and `throughput_mbit_s`: what
-    was acknowledged or, in the log of a receiver, received.
+    `min_rtt_ms`, `state`), `losses_pkt` (packets declared lost per bin), `sent_mbit_s`, and `throughput_mbit_s`: bytes
+    acknowledged or, in the log of a receiver, received.
     """
 
     def __init__(self, files: Sequence[tuple[Path, Sequence[Connection]]]) -> None:
@@ -67,7 +67,7 @@ class Logged(Results):
 
 
 def _end(connection: Connection) -> float:
-    """Return the time of the last event that is drawn, in seconds."""
+    """Return the time of the last drawn event, in seconds."""
     points = [*connection.series.values(), connection.acked, connection.sent, connection.received, connection.losses]
     last = [times[-1] for times, _ in points if times] + [time for time, _ in connection.states[-1:]]
     return max(last, default=0.0) / 1e3
@@ -118,7 +118,7 @@ def _series(connection: Connection, width: float) -> list[tuple[str, Any, Any, A
 
 
 def _carried(connection: Connection) -> Points | None:
-    """Return what the connection carried: packets acknowledged, or received if these are more."""
+    """Return acknowledged or received bytes over time, whichever are more; `None` without either."""
     received, acked = sum(connection.received[1]), sum(connection.acked[1])
     if acked == 0 and received <= sum(connection.sent[1]):
         return None
@@ -130,7 +130,7 @@ def _arrays(points: Points) -> tuple[Any, Any]:
 
 
 def _binned(points: Points, end: float, width: float, *, rate: bool) -> tuple[Any, Any]:
-    """Return the ends of bins, and in each the sum of the values, or the rate in Mbit/s of bytes."""
+    """Return the ends of bins with the sums of their values, or their rates in Mbit/s for bytes."""
     bins = max(1, round(end / width))
     times, values = _arrays(points) if points[0] else (np.zeros(0), np.zeros(0))
     places = np.clip((times / width).astype(np.int64), 0, bins - 1)
@@ -139,7 +139,7 @@ def _binned(points: Points, end: float, width: float, *, rate: bool) -> tuple[An
 
 
 def _flow(connection: Connection, label: tuple[str, str], series: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a connection; what the log does not say is `None`."""
+    """Return the row of a connection; values that the log lacks are `None`."""
     scheme, spec = label
     rtt = series.get("rtt_sample_ms", series.get("rtt_ms"))
     row: dict[str, Any] = {**dict.fromkeys(engine.FLOW_FIELDS), "flow": spec, "scheme": scheme, "spec": spec}

@@ -1,4 +1,4 @@
-"""Steps through a JSON text without building more than one event of it, and refuses what is no JSON."""
+"""Steps through a JSON text, building one event at a time, and refuses invalid JSON."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TOKEN = re.compile(
     r'[ \t\r\n]*(?:([\[{])|([\]}])|([,:])|("[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+")'
     r"|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+|true|false|null))"
 )
-"""A bracket that opens, one that closes, a separator, a text, or another scalar."""
+"""An opening bracket, a closing one, a separator, a text, or another scalar."""
 
 
 def refuse(path: Path, line: int, problem: str, accepted: str = ACCEPTED) -> NoReturn:
-    """Raise the refusal of a file.
+    """Refuse a file.
 
     Raises:
         UsageError: Always.
@@ -52,14 +52,14 @@ class Walk:
         self._space()
 
     def line(self) -> int:
-        """Return the line of the place reached."""
+        """Return the line of the current position."""
         at, line = self._counted if self._counted[0] <= self.at else (0, 1)
         line += self.text.count("\n", at, self.at)
         self._counted = (self.at, line)
         return line
 
     def refuse(self, problem: str, accepted: str = ACCEPTED) -> NoReturn:
-        """Refuse the file at the place reached."""
+        """Refuse the file at the current position."""
         refuse(self.path, self.line(), problem, accepted)
 
     def _space(self) -> None:
@@ -67,7 +67,7 @@ class Walk:
         self.at = self.at if match is None else match.end()
 
     def opens(self, bracket: str) -> bool:
-        """Step over a character if it is there; return whether it is."""
+        """Skip a character if it is next; return whether it was."""
         if not self.text.startswith(bracket, self.at):
             return False
         self.at += 1
@@ -75,7 +75,7 @@ class Walk:
         return True
 
     def value(self) -> Any:
-        """Parse the value here. The parser sees a window of the text, which bounds what it builds."""
+        """Parse the next value. The parser sees a window of the text, which bounds its objects."""
         if not self._base <= self.at < self._base + len(self._window):
             self._move()
         while True:
@@ -107,7 +107,7 @@ class Walk:
         self._base, self._window = self.at, self.text[self.at : self.at + MOST_RECORD_BYTES]
 
     def skip(self) -> None:
-        """Step over a value without building it."""
+        """Skip a value without building it."""
         opened = bytearray()
         expected = "v"  # v value, V value or end, k key, K key or end, c colon, n the next one or the end
         while True:
@@ -139,7 +139,7 @@ class Walk:
         self._space()
 
     def items(self, bracket: str) -> Iterator[None]:
-        """Yield at the start of every item until a closing bracket, which is stepped over."""
+        """Yield at the start of every item, and skip the closing bracket."""
         if self.opens(bracket):
             return
         while True:
@@ -166,6 +166,6 @@ class Walk:
             yield self.line(), self.value()
 
     def end(self) -> None:
-        """Reject text behind the value."""
+        """Reject text after the value."""
         if self.at < len(self.text):
             self.refuse("this is no JSON: text behind the object")
