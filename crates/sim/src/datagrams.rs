@@ -17,7 +17,7 @@ use narrows_traffic::App;
 use narrows_units::Histogram;
 
 use crate::arena::PayloadArena;
-use crate::ends::SenderView;
+use crate::sender_view::SenderView;
 
 /// Bytes of an IP header.
 const IP_HEADER: usize = 20;

@@ -7,13 +7,14 @@
 
 use std::sync::LazyLock;
 
-use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_packet::Packet;
-use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
+use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender};
 
 use crate::arena::PayloadArena;
-use crate::datagrams;
+use crate::datagrams::{Arrivals, DatagramReceiver, DatagramSender};
 use crate::external::{ExternalReceiver, ExternalSender};
+use crate::sender_view::SenderView;
 
 /// The sender endpoint of a flow.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub enum SenderEndpoint {
     /// TCP, or a subflow of a multipath connection.
     Stream(Box<Sender>),
     /// DCCP.
-    Datagrams(Box<datagrams::DatagramSender>),
+    Datagrams(Box<DatagramSender>),
     /// What remains of a TCP connection that has closed.
     Ended(Box<Ended<SenderView>>),
     /// A real host.
@@ -38,7 +39,7 @@ pub enum ReceiverEndpoint {
     /// TCP, or a subflow of a multipath connection.
     Stream(Box<Receiver>),
     /// DCCP.
-    Datagrams(Box<datagrams::DatagramReceiver>),
+    Datagrams(Box<DatagramReceiver>),
     /// What remains of a TCP connection that has closed. It ignores packets that are still in the network.
     Ended(Box<Ended<ReceiverStats>>),
     /// A real host.
@@ -50,59 +51,6 @@ pub enum ReceiverEndpoint {
 pub struct Ended<T> {
     counters: T,
     memory: usize,
-}
-
-/// A sender at one time: its counters, and the values in force.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SenderView {
-    /// Counters.
-    pub stats: SenderStats,
-    /// Retransmission timeouts; `None` if a real host does not report them.
-    pub timeouts: Option<u64>,
-    /// Data in flight.
-    pub inflight: Bytes,
-    /// Congestion window; zero without a connection, `None` if a real host has not reported it.
-    pub cwnd: Option<Bytes>,
-    /// Pacing rate in payload bytes per second.
-    pub pacing_rate: Option<Rate>,
-    /// Smoothed round-trip time; `None` before the first sample.
-    pub srtt: Option<Nanos>,
-    /// Departure time of the first data packet.
-    pub first_data_at: Option<Nanos>,
-    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose datagrams,
-    /// the peer confirmed the close.
-    pub completed_at: Option<Nanos>,
-    /// Whether the connection is closed, or will never open.
-    pub closed: bool,
-    /// Datagrams dropped for lack of space in the send queue.
-    pub unsent: u64,
-}
-
-impl SenderView {
-    /// A sender without a connection.
-    fn idle(closed: bool) -> Self {
-        Self { timeouts: Some(0), cwnd: Some(Bytes::ZERO), closed, ..Self::default() }
-    }
-
-    fn of_stream(end: &Sender) -> Self {
-        Self {
-            stats: *end.stats(),
-            timeouts: Some(end.stats().timeouts),
-            inflight: end.inflight(),
-            cwnd: Some(end.window()),
-            pacing_rate: end.pacing_rate(),
-            srtt: end.srtt(),
-            first_data_at: end.first_data_at(),
-            completed_at: end.completed_at(),
-            closed: end.is_closed(),
-            unsent: 0,
-        }
-    }
-
-    /// The counters and times of a connection that has closed.
-    fn ended(self) -> Self {
-        Self { inflight: Bytes::ZERO, cwnd: Some(Bytes::ZERO), pacing_rate: None, srtt: None, ..self }
-    }
 }
 
 /// Counters of a flow that has not started.
@@ -357,7 +305,7 @@ impl ReceiverEndpoint {
     }
 
     /// Received datagrams; `None` for TCP.
-    pub fn datagrams(&self) -> Option<&datagrams::Arrivals> {
+    pub fn datagrams(&self) -> Option<&Arrivals> {
         match self {
             Self::Datagrams(end) => Some(end.arrivals()),
             _ => None,

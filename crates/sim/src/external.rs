@@ -15,7 +15,7 @@ use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_packet::Packet;
 use narrows_tcp::{AckOutcome, ReceiverStats, TcpInfo};
 
-pub use crate::ends::SenderView;
+pub use crate::sender_view::SenderView;
 
 /// A sender's report on one of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
