@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_packet::Packet;
+use narrows_tcp::multipath::HasSender;
 use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender};
 
 use crate::arena::PayloadArena;
@@ -210,33 +211,17 @@ impl SenderEndpoint {
 }
 
 /// Subflows of a multipath connection use TCP.
-impl AsRef<Sender> for SenderEndpoint {
+impl HasSender for SenderEndpoint {
     #[inline]
-    fn as_ref(&self) -> &Sender {
-        match self {
-            Self::Stream(end) => end,
-            _ => unreachable!("subflows use TCP"),
-        }
+    fn sender(&self) -> &Sender {
+        let Self::Stream(end) = self else { unreachable!("subflows use TCP") };
+        end
     }
-}
 
-impl AsMut<Sender> for SenderEndpoint {
     #[inline]
-    fn as_mut(&mut self) -> &mut Sender {
-        match self {
-            Self::Stream(end) => end,
-            _ => unreachable!("subflows use TCP"),
-        }
-    }
-}
-
-impl AsMut<Receiver> for ReceiverEndpoint {
-    #[inline]
-    fn as_mut(&mut self) -> &mut Receiver {
-        match self {
-            Self::Stream(end) => end,
-            _ => unreachable!("subflows use TCP"),
-        }
+    fn sender_mut(&mut self) -> &mut Sender {
+        let Self::Stream(end) = self else { unreachable!("subflows use TCP") };
+        end
     }
 }
 

@@ -14,20 +14,6 @@ pub(super) fn data_header(config: &TcpConfig, app: &App) -> u16 {
     config.header.saturating_add(if app.is_subflow() { MAPPING_BYTES } else { 0 })
 }
 
-impl AsRef<Self> for Sender {
-    #[inline]
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
-
-impl AsMut<Self> for Sender {
-    #[inline]
-    fn as_mut(&mut self) -> &mut Self {
-        self
-    }
-}
-
 impl Sender {
     /// Connects now; for subflows without a start time of their own.
     pub fn open(&mut self, now: Nanos) {
