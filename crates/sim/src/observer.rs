@@ -205,7 +205,7 @@ impl FlowState<'_> {
                     rtt_variation,
                     min_rtt,
                     ssthresh: sender.ssthresh(),
-                    timeouts: Some(sender.consecutive_timeouts()),
+                    timeouts: Some(sender.timeouts_in_a_row()),
                     recovering: Some(sender.phase() != Phase::Open),
                 }
             }

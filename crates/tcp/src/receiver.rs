@@ -252,7 +252,7 @@ impl Receiver {
 
     fn measure_handshake(&mut self, now: Nanos) {
         if self.syn_ack_at != Nanos::MAX {
-            self.timing.on_handshake_rtt(now - self.syn_ack_at);
+            self.timing.rtt = now - self.syn_ack_at;
             self.syn_ack_at = Nanos::MAX;
         }
     }

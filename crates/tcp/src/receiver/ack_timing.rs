@@ -34,7 +34,7 @@ pub(super) struct AckTiming {
     /// [`Nanos::MAX`] before the first data.
     last_data_at: Nanos,
     /// Round-trip time of the handshake, measured from the SYN-ACK; [`Nanos::MAX`] while unknown.
-    rtt: Nanos,
+    pub(super) rtt: Nanos,
     least_rto: Nanos,
     gro: Nanos,
     ack_at: Nanos,
@@ -91,11 +91,6 @@ impl AckTiming {
     #[inline]
     pub(super) fn has_unacked(&self) -> bool {
         self.unacked > 0
-    }
-
-    /// The handshake's round trip took `rtt`.
-    pub(super) fn on_handshake_rtt(&mut self, rtt: Nanos) {
-        self.rtt = rtt;
     }
 
     /// In-order data of `bytes` arrived, with no hole behind it; `opened`: it let the window grow. Returns whether to
@@ -241,7 +236,7 @@ mod tests {
 
     fn timing(config: TcpConfig) -> AckTiming {
         let mut timing = AckTiming::new(&config);
-        timing.on_handshake_rtt(MS * 100);
+        timing.rtt = MS * 100;
         timing
     }
 
@@ -282,7 +277,7 @@ mod tests {
         for (rtt, rto) in [(20, 20 + 200), (200, 200 + 400)] {
             for (silence, quick) in [(rto, false), (rto + 1, true)] {
                 let mut timing = timing(TcpConfig::default());
-                timing.on_handshake_rtt(MS * rtt);
+                timing.rtt = MS * rtt;
                 // The last one comes at 20 ms and is acknowledged, as the second of a pair.
                 acknowledged(&mut timing, Nanos::ZERO, 20);
                 let first = acknowledged(&mut timing, MS * (20 + silence - 1), 1);
@@ -354,7 +349,7 @@ mod tests {
         assert_eq!(timing.deadline(), Nanos::MAX);
         // Another hole starts a new count.
         assert!(timing.on_other(MS * 3, 0, 2000, false, true));
-        timing.on_handshake_rtt(MS * 10);
+        timing.rtt = MS * 10;
         timing.uncompressed = UNCOMPRESSED;
         assert!(!timing.on_other(MS * 4, 0, 2000, false, true));
         assert_eq!(timing.deadline(), MS * 4 + MS / 2);

@@ -160,7 +160,7 @@ impl Sender {
         self.state = State::Established;
         self.milestones.established_at = Some(now);
         self.stream.open(packet.tcp().ack, u64::from(packet.tcp().window));
-        self.ecn.open(self.config.ecn && packet.flags.has(Flags::ECE));
+        self.ecn.negotiated = self.config.ecn && packet.flags.has(Flags::ECE);
         self.handshake.peer_timestamp = packet.tcp().ts_val;
         self.timers.rto_at = Nanos::MAX;
         self.pending.add(Pending::ACK);
@@ -408,7 +408,7 @@ impl Sender {
         if let Some(range) = duplicate {
             // Linux `tcp_dsack_seen`: the window widens only after reordering, and not for the copy of a probe.
             let probed = self.recovery.probe.is_some_and(|probe| probe.end_seq == range.1);
-            if !self.config.dsack_delivered || (self.recovery.rack.is_reordering_seen() && !probed) {
+            if !self.config.dsack_delivered || (self.recovery.rack.reordering_seen && !probed) {
                 self.recovery.rack.on_dsack(self.stream.una, self.stream.nxt);
             }
             self.recovery.undo.on_duplicate(range, self.mss());
@@ -438,12 +438,12 @@ impl Sender {
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         let mss = self.mss();
-        if self.window.is_reducing() {
+        if self.window.reducing {
             let good = advanced && lost.is_zero();
             self.window.reduce(progress.acked, self.board.inflight(), good, mss);
         } else if !self.config.sack && self.recovery.is_open() {
             // RFC 3042: the first two duplicates each allow one new packet.
-            self.window.set_inflation(mss.as_u64() as i64 * i64::from(self.recovery.duplicate_acks.min(2)));
+            self.window.inflation = mss.as_u64() as i64 * i64::from(self.recovery.duplicate_acks.min(2));
         }
     }
 }

@@ -86,11 +86,6 @@ impl Sender {
         (self.rtt.mean_deviation(), self.rtt.least())
     }
 
-    /// Consecutive expiries of the retransmission timer.
-    pub fn consecutive_timeouts(&self) -> u32 {
-        self.timers.timeouts
-    }
-
     /// First sequence numbers of the packets declared lost and not yet retransmitted, lowest first. It visits every
     /// outstanding packet.
     pub fn lost(&self) -> impl Iterator<Item = u64> + '_ {
@@ -124,10 +119,10 @@ impl Sender {
             lost: waiting + count(Record::is_repair),
             retrans: repeated,
             total_retrans: self.stats.retransmits,
-            reordering: recovery.rack.reordering(),
-            reordering_seen: u32::from(recovery.rack.reordering_count()),
+            reordering: recovery.rack.reordering,
+            reordering_seen: u32::from(recovery.rack.reordering_count),
             timeouts: self.timers.timeouts,
-            backoff: self.rtt.backoff(),
+            backoff: self.rtt.backoff,
             probes: self.probes().unwrap_or(0),
             rto: self.rtt.rto(),
             srtt: self.rtt.smoothed(),

@@ -123,7 +123,7 @@ impl Sender {
     /// RFC 6582 section 3.2, step 3: packets that have left the network inflate the window; the lost one is
     /// retransmitted at once.
     fn begin_inflation(&mut self) {
-        self.window.set_inflation(self.mss().as_u64() as i64 * i64::from(DUP_THRESH));
+        self.window.inflation = self.mss().as_u64() as i64 * i64::from(DUP_THRESH);
         self.pending.add(Pending::RETRANSMISSION);
     }
 
@@ -145,9 +145,9 @@ impl Sender {
             self.mark_first_lost(now);
             self.pending.add(Pending::RETRANSMISSION);
             let acked = progress.acked.as_u64() as i64;
-            self.window.inflate(if acked >= mss { mss - acked } else { -acked });
+            self.window.inflation += if acked >= mss { mss - acked } else { -acked };
         } else if again {
-            self.window.inflate(mss);
+            self.window.inflation += mss;
         }
     }
 

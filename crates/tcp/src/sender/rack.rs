@@ -26,11 +26,12 @@ pub(crate) struct Rack {
     mss: u64,
     /// Highest sequence number delivered.
     fack: u64,
-    reordering_seen: bool,
+    /// Packets have arrived out of order.
+    pub(super) reordering_seen: bool,
     /// Greatest distance of reordering seen, in segments (Linux `reordering`).
-    reordering: u32,
+    pub(super) reordering: u32,
     /// Acknowledgements that revealed reordering (Linux `reord_seen`).
-    reordering_count: u16,
+    pub(super) reordering_count: u16,
     reo_wnd_mult: u32,
     reo_wnd_persist: u32,
     /// RACK.dsack_round: DSACKs count once until this is acknowledged.
@@ -80,22 +81,6 @@ impl Rack {
     /// Counts an acknowledgement that revealed reordering, if it is `new`.
     pub(super) fn count_reordering(&mut self, new: bool) {
         self.reordering_count = self.reordering_count.saturating_add(u16::from(new));
-    }
-
-    /// Number of acknowledgements that revealed reordering.
-    pub(super) fn reordering_count(&self) -> u16 {
-        self.reordering_count
-    }
-
-    /// Greatest distance of reordering seen, in segments.
-    pub(super) fn reordering(&self) -> u32 {
-        self.reordering
-    }
-
-    /// Whether packets have arrived out of order (Linux `reord_seen`).
-    #[inline]
-    pub(crate) fn is_reordering_seen(&self) -> bool {
-        self.reordering_seen
     }
 
     /// Whether reordering reaches further than the threshold of duplicates.

@@ -16,7 +16,8 @@ pub(crate) struct RttEstimator {
     variation: Nanos,
     pub(crate) min_rtt: Nanos,
     rto: Nanos,
-    backoff: u32,
+    /// Number of back-offs in force.
+    pub(crate) backoff: u32,
     config: Arc<TcpConfig>,
     /// Linux: four times the mean deviation, and its maximum in this round trip.
     deviation: Nanos,
@@ -124,11 +125,6 @@ impl RttEstimator {
     /// Takes the last back-off back: the repetition did not leave the host.
     pub(crate) fn revoke_back_off(&mut self) {
         self.backoff = self.backoff.saturating_sub(1);
-    }
-
-    /// Number of back-offs in force.
-    pub(crate) fn backoff(&self) -> u32 {
-        self.backoff
     }
 
     /// Sets the timeout after a repeated SYN, which gives no round-trip time sample.

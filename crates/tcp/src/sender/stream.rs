@@ -23,7 +23,8 @@ pub(super) struct ByteStream {
     pub(super) waiting: u64,
     /// Right edge of the receive window.
     pub(super) right_edge: u64,
-    largest_window: u64,
+    /// The largest window ever offered.
+    pub(super) largest_window: u64,
     /// Sequence number behind the buffer that the next segment leaves from.
     head_end: u64,
     pub(super) fin_sent: bool,
@@ -134,12 +135,6 @@ impl ByteStream {
     pub(super) fn worthwhile_room(&self) -> Option<u64> {
         let room = self.right_edge.saturating_sub(self.nxt);
         (room > 0 && room >= self.largest_window / 2).then_some(room)
-    }
-
-    /// The largest window ever offered.
-    #[inline]
-    pub(super) fn largest_window(&self) -> u64 {
-        self.largest_window
     }
 
     /// Applies acknowledgement number and window; returns whether the right edge moved.

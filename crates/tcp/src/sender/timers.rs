@@ -204,7 +204,7 @@ impl Sender {
             self.enter_recovery(now, CongestionCause::Loss, (Bytes::ZERO, Bytes::ZERO));
         }
         self.repair_while_reducing(now, (Bytes::ZERO, Bytes::ZERO));
-        if self.window.is_reducing() && !lost.is_zero() {
+        if self.window.reducing && !lost.is_zero() {
             self.window.reduce(Bytes::ZERO, self.board.inflight(), false, self.mss());
         }
         self.window.driver.refresh();

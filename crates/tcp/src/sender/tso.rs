@@ -44,7 +44,7 @@ impl Sender {
         let mut most = control.burst.max(mss).min(half);
         // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered. That is more than half of
         // the window less a segment, which usually suffices.
-        let window = self.stream.largest_window();
+        let window = self.stream.largest_window;
         if window / 2 < (most + mss).as_u64() {
             most = most.min(Bytes::new(self.stream.half_window(mss.as_u64())));
         }
