@@ -19,9 +19,10 @@ const COMPRESSION_MAX: Nanos = Nanos::from_millis(1);
 const COMPRESSION_DIVISOR: u64 = 20;
 /// Largest GRO packet.
 const GRO_MAX: u64 = 65_535;
+
 /// Policy and state of acknowledgements.
 // What few packets access comes first: see `Receiver`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct AckTiming {
     ack_delay: Nanos,
@@ -63,17 +64,12 @@ impl AckTiming {
             gro: config.gro,
             least_rto: config.min_rto,
             quick_growth: config.quick_growth,
-            quick: 0,
-            scheduled: false,
-            unacked: 0,
             last_data_at: Nanos::MAX,
             rtt: Nanos::MAX,
             ack_at: Nanos::MAX,
             compressed_at: Nanos::MAX,
             gro_at: Nanos::MAX,
-            compressed: 0,
-            uncompressed: 0,
-            uncompressed_at: 0,
+            ..Self::default()
         }
     }
 

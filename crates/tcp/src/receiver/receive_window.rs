@@ -27,7 +27,7 @@ const LOW_RTT_US: u64 = 1_000;
 
 /// Window of a receiver whose application reads at once.
 // A packet accesses all of it, so it takes a cache line at most: times are in µs and numbers modulo 2³², as in Linux.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     /// Start of the measurement of what the application reads.
     since: u32,
@@ -67,11 +67,7 @@ impl Window {
             buffer - buffer / FIXED_OPENING_DIVISOR
         };
         Self {
-            since: 0,
             from: 1,
-            rtt8: 0,
-            sampled: 0,
-            until: 0,
             open: open as u32,
             buffer: buffer as u32,
             largest: largest as u32,
@@ -80,7 +76,7 @@ impl Window {
             timestamps: config.timestamps,
             tuned,
             limits: tuned,
-            started: false,
+            ..Self::default()
         }
     }
 

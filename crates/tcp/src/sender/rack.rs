@@ -16,7 +16,7 @@ const REO_WND_PERSIST: u32 = 16;
 const MAX_REORDERING: u64 = 300;
 
 /// State of RACK.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rack {
     /// Transmission number of the newest delivered packet (replaces RACK.xmit_ts and RACK.end_seq).
     order: u64,
@@ -48,18 +48,7 @@ pub(crate) struct Path {
 
 impl Rack {
     pub(crate) fn new(mss: u64) -> Self {
-        Self {
-            order: 0,
-            rtt: Nanos::ZERO,
-            mss: mss.max(1),
-            fack: 0,
-            reordering_seen: false,
-            reordering: DUP_THRESH,
-            reordering_count: 0,
-            reo_wnd_mult: 1,
-            reo_wnd_persist: 0,
-            dsack_round: None,
-        }
+        Self { mss: mss.max(1), reordering: DUP_THRESH, reo_wnd_mult: 1, ..Self::default() }
     }
 
     /// Step 3: detects reordering. Call for each newly delivered record; returns whether it arrived out of order.

@@ -70,7 +70,7 @@ struct List {
 }
 
 /// The outstanding records of one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     records: Ring<Record>,
     flight: List,
@@ -89,18 +89,7 @@ pub(crate) struct Scoreboard {
 
 impl Scoreboard {
     pub(crate) fn new(segment: u16) -> Self {
-        Self {
-            records: Ring::new(),
-            flight: List::default(),
-            lost: List::default(),
-            inflight: 0,
-            segment: u64::from(segment).max(1),
-            sacked: Ranges::default(),
-            sacked_packets: 0,
-            retransmitted: 0,
-            edge: None,
-            hint: None,
-        }
+        Self { segment: u64::from(segment).max(1), ..Self::default() }
     }
 
     /// Prefetches the oldest records, and the memory of the next one.
