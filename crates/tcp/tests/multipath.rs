@@ -305,14 +305,8 @@ fn path_given_up_is_used_again_after_an_ack() {
     (paths[1].dies, paths[1].alive) = (ms(75), ms(3_000));
     // Every packet is acknowledged at once: delayed acknowledgements of single retransmissions would give RTT
     // samples of 60 ms, and the path would be penalised for blocking the window.
-    let mut talk = Talk::new(
-        Scheduler::RoundRobin,
-        &TcpConfig { receive_window: Bytes::new(60 * 1448), ack_every: 1, ..TcpConfig::default() },
-        "newreno",
-        AppConfig::Bulk,
-        &paths,
-        1,
-    );
+    let tcp = TcpConfig { receive_window: Bytes::new(60 * 1448), ack_every: 1, ..TcpConfig::default() };
+    let mut talk = Talk::new(Scheduler::RoundRobin, &tcp, "newreno", AppConfig::Bulk, &paths, 1);
     talk.run(ms(3_000));
     assert_eq!(talk.source.stats().given_up, 1);
     let before = talk.senders[1].stats().data_packets_sent;
@@ -374,18 +368,17 @@ fn slow_path_blocking_the_window_is_penalised() {
     assert_eq!((wide.source.stats().penalties, wide.source.stats().opportunistic_bytes), (0, 0));
 }
 
+/// The receiver of a connection over one subflow.
+fn one_subflow(segment: u16, window: u64) -> MultipathReceiver {
+    let (scheduler, receive_window) = (Scheduler::LowestRtt, Bytes::new(window));
+    MultipathReceiver::new(0, &ConnectionConfig { scheduler, subflows: 1, coupled: false, segment, receive_window })
+}
+
 /// A packet without a mapping, or beyond the window, is dropped without an ACK.
 #[test]
 fn packet_unmapped_or_beyond_window_gets_no_ack() {
     let tcp = TcpConfig { receive_window: Bytes::new(3_000), ..TcpConfig::default() };
-    let config = ConnectionConfig {
-        scheduler: Scheduler::LowestRtt,
-        subflows: 1,
-        coupled: false,
-        segment: 1448,
-        receive_window: tcp.receive_window,
-    };
-    let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::of_subflow(0, &tcp));
+    let (mut sink, mut receiver) = (one_subflow(1448, 3_000), Receiver::of_subflow(0, &tcp));
     let mut syn = Packet::new(0);
     syn.flags = Flags::SYN;
     sink.on_packet(ms(1), &syn, &mut receiver);
@@ -413,14 +406,7 @@ proptest! {
         window in 1u64..60,
         packets in prop::collection::vec((0u64..300, 1u16..20, any::<bool>()), 1..200),
     ) {
-        let config = ConnectionConfig {
-            scheduler: Scheduler::LowestRtt,
-            subflows: 1,
-            coupled: false,
-            segment: 20,
-            receive_window: Bytes::new(window),
-        };
-        let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::of_subflow(0, &TcpConfig::default()));
+        let (mut sink, mut receiver) = (one_subflow(20, window), Receiver::of_subflow(0, &TcpConfig::default()));
         let mut held = [false; 5_000];
         let (mut next, mut refused, mut duplicate, mut seq) = (0, 0, 0, 1u64);
         for (at, len, near) in packets {
