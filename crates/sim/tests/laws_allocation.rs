@@ -48,7 +48,7 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
             _ => network.fair_with_headroom(&wire, headroom(scheme)),
         };
         let result = run(&format!(
-            "name = \"allocation law\"\nduration = \"24s\"\nwarmup = \"12s\"\n[tcp]\nquick_growth = false\n\
+            "duration = \"24s\"\nwarmup = \"12s\"\n[tcp]\nquick_growth = false\n\
              [network]\nbuffer = \"8bdp\"\nrouter = \"{}\"\n{}",
             wire.router,
             network.tables(scheme)

@@ -11,12 +11,8 @@ use narrows_sim::{Engine, RunResult};
 
 /// Share of flow 1 with RTT `rtt_ms`, against flow 0 with 10 ms: the mean of four seeds, whose shares scatter by 0.02.
 fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
-    let text = dumbbell(
-        "bbr: two round-trip times",
-        (60.0, Some(20.0)),
-        ("100mbit", buffer),
-        &format!("{}{}", flows("bbr", 10, ""), flows("bbr", rtt_ms, "")),
-    );
+    let both = flows("bbr", 10, "") + &flows("bbr", rtt_ms, "");
+    let text = dumbbell((60.0, Some(20.0)), ("100mbit", buffer), &both);
     let share = |seed: u32| {
         let result = run(&format!("seed = {seed}\n{text}"));
         let throughput = |i: usize| result.flows[i].throughput_mbit_s;
@@ -57,12 +53,8 @@ fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
 /// counted as delivered twice, BBR would take it for bandwidth and overflow the buffer repeatedly.
 #[test]
 fn law_bbr_without_sack_settles_at_link_rate() {
-    let result = run(&dumbbell(
-        "bbr: no sack",
-        (30.0, Some(3.0)),
-        ("100mbit", "1bdp"),
-        &format!("[tcp]\nsack = false\n{}", flows("bbr", 40, "")),
-    ));
+    let rest = format!("[tcp]\nsack = false\n{}", flows("bbr", 40, ""));
+    let result = run(&dumbbell((30.0, Some(3.0)), ("100mbit", "1bdp"), &rest));
     println!("utilisation {}, {:?} timeouts", result.links[0].utilization, result.flows[0].timeouts);
     assert!(result.counters().recoveries > 0, "no losses");
     assert!(result.links[0].utilization > 0.95, "utilisation {}", result.links[0].utilization);
@@ -72,12 +64,8 @@ fn law_bbr_without_sack_settles_at_link_rate() {
 fn several(count: u32, buffer: &str) -> RunResult {
     // Skip 30 s: a flow that starts into a queue takes it for propagation delay, and two common ProbeRTT
     // periods pass until all flows have the true min_rtt.
-    run(&dumbbell(
-        "bbr: several flows",
-        (60.0, Some(30.0)),
-        ("100mbit", buffer),
-        &flows("bbr", 40, &format!("count = {count}\nstagger = \"100ms\"")),
-    ))
+    let all = flows("bbr", 40, &format!("count = {count}\nstagger = \"100ms\""));
+    run(&dumbbell((60.0, Some(30.0)), ("100mbit", buffer), &all))
 }
 
 /// Each flow takes its best probe as its bandwidth, so the estimates sum to more than the link's rate. In
@@ -113,12 +101,8 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
 
 /// Share of one BBR flow against `cubics` CUBIC flows behind X BDPs of buffer.
 fn share_against_cubic(cubics: u32, x: u32) -> f64 {
-    let result = run(&dumbbell(
-        "bbr: against cubic",
-        (500.0, Some(150.0)),
-        ("10mbit", &format!("{x}bdp")),
-        &format!("{}{}", flows("bbr", 40, ""), flows("cubic", 40, &format!("count = {cubics}"))),
-    ));
+    let both = flows("bbr", 40, "") + &flows("cubic", 40, &format!("count = {cubics}"));
+    let result = run(&dumbbell((500.0, Some(150.0)), ("10mbit", &format!("{x}bdp")), &both));
     assert!(result.links[0].utilization > 0.99);
     let total: f64 = result.flows.iter().map(|flow| flow.throughput_mbit_s).sum();
     result.flows[0].throughput_mbit_s / total
@@ -165,7 +149,7 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
 fn law_bbr_application_at_a_tenth_stays_in_startup() {
     for scheme in ["bbr", "bbr2", "bbr3", "dccp-bbr"] {
         let flow = flows(scheme, 40, "app = { kind = \"cbr\", rate = \"10mbit\" }");
-        let text = dumbbell("bbr: a tenth", (12.0, Some(1.0)), ("100mbit", "1bdp"), &flow);
+        let text = dumbbell((12.0, Some(1.0)), ("100mbit", "1bdp"), &flow);
         let mut engine = Engine::new(spec(&text));
         for ms in (100..12_000).step_by(10) {
             engine.run_until(Nanos::from_millis(ms));

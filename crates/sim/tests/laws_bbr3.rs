@@ -7,7 +7,7 @@ use narrows_sim::RunResult;
 /// One run; `network` and `flows` are TOML lines.
 fn dumbbell(seconds: f64, warmup: f64, network: &str, flows: &str) -> RunResult {
     let network = format!("rate = \"50mbit\"\n{network}\n[tcp]\nreceive_window = \"20MB\"");
-    run(&scenario("bbr3 law", seconds, warmup, &network, flows))
+    run(&scenario(seconds, warmup, &network, flows))
 }
 
 fn flows(scheme: &str, count: u32) -> String {

@@ -13,7 +13,7 @@ const RATE: f64 = 100.0;
 /// A scenario on [`RATE`]; `network` holds further keys, `flows` tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"1000pkt\"\n{network}");
-    scenario("brf law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 /// A table of a link with this buffer; `more` holds further keys.
@@ -199,8 +199,7 @@ fn brf_two_switches_lower_share_wins() {
         + &link("c", "d", "1000mbit", "")
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"d\"\ncount = 2\n"
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\n";
-    let text = scenario("two", 20.0, 5.0, "", &tables);
-    let result = run(&text);
+    let result = run(&scenario(20.0, 5.0, "", &tables));
     let goodputs = goodputs(&result);
     for through in &goodputs[..2] {
         assert_within("both switches", *through, 20.0 * PAYLOAD, 0.01);
@@ -220,7 +219,7 @@ fn brf_narrow_link_without_switch_is_not_flooded() {
     let tables = buffered_link(("s", "a"), "80mbit", "5ms", "1000pkt", "router = \"brf\"")
         + &buffered_link(("a", "b"), "20mbit", "5ms", "50pkt", "")
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\ncount = 2\n";
-    let result = |params: &str| run(&scenario("narrow", 20.0, 2.0, "", &(tables.clone() + params)));
+    let result = |params: &str| run(&scenario(20.0, 2.0, "", &(tables.clone() + params)));
     let bounded = result("");
     let sum: f64 = goodputs(&bounded).iter().sum();
     assert!(sum > 0.85 * 20.0 * PAYLOAD, "{sum}");
@@ -244,8 +243,7 @@ fn brf_acks_on_other_path_carry_share() {
         + &link("a", "c", "50mbit", brf)
         + &link("c", "d", "1gbit", "")
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\", \"s\"]\ncount = 2\n";
-    let text = scenario("asymmetric", 20.0, 5.0, "", &tables);
-    let spec = spec(&text);
+    let spec = spec(&scenario(20.0, 5.0, "", &tables));
     let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
     let mut engine = Engine::new(spec);
     engine.run_until(Nanos::from_secs(20));
@@ -275,8 +273,7 @@ fn brf_two_announcements_lower_share_counts() {
         + &link("d", "e", "100mbit", brf)
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"e\"]\nreverse_route = [\"e\", \"d\", \"c\", \"s\"]\n"
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"c\", \"d\", \"e\"]\nreverse_route = [\"e\", \"b\", \"a\", \"s\"]\n";
-    let text = scenario("announced", 20.0, 5.0, "", &tables);
-    let result = run(&text);
+    let result = run(&scenario(20.0, 5.0, "", &tables));
     for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
         assert_within("goodput", goodput, least * PAYLOAD, 0.01);
     }
@@ -322,12 +319,9 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
 #[test]
 fn brf_measured_capacity_keeps_changing_link_queue_short() {
     let on_5g = |follow: bool| {
-        let text = format!(
-            "name = \"5g\"\nduration = \"30s\"\nwarmup = \"2s\"\n[network]\nradio = {{ kind = \"5g\", seed = 1 }}\n\
-             buffer = \"3200pkt\"\nrouter = {{ kind = \"brf\", follow = {follow} }}\n{}",
-            flows("brf", 30, "count = 2")
-        );
-        let link = run(&text).links.remove(0);
+        let router = format!("router = {{ kind = \"brf\", follow = {follow} }}");
+        let network = format!("radio = {{ kind = \"5g\", seed = 1 }}\nbuffer = \"3200pkt\"\n{router}");
+        let link = run(&scenario(30.0, 2.0, &network, &flows("brf", 30, "count = 2"))).links.remove(0);
         println!(
             "follow {follow}: {} drops, queue {:.1} ms, used {:.3}",
             link.drops, link.queue_delay_mean_ms, link.utilization

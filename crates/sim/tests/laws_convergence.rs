@@ -47,7 +47,7 @@ fn fair(flows: usize, payload: f64) -> f64 {
 fn measure(scheme: &str, rtts: &[u64]) -> (Option<f64>, Option<f64>) {
     let wire = wire(scheme);
     let mut text = format!(
-        "name = \"convergence law\"\nduration = \"{END}s\"\ntcp = {{ receive_autotuning = false }}\n[network]\nrate = \"{RATE}mbit\"\nbuffer = \"8bdp\"\n"
+        "duration = \"{END}s\"\ntcp = {{ receive_autotuning = false }}\n[network]\nrate = \"{RATE}mbit\"\nbuffer = \"8bdp\"\n"
     );
     for rtt in rtts {
         text += &format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt}ms\"\n");

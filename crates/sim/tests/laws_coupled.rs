@@ -15,7 +15,7 @@ fn ratio(scheme: &str, count: u32, tables: &str) -> f64 {
     };
     let multi = flow(scheme, "subflows = 2\nlabel = \"multi\"");
     let plain = flow("newreno", "label = \"plain\"\ntcp = { segment_bytes = 1428, header_bytes = 72 }");
-    let result = run(&format!("name = \"shared\"\n{tables}\n{multi}{plain}"));
+    let result = run(&format!("{tables}\n{multi}{plain}"));
     goodput(&result) / of_flows(&result, "plain")
 }
 
@@ -148,7 +148,7 @@ fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
     .concat();
     let others = |scheme: &str, second: &str| {
         let text = format!(
-            "name = \"scenario A\"\nduration = \"150s\"\nwarmup = \"10%\"\n{links}[[flows]]\nscheme = \"{scheme}\"\n\
+            "duration = \"150s\"\nwarmup = \"10%\"\n{links}[[flows]]\nscheme = \"{scheme}\"\n\
             label = \"two\"\ncount = 5\nspread = \"1s\"\nsubflows = [{{ route = [\"s\", \"m\", \"p\", \"d\"] }}{second}]\n\
             [[flows]]\nscheme = \"newreno\"\nlabel = \"one\"\nroute = [\"t\", \"x\", \"d\"]\ncount = 5\nspread = \"1s\"\n\
             tcp = {{ segment_bytes = 1428, header_bytes = 72 }}\n"

@@ -33,7 +33,7 @@ impl Bell<'_> {
     /// Scenario text of flows with 40 ms RTT: scheme and further keys each.
     fn text(&self, flows: &[(&str, &str)]) -> String {
         let mut text = format!(
-            "name = \"dccp\"\nduration = \"{}s\"\nwarmup = \"{}s\"\n[network]\nrate = \"{}\"\n{}\n",
+            "duration = \"{}s\"\nwarmup = \"{}s\"\n[network]\nrate = \"{}\"\n{}\n",
             self.seconds, self.warmup, self.rate, self.more
         );
         for (scheme, more) in flows {

@@ -22,7 +22,7 @@ fn payload_share(scheme: &str) -> f64 {
 /// A scenario on [`RATE`] with an ample buffer; `flows` holds tables.
 fn text(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"8bdp\"");
-    scenario("explicit law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 fn flows(scheme: &str, rtt_ms: u64, count: u32) -> String {

@@ -16,17 +16,11 @@ fn goodput(result: &RunResult, label: &str) -> f64 {
 ///   deaf      10, policed ┘
 /// ```
 fn against_unresponsive(classes: &str, newreno: &str) -> RunResult {
-    let senders = [
-        flows("cubic", 20, ""),
-        flows("newreno", 20, newreno),
-        flows(
-            "fixed:window=100000,rate=90",
-            20,
-            "label = \"deaf\"\nprotocol = \"udp\"\ntcp = { receive_autotuning = false }",
-        ),
-    ];
-    let rest = format!("queue = {classes}\n{}", senders.concat());
-    run(&dumbbell("classes", (40.0, Some(10.0)), ("100mbit", "1bdp"), &rest))
+    let deaf = "label = \"deaf\"\nprotocol = \"udp\"\ntcp = { receive_autotuning = false }";
+    let senders =
+        flows("cubic", 20, "") + &flows("newreno", 20, newreno) + &flows("fixed:window=100000,rate=90", 20, deaf);
+    let rest = format!("queue = {classes}\n{senders}");
+    run(&dumbbell((40.0, Some(10.0)), ("100mbit", "1bdp"), &rest))
 }
 
 const CLASSES: &str = r#"{ kind = "htb", classes = [
@@ -85,7 +79,7 @@ buffer = "50pkt"
 kind = "htb"
 classes = [{{ name = "all", rate = "3mbit", ceil = "5mbit", schemes = ["cubic"] }}]"#
         );
-        let result = run(&scenario("shaped", 25.0, 5.0, &network, &flows("cubic", 40, "")));
+        let result = run(&scenario(25.0, 5.0, &network, &flows("cubic", 40, "")));
         assert_within("utilization", result.links[0].utilization, 5.0 / 12.0, 0.01);
         assert_within("goodput", goodput(&result, "cubic"), 5.0 * PAYLOAD, 0.01);
     }

@@ -37,15 +37,10 @@ impl SawTooth {
 /// One flow on 100 Mbit/s × 10 ms with a step at `threshold` packets.
 /// The saw-tooth assumes single packets; Linux's bursts of 1 ms (8 packets) exceed small thresholds.
 fn dctcp_alone(threshold: u32, ack_every: u32) -> RunResult {
-    run(&dumbbell(
-        "dctcp law",
-        (45.0, Some(5.0)),
-        ("100mbit", "500pkt"),
-        &format!(
-            "queue = {{ kind = \"step\", above = \"{threshold}pkt\" }}\n[tcp]\nprofile = \"rfc\"\nack_every = {ack_every}\n{}",
-            flows("dctcp", 10, "")
-        ),
-    ))
+    let queue = format!("queue = {{ kind = \"step\", above = \"{threshold}pkt\" }}");
+    let tcp = format!("[tcp]\nprofile = \"rfc\"\nack_every = {ack_every}");
+    let rest = format!("{queue}\n{tcp}\n{}", flows("dctcp", 10, ""));
+    run(&dumbbell((45.0, Some(5.0)), ("100mbit", "500pkt"), &rest))
 }
 
 /// With an ACK per packet nothing bunches, as the analysis assumes. The share of marks, the cycle length in
@@ -110,7 +105,7 @@ fn law_dctcp_low_threshold_loses_capacity() {
 #[test]
 fn law_dctcp_without_marks_is_reno() {
     let goodput = |scheme: &str| {
-        let result = run(&dumbbell("dctcp reno law", (60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
+        let result = run(&dumbbell((60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
         assert!(result.counters().recoveries > 10, "only {} recoveries", result.counters().recoveries);
         result.flows[0].goodput_mbit_s
     };
@@ -120,7 +115,7 @@ fn law_dctcp_without_marks_is_reno() {
 /// Two flows on 40 Mbit/s before a dual queue that holds 250 ms.
 fn in_dual_queue(first: &str, second: &str) -> RunResult {
     let rest = format!("queue = \"dualpi2\"\n[[flows]]\n{first}\n[[flows]]\n{second}\n");
-    run(&dumbbell("dual queue law", (100.0, Some(20.0)), ("40mbit", "250ms"), &rest))
+    run(&dumbbell((100.0, Some(20.0)), ("40mbit", "250ms"), &rest))
 }
 
 /// Transmission time of a full packet and its ACK at 40 Mbit/s, in milliseconds.

@@ -211,7 +211,7 @@ fn multipath_nodectl_two_subflows_get_share_of_one_flow() {
     // wire. The mapping of D's packets takes 20 bytes: 3 x 1000/1054 and 3 x 1000/1074.
     let each = "scheme = \"nodectl\"\nrtt = \"20ms\"\ntcp = { segment_bytes = 1000, header_bytes = 54 }\n";
     let result = run(&format!(
-        "name = \"table 8\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\nrate = \"6mbit\"\nbuffer = \"100pkt\"\n\
+        "duration = \"20s\"\nwarmup = \"5s\"\n[network]\nrate = \"6mbit\"\nbuffer = \"100pkt\"\n\
         [[flows]]\nlabel = \"A\"\n{each}[[flows]]\nlabel = \"D\"\nsubflows = 2\n{each}"
     ));
     assert_within("A", result.flows[0].goodput_mbit_s, 3.0 * 1000.0 / 1054.0, 0.005);
@@ -224,8 +224,7 @@ fn multipath_nodectl_two_subflows_get_share_of_one_flow() {
 /// Subflows share the access link of their host.
 #[test]
 fn multipath_subflows_share_access_link() {
-    let result =
-        run("name = \"access\"\nduration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
+    let result = run("duration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
         access_buffer = \"100pkt\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nsubflows = 2\n");
     assert_within("one access link", goodput(&result), 10.0 * PAYLOAD, 0.01);
 }

@@ -16,7 +16,7 @@ const RTT: f64 = 0.02;
 /// A dumbbell of [`RATE`] with the buffer of the paper; `flows` are tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"100pkt\"\n{network}");
-    scenario("nodectl law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 /// A table of flows with RTT [`RTT`].
@@ -279,7 +279,7 @@ fn graph(duration_s: f64, warmup_s: f64, links: &[(&str, &str)], flows: &str) ->
     let links: String =
         links.iter().map(|(from, to)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n")).collect();
     let network = format!("rate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"100pkt\"\nrouter = \"nodectl\"\n{links}");
-    scenario("nodectl graph law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 fn routed(nodes: &[&str], more: &str) -> String {
@@ -377,7 +377,7 @@ fn nodectl_300_staggered_flows_share_without_loss() {
     // Paced flows may meet: one packet of each waits at most.
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"300pkt\"");
     let flows = flow("count = 300\nstagger = \"30ms\"");
-    let result = run(&scenario("nodectl law", 30.0, 20.0, &network, &flows));
+    let result = run(&scenario(30.0, 20.0, &network, &flows));
     assert_lossless(&result);
     // 10 s are 100 packets of each flow, one more or less.
     assert_rates(&result, &[RATE / 300.0; 300], 0.03);

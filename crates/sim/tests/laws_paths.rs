@@ -21,7 +21,7 @@ fn network(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     .map(|(from, to, rate, delay)| link(from, to, rate, delay, ""))
     .concat();
     let network = format!("router = \"nodectl\"\nbuffer = \"100pkt\"\n{links}");
-    scenario("paths", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 /// A flow from `s` to `b` through `x`, with the alternate path through `y`.
@@ -84,7 +84,7 @@ fn nodectl_moved_flow_keeps_share_on_common_link() {
 /// ```
 #[test]
 fn nodectl_simultaneous_requests_share_with_answers_elsewhere() {
-    let text = "name = \"answers by another way\"\nduration = \"20s\"\n[network]\nkind = \"graph\"\nrate = \"10mbit\"\n\
+    let text = "duration = \"20s\"\n[network]\nkind = \"graph\"\nrate = \"10mbit\"\n\
         delay = \"10ms\"\nrouter = \"nodectl\"\n\
         [[links]]\nfrom = \"a\"\nto = \"b\"\n[[links]]\nfrom = \"b\"\nto = \"x\"\n[[links]]\nfrom = \"x\"\nto = \"a\"\n\
         [[flows]]\nscheme = \"nodectl\"\nfrom = \"a\"\nto = \"b\"\ncount = 2\nreverse_route = [\"b\", \"x\", \"a\"]\n";

@@ -4,7 +4,7 @@ use crate::law::{PAYLOAD, goodputs, run};
 
 /// 100 Mbit/s with a table for two flows, filled by two BRF flows; further flows come later.
 fn crowded(late: &[&str]) -> Vec<f64> {
-    let mut text = "name = \"full table\"\nduration = \"20s\"\nwarmup = \"6s\"\n[network]\nrate = \"100mbit\"\n\
+    let mut text = "duration = \"20s\"\nwarmup = \"6s\"\n[network]\nrate = \"100mbit\"\n\
         router = { kind = \"brf\", flows = 2 }\n[[flows]]\nscheme = \"brf\"\nrtt = \"40ms\"\ncount = 2\nstagger = \"500ms\"\n"
         .to_owned();
     for scheme in late {

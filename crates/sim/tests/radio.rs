@@ -57,9 +57,7 @@ fn radio_path_in_files_equals_generated_path() {
     let files: &BTreeMap<_, _> = &files.map(|(name, text)| (name.to_owned(), text)).into();
     // Longer than the path, so that it repeats.
     let hash = |network: &str| {
-        let text = format!(
-            "name = 'x'\nduration = '25s'\n[network]\n{network}\n[[flows]]\nscheme = 'newreno'\nrtt = '20ms'\n"
-        );
+        let text = format!("duration = '25s'\n[network]\n{network}\n[[flows]]\nscheme = 'newreno'\nrtt = '20ms'\n");
         let runs = expand(&Source { name: "t", text: &text, files }, &[]).unwrap();
         narrows_sim::run(resolve(&runs[0].scenario, 1, files).unwrap()).event_hash
     };
