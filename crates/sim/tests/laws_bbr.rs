@@ -32,7 +32,6 @@ fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
 fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
     const TOLERANCE: f64 = 0.02;
     let shares = [20, 50, 100].map(|rtt| ["0.2bdp", "1bdp", "5bdp"].map(|buffer| long_flow_share(rtt, buffer)));
-    println!("share of the long flow, by round-trip time and buffer: {shares:.3?}");
     for pair in shares.windows(2) {
         for (nearer, farther) in pair[0].iter().zip(&pair[1]) {
             assert!(farther > &(nearer - TOLERANCE), "by ratio: {shares:.3?}");
@@ -55,7 +54,6 @@ fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
 fn law_bbr_without_sack_settles_at_link_rate() {
     let rest = format!("[tcp]\nsack = false\n{}", flows("bbr", 40, ""));
     let result = run(&dumbbell((30.0, Some(3.0)), ("100mbit", "1bdp"), &rest));
-    println!("utilisation {}, {:?} timeouts", result.links[0].utilization, result.flows[0].timeouts);
     assert!(result.counters().recoveries > 0, "no losses");
     assert!(result.links[0].utilization > 0.95, "utilisation {}", result.links[0].utilization);
     assert!(result.flows[0].retransmit_percent < 0.1, "{} % retransmitted", result.flows[0].retransmit_percent);
@@ -82,11 +80,6 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
         let drops = ["0.25bdp", "0.5bdp", "1bdp", "2bdp", "3bdp"].map(|buffer| {
             let result = several(flows, buffer);
             let link = &result.links[0];
-            println!(
-                "{flows} flows, {buffer}: {:.2} % dropped, queue {:.2} BDP",
-                link.drop_percent,
-                link.queue_mean_pkt / BDP
-            );
             if link.drop_percent < 0.1 {
                 let slack = f64::from(flows) * 10.0 / BDP;
                 assert!((1.0 - 0.1..1.5 + slack).contains(&(link.queue_mean_pkt / BDP)), "{}", link.queue_mean_pkt);
@@ -131,8 +124,6 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
         let depth = f64::from(x);
         let probe_rtt = depth * l + 0.2 + l;
         let expected = (0.5 + 4.0 / ((depth + 1.0) * pipe)) * (1.0 - probe_rtt / 10.0);
-        let ware = (0.5 + 0.5 / depth + 4.0 / (depth * pipe)) * (1.0 - probe_rtt / 10.0);
-        println!("{x} BDP: shares {shares:.3?}; expected {expected:.3}, by Ware et al. {ware:.3}");
         for share in shares {
             assert_within(&format!("share behind {x} BDP"), share, expected, 0.15);
             assert!((0.36..0.5).contains(&share), "share outside 0.36 to 0.5: {share}");

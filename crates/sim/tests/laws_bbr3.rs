@@ -26,7 +26,6 @@ fn law_bbr3_alone_fills_pipe_with_small_queue() {
     let (link, flow) = (&result.links[0], &result.flows[0]);
     let bdp_packets = 50e6 / 8.0 * 0.04 / 1500.0;
     let queue = link.queue_mean_pkt / bdp_packets;
-    println!("utilisation {:.4}, mean queue {queue:.3} BDP, median rtt {:?}", link.utilization, flow.rtt_p50_ms);
     assert!((link.utilization / 0.97 - 1.0).abs() <= 0.01, "utilisation {}", link.utilization);
     assert!(queue < 0.2, "{queue} BDP queued");
     assert!(flow.rtt_p50_ms.unwrap() < 40.0 * 1.05, "median round trip {:?} ms", flow.rtt_p50_ms);
@@ -43,7 +42,6 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
         let result = dumbbell(40.0, 10.0, "buffer = \"0.3bdp\"", &flows(scheme, 5));
         let sent: f64 = result.flows.iter().map(|flow| flow.packets_sent as f64).sum();
         let again: f64 = result.flows.iter().map(|flow| flow.retransmit_percent * flow.packets_sent as f64).sum();
-        println!("{scheme}: {:.3} % retransmitted, utilisation {:.4}", again / sent, result.links[0].utilization);
         assert!(result.links[0].utilization >= 0.95, "{scheme}: {}", result.links[0].utilization);
         again / sent
     };
@@ -63,9 +61,7 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
 fn law_bbr3_random_loss_collapses_above_threshold() {
     let share = |scheme: &str, loss: f64| {
         let network = format!("buffer = \"2bdp\"\nloss = \"{loss}%\"\nloss_at = \"ingress\"");
-        let share = dumbbell(60.0, 6.0, &network, &flows(scheme, 1)).links[0].utilization;
-        println!("{scheme} at {loss} % loss: {share:.3} of the link");
-        share
+        dumbbell(60.0, 6.0, &network, &flows(scheme, 1)).links[0].utilization
     };
     for loss in [0.1, 1.0] {
         let kept: f64 = 0.99 * (1.0 - loss / 100.0);
@@ -89,7 +85,6 @@ fn law_bbr3_beside_cubic_leaves_more_than_v1() {
             let result = dumbbell(60.0, 20.0, "buffer = \"1bdp\"", &both);
             let cubic = result.flows.iter().filter(|flow| flow.scheme == "cubic");
             let cubic: f64 = cubic.map(|flow| flow.goodput_mbit_s).sum();
-            println!("{count} {scheme} against {count} cubic: Jain {:.3}, cubic {cubic:.2} Mbit/s", result.jain);
             (result.jain, cubic)
         };
         let ((v1, to_v1), (v3, to_v3)) = (shares("bbr"), shares("bbr3"));

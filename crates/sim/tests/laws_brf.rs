@@ -85,9 +85,7 @@ fn joins(flows_before: u32, network: &str) -> (f64, u64) {
             }
         }
     }
-    let round_trips = (settled - before) as f64 / 40.0;
-    println!("{flows_before} flows plus one: settled after {round_trips:.2} RTT, queue {longest} packets");
-    (round_trips, longest)
+    ((settled - before) as f64 / 40.0, longest)
 }
 
 /// All flows have their fair share two round trips after a flow joins.
@@ -120,7 +118,6 @@ fn brf_leave_frees_share_within_four_round_trips() {
         }
     }
     let round_trips = (settled - 5_000) as f64 / 40.0;
-    println!("settled {round_trips:.2} RTT after a flow left");
     // The written data drains, then comes the FIN, a period until the next allocation, and one until the
     // sender receives it.
     assert!(round_trips <= 4.0, "{round_trips}");
@@ -303,7 +300,6 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
         run(&text(12.0, 3.0, &network, &all)).flows[0].goodput_mbit_s
     };
     let (with, without) = (goodput(true), goodput(false));
-    println!("beside short limited flows: {with:.1} Mbit/s with prediction, {without:.1} without");
     // 1.1 times the usage of the short flows, headers included, is theirs; when they change, that of two of
     // them.
     let rest = (RATE - 1.5 * 1.1 * 2.0 / PAYLOAD) * PAYLOAD;
@@ -321,12 +317,7 @@ fn brf_measured_capacity_keeps_changing_link_queue_short() {
     let on_5g = |follow: bool| {
         let router = format!("router = {{ kind = \"brf\", follow = {follow} }}");
         let network = format!("radio = {{ kind = \"5g\", seed = 1 }}\nbuffer = \"3200pkt\"\n{router}");
-        let link = run(&scenario(30.0, 2.0, &network, &flows("brf", 30, "count = 2"))).links.remove(0);
-        println!(
-            "follow {follow}: {} drops, queue {:.1} ms, used {:.3}",
-            link.drops, link.queue_delay_mean_ms, link.utilization
-        );
-        link
+        run(&scenario(30.0, 2.0, &network, &flows("brf", 30, "count = 2"))).links.remove(0)
     };
     let (stated, measured) = (on_5g(false), on_5g(true));
     assert!(stated.drops > 1_000 && stated.queue_delay_mean_ms > 100.0, "{stated:?}");

@@ -60,9 +60,8 @@ fn law_coupled_shared_bottleneck_share_within_rule() {
         // Student's t for five degrees of freedom, 95 %.
         let interval = 2.571 * (variance / n).sqrt();
         let rule = by_rule(scheme, 0.003);
-        println!("{scheme}: {mean:.3} +- {interval:.3}, rule {rule:.3}");
         assert!(interval < 0.06, "{scheme}: {ratios:?}");
-        assert!(mean - interval <= rule && mean + interval >= 0.93 * rule, "{scheme}: {mean} +- {interval}");
+        assert!(mean - interval <= rule && mean + interval >= 0.93 * rule, "{scheme}: {mean} +- {interval} by {rule}");
     }
 }
 
@@ -225,7 +224,6 @@ fn lia_uses_fast_lossy_path_that_coupled_leaves() {
     assert!(fast > 3.0 * slow, "{fast} {slow}");
     let of = |scheme| goodput(&run(&paths.text(&both(scheme, ""))));
     let (lia, coupled, ewtcp) = (of("lia"), of("mptcp-coupled"), of("ewtcp"));
-    println!("alone {fast:.3} {slow:.3}, lia {lia:.3}, coupled {coupled:.3}, ewtcp {ewtcp:.3}");
     assert_within("LIA, best path", lia, fast, 0.15);
     assert_within("EWTCP, half of each", ewtcp, (fast + slow) / 2.0, 0.2);
     assert!(coupled < 0.6 * fast, "{coupled}");

@@ -39,7 +39,6 @@ fn extremes(result: &RunResult) -> (f64, f64) {
 #[track_caller]
 fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: f64) {
     let link = &result.links[0];
-    println!("{scheme}, {count} flows: utilisation {:.4}, queue {:.2} pkt", link.utilization, link.queue_mean_pkt);
     let share = RATE / f64::from(count) * payload_share(scheme);
     let (most, least) = extremes(result);
     assert_within("most", most, share, tolerance);
@@ -125,9 +124,7 @@ fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
     }
     let result = engine.finish();
     assert_eq!(result.links[0].drops, 0, "{scheme}: drops after a flow joined");
-    let round_trips = (settled - 10.0) / 0.04;
-    println!("{scheme}: settled {round_trips:.0} RTTs after a flow joined");
-    round_trips
+    (settled - 10.0) / 0.04
 }
 
 /// RCP's rate settles within 30 round trips after a flow joins.

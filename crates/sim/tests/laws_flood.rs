@@ -43,7 +43,6 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
             port.open_flood(first..first + FLOODERS, from, GAP);
             port.run_until(until);
             let least = least_share(&before, &port, from, port.flood - bytes);
-            println!("{name}: {} B, least share during the flood {least:.3}", port.router().memory());
             assert!(least >= keeps, "{name}: a flow keeps {least:.3} of its share");
             memory = port.router().memory().max(memory);
             assert!(memory <= MEMORY, "{name} takes {memory} B");
@@ -54,7 +53,6 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
         let before = port.delivered();
         port.run_until(calm + Nanos::from_secs(5));
         let least = least_share(&before, &port, calm, 0);
-        println!("{name}: least share after the flood {least:.3}");
         assert!(least >= AFTER, "{name}: a flow keeps {least:.3} of its share");
     }
 }

@@ -57,8 +57,7 @@ fn law_dctcp_step_queue_follows_saw_tooth() {
         assert_within("alpha", link.marks as f64 / flow.packets_sent as f64, law.alpha, 0.08);
         assert_within("round trips in a cycle", rounds, law.rounds, 0.08);
         let queue = f64::from(threshold) + 1.0 - law.depth / 2.0;
-        println!("queue {}, expected {queue}", link.queue_mean_pkt);
-        assert!((link.queue_mean_pkt - queue).abs() < 1.5, "{} packets queued", link.queue_mean_pkt);
+        assert!((link.queue_mean_pkt - queue).abs() < 1.5, "{} packets queued, not {queue}", link.queue_mean_pkt);
         assert_keeps_near(threshold, &result);
     }
 }
@@ -66,7 +65,6 @@ fn law_dctcp_step_queue_follows_saw_tooth() {
 /// The pipe stays full, and the queue exceeds its threshold by at most two packets of 0.12 ms.
 fn assert_keeps_near(threshold: u32, result: &RunResult) {
     let link = &result.links[0];
-    println!("K {threshold}: p95 {} ms, utilisation {}", link.queue_delay_p95_ms, link.utilization);
     assert!(link.queue_delay_p95_ms < 0.12 * f64::from(threshold + 2), "p95 {} ms", link.queue_delay_p95_ms);
     assert!(link.utilization > 0.999, "utilisation {}", link.utilization);
     assert_eq!(link.drops, 0);
@@ -82,7 +80,6 @@ fn law_dctcp_delayed_acks_keep_queue_at_threshold() {
         let found = result.links[0].queue_mean_pkt;
         let most = SawTooth::new(f64::from(threshold)).depth;
         let k = f64::from(threshold);
-        println!("K {threshold}: {found} packets queued");
         assert!((k - most / 2.0 - 1.0..k + 1.0).contains(&found), "{found} packets queued");
     }
 }
@@ -96,8 +93,7 @@ fn law_dctcp_low_threshold_loses_capacity() {
     let lack = law.depth - 2.0;
     let expected = 1.0 - (lack * lack / 2.0 + lack) / (law.rounds * PIPE);
     let found = result.links[0].utilization;
-    println!("utilisation {found}, expected {expected}");
-    assert!((found - expected).abs() < 0.01, "utilisation {found}");
+    assert!((found - expected).abs() < 0.01, "utilisation {found}, not {expected}");
     assert!(found < 0.999, "utilisation {found}");
 }
 
@@ -133,7 +129,6 @@ fn law_prague_and_cubic_share_dual_queue() {
         let ratio = prague.throughput_mbit_s / cubic.throughput_mbit_s;
         let low = prague.rtt_p95_ms.unwrap() - 20.0 - TRANSMISSION_MS;
         let classic = cubic.rtt_mean_ms.unwrap() - 20.0 - TRANSMISSION_MS;
-        println!("classic marks {ecn}: ratio {ratio:.2}, L p95 {low:.2} ms, C mean {classic:.2} ms");
         assert!((0.5..=2.0).contains(&ratio), "Prague gets {ratio} times the rate of CUBIC");
         assert!(low < 1.0, "{low} ms in the low-latency queue");
         assert!((classic / 15.0 - 1.0).abs() < 0.15, "{classic} ms in the classic queue");
@@ -150,9 +145,7 @@ fn law_prague_rtt_reference_equalises_rates() {
     let ratio = |params: &str| {
         let flow = |rtt| format!("scheme = \"prague:{params}\"\nrtt = \"{rtt}\"");
         let result = in_dual_queue(&flow("5ms"), &flow("25ms"));
-        let ratio = result.flows[0].throughput_mbit_s / result.flows[1].throughput_mbit_s;
-        println!("{params}: {ratio:.2}");
-        ratio
+        result.flows[0].throughput_mbit_s / result.flows[1].throughput_mbit_s
     };
     let (with, without) = (ratio("rtt_transition=0"), ratio("rtt_reference=0"));
     assert!((0.67..=1.5).contains(&with), "the short flow gets {with} times as much");

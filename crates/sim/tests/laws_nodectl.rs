@@ -33,7 +33,6 @@ fn nodectl_flows_share_bottleneck_exactly_without_loss() {
         assert_rates(&result, &vec![RATE / f64::from(count); count as usize], 0.001);
         assert_lossless(&result);
         assert!(result.links[0].utilization > 0.999, "{}", result.links[0].utilization);
-        println!("{count} flows: queue {:.2} pkt", result.links[0].queue_mean_pkt);
         // Paced flows meet by chance: at worst one packet of each.
         assert!(result.links[0].queue_mean_pkt <= f64::from(count) + 2.0, "{}", result.links[0].queue_mean_pkt);
     }
@@ -96,7 +95,6 @@ const NEWEST_RTT: &str = "\n[tcp]\ntimers = \"rfc\"\n";
 fn nodectl_join_settles_in_two_round_trips() {
     let flows = flow("") + &flow("start = \"2s\"") + NEWEST_RTT;
     let after = settles(&text(4.0, 0.0, "", &flows), 2.0, 3.9, &[RATE / 2.0, RATE / 2.0]);
-    println!("join: {:.2} RTT", after / RTT);
     assert!(after <= 2.1 * RTT, "{after}");
 }
 
@@ -107,7 +105,6 @@ fn nodectl_leave_settles_in_three_round_trips() {
     // then request the rate on offer, which takes another.
     let flows = flow("count = 2") + &flow("stop = \"2s\"") + NEWEST_RTT;
     let after = settles(&text(4.0, 0.0, "", &flows), 2.0, 3.9, &[RATE / 2.0, RATE / 2.0, 0.0]);
-    println!("leave: {:.2} RTT", after / RTT);
     assert!(after <= 3.0 * RTT, "{after}");
 }
 
@@ -194,7 +191,6 @@ fn nodectl_flow_recovers_rate_after_stall() {
 #[test]
 fn nodectl_without_nodes_is_cubic() {
     let negotiating = run(&text(20.0, 5.0, "router = \"none\"", &flow("count = 2")));
-    println!("no nodes: {:?}, utilisation {}", goodputs(&negotiating), negotiating.links[0].utilization);
     assert!(negotiating.links[0].utilization > 0.95, "{}", negotiating.links[0].utilization);
     assert!(negotiating.links[0].drops > 0, "no drops: the flows do not probe");
 }
@@ -205,7 +201,6 @@ fn nodectl_without_nodes_is_cubic_below_limits() {
     let limited = flow("count = 2\nmax_rate = \"30mbit\"") + &flow("receive_rate = \"30mbit\"");
     let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
     let (sent, lost) = (result.counters().data_packets_sent, result.links[0].drops);
-    println!("limits above the link: {:?}, {lost} of {sent} packets dropped", goodputs(&result));
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
     // 90 Mbit/s sent blindly would lose 60 % permanently; CUBIC's window loses a few packets in hundreds.
     assert!(lost * 50 < sent, "{lost} of {sent}");
@@ -256,7 +251,6 @@ fn nodectl_dead_node_stalls_no_flow() {
     assert!(reading(engine.link(0).router(), "given") > 0.0, "readings of the dead node");
     let result = engine.finish();
     let completion = result.flows[2].completion_s.expect("a completion time");
-    println!("after the node's death a file of 2 MB took {completion:.2} s");
     // The flows that held the whole link detect the failure 10 s after the node's last message and make room.
     // A timeout of the file may take some seconds more. At a third of the link it takes 1.4 s.
     assert!(completion < 20.0, "{completion}");
@@ -391,5 +385,4 @@ fn nodectl_many_short_files_pass_without_loss() {
     assert_lossless(&result);
     let times: Vec<f64> = result.flows[3..].iter().filter_map(|flow| flow.completion_s).collect();
     assert!(times.len() > 500, "{} completed", times.len());
-    println!("{} files of 100 kB: {:.3} s on average", times.len(), times.iter().sum::<f64>() / times.len() as f64);
 }

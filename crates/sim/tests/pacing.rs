@@ -99,7 +99,6 @@ fn every_scheme_spaces_packets_at_its_pacing_rate() {
             );
             exact += usize::from(gap <= paced_gap + Nanos::from_micros(1));
         }
-        println!("{name}: {} packets, {paced} paced, {exact} at exactly the rate", sent.len());
         assert!(paced > 0 || !on_request, "{name}: pacing enabled but no packet paced");
         if paced > 0 {
             paced_schemes += 1;
