@@ -64,7 +64,7 @@ pub(crate) struct Connection {
     passive: bool,
     setup: Setup,
     pub(crate) agreed: Agreed,
-    sender: Sender,
+    pub(crate) sender: Sender,
     receiver: Receiver,
     writer: Writer,
     /// Next sequence number never sent.
@@ -304,21 +304,6 @@ impl Connection {
     /// A snapshot of the sender.
     pub(crate) fn info(&self) -> TcpInfo {
         self.sender.info()
-    }
-
-    /// A counter or the state of the sender by its name.
-    pub(crate) fn counter(&self, name: &str) -> Option<f64> {
-        let stats = self.sender.stats();
-        Some(match name {
-            "cwnd_bytes" => self.sender.window().as_f64(),
-            "app_limited" => f64::from(u8::from(self.sender.is_app_limited())),
-            "recoveries" => stats.recoveries as f64,
-            "timeouts" => stats.timeouts as f64,
-            "spurious_recoveries" => stats.spurious_recoveries as f64,
-            "tlp_probes" => stats.tlp_probes as f64,
-            "ecn_reductions" => stats.ecn_reductions as f64,
-            _ => return None,
-        })
     }
 
     /// `TCP_MAXSEG`, `tcpi_snd_mss`: payload of a full segment.
