@@ -40,11 +40,6 @@ impl PayloadArena {
         handle
     }
 
-    /// The bytes of a DCCP packet.
-    pub(crate) fn of(&self, packet: &Packet) -> &[u8] {
-        &self.slots[packet.dccp().handle as usize]
-    }
-
     /// Returns a slot that stays unused.
     pub(crate) fn give_back(&mut self, handle: u32) {
         self.unused.push(handle);

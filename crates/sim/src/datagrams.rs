@@ -77,7 +77,7 @@ struct End {
 
 impl End {
     fn on_packet(&mut self, now: Nanos, packet: &Packet, arena: &mut PayloadArena) {
-        self.connection.on_packet(now, arena.of(packet), packet.ecn() as u8);
+        self.connection.on_packet(now, arena.bytes(packet), packet.ecn() as u8);
         arena.free(packet);
     }
 
@@ -413,7 +413,7 @@ mod tests {
             Packet::datagram(0, Dccp { seq: 0, handle: id })
         };
         let [first, second] = [stored(1), stored(2)];
-        assert_eq!((arena.of(&first), arena.of(&second)), (&[1; 3][..], &[2; 3][..]));
+        assert_eq!((arena.bytes(&first), arena.bytes(&second)), (&[1; 3][..], &[2; 3][..]));
         for _ in 0..100 {
             arena.free(&first);
             assert_eq!(arena.allocate().0, first.dccp().handle);
