@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 use narrows_cc::Nanos;
 use narrows_packet::{Ecn, Flags, Packet, timestamp};
-use narrows_tcp::{Receiver, Sender, TcpInfo};
+use narrows_tcp::{Receiver, Sender};
 
 use crate::script::{Options, Segment, TcpFlags};
 use crate::stack::Sent;
@@ -53,7 +53,7 @@ pub(crate) struct Agreed {
     pub(crate) sack: bool,
     /// Scale of the peer's window fields and of ours.
     pub(crate) scales: Option<(u8, u8)>,
-    /// Payload bytes of a full segment.
+    /// Payload bytes of a full segment (`TCP_MAXSEG`, `tcpi_snd_mss`).
     pub(crate) segment: u16,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Agreed {
 pub(crate) struct Connection {
     pub(crate) stage: Stage,
     passive: bool,
-    setup: Setup,
+    pub(crate) setup: Setup,
     pub(crate) agreed: Agreed,
     pub(crate) sender: Sender,
     receiver: Receiver,
@@ -299,21 +299,6 @@ impl Connection {
             Stage::Established => self.finish(now),
             Stage::Gone => {}
         }
-    }
-
-    /// A snapshot of the sender.
-    pub(crate) fn info(&self) -> TcpInfo {
-        self.sender.info()
-    }
-
-    /// `TCP_MAXSEG`, `tcpi_snd_mss`: payload of a full segment.
-    pub(crate) fn segment_size(&self) -> u16 {
-        self.agreed.segment
-    }
-
-    /// `tcpi_advmss`: the largest payload that this end announced.
-    pub(crate) fn advertised(&self) -> u16 {
-        self.setup.advertised()
     }
 
     /// Bytes written and not yet acknowledged.

@@ -53,7 +53,7 @@ pub(crate) fn mss_option(mtu: u16, max_segment: Option<u16>) -> u16 {
 }
 
 impl Setup {
-    /// The largest payload announced to the peer.
+    /// The largest payload announced to the peer (`tcpi_advmss`).
     pub(crate) fn advertised(&self) -> u16 {
         mss_option(self.mtu, self.max_segment)
     }

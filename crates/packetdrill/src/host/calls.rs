@@ -257,7 +257,7 @@ impl Host {
         } else if has("SIOCOUTQ") || has("TIOCOUTQ") {
             connection.queued()
         } else {
-            connection.info().unsent.as_u64()
+            connection.sender.info().unsent.as_u64()
         };
         self.compare(line, "ioctl", seen as i64, call.args.get(2))?;
         Ok(Outcome::Done(Ok(0)))

@@ -41,8 +41,8 @@ const FIELDS: &[(&str, fn(&State<'_>) -> f64)] = &[
     ("tcpi_rttvar", |own| own.info.rttvar.map_or(0.0, micros)),
     ("tcpi_min_rtt", |own| own.info.min_rtt.map_or(f64::NAN, micros)),
     ("tcpi_notsent_bytes", |own| own.info.unsent.as_u64() as f64),
-    ("tcpi_snd_mss", |own| f64::from(own.connection.segment_size())),
-    ("tcpi_advmss", |own| f64::from(own.connection.advertised())),
+    ("tcpi_snd_mss", |own| f64::from(own.connection.agreed.segment)),
+    ("tcpi_advmss", |own| f64::from(own.connection.setup.advertised())),
     ("tcpi_last_data_recv", |own| ((own.now - own.connection.data_at).as_nanos() / 1_000_000) as f64),
     ("tcpi_busy_time", |own| micros(own.connection.activities(own.now).busy)),
     ("tcpi_rwnd_limited", |own| micros(own.connection.activities(own.now).window_limited)),
@@ -70,6 +70,6 @@ impl Host {
     pub(super) fn field(&self, now: Nanos, name: &str) -> Option<f64> {
         let connection = self.connection.as_ref()?;
         let (_, value) = FIELDS.iter().find(|(own, _)| *own == name)?;
-        Some(value(&State { now, connection, info: connection.info() })).filter(|value| !value.is_nan())
+        Some(value(&State { now, connection, info: connection.sender.info() })).filter(|value| !value.is_nan())
     }
 }

@@ -81,7 +81,7 @@ impl Host {
         let options = self.descriptors.get(&file).map(|own| &own.options);
         let seen = match name.as_str() {
             "TCP_MAXSEG" => match open {
-                Some(connection) => i64::from(connection.segment_size()),
+                Some(connection) => i64::from(connection.agreed.segment),
                 None => i64::from(mss_option(self.mtu, options.and_then(|own| own.max_segment))),
             },
             "TCP_NODELAY" => i64::from(options.is_some_and(|own| own.nodelay)),
