@@ -17,7 +17,7 @@ use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use serde_json::{Value, json};
 
-use crate::median;
+use crate::{median, unknown};
 
 /// Link rate.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
@@ -311,11 +311,9 @@ const LANE_PACKETS: usize = 20_000;
 /// # Errors
 /// If a name is unknown.
 pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
-    let unknown = |name: &String| {
-        let known: Vec<_> = routers::ALL.iter().map(|entry| entry.info.name).collect();
-        format!("there is no router algorithm `{name}`; accepted: {}", known.join(", "))
-    };
-    let named = names.iter().map(|name| routers::find(name).ok_or_else(|| unknown(name)));
+    let known = || routers::ALL.iter().map(|entry| entry.info.name);
+    let refused = |name: &String| unknown("router algorithm", name, known());
+    let named = names.iter().map(|name| routers::find(name).ok_or_else(|| refused(name)));
     let named: Vec<_> = named.collect::<Result<_, _>>()?;
     let chosen: Vec<&RouterEntry> = if names.is_empty() { routers::ALL.iter().collect() } else { named };
     Ok(LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat().into())
