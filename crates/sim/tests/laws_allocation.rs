@@ -42,10 +42,10 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
     let mut extremes = (0.0_f64, 0.0_f64);
     for seed in 0..NETWORKS {
         let network = draw(&mut Random::stream(seed, kind, 0));
-        let fair = network.fair(&wire);
+        let fair = network.fair(&wire, 1.0);
         let lacking = match scheme {
             "nodectl" => network.fair_beside_reserves(&wire),
-            _ => network.fair_with_headroom(&wire, headroom(scheme)),
+            _ => network.fair(&wire, headroom(scheme)),
         };
         let result = run(&format!(
             "duration = \"24s\"\nwarmup = \"12s\"\n[tcp]\nquick_growth = false\n\

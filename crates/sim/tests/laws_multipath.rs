@@ -146,10 +146,8 @@ fn multipath_recovered_path_is_used_again() {
     let lost = || Some(LossTrace::parse("10000 20000 1").expect("valid"));
     for (from, to) in [("s", "b"), ("b", "s")] {
         let mut spec = spec(&TwoPaths { seconds: 40.0, ..TwoPaths::default() }.text(&both("newreno", "")));
-        let position = spec.links.iter().position(|link| link.name == format!("{from}-{to}"));
-        let position = position
-            .unwrap_or_else(|| panic!("{:?}", spec.links.iter().map(|link| link.name.clone()).collect::<Vec<_>>()));
-        spec.links[position].config.loss_trace = lost();
+        let failing = spec.links.iter_mut().find(|link| link.name == format!("{from}-{to}"));
+        failing.expect("a link of the scenario").config.loss_trace = lost();
         let mut engine = Engine::new(spec);
         let mut at = |seconds: u64| {
             engine.run_until(Nanos::from_secs(seconds));
