@@ -133,13 +133,10 @@ impl Sender {
             self.leave_recovery(now);
             return;
         }
-        if self.config.sack {
+        if self.config.sack || self.recovery.marked || self.recovery.phase != Phase::Recovery {
             return;
         }
         let mss = self.mss().as_u64() as i64;
-        if !self.recovery.is_repairing() || self.recovery.phase == Phase::Loss {
-            return;
-        }
         if advanced {
             // RFC 6582 section 3.2, step 3: after a partial acknowledgement the next packet is lost too.
             self.mark_first_lost(now);

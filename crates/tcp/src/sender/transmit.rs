@@ -157,11 +157,7 @@ impl Sender {
                 return self.poll_doubtful(now);
             }
         }
-        if !self.has_room(len) {
-            self.note_usage(true);
-            return None;
-        }
-        if self.defers(now) {
+        if !self.has_room(len) || self.defers(now) {
             self.note_usage(true);
             return None;
         }
