@@ -202,8 +202,7 @@ impl Lane {
         self.now = until;
     }
 
-    /// Offers a packet to the link. `arrived` collects its departures, `back` the messages of the router
-    /// algorithm.
+    /// Offers a packet to the link. `arrived` collects its departures, `back` the messages of the router algorithm.
     fn offer(&mut self, packet: &Packet, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
         while self.link.next_service() <= self.now {
             self.serve(arrived);
@@ -237,8 +236,7 @@ impl Lane {
         }
     }
 
-    /// Sends data packets of all flows in turn, up to `packets` or shortly before `until`; leaves the link
-    /// empty.
+    /// Sends data packets of all flows in turn, up to `packets` or shortly before `until`; leaves the link empty.
     fn block(&mut self, packets: usize, until: Nanos) -> u64 {
         let (mut left, mut gone) = (Count::default(), Count::default());
         while left.0 < packets as u64 && self.now + GAP * CLEAR < until {

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{acks, median, unknown};
 
-/// One turn of a scheme, in nanoseconds per acknowledgement. A turn is one connection, about a millisecond:
-/// short compared with the time slices of a busy machine, so that few turns are interrupted and medians are
-/// stable.
+/// One turn of a scheme, in nanoseconds per acknowledgement. A turn is one connection, about a millisecond: short
+/// compared with the time slices of a busy machine, so that few turns are interrupted and medians are stable.
 fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
     let started = Instant::now();
     black_box(acks::replay(entry, 1, black_box(events)));

@@ -1,13 +1,13 @@
 //! DCCP in the simulator. The endpoints are the same as over real sockets and exchange encoded packets.
 //!
-//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet
-//! carries their slot number.
-//! Arrival, drop and loss free the slot, so nothing is allocated in the steady state. Type and number are copied into the
-//! packet for queues, nodes and traces: switches see Request, Response and Close as SYN, SYN-ACK and FIN.
+//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet carries their
+//! slot number. Arrival, drop and loss free the slot, so nothing is allocated in the steady state. Type and number are
+//! copied into the packet for queues, nodes and traces: switches see Request, Response and Close as SYN, SYN-ACK and
+//! FIN.
 //!
 //! Real-time applications (constant rate, video) push when they write; a full queue drops datagrams by `dccp.overflow`.
-//! Files wait for room. Bulk data is generated at transmission. A datagram of eight bytes or more begins with its time of
-//! writing, from which the receiver measures delay.
+//! Files wait for room. Bulk data is generated at transmission. A datagram of eight bytes or more begins with its time
+//! of writing, from which the receiver measures delay.
 
 use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_dccp::{Connection, Event, Kind, ResetCode, State};
@@ -164,8 +164,7 @@ impl DatagramSender {
         }
         let limit = self.app.limit().as_u64();
         if self.app.is_real_time() {
-            // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a
-            // copy.
+            // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a copy.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
             let beyond = ready.saturating_sub(self.end.connection.queue_limit());
             self.end.connection.count_send_drops(beyond);
@@ -443,8 +442,7 @@ mod tests {
             let mut engine = Engine::new(spec);
             engine.run_until(Nanos::from_secs(15));
             let arena = &engine.arena;
-            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as
-            // many.
+            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as many.
             assert!((20..300).contains(&arena.slots.len()), "{scheme}: {}", arena.slots.len());
             let mut free = arena.unused.clone();
             free.sort_unstable();

@@ -1,9 +1,9 @@
 //! Sender and receiver endpoint of a flow, for TCP and DCCP.
 //!
-//! An endpoint takes a few bytes before the flow starts. The event loop opens it at its start, and replaces it
-//! by its counters when a TCP connection has closed: a run may have many more flows in total than at a time.
-//! Endpoints are boxed for this, which costs runs of ten thousand flows about a tenth. Their fields are ordered by use: a
-//! packet accesses five cache lines of a receiver, an acknowledgement about 20 of a sender.
+//! An endpoint takes a few bytes before the flow starts. The event loop opens it at its start, and replaces it by its
+//! counters when a TCP connection has closed: a run may have many more flows in total than at a time. Endpoints are
+//! boxed for this, which costs runs of ten thousand flows about a tenth. Their fields are ordered by use: a packet
+//! accesses five cache lines of a receiver, an acknowledgement about 20 of a sender.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ pub enum SenderEndpoint {
     Stream(Box<Sender>),
     /// DCCP.
     Datagrams(Box<DatagramSender>),
-    /// What remains of a TCP connection that has closed.
+    /// A closed TCP connection.
     Ended(Box<Ended<SenderView>>),
     /// A real host.
     External(Box<dyn ExternalSender>),
@@ -41,13 +41,13 @@ pub enum ReceiverEndpoint {
     Stream(Box<Receiver>),
     /// DCCP.
     Datagrams(Box<DatagramReceiver>),
-    /// What remains of a TCP connection that has closed. It ignores packets that are still in the network.
+    /// A closed TCP connection. It ignores packets that are still in the network.
     Ended(Box<Ended<ReceiverStats>>),
     /// A real host.
     External(Box<dyn ExternalReceiver>),
 }
 
-/// What remains of an endpoint: its counters, and the memory that it held.
+/// A closed endpoint: its counters, and its memory in bytes.
 #[derive(Debug)]
 pub struct Ended<T> {
     counters: T,
@@ -151,7 +151,7 @@ impl SenderEndpoint {
         if let Self::Stream(end) = self { end.used_lines() } else { 0 }
     }
 
-    /// Prefetches what acknowledgements access in the sender; see [`Sender::prefetch`].
+    /// Prefetches the state that acknowledgements access; see [`Sender::prefetch`].
     #[inline]
     pub fn prefetch(&self, lines: usize) {
         if let Self::Stream(end) = self {
@@ -159,7 +159,7 @@ impl SenderEndpoint {
         }
     }
 
-    /// Prefetches what `packet` accesses besides; see [`Sender::prefetch_records`].
+    /// Prefetches further memory that `packet` accesses; see [`Sender::prefetch_records`].
     #[inline]
     pub fn prefetch_records(&self, packet: &Packet) {
         if let Self::Stream(end) = self {
@@ -304,7 +304,7 @@ impl ReceiverEndpoint {
         }
     }
 
-    /// Prefetches what the next packet accesses in the endpoint.
+    /// Prefetches the state that packets access; see [`Receiver::prefetch`].
     #[inline]
     pub fn prefetch(&self) {
         if let Self::Stream(end) = self {
@@ -312,7 +312,7 @@ impl ReceiverEndpoint {
         }
     }
 
-    /// Prefetches what `packet` accesses besides; see [`Receiver::prefetch_ranges`].
+    /// Prefetches further memory that `packet` accesses; see [`Receiver::prefetch_ranges`].
     #[inline]
     pub fn prefetch_ranges(&self, packet: &Packet) {
         if let Self::Stream(end) = self {

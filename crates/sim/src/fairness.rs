@@ -122,8 +122,7 @@ mod tests {
     /// Convergence is the first fair window that begins five fair seconds.
     #[test]
     fn convergence_is_first_window_of_five_fair_seconds() {
-        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a
-        // ratio of 2 on.
+        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a ratio of 2 on.
         let rates = |bin: usize| match bin {
             0..30 => [1, 9],
             70..80 => [0, 10],

@@ -208,8 +208,7 @@ proptest! {
         check(&spec, &result)?;
     }
 
-    /// Every file of a random scenario completes, unless DCCP gave up because the network let no packet
-    /// through.
+    /// Every file of a random scenario completes, unless DCCP gave up because the network let no packet through.
     #[test]
     fn random_files_complete(text in files()) {
         let spec = spec(&text);

@@ -99,10 +99,9 @@ fn bbr_alone(scheme: &str, quanta: f64) {
     assert!(flow.rtt_p50_ms.unwrap() < longest, "median round trip {:?} ms", flow.rtt_p50_ms);
 }
 
-/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the smallest that allows it.
-/// Data first arrives one and a half round trips after the start. The test judges rounds from 40 packets on,
-/// when the shape of the initial windows no longer matters, until the pipe of 862 packets is more than half
-/// full.
+/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the smallest that allows it. Data first
+/// arrives one and a half round trips after the start. The test judges rounds from 40 packets on, when the shape of the
+/// initial windows no longer matters, until the pipe of 862 packets is more than half full.
 #[test]
 fn law_bbr_startup_doubles_delivery_each_round() {
     let rtt = Nanos::from_millis(100);

@@ -21,11 +21,10 @@ fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
     (1..=4).map(share).sum::<f64>() / 4.0
 }
 
-/// The inflight cap 2 bw min_rtt favours the flow with the longer round trip once the buffer lets the queue
-/// grow beyond the cap of the short flow. In a shallow buffer loss comes first, and the short flow gets no
-/// less (Hock et al., ICNP 2017). The share of the long flow therefore grows with the buffer and with the RTT
-/// ratio. Ma et al. (arXiv 1706.09115) measured 6.3 and 87.3 Mbit/s for 10 and 50 ms on Linux with 2 MB of
-/// buffer, a share of 0.933.
+/// The inflight cap 2 bw min_rtt favours the flow with the longer round trip once the buffer lets the queue grow beyond
+/// the cap of the short flow. In a shallow buffer loss comes first, and the short flow gets no less (Hock et al., ICNP
+/// 2017). The share of the long flow therefore grows with the buffer and with the RTT ratio. Ma et al. (arXiv
+/// 1706.09115) measured 6.3 and 87.3 Mbit/s for 10 and 50 ms on Linux with 2 MB of buffer, a share of 0.933.
 ///
 /// Tolerance: 0.02 of a share where the buffer is not the limit, because the probe phases are random.
 #[test]
@@ -66,13 +65,12 @@ fn several(count: u32, buffer: &str) -> RunResult {
     run(&dumbbell((60.0, Some(30.0)), ("100mbit", buffer), &all))
 }
 
-/// Each flow takes its best probe as its bandwidth, so the estimates sum to more than the link's rate. In
-/// equilibrium a probe of 1.25 just reproduces its flow's estimate, and the sum S is at most 1.25 times the
-/// rate. Windows of twice that hold a queue of 2 S - 1 pipes, between 1 and 1.5 BDP, plus 3 quanta of a few
-/// segments per flow. A smaller buffer overflows all the time, and loss slows no flow down: at most 1 -
-/// 1/1.25 = 20 % is lost, and up to half a BDP the size of the buffer makes no clear difference (four flows on
-/// Linux 6.18: 10.7 % at 0.25 BDP, 10.3 % at 0.5). (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in buffers of 0.8
-/// BDP.)
+/// Each flow takes its best probe as its bandwidth, so the estimates sum to more than the link's rate. In equilibrium a
+/// probe of 1.25 just reproduces its flow's estimate, and the sum S is at most 1.25 times the rate. Windows of twice
+/// that hold a queue of 2 S - 1 pipes, between 1 and 1.5 BDP, plus 3 quanta of a few segments per flow. A smaller
+/// buffer overflows all the time, and loss slows no flow down: at most 1 - 1/1.25 = 20 % is lost, and up to half a BDP
+/// the size of the buffer makes no clear difference (four flows on Linux 6.18: 10.7 % at 0.25 BDP, 10.3 % at 0.5).
+/// (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in buffers of 0.8 BDP.)
 #[test]
 fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
     const BDP: f64 = 100e6 / 8.0 * 0.04 / 1500.0;
@@ -105,10 +103,9 @@ fn share_against_cubic(cubics: u32, x: u32) -> f64 {
 /// min_rtt, and its min_rtt is the queue that the others leave when BBR drains its own data in ProbeRTT.
 /// Neither depends on the number of other flows.
 ///
-/// Let c be the rate, l the propagation delay, q = X c l the full buffer, and s BBR's share of the buffer and
-/// so of the link. BBR has s (q + c l) in flight. In ProbeRTT it has four packets, and the others'
-/// (1 - s) (q + c l) are in the pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals
-/// the data in flight where
+/// Let c be the rate, l the propagation delay, q = X c l the full buffer, and s BBR's share of the buffer and so of the
+/// link. BBR has s (q + c l) in flight. In ProbeRTT it has four packets, and the others' (1 - s) (q + c l) are in the
+/// pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals the data in flight where
 ///
 ///     2 s c min_rtt = s (q + c l),    s = 1/2 + 4 / (q + c l),
 ///
@@ -133,9 +130,9 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
     }
 }
 
-/// The samples of an application that writes a tenth of the rate do not grow because there is no more data, not because
-/// the pipe is full. So BBR stays in Startup, over TCP and DCCP, but for the 200 ms of each ProbeRTT; and the
-/// application gets its rate, within a hundredth for what is in flight at either end.
+/// If an application writes a tenth of the rate, lack of data and not a full pipe limits the samples. BBR therefore
+/// stays in Startup, over TCP and DCCP, except for the 200 ms of each ProbeRTT. The application gets its rate within a
+/// hundredth, for data in flight at either end.
 #[test]
 fn law_bbr_application_at_a_tenth_stays_in_startup() {
     for scheme in ["bbr", "bbr2", "bbr3", "dccp-bbr"] {

@@ -50,13 +50,12 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
     assert!(v1 >= 5.0 * v3, "v1 retransmits {v1} %, v3 {v3} %");
 }
 
-/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to
-/// the send rate, 0.9 x 0.99 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then leaves at least
-/// 0.99 (1 - p) of it: at 1 % loss 0.98, on average 0.64, times 0.89. This gives 0.57 of the link for 50 of
-/// 62 rounds, and with the full rate in the other rounds 0.65. That is a lower bound, because the latest rate
-/// is a maximum over a round and hides some losses. PROBE_DOWN keeps the share below 0.97. Above the
-/// threshold every probe is too high, inflight_long falls with it, and the rate collapses, while BBR v1 holds
-/// up to 20 % (`law_bbr_random_loss_keeps_rate_up_to_probe_gain`).
+/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to the send
+/// rate, 0.9 x 0.99 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then leaves at least 0.99 (1 - p) of it: at
+/// 1 % loss 0.98, on average 0.64, times 0.89. This gives 0.57 of the link for 50 of 62 rounds, and with the full rate
+/// in the other rounds 0.65. That is a lower bound, because the latest rate is a maximum over a round and hides some
+/// losses. PROBE_DOWN keeps the share below 0.97. Above the threshold every probe is too high, inflight_long falls with
+/// it, and the rate collapses, while BBR v1 holds up to 20 % (`law_bbr_random_loss_keeps_rate_up_to_probe_gain`).
 #[test]
 fn law_bbr3_random_loss_collapses_above_threshold() {
     let share = |scheme: &str, loss: f64| {

@@ -209,8 +209,8 @@ fn brf_two_switches_lower_share_wins() {
 
 /// s ── a ══ b
 ///
-/// The first link has 80 Mbit/s and a switch, the second 20 and none. The shares are not what the path carries: the flows
-/// become CUBIC after a round trip, and fill the second link without losing more than CUBIC does.
+/// The first link has 80 Mbit/s and a switch, the second 20 and none. The switch's shares exceed the path's capacity:
+/// the flows become CUBIC after a round trip, and fill the second link without losing more than CUBIC does.
 #[test]
 fn brf_narrow_link_without_switch_is_not_flooded() {
     let tables = buffered_link(("s", "a"), "80mbit", "5ms", "1000pkt", "router = \"brf\"")
@@ -228,8 +228,7 @@ fn brf_narrow_link_without_switch_is_not_flooded() {
     assert!(drop_percent(&flooded) > 50.0, "{}", drop_percent(&flooded));
 }
 
-/// Data crosses b, ACKs cross c: only the switch at c sees them, and the sender still gets the data path's
-/// share.
+/// Data crosses b, ACKs cross c: only the switch at c sees them, and the sender still gets the data path's share.
 #[test]
 fn brf_acks_on_other_path_carry_share() {
     let link = |from, to, rate, more| buffered_link((from, to), rate, "10ms", "2000pkt", more);
@@ -274,9 +273,8 @@ fn brf_two_announcements_lower_share_counts() {
     for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
         assert_within("goodput", goodput, least * PAYLOAD, 0.01);
     }
-    // A sender that read both shares in turn would keep a growing queue. The empty path takes 20 ms. The
-    // queue of the first round trips stays: at most the data sent in as long again while no switch answers
-    // the flow.
+    // A sender that read both shares in turn would keep a growing queue. The empty path takes 20 ms. The queue of the
+    // first round trips stays: at most the data sent in as long again while no switch answers the flow.
     for flow in &result.flows {
         let mean = flow.rtt_mean_ms.expect("round-trip times");
         assert!(mean < 20.0 + 60.0, "{mean} ms");
@@ -300,8 +298,7 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
         run(&text(12.0, 3.0, &network, &all)).flows[0].goodput_mbit_s
     };
     let (with, without) = (goodput(true), goodput(false));
-    // 1.1 times the usage of the short flows, headers included, is theirs; when they change, that of two of
-    // them.
+    // 1.1 times the usage of the short flows, headers included, is theirs; when they change, that of two of them.
     let rest = (RATE - 1.5 * 1.1 * 2.0 / PAYLOAD) * PAYLOAD;
     assert_within("with", with, rest, 0.02);
     // Half of the link: 50 ms on average until the next allocation, one period, and 50 ms until the other
@@ -310,8 +307,7 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
     assert_within("lost", with - without, lost, 0.1);
 }
 
-/// On a link with changing capacity the stated mean is too high half of the time; the measured capacity is
-/// not.
+/// On a link with changing capacity the stated mean is too high half of the time; the measured capacity is not.
 #[test]
 fn brf_measured_capacity_keeps_changing_link_queue_short() {
     let on_5g = |follow: bool| {

@@ -87,9 +87,8 @@ fn parts(result: &RunResult) -> [f64; 2] {
 /// LIA gets the goodput of the best path (RFC 6356 goal 1) and moves off congestion (goal 3).
 #[test]
 fn lia_matches_best_path_and_moves_off_congestion() {
-    // Per round trip subflow r gains alpha w_r/w_T and loses p_r w_r^2/2, so w_r is proportional to 1/p_r:
-    // four to one for one and four losses in a thousand. Alpha makes the sum of w_r/rtt_r that of the best
-    // path alone.
+    // Per round trip subflow r gains alpha w_r/w_T and loses p_r w_r^2/2, so w_r is proportional to 1/p_r: four to one
+    // for one and four losses in a thousand. Alpha makes the sum of w_r/rtt_r that of the best path alone.
     for percent in [[0.1, 0.1], [0.1, 0.4]] {
         let paths = lossy(percent, [20, 20]);
         let best = alone(&paths).into_iter().fold(0.0, f64::max);
@@ -174,10 +173,9 @@ fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
 #[test]
 fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
     const SEEDS: u32 = 10;
-    // Two paths of 10 Mbit/s; a TCP uses the second from 60 s to 120 s. RED equalises losses, because a full
-    // drop-tail queue would drop from the faster-growing flow. Uncoupled subflows get half, EWTCP half of the
-    // TCP's window and so a third, linked schemes less, because they have an alternate path. Mean of ten
-    // seeds.
+    // Two paths of 10 Mbit/s; a TCP uses the second from 60 s to 120 s. RED equalises losses, because a full drop-tail
+    // queue would drop from the faster-growing flow. Uncoupled subflows get half, EWTCP half of the TCP's window and so
+    // a third, linked schemes less, because they have an alternate path. Mean of ten seeds.
     let red = "queue = \"red\"\nbuffer = \"100pkt\"\njitter = { max = \"3ms\" }";
     let paths = TwoPaths { seconds: 140.0, warmup: "0s", more: [red; 2].map(str::to_owned), ..TwoPaths::default() };
     let shares = |scheme: &str| {

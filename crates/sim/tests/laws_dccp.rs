@@ -1,5 +1,4 @@
-//! Laws of DCCP flows: goodput against equations, delays at the application, packet conservation in the
-//! transport.
+//! Laws of DCCP flows: goodput against equations, delays at the application, packet conservation in the transport.
 
 use std::fmt::Write as _;
 
@@ -237,8 +236,7 @@ fn dccp_cbr_below_capacity_arrives_without_queueing() {
         println!("{scheme}: {reported:?}, travel {travel}");
         assert!((reported.delay_min_ms.unwrap() - travel).abs() < 0.001, "{scheme}");
         assert_within(scheme, reported.delay_p95_ms.unwrap(), travel, 0.016);
-        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so at most 50 ms of data queue
-        // up.
+        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so at most 50 ms of data queue up.
         let waits = if scheme == "dccp-bbr" { 0.05 * 0.3 / 10.0 * 1e3 } else { 0.05 };
         assert!((reported.delay_mean_ms.unwrap() - travel).abs() < waits, "{scheme}");
     }
@@ -446,9 +444,8 @@ fn dccp_dead_link_silences_sender_until_it_recovers() {
         assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: data arrives over a dead link");
         // As before within ten seconds.
         assert_within(scheme, (end - later) * 8e-6 / 15.0, 10.0 * 1448.0 / (1448.0 + HEADER), 0.05);
-        // One window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends
-        // eight windows. Then timers send one packet each, doubling from a fifth of a second; CCID 3 sends
-        // one in 16 s.
+        // One window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends eight
+        // windows. Then timers send one packet each, doubling from a fifth of a second; CCID 3 sends one in 16 s.
         let most = if scheme == "ccid3" { 8 * 67 } else { 67 + 10 };
         assert!((30..=most + 10).contains(&lost), "{scheme}: {lost} lost");
     }

@@ -108,8 +108,7 @@ fn xcp_mixed_rtts_share_link_equally() {
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
 }
 
-/// Round-trip times of 40 ms until `reading` stays within a tenth of `expected` after a second flow joins at
-/// 10 s.
+/// Round-trip times of 40 ms until `reading` stays within a tenth of `expected` after a second flow joins at 10 s.
 fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
     let second = flows(scheme, 40, 1) + "start = \"10s\"\n";
     let spec = spec(&text(30.0, 0.0, &(flows(scheme, 40, 1) + &second)));
@@ -130,8 +129,7 @@ fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
 /// RCP's rate settles within 30 round trips after a flow joins.
 #[test]
 fn rcp_join_settles_rate_within_thirty_round_trips() {
-    // The queue of the second flow's first round trips drains with beta; see the router's module
-    // documentation.
+    // The queue of the second flow's first round trips drains with beta; see the router's module documentation.
     let round_trips = joins("rcp", RATE * 1e6 / 8.0 / 2.0, |engine| reading(engine.link(0).router(), "rate"));
     assert!(round_trips < 30.0, "{round_trips}");
 }

@@ -1,6 +1,5 @@
-//! Flood: untracked senders open a hundred thousand flows at a port, by SYN or the scheme's own opening
-//! message, and use none of them. The memory of every registered router stays bounded, and existing flows
-//! keep their rates.
+//! Flood: untracked senders open a hundred thousand flows at a port, by SYN or the scheme's own opening message, and
+//! use none of them. The memory of every registered router stays bounded, and existing flows keep their rates.
 
 use crate::flood::{Port, RATE};
 use narrows_cc::Nanos;

@@ -7,8 +7,7 @@ fn goodput(result: &RunResult, label: &str) -> f64 {
     result.flows.iter().find(|flow| flow.flow == label).expect("a flow of the scenario").goodput_mbit_s
 }
 
-/// Three flows of 20 ms on 100 Mbit/s. Besides CUBIC and NewReno, an unresponsive sender sends 90 Mbit/s of
-/// payload.
+/// Three flows of 20 ms on 100 Mbit/s. Besides CUBIC and NewReno, an unresponsive sender sends 90 Mbit/s of payload.
 ///
 /// ```text
 ///   cubic     assured 60 ─┐
@@ -60,8 +59,7 @@ fn htb_unresponsive_flow_stays_in_policed_class() {
 /// The class of a stopped flow lends its rate to another one.
 #[test]
 fn htb_stopped_flow_lends_rate_to_other_class() {
-    // NewReno stops at 10 s, where measuring begins. CUBIC borrows its 30 Mbit/s; the policed class may not
-    // borrow.
+    // NewReno stops at 10 s, where measuring begins. CUBIC borrows its 30 Mbit/s; the policed class may not borrow.
     let result = against_unresponsive(CLASSES, "stop = \"10s\"");
     assert_within("CUBIC", goodput(&result, "cubic"), 90.0 * PAYLOAD, 0.01);
     assert_within("the policed class", result.links[0].classes[2].sent_mbit_s, 10.0, 0.01);

@@ -7,8 +7,7 @@ use narrows_sim::RunResult;
 /// 100 Mbit/s × 10 ms in packets.
 const PIPE: f64 = 100e6 / 8.0 * 0.010 / 1500.0;
 
-/// Saw-tooth of one DCTCP flow with a pause of a round trip after each cut (Alizadeh et al. 2010, section
-/// 3.3).
+/// Saw-tooth of one DCTCP flow with a pause of a round trip after each cut (Alizadeh et al. 2010, section 3.3).
 struct SawTooth {
     alpha: f64,
     depth: f64,
@@ -16,10 +15,9 @@ struct SawTooth {
 }
 
 impl SawTooth {
-    /// The queue passes K at the window W* = P + K. In the round trip until the first mark arrives, the flow
-    /// sends W* packets, all marked, and ends at W* + 1. The window falls by alpha / 2 of itself, stays for
-    /// the round trip of the reduction and then grows by one per round trip. Alpha is the marked share of a
-    /// cycle's packets.
+    /// The queue passes K at the window W* = P + K. In the round trip until the first mark arrives, the flow sends W*
+    /// packets, all marked, and ends at W* + 1. The window falls by alpha / 2 of itself, stays for the round trip of
+    /// the reduction and then grows by one per round trip. Alpha is the marked share of a cycle's packets.
     fn new(threshold: f64) -> Self {
         let critical = PIPE + threshold;
         let peak = critical + 1.0;

@@ -160,8 +160,7 @@ fn nodectl_lost_messages_do_not_stop_convergence() {
     let starts = ["0s", "1s", "2s"].map(|at| flow(&format!("start = \"{at}\""))).concat();
     let flows = starts + &flow("start = \"3s\"\nstop = \"10s\"");
     let result = run(&text(30.0, 15.0, "loss = \"10%\"", &flows));
-    // 0.9 of the packets arrive, and loss has no other effect. 15 s are 15 000 packets, so the loss is 10 +-
-    // 0.25 %.
+    // 0.9 of the packets arrive, and loss has no other effect. 15 s are 15 000 packets, so the loss is 10 +- 0.25 %.
     for (n, goodput) in goodputs(&result)[..3].iter().enumerate() {
         assert_within(&format!("flow {n}"), *goodput, RATE / 3.0 * PAYLOAD * 0.9, 0.02);
     }
@@ -172,8 +171,7 @@ fn nodectl_lost_messages_do_not_stop_convergence() {
 /// gets its rate back after the repair, although it could not use it in between.
 #[test]
 fn nodectl_flow_recovers_rate_after_stall() {
-    // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 retransmissions one:
-    // every 13 s.
+    // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 retransmissions one: every 13 s.
     let result = run(&text(
         20.0,
         0.0,
@@ -222,8 +220,7 @@ fn nodectl_shortest_timeout_outlasts_pauses_and_long_rtts() {
              app = {{ kind = \"on-off\", on = \"3s\", off = \"{off}s\" }}\n"
         )
     };
-    // Pauses just below five seconds, from five to ten seconds, and RTTs of 3 s. The last flow returns after
-    // 12 s.
+    // Pauses just below five seconds, from five to ten seconds, and RTTs of 3 s. The last flow returns after 12 s.
     let flows = pauses(4.9, "20ms")
         + &pauses(4.9, "1s")
         + &pauses(7.0, "20ms")
@@ -312,12 +309,11 @@ fn nodectl_refused_flow_takes_alternate_path_at_once() {
         "start = \"2s\"\nsize = \"1448000B\"\nmin_rate = \"6mbit\"\nalternatives = [[\"a\", \"y\", \"b\"]]",
     );
     let result = run(&graph(10.0, 0.0, DIAMOND, &(first + &second)));
-    // SYN 20 ms; the first node, the sender's own, refuses at once; request and answer 20 ms; 1000 packets of
-    // 1.2 ms; 10 ms to arrive, one more packet for store and forward, 10 ms back.
+    // The SYN takes 20 ms. The first node, the sender's own, refuses at once. Then come 20 ms for request and answer,
+    // 1000 packets of 1.2 ms, 10 ms to arrive, one more packet for store and forward, and 10 ms back.
     let expected = 0.02 + 0.02 + 1.2 + 0.0012 + 0.02;
     let completion = result.flows[1].completion_s.expect("a completion time");
-    // The SYN waits behind at most one packet of the other flow at both links, and control messages take 50
-    // us each.
+    // The SYN waits behind at most one packet of the other flow at both links, and control messages take 50 us each.
     assert!((expected..expected + 0.003).contains(&completion), "{completion}, not {expected}");
     assert_lossless(&result);
 }

@@ -7,8 +7,7 @@ use narrows_sim::RunResult;
 /// 100 Mbit/s × 100 ms in packets, the pipe of [`alone`].
 const PIPE: f64 = 100e6 / 8.0 * 0.1 / 1500.0;
 
-/// One flow alone on 100 Mbit/s × 100 ms.
-/// The models have no bursts, so packets leave one by one.
+/// One flow alone on 100 Mbit/s × 100 ms. The models have no bursts, so packets leave one by one.
 fn alone(scheme: &str, buffer: &str, warmup_s: f64, duration_s: f64) -> RunResult {
     let rest = format!("[tcp]\nprofile = \"rfc\"\n{}", flows(scheme, 100, ""));
     run(&dumbbell((duration_s, Some(warmup_s)), ("100mbit", buffer), &rest))
@@ -171,10 +170,9 @@ fn reno_utilisation(buffer: f64) -> f64 {
 
 /// On the same path Compound's delay window fills within some 27 round trips the gap for which Reno needs
 /// 375. From then on win oscillates around the pipe until Reno's window alone overflows the buffer. It grows
-/// by g = win^(3/4) / 8 per round trip until it measures gamma = 30 packets in the queue, which takes two to
-/// three round trips (a round reports the one before, and its minimum the end before that), and then gives
-/// all of them back. The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean
-/// is half of that.
+/// by g = win^(3/4) / 8 per round trip until it measures gamma = 30 packets in the queue, which takes two to three
+/// round trips (a round reports the one before, and its minimum the end before that), and then gives all of them back.
+/// The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean is half of that.
 #[test]
 fn law_compound_long_fat_path_is_filled_with_small_queue() {
     let buffer = 0.1 * PIPE;

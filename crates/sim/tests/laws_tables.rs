@@ -10,8 +10,7 @@ fn crowded(late: &[&str]) -> Vec<f64> {
     goodputs(&run(&scenario(20.0, 6.0, network, &all)))
 }
 
-/// Untracked flows count as one flow of the default class and keep a third of the link beside two tracked
-/// flows.
+/// Untracked flows count as one flow of the default class and keep a third of the link beside two tracked flows.
 #[test]
 fn brf_full_table_leaves_untracked_flow_a_share() {
     for late in [&["cubic"][..], &["brf"]] {

@@ -64,8 +64,8 @@ fn metrics_loss_and_repair_are_those_after_warmup() {
     let rest = "loss = { kind = \"periodic\", every = 100 }\n".to_owned() + &flows("fixed:window=40", 40, "");
     let result = run(&dumbbell((20.0, Some(10.0)), ("10mbit", "1000pkt"), &rest));
     let flow = &result.flows[0];
-    // The window exceeds the 33 packets of the path, so that 833 packets leave per second, 8333 in all; one loss more or
-    // less of 83 may fall into the period.
+    // The window exceeds the 33 packets of the path, so that 833 packets leave per second, 8333 in all; one loss more
+    // or less of 83 may fall into the period.
     assert!((8_200..8_400).contains(&flow.packets_sent), "{} packets", flow.packets_sent);
     for (what, percent) in [("lost", flow.loss_percent), ("repaired", flow.retransmit_percent)] {
         assert!((percent - 1.0).abs() <= 0.02, "{percent} % {what}");
@@ -78,8 +78,8 @@ fn beside_a_full_queue(warmup_s: f64, scheme: &str, more: &str) -> RunResult {
     run(&dumbbell((12.0, Some(warmup_s)), ("10mbit", "200pkt"), &both))
 }
 
-/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times: none
-/// is longer than the path and the flow's own window take.
+/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times:
+/// none is longer than the path and the flow's own window take.
 #[test]
 fn metrics_rtt_excludes_queue_in_warmup() {
     let measured = |warmup_s| beside_a_full_queue(warmup_s, "fixed:window=20", "").flows.remove(0);

@@ -31,8 +31,7 @@ fn delay_trace_step_moves_rtt_by_step() {
 /// A burst with loss rate one loses every packet that departs in it.
 #[test]
 fn loss_trace_burst_loses_all_packets_in_it() {
-    // From 1 s until 1.2 s: 25 packets at one every 8 ms, and at most the one retransmitted on their
-    // detection.
+    // From 1 s until 1.2 s: 25 packets at one every 8 ms, and at most the one retransmitted on their detection.
     let lost = |network: &str| {
         let result = thin(network, "0s");
         (result.flows[0].loss_percent / 100.0 * result.counters().data_packets_sent as f64).round()

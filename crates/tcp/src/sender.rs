@@ -18,16 +18,14 @@
 //!    one instant are ordered by departure, not by sequence number.
 //! 3. With `ReductionFrom::Flight`, FlightSize at congestion is the data outstanding when the acknowledgement
 //!    arrived, without limited transmit; RecoverFS of proportional rate reduction includes it.
-//! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its
-//!    end.
-//!    F-RTO (RFC 5682) is not implemented; timestamps and DSACK detect spurious timeouts.
+//! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its end. F-RTO
+//!    (RFC 5682) is not implemented; timestamps and DSACK detect spurious timeouts.
 //! 5. A lost SYN does not shrink the initial window, which the scheme owns. The SYN-ACK is repeated only when
 //!    another SYN arrives, and the receiver's FIN is part of its acknowledgement of the sender's.
 //! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
-//! 7. Without SACK each duplicate acknowledgement counts as one delivered segment (in the delivery rate, the
-//!    scheme's input and the flight at a timeout), as Linux emulates SACK; RFC 5681 would count it as
-//!    outstanding. Linux resets the count at a timeout and counts the same data again when it is
-//!    acknowledged; here it counts once.
+//! 7. Without SACK each duplicate acknowledgement counts as one delivered segment (in the delivery rate, the scheme's
+//!    input and the flight at a timeout), as Linux emulates SACK; RFC 5681 would count it as outstanding. Linux resets
+//!    the count at a timeout and counts the same data again when it is acknowledged; here it counts once.
 
 mod ack;
 mod cwnd;
@@ -120,7 +118,7 @@ impl Pending {
     const WINDOW_PROBE: Self = Self(16);
     /// A control message to routers.
     const MESSAGE: Self = Self(32);
-    /// The local queue drops packets: attempts to send are counted as failed.
+    /// The local queue drops packets: attempts to send fail.
     const CONGESTED: Self = Self(64);
 
     fn add(&mut self, item: Self) {

@@ -255,8 +255,7 @@ fn file(scheduler: Scheduler, segments: u64, paths: &[Path]) -> Talk {
 /// Round robin alternates between subflows; lowest RTT fills the fastest one first.
 #[test]
 fn scheduler_alternates_or_fills_the_fastest_first() {
-    // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments
-    // arrive.
+    // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments arrive.
     let mut turns = file(Scheduler::RoundRobin, 200, &[path(10), path(10)]);
     turns.run(ms(400));
     let second = turns.order.iter().position(|&own| own == 1).expect("both are used");
@@ -264,8 +263,7 @@ fn scheduler_alternates_or_fills_the_fastest_first() {
     assert_eq!(pairs, [0, 1].repeat(8), "{:?}", turns.order);
     let mut fastest = file(Scheduler::LowestRtt, 2000, &[path(10), path(40)]);
     fastest.run(ms(400));
-    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the
-    // one before.
+    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the one before.
     let second = fastest.order.iter().position(|&own| own == 1).expect("both are used");
     assert!(fastest.order[..second].len() >= 10 + 20 + 40 + 80, "{:?}", fastest.order);
     // If the window of the first path holds all data, only that path is used.
@@ -329,15 +327,13 @@ fn full_window_retransmits_its_edge_on_faster_path() {
     let (alone, ..) = run(&[path(10)]);
     let (both, stats, sink) = run(&[path(10), path(200)]);
     assert!(stats.opportunistic_bytes > 0 && sink.duplicate_bytes > 0);
-    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments
-    // per 400 ms, a twentieth of the fast path alone. With it, the window is blocked for one round trip of
-    // the fast path.
+    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments per 400
+    // ms, a twentieth of the fast path alone. With it, the window is blocked for one round trip of the fast path.
     println!("alone {alone}, both {both}, {stats:?}");
     assert!(both > 0.4 * alone, "{both} against {alone}");
 }
 
-/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no
-/// longer does.
+/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no longer does.
 #[test]
 fn slow_path_blocking_the_window_is_penalised() {
     // 45 segments of window over round-trip times of 20 ms and 400 ms, without a bottleneck. Round robin
@@ -354,8 +350,7 @@ fn slow_path_blocking_the_window_is_penalised() {
     let round_trips = 20.0 / 0.44;
     assert!((round_trips - 1.0..=3.0 * round_trips).contains(&sent), "{sent} packets");
     assert!(halved > 0.0 && halved <= round_trips + 1.0, "{halved} penalties");
-    // The congestion window of the fast path covers the receive window, so lowest RTT leaves the slow path
-    // unused.
+    // The congestion window of the fast path covers the receive window, so lowest RTT leaves the slow path unused.
     let mut fastest = Talk::new(Scheduler::LowestRtt, &small, "newreno", AppConfig::Bulk, &paths, 1);
     fastest.run(Nanos::from_secs(5));
     let before = fastest.senders[1].stats().data_packets_sent;

@@ -23,10 +23,9 @@ fn pipe((name, params): (&str, &[(&str, f64)]), config: &TcpConfig, app: AppConf
 /// A file arrives completely in the round trips that slow start needs.
 #[test]
 fn file_completes_in_the_rounds_of_slow_start() {
-    // Delay 50 ms each way, initial window 10, appropriate byte counting: 10 packets in the first round trip
-    // after the handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The first 16 are
-    // acknowledged one by one, the other 84 in pairs. The FIN follows the last packet at once, so no
-    // acknowledgement is delayed.
+    // Delay 50 ms each way, initial window 10, appropriate byte counting: 10 packets in the first round trip after the
+    // handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The first 16 are acknowledged one by
+    // one, the other 84 in pairs. The FIN follows the last packet at once, so no acknowledgement is delayed.
     let config = TcpConfig { quick_growth: false, ..TcpConfig::default() };
     let mut pipe = pipe(("newreno", &[]), &config, file(100), &[]);
     pipe.run_until(Nanos::from_secs(10));
@@ -139,7 +138,7 @@ fn pacing_after_idle_allows_one_burst() {
 /// The receive window bounds inflight.
 #[test]
 fn receive_window_bounds_inflight() {
-    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200
+    // A buffer of 20 segments over 100 ms: 20 segments per round trip, regardless of the congestion window; 200
     // segments take the handshake and ten round trips.
     let config = TcpConfig { receive_window: Bytes::new(20 * SEGMENT), ack_every: 1, ..TcpConfig::default() };
     let mut pipe = pipe(("fixed", &[("window", 1000.0)]), &config, file(200), &[]);

@@ -97,7 +97,7 @@ impl Connection {
         if slow_start { info.cwnd >= 2 * sent } else { info.cwnd > sent }
     }
 
-    /// Gives the sender what it may have; returns whether that was anything.
+    /// Passes released data to the sender; returns whether there was any.
     fn feed(&mut self, now: Nanos) -> bool {
         if self.stage != Stage::Established {
             return false;
@@ -116,7 +116,7 @@ impl Connection {
         released > 0 || ends
     }
 
-    /// Linux sends a held piece after an RTO if nothing is outstanding (the timer of window probes).
+    /// Linux sends a withheld piece after an RTO if nothing is outstanding (the timer of window probes).
     fn hold(&mut self, now: Nanos) {
         let idle = self.sender.acknowledged() >= self.sent_end;
         if !self.writer.is_holding() || !idle || self.stage != Stage::Established {

@@ -6,19 +6,19 @@ use super::{Descriptor, Host, Outcome, Role, messages, options};
 use crate::connection::{Connection, Stage};
 use crate::script::{Call, Problem, Value};
 
-/// Flags of `send` and `recv` that the host has, or that change nothing here.
+/// Flags of `send` and `recv` that the host supports or that change nothing here.
 const FLAGS: &[&str] = &["MSG_NOSIGNAL", "MSG_DONTWAIT", "MSG_MORE", "MSG_EOR", "MSG_WAITALL", "MSG_ERRQUEUE", "0"];
-/// System calls that the host has.
+/// Supported system calls.
 const CALLS: &str = "socket bind listen accept connect write send sendto writev sendmsg read recv recvfrom readv recvmsg close \
     shutdown setsockopt getsockopt fcntl ioctl open sendfile poll epoll_ctl epoll_wait epoll_create \
     epoll_create1";
 /// Errors of the system call interface.
 const INTERFACE_ERRORS: &[&str] =
     &["EFAULT", "EINVAL", "EBADF", "ENOTSOCK", "EOPNOTSUPP", "ENOPROTOOPT", "EPROTONOSUPPORT"];
-/// Requests of `ioctl` that the host has.
+/// Supported requests of `ioctl`.
 const REQUESTS: &[&str] = &["SIOCINQ", "FIONREAD", "SIOCOUTQ", "TIOCOUTQ", "SIOCOUTQNSD"];
 
-/// Why the host cannot execute a call, if it cannot.
+/// Reason why the host cannot execute a call, if any.
 pub(crate) fn unsupported(call: &Call) -> Option<String> {
     let word = |at: usize| call.args.get(at).and_then(Value::word).unwrap_or("");
     let (_, flags) = call.sizes();
@@ -151,8 +151,8 @@ impl Host {
         Ok(if options.nonblocking { Outcome::Done(Err("EINPROGRESS")) } else { Outcome::Blocks })
     }
 
-    /// Writes what the send buffer takes if its size was set. Otherwise as many bytes as the script says: how a kernel
-    /// tunes a buffer depends on its memory.
+    /// Writes as much as the send buffer takes if its size was set, otherwise the script's number of bytes: a kernel
+    /// tunes buffers by its memory.
     fn write(&mut self, now: Nanos, file: i64, call: &Call) -> Outcome {
         let (bytes, flags) = call.sizes();
         let has = |flag: &str| flags.iter().any(|own| own == flag);

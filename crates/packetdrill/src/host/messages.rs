@@ -5,9 +5,9 @@ use narrows_cc::Nanos;
 use super::{Host, Outcome};
 use crate::script::{Call, Problem, Value};
 
-/// Kinds of ancillary data that the host has.
+/// Supported kinds of ancillary data.
 pub(super) const KINDS: &[&str] = &["TCP_CM_INQ", "SCM_TIMESTAMPING", "CMSG_TYPE_RECVERR", "IP_RECVERR"];
-/// How far a timestamp may be from the script's.
+/// Accepted deviation of a timestamp from the script's.
 const TOLERANCE: Nanos = Nanos::from_millis(4);
 
 impl Host {

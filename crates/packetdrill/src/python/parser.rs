@@ -270,7 +270,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Expressions up to and including `)`.
+    /// Expressions, up to and including `)`.
     fn arguments(&mut self) -> Parsed<Vec<Expr>> {
         let mut all = Vec::new();
         while !self.take(")") {

@@ -1,4 +1,4 @@
-//! A packet sent beside the packet expected.
+//! Comparison of a sent packet with the expected one.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,8 @@ use narrows_cc::Nanos;
 
 use crate::script::{Options, Segment};
 
-/// What differs between the packet expected and the one sent, and the values of both; `None` if nothing does.
-/// PSH is not compared: the endpoint does not know the boundaries of writes. Nor is a timestamp, which the
-/// caller compares with the clock.
+/// Field in which the sent packet differs from the expected one; `None` if they are equal. PSH is not compared: the
+/// endpoint does not know the boundaries of writes. Nor is a timestamp, which the caller compares with the clock.
 pub(super) fn difference(expected: &Segment, seen: &Segment) -> Option<&'static str> {
     let (want, have) = (&expected.flags, &seen.flags);
     let flags = |flags: &crate::script::TcpFlags| (flags.syn, flags.fin, flags.rst, flags.ack);

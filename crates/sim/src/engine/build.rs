@@ -139,7 +139,7 @@ impl<O: Observer> Engine<O> {
             observer,
             plan,
         };
-        // The connection addresses all its subflows from its start.
+        // A connection accesses the senders of all its subflows from the start.
         for flow in 0..engine.senders.len() {
             if engine.connections.of(flow as u32).is_some() {
                 engine.open(flow);

@@ -37,8 +37,7 @@ pub fn wire(scheme: &str) -> Wire {
     Wire { router: explicit.router(), payload: SEGMENT.as_f64() / packet, acks: header / (2.0 * packet) }
 }
 
-/// A duplex link. Its two directions are separate links of the oracle: twice its number, plus one for the
-/// reverse.
+/// A duplex link. Its two directions are separate links of the oracle: twice its number, plus one for the reverse.
 #[derive(Clone, Debug)]
 pub struct Edge {
     /// Whether the link has a router.

@@ -200,7 +200,7 @@ impl MultipathSender {
         self.update_subflow(own, senders[own].sender());
     }
 
-    /// Next packet of any subflow. Call until `None` after every call that changes the connection.
+    /// Next packet of any subflow. Call it until `None` after every call that changes the connection.
     pub fn poll_transmit<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
         loop {
             for (own, sender) in senders.iter_mut().enumerate() {

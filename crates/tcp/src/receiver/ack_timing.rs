@@ -21,7 +21,7 @@ const COMPRESSION_DIVISOR: u64 = 20;
 const GRO_MAX: u64 = 65_535;
 
 /// Policy and state of acknowledgements.
-// What few packets access comes first: see `Receiver`.
+// Rarely accessed fields come first: see `Receiver`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct AckTiming {
@@ -133,8 +133,8 @@ impl AckTiming {
         self.last_data_at = now;
     }
 
-    /// New data arrived. Linux `tcp_grow_window`: if it let the window grow, it is acknowledged at once, out-of-order data
-    /// too.
+    /// New data arrived. Linux `tcp_grow_window`: if it let the window grow, it is acknowledged at once, out-of-order
+    /// data too.
     #[inline]
     pub(super) fn on_window(&mut self, opened: bool) {
         if opened && self.quick_growth {
@@ -157,7 +157,7 @@ impl AckTiming {
         self.quick_acks > 0
     }
 
-    /// Whether acknowledgements of out-of-order data are being held.
+    /// Whether acknowledgements of out-of-order data are being compressed.
     pub(super) fn is_compressing(&self) -> bool {
         self.compressed_at != Nanos::MAX
     }
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(acknowledged(&mut timing, MS * 700, 18), (1..=16).chain([18]).collect::<Vec<_>>());
     }
 
-    /// That RTO is of the handshake: its RTT and twice as much, 200 ms at least.
+    /// That RTO comes from the handshake: its RTT plus twice as much, 200 ms at least.
     #[test]
     fn quick_acks_after_idle_depend_on_handshake_rtt() {
         for (rtt, rto) in [(20, 20 + 200), (200, 200 + 400)] {
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// A duplicate starts quick acknowledgements again. Those of out-of-order data use them up, and are not held
+    /// A duplicate starts quick acknowledgements again. Those of out-of-order data use them up, and are not compressed
     /// meanwhile.
     #[test]
     fn quick_acks_follow_a_duplicate_and_count_out_of_order_data() {
@@ -297,7 +297,7 @@ mod tests {
             }
             !due
         });
-        // 16 quick ones, then three that are never held.
+        // 16 quick ones, then three that are never compressed.
         assert_eq!(held, Some(16 + 3));
     }
 
@@ -331,8 +331,7 @@ mod tests {
         assert!(timing.on_in_order(MS, 1, false));
     }
 
-    /// The first three acknowledgements behind a hole leave at once, later ones after 5 % of the RTT, at most
-    /// 1 ms.
+    /// The first three acknowledgements behind a hole leave at once, later ones after 5 % of the RTT, at most 1 ms.
     #[test]
     fn sack_compression_begins_with_the_fourth() {
         let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });

@@ -1,4 +1,4 @@
-//! State of a sender as Linux `TCP_INFO` has it.
+//! State of a sender in the terms of Linux `TCP_INFO`.
 
 use narrows_cc::{Bytes, Nanos, Phase, RecoveryStyle, Value};
 

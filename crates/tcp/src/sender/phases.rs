@@ -72,14 +72,12 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, now: Nanos, cause: CongestionCause, (acked, cumulative): (Bytes, Bytes)) {
         let local = self.pending.has(Pending::CONGESTED);
         if cause == CongestionCause::Ecn && self.window.driver.control().cwnd <= self.mss() && !local {
-            // RFC 3168 section 6.1.2: a window of one segment cannot shrink, so the next packet waits for one
-            // RTO.
+            // RFC 3168 section 6.1.2: a window of one segment cannot shrink, so the next packet waits for one RTO.
             self.pacing.hold_until(now + self.rtt.rto());
         }
-        // FlightSize when the acknowledgement arrived. When one recovery follows another, RFC 5681 taken
-        // literally still counts data SACKed in the previous one as outstanding, although it has left the
-        // network. The flight is therefore limited to the window (Linux reduces the window itself; RFC 9937
-        // excludes SACKed data).
+        // FlightSize when the acknowledgement arrived. When one recovery follows another, RFC 5681 taken literally
+        // still counts data SACKed in the previous one as outstanding, although it has left the network. The flight is
+        // therefore limited to the window (Linux reduces the window itself; RFC 9937 excludes SACKed data).
         let allowed = self.window.driver.scheme().control().cwnd.max(self.mss());
         let limited_transmit = Bytes::new(self.recovery.limited_transmit);
         let outstanding = (self.stream.flight_size() + cumulative).min(allowed + limited_transmit);

@@ -174,8 +174,8 @@ mod tests {
         rack.reo_wnd(&Scoreboard::new(MSS as u16), PATH).as_millis_f64()
     }
 
-    /// Step 4 of RFC 8985 section 6.2: a quarter of the minimum RTT per round trip with a DSACK and one more, at most the
-    /// smoothed RTT.
+    /// Step 4 of RFC 8985 section 6.2: a quarter of the minimum RTT per round trip with a DSACK and one more, at most
+    /// the smoothed RTT.
     #[test]
     fn rack_window_widens_per_dsack_round_up_to_srtt() {
         let mut rack = Rack::new(MSS);

@@ -9,7 +9,7 @@ use super::sack_loss::SackLoss;
 use super::undo::Undo;
 
 /// State of loss recovery.
-// What few acknowledgements access comes first: see `Sender`.
+// Rarely accessed fields come first: see `Sender`.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Recovery {

@@ -87,7 +87,7 @@ impl RttEstimator {
         } else {
             let (above, error) = (rtt > self.srtt, rtt.max(self.srtt) - rtt.min(self.srtt));
             self.srtt = (self.srtt * 7 + rtt) / 8;
-            // A fall of the RTT raises the deviation by an eighth of what a rise of the same size would.
+            // A fall of the RTT raises the deviation an eighth as much as a rise of the same size.
             if above || error <= self.deviation / 4 {
                 self.deviation = self.deviation - self.deviation / 4 + error;
             } else {
@@ -139,8 +139,7 @@ impl RttEstimator {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// The mean deviation of the round-trip time, if there was a sample (Linux `mdev_us >> 2`; RFC 6298's
-    /// RTTVAR).
+    /// The mean deviation of the round-trip time, if there was a sample (Linux `mdev_us >> 2`; RFC 6298's RTTVAR).
     pub(crate) fn mean_deviation(&self) -> Option<Nanos> {
         let deviation = match self.config.timers {
             TimerRules::Linux => self.deviation / 4,

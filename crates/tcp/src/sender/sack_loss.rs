@@ -59,8 +59,7 @@ impl Sender {
         lost
     }
 
-    /// NextSeg, rules 3 and 4: selection with neither lost packets nor new data to send. The flag marks rule
-    /// 4.
+    /// NextSeg, rules 3 and 4: selection with neither lost packets nor new data to send. The flag marks rule 4.
     pub(super) fn next_doubtful(&mut self) -> Option<(u32, bool)> {
         if self.config.rack || !self.config.sack || self.recovery.phase != Phase::Recovery || self.recovery.marked {
             return None;

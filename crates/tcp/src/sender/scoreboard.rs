@@ -60,8 +60,8 @@ impl Record {
     }
 }
 
-/// Ends of a doubly linked list with its links in the records. The tail of the flight links to the next number, usually the
-/// next to leave; other links beyond the ends are meaningless.
+/// Ends of a doubly linked list with its links in the records. The tail of the flight links to the next number, usually
+/// the next to leave; other links beyond the ends are meaningless.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     head: u32,
@@ -102,7 +102,8 @@ impl Scoreboard {
         }
     }
 
-    /// Prefetches the records that loss detection and repair access when `packet` arrives; the first one begins at `una`.
+    /// Prefetches the records that loss detection and repair access when `packet` arrives; the first one begins at
+    /// `una`.
     #[inline]
     pub(crate) fn prefetch_lossy(&self, packet: &Packet, una: u64) {
         for id in [self.flight.head, self.flight.tail, self.lost.head] {
@@ -340,8 +341,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks `start..end` as SACKed. Calls `deliver` for each newly SACKed record; returns whether there was
-    /// any.
+    /// Marks `start..end` as SACKed. Calls `deliver` for each newly SACKed record; returns whether there was any.
     pub(crate) fn sack(&mut self, start: u64, end: u64, mut deliver: impl FnMut(&Record)) -> bool {
         let mut sacked = std::mem::take(&mut self.sacked);
         let mut news = false;

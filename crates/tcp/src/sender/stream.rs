@@ -9,7 +9,7 @@ use narrows_traffic::App;
 const BUFFER_BYTES: u64 = 65_536 - 321;
 
 /// Sequence numbers count bytes. The SYN has 0, and data begins at 1.
-// The application comes last, and in it what is seldom used: see `Sender`.
+// The application comes last, with its rarely used fields at the end: see `Sender`.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct ByteStream {
@@ -76,7 +76,8 @@ impl ByteStream {
         }
     }
 
-    /// Whether `room` bytes hold the rest of the buffer that the next segment leaves from, and further data waits behind it.
+    /// Whether `room` bytes hold the rest of the buffer that the next segment leaves from, and further data waits
+    /// behind it.
     pub(super) fn head_fits(&self, room: u64) -> bool {
         self.head_end < self.app_end && self.head_end - self.nxt <= room
     }

@@ -1,5 +1,4 @@
-//! Interface of a subflow to its connection: room, one piece of data at a time, and the view for coupled
-//! schemes.
+//! Interface of a subflow to its connection: room, one piece of data at a time, and the view for coupled schemes.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths, record};
 
@@ -42,8 +41,7 @@ impl Sender {
         self.is_due(now)
     }
 
-    /// Appends `len` bytes and returns the sequence number of the first. Call [`Sender::poll_transmit`]
-    /// afterwards.
+    /// Appends `len` bytes and returns the sequence number of the first. Call [`Sender::poll_transmit`] afterwards.
     pub fn assign(&mut self, len: u64) -> u64 {
         let first = self.stream.app_end;
         self.stream.app.assign(len);

@@ -10,7 +10,7 @@ use crate::{ReductionFrom, TimerRules};
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
 
-/// What Linux adds to short timeouts (`TCP_TIMEOUT_MIN_US`).
+/// Time that Linux adds to short timeouts (`TCP_TIMEOUT_MIN_US`).
 pub(super) const LEAST_TIMEOUT: Nanos = Nanos::from_millis(2);
 
 /// Selects the loss timer in use.
@@ -20,7 +20,7 @@ pub(super) enum LossTimer {
     Reordering,
     /// Tail-loss probe timer.
     Probe,
-    /// Next attempt to leave through a queue of this host that drops.
+    /// Next attempt to send through this host's dropping queue.
     Resource,
 }
 
@@ -93,8 +93,7 @@ impl Timers {
         self.loss_timer_at = Nanos::MAX;
     }
 
-    /// Starts the reordering timer if the last acknowledgement left packets undecided; returns whether it
-    /// did.
+    /// Starts the reordering timer if the last acknowledgement left packets undecided; returns whether it did.
     #[inline]
     pub(super) fn await_reordering(&mut self) -> bool {
         let doubtful = self.reordering_at != Nanos::MAX;
@@ -212,8 +211,7 @@ impl Sender {
         self.timers.loss_timer_at = self.timers.reordering_at;
     }
 
-    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, no loss is known and no probe is in
-    /// flight.
+    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, no loss is known and no probe is in flight.
     #[inline]
     pub(super) fn arm_probe(&mut self, now: Nanos) {
         self.timers.loss_timer = LossTimer::Probe;
@@ -223,8 +221,7 @@ impl Sender {
             return;
         }
         let mut timeout = if self.rtt.srtt.is_zero() { FIRST_PROBE } else { self.rtt.srtt * 2 };
-        // Linux `tcp_schedule_loss_probe` adds the minimum RTO for a single packet, the RFC the receiver's
-        // delay.
+        // Linux `tcp_schedule_loss_probe` adds the minimum RTO for a single packet, the RFC the receiver's delay.
         let single = self.board.len() == 1;
         timeout += match (self.config.timers, single) {
             (TimerRules::Linux, true) => self.config.min_rto,

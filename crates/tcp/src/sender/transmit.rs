@@ -8,7 +8,7 @@ use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
 
 impl Sender {
-    /// Next packet to send, if one may leave now. Call until `None` after every call that changes the sender.
+    /// Next packet to send, if one may leave now. Call it until `None` after every call that changes the sender.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending != Pending::NONE || self.state != State::Established {
@@ -83,8 +83,7 @@ impl Sender {
         packet
     }
 
-    /// RFC 8985 section 7.3: new data if available and within the receive window, otherwise the last packet
-    /// again.
+    /// RFC 8985 section 7.3: new data if available and within the receive window, otherwise the last packet again.
     fn tail_probe(&mut self, now: Nanos) -> Option<Packet> {
         let len = self.stream.next_len(self.config.segment);
         let packet = if len > 0 && self.stream.admits(len) {

@@ -15,8 +15,8 @@ const LARGEST_TSO: u64 = 65_536;
 const WINDOW_DIVISOR: u64 = 3;
 /// Linux defers only within 1 ms of the last departure, and for an acknowledgement expected within 1 ms.
 const DEFERRAL: Nanos = Nanos::from_millis(1);
-/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, the packet that
-/// leaves included.
+/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, the packet
+/// that leaves included.
 const FIRST_PACED: u64 = 10;
 
 impl Sender {
@@ -42,8 +42,8 @@ impl Sender {
         }
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
         let mut most = control.burst.max(mss).min(half);
-        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered. That is more than half of
-        // the window less a segment, which usually suffices.
+        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered. That is more than
+        // half of the window less a segment, which usually suffices.
         let window = self.stream.largest_window;
         if window / 2 < (most + mss).as_u64() {
             most = most.min(Bytes::new(self.stream.half_window(mss.as_u64())));
@@ -95,7 +95,7 @@ impl Sender {
         if unsent <= room || room >= window / WINDOW_DIVISOR {
             return false;
         }
-        // Linux sends a whole buffer at once if it will get no more data. `tcp_grow_skb` first fills what is left of the last
+        // Linux sends a whole buffer at once if it gets no more data. `tcp_grow_skb` first fills the rest of the last
         // buffer from the next one, up to the burst.
         if self.stream.head_fits(room) {
             return false;

@@ -1,5 +1,4 @@
-//! Two endpoints with rate negotiation, and a simulated path between them. The tests of crate `routers` use
-//! it too.
+//! Two endpoints with rate negotiation, and a simulated path between them. The tests of crate `routers` use it too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use std::collections::BTreeMap;
