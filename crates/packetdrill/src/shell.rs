@@ -72,8 +72,8 @@ const DEFAULTS: &str = "sysctl net.ipv4.tcp_rmem=\"4096 540000 15728640\" net.ip
 const MAX_DEPTH: u32 = 4;
 
 /// sysctls of TCP without effect on the endpoint: memory, limits, qdisc, unused features.
-const HARMLESS: &str = "tcp_wmem tcp_syn_retries tcp_synack_retries tcp_frto tcp_dsack tcp_fack tcp_tso_win_divisor tcp_min_tso_segs \
-    tcp_tso_rtt_log tcp_ecn_option tcp_ecn_option_beacon tcp_ecn_fallback tcp_pacing_ss_ratio \
+const HARMLESS: &str = "tcp_wmem tcp_syn_retries tcp_synack_retries tcp_frto tcp_dsack tcp_fack tcp_tso_win_divisor \
+    tcp_min_tso_segs tcp_tso_rtt_log tcp_ecn_option tcp_ecn_option_beacon tcp_ecn_fallback tcp_pacing_ss_ratio \
     tcp_pacing_ca_ratio tcp_notsent_lowat tcp_fastopen tcp_fastopen_key tcp_syncookies tcp_autocorking \
     tcp_limit_output_bytes tcp_no_metrics_save tcp_moderate_rcvbuf tcp_invalid_ratelimit tcp_challenge_ack_limit \
     tcp_fin_timeout tcp_tw_reuse tcp_tw_reuse_delay tcp_orphan_retries tcp_retries1 tcp_retries2 \

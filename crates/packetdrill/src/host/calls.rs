@@ -9,8 +9,8 @@ use crate::script::{Call, Problem, Value};
 /// Flags of `send` and `recv` that the host supports or that change nothing here.
 const FLAGS: &[&str] = &["MSG_NOSIGNAL", "MSG_DONTWAIT", "MSG_MORE", "MSG_EOR", "MSG_WAITALL", "MSG_ERRQUEUE", "0"];
 /// Supported system calls.
-const CALLS: &str = "socket bind listen accept connect write send sendto writev sendmsg read recv recvfrom readv recvmsg close \
-    shutdown setsockopt getsockopt fcntl ioctl open sendfile poll epoll_ctl epoll_wait epoll_create \
+const CALLS: &str = "socket bind listen accept connect write send sendto writev sendmsg read recv recvfrom readv \
+    recvmsg close shutdown setsockopt getsockopt fcntl ioctl open sendfile poll epoll_ctl epoll_wait epoll_create \
     epoll_create1";
 /// Errors of the system call interface.
 const INTERFACE_ERRORS: &[&str] =
