@@ -307,7 +307,7 @@ impl<S: Stack> Runner<'_, S> {
             return fail(format!("{} ({reason})", list()));
         }
         self.now = self.now.max(seen.at);
-        // An earlier packet or call may have caused this one, and later ones others.
+        // An earlier packet or call may have caused this one, later ones further packets.
         self.causes.retain(|&at| at > seen.at);
         self.last = match event.time {
             Time::Any => self.now,

@@ -204,7 +204,7 @@ impl Settings {
     }
 }
 
-/// The commands in `text`, which begins on `line`, as words. A script of defaults stands for its commands.
+/// The commands in `text`, which begins on `line`, as words. A script of defaults is replaced by its commands.
 ///
 /// # Errors
 /// A script that calls itself.

@@ -1,4 +1,4 @@
-//! Bytes of packets whose simulated form has no space for them; the packet carries a slot number.
+//! Bytes of packets for which the simulated packet has no space; it carries their slot number.
 
 use narrows_dccp::Header;
 use narrows_packet::{Kind, Packet};

@@ -57,7 +57,7 @@ pub struct Ended<T> {
 /// Counters of a flow that has not started.
 static NOTHING_RECEIVED: LazyLock<ReceiverStats> = LazyLock::new(ReceiverStats::default);
 
-/// Calls an open endpoint; otherwise the value.
+/// Calls an open endpoint; otherwise returns the value.
 macro_rules! open {
     ($value:expr, $end:ident => $call:expr, $otherwise:expr) => {
         match $value {

@@ -19,7 +19,7 @@ pub use crate::sender_view::SenderView;
 /// A sender's report on one of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketReport {
-    /// It left.
+    /// The packet left.
     Sent {
         /// Its number: earlier packets, as reported by the sender.
         number: u64,
@@ -28,9 +28,9 @@ pub enum PacketReport {
         /// Payload in bytes, as far as known.
         payload: Bytes,
     },
-    /// It is acknowledged.
+    /// The packet is acknowledged.
     Acknowledged(u64),
-    /// It is declared lost.
+    /// The packet is declared lost.
     Lost(u64),
 }
 

@@ -1,5 +1,5 @@
-//! Explicit-rate schemes on random networks: steady goodput, as rates on the wire, against the max-min fair
-//! rates of the oracle. One entry of [`laws`] per scheme.
+//! Explicit-rate schemes on random networks: steady goodput, as rates on the wire, against the max-min fair rates of
+//! the oracle. [`laws`] has an entry per scheme.
 
 use crate::law::run;
 use crate::oracle::{Network, Ranges, explicit_rate_schemes, wire};

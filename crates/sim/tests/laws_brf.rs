@@ -69,7 +69,7 @@ fn brf_and_cubic_share_by_flow_count_in_any_buffer() {
 /// Time until all rates stay within a tenth of their fair share after a flow joined at 10 s, in round-trip
 /// times of 40 ms; and the longest queue.
 fn joins(flows_before: u32, network: &str) -> (f64, u64) {
-    // The rate is there at once, and no receive window of Linux's limits it.
+    // The rate applies at once, without a limit by Linux's receive window.
     let flow = |extra: &str| flows("brf", 40, &format!("{extra}\ntcp = {{ receive_autotuning = false }}"));
     let all = flow(&format!("count = {flows_before}")) + &flow("start = \"10s\"");
     let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)));

@@ -354,7 +354,7 @@ fn law_dccp_every_datagram_is_counted_once() {
     }
 }
 
-/// A flow whose connection failed or that was stopped does not complete.
+/// A failed or stopped flow does not complete.
 #[test]
 fn dccp_abandoned_or_stopped_flow_does_not_complete() {
     // The sender gives up the Request after three minutes (RFC 4340 section 8.1.1).
@@ -371,7 +371,7 @@ fn dccp_abandoned_or_stopped_flow_does_not_complete() {
     }
 }
 
-/// Every sent packet arrives or is lost, and nothing follows a stop.
+/// Every sent packet arrives or is lost, and nothing is sent after a stop.
 #[test]
 fn dccp_stop_ends_sending_and_accounts_every_packet() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {

@@ -33,7 +33,7 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
         let flooded = START + GAP * u64::from(FLOODERS);
         let ends = [
             (FLOWS, START, flooded, if name == "nodectl" { DURING_NODECTL } else { DURING }),
-            // A second hundred thousand meet tables of maximum size.
+            // A second flood of a hundred thousand meets tables of maximum size.
             (FLOWS + FLOODERS, flooded, flooded + GAP * u64::from(FLOODERS), 0.0),
         ];
         let mut memory = 0;

@@ -118,7 +118,7 @@ fn nodectl_subflows_of_transmission_share_one_share() {
     assert_lossless(&result);
 }
 
-/// Bandwidth that the limits of endpoints leave goes to the other flows.
+/// Bandwidth left by the limits of endpoints goes to the other flows.
 #[test]
 fn nodectl_endpoint_limits_leave_rest_to_others() {
     let flows = flow("receive_rate = \"6mbit\"") + &flow("max_rate = \"4mbit\"") + &flow("count = 2");

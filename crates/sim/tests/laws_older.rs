@@ -78,9 +78,9 @@ fn bic_increment(w: f64, w_max: f64) -> f64 {
     }
 }
 
-/// BIC's saw-tooth, segment by segment with an ACK per two, over 400 losses of which 40 are skipped. `lost`
-/// decides about a packet from the path and the packets since the last detected loss. Detection is `late`
-/// windows of packets later.
+/// BIC's saw-tooth, segment by segment with an ACK per two, over 400 losses of which 40 are skipped. `lost` decides
+/// about a packet by the path and the packets since the last detected loss. Detection is `late` windows of packets
+/// later.
 fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
     let (mut path, mut w_max) = (Path::new(pipe, 100.0), 100.0);
     for epoch in 0..400 {

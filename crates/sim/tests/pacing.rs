@@ -1,5 +1,5 @@
-//! Pacing that is computed but never applied is the field's commonest bug. For every registered scheme this
-//! compares the departure times of packets with the scheme's pacing rate.
+//! The field's commonest pacing bug is a rate that is computed but never applied. For every registered scheme, packets'
+//! departure times are compared with its pacing rate.
 //!
 //!     sender ──[ 1 BDP │ 20 Mbit/s ]── 20 ms ── receiver
 //!        └──────────── 20 ms ─────────────────────┘

@@ -46,7 +46,7 @@ const NO_FIN: u64 = u64::MAX;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Receiver {
-    /// Meaningful while `pending_early_ack`. Few connections need it, these often.
+    /// Meaningful while `pending_early_ack`. Few connections need it, but those often.
     early_ack: Option<Box<Packet>>,
     /// Stored ranges in order of their last change, newest first.
     recent: [(u64, u64); MAX_SACK_BLOCKS],

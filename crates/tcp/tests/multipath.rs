@@ -289,14 +289,13 @@ fn data_of_dead_path_is_reinjected_after_two_timeouts() {
         println!("{only:?}: {} of {held} reinjected", stats.reinjected_bytes);
         let needed = only != Some(Direction::Acknowledgements);
         assert!((stats.reinjected_bytes > 0) == needed && stats.reinjected_bytes <= held);
-        // The dead subflow does not close, because its FIN is never acknowledged; the connection completes
-        // all the same.
+        // The dead subflow does not close, because its FIN is never acknowledged; the connection still completes.
         assert!(talk.senders[0].is_closed() && !talk.senders[1].is_closed());
         assert!(talk.source.completed_at().is_some());
     }
 }
 
-/// A path that was given up is used again after it delivers an ACK.
+/// A path given up is used again after it delivers an ACK.
 #[test]
 fn path_given_up_is_used_again_after_an_ack() {
     let mut paths = [path(10), path(10)];

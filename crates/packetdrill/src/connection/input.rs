@@ -123,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// Notes the peer's FIN once all data before it has arrived.
+    /// Records the peer's FIN once all data before it has arrived.
     fn note_fin(&mut self, segment: &Segment) {
         if segment.flags.fin {
             self.fin_at = Some(segment.seq + segment.len);

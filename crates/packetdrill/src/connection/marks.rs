@@ -139,8 +139,8 @@ impl Patience {
         first.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
     }
 
-    /// Notes consecutive timeouts, and probes without an answer while the sender probes. Linux `tcp_probe_timer`:
-    /// answers do not restart the count, as long as it probes.
+    /// Records consecutive timeouts, and unanswered probes while the sender probes. Linux `tcp_probe_timer`: answers do
+    /// not restart the count, as long as it probes.
     pub(super) fn note(&mut self, now: Nanos, timeouts: u32, probes: Option<u32>) {
         if timeouts > 0 {
             self.since.get_or_insert(now);

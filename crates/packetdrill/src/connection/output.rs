@@ -13,7 +13,7 @@ use crate::script::{Options, Segment, TcpFlags};
 const MAX_BURST: u32 = 1_000_000;
 
 impl Connection {
-    /// Sends all that may leave now: data first, so that it carries the acknowledgement.
+    /// Sends all packets that may leave now, data first, so that it carries the acknowledgement.
     pub(super) fn flush(&mut self, now: Nanos) {
         if self.stage == Stage::Gone {
             return;

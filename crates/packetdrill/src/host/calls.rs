@@ -104,7 +104,7 @@ impl Host {
         self.descriptors.get(&file).map_or(Role::Fresh, |own| own.role)
     }
 
-    /// Notes a call whose result is not compared.
+    /// Records a call whose result is not compared.
     pub(super) fn unchecked(&mut self, call: &Call) -> Outcome {
         if !self.unchecked.contains(&call.name) {
             self.unchecked.push(call.name.clone());

@@ -8,7 +8,7 @@ use narrows_routers::{AnyRouter, Reading};
 use narrows_scenario::{Plan, Source, expand, resolve};
 use narrows_sim::{Engine, RunResult};
 
-/// Files that scenarios of laws name.
+/// Fixture files of the laws.
 fn files() -> BTreeMap<String, String> {
     let fixtures = [
         ("burst.loss", include_str!("../fixtures/burst.loss")),

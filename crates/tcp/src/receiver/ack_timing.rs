@@ -1,4 +1,4 @@
-//! When a receiver acknowledges: delayed and quick acknowledgements, SACK compression, GRO.
+//! Timing of acknowledgements: delayed and quick ones, SACK compression, GRO.
 //!
 //! Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, and the hand-over of aggregated packets by the
 //! network interface.
@@ -73,7 +73,7 @@ impl AckTiming {
         }
     }
 
-    /// Where the state begins that every packet accesses.
+    /// Start of the state that every packet accesses.
     #[inline]
     pub(super) fn first_used(&self) -> &impl Sized {
         &self.unacked
@@ -167,8 +167,8 @@ impl AckTiming {
         if self.rtt == Nanos::MAX { Nanos::from_secs(1) } else { self.rtt + (self.rtt * 2).max(self.least_rto) }
     }
 
-    /// Data arrived that leaves or finds holes: `bytes` of it are in order now, up to `next`. `urgent`: it
-    /// must be acknowledged at once. Returns whether to acknowledge now.
+    /// Data arrived beside holes: `bytes` are in order now, up to `next`. `urgent`: it must be acknowledged at once.
+    /// Returns whether to acknowledge now.
     pub(super) fn on_other(&mut self, now: Nanos, bytes: u64, next: u64, urgent: bool, holes: bool) -> bool {
         self.unacked += bytes;
         self.scheduled = true;

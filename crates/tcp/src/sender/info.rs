@@ -44,14 +44,14 @@ pub struct TcpInfo {
     pub retrans: u32,
     /// `tcpi_total_retrans`: data packets retransmitted since the start.
     pub total_retrans: u64,
-    /// `tcpi_reordering`: how far packets were seen to arrive out of order, in segments.
+    /// `tcpi_reordering`: greatest observed distance of reordering, in segments.
     pub reordering: u32,
-    /// `tcpi_reord_seen`: acknowledgements that showed reordering; what SACK and the number show counts separately.
+    /// `tcpi_reord_seen`: acknowledgements that showed reordering; selective and cumulative ones count separately.
     pub reordering_seen: u32,
     /// `tcpi_retransmits`: consecutive expiries of the retransmission timer.
     pub timeouts: u32,
-    /// `tcpi_backoff`: how often the retransmission timeout is doubled. A repetition that the host's own queue drops
-    /// does not double it.
+    /// `tcpi_backoff`: doublings of the retransmission timeout. A retransmission that the host's own queue drops does
+    /// not double it.
     pub backoff: u32,
     /// `tcpi_probes`: probes without an answer, for the peer's window or the host's queue.
     pub probes: u32,

@@ -10,7 +10,7 @@ use super::{Pending, Sender};
 use crate::{ReductionFrom, TimerRules};
 
 impl Sender {
-    /// Declares packets lost from the acknowledgements so far or by time; returns the bytes.
+    /// Detects losses by acknowledgements and by timer; returns the bytes.
     #[inline]
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Bytes {
         self.timers.reordering_at = Nanos::MAX;
@@ -81,7 +81,7 @@ impl Sender {
         let allowed = self.window.driver.scheme().control().cwnd.max(self.mss());
         let limited_transmit = Bytes::new(self.recovery.limited_transmit);
         let outstanding = (self.stream.flight_size() + cumulative).min(allowed + limited_transmit);
-        // Linux: `tcp_init_cwnd_reduction` takes prior_cwnd, and schemes compute ssthresh from snd_cwnd.
+        // Linux: `tcp_init_cwnd_reduction` uses prior_cwnd, and schemes compute ssthresh from snd_cwnd.
         let (outstanding, flight_size) = match self.config.reduction_from {
             ReductionFrom::Cwnd => (allowed, allowed),
             ReductionFrom::Flight => (outstanding, outstanding - limited_transmit),

@@ -39,7 +39,7 @@ impl Recovery {
     /// Bytes that few acknowledgements access, before all others: all but the phase of the undo.
     pub(super) const UNUSED_BYTES: usize = offset_of!(Self, probe) - size_of::<u64>();
 
-    /// Where the state begins that every acknowledgement accesses.
+    /// Start of the state that every acknowledgement accesses.
     #[inline]
     pub(super) fn first_used(&self) -> &impl Sized {
         &self.probe

@@ -122,7 +122,7 @@ impl RttEstimator {
         self.backoff += 1;
     }
 
-    /// Takes the last back-off back: the repetition did not leave the host.
+    /// Reverts the last back-off: the retransmission did not leave the host.
     pub(crate) fn revoke_back_off(&mut self) {
         self.backoff = self.backoff.saturating_sub(1);
     }

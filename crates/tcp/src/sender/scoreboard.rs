@@ -10,7 +10,7 @@ use narrows_packet::Packet;
 
 use crate::{ranges::Ranges, ring::Ring};
 
-/// Sender's view of a packet's whereabouts.
+/// State of a sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Place {
     /// In flight.
@@ -50,7 +50,7 @@ impl Record {
         Bytes::new(u64::from(self.len))
     }
 
-    /// Whether it was lost, and repeated. Copies of packets not deemed lost do not count.
+    /// Whether it was lost and retransmitted. Copies of packets not deemed lost do not count.
     pub(crate) fn is_repair(&self) -> bool {
         self.place == Place::Flight && self.retransmissions > 0 && self.copies == 1
     }

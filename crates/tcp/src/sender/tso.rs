@@ -1,4 +1,4 @@
-//! Size of bursts, as Linux sizes TSO packets, and the wait of unpaced senders for room for a whole burst.
+//! Burst sizes, as Linux sizes TSO packets, and the deferral of unpaced senders until a whole burst fits.
 
 use narrows_cc::{Bytes, Nanos, Phase, Rate};
 
@@ -15,8 +15,8 @@ const LARGEST_TSO: u64 = 65_536;
 const WINDOW_DIVISOR: u64 = 3;
 /// Linux defers only within 1 ms of the last departure, and for an acknowledgement expected within 1 ms.
 const DEFERRAL: Nanos = Nanos::from_millis(1);
-/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, the packet
-/// that leaves included.
+/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, including the
+/// departing packet.
 const FIRST_PACED: u64 = 10;
 
 impl Sender {
@@ -79,8 +79,8 @@ impl Sender {
         self.pacing = pacing;
     }
 
-    /// Whether new data waits for room for a larger burst although cwnd has room for a segment (Linux
-    /// `tcp_tso_should_defer`). An acknowledgement ends the wait.
+    /// Whether new data waits for a larger burst although cwnd has room for a segment (Linux `tcp_tso_should_defer`).
+    /// An acknowledgement ends the wait.
     #[inline]
     pub(super) fn defers(&self, now: Nanos) -> bool {
         if !self.config.tso || self.pacing.is_in_burst(now) {
