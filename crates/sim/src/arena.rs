@@ -40,11 +40,6 @@ impl PayloadArena {
         handle
     }
 
-    /// Returns a slot that stays unused.
-    pub(crate) fn give_back(&mut self, handle: u32) {
-        self.unused.push(handle);
-    }
-
     /// Number of DCCP data packets in the network.
     pub fn data_packets(&self) -> u64 {
         let mut used = vec![true; self.slots.len()];

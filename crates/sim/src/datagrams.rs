@@ -84,7 +84,7 @@ impl End {
     fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
         let (handle, bytes) = arena.allocate();
         let Some(sent) = self.connection.poll_transmit(now, bytes) else {
-            arena.give_back(handle);
+            arena.unused.push(handle);
             return None;
         };
         let mut packet = Packet::datagram(self.flow, Dccp { seq: sent.seq.get(), handle });

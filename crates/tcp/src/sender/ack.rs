@@ -85,7 +85,7 @@ impl Progress {
     #[cold]
     fn note_reordering(&mut self, rack: &mut Rack, cumulative: bool) {
         let known = &mut self.reordered[usize::from(cumulative)];
-        rack.count_reordering(!*known);
+        rack.reordering_count = rack.reordering_count.saturating_add(u16::from(!*known));
         *known = true;
     }
 

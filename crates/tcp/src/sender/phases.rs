@@ -207,7 +207,8 @@ impl Sender {
         self.stats.spurious_recoveries += 1;
         if !self.recovery.is_open() {
             self.board.forget_losses();
-            self.recovery.abandon();
+            self.recovery.marked = false;
+            self.recovery.leave();
             self.window.leave_recovery();
             self.timers.timeouts = 0;
             self.pending.take(Pending::RETRANSMISSION);
@@ -215,17 +216,8 @@ impl Sender {
         self.window.driver.spurious_loss(now, self.in_network(), phase);
     }
 
-    fn begin_undo(&mut self, phase: Phase) {
+    pub(super) fn begin_undo(&mut self, phase: Phase) {
         let ssthresh = self.window.driver.ssthresh();
         self.recovery.undo = Undo::begin(phase, self.stream.una, self.stream.nxt, ssthresh);
-    }
-
-    /// A timeout begins its own episode. It can be undone only outside any other episode.
-    pub(super) fn begin_undo_of_timeout(&mut self) {
-        if self.recovery.is_open() {
-            self.begin_undo(Phase::Loss);
-        } else {
-            self.recovery.undo = Undo::default();
-        }
     }
 }

@@ -67,11 +67,6 @@ impl Rack {
         false
     }
 
-    /// Counts an acknowledgement that revealed reordering, if it is `new`.
-    pub(super) fn count_reordering(&mut self, new: bool) {
-        self.reordering_count = self.reordering_count.saturating_add(u16::from(new));
-    }
-
     /// Whether reordering reaches further than the threshold of duplicates.
     #[inline]
     pub(crate) fn is_reordering_high(&self) -> bool {

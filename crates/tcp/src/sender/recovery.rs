@@ -114,12 +114,6 @@ impl Recovery {
         self.duplicate_acks = 0;
     }
 
-    /// Leaves a phase that proved unnecessary.
-    pub(super) fn abandon(&mut self) {
-        self.marked = false;
-        self.leave();
-    }
-
     /// Resets the duplicate counts on a cumulative advance.
     #[inline]
     pub(super) fn on_advance(&mut self) {

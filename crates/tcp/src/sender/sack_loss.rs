@@ -14,7 +14,7 @@ pub(super) struct SackLoss {
     /// Rule 3 of NextSeg has passed all data below this.
     doubtful_from: u64,
     /// RescueRxt.
-    rescue: u64,
+    pub(super) rescue: u64,
 }
 
 impl SackLoss {
@@ -87,10 +87,5 @@ impl Sender {
             _ => last,
         };
         Some((unsacked, true))
-    }
-
-    /// Records the rescue retransmission: at most one per recovery.
-    pub(super) fn on_rescue(&mut self) {
-        self.recovery.sack_loss.rescue = self.recovery.point;
     }
 }

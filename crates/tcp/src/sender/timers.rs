@@ -3,6 +3,7 @@
 use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
 use super::scoreboard::Place;
+use super::undo::Undo;
 use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
 use crate::{ReductionFrom, TimerRules};
@@ -108,7 +109,9 @@ impl Timers {
 impl Sender {
     /// Handles the timers that have expired by `now`.
     pub fn on_timer(&mut self, now: Nanos) {
-        self.on_agent_timer(now);
+        if now >= self.agent_deadline() {
+            self.report_to_agent(now, RateEvent::Timer);
+        }
         if self.state == State::Closed {
             return;
         }
@@ -166,11 +169,14 @@ impl Sender {
         if reneged {
             self.board.forget_sacks();
         }
-        if self.recovery.is_open() {
-            self.recovery.rack.on_timeout(&self.board);
-        }
-        if self.recovery.phase != Phase::Loss {
-            self.begin_undo_of_timeout();
+        // A timeout begins its own episode. It can be undone only outside any other episode.
+        match self.recovery.phase {
+            Phase::Open => {
+                self.recovery.rack.on_timeout(&self.board);
+                self.begin_undo(Phase::Loss);
+            }
+            Phase::Recovery => self.recovery.undo = Undo::default(),
+            Phase::Loss => {}
         }
         // RFC 8985 section 6.3: with RACK only the first packet and overdue ones are lost, otherwise all.
         let path = self.path();

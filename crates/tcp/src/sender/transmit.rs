@@ -132,7 +132,8 @@ impl Sender {
             return None;
         }
         if rescue {
-            self.on_rescue();
+            // At most one per recovery.
+            self.recovery.sack_loss.rescue = self.recovery.point;
         }
         Some(self.retransmit(now, id))
     }
