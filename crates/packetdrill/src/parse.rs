@@ -19,7 +19,7 @@ type Parsed<T> = Result<T, Problem>;
 /// Parses a script.
 ///
 /// # Errors
-/// Text that is no script, or a packet or option of a kind that the endpoint does not have.
+/// A syntax error, or an unsupported kind of packet or option.
 pub(crate) fn parse(text: &str) -> Parsed<Script> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0 };
     let mut script = Script::default();

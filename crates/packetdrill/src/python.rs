@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(seen, Err(Failure::Asserted(text.to_owned())));
     }
 
-    /// Names that nothing defines and text that is no Python are reported as such.
+    /// Undefined names and invalid Python are reported as such.
     #[test]
     fn python_reports_unknown_names_and_broken_text() {
         assert_eq!(run("assert tcpi_nothing == 1"), Err(Failure::Unknown("tcpi_nothing".to_owned())));

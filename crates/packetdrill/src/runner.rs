@@ -316,7 +316,7 @@ impl<S: Stack> Runner<'_, S> {
         Ok(())
     }
 
-    /// The packet behind the one compared. Where the clock is not exact, it may come a little later.
+    /// The packet after the compared one. If the clock is inexact, it may come a little later.
     fn following(&mut self, line: usize, latest: Nanos) -> Result<Option<Sent>, Problem> {
         if self.stack.lateness().is_some() && self.stack.sent().is_empty() {
             self.stack.wait(self.now, line, latest)?;

@@ -56,7 +56,7 @@ pub struct Setting {
     pub value: String,
 }
 
-/// Something that happens, or is expected to happen.
+/// An input or an expectation.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Its line.
@@ -264,7 +264,7 @@ impl Call {
         self.args.iter().find_map(|arg| arg.field("msg_control")).map_or(&[], Value::items)
     }
 
-    /// A field in the data of the first ancillary message with it.
+    /// A field in the data of an ancillary message.
     pub fn ancillary_field(&self, field: &str) -> Option<&Value> {
         self.ancillary().iter().find_map(|message| message.field("cmsg_data")?.field(field))
     }

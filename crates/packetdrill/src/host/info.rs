@@ -16,8 +16,8 @@ struct State<'a> {
     info: TcpInfo,
 }
 
-/// Fields that the host has, with their values: those of `TCP_INFO` with Linux's names, and as an extension of the
-/// language counters and state of the sender that `TCP_INFO` lacks, as `narrows_…`. Times are in microseconds, those of
+/// Supported fields and their values: those of `TCP_INFO` by Linux's names, and `narrows_…`, an extension of the
+/// language by counters and state of the sender that `TCP_INFO` lacks. Times are in microseconds, those of
 /// `tcpi_last_…` in milliseconds. NaN stands for a value that does not exist yet.
 const FIELDS: &[(&str, fn(&State<'_>) -> f64)] = &[
     ("tcpi_ca_state", |own| f64::from(own.info.ca_state as u8)),

@@ -76,7 +76,7 @@ struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(Token, usize)>,
     at: usize,
-    /// Values begun and not ended: signs, negations, parentheses.
+    /// Values in progress: signs, negations, parentheses.
     depth: u32,
 }
 

@@ -43,7 +43,7 @@ fn options_differ(want: &Options, have: &Options) -> bool {
     bare(want) != bare(have) || want.sack != have.sack
 }
 
-/// The packet as text, without the fields that the other one does not compare.
+/// The packet as text, without fields that `like` does not compare.
 pub(super) fn show(segment: &Segment, like: &Segment) -> String {
     let mut shown = segment.clone();
     if like.window.is_none() {

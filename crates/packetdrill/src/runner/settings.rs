@@ -37,7 +37,7 @@ impl Choices {
     /// Reads option lines.
     ///
     /// # Errors
-    /// An option that is not known, or has a value that it does not accept.
+    /// An unknown option or an invalid value.
     pub(super) fn read(settings: &[Setting]) -> Result<Self, Problem> {
         let mut own = Self::default();
         for Setting { line, name, value } in settings {

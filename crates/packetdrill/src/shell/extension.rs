@@ -26,7 +26,7 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
-    /// Keeps a setting by its full name; returns whether it belongs here.
+    /// Stores a setting by its full name; returns whether it is one of the extension.
     ///
     /// # Errors
     /// An unknown key or value.
