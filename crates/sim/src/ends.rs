@@ -146,16 +146,11 @@ impl SenderEndpoint {
         matches!(self, Self::External(_))
     }
 
-    /// See [`Sender::used_lines`].
-    pub fn used_lines(&self) -> usize {
-        if let Self::Stream(end) = self { end.used_lines() } else { 0 }
-    }
-
     /// Prefetches the state that acknowledgements access; see [`Sender::prefetch`].
     #[inline]
-    pub fn prefetch(&self, lines: usize) {
+    pub fn prefetch(&self) {
         if let Self::Stream(end) = self {
-            end.prefetch(lines);
+            end.prefetch();
         }
     }
 

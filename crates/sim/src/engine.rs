@@ -60,8 +60,6 @@ pub struct Engine<O = ()> {
     links: Vec<Link>,
     hops: Vec<PropagationHop>,
     senders: Vec<SenderEndpoint>,
-    /// Cache lines of a sender that acknowledgements access, at most.
-    sender_lines: usize,
     receivers: Vec<ReceiverEndpoint>,
     connections: Connections,
     /// Bytes of the datagram packets in the network.
@@ -199,7 +197,7 @@ impl<O: Observer> Engine<O> {
         if let Some(packet) = line.peek(FAR) {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
-                self.senders[flow].prefetch(self.sender_lines);
+                self.senders[flow].prefetch();
                 self.metrics.prefetch(flow);
             } else {
                 self.receivers[flow].prefetch();

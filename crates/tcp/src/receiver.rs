@@ -84,9 +84,6 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Cache lines that most packets access.
-    const USED_LINES: usize = 5;
-
     /// A receiver that waits for a SYN.
     pub fn new(flow: u32, config: &TcpConfig) -> Self {
         let window = Window::new(config);
@@ -144,10 +141,10 @@ impl Receiver {
         size_of::<Self>() + self.stored.memory() + self.responder.as_ref().map_or(0, |own| own.memory())
     }
 
-    /// Prefetches the state that most packets access.
+    /// Prefetches the cache lines that most packets access.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch(self.timing.first_used(), Self::USED_LINES);
+        prefetch(&self.timing.unacked, 5);
     }
 
     /// Prefetches further state if `packet` is out of order or finds holes.

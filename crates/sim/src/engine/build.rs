@@ -114,7 +114,6 @@ impl<O: Observer> Engine<O> {
             queue,
             links,
             hops,
-            sender_lines: 0,
             senders,
             receivers,
             connections,
@@ -182,6 +181,5 @@ impl<O: Observer> Engine<O> {
         let mut sender = Sender::new(number, flow.tcp.clone(), scheme, app, start);
         endpoint::attach_sender(&mut sender, &flow.negotiation);
         self.senders[index] = SenderEndpoint::Stream(Box::new(sender));
-        self.sender_lines = self.sender_lines.max(self.senders[index].used_lines());
     }
 }

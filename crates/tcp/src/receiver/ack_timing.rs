@@ -28,8 +28,8 @@ pub(super) struct AckTiming {
     ack_delay: Nanos,
     /// Acknowledgement number that `uncompressed` belongs to.
     uncompressed_at: u64,
-    /// In-order payload since the last acknowledgement.
-    unacked: u64,
+    /// In-order payload since the last acknowledgement. Every packet accesses the state from here on.
+    pub(super) unacked: u64,
     /// Payload after which an acknowledgement is due.
     ack_bytes: u64,
     /// [`Nanos::MAX`] before the first data.
@@ -71,12 +71,6 @@ impl AckTiming {
             gro_at: Nanos::MAX,
             ..Self::default()
         }
-    }
-
-    /// Start of the state that every packet accesses.
-    #[inline]
-    pub(super) fn first_used(&self) -> &impl Sized {
-        &self.unacked
     }
 
     #[inline]

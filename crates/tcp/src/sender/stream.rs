@@ -1,7 +1,5 @@
 //! The sent byte stream: sequence numbers, receive window, application.
 
-use std::mem::offset_of;
-
 use narrows_cc::{Bytes, Nanos, SendPosition};
 use narrows_traffic::App;
 
@@ -32,9 +30,6 @@ pub(super) struct ByteStream {
 }
 
 impl ByteStream {
-    /// Bytes that acknowledgements access.
-    pub(super) const USED_BYTES: usize = offset_of!(Self, app) + App::USED_BYTES;
-
     pub(super) fn new(app: App) -> Self {
         Self {
             una: 0,
