@@ -136,8 +136,7 @@ mod tests {
 
     #[test]
     fn numbers_survive_growth_and_wrap_around() {
-        let mut ring = Ring::default();
-        ring.first = u32::MAX - 20;
+        let mut ring = Ring { first: u32::MAX - 20, ..Ring::default() };
         for i in 0..100u64 {
             ring.push(i);
             if i % 3 == 0 {
@@ -154,8 +153,7 @@ mod tests {
     /// A ring with few items uses few slots, however many it needed before, and allocates nothing to use more again.
     #[test]
     fn ring_with_few_items_uses_few_slots() {
-        let mut ring = Ring::default();
-        ring.first = u32::MAX - 100;
+        let mut ring = Ring { first: u32::MAX - 100, ..Ring::default() };
         let mut pushed = 0..;
         for most in [1_000, 20, 300] {
             while ring.len() < most {

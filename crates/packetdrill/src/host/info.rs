@@ -16,10 +16,13 @@ struct State<'a> {
     info: TcpInfo,
 }
 
+/// A field's name and value.
+type Field = (&'static str, fn(&State<'_>) -> f64);
+
 /// Supported fields and their values: those of `TCP_INFO` by Linux's names, and `narrows_…`, an extension of the
 /// language by counters and state of the sender that `TCP_INFO` lacks. Times are in microseconds, those of
 /// `tcpi_last_…` in milliseconds. NaN stands for a value that does not exist yet.
-const FIELDS: &[(&str, fn(&State<'_>) -> f64)] = &[
+const FIELDS: &[Field] = &[
     ("tcpi_ca_state", |own| f64::from(own.info.ca_state as u8)),
     ("tcpi_snd_cwnd", |own| own.info.cwnd as f64),
     ("tcpi_snd_ssthresh", |own| {
