@@ -7,7 +7,7 @@ use narrows_scenario::{NoFiles, Plan, ScenarioError, Source, expand, resolve};
 use narrows_sim::Engine;
 use serde_json::{Value, json};
 
-use crate::median;
+use crate::{median, unknown};
 
 /// A required feature and its counter.
 type Need = (&'static str, fn(&Counters) -> u64);
@@ -56,10 +56,8 @@ pub const CASES: &[Case] = cases! {
 /// # Errors
 /// If there is none; the message lists the names.
 pub fn find(name: &str) -> Result<&'static Case, String> {
-    CASES.iter().find(|case| case.name == name).ok_or_else(|| {
-        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
-        format!("there is no case `{name}`; accepted: {}", names.join(", "))
-    })
+    let found = CASES.iter().find(|case| case.name == name);
+    found.ok_or_else(|| unknown("case", name, CASES.iter().map(|case| case.name)))
 }
 
 impl Case {

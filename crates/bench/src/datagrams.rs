@@ -72,8 +72,7 @@ impl Caller for Quiet {
     fn ended(&self, _: &Report) {}
 }
 
-/// Two connections on sockets with a thread each, as in `narrows dccp`: from the handshake to the last
-/// datagram.
+/// Two connections on sockets with a thread each, as in `narrows dccp`: from the handshake to the last datagram.
 ///
 /// # Errors
 /// If the connection fails.

@@ -14,6 +14,12 @@ pub mod pair;
 pub mod ports;
 pub mod schemes;
 
+/// The error about a name that is not among those of its kind.
+fn unknown(kind: &str, name: &str, known: impl IntoIterator<Item = &'static str>) -> String {
+    let known: Vec<_> = known.into_iter().collect();
+    format!("there is no {kind} `{name}`; accepted: {}", known.join(", "))
+}
+
 fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);

@@ -17,7 +17,7 @@ use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use serde_json::{Value, json};
 
-use crate::median;
+use crate::{median, unknown};
 
 /// Link rate.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
@@ -202,8 +202,7 @@ impl Lane {
         self.now = until;
     }
 
-    /// Offers a packet to the link. `arrived` collects its departures, `back` the messages of the router
-    /// algorithm.
+    /// Offers a packet to the link. `arrived` collects its departures, `back` the messages of the router algorithm.
     fn offer(&mut self, packet: &Packet, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
         while self.link.next_service() <= self.now {
             self.serve(arrived);
@@ -237,8 +236,7 @@ impl Lane {
         }
     }
 
-    /// Sends data packets of all flows in turn, up to `packets` or shortly before `until`; leaves the link
-    /// empty.
+    /// Sends data packets of all flows in turn, up to `packets` or shortly before `until`; leaves the link empty.
     fn block(&mut self, packets: usize, until: Nanos) -> u64 {
         let (mut left, mut gone) = (Count::default(), Count::default());
         while left.0 < packets as u64 && self.now + GAP * CLEAR < until {
@@ -311,11 +309,9 @@ const LANE_PACKETS: usize = 20_000;
 /// # Errors
 /// If a name is unknown.
 pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
-    let unknown = |name: &String| {
-        let known: Vec<_> = routers::ALL.iter().map(|entry| entry.info.name).collect();
-        format!("there is no router algorithm `{name}`; accepted: {}", known.join(", "))
-    };
-    let named = names.iter().map(|name| routers::find(name).ok_or_else(|| unknown(name)));
+    let known = || routers::ALL.iter().map(|entry| entry.info.name);
+    let refused = |name: &String| unknown("router algorithm", name, known());
+    let named = names.iter().map(|name| routers::find(name).ok_or_else(|| refused(name)));
     let named: Vec<_> = named.collect::<Result<_, _>>()?;
     let chosen: Vec<&RouterEntry> = if names.is_empty() { routers::ALL.iter().collect() } else { named };
     Ok(LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat().into())

@@ -7,11 +7,10 @@ use std::time::Instant;
 use narrows_cc::schemes::{self, Entry};
 use serde_json::{Value, json};
 
-use crate::{acks, median};
+use crate::{acks, median, unknown};
 
-/// One turn of a scheme, in nanoseconds per acknowledgement. A turn is one connection, about a millisecond:
-/// short compared with the time slices of a busy machine, so that few turns are interrupted and medians are
-/// stable.
+/// One turn of a scheme, in nanoseconds per acknowledgement. A turn is one connection, about a millisecond: short
+/// compared with the time slices of a busy machine, so that few turns are interrupted and medians are stable.
 fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
     let started = Instant::now();
     black_box(acks::replay(entry, 1, black_box(events)));
@@ -26,11 +25,8 @@ fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
 pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
     let mut chosen = vec![&schemes::ALL[0]];
     for name in names {
-        let unknown = || {
-            let known: Vec<_> = schemes::ALL.iter().map(|entry| entry.info.name).collect();
-            format!("there is no scheme `{name}`; accepted: {}", known.join(", "))
-        };
-        chosen.push(schemes::find(name).ok_or_else(unknown)?);
+        let refused = || unknown("scheme", name, schemes::ALL.iter().map(|entry| entry.info.name));
+        chosen.push(schemes::find(name).ok_or_else(refused)?);
     }
     if names.is_empty() {
         chosen.extend(schemes::ALL);

@@ -1,12 +1,11 @@
-//! A full TCP connection made of a [`Sender`] and a [`Receiver`], which each know one direction.
+//! A full TCP connection made of a [`Sender`] and a [`Receiver`], one per direction.
 //!
-//! The sender believes that it opens the connection: its SYN is shown as a SYN-ACK if the peer has opened it,
-//! and the last packet of the handshake is presented to it as the SYN-ACK that it waits for. Packets of the
-//! sender carry the acknowledgement of the receiver. Sequence numbers are those of the script: both directions
-//! begin at 0.
+//! The sender believes that it opens the connection: its SYN is shown as a SYN-ACK if the peer has opened it, and the
+//! last packet of the handshake reaches it as the SYN-ACK that it waits for. Packets of the sender carry the
+//! acknowledgement of the receiver. Sequence numbers are those of the script: both directions begin at 0.
 //!
-//! What a socket adds to the endpoint is here too: Nagle's rule as Linux has it (RFC 896, Minshall's variant),
-//! `TCP_CORK` and `MSG_MORE`, `MSG_EOR`, the FIN of `close`, resets of a connection that is gone.
+//! It also adds the socket's part: Nagle's rule as in Linux (RFC 896, Minshall's variant), `TCP_CORK` and `MSG_MORE`,
+//! `MSG_EOR`, the FIN of `close`, resets of a connection that is gone.
 
 mod buffer;
 mod input;
@@ -19,7 +18,7 @@ use std::collections::VecDeque;
 
 use narrows_cc::Nanos;
 use narrows_packet::{Ecn, Flags, Packet, timestamp};
-use narrows_tcp::{Receiver, Sender, TcpInfo};
+use narrows_tcp::{Receiver, Sender};
 
 use crate::script::{Options, Segment, TcpFlags};
 use crate::stack::Sent;
@@ -46,14 +45,14 @@ pub(crate) enum Stage {
     Gone,
 }
 
-/// What both ends agreed on.
+/// Options that both ends agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) timestamps: bool,
     pub(crate) sack: bool,
     /// Scale of the peer's window fields and of ours.
     pub(crate) scales: Option<(u8, u8)>,
-    /// Payload bytes of a full segment.
+    /// Payload bytes of a full segment (`TCP_MAXSEG`, `tcpi_snd_mss`).
     pub(crate) segment: u16,
 }
 
@@ -62,9 +61,9 @@ pub(crate) struct Agreed {
 pub(crate) struct Connection {
     pub(crate) stage: Stage,
     passive: bool,
-    setup: Setup,
+    pub(crate) setup: Setup,
     pub(crate) agreed: Agreed,
-    sender: Sender,
+    pub(crate) sender: Sender,
     receiver: Receiver,
     writer: Writer,
     /// Next sequence number never sent.
@@ -81,7 +80,7 @@ pub(crate) struct Connection {
     pub(crate) data_at: Nanos,
     /// The application shut the socket for reading.
     pub(crate) shut_for_reading: bool,
-    /// The application closed the socket: nobody reads data any more.
+    /// The application closed the socket and reads no more data.
     closed: bool,
     /// Sequence number of the peer's FIN, once it was seen.
     fin_at: Option<u64>,
@@ -94,13 +93,13 @@ pub(crate) struct Connection {
     stamps: Stamps,
     chronograph: Chronograph,
     patience: Patience,
-    /// It was given up, and no call has said so yet.
+    /// The connection timed out, and no call has reported it yet.
     pub(crate) timed_out: bool,
     /// End of the peer's window.
     right_edge: u64,
     /// The largest window that the peer offered.
     largest_window: u64,
-    /// The send buffer; `None`: room for all.
+    /// The send buffer; unlimited if `None`.
     buffer: Option<SendBuffer>,
     /// The write in progress.
     writing: Option<Writing>,
@@ -208,8 +207,8 @@ impl Connection {
         self.flush(now);
     }
 
-    /// Ends the write in progress if the buffer has taken all of it, or if it shall not `wait`; returns the bytes
-    /// taken. `None`: it blocks.
+    /// Ends the write in progress if the buffer has taken all of it or without `wait`; returns the bytes taken, or
+    /// `None` if the call blocks.
     pub(crate) fn end_write(&mut self, wait: bool) -> Option<u64> {
         let blocks = |own: &mut Writing| !wait || own.left == 0 || self.stage == Stage::Gone;
         let own = self.writing.take_if(blocks)?;
@@ -234,7 +233,7 @@ impl Connection {
         Stream { una: self.sender.acknowledged(), next: self.sent_end, end: self.writer.written + 1 }
     }
 
-    /// Asks for transmit timestamps with these flags.
+    /// Requests transmit timestamps with these flags.
     pub(crate) fn begin_stamps(&mut self, flags: &[String]) {
         self.stamps.begin(self.sender.acknowledged(), flags);
     }
@@ -244,12 +243,12 @@ impl Connection {
         self.stamps.queue.pop_front()
     }
 
-    /// Gives up `limit` after the first repetition of data that stays without acknowledgement.
+    /// Limits the time that data may stay unacknowledged after its first retransmission.
     pub(crate) fn set_patience(&mut self, limit: Nanos) {
         self.patience.limit = limit;
     }
 
-    /// The queue of the device drops every packet from now on, or does no longer.
+    /// Sets whether the device's queue drops every packet from now on.
     pub(crate) fn set_congested(&mut self, congested: bool) {
         self.setup.settings.drops = congested;
         self.sender.set_local_congestion(congested);
@@ -299,36 +298,6 @@ impl Connection {
             Stage::Established => self.finish(now),
             Stage::Gone => {}
         }
-    }
-
-    /// A snapshot of the sender.
-    pub(crate) fn info(&self) -> TcpInfo {
-        self.sender.info()
-    }
-
-    /// A counter or the state of the sender by its name.
-    pub(crate) fn counter(&self, name: &str) -> Option<f64> {
-        let stats = self.sender.stats();
-        Some(match name {
-            "cwnd_bytes" => self.sender.window().as_f64(),
-            "app_limited" => f64::from(u8::from(self.sender.is_app_limited())),
-            "recoveries" => stats.recoveries as f64,
-            "timeouts" => stats.timeouts as f64,
-            "spurious_recoveries" => stats.spurious_recoveries as f64,
-            "tlp_probes" => stats.tlp_probes as f64,
-            "ecn_reductions" => stats.ecn_reductions as f64,
-            _ => return None,
-        })
-    }
-
-    /// `TCP_MAXSEG`, `tcpi_snd_mss`: payload of a full segment.
-    pub(crate) fn segment_size(&self) -> u16 {
-        self.agreed.segment
-    }
-
-    /// `tcpi_advmss`: the largest payload that this end announced.
-    pub(crate) fn advertised(&self) -> u16 {
-        self.setup.advertised()
     }
 
     /// Bytes written and not yet acknowledged.
@@ -401,7 +370,7 @@ impl Connection {
         let mut last = None;
         while let Some(packet) = self.receiver.poll_transmit(now) {
             if let Some(earlier) = last.replace(packet) {
-                // The receiver had one more to send before, such as the old state of precise marks.
+                // An earlier acknowledgement was pending, such as the old state of precise marks.
                 let segment = self.acknowledgement(&earlier);
                 self.emit(now, segment);
             }

@@ -17,7 +17,7 @@ use crate::shell::Settings;
 use crate::stack::{Outcome, Sent, Stack, Waited};
 pub(crate) use calls::unsupported;
 
-/// Socket options that are kept from before the connection.
+/// Socket options set before the connection.
 #[derive(Clone, Debug, Default)]
 struct SocketOptions {
     nodelay: bool,
@@ -29,7 +29,7 @@ struct SocketOptions {
     send_buffer: Option<u64>,
 }
 
-/// What a descriptor stands for.
+/// A descriptor.
 #[derive(Clone, Debug, Default)]
 struct Descriptor {
     options: SocketOptions,
@@ -85,7 +85,7 @@ impl Host {
         self.sent.append(&mut connection.sent);
     }
 
-    /// What a connection with these socket options starts from.
+    /// Initial state of a connection with these socket options.
     fn setup(&self, line: usize, options: &SocketOptions) -> Result<Setup, Problem> {
         let name = options.congestion.as_deref().or(self.settings.congestion.as_deref());
         let scheme = name.map_or_else(default_scheme, scheme_of).ok_or_else(|| {

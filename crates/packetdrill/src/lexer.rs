@@ -49,7 +49,7 @@ impl<'a> Lexer<'a> {
         taken
     }
 
-    /// Removes a piece that begins with `open` and ends with `close`; returns what is between.
+    /// Removes a piece that begins with `open` and ends with `close`; returns the text between.
     fn between(&mut self, open: &str, close: &str, what: &str) -> Result<&'a str, Problem> {
         let line = self.line;
         let inner = &self.rest[open.len()..];

@@ -1,11 +1,10 @@
 //! Runs [packetdrill](https://github.com/google/packetdrill) scripts against the TCP endpoint of
 //! `narrows-tcp`, in virtual time and without I/O.
 //!
-//! A script says which packets arrive and which system calls the application makes, and which packets must
-//! leave and when. `parse` reads it (`lexer`, `script`), `shell` keeps the settings of its commands, `python`
-//! evaluates its assertions, `connection` makes a TCP connection of a sender and a receiver, `host` has the
-//! sockets, and `runner` is the clock and compares. It runs a script on a [`stack::Stack`], which the host is; in
-//! `narrows-kernel` the kernel is another.
+//! A script states arriving packets, system calls of the application, and which packets must leave when. `parse` reads
+//! it (`lexer`, `script`), `shell` keeps the settings of its commands, `python` evaluates its assertions, `connection`
+//! makes a TCP connection of a sender and a receiver, `host` has the sockets, and `runner` is the clock and compares.
+//! It runs a script on a [`stack::Stack`], which the host is; in `narrows-kernel` the kernel is another.
 //!
 //! Rules of the comparison:
 //! 1. A packet must leave within the tolerance of its time: 4 ms, or an eighth of the time since the last
@@ -16,9 +15,8 @@
 //!    reactions to the packets and calls that follow are not compared; a packet that leaves for another reason
 //!    is a failure, unless the script states no packet with data at all.
 //! 4. PSH is not compared. Window fields and ECN fields are compared where the script states them.
-//! 5. The number of bytes that `write` accepts is the script's, unless `SO_SNDBUF` sets the send buffer:
-//!    otherwise a kernel tunes it by its memory. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`]
-//!    names such calls.
+//! 5. `write` accepts the script's number of bytes, unless `SO_SNDBUF` sets the send buffer: a kernel tunes buffers by
+//!    its memory. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`] names such calls.
 
 mod connection;
 mod host;
@@ -35,11 +33,11 @@ pub use shell::ReadFile;
 /// The outcome of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything happened as the script says.
+    /// Everything happened as scripted.
     Pass,
-    /// Something did not.
+    /// An event did not happen as scripted.
     Fail,
-    /// The script needs what the endpoint does not have.
+    /// The script needs an unsupported feature.
     Skip,
 }
 
@@ -61,7 +59,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// Line of the event that failed or is not supported, from 1; `None` after a pass.
     pub line: Option<usize>,
-    /// What was expected and what was seen; empty after a pass.
+    /// Expected and observed behaviour; empty after a pass.
     pub reason: String,
     /// System calls whose results were not compared, each once.
     pub unchecked: Vec<String>,
@@ -73,7 +71,7 @@ pub fn run(text: &str, files: ReadFile<'_>) -> Report {
     run_on(text, files, |mtu| Ok(host::Host::new(mtu)))
 }
 
-/// Why no stack here can execute a system call, if none can.
+/// Reason why no stack here can execute a system call, if any.
 pub fn unsupported(call: &script::Call) -> Option<String> {
     host::unsupported(call)
 }

@@ -19,7 +19,7 @@ type Parsed<T> = Result<T, Problem>;
 /// Parses a script.
 ///
 /// # Errors
-/// Text that is no script, or a packet or option of a kind that the endpoint does not have.
+/// A syntax error, or an unsupported kind of packet or option.
 pub(crate) fn parse(text: &str) -> Parsed<Script> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0 };
     let mut script = Script::default();
@@ -129,22 +129,15 @@ impl Parser {
         let line = self.line();
         let time = self.time()?;
         let end = self.end_of_call(time)?;
-        let action = match self.peek() {
+        let action = match self.peek().cloned() {
             Some(Token::Sign('<')) => Action::Inbound(self.packet(true)?),
             Some(Token::Sign('>')) => Action::Outbound(self.packet(false)?),
-            Some(Token::Shell(text)) => {
-                let text = text.clone();
-                self.at += 1;
-                Action::Shell(text)
-            }
-            Some(Token::Code(text)) => {
-                let text = text.clone();
-                self.at += 1;
-                Action::Code(text)
-            }
             Some(Token::Word(_)) => Action::Call { call: self.call()?, end },
+            Some(Token::Shell(text)) => Action::Shell(text),
+            Some(Token::Code(text)) => Action::Code(text),
             _ => return self.expected("a packet (< or >), a system call, `command` or %{ code }%"),
         };
+        self.at += usize::from(matches!(action, Action::Shell(_) | Action::Code(_)));
         let flexible = matches!(time, Time::Any | Time::At { range: true, .. });
         if flexible && !matches!(action, Action::Outbound(_)) {
             return Err(Problem::syntax(line, "only a packet sent (>) may have '*' or a range as its time"));

@@ -49,14 +49,14 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Why a block did not hold.
+/// Failure of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// An assertion is false: its source, and the names in it with their values.
+    /// An assertion is false: its source, and its names with their values.
     Asserted(String),
-    /// The block is no Python, or needs more of it: what and why.
+    /// The block is not in the supported part of Python: the reason.
     Broken(String),
-    /// A name that nothing defines.
+    /// An undefined name.
     Unknown(String),
 }
 
@@ -76,7 +76,7 @@ impl Block {
     /// Parses a block.
     ///
     /// # Errors
-    /// Text outside the part of Python that is described above.
+    /// Text outside the described part of Python.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         parser::statements(text).map(|statements| Self { statements })
     }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(seen, Err(Failure::Asserted(text.to_owned())));
     }
 
-    /// Names that nothing defines and text that is no Python are reported as such.
+    /// Undefined names and invalid Python are reported as such.
     #[test]
     fn python_reports_unknown_names_and_broken_text() {
         assert_eq!(run("assert tcpi_nothing == 1"), Err(Failure::Unknown("tcpi_nothing".to_owned())));

@@ -25,7 +25,7 @@ const MAX_STEPS: u32 = 1_000_000;
 struct Blocked {
     line: usize,
     call: Call,
-    /// When it shall return.
+    /// Expected return time.
     end: Nanos,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Runner<'a, S> {
 /// Runs a script on the stack that `open` makes for an MTU. Returns the calls whose results were not compared.
 ///
 /// # Errors
-/// The first event that does not happen as the script says, or that the stack does not have.
+/// The first event that fails or is not supported.
 pub(crate) fn run<S: Stack>(
     script: &Script,
     files: ReadFile<'_>,
@@ -86,7 +86,7 @@ pub(crate) fn run<S: Stack>(
     (runner.stack.unchecked(), result)
 }
 
-/// Applies settings, and finds what the stack does not have before anything else runs.
+/// Applies settings, and reports unsupported features before any event runs.
 fn prepare<S: Stack>(script: &Script, files: ReadFile<'_>, stack: &mut S) -> Result<BTreeMap<usize, Block>, Problem> {
     if let Some((line, text)) = &script.setup {
         for words in shell::commands(*line, text, files)? {
@@ -199,7 +199,7 @@ impl<S: Stack> Runner<'_, S> {
         }
     }
 
-    /// Replaces the echo of a timestamp by what the endpoint sent.
+    /// Replaces the echo of a timestamp by the endpoint's timestamp.
     fn arriving(&self, segment: &Segment) -> Segment {
         let mut segment = segment.clone();
         if let Some(Options { timestamps: Some((_, echo)), .. }) = &mut segment.options {
@@ -307,7 +307,7 @@ impl<S: Stack> Runner<'_, S> {
             return fail(format!("{} ({reason})", list()));
         }
         self.now = self.now.max(seen.at);
-        // An earlier packet or call may have caused this one, and later ones others.
+        // An earlier packet or call may have caused this one, later ones further packets.
         self.causes.retain(|&at| at > seen.at);
         self.last = match event.time {
             Time::Any => self.now,
@@ -316,7 +316,7 @@ impl<S: Stack> Runner<'_, S> {
         Ok(())
     }
 
-    /// The packet behind the one compared. Where the clock is not exact, it may come a little later.
+    /// The packet after the compared one. If the clock is inexact, it may come a little later.
     fn following(&mut self, line: usize, latest: Nanos) -> Result<Option<Sent>, Problem> {
         if self.stack.lateness().is_some() && self.stack.sent().is_empty() {
             self.stack.wait(self.now, line, latest)?;
@@ -335,12 +335,12 @@ impl<S: Stack> Runner<'_, S> {
                 Waited::Happened(at) => self.now = self.now.max(at),
             }
             self.resume(false)?;
-            // All that leaves with it.
+            // All packets that leave at the same time.
             self.advance(line, self.now)?;
         }
     }
 
-    /// Notes the timestamp of a packet, and compares it with the clock if the script says how long a tick is.
+    /// Records the timestamp of a packet, and compares it with the clock if the script states a tick.
     fn compare_stamp(&mut self, expected: &Segment, seen: &Sent) -> Option<String> {
         let stamp = |segment: &Segment| segment.options.as_ref()?.timestamps.map(|(value, _)| value);
         let (script, live) = (stamp(expected)?, stamp(&seen.segment)?);
@@ -357,8 +357,8 @@ impl<S: Stack> Runner<'_, S> {
             .then(|| format!("timestamp: expected {wanted} us after the first; seen {passed} us"))
     }
 
-    /// The end of the script: blocked calls return. Packets may be left only if a packet or call after the last
-    /// line with a packet sent caused them, which the script then does not care about.
+    /// The end of the script: blocked calls return. Packets may remain only if a packet or call after the last line
+    /// with a packet sent caused them.
     fn finish(&mut self, script: &Script) -> Result<(), Problem> {
         let line = script.events.last().map_or(0, |event| event.line);
         let end = self.now;

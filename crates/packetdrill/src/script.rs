@@ -4,14 +4,14 @@ use std::fmt;
 
 use narrows_packet::Ecn;
 
-/// Why a script cannot be run, or did not run to its end.
+/// Reason why a script cannot run or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Line of the script, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
-    /// The script asks for something that the endpoint does not have; otherwise it failed.
+    /// The script needs an unsupported feature; otherwise it failed.
     pub skips: bool,
 }
 
@@ -21,12 +21,12 @@ impl Problem {
         Self { line, reason: format!("syntax: {}", reason.into()), skips: false }
     }
 
-    /// The endpoint did something else than the script expects.
+    /// The endpoint deviated from the script.
     pub fn failure(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: reason.into(), skips: false }
     }
 
-    /// The script needs what the endpoint does not have.
+    /// The script needs an unsupported feature.
     pub fn unsupported(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: reason.into(), skips: true }
     }
@@ -56,7 +56,7 @@ pub struct Setting {
     pub value: String,
 }
 
-/// Something that happens, or is expected to happen.
+/// An input or an expectation.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Its line.
@@ -85,7 +85,7 @@ pub enum Time {
     },
 }
 
-/// What an event does.
+/// Action of an event.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A packet arrives.
@@ -264,7 +264,7 @@ impl Call {
         self.args.iter().find_map(|arg| arg.field("msg_control")).map_or(&[], Value::items)
     }
 
-    /// A field of the data of the ancillary message that has it.
+    /// A field in the data of an ancillary message.
     pub fn ancillary_field(&self, field: &str) -> Option<&Value> {
         self.ancillary().iter().find_map(|message| message.field("cmsg_data")?.field(field))
     }

@@ -1,5 +1,4 @@
-//! Shell commands of a script: the settings that choose behaviour are kept, the rest is harmless or skips the
-//! script.
+//! Shell commands of a script. Settings that affect behaviour are applied; all others are harmless or skip the script.
 
 mod extension;
 
@@ -17,7 +16,7 @@ pub(crate) struct Settings {
     pub(crate) timestamps: bool,
     pub(crate) sack: bool,
     pub(crate) window_scaling: bool,
-    /// `tcp_ecn`: 0 never, 1 ask and agree, 2 agree.
+    /// `tcp_ecn`: 0 never, 1 request and accept, 2 accept.
     pub(crate) ecn: u8,
     /// `tcp_congestion_control`; `None`: the default of Linux.
     pub(crate) congestion: Option<String>,
@@ -66,53 +65,25 @@ impl Default for Settings {
     }
 }
 
-/// Settings of the public test suites, for a script whose `defaults.sh` is not there.
+/// Settings of the public test suites, for scripts without their `defaults.sh`.
 const DEFAULTS: &str = "sysctl net.ipv4.tcp_rmem=\"4096 540000 15728640\" net.ipv4.tcp_ecn=0 \
                         net.ipv4.tcp_slow_start_after_idle=0";
 /// Calls of one script by another.
 const MAX_DEPTH: u32 = 4;
 
-/// sysctls of TCP that do not change what the endpoint does here: memory, limits, qdisc, features not used.
-const HARMLESS: &[&str] = &[
-    "tcp_wmem",
-    "tcp_syn_retries",
-    "tcp_synack_retries",
-    "tcp_frto",
-    "tcp_dsack",
-    "tcp_fack",
-    "tcp_tso_win_divisor",
-    "tcp_min_tso_segs",
-    "tcp_tso_rtt_log",
-    "tcp_ecn_option",
-    "tcp_ecn_option_beacon",
-    "tcp_ecn_fallback",
-    "tcp_pacing_ss_ratio",
-    "tcp_pacing_ca_ratio",
-    "tcp_notsent_lowat",
-    "tcp_fastopen",
-    "tcp_fastopen_key",
-    "tcp_syncookies",
-    "tcp_autocorking",
-    "tcp_limit_output_bytes",
-    "tcp_no_metrics_save",
-    "tcp_moderate_rcvbuf",
-    "tcp_invalid_ratelimit",
-    "tcp_challenge_ack_limit",
-    "tcp_fin_timeout",
-    "tcp_tw_reuse",
-    "tcp_tw_reuse_delay",
-    "tcp_orphan_retries",
-    "tcp_retries1",
-    "tcp_retries2",
-    "tcp_available_congestion_control",
-    "tcp_allowed_congestion_control",
-];
+/// sysctls of TCP without effect on the endpoint: memory, limits, qdisc, unused features.
+const HARMLESS: &str = "tcp_wmem tcp_syn_retries tcp_synack_retries tcp_frto tcp_dsack tcp_fack tcp_tso_win_divisor \
+    tcp_min_tso_segs tcp_tso_rtt_log tcp_ecn_option tcp_ecn_option_beacon tcp_ecn_fallback tcp_pacing_ss_ratio \
+    tcp_pacing_ca_ratio tcp_notsent_lowat tcp_fastopen tcp_fastopen_key tcp_syncookies tcp_autocorking \
+    tcp_limit_output_bytes tcp_no_metrics_save tcp_moderate_rcvbuf tcp_invalid_ratelimit tcp_challenge_ack_limit \
+    tcp_fin_timeout tcp_tw_reuse tcp_tw_reuse_delay tcp_orphan_retries tcp_retries1 tcp_retries2 \
+    tcp_available_congestion_control tcp_allowed_congestion_control";
 
 impl Settings {
     /// Runs a command, given as its words.
     ///
     /// # Errors
-    /// A command or setting that changes behaviour in a way the endpoint does not have.
+    /// A command or setting with an unsupported effect.
     pub(crate) fn command(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
         let Some(first) = words.first() else { return Ok(()) };
         match program(first) {
@@ -174,8 +145,9 @@ impl Settings {
             "default_qdisc" => self.fair_queue = value == "fq",
             "tcp_reordering" if number == Some(3) => {}
             "tcp_mtu_probing" if number == Some(0) => {}
-            _ if HARMLESS.contains(&key) => self.ignored.push(format!("{key}={value}")),
-            _ if !key.starts_with("tcp_") => self.ignored.push(format!("{key}={value}")),
+            _ if !key.starts_with("tcp_") || HARMLESS.split(' ').any(|own| own == key) => {
+                self.ignored.push(format!("{key}={value}"));
+            }
             _ => {
                 return Err(Problem::unsupported(line, format!("sysctl {key}={value}: the endpoint does not have it")));
             }
@@ -232,7 +204,7 @@ impl Settings {
     }
 }
 
-/// The commands in `text`, which begins on `line`, as words. A script of defaults stands for its commands.
+/// The commands in `text`, which begins on `line`, as words. A script of defaults is replaced by its commands.
 ///
 /// # Errors
 /// A script that calls itself.
@@ -331,7 +303,7 @@ mod tests {
         run(&mut settings, text, &|_| None).map(|()| settings)
     }
 
-    /// sysctls that choose behaviour are kept, whatever program sets them.
+    /// sysctls that affect behaviour are applied, whichever program sets them.
     #[test]
     fn shell_keeps_settings_that_choose_behaviour() {
         let own = settings(
@@ -369,7 +341,7 @@ mod tests {
         assert_eq!(own.receive_buffer, (1000, 2048));
     }
 
-    /// What the endpoint does not have skips the script with a reason.
+    /// Unsupported settings skip the script with a reason.
     #[test]
     fn shell_refuses_unknown_settings() {
         for (text, reason) in [

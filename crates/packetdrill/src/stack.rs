@@ -1,4 +1,4 @@
-//! What a script runs on: the endpoint in virtual time, or another TCP in its own time.
+//! The TCP that a script runs on: the endpoint in virtual time, or another one in real time.
 
 use std::collections::VecDeque;
 
@@ -26,27 +26,27 @@ pub enum Outcome {
     Unchecked,
 }
 
-/// How a wait ended.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// The time is reached, and nothing happened.
+    /// The time is reached, without an event.
     Passed,
-    /// Something happened at this time: a packet left, a timer expired, or a call returned.
+    /// An event at this time: a packet left, a timer expired, or a call returned.
     Happened(Nanos),
 }
 
 /// A TCP that scripts run on. Times count from the start of the script.
 pub trait Stack {
-    /// How late packets may leave at least, if its clock is not exact.
+    /// Accepted lateness of packets if its clock is inexact.
     fn lateness(&self) -> Option<Nanos>;
 
-    /// Why it cannot execute a system call, if it cannot.
+    /// Reason why it cannot execute a system call, if any.
     fn lacks_call(&self, call: &Call) -> Option<String>;
 
     /// Whether it has this field of `TCP_INFO` (`tcpi_…`).
     fn has_field(&self, name: &str) -> bool;
 
-    /// Refuses a shell command, given as its words, that it cannot run, without running it.
+    /// Checks a shell command, given as its words, without running it.
     ///
     /// # Errors
     /// The reason.
@@ -58,22 +58,22 @@ pub trait Stack {
     /// The command or its setting is not supported.
     fn command(&mut self, line: usize, words: &[String]) -> Result<(), Problem>;
 
-    /// Runs from `now` until `until`, or until the first thing happens. The time may have passed already.
+    /// Runs from `now` until `until`, or until the first event. The time may have passed already.
     ///
     /// # Errors
-    /// It cannot go on.
+    /// The stack has failed.
     fn wait(&mut self, now: Nanos, line: usize, until: Nanos) -> Result<Waited, Problem>;
 
     /// A packet arrives.
     ///
     /// # Errors
-    /// The packet needs what it does not have.
+    /// The packet needs an unsupported feature.
     fn on_packet(&mut self, now: Nanos, line: usize, segment: &Segment) -> Result<(), Problem>;
 
-    /// Begins a system call. The script says whether it `blocks`.
+    /// Begins a system call. The script states whether it `blocks`.
     ///
     /// # Errors
-    /// The call needs what it does not have, or stores something else than the script says.
+    /// The call is not supported, or stores an unexpected value.
     fn call(&mut self, now: Nanos, line: usize, call: &Call, blocks: bool) -> Result<Outcome, Problem>;
 
     /// The outcome of a call that blocked.
@@ -82,7 +82,7 @@ pub trait Stack {
     /// Like [`Stack::call`].
     fn resume(&mut self, now: Nanos, line: usize, call: &Call) -> Result<Outcome, Problem>;
 
-    /// Takes the values that [`Stack::info`] gives, if they change on their own.
+    /// Reads the values that [`Stack::info`] returns, if they change by themselves.
     ///
     /// # Errors
     /// They cannot be read.
@@ -90,8 +90,7 @@ pub trait Stack {
         Ok(())
     }
 
-    /// A field of `TCP_INFO` by its name (`tcpi_…`): times in microseconds, those of `tcpi_last_…` in
-    /// milliseconds.
+    /// A field of `TCP_INFO` by its name (`tcpi_…`): times in microseconds, those of `tcpi_last_…` in milliseconds.
     fn info(&self, now: Nanos, name: &str) -> Option<f64>;
 
     /// Packets sent and not yet compared with the script.

@@ -44,7 +44,7 @@ fn played(text: &str) -> Report {
     run(text, &|_| None)
 }
 
-/// What is wrong with a script, by its name and line; `known`: why it must fail. A panic of the endpoint counts as a
+/// Problem of a script, with its name and line; `known`: reason why it must fail. A panic of the endpoint counts as a
 /// failure of the script in which it happens.
 fn problem(name: &str, known: Option<&String>, play: impl Fn() -> Report + UnwindSafe) -> Option<String> {
     let Ok(report) = catch_unwind(play) else {

@@ -1,4 +1,4 @@
-//! Bytes of packets whose simulated form has no space for them; the packet carries a slot number.
+//! Bytes of packets for which the simulated packet has no space; it carries their slot number.
 
 use narrows_dccp::Header;
 use narrows_packet::{Kind, Packet};
@@ -38,16 +38,6 @@ impl PayloadArena {
         let (handle, slot) = self.allocate();
         slot.extend_from_slice(bytes);
         handle
-    }
-
-    /// The bytes of a DCCP packet.
-    pub(crate) fn of(&self, packet: &Packet) -> &[u8] {
-        &self.slots[packet.dccp().handle as usize]
-    }
-
-    /// Returns a slot that stays unused.
-    pub(crate) fn give_back(&mut self, handle: u32) {
-        self.unused.push(handle);
     }
 
     /// Number of DCCP data packets in the network.

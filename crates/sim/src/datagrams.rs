@@ -1,13 +1,13 @@
 //! DCCP in the simulator. The endpoints are the same as over real sockets and exchange encoded packets.
 //!
-//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet
-//! carries their slot number.
-//! Arrival, drop and loss free the slot, so nothing is allocated in the steady state. Type and number are copied into the
-//! packet for queues, nodes and traces: switches see Request, Response and Close as SYN, SYN-ACK and FIN.
+//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet carries their
+//! slot number. Arrival, drop and loss free the slot, so nothing is allocated in the steady state. Type and number are
+//! copied into the packet for queues, nodes and traces: switches see Request, Response and Close as SYN, SYN-ACK and
+//! FIN.
 //!
 //! Real-time applications (constant rate, video) push when they write; a full queue drops datagrams by `dccp.overflow`.
-//! Files wait for room. Bulk data is generated at transmission. A datagram of eight bytes or more begins with its time of
-//! writing, from which the receiver measures delay.
+//! Files wait for room. Bulk data is generated at transmission. A datagram of eight bytes or more begins with its time
+//! of writing, from which the receiver measures delay.
 
 use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_dccp::{Connection, Event, Kind, ResetCode, State};
@@ -17,7 +17,7 @@ use narrows_traffic::App;
 use narrows_units::Histogram;
 
 use crate::arena::PayloadArena;
-use crate::ends::SenderView;
+use crate::sender_view::SenderView;
 
 /// Bytes of an IP header.
 const IP_HEADER: usize = 20;
@@ -77,14 +77,14 @@ struct End {
 
 impl End {
     fn on_packet(&mut self, now: Nanos, packet: &Packet, arena: &mut PayloadArena) {
-        self.connection.on_packet(now, arena.of(packet), packet.ecn() as u8);
+        self.connection.on_packet(now, arena.bytes(packet), packet.ecn() as u8);
         arena.free(packet);
     }
 
     fn poll_transmit(&mut self, now: Nanos, arena: &mut PayloadArena) -> Option<Packet> {
         let (handle, bytes) = arena.allocate();
         let Some(sent) = self.connection.poll_transmit(now, bytes) else {
-            arena.give_back(handle);
+            arena.unused.push(handle);
             return None;
         };
         let mut packet = Packet::datagram(self.flow, Dccp { seq: sent.seq.get(), handle });
@@ -164,8 +164,7 @@ impl DatagramSender {
         }
         let limit = self.app.limit().as_u64();
         if self.app.is_real_time() {
-            // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a
-            // copy.
+            // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a copy.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
             let beyond = ready.saturating_sub(self.end.connection.queue_limit());
             self.end.connection.count_send_drops(beyond);
@@ -413,7 +412,7 @@ mod tests {
             Packet::datagram(0, Dccp { seq: 0, handle: id })
         };
         let [first, second] = [stored(1), stored(2)];
-        assert_eq!((arena.of(&first), arena.of(&second)), (&[1; 3][..], &[2; 3][..]));
+        assert_eq!((arena.bytes(&first), arena.bytes(&second)), (&[1; 3][..], &[2; 3][..]));
         for _ in 0..100 {
             arena.free(&first);
             assert_eq!(arena.allocate().0, first.dccp().handle);
@@ -443,8 +442,7 @@ mod tests {
             let mut engine = Engine::new(spec);
             engine.run_until(Nanos::from_secs(15));
             let arena = &engine.arena;
-            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as
-            // many.
+            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as many.
             assert!((20..300).contains(&arena.slots.len()), "{scheme}: {}", arena.slots.len());
             let mut free = arena.unused.clone();
             free.sort_unstable();

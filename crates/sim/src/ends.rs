@@ -1,19 +1,21 @@
 //! Sender and receiver endpoint of a flow, for TCP and DCCP.
 //!
-//! An endpoint takes a few bytes before the flow starts. The event loop opens it at its start, and replaces it
-//! by its counters when a TCP connection has closed: a run may have many more flows in total than at a time.
-//! Endpoints are boxed for this, which costs runs of ten thousand flows about a tenth. Their fields are ordered by use: a
-//! packet accesses five cache lines of a receiver, an acknowledgement about 20 of a sender.
+//! An endpoint takes a few bytes before the flow starts. The event loop opens it at its start, and replaces it by its
+//! counters when a TCP connection has closed: a run may have many more flows in total than at a time. Endpoints are
+//! boxed for this, which costs runs of ten thousand flows about a tenth. Their fields are ordered by use: a packet
+//! accesses five cache lines of a receiver, an acknowledgement about 20 of a sender.
 
 use std::sync::LazyLock;
 
-use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_packet::Packet;
-use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
+use narrows_tcp::multipath::HasSender;
+use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender};
 
 use crate::arena::PayloadArena;
-use crate::datagrams;
+use crate::datagrams::{Arrivals, DatagramReceiver, DatagramSender};
 use crate::external::{ExternalReceiver, ExternalSender};
+use crate::sender_view::SenderView;
 
 /// The sender endpoint of a flow.
 #[derive(Debug)]
@@ -23,8 +25,8 @@ pub enum SenderEndpoint {
     /// TCP, or a subflow of a multipath connection.
     Stream(Box<Sender>),
     /// DCCP.
-    Datagrams(Box<datagrams::DatagramSender>),
-    /// What remains of a TCP connection that has closed.
+    Datagrams(Box<DatagramSender>),
+    /// A closed TCP connection.
     Ended(Box<Ended<SenderView>>),
     /// A real host.
     External(Box<dyn ExternalSender>),
@@ -38,77 +40,24 @@ pub enum ReceiverEndpoint {
     /// TCP, or a subflow of a multipath connection.
     Stream(Box<Receiver>),
     /// DCCP.
-    Datagrams(Box<datagrams::DatagramReceiver>),
-    /// What remains of a TCP connection that has closed. It ignores packets that are still in the network.
+    Datagrams(Box<DatagramReceiver>),
+    /// A closed TCP connection. It ignores packets that are still in the network.
     Ended(Box<Ended<ReceiverStats>>),
     /// A real host.
     External(Box<dyn ExternalReceiver>),
 }
 
-/// What remains of an endpoint: its counters, and the memory that it held.
+/// A closed endpoint: its counters, and its memory in bytes.
 #[derive(Debug)]
 pub struct Ended<T> {
     counters: T,
     memory: usize,
 }
 
-/// A sender at one time: its counters, and the values in force.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SenderView {
-    /// Counters.
-    pub stats: SenderStats,
-    /// Retransmission timeouts; `None` if a real host does not report them.
-    pub timeouts: Option<u64>,
-    /// Data in flight.
-    pub inflight: Bytes,
-    /// Congestion window; zero without a connection, `None` if a real host has not reported it.
-    pub cwnd: Option<Bytes>,
-    /// Pacing rate in payload bytes per second.
-    pub pacing_rate: Option<Rate>,
-    /// Smoothed round-trip time; `None` before the first sample.
-    pub srtt: Option<Nanos>,
-    /// Departure time of the first data packet.
-    pub first_data_at: Option<Nanos>,
-    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose datagrams,
-    /// the peer confirmed the close.
-    pub completed_at: Option<Nanos>,
-    /// Whether the connection is closed, or will never open.
-    pub closed: bool,
-    /// Datagrams dropped for lack of space in the send queue.
-    pub unsent: u64,
-}
-
-impl SenderView {
-    /// A sender without a connection.
-    fn idle(closed: bool) -> Self {
-        Self { timeouts: Some(0), cwnd: Some(Bytes::ZERO), closed, ..Self::default() }
-    }
-
-    fn of_stream(end: &Sender) -> Self {
-        Self {
-            stats: *end.stats(),
-            timeouts: Some(end.stats().timeouts),
-            inflight: end.inflight(),
-            cwnd: Some(end.window()),
-            pacing_rate: end.pacing_rate(),
-            srtt: end.srtt(),
-            first_data_at: end.first_data_at(),
-            completed_at: end.completed_at(),
-            closed: end.is_closed(),
-            unsent: 0,
-        }
-    }
-
-    /// The counters and times of a connection that has closed.
-    fn ended(self) -> Self {
-        Self { inflight: Bytes::ZERO, cwnd: Some(Bytes::ZERO), pacing_rate: None, srtt: None, ..self }
-    }
-}
-
 /// Counters of a flow that has not started.
 static NOTHING_RECEIVED: LazyLock<ReceiverStats> = LazyLock::new(ReceiverStats::default);
 
-/// Calls an open endpoint; otherwise the value.
+/// Calls an open endpoint; otherwise returns the value.
 macro_rules! open {
     ($value:expr, $end:ident => $call:expr, $otherwise:expr) => {
         match $value {
@@ -197,20 +146,15 @@ impl SenderEndpoint {
         matches!(self, Self::External(_))
     }
 
-    /// See [`Sender::used_lines`].
-    pub fn used_lines(&self) -> usize {
-        if let Self::Stream(end) = self { end.used_lines() } else { 0 }
-    }
-
-    /// Prefetches what acknowledgements access in the sender; see [`Sender::prefetch`].
+    /// Prefetches the state that acknowledgements access; see [`Sender::prefetch`].
     #[inline]
-    pub fn prefetch(&self, lines: usize) {
+    pub fn prefetch(&self) {
         if let Self::Stream(end) = self {
-            end.prefetch(lines);
+            end.prefetch();
         }
     }
 
-    /// Prefetches what `packet` accesses besides; see [`Sender::prefetch_records`].
+    /// Prefetches further memory that `packet` accesses; see [`Sender::prefetch_records`].
     #[inline]
     pub fn prefetch_records(&self, packet: &Packet) {
         if let Self::Stream(end) = self {
@@ -262,33 +206,17 @@ impl SenderEndpoint {
 }
 
 /// Subflows of a multipath connection use TCP.
-impl AsRef<Sender> for SenderEndpoint {
+impl HasSender for SenderEndpoint {
     #[inline]
-    fn as_ref(&self) -> &Sender {
-        match self {
-            Self::Stream(end) => end,
-            _ => unreachable!("subflows use TCP"),
-        }
+    fn sender(&self) -> &Sender {
+        let Self::Stream(end) = self else { unreachable!("subflows use TCP") };
+        end
     }
-}
 
-impl AsMut<Sender> for SenderEndpoint {
     #[inline]
-    fn as_mut(&mut self) -> &mut Sender {
-        match self {
-            Self::Stream(end) => end,
-            _ => unreachable!("subflows use TCP"),
-        }
-    }
-}
-
-impl AsMut<Receiver> for ReceiverEndpoint {
-    #[inline]
-    fn as_mut(&mut self) -> &mut Receiver {
-        match self {
-            Self::Stream(end) => end,
-            _ => unreachable!("subflows use TCP"),
-        }
+    fn sender_mut(&mut self) -> &mut Sender {
+        let Self::Stream(end) = self else { unreachable!("subflows use TCP") };
+        end
     }
 }
 
@@ -357,7 +285,7 @@ impl ReceiverEndpoint {
     }
 
     /// Received datagrams; `None` for TCP.
-    pub fn datagrams(&self) -> Option<&datagrams::Arrivals> {
+    pub fn datagrams(&self) -> Option<&Arrivals> {
         match self {
             Self::Datagrams(end) => Some(end.arrivals()),
             _ => None,
@@ -371,7 +299,7 @@ impl ReceiverEndpoint {
         }
     }
 
-    /// Prefetches what the next packet accesses in the endpoint.
+    /// Prefetches the state that packets access; see [`Receiver::prefetch`].
     #[inline]
     pub fn prefetch(&self) {
         if let Self::Stream(end) = self {
@@ -379,7 +307,7 @@ impl ReceiverEndpoint {
         }
     }
 
-    /// Prefetches what `packet` accesses besides; see [`Receiver::prefetch_ranges`].
+    /// Prefetches further memory that `packet` accesses; see [`Receiver::prefetch_ranges`].
     #[inline]
     pub fn prefetch_ranges(&self, packet: &Packet) {
         if let Self::Stream(end) = self {

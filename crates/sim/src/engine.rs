@@ -1,18 +1,18 @@
 //! The event loop: packets move from endpoints through links and propagation hops, with one event per hop
 //! where the queue is a FIFO.
 //!
-//! A FIFO link returns the departure time when a packet arrives. The packet then enters the delay line behind
-//! the link at once, and the next event is its arrival at the far end. All flows that leave a link with the
-//! same propagation delay share a delay line, so the event queue holds one entry per line instead of one per
-//! packet.
+//! A FIFO link returns the departure time when a packet arrives. The packet then enters the delay line behind the link
+//! at once, and the next event is its arrival at the far end. All flows that leave a link with the same propagation
+//! delay share a delay line, so the event queue holds one entry per line instead of one per packet.
 //!
-//! Path of a packet: a timer or an arriving acknowledgement calls `Engine::transmit`, which drains `poll_transmit` of the
-//! sender (`ends.rs`; subflows take data from `connections`). `Engine::offer` passes each packet to the first
-//! link of its route. Any link but a FIFO of constant rate (AQM, classes, router algorithm, capacity trace) keeps the packet
+//! Path of a packet: a timer or an arriving acknowledgement calls `Engine::transmit`, which drains `poll_transmit` of
+//! the sender (`ends.rs`; subflows take data from `connections`). `Engine::offer` passes each packet to the first link
+//! of its route. Any link but a FIFO of constant rate (AQM, classes, router algorithm, capacity trace) keeps the packet
 //! until a service event ends its transmission. The arrival at the end of a delay line offers it to the next link, or
 //! delivers it to the receiver, whose acknowledgement takes the reverse route. An [`Observer`] sees each step.
 //!
-//! A source number is decoded into an `Event` once, then matched. The loop does no I/O and allocates nothing per packet.
+//! A source number is decoded into an `Event` once, then matched. The loop does no I/O and allocates nothing per
+//! packet.
 
 mod build;
 mod connections;
@@ -41,8 +41,8 @@ use crate::event_queue::{EventQueue, SourceId};
 use crate::metrics::Metrics;
 use crate::observer::{FlowState, Flows, Observer, PacketEvent, Passage};
 
-/// Prefetch distances in packets: the packet, what is indexed by its flow, its endpoint's state, and the memory that this
-/// state points to.
+/// Prefetch distances in packets: for the packet, entries indexed by its flow, its endpoint's state, and memory that
+/// this state points to.
 const FARTHEST: usize = 24;
 const FARTHER: usize = 18;
 const FAR: usize = 10;
@@ -60,8 +60,6 @@ pub struct Engine<O = ()> {
     links: Vec<Link>,
     hops: Vec<PropagationHop>,
     senders: Vec<SenderEndpoint>,
-    /// Cache lines of a sender that acknowledgements access, at most.
-    sender_lines: usize,
     receivers: Vec<ReceiverEndpoint>,
     connections: Connections,
     /// Bytes of the datagram packets in the network.
@@ -199,7 +197,7 @@ impl<O: Observer> Engine<O> {
         if let Some(packet) = line.peek(FAR) {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
-                self.senders[flow].prefetch(self.sender_lines);
+                self.senders[flow].prefetch();
                 self.metrics.prefetch(flow);
             } else {
                 self.receivers[flow].prefetch();

@@ -1,12 +1,13 @@
-//! The event queue: one pending time per event source, in a four-ary heap; the first sources may be in a list beside it.
+//! The event queue: one pending time per event source, in a four-ary heap; the first sources may be in a list beside
+//! it.
 //!
 //! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
 //! one pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top;
 //! retransmission timers do so on every acknowledgement. Events at equal times pop in the order of source
 //! numbers, so the order does not depend on history.
 //!
-//! The first sources are delay lines, to which nearly all events belong. If they are few, their times are in a list that
-//! each [`EventQueue::pop`] searches: this costs less than to move them through a heap of timers.
+//! The first sources are delay lines, to which nearly all events belong. If they are few, their times are in a list
+//! that each [`EventQueue::pop`] searches: this costs less than to move them through a heap of timers.
 //!
 //! With many sources most entries wait in a [`Wheel`] until they are due.
 
@@ -91,7 +92,7 @@ impl EventQueue {
         }
     }
 
-    /// Prefetches what the next change of a source accesses.
+    /// Prefetches the slot of a source.
     #[inline]
     pub fn prefetch(&self, source: SourceId) {
         narrows_units::prefetch(&self.slots[source as usize], 1);
@@ -139,7 +140,8 @@ impl EventQueue {
         }
         let listed = self.first_listed();
         loop {
-            // A heap entry is never later than the pending time of its source, and listed sources come first at equal times.
+            // A heap entry is never later than the pending time of its source, and listed sources come first at equal
+            // times.
             let (at, top) = match (self.heap.first(), listed) {
                 (Some(&top), Some((at, _))) if top.at() < at => (top.at(), Some(top)),
                 (Some(&top), None) => (top.at(), Some(top)),
@@ -261,8 +263,7 @@ fn least_child(heap: &[Entry], i: usize) -> Option<(usize, Entry)> {
     let children = heap.get(first..)?;
     let less = |a: (usize, Entry), b: (usize, Entry)| if b.1 < a.1 { b } else { a };
     if let Some(&[a, b, c, d]) = children.first_chunk::<ARITY>() {
-        // Two independent comparisons and a third, without a branch: which child is least cannot be
-        // predicted.
+        // Two independent comparisons and a third, without a branch: which child is least cannot be predicted.
         return Some(less(less((first, a), (first + 1, b)), less((first + 2, c), (first + 3, d))));
     }
     children.iter().enumerate().map(|(k, &child)| (first + k, child)).reduce(less)
@@ -301,8 +302,8 @@ mod tests {
     }
 
     proptest! {
-        /// The queue pops as a model that keeps one time per source in a list, whether its times are within a tick of the
-        /// wheel or beyond its end.
+        /// The queue pops as a model that keeps one time per source in a list, whether its times are within a tick of
+        /// the wheel or beyond its end.
         #[test]
         fn event_queue_matches_list_model(
             frequent in 0usize..12,

@@ -1,10 +1,9 @@
 //! Ends of a flow outside the simulator: real hosts, joined by the simulated network.
 //!
 //! The owner of the run carries the packets: [`Engine::inject`] takes those that leave a host, and
-//! [`Engine::take_delivered`] returns those that reach one. An end only watches them pass and reports what it
-//! knows of the flow.
-//! Bytes of real packets wait in the arena of the datagrams. Links, routes, metrics, traces and captures do not know the
-//! difference, and the order of events follows exact times, however late the caller is.
+//! [`Engine::take_delivered`] returns those that reach one. An end observes them and reports the state of the flow.
+//! Bytes of real packets wait in the arena of the datagrams. Links, routes, metrics, traces and captures do not know
+//! the difference, and the order of events follows exact times, however late the caller is.
 //!
 //! [`Engine::inject`]: crate::Engine::inject
 //! [`Engine::take_delivered`]: crate::Engine::take_delivered
@@ -15,23 +14,23 @@ use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_packet::Packet;
 use narrows_tcp::{AckOutcome, ReceiverStats, TcpInfo};
 
-pub use crate::ends::SenderView;
+pub use crate::sender_view::SenderView;
 
 /// A sender's report on one of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketReport {
-    /// It left.
+    /// The packet left.
     Sent {
-        /// Its number: the packets that the sender says left before it.
+        /// Its number: earlier packets, as reported by the sender.
         number: u64,
         /// Its size, with the IP header.
         size: Bytes,
-        /// Bytes of data in it, as far as known.
+        /// Payload in bytes, as far as known.
         payload: Bytes,
     },
-    /// It is acknowledged.
+    /// The packet is acknowledged.
     Acknowledged(u64),
-    /// It is declared lost.
+    /// The packet is declared lost.
     Lost(u64),
 }
 

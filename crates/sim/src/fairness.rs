@@ -122,15 +122,14 @@ mod tests {
     /// Convergence is the first fair window that begins five fair seconds.
     #[test]
     fn convergence_is_first_window_of_five_fair_seconds() {
-        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a
-        // ratio of 2 on.
+        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a ratio of 2 on.
         let rates = |bin: usize| match bin {
             0..30 => [1, 9],
             70..80 => [0, 10],
             _ => [5, 5],
         };
-        // A window of x unequal and 10 - x equal bins holds 5x of 100 in the one flow's place: 50 - 5x
-        // against 50 + 5x, so Jain's index 1 / (1 + x^2/100) is 0.9 up to x = 3.
+        // A window of x unequal and 10 - x equal bins gives one flow 50 - 5x and the other 50 + 5x of 100, so Jain's
+        // index 1 / (1 + x^2/100) is 0.9 up to x = 3.
         let found = judged(BIN, (0..200).map(|bin| Some(rates(bin))));
         assert_eq!(found, Some(BIN * 77));
     }

@@ -12,6 +12,7 @@ mod fairness;
 pub mod metrics;
 pub mod observer;
 pub mod samples;
+mod sender_view;
 
 pub use arena::PayloadArena;
 pub use datagrams::PacketLedger;

@@ -1,7 +1,8 @@
 //! Metrics, computed during the run without state per packet.
 //!
-//! Goodput and throughput are means over the flow's active time after the warm-up. A flow that ended within the warm-up is
-//! measured over its whole life. A stopped flow is active until its stop; data that drains afterwards does not count.
+//! Goodput and throughput are means over the flow's active time after the warm-up. A flow that ended within the warm-up
+//! is measured over its whole life. A stopped flow is active until its stop; data that drains afterwards does not
+//! count.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ struct FlowMetrics {
     last_rtt: Nanos,
 }
 
-/// Where its path stands.
+/// State of the flow's path.
 #[derive(Debug)]
 struct PathMetrics {
     /// Bandwidth-delay product of the path; `MAX` once inflight has reached it.
@@ -160,8 +161,7 @@ impl Metrics {
         self.flows[flow].last_rtt
     }
 
-    /// Ends the warm-up: restarts the means of flows that have not ended. Ended flows are measured from their
-    /// start.
+    /// Ends the warm-up: restarts the means of flows that have not ended. Ended flows are measured from their start.
     pub fn on_warm(&mut self, now: Nanos, senders: &[SenderEndpoint], receivers: &mut [ReceiverEndpoint]) {
         let ends = senders.iter().zip(receivers);
         let flows = self.flows.iter_mut().zip(&self.paths).zip(&mut self.spans);

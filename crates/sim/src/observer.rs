@@ -7,9 +7,10 @@ use narrows_tcp::{CaState, ReceiverStats, TcpInfo};
 
 use crate::Link;
 use crate::arena::PayloadArena;
-use crate::ends::{ReceiverEndpoint, SenderEndpoint, SenderView};
+use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::external::PacketReport;
 use crate::metrics::Metrics;
+use crate::sender_view::SenderView;
 
 /// Kind of a packet event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +205,7 @@ impl FlowState<'_> {
                     rtt_variation,
                     min_rtt,
                     ssthresh: sender.ssthresh(),
-                    timeouts: Some(sender.consecutive_timeouts()),
+                    timeouts: Some(sender.timeouts_in_a_row()),
                     recovering: Some(sender.phase() != Phase::Open),
                 }
             }

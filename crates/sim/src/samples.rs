@@ -25,8 +25,8 @@ pub type Sink<'a> = &'a mut dyn FnMut(Subject, &str, Shown);
 const SSTHRESH: &str = "ssthresh_bytes";
 
 /// Converts samples to rows. Values that `ss -ti` shows have its names, with the unit last, and its counters are
-/// totals. Other counters are given as increments since the previous sample. A scheme's item whose name a series of
-/// the transport has is left out: the transport's series says it.
+/// totals. Other counters are given as increments since the previous sample. A scheme's item with the name of a
+/// transport's series is left out.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     /// Per flow: bytes in order, bytes received and retransmissions at the last sample.

@@ -19,7 +19,7 @@ thread_local! {
     static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system allocator with counters per thread: of allocations, and of bytes held.
+/// The system allocator with counters per thread: allocations and allocated bytes.
 struct Counting;
 
 fn count(bytes: i64) {

@@ -4,7 +4,7 @@ use crate::external::HALVING;
 use crate::law::spec;
 use narrows_cc::Params;
 
-const SCENARIO: &str = "name = \"external\"\nduration = \"10s\"\nseed = 7\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n\
+const SCENARIO: &str = "duration = \"10s\"\nseed = 7\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n\
     [[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n";
 
 /// A copy of NewReno from outside the registry, beside CUBIC, makes the same events as the registered one.

@@ -208,8 +208,7 @@ proptest! {
         check(&spec, &result)?;
     }
 
-    /// Every file of a random scenario completes, unless DCCP gave up because the network let no packet
-    /// through.
+    /// Every file of a random scenario completes, unless DCCP gave up because the network let no packet through.
     #[test]
     fn random_files_complete(text in files()) {
         let spec = spec(&text);
@@ -279,39 +278,31 @@ fn random_scenarios_are_mostly_valid_and_cover_all_parts() {
     let specs: Vec<Plan> = texts.iter().filter_map(|text| spec(text)).collect();
     assert!(specs.len() > 200, "only {} of {} scenarios are valid", specs.len(), texts.len());
     let mut schemes = BTreeSet::new();
-    let (mut links, mut completed, mut total) = ([0; 3], 0, Counters::default());
+    let counts = |of: &Counters| {
+        [
+            of.sack_blocks,
+            of.recoveries,
+            of.timeouts,
+            of.spurious_recoveries,
+            of.tlp_probes,
+            of.paced_waits,
+            of.rate_samples,
+            of.delayed_acks,
+            of.ecn_reductions,
+        ]
+    };
+    let (mut links, mut completed, mut acted) = ([0; 3], 0, [0; 9]);
+    let add = |sums: &mut [u64], more: &[u64]| sums.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
     for spec in specs {
         schemes.extend(spec.flows.iter().map(|flow| flow.scheme.info.name));
         let result = run(spec, ()).unwrap();
         for link in &result.links {
-            for (sum, n) in links.iter_mut().zip([link.drops, link.random_losses, link.marks]) {
-                *sum += n;
-            }
+            add(&mut links, &[link.drops, link.random_losses, link.marks]);
         }
         completed += result.flows.iter().filter(|flow| flow.completion_s.is_some()).count();
-        let (all, one) = (&mut total, result.counters());
-        all.sack_blocks += one.sack_blocks;
-        all.recoveries += one.recoveries;
-        all.timeouts += one.timeouts;
-        all.spurious_recoveries += one.spurious_recoveries;
-        all.tlp_probes += one.tlp_probes;
-        all.paced_waits += one.paced_waits;
-        all.rate_samples += one.rate_samples;
-        all.delayed_acks += one.delayed_acks;
-        all.ecn_reductions += one.ecn_reductions;
+        add(&mut acted, &counts(result.counters()));
     }
     assert_eq!(schemes.len(), ALL.len(), "only {schemes:?} ran");
     assert!(links.iter().all(|&n| n > 0) && completed > 0, "{links:?} drops, losses, marks; {completed} files");
-    let acted = [
-        total.sack_blocks,
-        total.recoveries,
-        total.timeouts,
-        total.spurious_recoveries,
-        total.tlp_probes,
-        total.paced_waits,
-        total.rate_samples,
-        total.delayed_acks,
-        total.ecn_reductions,
-    ];
-    assert!(acted.iter().all(|&n| n > 20), "{total:?}");
+    assert!(acted.iter().all(|&n| n > 20), "{acted:?}");
 }

@@ -57,9 +57,8 @@ fn law_cubic_periodic_loss_window_matches_rfc9438() {
 #[test]
 fn law_reno_buffer_size_sets_utilisation() {
     let utilisation = |buffer: &str| {
-        let result = run(&dumbbell("buffer law", (600.0, Some(200.0)), ("48mbit", buffer), &flows("newreno", 100, "")));
+        let result = run(&dumbbell((600.0, Some(200.0)), ("48mbit", buffer), &flows("newreno", 100, "")));
         assert!(result.counters().recoveries >= 3, "only {} recoveries", result.counters().recoveries);
-        println!("buffer {buffer}: utilisation {:.4}", result.links[0].utilization);
         result.links[0].utilization
     };
     let (shallow, half, whole) = (utilisation("8pkt"), utilisation("0.5bdp"), utilisation("1bdp"));
@@ -72,11 +71,10 @@ fn law_reno_buffer_size_sets_utilisation() {
 #[test]
 fn law_vegas_alone_queues_two_to_four_packets() {
     for rate in ["10mbit", "50mbit"] {
-        let result = run(&dumbbell("vegas law", (60.0, Some(20.0)), (rate, "4bdp"), &flows("vegas", 40, "")));
+        let result = run(&dumbbell((60.0, Some(20.0)), (rate, "4bdp"), &flows("vegas", 40, "")));
         let queued = result.links[0].queue_mean_pkt;
-        println!("vegas at {rate}: {queued:.2} packets queued, utilisation {:.3}", result.links[0].utilization);
         assert!((1.0..=5.0).contains(&queued), "{rate}: {queued} packets queued");
-        assert!(result.links[0].utilization > 0.95);
+        assert!(result.links[0].utilization > 0.95, "{rate}: utilisation {}", result.links[0].utilization);
     }
 }
 
@@ -91,12 +89,8 @@ fn law_bbr_alone_fills_pipe_with_quanta_in_queue() {
 }
 
 fn bbr_alone(scheme: &str, quanta: f64) {
-    let result = run(&dumbbell("bbr law", (60.0, None), ("100mbit", "2bdp"), &flows(scheme, 40, "")));
+    let result = run(&dumbbell((60.0, None), ("100mbit", "2bdp"), &flows(scheme, 40, "")));
     let (link, flow) = (&result.links[0], &result.flows[0]);
-    println!(
-        "bbr: utilisation {:.4}, mean queue {:.1} pkt, median rtt {:?} ms",
-        link.utilization, link.queue_mean_pkt, flow.rtt_p50_ms
-    );
     assert!(link.utilization > 0.95, "utilisation {}", link.utilization);
     let bdp_packets = 100e6 / 8.0 * 0.04 / 1500.0;
     assert!(link.queue_mean_pkt < bdp_packets / 16.0 + quanta, "{} packets queued", link.queue_mean_pkt);
@@ -105,14 +99,13 @@ fn bbr_alone(scheme: &str, quanta: f64) {
     assert!(flow.rtt_p50_ms.unwrap() < longest, "median round trip {:?} ms", flow.rtt_p50_ms);
 }
 
-/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the smallest that allows it.
-/// Data first arrives one and a half round trips after the start. The test judges rounds from 40 packets on,
-/// when the shape of the initial windows no longer matters, until the pipe of 862 packets is more than half
-/// full.
+/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the smallest that allows it. Data first
+/// arrives one and a half round trips after the start. The test judges rounds from 40 packets on, when the shape of the
+/// initial windows no longer matters, until the pipe of 862 packets is more than half full.
 #[test]
 fn law_bbr_startup_doubles_delivery_each_round() {
     let rtt = Nanos::from_millis(100);
-    let spec = spec(&dumbbell("bbr startup law", (3.0, None), ("100mbit", "4bdp"), &flows("bbr", 100, "")));
+    let spec = spec(&dumbbell((3.0, None), ("100mbit", "4bdp"), &flows("bbr", 100, "")));
     let mut engine = Engine::new(spec);
     let mut delivered = Vec::new();
     for round in 0..8 {
@@ -137,10 +130,8 @@ fn law_bbr_random_loss_keeps_rate_up_to_probe_gain() {
     let share = |loss: f64, warmup_s: f64| {
         let keys = format!("loss = \"{loss}%\"\nloss_at = \"ingress\"\n[tcp]\nreceive_window = \"20MB\"\n");
         let rest = keys + &flows("bbr", 100, "");
-        let result = run(&dumbbell("bbr loss law", (60.0, Some(warmup_s)), ("100mbit", "4bdp"), &rest));
-        let share = result.flows[0].throughput_mbit_s / 100.0;
-        println!("bbr at {loss} % loss: {share:.3} of the link");
-        share
+        let result = run(&dumbbell((60.0, Some(warmup_s)), ("100mbit", "4bdp"), &rest));
+        result.flows[0].throughput_mbit_s / 100.0
     };
     for loss in [0.1, 1.0, 2.0, 5.0] {
         let (got, bound) = (share(loss, 6.0), 0.9 * (1.0 - loss / 100.0));
@@ -159,14 +150,9 @@ fn law_bbr_random_loss_keeps_rate_up_to_probe_gain() {
 #[test]
 fn law_codel_loss_based_flow_queue_stays_near_target() {
     for scheme in ["newreno", "cubic"] {
-        let result = run(&dumbbell(
-            "codel law",
-            (60.0, None),
-            ("50mbit", "8bdp"),
-            &format!("queue = \"codel\"\n{}", flows(scheme, 40, "")),
-        ));
+        let rest = format!("queue = \"codel\"\n{}", flows(scheme, 40, ""));
+        let result = run(&dumbbell((60.0, None), ("50mbit", "8bdp"), &rest));
         let (link, flow) = (&result.links[0], &result.flows[0]);
-        println!("{scheme}: p95 {:.2} ms, {:.4} % retransmitted", link.queue_delay_p95_ms, flow.retransmit_percent);
         assert!(link.queue_delay_p95_ms < 10.0, "{scheme}: p95 of the queue {} ms", link.queue_delay_p95_ms);
         assert!(flow.retransmit_percent < 0.05, "{scheme}: {} % retransmitted", flow.retransmit_percent);
         // A saw-tooth that halves over an empty buffer fills three quarters of the link.

@@ -1,5 +1,5 @@
-//! Explicit-rate schemes on random networks: steady goodput, as rates on the wire, against the max-min fair
-//! rates of the oracle. One entry of [`laws`] per scheme.
+//! Explicit-rate schemes on random networks: steady goodput, as rates on the wire, against the max-min fair rates of
+//! the oracle. [`laws`] has an entry per scheme.
 
 use crate::law::run;
 use crate::oracle::{Network, Ranges, explicit_rate_schemes, wire};
@@ -31,7 +31,7 @@ fn outside(rate: f64, one: f64, other: f64) -> f64 {
     rate / rate.clamp(one.min(other), one.max(other)) - 1.0
 }
 
-/// Runs a scheme on networks that `draw` returns, with an ACK per two packets from the start, as the oracle has it;
+/// Runs a scheme on networks that `draw` returns, with an ACK per two packets from the start, as in the oracle;
 /// compares all flows with the oracle and prints the extremes.
 #[track_caller]
 fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
@@ -42,13 +42,13 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
     let mut extremes = (0.0_f64, 0.0_f64);
     for seed in 0..NETWORKS {
         let network = draw(&mut Random::stream(seed, kind, 0));
-        let fair = network.fair(&wire);
+        let fair = network.fair(&wire, 1.0);
         let lacking = match scheme {
             "nodectl" => network.fair_beside_reserves(&wire),
-            _ => network.fair_with_headroom(&wire, headroom(scheme)),
+            _ => network.fair(&wire, headroom(scheme)),
         };
         let result = run(&format!(
-            "name = \"allocation law\"\nduration = \"24s\"\nwarmup = \"12s\"\n[tcp]\nquick_growth = false\n\
+            "duration = \"24s\"\nwarmup = \"12s\"\n[tcp]\nquick_growth = false\n\
              [network]\nbuffer = \"8bdp\"\nrouter = \"{}\"\n{}",
             wire.router,
             network.tables(scheme)
@@ -154,10 +154,9 @@ laws! {
         law_data_one_way_rates_match_oracle: DATA_ONE_WAY -0.05..=0.01;
         law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.05..=0.01;
     }
-    /// Flows whose application uses less than the fair share reserve a twentieth more than they send, and at
-    /// least two packets per round trip. ACKs get a tenth more than they need. Apart from the resulting
-    /// deficit of the others, the deficit is the bandwidth of control messages and a measurement error of one
-    /// packet.
+    /// Flows whose application uses less than the fair share reserve a twentieth more than they send, and at least two
+    /// packets per round trip. ACKs get a tenth more than they need. Apart from the resulting deficit of the others,
+    /// the deficit is the bandwidth of control messages and a measurement error of one packet.
     nodectl {
         law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.01..=0.005;
         law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.015..=0.005;

@@ -11,12 +11,8 @@ use narrows_sim::{Engine, RunResult};
 
 /// Share of flow 1 with RTT `rtt_ms`, against flow 0 with 10 ms: the mean of four seeds, whose shares scatter by 0.02.
 fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
-    let text = dumbbell(
-        "bbr: two round-trip times",
-        (60.0, Some(20.0)),
-        ("100mbit", buffer),
-        &format!("{}{}", flows("bbr", 10, ""), flows("bbr", rtt_ms, "")),
-    );
+    let both = flows("bbr", 10, "") + &flows("bbr", rtt_ms, "");
+    let text = dumbbell((60.0, Some(20.0)), ("100mbit", buffer), &both);
     let share = |seed: u32| {
         let result = run(&format!("seed = {seed}\n{text}"));
         let throughput = |i: usize| result.flows[i].throughput_mbit_s;
@@ -25,18 +21,16 @@ fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
     (1..=4).map(share).sum::<f64>() / 4.0
 }
 
-/// The inflight cap 2 bw min_rtt favours the flow with the longer round trip once the buffer lets the queue
-/// grow beyond the cap of the short flow. In a shallow buffer loss comes first, and the short flow gets no
-/// less (Hock et al., ICNP 2017). The share of the long flow therefore grows with the buffer and with the RTT
-/// ratio. Ma et al. (arXiv 1706.09115) measured 6.3 and 87.3 Mbit/s for 10 and 50 ms on Linux with 2 MB of
-/// buffer, a share of 0.933.
+/// The inflight cap 2 bw min_rtt favours the flow with the longer round trip once the buffer lets the queue grow beyond
+/// the cap of the short flow. In a shallow buffer loss comes first, and the short flow gets no less (Hock et al., ICNP
+/// 2017). The share of the long flow therefore grows with the buffer and with the RTT ratio. Ma et al. (arXiv
+/// 1706.09115) measured 6.3 and 87.3 Mbit/s for 10 and 50 ms on Linux with 2 MB of buffer, a share of 0.933.
 ///
 /// Tolerance: 0.02 of a share where the buffer is not the limit, because the probe phases are random.
 #[test]
 fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
     const TOLERANCE: f64 = 0.02;
     let shares = [20, 50, 100].map(|rtt| ["0.2bdp", "1bdp", "5bdp"].map(|buffer| long_flow_share(rtt, buffer)));
-    println!("share of the long flow, by round-trip time and buffer: {shares:.3?}");
     for pair in shares.windows(2) {
         for (nearer, farther) in pair[0].iter().zip(&pair[1]) {
             assert!(farther > &(nearer - TOLERANCE), "by ratio: {shares:.3?}");
@@ -57,13 +51,8 @@ fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
 /// counted as delivered twice, BBR would take it for bandwidth and overflow the buffer repeatedly.
 #[test]
 fn law_bbr_without_sack_settles_at_link_rate() {
-    let result = run(&dumbbell(
-        "bbr: no sack",
-        (30.0, Some(3.0)),
-        ("100mbit", "1bdp"),
-        &format!("[tcp]\nsack = false\n{}", flows("bbr", 40, "")),
-    ));
-    println!("utilisation {}, {:?} timeouts", result.links[0].utilization, result.flows[0].timeouts);
+    let rest = format!("[tcp]\nsack = false\n{}", flows("bbr", 40, ""));
+    let result = run(&dumbbell((30.0, Some(3.0)), ("100mbit", "1bdp"), &rest));
     assert!(result.counters().recoveries > 0, "no losses");
     assert!(result.links[0].utilization > 0.95, "utilisation {}", result.links[0].utilization);
     assert!(result.flows[0].retransmit_percent < 0.1, "{} % retransmitted", result.flows[0].retransmit_percent);
@@ -72,21 +61,16 @@ fn law_bbr_without_sack_settles_at_link_rate() {
 fn several(count: u32, buffer: &str) -> RunResult {
     // Skip 30 s: a flow that starts into a queue takes it for propagation delay, and two common ProbeRTT
     // periods pass until all flows have the true min_rtt.
-    run(&dumbbell(
-        "bbr: several flows",
-        (60.0, Some(30.0)),
-        ("100mbit", buffer),
-        &flows("bbr", 40, &format!("count = {count}\nstagger = \"100ms\"")),
-    ))
+    let all = flows("bbr", 40, &format!("count = {count}\nstagger = \"100ms\""));
+    run(&dumbbell((60.0, Some(30.0)), ("100mbit", buffer), &all))
 }
 
-/// Each flow takes its best probe as its bandwidth, so the estimates sum to more than the link's rate. In
-/// equilibrium a probe of 1.25 just reproduces its flow's estimate, and the sum S is at most 1.25 times the
-/// rate. Windows of twice that hold a queue of 2 S - 1 pipes, between 1 and 1.5 BDP, plus 3 quanta of a few
-/// segments per flow. A smaller buffer overflows all the time, and loss slows no flow down: at most 1 -
-/// 1/1.25 = 20 % is lost, and up to half a BDP the size of the buffer makes no clear difference (four flows on
-/// Linux 6.18: 10.7 % at 0.25 BDP, 10.3 % at 0.5). (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in buffers of 0.8
-/// BDP.)
+/// Each flow takes its best probe as its bandwidth, so the estimates sum to more than the link's rate. In equilibrium a
+/// probe of 1.25 just reproduces its flow's estimate, and the sum S is at most 1.25 times the rate. Windows of twice
+/// that hold a queue of 2 S - 1 pipes, between 1 and 1.5 BDP, plus 3 quanta of a few segments per flow. A smaller
+/// buffer overflows all the time, and loss slows no flow down: at most 1 - 1/1.25 = 20 % is lost, and up to half a BDP
+/// the size of the buffer makes no clear difference (four flows on Linux 6.18: 10.7 % at 0.25 BDP, 10.3 % at 0.5).
+/// (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in buffers of 0.8 BDP.)
 #[test]
 fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
     const BDP: f64 = 100e6 / 8.0 * 0.04 / 1500.0;
@@ -94,11 +78,6 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
         let drops = ["0.25bdp", "0.5bdp", "1bdp", "2bdp", "3bdp"].map(|buffer| {
             let result = several(flows, buffer);
             let link = &result.links[0];
-            println!(
-                "{flows} flows, {buffer}: {:.2} % dropped, queue {:.2} BDP",
-                link.drop_percent,
-                link.queue_mean_pkt / BDP
-            );
             if link.drop_percent < 0.1 {
                 let slack = f64::from(flows) * 10.0 / BDP;
                 assert!((1.0 - 0.1..1.5 + slack).contains(&(link.queue_mean_pkt / BDP)), "{}", link.queue_mean_pkt);
@@ -113,12 +92,8 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
 
 /// Share of one BBR flow against `cubics` CUBIC flows behind X BDPs of buffer.
 fn share_against_cubic(cubics: u32, x: u32) -> f64 {
-    let result = run(&dumbbell(
-        "bbr: against cubic",
-        (500.0, Some(150.0)),
-        ("10mbit", &format!("{x}bdp")),
-        &format!("{}{}", flows("bbr", 40, ""), flows("cubic", 40, &format!("count = {cubics}"))),
-    ));
+    let both = flows("bbr", 40, "") + &flows("cubic", 40, &format!("count = {cubics}"));
+    let result = run(&dumbbell((500.0, Some(150.0)), ("10mbit", &format!("{x}bdp")), &both));
     assert!(result.links[0].utilization > 0.99);
     let total: f64 = result.flows.iter().map(|flow| flow.throughput_mbit_s).sum();
     result.flows[0].throughput_mbit_s / total
@@ -128,10 +103,9 @@ fn share_against_cubic(cubics: u32, x: u32) -> f64 {
 /// min_rtt, and its min_rtt is the queue that the others leave when BBR drains its own data in ProbeRTT.
 /// Neither depends on the number of other flows.
 ///
-/// Let c be the rate, l the propagation delay, q = X c l the full buffer, and s BBR's share of the buffer and
-/// so of the link. BBR has s (q + c l) in flight. In ProbeRTT it has four packets, and the others'
-/// (1 - s) (q + c l) are in the pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals
-/// the data in flight where
+/// Let c be the rate, l the propagation delay, q = X c l the full buffer, and s BBR's share of the buffer and so of the
+/// link. BBR has s (q + c l) in flight. In ProbeRTT it has four packets, and the others' (1 - s) (q + c l) are in the
+/// pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals the data in flight where
 ///
 ///     2 s c min_rtt = s (q + c l),    s = 1/2 + 4 / (q + c l),
 ///
@@ -147,8 +121,6 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
         let depth = f64::from(x);
         let probe_rtt = depth * l + 0.2 + l;
         let expected = (0.5 + 4.0 / ((depth + 1.0) * pipe)) * (1.0 - probe_rtt / 10.0);
-        let ware = (0.5 + 0.5 / depth + 4.0 / (depth * pipe)) * (1.0 - probe_rtt / 10.0);
-        println!("{x} BDP: shares {shares:.3?}; expected {expected:.3}, by Ware et al. {ware:.3}");
         for share in shares {
             assert_within(&format!("share behind {x} BDP"), share, expected, 0.15);
             assert!((0.36..0.5).contains(&share), "share outside 0.36 to 0.5: {share}");
@@ -158,14 +130,14 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
     }
 }
 
-/// The samples of an application that writes a tenth of the rate do not grow because there is no more data, not because
-/// the pipe is full. So BBR stays in Startup, over TCP and DCCP, but for the 200 ms of each ProbeRTT; and the
-/// application gets its rate, within a hundredth for what is in flight at either end.
+/// If an application writes a tenth of the rate, lack of data and not a full pipe limits the samples. BBR therefore
+/// stays in Startup, over TCP and DCCP, except for the 200 ms of each ProbeRTT. The application gets its rate within a
+/// hundredth, for data in flight at either end.
 #[test]
 fn law_bbr_application_at_a_tenth_stays_in_startup() {
     for scheme in ["bbr", "bbr2", "bbr3", "dccp-bbr"] {
         let flow = flows(scheme, 40, "app = { kind = \"cbr\", rate = \"10mbit\" }");
-        let text = dumbbell("bbr: a tenth", (12.0, Some(1.0)), ("100mbit", "1bdp"), &flow);
+        let text = dumbbell((12.0, Some(1.0)), ("100mbit", "1bdp"), &flow);
         let mut engine = Engine::new(spec(&text));
         for ms in (100..12_000).step_by(10) {
             engine.run_until(Nanos::from_millis(ms));

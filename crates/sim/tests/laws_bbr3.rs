@@ -7,7 +7,7 @@ use narrows_sim::RunResult;
 /// One run; `network` and `flows` are TOML lines.
 fn dumbbell(seconds: f64, warmup: f64, network: &str, flows: &str) -> RunResult {
     let network = format!("rate = \"50mbit\"\n{network}\n[tcp]\nreceive_window = \"20MB\"");
-    run(&scenario("bbr3 law", seconds, warmup, &network, flows))
+    run(&scenario(seconds, warmup, &network, flows))
 }
 
 fn flows(scheme: &str, count: u32) -> String {
@@ -26,7 +26,6 @@ fn law_bbr3_alone_fills_pipe_with_small_queue() {
     let (link, flow) = (&result.links[0], &result.flows[0]);
     let bdp_packets = 50e6 / 8.0 * 0.04 / 1500.0;
     let queue = link.queue_mean_pkt / bdp_packets;
-    println!("utilisation {:.4}, mean queue {queue:.3} BDP, median rtt {:?}", link.utilization, flow.rtt_p50_ms);
     assert!((link.utilization / 0.97 - 1.0).abs() <= 0.01, "utilisation {}", link.utilization);
     assert!(queue < 0.2, "{queue} BDP queued");
     assert!(flow.rtt_p50_ms.unwrap() < 40.0 * 1.05, "median round trip {:?} ms", flow.rtt_p50_ms);
@@ -43,7 +42,6 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
         let result = dumbbell(40.0, 10.0, "buffer = \"0.3bdp\"", &flows(scheme, 5));
         let sent: f64 = result.flows.iter().map(|flow| flow.packets_sent as f64).sum();
         let again: f64 = result.flows.iter().map(|flow| flow.retransmit_percent * flow.packets_sent as f64).sum();
-        println!("{scheme}: {:.3} % retransmitted, utilisation {:.4}", again / sent, result.links[0].utilization);
         assert!(result.links[0].utilization >= 0.95, "{scheme}: {}", result.links[0].utilization);
         again / sent
     };
@@ -52,20 +50,17 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
     assert!(v1 >= 5.0 * v3, "v1 retransmits {v1} %, v3 {v3} %");
 }
 
-/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to
-/// the send rate, 0.9 x 0.99 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then leaves at least
-/// 0.99 (1 - p) of it: at 1 % loss 0.98, on average 0.64, times 0.89. This gives 0.57 of the link for 50 of
-/// 62 rounds, and with the full rate in the other rounds 0.65. That is a lower bound, because the latest rate
-/// is a maximum over a round and hides some losses. PROBE_DOWN keeps the share below 0.97. Above the
-/// threshold every probe is too high, inflight_long falls with it, and the rate collapses, while BBR v1 holds
-/// up to 20 % (`law_bbr_random_loss_keeps_rate_up_to_probe_gain`).
+/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to the send
+/// rate, 0.9 x 0.99 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then leaves at least 0.99 (1 - p) of it: at
+/// 1 % loss 0.98, on average 0.64, times 0.89. This gives 0.57 of the link for 50 of 62 rounds, and with the full rate
+/// in the other rounds 0.65. That is a lower bound, because the latest rate is a maximum over a round and hides some
+/// losses. PROBE_DOWN keeps the share below 0.97. Above the threshold every probe is too high, inflight_long falls with
+/// it, and the rate collapses, while BBR v1 holds up to 20 % (`law_bbr_random_loss_keeps_rate_up_to_probe_gain`).
 #[test]
 fn law_bbr3_random_loss_collapses_above_threshold() {
     let share = |scheme: &str, loss: f64| {
         let network = format!("buffer = \"2bdp\"\nloss = \"{loss}%\"\nloss_at = \"ingress\"");
-        let share = dumbbell(60.0, 6.0, &network, &flows(scheme, 1)).links[0].utilization;
-        println!("{scheme} at {loss} % loss: {share:.3} of the link");
-        share
+        dumbbell(60.0, 6.0, &network, &flows(scheme, 1)).links[0].utilization
     };
     for loss in [0.1, 1.0] {
         let kept: f64 = 0.99 * (1.0 - loss / 100.0);
@@ -89,7 +84,6 @@ fn law_bbr3_beside_cubic_leaves_more_than_v1() {
             let result = dumbbell(60.0, 20.0, "buffer = \"1bdp\"", &both);
             let cubic = result.flows.iter().filter(|flow| flow.scheme == "cubic");
             let cubic: f64 = cubic.map(|flow| flow.goodput_mbit_s).sum();
-            println!("{count} {scheme} against {count} cubic: Jain {:.3}, cubic {cubic:.2} Mbit/s", result.jain);
             (result.jain, cubic)
         };
         let ((v1, to_v1), (v3, to_v3)) = (shares("bbr"), shares("bbr3"));

@@ -13,7 +13,7 @@ const RATE: f64 = 100.0;
 /// A scenario on [`RATE`]; `network` holds further keys, `flows` tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"1000pkt\"\n{network}");
-    scenario("brf law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 /// A table of a link with this buffer; `more` holds further keys.
@@ -69,7 +69,7 @@ fn brf_and_cubic_share_by_flow_count_in_any_buffer() {
 /// Time until all rates stay within a tenth of their fair share after a flow joined at 10 s, in round-trip
 /// times of 40 ms; and the longest queue.
 fn joins(flows_before: u32, network: &str) -> (f64, u64) {
-    // The rate is there at once, and no receive window of Linux's limits it.
+    // The rate applies at once, without a limit by Linux's receive window.
     let flow = |extra: &str| flows("brf", 40, &format!("{extra}\ntcp = {{ receive_autotuning = false }}"));
     let all = flow(&format!("count = {flows_before}")) + &flow("start = \"10s\"");
     let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)));
@@ -85,9 +85,7 @@ fn joins(flows_before: u32, network: &str) -> (f64, u64) {
             }
         }
     }
-    let round_trips = (settled - before) as f64 / 40.0;
-    println!("{flows_before} flows plus one: settled after {round_trips:.2} RTT, queue {longest} packets");
-    (round_trips, longest)
+    ((settled - before) as f64 / 40.0, longest)
 }
 
 /// All flows have their fair share two round trips after a flow joins.
@@ -120,7 +118,6 @@ fn brf_leave_frees_share_within_four_round_trips() {
         }
     }
     let round_trips = (settled - 5_000) as f64 / 40.0;
-    println!("settled {round_trips:.2} RTT after a flow left");
     // The written data drains, then comes the FIN, a period until the next allocation, and one until the
     // sender receives it.
     assert!(round_trips <= 4.0, "{round_trips}");
@@ -199,8 +196,7 @@ fn brf_two_switches_lower_share_wins() {
         + &link("c", "d", "1000mbit", "")
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"d\"\ncount = 2\n"
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\n";
-    let text = scenario("two", 20.0, 5.0, "", &tables);
-    let result = run(&text);
+    let result = run(&scenario(20.0, 5.0, "", &tables));
     let goodputs = goodputs(&result);
     for through in &goodputs[..2] {
         assert_within("both switches", *through, 20.0 * PAYLOAD, 0.01);
@@ -213,14 +209,14 @@ fn brf_two_switches_lower_share_wins() {
 
 /// s ── a ══ b
 ///
-/// The first link has 80 Mbit/s and a switch, the second 20 and none. The shares are not what the path carries: the flows
-/// become CUBIC after a round trip, and fill the second link without losing more than CUBIC does.
+/// The first link has 80 Mbit/s and a switch, the second 20 and none. The switch's shares exceed the path's capacity:
+/// the flows become CUBIC after a round trip, and fill the second link without losing more than CUBIC does.
 #[test]
 fn brf_narrow_link_without_switch_is_not_flooded() {
     let tables = buffered_link(("s", "a"), "80mbit", "5ms", "1000pkt", "router = \"brf\"")
         + &buffered_link(("a", "b"), "20mbit", "5ms", "50pkt", "")
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\ncount = 2\n";
-    let result = |params: &str| run(&scenario("narrow", 20.0, 2.0, "", &(tables.clone() + params)));
+    let result = |params: &str| run(&scenario(20.0, 2.0, "", &(tables.clone() + params)));
     let bounded = result("");
     let sum: f64 = goodputs(&bounded).iter().sum();
     assert!(sum > 0.85 * 20.0 * PAYLOAD, "{sum}");
@@ -232,8 +228,7 @@ fn brf_narrow_link_without_switch_is_not_flooded() {
     assert!(drop_percent(&flooded) > 50.0, "{}", drop_percent(&flooded));
 }
 
-/// Data crosses b, ACKs cross c: only the switch at c sees them, and the sender still gets the data path's
-/// share.
+/// Data crosses b, ACKs cross c: only the switch at c sees them, and the sender still gets the data path's share.
 #[test]
 fn brf_acks_on_other_path_carry_share() {
     let link = |from, to, rate, more| buffered_link((from, to), rate, "10ms", "2000pkt", more);
@@ -244,8 +239,7 @@ fn brf_acks_on_other_path_carry_share() {
         + &link("a", "c", "50mbit", brf)
         + &link("c", "d", "1gbit", "")
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\", \"s\"]\ncount = 2\n";
-    let text = scenario("asymmetric", 20.0, 5.0, "", &tables);
-    let spec = spec(&text);
+    let spec = spec(&scenario(20.0, 5.0, "", &tables));
     let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
     let mut engine = Engine::new(spec);
     engine.run_until(Nanos::from_secs(20));
@@ -275,14 +269,12 @@ fn brf_two_announcements_lower_share_counts() {
         + &link("d", "e", "100mbit", brf)
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"e\"]\nreverse_route = [\"e\", \"d\", \"c\", \"s\"]\n"
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"c\", \"d\", \"e\"]\nreverse_route = [\"e\", \"b\", \"a\", \"s\"]\n";
-    let text = scenario("announced", 20.0, 5.0, "", &tables);
-    let result = run(&text);
+    let result = run(&scenario(20.0, 5.0, "", &tables));
     for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
         assert_within("goodput", goodput, least * PAYLOAD, 0.01);
     }
-    // A sender that read both shares in turn would keep a growing queue. The empty path takes 20 ms. The
-    // queue of the first round trips stays: at most the data sent in as long again while no switch answers
-    // the flow.
+    // A sender that read both shares in turn would keep a growing queue. The empty path takes 20 ms. The queue of the
+    // first round trips stays: at most the data sent in as long again while no switch answers the flow.
     for flow in &result.flows {
         let mean = flow.rtt_mean_ms.expect("round-trip times");
         assert!(mean < 20.0 + 60.0, "{mean} ms");
@@ -306,9 +298,7 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
         run(&text(12.0, 3.0, &network, &all)).flows[0].goodput_mbit_s
     };
     let (with, without) = (goodput(true), goodput(false));
-    println!("beside short limited flows: {with:.1} Mbit/s with prediction, {without:.1} without");
-    // 1.1 times the usage of the short flows, headers included, is theirs; when they change, that of two of
-    // them.
+    // 1.1 times the usage of the short flows, headers included, is theirs; when they change, that of two of them.
     let rest = (RATE - 1.5 * 1.1 * 2.0 / PAYLOAD) * PAYLOAD;
     assert_within("with", with, rest, 0.02);
     // Half of the link: 50 ms on average until the next allocation, one period, and 50 ms until the other
@@ -317,22 +307,13 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
     assert_within("lost", with - without, lost, 0.1);
 }
 
-/// On a link with changing capacity the stated mean is too high half of the time; the measured capacity is
-/// not.
+/// On a link with changing capacity the stated mean is too high half of the time; the measured capacity is not.
 #[test]
 fn brf_measured_capacity_keeps_changing_link_queue_short() {
     let on_5g = |follow: bool| {
-        let text = format!(
-            "name = \"5g\"\nduration = \"30s\"\nwarmup = \"2s\"\n[network]\nradio = {{ kind = \"5g\", seed = 1 }}\n\
-             buffer = \"3200pkt\"\nrouter = {{ kind = \"brf\", follow = {follow} }}\n{}",
-            flows("brf", 30, "count = 2")
-        );
-        let link = run(&text).links.remove(0);
-        println!(
-            "follow {follow}: {} drops, queue {:.1} ms, used {:.3}",
-            link.drops, link.queue_delay_mean_ms, link.utilization
-        );
-        link
+        let router = format!("router = {{ kind = \"brf\", follow = {follow} }}");
+        let network = format!("radio = {{ kind = \"5g\", seed = 1 }}\nbuffer = \"3200pkt\"\n{router}");
+        run(&scenario(30.0, 2.0, &network, &flows("brf", 30, "count = 2"))).links.remove(0)
     };
     let (stated, measured) = (on_5g(false), on_5g(true));
     assert!(stated.drops > 1_000 && stated.queue_delay_mean_ms > 100.0, "{stated:?}");

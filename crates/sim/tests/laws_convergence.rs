@@ -2,7 +2,7 @@
 //! [`LAWS`] per scheme; `--nocapture` prints the table.
 
 use crate::convergence::Deliveries;
-use crate::law::spec;
+use crate::law::{dumbbell, flows, spec};
 use crate::oracle::{Flow, explicit_rate_schemes, max_min, wire};
 use narrows_cc::Nanos;
 
@@ -46,16 +46,10 @@ fn fair(flows: usize, payload: f64) -> f64 {
 /// it leaves.
 fn measure(scheme: &str, rtts: &[u64]) -> (Option<f64>, Option<f64>) {
     let wire = wire(scheme);
-    let mut text = format!(
-        "name = \"convergence law\"\nduration = \"{END}s\"\ntcp = {{ receive_autotuning = false }}\n[network]\nrate = \"{RATE}mbit\"\nbuffer = \"8bdp\"\n"
-    );
-    for rtt in rtts {
-        text += &format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt}ms\"\n");
-    }
-    text += &format!(
-        "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{}ms\"\nstart = \"{JOINS}s\"\nstop = \"{LEAVES}s\"\n",
-        rtts[0]
-    );
+    let rest = "[tcp]\nreceive_autotuning = false\n".to_owned()
+        + &rtts.iter().map(|&rtt| flows(scheme, rtt, "")).collect::<String>()
+        + &flows(scheme, rtts[0], &format!("start = \"{JOINS}s\"\nstop = \"{LEAVES}s\""));
+    let text = dumbbell((END as f64, None), (&format!("{RATE}mbit"), "8bdp"), &rest);
     let longest = Nanos::from_millis(*rtts.iter().max().expect("there are flows"));
     let (deliveries, result) = Deliveries::of(spec(&text), longest);
     assert_eq!(result.links[0].drops, 0, "{scheme}, {rtts:?} ms: drops");

@@ -1,5 +1,4 @@
-//! Laws of DCCP flows: goodput against equations, delays at the application, packet conservation in the
-//! transport.
+//! Laws of DCCP flows: goodput against equations, delays at the application, packet conservation in the transport.
 
 use std::fmt::Write as _;
 
@@ -33,7 +32,7 @@ impl Bell<'_> {
     /// Scenario text of flows with 40 ms RTT: scheme and further keys each.
     fn text(&self, flows: &[(&str, &str)]) -> String {
         let mut text = format!(
-            "name = \"dccp\"\nduration = \"{}s\"\nwarmup = \"{}s\"\n[network]\nrate = \"{}\"\n{}\n",
+            "duration = \"{}s\"\nwarmup = \"{}s\"\n[network]\nrate = \"{}\"\n{}\n",
             self.seconds, self.warmup, self.rate, self.more
         );
         for (scheme, more) in flows {
@@ -150,8 +149,7 @@ fn law_ccid3_throughput_is_smoother_than_ccid2() {
             flow.throughput_range_mbit_s.expect("sent packets") / flow.goodput_mbit_s
         };
         let (smooth, saw) = (range("ccid3"), range("ccid2"));
-        println!("{p}: ccid3's range is {smooth:.2} of its mean, ccid2's {saw:.2}");
-        assert!(smooth < 0.8 * saw);
+        assert!(smooth < 0.8 * saw, "{p}: ranges of {smooth} and {saw} of the means");
     }
 }
 
@@ -217,7 +215,6 @@ fn dccp_bbr_sender_gets_loss_rate_of_ten_seconds() {
         for second in [15, 20, 25, 30] {
             engine.run_until(Nanos::from_secs(second));
             let reported = internal(&engine, "loss_rate").expect("an internal of the scheme");
-            println!("after {second} s: {reported:.4} of {p}");
             assert!((reported - p).abs() <= 4.0 * deviation, "{reported} of {p} after {second} s");
         }
     }
@@ -239,8 +236,7 @@ fn dccp_cbr_below_capacity_arrives_without_queueing() {
         println!("{scheme}: {reported:?}, travel {travel}");
         assert!((reported.delay_min_ms.unwrap() - travel).abs() < 0.001, "{scheme}");
         assert_within(scheme, reported.delay_p95_ms.unwrap(), travel, 0.016);
-        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so at most 50 ms of data queue
-        // up.
+        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so at most 50 ms of data queue up.
         let waits = if scheme == "dccp-bbr" { 0.05 * 0.3 / 10.0 * 1e3 } else { 0.05 };
         assert!((reported.delay_mean_ms.unwrap() - travel).abs() < waits, "{scheme}");
     }
@@ -358,7 +354,7 @@ fn law_dccp_every_datagram_is_counted_once() {
     }
 }
 
-/// A flow whose connection failed or that was stopped does not complete.
+/// A failed or stopped flow does not complete.
 #[test]
 fn dccp_abandoned_or_stopped_flow_does_not_complete() {
     // The sender gives up the Request after three minutes (RFC 4340 section 8.1.1).
@@ -375,7 +371,7 @@ fn dccp_abandoned_or_stopped_flow_does_not_complete() {
     }
 }
 
-/// Every sent packet arrives or is lost, and nothing follows a stop.
+/// Every sent packet arrives or is lost, and nothing is sent after a stop.
 #[test]
 fn dccp_stop_ends_sending_and_accounts_every_packet() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
@@ -448,9 +444,8 @@ fn dccp_dead_link_silences_sender_until_it_recovers() {
         assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: data arrives over a dead link");
         // As before within ten seconds.
         assert_within(scheme, (end - later) * 8e-6 / 15.0, 10.0 * 1448.0 / (1448.0 + HEADER), 0.05);
-        // One window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends
-        // eight windows. Then timers send one packet each, doubling from a fifth of a second; CCID 3 sends
-        // one in 16 s.
+        // One window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends eight
+        // windows. Then timers send one packet each, doubling from a fifth of a second; CCID 3 sends one in 16 s.
         let most = if scheme == "ccid3" { 8 * 67 } else { 67 + 10 };
         assert!((30..=most + 10).contains(&lost), "{scheme}: {lost} lost");
     }

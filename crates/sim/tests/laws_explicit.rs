@@ -22,7 +22,7 @@ fn payload_share(scheme: &str) -> f64 {
 /// A scenario on [`RATE`] with an ample buffer; `flows` holds tables.
 fn text(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"8bdp\"");
-    scenario("explicit law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 fn flows(scheme: &str, rtt_ms: u64, count: u32) -> String {
@@ -39,7 +39,6 @@ fn extremes(result: &RunResult) -> (f64, f64) {
 #[track_caller]
 fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: f64) {
     let link = &result.links[0];
-    println!("{scheme}, {count} flows: utilisation {:.4}, queue {:.2} pkt", link.utilization, link.queue_mean_pkt);
     let share = RATE / f64::from(count) * payload_share(scheme);
     let (most, least) = extremes(result);
     assert_within("most", most, share, tolerance);
@@ -109,8 +108,7 @@ fn xcp_mixed_rtts_share_link_equally() {
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
 }
 
-/// Round-trip times of 40 ms until `reading` stays within a tenth of `expected` after a second flow joins at
-/// 10 s.
+/// Round-trip times of 40 ms until `reading` stays within a tenth of `expected` after a second flow joins at 10 s.
 fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
     let second = flows(scheme, 40, 1) + "start = \"10s\"\n";
     let spec = spec(&text(30.0, 0.0, &(flows(scheme, 40, 1) + &second)));
@@ -125,16 +123,13 @@ fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
     }
     let result = engine.finish();
     assert_eq!(result.links[0].drops, 0, "{scheme}: drops after a flow joined");
-    let round_trips = (settled - 10.0) / 0.04;
-    println!("{scheme}: settled {round_trips:.0} RTTs after a flow joined");
-    round_trips
+    (settled - 10.0) / 0.04
 }
 
 /// RCP's rate settles within 30 round trips after a flow joins.
 #[test]
 fn rcp_join_settles_rate_within_thirty_round_trips() {
-    // The queue of the second flow's first round trips drains with beta; see the router's module
-    // documentation.
+    // The queue of the second flow's first round trips drains with beta; see the router's module documentation.
     let round_trips = joins("rcp", RATE * 1e6 / 8.0 / 2.0, |engine| reading(engine.link(0).router(), "rate"));
     assert!(round_trips < 30.0, "{round_trips}");
 }

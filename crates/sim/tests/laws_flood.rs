@@ -1,6 +1,5 @@
-//! Flood: untracked senders open a hundred thousand flows at a port, by SYN or the scheme's own opening
-//! message, and use none of them. The memory of every registered router stays bounded, and existing flows
-//! keep their rates.
+//! Flood: untracked senders open a hundred thousand flows at a port, by SYN or the scheme's own opening message, and
+//! use none of them. The memory of every registered router stays bounded, and existing flows keep their rates.
 
 use crate::flood::{Port, RATE};
 use narrows_cc::Nanos;
@@ -34,7 +33,7 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
         let flooded = START + GAP * u64::from(FLOODERS);
         let ends = [
             (FLOWS, START, flooded, if name == "nodectl" { DURING_NODECTL } else { DURING }),
-            // A second hundred thousand meet tables of maximum size.
+            // A second flood of a hundred thousand meets tables of maximum size.
             (FLOWS + FLOODERS, flooded, flooded + GAP * u64::from(FLOODERS), 0.0),
         ];
         let mut memory = 0;
@@ -43,7 +42,6 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
             port.open_flood(first..first + FLOODERS, from, GAP);
             port.run_until(until);
             let least = least_share(&before, &port, from, port.flood - bytes);
-            println!("{name}: {} B, least share during the flood {least:.3}", port.router().memory());
             assert!(least >= keeps, "{name}: a flow keeps {least:.3} of its share");
             memory = port.router().memory().max(memory);
             assert!(memory <= MEMORY, "{name} takes {memory} B");
@@ -54,7 +52,6 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
         let before = port.delivered();
         port.run_until(calm + Nanos::from_secs(5));
         let least = least_share(&before, &port, calm, 0);
-        println!("{name}: least share after the flood {least:.3}");
         assert!(least >= AFTER, "{name}: a flow keeps {least:.3} of its share");
     }
 }

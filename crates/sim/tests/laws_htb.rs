@@ -7,8 +7,7 @@ fn goodput(result: &RunResult, label: &str) -> f64 {
     result.flows.iter().find(|flow| flow.flow == label).expect("a flow of the scenario").goodput_mbit_s
 }
 
-/// Three flows of 20 ms on 100 Mbit/s. Besides CUBIC and NewReno, an unresponsive sender sends 90 Mbit/s of
-/// payload.
+/// Three flows of 20 ms on 100 Mbit/s. Besides CUBIC and NewReno, an unresponsive sender sends 90 Mbit/s of payload.
 ///
 /// ```text
 ///   cubic     assured 60 ─┐
@@ -16,17 +15,11 @@ fn goodput(result: &RunResult, label: &str) -> f64 {
 ///   deaf      10, policed ┘
 /// ```
 fn against_unresponsive(classes: &str, newreno: &str) -> RunResult {
-    let senders = [
-        flows("cubic", 20, ""),
-        flows("newreno", 20, newreno),
-        flows(
-            "fixed:window=100000,rate=90",
-            20,
-            "label = \"deaf\"\nprotocol = \"udp\"\ntcp = { receive_autotuning = false }",
-        ),
-    ];
-    let rest = format!("queue = {classes}\n{}", senders.concat());
-    run(&dumbbell("classes", (40.0, Some(10.0)), ("100mbit", "1bdp"), &rest))
+    let deaf = "label = \"deaf\"\nprotocol = \"udp\"\ntcp = { receive_autotuning = false }";
+    let senders =
+        flows("cubic", 20, "") + &flows("newreno", 20, newreno) + &flows("fixed:window=100000,rate=90", 20, deaf);
+    let rest = format!("queue = {classes}\n{senders}");
+    run(&dumbbell((40.0, Some(10.0)), ("100mbit", "1bdp"), &rest))
 }
 
 const CLASSES: &str = r#"{ kind = "htb", classes = [
@@ -66,8 +59,7 @@ fn htb_unresponsive_flow_stays_in_policed_class() {
 /// The class of a stopped flow lends its rate to another one.
 #[test]
 fn htb_stopped_flow_lends_rate_to_other_class() {
-    // NewReno stops at 10 s, where measuring begins. CUBIC borrows its 30 Mbit/s; the policed class may not
-    // borrow.
+    // NewReno stops at 10 s, where measuring begins. CUBIC borrows its 30 Mbit/s; the policed class may not borrow.
     let result = against_unresponsive(CLASSES, "stop = \"10s\"");
     assert_within("CUBIC", goodput(&result, "cubic"), 90.0 * PAYLOAD, 0.01);
     assert_within("the policed class", result.links[0].classes[2].sent_mbit_s, 10.0, 0.01);
@@ -85,7 +77,7 @@ buffer = "50pkt"
 kind = "htb"
 classes = [{{ name = "all", rate = "3mbit", ceil = "5mbit", schemes = ["cubic"] }}]"#
         );
-        let result = run(&scenario("shaped", 25.0, 5.0, &network, &flows("cubic", 40, "")));
+        let result = run(&scenario(25.0, 5.0, &network, &flows("cubic", 40, "")));
         assert_within("utilization", result.links[0].utilization, 5.0 / 12.0, 0.01);
         assert_within("goodput", goodput(&result, "cubic"), 5.0 * PAYLOAD, 0.01);
     }

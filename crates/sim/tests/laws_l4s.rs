@@ -7,8 +7,7 @@ use narrows_sim::RunResult;
 /// 100 Mbit/s × 10 ms in packets.
 const PIPE: f64 = 100e6 / 8.0 * 0.010 / 1500.0;
 
-/// Saw-tooth of one DCTCP flow with a pause of a round trip after each cut (Alizadeh et al. 2010, section
-/// 3.3).
+/// Saw-tooth of one DCTCP flow with a pause of a round trip after each cut (Alizadeh et al. 2010, section 3.3).
 struct SawTooth {
     alpha: f64,
     depth: f64,
@@ -16,10 +15,9 @@ struct SawTooth {
 }
 
 impl SawTooth {
-    /// The queue passes K at the window W* = P + K. In the round trip until the first mark arrives, the flow
-    /// sends W* packets, all marked, and ends at W* + 1. The window falls by alpha / 2 of itself, stays for
-    /// the round trip of the reduction and then grows by one per round trip. Alpha is the marked share of a
-    /// cycle's packets.
+    /// The queue passes K at the window W* = P + K. In the round trip until the first mark arrives, the flow sends W*
+    /// packets, all marked, and ends at W* + 1. The window falls by alpha / 2 of itself, stays for the round trip of
+    /// the reduction and then grows by one per round trip. Alpha is the marked share of a cycle's packets.
     fn new(threshold: f64) -> Self {
         let critical = PIPE + threshold;
         let peak = critical + 1.0;
@@ -37,15 +35,10 @@ impl SawTooth {
 /// One flow on 100 Mbit/s × 10 ms with a step at `threshold` packets.
 /// The saw-tooth assumes single packets; Linux's bursts of 1 ms (8 packets) exceed small thresholds.
 fn dctcp_alone(threshold: u32, ack_every: u32) -> RunResult {
-    run(&dumbbell(
-        "dctcp law",
-        (45.0, Some(5.0)),
-        ("100mbit", "500pkt"),
-        &format!(
-            "queue = {{ kind = \"step\", above = \"{threshold}pkt\" }}\n[tcp]\nprofile = \"rfc\"\nack_every = {ack_every}\n{}",
-            flows("dctcp", 10, "")
-        ),
-    ))
+    let queue = format!("queue = {{ kind = \"step\", above = \"{threshold}pkt\" }}");
+    let tcp = format!("[tcp]\nprofile = \"rfc\"\nack_every = {ack_every}");
+    let rest = format!("{queue}\n{tcp}\n{}", flows("dctcp", 10, ""));
+    run(&dumbbell((45.0, Some(5.0)), ("100mbit", "500pkt"), &rest))
 }
 
 /// With an ACK per packet nothing bunches, as the analysis assumes. The share of marks, the cycle length in
@@ -62,8 +55,7 @@ fn law_dctcp_step_queue_follows_saw_tooth() {
         assert_within("alpha", link.marks as f64 / flow.packets_sent as f64, law.alpha, 0.08);
         assert_within("round trips in a cycle", rounds, law.rounds, 0.08);
         let queue = f64::from(threshold) + 1.0 - law.depth / 2.0;
-        println!("queue {}, expected {queue}", link.queue_mean_pkt);
-        assert!((link.queue_mean_pkt - queue).abs() < 1.5, "{} packets queued", link.queue_mean_pkt);
+        assert!((link.queue_mean_pkt - queue).abs() < 1.5, "{} packets queued, not {queue}", link.queue_mean_pkt);
         assert_keeps_near(threshold, &result);
     }
 }
@@ -71,7 +63,6 @@ fn law_dctcp_step_queue_follows_saw_tooth() {
 /// The pipe stays full, and the queue exceeds its threshold by at most two packets of 0.12 ms.
 fn assert_keeps_near(threshold: u32, result: &RunResult) {
     let link = &result.links[0];
-    println!("K {threshold}: p95 {} ms, utilisation {}", link.queue_delay_p95_ms, link.utilization);
     assert!(link.queue_delay_p95_ms < 0.12 * f64::from(threshold + 2), "p95 {} ms", link.queue_delay_p95_ms);
     assert!(link.utilization > 0.999, "utilisation {}", link.utilization);
     assert_eq!(link.drops, 0);
@@ -87,7 +78,6 @@ fn law_dctcp_delayed_acks_keep_queue_at_threshold() {
         let found = result.links[0].queue_mean_pkt;
         let most = SawTooth::new(f64::from(threshold)).depth;
         let k = f64::from(threshold);
-        println!("K {threshold}: {found} packets queued");
         assert!((k - most / 2.0 - 1.0..k + 1.0).contains(&found), "{found} packets queued");
     }
 }
@@ -101,8 +91,7 @@ fn law_dctcp_low_threshold_loses_capacity() {
     let lack = law.depth - 2.0;
     let expected = 1.0 - (lack * lack / 2.0 + lack) / (law.rounds * PIPE);
     let found = result.links[0].utilization;
-    println!("utilisation {found}, expected {expected}");
-    assert!((found - expected).abs() < 0.01, "utilisation {found}");
+    assert!((found - expected).abs() < 0.01, "utilisation {found}, not {expected}");
     assert!(found < 0.999, "utilisation {found}");
 }
 
@@ -110,7 +99,7 @@ fn law_dctcp_low_threshold_loses_capacity() {
 #[test]
 fn law_dctcp_without_marks_is_reno() {
     let goodput = |scheme: &str| {
-        let result = run(&dumbbell("dctcp reno law", (60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
+        let result = run(&dumbbell((60.0, None), ("50mbit", "0.3bdp"), &flows(scheme, 20, "")));
         assert!(result.counters().recoveries > 10, "only {} recoveries", result.counters().recoveries);
         result.flows[0].goodput_mbit_s
     };
@@ -120,7 +109,7 @@ fn law_dctcp_without_marks_is_reno() {
 /// Two flows on 40 Mbit/s before a dual queue that holds 250 ms.
 fn in_dual_queue(first: &str, second: &str) -> RunResult {
     let rest = format!("queue = \"dualpi2\"\n[[flows]]\n{first}\n[[flows]]\n{second}\n");
-    run(&dumbbell("dual queue law", (100.0, Some(20.0)), ("40mbit", "250ms"), &rest))
+    run(&dumbbell((100.0, Some(20.0)), ("40mbit", "250ms"), &rest))
 }
 
 /// Transmission time of a full packet and its ACK at 40 Mbit/s, in milliseconds.
@@ -138,7 +127,6 @@ fn law_prague_and_cubic_share_dual_queue() {
         let ratio = prague.throughput_mbit_s / cubic.throughput_mbit_s;
         let low = prague.rtt_p95_ms.unwrap() - 20.0 - TRANSMISSION_MS;
         let classic = cubic.rtt_mean_ms.unwrap() - 20.0 - TRANSMISSION_MS;
-        println!("classic marks {ecn}: ratio {ratio:.2}, L p95 {low:.2} ms, C mean {classic:.2} ms");
         assert!((0.5..=2.0).contains(&ratio), "Prague gets {ratio} times the rate of CUBIC");
         assert!(low < 1.0, "{low} ms in the low-latency queue");
         assert!((classic / 15.0 - 1.0).abs() < 0.15, "{classic} ms in the classic queue");
@@ -155,9 +143,7 @@ fn law_prague_rtt_reference_equalises_rates() {
     let ratio = |params: &str| {
         let flow = |rtt| format!("scheme = \"prague:{params}\"\nrtt = \"{rtt}\"");
         let result = in_dual_queue(&flow("5ms"), &flow("25ms"));
-        let ratio = result.flows[0].throughput_mbit_s / result.flows[1].throughput_mbit_s;
-        println!("{params}: {ratio:.2}");
-        ratio
+        result.flows[0].throughput_mbit_s / result.flows[1].throughput_mbit_s
     };
     let (with, without) = (ratio("rtt_transition=0"), ratio("rtt_reference=0"));
     assert!((0.67..=1.5).contains(&with), "the short flow gets {with} times as much");

@@ -26,8 +26,7 @@ fn multipath_disjoint_links_give_sum_of_capacities() {
     }
 }
 
-/// Bytes that arrived on subflows are in order in the connection, duplicate, or wait for data in front of
-/// them.
+/// Bytes that arrived on subflows are in order in the connection, duplicate, or wait for data in front of them.
 #[track_caller]
 fn assert_bytes_accounted(result: &RunResult) {
     let arrived: u64 = result.flows.iter().map(|flow| flow.bytes_delivered).sum();
@@ -80,8 +79,7 @@ fn multipath_nodectl_gets_first_path_and_half_of_shared_one() {
 /// A connection of one subflow delivers as plain TCP does.
 #[test]
 fn multipath_one_subflow_is_plain_tcp() {
-    // The same packets leave at the same times, except for the options in the handshake: 4 and 12 bytes at 10
-    // Mbit/s.
+    // The same packets leave at the same times, except for the options in the handshake: 4 and 12 bytes at 10 Mbit/s.
     let alone = run(&TwoPaths::default().text(&single("cubic", "a", "")));
     let one = "[[flows]]\nscheme = \"cubic\"\nroute = [\"s\", \"a\", \"d\"]\nsubflows = 1\n";
     let result = run(&TwoPaths::default().text(one));
@@ -140,16 +138,13 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
 /// A connection leaves a path that fails in either direction, and uses it again after its recovery.
 #[test]
 fn multipath_recovered_path_is_used_again() {
-    // From 10 s to 20 s the second path drops all data or all ACKs. The probe is a retransmission whose
-    // timeout doubled five times from 200 ms (6.3 s after the last answer, then 12.7 s): the path is back by
-    // 23 s.
+    // From 10 s to 20 s the second path drops all data or all ACKs. The probe is a retransmission whose timeout doubled
+    // five times from 200 ms (6.3 s after the last answer, then 12.7 s): the path is back by 23 s.
     let lost = || Some(LossTrace::parse("10000 20000 1").expect("valid"));
     for (from, to) in [("s", "b"), ("b", "s")] {
         let mut spec = spec(&TwoPaths { seconds: 40.0, ..TwoPaths::default() }.text(&both("newreno", "")));
-        let position = spec.links.iter().position(|link| link.name == format!("{from}-{to}"));
-        let position = position
-            .unwrap_or_else(|| panic!("{:?}", spec.links.iter().map(|link| link.name.clone()).collect::<Vec<_>>()));
-        spec.links[position].config.loss_trace = lost();
+        let failing = spec.links.iter_mut().find(|link| link.name == format!("{from}-{to}"));
+        failing.expect("a link of the scenario").config.loss_trace = lost();
         let mut engine = Engine::new(spec);
         let mut at = |seconds: u64| {
             engine.run_until(Nanos::from_secs(seconds));
@@ -167,11 +162,10 @@ fn multipath_recovered_path_is_used_again() {
 /// With a small receive window, two paths deliver at least as much as the faster path alone.
 #[test]
 fn law_multipath_small_window_matches_faster_path() {
-    // The RTT is 20 ms on the first path, 200 ms on the second. The first path needs a BDP of 25 kB and as
-    // much of queue. Without opportunistic retransmission, the window could not pass a segment on the slow
-    // path in less than 200 ms: 64 KiB in that time are 2.6 Mbit/s. One or two retransmissions in 200 ms, of
-    // segments that the slow path may still deliver, are 1 % of the first path. Paths with similar delays
-    // must not do worse either.
+    // The RTT is 20 ms on the first path, 200 ms on the second. The first path needs a BDP of 25 kB and as much of
+    // queue. Without opportunistic retransmission, the window could not pass a segment on the slow path in less than
+    // 200 ms: 64 KiB in that time are 2.6 Mbit/s. One or two retransmissions in 200 ms, of segments that the slow path
+    // may still deliver, are 1 % of the first path. Paths with similar delays must not do worse either.
     let windows = [32u64, 48, 64, 128];
     let cases = windows.into_iter().flat_map(|kib| [[10, 100], [10, 40], [20, 25]].map(|delays| (kib, delays)));
     for (kib, delays) in cases {
@@ -183,7 +177,6 @@ fn law_multipath_small_window_matches_faster_path() {
                 let result = run(&paths.text(&both(scheme, &format!("scheduler = \"{scheduler}\""))));
                 let row = &result.connections[0];
                 let what = format!("{kib} KiB, {delays:?} ms, {scheme}, {scheduler}");
-                println!("{what}: {:.3} of {alone:.3}", row.goodput_mbit_s);
                 assert!(row.goodput_mbit_s >= 0.98 * alone, "{what}: {row:?}");
                 assert!(row.reorder_peak_bytes <= kib << 10 && row.rescued_bytes >= row.duplicate_bytes);
             }
@@ -211,21 +204,19 @@ fn multipath_nodectl_two_subflows_get_share_of_one_flow() {
     // wire. The mapping of D's packets takes 20 bytes: 3 x 1000/1054 and 3 x 1000/1074.
     let each = "scheme = \"nodectl\"\nrtt = \"20ms\"\ntcp = { segment_bytes = 1000, header_bytes = 54 }\n";
     let result = run(&format!(
-        "name = \"table 8\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\nrate = \"6mbit\"\nbuffer = \"100pkt\"\n\
+        "duration = \"20s\"\nwarmup = \"5s\"\n[network]\nrate = \"6mbit\"\nbuffer = \"100pkt\"\n\
         [[flows]]\nlabel = \"A\"\n{each}[[flows]]\nlabel = \"D\"\nsubflows = 2\n{each}"
     ));
     assert_within("A", result.flows[0].goodput_mbit_s, 3.0 * 1000.0 / 1054.0, 0.005);
     assert_within("D", goodput(&result), 3.0 * 1000.0 / 1074.0, 0.005);
-    let [_, first, second] = &result.flows[..] else { panic!("three flows") };
-    println!("{} {}", first.goodput_mbit_s, second.goodput_mbit_s);
+    assert_eq!(result.flows.len(), 3);
     assert_eq!((result.links[0].drops, result.counters().retransmits), (0, 0));
 }
 
 /// Subflows share the access link of their host.
 #[test]
 fn multipath_subflows_share_access_link() {
-    let result =
-        run("name = \"access\"\nduration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
+    let result = run("duration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
         access_buffer = \"100pkt\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nsubflows = 2\n");
     assert_within("one access link", goodput(&result), 10.0 * PAYLOAD, 0.01);
 }

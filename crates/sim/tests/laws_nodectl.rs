@@ -16,7 +16,7 @@ const RTT: f64 = 0.02;
 /// A dumbbell of [`RATE`] with the buffer of the paper; `flows` are tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"100pkt\"\n{network}");
-    scenario("nodectl law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 /// A table of flows with RTT [`RTT`].
@@ -33,7 +33,6 @@ fn nodectl_flows_share_bottleneck_exactly_without_loss() {
         assert_rates(&result, &vec![RATE / f64::from(count); count as usize], 0.001);
         assert_lossless(&result);
         assert!(result.links[0].utilization > 0.999, "{}", result.links[0].utilization);
-        println!("{count} flows: queue {:.2} pkt", result.links[0].queue_mean_pkt);
         // Paced flows meet by chance: at worst one packet of each.
         assert!(result.links[0].queue_mean_pkt <= f64::from(count) + 2.0, "{}", result.links[0].queue_mean_pkt);
     }
@@ -96,7 +95,6 @@ const NEWEST_RTT: &str = "\n[tcp]\ntimers = \"rfc\"\n";
 fn nodectl_join_settles_in_two_round_trips() {
     let flows = flow("") + &flow("start = \"2s\"") + NEWEST_RTT;
     let after = settles(&text(4.0, 0.0, "", &flows), 2.0, 3.9, &[RATE / 2.0, RATE / 2.0]);
-    println!("join: {:.2} RTT", after / RTT);
     assert!(after <= 2.1 * RTT, "{after}");
 }
 
@@ -107,7 +105,6 @@ fn nodectl_leave_settles_in_three_round_trips() {
     // then request the rate on offer, which takes another.
     let flows = flow("count = 2") + &flow("stop = \"2s\"") + NEWEST_RTT;
     let after = settles(&text(4.0, 0.0, "", &flows), 2.0, 3.9, &[RATE / 2.0, RATE / 2.0, 0.0]);
-    println!("leave: {:.2} RTT", after / RTT);
     assert!(after <= 3.0 * RTT, "{after}");
 }
 
@@ -121,7 +118,7 @@ fn nodectl_subflows_of_transmission_share_one_share() {
     assert_lossless(&result);
 }
 
-/// Bandwidth that the limits of endpoints leave goes to the other flows.
+/// Bandwidth left by the limits of endpoints goes to the other flows.
 #[test]
 fn nodectl_endpoint_limits_leave_rest_to_others() {
     let flows = flow("receive_rate = \"6mbit\"") + &flow("max_rate = \"4mbit\"") + &flow("count = 2");
@@ -163,8 +160,7 @@ fn nodectl_lost_messages_do_not_stop_convergence() {
     let starts = ["0s", "1s", "2s"].map(|at| flow(&format!("start = \"{at}\""))).concat();
     let flows = starts + &flow("start = \"3s\"\nstop = \"10s\"");
     let result = run(&text(30.0, 15.0, "loss = \"10%\"", &flows));
-    // 0.9 of the packets arrive, and loss has no other effect. 15 s are 15 000 packets, so the loss is 10 +-
-    // 0.25 %.
+    // 0.9 of the packets arrive, and loss has no other effect. 15 s are 15 000 packets, so the loss is 10 +- 0.25 %.
     for (n, goodput) in goodputs(&result)[..3].iter().enumerate() {
         assert_within(&format!("flow {n}"), *goodput, RATE / 3.0 * PAYLOAD * 0.9, 0.02);
     }
@@ -175,8 +171,7 @@ fn nodectl_lost_messages_do_not_stop_convergence() {
 /// gets its rate back after the repair, although it could not use it in between.
 #[test]
 fn nodectl_flow_recovers_rate_after_stall() {
-    // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 retransmissions one:
-    // every 13 s.
+    // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 retransmissions one: every 13 s.
     let result = run(&text(
         20.0,
         0.0,
@@ -194,7 +189,6 @@ fn nodectl_flow_recovers_rate_after_stall() {
 #[test]
 fn nodectl_without_nodes_is_cubic() {
     let negotiating = run(&text(20.0, 5.0, "router = \"none\"", &flow("count = 2")));
-    println!("no nodes: {:?}, utilisation {}", goodputs(&negotiating), negotiating.links[0].utilization);
     assert!(negotiating.links[0].utilization > 0.95, "{}", negotiating.links[0].utilization);
     assert!(negotiating.links[0].drops > 0, "no drops: the flows do not probe");
 }
@@ -205,7 +199,6 @@ fn nodectl_without_nodes_is_cubic_below_limits() {
     let limited = flow("count = 2\nmax_rate = \"30mbit\"") + &flow("receive_rate = \"30mbit\"");
     let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
     let (sent, lost) = (result.counters().data_packets_sent, result.links[0].drops);
-    println!("limits above the link: {:?}, {lost} of {sent} packets dropped", goodputs(&result));
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
     // 90 Mbit/s sent blindly would lose 60 % permanently; CUBIC's window loses a few packets in hundreds.
     assert!(lost * 50 < sent, "{lost} of {sent}");
@@ -227,8 +220,7 @@ fn nodectl_shortest_timeout_outlasts_pauses_and_long_rtts() {
              app = {{ kind = \"on-off\", on = \"3s\", off = \"{off}s\" }}\n"
         )
     };
-    // Pauses just below five seconds, from five to ten seconds, and RTTs of 3 s. The last flow returns after
-    // 12 s.
+    // Pauses just below five seconds, from five to ten seconds, and RTTs of 3 s. The last flow returns after 12 s.
     let flows = pauses(4.9, "20ms")
         + &pauses(4.9, "1s")
         + &pauses(7.0, "20ms")
@@ -256,7 +248,6 @@ fn nodectl_dead_node_stalls_no_flow() {
     assert!(reading(engine.link(0).router(), "given") > 0.0, "readings of the dead node");
     let result = engine.finish();
     let completion = result.flows[2].completion_s.expect("a completion time");
-    println!("after the node's death a file of 2 MB took {completion:.2} s");
     // The flows that held the whole link detect the failure 10 s after the node's last message and make room.
     // A timeout of the file may take some seconds more. At a third of the link it takes 1.4 s.
     assert!(completion < 20.0, "{completion}");
@@ -279,7 +270,7 @@ fn graph(duration_s: f64, warmup_s: f64, links: &[(&str, &str)], flows: &str) ->
     let links: String =
         links.iter().map(|(from, to)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n")).collect();
     let network = format!("rate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"100pkt\"\nrouter = \"nodectl\"\n{links}");
-    scenario("nodectl graph law", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 fn routed(nodes: &[&str], more: &str) -> String {
@@ -318,12 +309,11 @@ fn nodectl_refused_flow_takes_alternate_path_at_once() {
         "start = \"2s\"\nsize = \"1448000B\"\nmin_rate = \"6mbit\"\nalternatives = [[\"a\", \"y\", \"b\"]]",
     );
     let result = run(&graph(10.0, 0.0, DIAMOND, &(first + &second)));
-    // SYN 20 ms; the first node, the sender's own, refuses at once; request and answer 20 ms; 1000 packets of
-    // 1.2 ms; 10 ms to arrive, one more packet for store and forward, 10 ms back.
+    // The SYN takes 20 ms. The first node, the sender's own, refuses at once. Then come 20 ms for request and answer,
+    // 1000 packets of 1.2 ms, 10 ms to arrive, one more packet for store and forward, and 10 ms back.
     let expected = 0.02 + 0.02 + 1.2 + 0.0012 + 0.02;
     let completion = result.flows[1].completion_s.expect("a completion time");
-    // The SYN waits behind at most one packet of the other flow at both links, and control messages take 50
-    // us each.
+    // The SYN waits behind at most one packet of the other flow at both links, and control messages take 50 us each.
     assert!((expected..expected + 0.003).contains(&completion), "{completion}, not {expected}");
     assert_lossless(&result);
 }
@@ -377,7 +367,7 @@ fn nodectl_300_staggered_flows_share_without_loss() {
     // Paced flows may meet: one packet of each waits at most.
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"300pkt\"");
     let flows = flow("count = 300\nstagger = \"30ms\"");
-    let result = run(&scenario("nodectl law", 30.0, 20.0, &network, &flows));
+    let result = run(&scenario(30.0, 20.0, &network, &flows));
     assert_lossless(&result);
     // 10 s are 100 packets of each flow, one more or less.
     assert_rates(&result, &[RATE / 300.0; 300], 0.03);
@@ -391,5 +381,4 @@ fn nodectl_many_short_files_pass_without_loss() {
     assert_lossless(&result);
     let times: Vec<f64> = result.flows[3..].iter().filter_map(|flow| flow.completion_s).collect();
     assert!(times.len() > 500, "{} completed", times.len());
-    println!("{} files of 100 kB: {:.3} s on average", times.len(), times.iter().sum::<f64>() / times.len() as f64);
 }

@@ -7,15 +7,10 @@ use narrows_sim::RunResult;
 /// 100 Mbit/s × 100 ms in packets, the pipe of [`alone`].
 const PIPE: f64 = 100e6 / 8.0 * 0.1 / 1500.0;
 
-/// One flow alone on 100 Mbit/s × 100 ms.
-/// The models have no bursts, so packets leave one by one.
-fn alone(scheme: &str, buffer: &str, warmup_s: u32, duration_s: u32) -> RunResult {
-    run(&dumbbell(
-        "older law",
-        (f64::from(duration_s), Some(f64::from(warmup_s))),
-        ("100mbit", buffer),
-        &format!("[tcp]\nprofile = \"rfc\"\n{}", flows(scheme, 100, "")),
-    ))
+/// One flow alone on 100 Mbit/s × 100 ms. The models have no bursts, so packets leave one by one.
+fn alone(scheme: &str, buffer: &str, warmup_s: f64, duration_s: f64) -> RunResult {
+    let rest = format!("[tcp]\nprofile = \"rfc\"\n{}", flows(scheme, 100, ""));
+    run(&dumbbell((duration_s, Some(warmup_s)), ("100mbit", buffer), &rest))
 }
 
 /// Mean window in segments of one flow under deterministic loss, as in [`lossy`], over `losses` losses at the
@@ -83,9 +78,9 @@ fn bic_increment(w: f64, w_max: f64) -> f64 {
     }
 }
 
-/// BIC's saw-tooth, segment by segment with an ACK per two, over 400 losses of which 40 are skipped. `lost`
-/// decides about a packet from the path and the packets since the last detected loss. Detection is `late`
-/// windows of packets later.
+/// BIC's saw-tooth, segment by segment with an ACK per two, over 400 losses of which 40 are skipped. `lost` decides
+/// about a packet by the path and the packets since the last detected loss. Detection is `late` windows of packets
+/// later.
 fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
     let (mut path, mut w_max) = (Path::new(pipe, 100.0), 100.0);
     for epoch in 0..400 {
@@ -154,14 +149,14 @@ fn law_compound_periodic_loss_window_matches_closed_form() {
 fn law_bic_long_fat_path_is_filled_unlike_reno() {
     let buffer = 0.1 * PIPE;
     let steps = bic(PIPE, 1.0, |path, _| path.queue() > buffer);
-    let result = alone("bic", "0.1bdp", 40, 160);
+    let result = alone("bic", "0.1bdp", 40.0, 160.0);
     assert!(result.counters().recoveries >= 20, "only {} recoveries", result.counters().recoveries);
     let (link, reno) = (&result.links[0], reno_utilisation(buffer));
     assert_within("bic: utilisation", link.utilization, steps.utilisation(), 0.01);
     // Packets come in pairs, so the queue has one more than the model.
     assert_within("bic: mean queue", link.queue_mean_pkt, steps.mean_queue() + 1.0, 0.1);
     assert!(link.utilization > reno + 0.15, "utilisation {}, Reno's {reno}", link.utilization);
-    assert_within("reno: utilisation", alone("newreno", "0.1bdp", 60, 300).links[0].utilization, reno, 0.02);
+    assert_within("reno: utilisation", alone("newreno", "0.1bdp", 60.0, 300.0).links[0].utilization, reno, 0.02);
 }
 
 fn reno_utilisation(buffer: f64) -> f64 {
@@ -175,10 +170,9 @@ fn reno_utilisation(buffer: f64) -> f64 {
 
 /// On the same path Compound's delay window fills within some 27 round trips the gap for which Reno needs
 /// 375. From then on win oscillates around the pipe until Reno's window alone overflows the buffer. It grows
-/// by g = win^(3/4) / 8 per round trip until it measures gamma = 30 packets in the queue, which takes two to
-/// three round trips (a round reports the one before, and its minimum the end before that), and then gives
-/// all of them back. The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean
-/// is half of that.
+/// by g = win^(3/4) / 8 per round trip until it measures gamma = 30 packets in the queue, which takes two to three
+/// round trips (a round reports the one before, and its minimum the end before that), and then gives all of them back.
+/// The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean is half of that.
 #[test]
 fn law_compound_long_fat_path_is_filled_with_small_queue() {
     let buffer = 0.1 * PIPE;
@@ -193,7 +187,7 @@ fn law_compound_long_fat_path_is_filled_with_small_queue() {
         };
         path.window = cwnd + dwnd;
     }
-    let link = &alone("compound", "0.1bdp", 60, 300).links[0];
+    let link = &alone("compound", "0.1bdp", 60.0, 300.0).links[0];
     // The model's windows grow during the recovery, too.
     assert_within("compound: utilisation", link.utilization, path.utilisation(), 0.02);
     let queue = (30.0 + 2.5 * PIPE.powf(0.75) / 8.0) / 2.0;
@@ -206,7 +200,7 @@ fn law_compound_long_fat_path_is_filled_with_small_queue() {
 /// delay window stays zero, and Compound is Reno.
 #[test]
 fn law_compound_deep_buffer_is_reno() {
-    let results = ["compound", "newreno"].map(|scheme| alone(scheme, "2bdp", 60, 200));
+    let results = ["compound", "newreno"].map(|scheme| alone(scheme, "2bdp", 60.0, 200.0));
     let [compound, reno] = results.each_ref().map(|result| &result.links[0]);
     assert!(reno.queue_mean_pkt > 0.5 * PIPE, "{} packets queued", reno.queue_mean_pkt);
     assert_within("compound: mean queue", compound.queue_mean_pkt, reno.queue_mean_pkt, 0.001);
@@ -227,7 +221,7 @@ fn law_fast_flow_queues_alpha_packets() {
         ("100mbit", 40, 30, 10),
     ] {
         let senders = flows(&format!("fast:alpha={alpha}"), rtt, &format!("count = {count}"));
-        let result = run(&dumbbell("fast law", (30.0, Some(15.0)), (rate, "1000pkt"), &senders));
+        let result = run(&dumbbell((30.0, Some(15.0)), (rate, "1000pkt"), &senders));
         let link = &result.links[0];
         let what = format!("{count} flows at {rate}, {rtt} ms: queue");
         assert_within(&what, link.queue_mean_pkt, f64::from(alpha * count) - 1.0, 0.03);

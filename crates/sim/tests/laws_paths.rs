@@ -21,7 +21,7 @@ fn network(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     .map(|(from, to, rate, delay)| link(from, to, rate, delay, ""))
     .concat();
     let network = format!("router = \"nodectl\"\nbuffer = \"100pkt\"\n{links}");
-    scenario("paths", duration_s, warmup_s, &network, flows)
+    scenario(duration_s, warmup_s, &network, flows)
 }
 
 /// A flow from `s` to `b` through `x`, with the alternate path through `y`.
@@ -56,9 +56,8 @@ fn hot() -> String {
 /// A flow reduced below its minimum uses its alternate path after a few round trips.
 #[test]
 fn nodectl_flow_below_minimum_moves_in_few_round_trips() {
-    // At 2.01 s the second flow requests a rate that would leave the first 10 of 20. A round trip on either
-    // path takes 18 ms: one until data leaves through y, one until the second flow learns of it, and one to
-    // negotiate.
+    // At 2.01 s the second flow requests a rate that would leave the first 10 of 20. A round trip on either path takes
+    // 18 ms: one until data leaves through y, one until the second flow learns of it, and one to negotiate.
     let result = run(&network(4.0, 2.2, &(movable("min_rate = \"15mbit\"") + &hot())));
     assert_rates(&result, &[30.0, 20.0]);
 }
@@ -74,9 +73,8 @@ fn nodectl_moved_flow_keeps_share_on_common_link() {
 
 /// Simultaneous requests get fair shares although the answers take another path.
 ///
-/// Answers return through x, and the second flow sends its request before the first gets its answer. The
-/// reduction of the first arrives before the success that it corrects, and no port can lower that on its
-/// path.
+/// Answers return through x, and the second flow sends its request before the first gets its answer. The reduction of
+/// the first arrives before the success that it corrects, and no port can lower that on its path.
 ///
 /// ```text
 /// a ---> b      data
@@ -84,7 +82,7 @@ fn nodectl_moved_flow_keeps_share_on_common_link() {
 /// ```
 #[test]
 fn nodectl_simultaneous_requests_share_with_answers_elsewhere() {
-    let text = "name = \"answers by another way\"\nduration = \"20s\"\n[network]\nkind = \"graph\"\nrate = \"10mbit\"\n\
+    let text = "duration = \"20s\"\n[network]\nkind = \"graph\"\nrate = \"10mbit\"\n\
         delay = \"10ms\"\nrouter = \"nodectl\"\n\
         [[links]]\nfrom = \"a\"\nto = \"b\"\n[[links]]\nfrom = \"b\"\nto = \"x\"\n[[links]]\nfrom = \"x\"\nto = \"a\"\n\
         [[flows]]\nscheme = \"nodectl\"\nfrom = \"a\"\nto = \"b\"\ncount = 2\nreverse_route = [\"b\", \"x\", \"a\"]\n";

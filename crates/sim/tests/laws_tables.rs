@@ -1,20 +1,16 @@
 //! Laws of flows without an entry in a full reservation table.
 
-use crate::law::{PAYLOAD, goodputs, run};
+use crate::law::{PAYLOAD, flows, goodputs, run, scenario};
 
 /// 100 Mbit/s with a table for two flows, filled by two BRF flows; further flows come later.
 fn crowded(late: &[&str]) -> Vec<f64> {
-    let mut text = "name = \"full table\"\nduration = \"20s\"\nwarmup = \"6s\"\n[network]\nrate = \"100mbit\"\n\
-        router = { kind = \"brf\", flows = 2 }\n[[flows]]\nscheme = \"brf\"\nrtt = \"40ms\"\ncount = 2\nstagger = \"500ms\"\n"
-        .to_owned();
-    for scheme in late {
-        text += &format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\nstart = \"1s\"\n");
-    }
-    goodputs(&run(&text))
+    let network = "rate = \"100mbit\"\nrouter = { kind = \"brf\", flows = 2 }";
+    let late = late.iter().map(|scheme| flows(scheme, 40, "start = \"1s\"")).collect::<String>();
+    let all = flows("brf", 40, "count = 2\nstagger = \"500ms\"") + &late;
+    goodputs(&run(&scenario(20.0, 6.0, network, &all)))
 }
 
-/// Untracked flows count as one flow of the default class and keep a third of the link beside two tracked
-/// flows.
+/// Untracked flows count as one flow of the default class and keep a third of the link beside two tracked flows.
 #[test]
 fn brf_full_table_leaves_untracked_flow_a_share() {
     for late in [&["cubic"][..], &["brf"]] {

@@ -1,30 +1,20 @@
 //! Metrics at the edges: flows that stop, end before the warm-up or never meet, and the mean queue of a run
 //! that ends with a standing queue.
 
-use crate::law::{PAYLOAD, run};
+use crate::law::{PAYLOAD, dumbbell, flows, run, scenario};
+use narrows_scenario::result::RunResult;
 
 /// Two consecutive flows, each of which fills a buffer of half a second before it stops.
-const ONE_AFTER_THE_OTHER: &str = r#"
-duration = "20s"
-[network]
-rate = "10mbit"
-buffer = "5bdp"
-[[flows]]
-scheme = "cubic"
-rtt = "100ms"
-start = "1s"
-stop = "3s"
-[[flows]]
-scheme = "cubic"
-rtt = "100ms"
-start = "8s"
-stop = "10s"
-"#;
+fn one_after_the_other() -> RunResult {
+    let flow = |times| flows("cubic", 100, times);
+    let both = flow("start = \"1s\"\nstop = \"3s\"") + &flow("start = \"8s\"\nstop = \"10s\"");
+    run(&dumbbell((20.0, None), ("10mbit", "5bdp"), &both))
+}
 
 /// The queue that drains after a flow stopped does not raise its rate above the link's.
 #[test]
 fn metrics_stopped_flow_rate_stays_within_link_rate() {
-    for flow in &run(ONE_AFTER_THE_OTHER).flows {
+    for flow in &one_after_the_other().flows {
         // 1448 of 1500 bytes are payload; one packet, 1.2 ms of a second, may be inflight at either end.
         assert!(flow.throughput_mbit_s <= 10.0 * 1.0012, "{} Mbit/s", flow.throughput_mbit_s);
         assert!(flow.goodput_mbit_s <= 10.0 * PAYLOAD * 1.0012, "{} Mbit/s", flow.goodput_mbit_s);
@@ -35,23 +25,14 @@ fn metrics_stopped_flow_rate_stays_within_link_rate() {
 /// Flows that never meet do not converge.
 #[test]
 fn metrics_disjoint_flows_have_no_convergence() {
-    assert_eq!(run(ONE_AFTER_THE_OTHER).convergence_s, None);
+    assert_eq!(one_after_the_other().convergence_s, None);
 }
 
 /// A flow that ends before the warm-up is measured over its whole life.
 #[test]
 fn metrics_flow_ending_in_warmup_counts_whole_life() {
-    let result = run(r#"
-duration = "20s"
-warmup = "10s"
-[network]
-rate = "10mbit"
-[[flows]]
-scheme = "newreno"
-rtt = "100ms"
-start = "6s"
-size = "100kB"
-"#);
+    let file = flows("newreno", 100, "start = \"6s\"\nsize = \"100kB\"");
+    let result = run(&scenario(20.0, 10.0, "rate = \"10mbit\"", &file));
     let flow = &result.flows[0];
     let seconds = flow.completion_s.expect("a completion time");
     assert!((flow.goodput_mbit_s - 0.8 / seconds).abs() < 1e-9);
@@ -67,20 +48,9 @@ fn metrics_mean_queue_excludes_wait_beyond_end() {
     // Twice the rate for ten seconds: the queue grows linearly to the 8333 packets of ten seconds, and the
     // mean is half of that. The handshake and the first packet's delay take 1 % off.
     for queue in ["droptail", "codel", "fq-codel"] {
-        let result = run(&format!(
-            r#"
-duration = "10s"
-warmup = "0s"
-[network]
-rate = "10mbit"
-buffer = "100000pkt"
-queue = {{ kind = "{queue}"{} }}
-[[flows]]
-scheme = "fixed:window=20000,rate=20"
-rtt = "40ms"
-"#,
-            if queue == "droptail" { "" } else { ", target = \"100s\"" }
-        ));
+        let target = if queue == "droptail" { "" } else { ", target = \"100s\"" };
+        let rest = format!("queue = {{ kind = \"{queue}\"{target} }}\n{}", flows("fixed:window=20000,rate=20", 40, ""));
+        let result = run(&dumbbell((10.0, Some(0.0)), ("10mbit", "100000pkt"), &rest));
         let expected = 10.0 * 10e6 / 8.0 / 1500.0 / 2.0;
         let mean = result.links[0].queue_mean_pkt;
         assert!((mean / expected - 1.0).abs() < 0.08, "{queue}: {mean} packets, expected {expected}");
@@ -91,20 +61,11 @@ rtt = "40ms"
 /// from the start, the losses would be 2 % or the packets twice as many.
 #[test]
 fn metrics_loss_and_repair_are_those_after_warmup() {
-    let result = run(r#"
-duration = "20s"
-warmup = "10s"
-[network]
-rate = "10mbit"
-buffer = "1000pkt"
-loss = { kind = "periodic", every = 100 }
-[[flows]]
-scheme = "fixed:window=40"
-rtt = "40ms"
-"#);
+    let rest = "loss = { kind = \"periodic\", every = 100 }\n".to_owned() + &flows("fixed:window=40", 40, "");
+    let result = run(&dumbbell((20.0, Some(10.0)), ("10mbit", "1000pkt"), &rest));
     let flow = &result.flows[0];
-    // The window exceeds the 33 packets of the path, so that 833 packets leave per second, 8333 in all; one loss more or
-    // less of 83 may fall into the period.
+    // The window exceeds the 33 packets of the path, so that 833 packets leave per second, 8333 in all; one loss more
+    // or less of 83 may fall into the period.
     assert!((8_200..8_400).contains(&flow.packets_sent), "{} packets", flow.packets_sent);
     for (what, percent) in [("lost", flow.loss_percent), ("repaired", flow.retransmit_percent)] {
         assert!((percent - 1.0).abs() <= 0.02, "{percent} % {what}");
@@ -112,35 +73,21 @@ rtt = "40ms"
 }
 
 /// A scenario of 12 s in which another flow keeps a queue of up to 200 packets for the first 3 s.
-fn beside_a_full_queue(warmup: &str, own: &str) -> String {
-    format!(
-        r#"
-duration = "12s"
-warmup = "{warmup}"
-[network]
-rate = "10mbit"
-buffer = "200pkt"
-[[flows]]
-rtt = "40ms"
-{own}
-[[flows]]
-scheme = "fixed:window=400"
-rtt = "40ms"
-stop = "3s"
-"#
-    )
+fn beside_a_full_queue(warmup_s: f64, scheme: &str, more: &str) -> RunResult {
+    let both = flows(scheme, 40, more) + &flows("fixed:window=400", 40, "stop = \"3s\"");
+    run(&dumbbell((12.0, Some(warmup_s)), ("10mbit", "200pkt"), &both))
 }
 
-/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times: none
-/// is longer than the path and the flow's own window take.
+/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times:
+/// none is longer than the path and the flow's own window take.
 #[test]
 fn metrics_rtt_excludes_queue_in_warmup() {
-    let text = |warmup: &str| beside_a_full_queue(warmup, "scheme = \"fixed:window=20\"");
+    let measured = |warmup_s| beside_a_full_queue(warmup_s, "fixed:window=20", "").flows.remove(0);
     // 20 packets of 1.2 ms, all queued behind each other, on a path of 40 ms; 200 while the other flow lasts.
     let own = 40.0 + 20.0 * 1.2;
-    let congested = run(&text("0s")).flows.remove(0);
+    let congested = measured(0.0);
     assert!(congested.rtt_p95_ms.expect("samples") > 40.0 + 100.0 * 1.2, "{congested:?}");
-    let flow = run(&text("6s")).flows.remove(0);
+    let flow = measured(6.0);
     let (mean, p99) = (flow.rtt_mean_ms.expect("samples"), flow.rtt_p99_ms.expect("samples"));
     assert!(mean <= own && p99 <= own, "round-trip times of {mean} ms on average, 99 % up to {p99} ms");
     assert!(flow.rtt_range_ms.expect("samples") <= 20.0 * 1.2, "{flow:?}");
@@ -151,18 +98,8 @@ fn metrics_rtt_excludes_queue_in_warmup() {
 /// takes 0.6 ms.
 #[test]
 fn metrics_fill_time_runs_from_first_data_packet() {
-    let result = run(r#"
-duration = "3s"
-warmup = "0s"
-[network]
-rate = "10mbit"
-buffer = "1000pkt"
-[[flows]]
-scheme = "fixed:window=500,rate=20"
-rtt = "100ms"
-start = "1s"
-tcp = { receive_autotuning = false }
-"#);
+    let flow = flows("fixed:window=500,rate=20", 100, "start = \"1s\"\ntcp = { receive_autotuning = false }");
+    let result = run(&dumbbell((3.0, Some(0.0)), ("10mbit", "1000pkt"), &flow));
     let fill = result.flows[0].fill_time_ms.expect("a fill time");
     assert!((fill - 50.0).abs() <= 0.6, "{fill} ms");
 }
@@ -186,16 +123,15 @@ fn metrics_params_show_changes_in_scheme_syntax() {
 /// A queue in the warm-up leaves no trace in the delays of datagrams either.
 #[test]
 fn metrics_delay_of_datagrams_excludes_queue_in_warmup() {
-    let own = "scheme = \"ccid2\"\nprotocol = \"dccp\"\napp = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
-    let text = |warmup: &str| beside_a_full_queue(warmup, own);
-    let delay = |warmup| {
-        let result = run(&text(warmup));
+    let own = "protocol = \"dccp\"\napp = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
+    let delay = |warmup_s| {
+        let result = beside_a_full_queue(warmup_s, "ccid2", own);
         let found = result.flows[0].datagrams.clone().expect("datagrams");
         (found.delay_mean_ms.expect("arrivals"), found.delay_p99_ms.expect("arrivals"))
     };
     // 20 ms there; up to 200 packets of 1.2 ms wait while the other flow lasts.
-    let congested = delay("0s").1;
+    let congested = delay(0.0).1;
     assert!(congested > 20.0 + 100.0 * 1.2, "{congested} ms");
-    let (mean, p99) = delay("6s");
+    let (mean, p99) = delay(6.0);
     assert!(mean < 22.0 && p99 < 25.0, "{mean} ms on average, 99 % up to {p99} ms");
 }

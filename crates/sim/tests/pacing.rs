@@ -1,5 +1,5 @@
-//! Pacing that is computed but never applied is the field's commonest bug. For every registered scheme this
-//! compares the departure times of packets with the scheme's pacing rate.
+//! The field's commonest pacing bug is a rate that is computed but never applied. For every registered scheme, packets'
+//! departure times are compared with its pacing rate.
 //!
 //!     sender ──[ 1 BDP │ 20 Mbit/s ]── 20 ms ── receiver
 //!        └──────────── 20 ms ─────────────────────┘
@@ -99,7 +99,6 @@ fn every_scheme_spaces_packets_at_its_pacing_rate() {
             );
             exact += usize::from(gap <= paced_gap + Nanos::from_micros(1));
         }
-        println!("{name}: {} packets, {paced} paced, {exact} at exactly the rate", sent.len());
         assert!(paced > 0 || !on_request, "{name}: pacing enabled but no packet paced");
         if paced > 0 {
             paced_schemes += 1;

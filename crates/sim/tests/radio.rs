@@ -31,8 +31,7 @@ fn delay_trace_step_moves_rtt_by_step() {
 /// A burst with loss rate one loses every packet that departs in it.
 #[test]
 fn loss_trace_burst_loses_all_packets_in_it() {
-    // From 1 s until 1.2 s: 25 packets at one every 8 ms, and at most the one retransmitted on their
-    // detection.
+    // From 1 s until 1.2 s: 25 packets at one every 8 ms, and at most the one retransmitted on their detection.
     let lost = |network: &str| {
         let result = thin(network, "0s");
         (result.flows[0].loss_percent / 100.0 * result.counters().data_packets_sent as f64).round()
@@ -57,9 +56,7 @@ fn radio_path_in_files_equals_generated_path() {
     let files: &BTreeMap<_, _> = &files.map(|(name, text)| (name.to_owned(), text)).into();
     // Longer than the path, so that it repeats.
     let hash = |network: &str| {
-        let text = format!(
-            "name = 'x'\nduration = '25s'\n[network]\n{network}\n[[flows]]\nscheme = 'newreno'\nrtt = '20ms'\n"
-        );
+        let text = format!("duration = '25s'\n[network]\n{network}\n[[flows]]\nscheme = 'newreno'\nrtt = '20ms'\n");
         let runs = expand(&Source { name: "t", text: &text, files }, &[]).unwrap();
         narrows_sim::run(resolve(&runs[0].scenario, 1, files).unwrap()).event_hash
     };

@@ -1,7 +1,6 @@
 //! The structure of the source tree, checked in its text: names that each crate must not contain.
 //!
-//! Tests, benches and comments are exempt: only names in code add places to change for a new scheme or
-//! router.
+//! Tests, benches and comments are exempt: only names in code add places to change for a new scheme or router.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -160,7 +159,7 @@ fn scheme_names_outside_their_crate_are_refused() {
     let mut found = places(&[], &allowed, &words, &literals);
     let own = router_names();
     let foreign = |names: &BTreeSet<String>| names.difference(&own).cloned().collect();
-    // The texts of `protocol.rs` say how a sender without a router behaves.
+    // The texts of `protocol.rs` describe senders without a router.
     found.extend(places(&["routers"], &["routers/src/protocol.rs"], &foreign(&words), &foreign(&literals)));
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -216,8 +215,8 @@ fn search_of_known_text_finds_code_only() {
     assert!(code(text).iter().all(|(_, line)| !parts(line).contains("tcp")));
 }
 
-/// Above the transports, a mechanism of TCP or DCCP is named only where its settings are read, where a DCCP kind gets its
-/// TCP counterpart for routers, and where counters and samples are reported.
+/// Above the transports, a mechanism of TCP or DCCP is named only where its settings are read, where a DCCP kind gets
+/// its TCP counterpart for routers, and where counters and samples are reported.
 #[test]
 fn transport_mechanisms_above_transports_are_refused() {
     let words = MECHANISMS.iter().map(|&word| word.to_owned()).collect();
@@ -235,9 +234,9 @@ fn transport_mechanisms_above_transports_are_refused() {
         "sim/src/samples.rs",
         "routers/src/frame.rs",
         "routers/src/endpoint",
-        // What packets acknowledge, as their headers say it.
+        // Acknowledgements in packet headers.
         "trace/src/qlog/packets.rs",
-        // What the kernel's TCP shows, and settings that backends compare.
+        // Values shown by the kernel's TCP, and settings that backends compare.
         "negotiation/src/flow.rs",
         "emulation/src/plan.rs",
     ];

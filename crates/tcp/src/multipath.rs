@@ -38,15 +38,13 @@
 //! * RFC 6182, Architectural Guidelines for Multipath TCP Development.
 //!
 //! ## Differences
-//! 1. Keys, tokens and authenticators occupy their size in SYNs but have no contents. The third packet of a
-//!    handshake does not repeat them, and a joined subflow sends at once, not after the fourth packet (RFC
-//!    8684 section 3.2).
+//! 1. Keys, tokens and authenticators occupy their size in SYNs but have no contents. The third packet of a handshake
+//!    does not repeat them, and a joined subflow sends at once, not after the fourth packet (RFC 8684 section 3.2).
 //! 2. Data numbers begin at 0, and DATA_FIN takes no number: it rides on the subflows' own FINs, which leave
 //!    after all data has arrived.
 //! 3. There is no data-level retransmission timer: a subflow delivers its data unless it is given up.
-//! 4. Penalisation caps the assigned data; Linux halves the subflow's congestion window. Here the scheme owns
-//!    the window, and some schemes have none to halve. A path whose data arrives before a repetition would is
-//!    spared.
+//! 4. Penalisation caps the assigned data; Linux halves the subflow's congestion window. Here the scheme owns the
+//!    window, and some schemes have none to halve. A path whose data arrives before a repetition would is spared.
 //! 5. Unlike Linux's, opportunistic retransmission covers more than the first segment of the window and starts
 //!    before the window is full. Once it is full, the repetition is the last packet in the fast path's queue,
 //!    which runs dry until the acknowledgement, and then a whole window leaves at once into a queue too short

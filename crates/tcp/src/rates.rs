@@ -71,7 +71,7 @@ pub struct RateOrders {
     pub refused: bool,
 }
 
-/// Content of an acknowledgement that concerns the agent.
+/// The agent's part of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateReply {
     /// Advice for the scheme.

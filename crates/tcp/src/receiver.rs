@@ -1,14 +1,14 @@
 //! Receiver of a reliable stream: reassembly, acknowledgements, SACK and DSACK blocks, ECN echo.
 //!
-//! * An acknowledgement leaves for every `ack_every` full segments or after `ack_delay`, and at once for data
-//!   that fills the last hole, duplicates and a FIN (RFC 5681 section 4.2). `ack_timing` adds what Linux does:
-//!   quick acknowledgements at the start and after idle, and compression of SACKs.
+//! * An acknowledgement leaves for every `ack_every` full segments or after `ack_delay`, and at once for data that
+//!   fills the last hole, duplicates and a FIN (RFC 5681 section 4.2). `ack_timing` adds Linux's rules: quick
+//!   acknowledgements at the start and after idle, and compression of SACKs.
 //! * SACK blocks: the most recently changed first (RFC 2018 section 4); a duplicate is reported once, before all others
 //!   (RFC 2883).
-//! * The timestamp echoed is that of the earliest packet the acknowledgement covers, or of the packet that filled the hole
-//!   (RFC 7323 section 4.3).
-//! * The application reads at once. The window (`receive_window`) is the buffer less the out-of-order data, or less as
-//!   long as Linux's tuning has not opened it; its right edge never moves back (RFC 9293 section 3.8.6).
+//! * The timestamp echoed is that of the earliest packet the acknowledgement covers, or of the packet that filled the
+//!   hole (RFC 7323 section 4.3).
+//! * The application reads at once. The window (`receive_window`) is the buffer less the out-of-order data, or smaller
+//!   until Linux's tuning has opened it; its right edge never moves back (RFC 9293 section 3.8.6).
 //! * The responder, if any, handles options and control messages of explicit-rate protocols.
 //! * The reverse direction carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
@@ -34,19 +34,19 @@ pub struct Arrival {
     pub duplicate: bool,
 }
 
-/// SACK blocks that held acknowledgements may fill without loss of information.
+/// SACK blocks that compressed acknowledgements may fill without loss of information.
 const BLOCKS_EXPECTED: usize = 2;
 
 /// `fin` before a FIN arrives.
 const NO_FIN: u64 = u64::MAX;
 
 /// Receiver of a reliable stream.
-// With thousands of flows the cache lines that a packet accesses decide the speed: they are five, from the unused part of
-// `timing` to the first counters.
+// With thousands of flows the cache lines that a packet accesses decide the speed: they are five, from the unused part
+// of `timing` to the first counters.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Receiver {
-    /// Meaningful while `pending_early_ack`. Few connections need it, these often.
+    /// Meaningful while `pending_early_ack`. Few connections need it, but those often.
     early_ack: Option<Box<Packet>>,
     /// Stored ranges in order of their last change, newest first.
     recent: [(u64, u64); MAX_SACK_BLOCKS],
@@ -79,14 +79,11 @@ pub struct Receiver {
     /// Receiver side of an explicit-rate protocol, if the sender's scheme uses one.
     responder: Option<Box<dyn RateResponder>>,
     stats: ReceiverStats,
-    /// What arrived again; meaningful while `pending_duplicate`.
+    /// Range that arrived again; meaningful while `pending_duplicate`.
     duplicate: (u64, u64),
 }
 
 impl Receiver {
-    /// Cache lines that most packets access.
-    const USED_LINES: usize = 5;
-
     /// A receiver that waits for a SYN.
     pub fn new(flow: u32, config: &TcpConfig) -> Self {
         let window = Window::new(config);
@@ -144,13 +141,13 @@ impl Receiver {
         size_of::<Self>() + self.stored.memory() + self.responder.as_ref().map_or(0, |own| own.memory())
     }
 
-    /// Prefetches what most packets access.
+    /// Prefetches the cache lines that most packets access.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch(self.timing.first_used(), Self::USED_LINES);
+        prefetch(&self.timing.unacked, 5);
     }
 
-    /// Prefetches what `packet` accesses if it is out of order or finds holes.
+    /// Prefetches further state if `packet` is out of order or finds holes.
     #[inline]
     pub fn prefetch_ranges(&self, packet: &Packet) {
         if !self.stored.is_empty() || packet.numbers().0 != self.next {
@@ -252,7 +249,7 @@ impl Receiver {
 
     fn measure_handshake(&mut self, now: Nanos) {
         if self.syn_ack_at != Nanos::MAX {
-            self.timing.on_handshake_rtt(now - self.syn_ack_at);
+            self.timing.rtt = now - self.syn_ack_at;
             self.syn_ack_at = Nanos::MAX;
         }
     }
@@ -271,8 +268,7 @@ impl Receiver {
         }
         let (start, end) = (packet.tcp().seq, packet.seq_end());
         if start == end {
-            // The last packet of a handshake needs no answer; a window probe, which repeats an old number,
-            // does.
+            // The last packet of a handshake needs no answer; a window probe, which repeats an old number, does.
             self.pending_ack |= start < self.next;
             return Arrival::default();
         }
@@ -351,8 +347,8 @@ impl Receiver {
         }
     }
 
-    /// Linux `tcp_sack_new_ofo_skb`: a held acknowledgement leaves before `start..end` displaces its blocks, i.e. if the
-    /// data continues none of the two newest ones (`TCP_SACK_BLOCKS_EXPECTED`).
+    /// Linux `tcp_sack_new_ofo_skb`: a compressed acknowledgement leaves before `start..end` displaces its blocks, i.e.
+    /// if the data continues none of the two newest ones (`TCP_SACK_BLOCKS_EXPECTED`).
     fn flush_compressed(&mut self, now: Nanos, start: u64, end: u64) {
         if self.timing.is_compressing() {
             let mut blocks = self.recent[..usize::from(self.recent_len)].iter().filter(|b| b.1 > self.next);
@@ -363,7 +359,7 @@ impl Receiver {
         }
     }
 
-    /// Takes an acknowledgement of the state before a packet, which leaves before others.
+    /// Saves an acknowledgement of the state before a packet; it leaves before others.
     fn acknowledge_early(&mut self, now: Nanos) {
         let packet = self.acknowledgement(now);
         match &mut self.early_ack {
@@ -392,7 +388,7 @@ impl Receiver {
         self.stored.total() > before
     }
 
-    /// Next packet to send. Call until `None` after every call that changes the receiver.
+    /// Next packet to send. Call it until `None` after every call that changes the receiver.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending_early_ack {
@@ -459,8 +455,7 @@ impl Receiver {
         if self.pending_duplicate {
             let (start, end) = self.duplicate;
             packet.push_sack(start, end);
-            // RFC 2883 section 4.2: above the acknowledgement number, the block containing the duplicate
-            // follows it.
+            // RFC 2883 section 4.2: above the acknowledgement number, the block containing the duplicate follows it.
             if start >= self.next {
                 self.store(start, end);
             }

@@ -5,7 +5,7 @@
 ///
 /// Items cycle through all slots in use, so a ring with few items uses only the first slots of its memory: memory used
 /// by thousands of rings then fits in the caches. The memory itself is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ring<T> {
     memory: Box<[T]>,
     first: u32,
@@ -18,10 +18,6 @@ pub(crate) struct Ring<T> {
 const LEAST_SLOTS: usize = 4;
 
 impl<T: Copy + Default> Ring<T> {
-    pub(crate) fn new() -> Self {
-        Self { memory: Box::default(), first: 0, len: 0, mask: 0 }
-    }
-
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
         self.memory.len() * size_of::<T>()
@@ -140,8 +136,7 @@ mod tests {
 
     #[test]
     fn numbers_survive_growth_and_wrap_around() {
-        let mut ring = Ring::new();
-        ring.first = u32::MAX - 20;
+        let mut ring = Ring { first: u32::MAX - 20, ..Ring::default() };
         for i in 0..100u64 {
             ring.push(i);
             if i % 3 == 0 {
@@ -158,8 +153,7 @@ mod tests {
     /// A ring with few items uses few slots, however many it needed before, and allocates nothing to use more again.
     #[test]
     fn ring_with_few_items_uses_few_slots() {
-        let mut ring = Ring::new();
-        ring.first = u32::MAX - 100;
+        let mut ring = Ring { first: u32::MAX - 100, ..Ring::default() };
         let mut pushed = 0..;
         for most in [1_000, 20, 300] {
             while ring.len() < most {

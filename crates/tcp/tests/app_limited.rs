@@ -1,4 +1,4 @@
-//! An application that writes less than the path can carry says nothing about the path.
+//! An application that writes less than the path can carry reveals nothing about the path.
 //!
 //!     sender ──[ 100 Mbit/s ]── 20 ms ── receiver
 //!        └────────── 20 ms ──────────────────┘
@@ -14,7 +14,7 @@ const SEGMENT: u64 = 1448;
 /// Size of a full packet on the wire.
 const PACKET: u64 = 1500;
 
-/// A link with an endless queue. The timestamp of a packet tells when it left.
+/// A link with an endless queue. The timestamp of a packet is its departure time.
 fn bottleneck(after: Nanos) -> Fate {
     let time = Rate::from_mbit_per_sec(LINK).time_for(Bytes::new(PACKET));
     let mut free_at = Nanos::ZERO;
@@ -39,15 +39,14 @@ fn model(sender: &Sender) -> (&'static str, f64) {
 }
 
 /// After 1 s of bulk data an application writes a tenth of the rate for four seconds, 100 round trips and ten times the
-/// length of BBR's filter. The estimate stays what the path carries: 1448 of 1500 bytes at 100 Mbit/s, within a
-/// hundredth.
+/// length of BBR's filter. The estimate stays at the path's rate: 1448 of 1500 bytes at 100 Mbit/s, within a hundredth.
 #[test]
 fn bbr_estimate_survives_paced_application_at_a_tenth() {
     let config = TcpConfig::default();
     for name in ["bbr", "bbr2", "bbr3"] {
         let sender = sender(name, &[], &config, AppConfig::Written);
         let mut pipe = Pipe::new(sender, &config, bottleneck(ms(20)), delay(ms(20)));
-        // What a second carries, less the start.
+        // A second's worth of data, less the start.
         pipe.write(ms(100), 11_000_000);
         pipe.run_until(ms(1_400));
         assert_eq!(pipe.sender.inflight(), Bytes::ZERO, "{name}: the bulk data is delivered");

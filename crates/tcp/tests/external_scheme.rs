@@ -1,9 +1,9 @@
 //! A scheme from outside the registry runs over the TCP endpoints, through the same driver as those inside.
 
-use crate::common::{Fate, Pipe, ms};
+use crate::common::{Fate, Pipe, build, delay, ms};
 use crate::external::HALVING;
 use narrows_cc::schemes::{Entry, find};
-use narrows_cc::{AnyScheme, Bytes, Nanos, Params, Random, Setup, record};
+use narrows_cc::{AnyScheme, Bytes, Nanos, Random, Timeout, record};
 use narrows_packet::Flags;
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
@@ -11,14 +11,9 @@ use narrows_traffic::{App, AppConfig};
 const SIZE: u64 = 400;
 
 fn sender(entry: &Entry, config: &TcpConfig) -> Sender {
-    let mss = Bytes::new(u64::from(config.segment));
-    let scheme = entry.build(
-        &Setup::new(mss, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0))
-            .with_window(config.initial_window)
-            .with_sack(config.sack),
-    );
-    let app = App::new(AppConfig::File(mss * SIZE), Random::stream(1, "app", 0), Nanos::ZERO);
-    Sender::new(0, config.clone(), scheme, app, Nanos::ZERO)
+    let file = AppConfig::File(Bytes::new(u64::from(config.segment) * SIZE));
+    let app = App::new(file, Random::stream(1, "app", 0), Nanos::ZERO);
+    Sender::new(0, config.clone(), build(entry, &[], config), app, Nanos::ZERO)
 }
 
 /// A path with random loss, delay and reordering, equal for every scheme.
@@ -36,7 +31,7 @@ fn rough(seed: u64) -> Fate {
 
 /// All packets sent and received, and the sender's counters, of one transfer.
 fn transfer(entry: &Entry, config: &TcpConfig, seed: u64) -> String {
-    let mut pipe = Pipe::new(sender(entry, config), config, rough(seed), crate::common::delay(ms(20)));
+    let mut pipe = Pipe::new(sender(entry, config), config, rough(seed), delay(ms(20)));
     pipe.run_until(Nanos::from_secs(600));
     assert!(pipe.sender.is_closed(), "{} did not finish", entry.info.name);
     format!("{:?} {:?}", pipe.sender.stats(), pipe.log)
@@ -63,7 +58,7 @@ fn external_scheme_states_its_facts_and_copies() {
     assert_eq!((sender.scheme().info().name, sender.scheme().rate_protocol()), ("halving", None));
     assert_eq!(HALVING.page().count(), 0);
     let mut copy = sender.scheme().clone();
-    copy.on_timeout(&record!(narrows_cc::Timeout {
+    copy.on_timeout(&record!(Timeout {
         now: ms(1),
         flight_size: Bytes::new(14_480),
         inflight: Bytes::ZERO,

@@ -1,4 +1,4 @@
-//! A sender whose host's queue drops at times.
+//! A sender on a host whose queue drops at times.
 
 use crate::common::{Pipe, delay, ms, scheme, sender};
 use narrows_cc::{Bytes, Nanos, Random};
@@ -17,7 +17,7 @@ fn config(linux: bool, sack: bool, rack: bool) -> TcpConfig {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// Whenever and however long the queue drops, nothing leaves meanwhile, and all data arrives afterwards.
+    /// While the queue drops, nothing leaves; all data arrives afterwards.
     #[test]
     fn local_drops_delay_the_file_and_lose_nothing(
         name in prop::sample::select(vec!["newreno", "cubic", "bbr", "bbr3", "vegas"]),
@@ -49,7 +49,7 @@ proptest! {
     }
 }
 
-/// A failed transmission is no transmission: it counts as nothing but one reduction, and no mark was seen.
+/// A failed transmission counts as one reduction and nothing else, without a mark.
 #[test]
 fn local_drop_counts_as_no_transmission() {
     let config = TcpConfig::default();

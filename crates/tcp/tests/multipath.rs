@@ -255,8 +255,7 @@ fn file(scheduler: Scheduler, segments: u64, paths: &[Path]) -> Talk {
 /// Round robin alternates between subflows; lowest RTT fills the fastest one first.
 #[test]
 fn scheduler_alternates_or_fills_the_fastest_first() {
-    // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments
-    // arrive.
+    // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments arrive.
     let mut turns = file(Scheduler::RoundRobin, 200, &[path(10), path(10)]);
     turns.run(ms(400));
     let second = turns.order.iter().position(|&own| own == 1).expect("both are used");
@@ -264,8 +263,7 @@ fn scheduler_alternates_or_fills_the_fastest_first() {
     assert_eq!(pairs, [0, 1].repeat(8), "{:?}", turns.order);
     let mut fastest = file(Scheduler::LowestRtt, 2000, &[path(10), path(40)]);
     fastest.run(ms(400));
-    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the
-    // one before.
+    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the one before.
     let second = fastest.order.iter().position(|&own| own == 1).expect("both are used");
     assert!(fastest.order[..second].len() >= 10 + 20 + 40 + 80, "{:?}", fastest.order);
     // If the window of the first path holds all data, only that path is used.
@@ -291,28 +289,21 @@ fn data_of_dead_path_is_reinjected_after_two_timeouts() {
         println!("{only:?}: {} of {held} reinjected", stats.reinjected_bytes);
         let needed = only != Some(Direction::Acknowledgements);
         assert!((stats.reinjected_bytes > 0) == needed && stats.reinjected_bytes <= held);
-        // The dead subflow does not close, because its FIN is never acknowledged; the connection completes
-        // all the same.
+        // The dead subflow does not close, because its FIN is never acknowledged; the connection still completes.
         assert!(talk.senders[0].is_closed() && !talk.senders[1].is_closed());
         assert!(talk.source.completed_at().is_some());
     }
 }
 
-/// A path that was given up is used again after it delivers an ACK.
+/// A path given up is used again after it delivers an ACK.
 #[test]
 fn path_given_up_is_used_again_after_an_ack() {
     let mut paths = [path(10), path(10)];
     (paths[1].dies, paths[1].alive) = (ms(75), ms(3_000));
     // Every packet is acknowledged at once: delayed acknowledgements of single retransmissions would give RTT
     // samples of 60 ms, and the path would be penalised for blocking the window.
-    let mut talk = Talk::new(
-        Scheduler::RoundRobin,
-        &TcpConfig { receive_window: Bytes::new(60 * 1448), ack_every: 1, ..TcpConfig::default() },
-        "newreno",
-        AppConfig::Bulk,
-        &paths,
-        1,
-    );
+    let tcp = TcpConfig { receive_window: Bytes::new(60 * 1448), ack_every: 1, ..TcpConfig::default() };
+    let mut talk = Talk::new(Scheduler::RoundRobin, &tcp, "newreno", AppConfig::Bulk, &paths, 1);
     talk.run(ms(3_000));
     assert_eq!(talk.source.stats().given_up, 1);
     let before = talk.senders[1].stats().data_packets_sent;
@@ -335,15 +326,13 @@ fn full_window_retransmits_its_edge_on_faster_path() {
     let (alone, ..) = run(&[path(10)]);
     let (both, stats, sink) = run(&[path(10), path(200)]);
     assert!(stats.opportunistic_bytes > 0 && sink.duplicate_bytes > 0);
-    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments
-    // per 400 ms, a twentieth of the fast path alone. With it, the window is blocked for one round trip of
-    // the fast path.
+    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments per 400
+    // ms, a twentieth of the fast path alone. With it, the window is blocked for one round trip of the fast path.
     println!("alone {alone}, both {both}, {stats:?}");
     assert!(both > 0.4 * alone, "{both} against {alone}");
 }
 
-/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no
-/// longer does.
+/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no longer does.
 #[test]
 fn slow_path_blocking_the_window_is_penalised() {
     // 45 segments of window over round-trip times of 20 ms and 400 ms, without a bottleneck. Round robin
@@ -360,8 +349,7 @@ fn slow_path_blocking_the_window_is_penalised() {
     let round_trips = 20.0 / 0.44;
     assert!((round_trips - 1.0..=3.0 * round_trips).contains(&sent), "{sent} packets");
     assert!(halved > 0.0 && halved <= round_trips + 1.0, "{halved} penalties");
-    // The congestion window of the fast path covers the receive window, so lowest RTT leaves the slow path
-    // unused.
+    // The congestion window of the fast path covers the receive window, so lowest RTT leaves the slow path unused.
     let mut fastest = Talk::new(Scheduler::LowestRtt, &small, "newreno", AppConfig::Bulk, &paths, 1);
     fastest.run(Nanos::from_secs(5));
     let before = fastest.senders[1].stats().data_packets_sent;
@@ -374,18 +362,17 @@ fn slow_path_blocking_the_window_is_penalised() {
     assert_eq!((wide.source.stats().penalties, wide.source.stats().opportunistic_bytes), (0, 0));
 }
 
+/// The receiver of a connection over one subflow.
+fn one_subflow(segment: u16, window: u64) -> MultipathReceiver {
+    let (scheduler, receive_window) = (Scheduler::LowestRtt, Bytes::new(window));
+    MultipathReceiver::new(0, &ConnectionConfig { scheduler, subflows: 1, coupled: false, segment, receive_window })
+}
+
 /// A packet without a mapping, or beyond the window, is dropped without an ACK.
 #[test]
 fn packet_unmapped_or_beyond_window_gets_no_ack() {
     let tcp = TcpConfig { receive_window: Bytes::new(3_000), ..TcpConfig::default() };
-    let config = ConnectionConfig {
-        scheduler: Scheduler::LowestRtt,
-        subflows: 1,
-        coupled: false,
-        segment: 1448,
-        receive_window: tcp.receive_window,
-    };
-    let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::of_subflow(0, &tcp));
+    let (mut sink, mut receiver) = (one_subflow(1448, 3_000), Receiver::of_subflow(0, &tcp));
     let mut syn = Packet::new(0);
     syn.flags = Flags::SYN;
     sink.on_packet(ms(1), &syn, &mut receiver);
@@ -413,14 +400,7 @@ proptest! {
         window in 1u64..60,
         packets in prop::collection::vec((0u64..300, 1u16..20, any::<bool>()), 1..200),
     ) {
-        let config = ConnectionConfig {
-            scheduler: Scheduler::LowestRtt,
-            subflows: 1,
-            coupled: false,
-            segment: 20,
-            receive_window: Bytes::new(window),
-        };
-        let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::of_subflow(0, &TcpConfig::default()));
+        let (mut sink, mut receiver) = (one_subflow(20, window), Receiver::of_subflow(0, &TcpConfig::default()));
         let mut held = [false; 5_000];
         let (mut next, mut refused, mut duplicate, mut seq) = (0, 0, 0, 1u64);
         for (at, len, near) in packets {

@@ -1,9 +1,9 @@
 //! A TCP sender and receiver over a simulated path.
 
 use crate::common::{Pipe, delay, dropping, ms, sender};
-use narrows_cc::{Bytes, Nanos};
-use narrows_packet::{Flags, Packet};
-use narrows_tcp::TcpConfig;
+use narrows_cc::{Bytes, Nanos, Rate, Value};
+use narrows_packet::{Ecn, Flags, Packet};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::AppConfig;
 
 const SEGMENT: u64 = 1448;
@@ -12,15 +12,22 @@ fn file(segments: u64) -> AppConfig {
     AppConfig::File(Bytes::new(segments * SEGMENT))
 }
 
+/// Segments of 1448 B take exactly 1 ms each at this rate.
+const PACED: (&str, &[(&str, f64)]) = ("fixed", &[("window", 1000.0), ("rate", 11.584)]);
+
+/// A path of 50 ms each way that drops the first transmissions of the packets in `lost`, counted from 1.
+fn pipe((name, params): (&str, &[(&str, f64)]), config: &TcpConfig, app: AppConfig, lost: &'static [u64]) -> Pipe {
+    Pipe::new(sender(name, params, config, app), config, dropping(ms(50), SEGMENT, lost), delay(ms(50)))
+}
+
 /// A file arrives completely in the round trips that slow start needs.
 #[test]
 fn file_completes_in_the_rounds_of_slow_start() {
-    // Delay 50 ms each way, initial window 10, appropriate byte counting: 10 packets in the first round trip
-    // after the handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The first 16 are
-    // acknowledged one by one, the other 84 in pairs. The FIN follows the last packet at once, so no
-    // acknowledgement is delayed.
+    // Delay 50 ms each way, initial window 10, appropriate byte counting: 10 packets in the first round trip after the
+    // handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The first 16 are acknowledged one by
+    // one, the other 84 in pairs. The FIN follows the last packet at once, so no acknowledgement is delayed.
     let config = TcpConfig { quick_growth: false, ..TcpConfig::default() };
-    let mut pipe = Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = pipe(("newreno", &[]), &config, file(100), &[]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.delivered, 100 * SEGMENT);
     assert_eq!(pipe.sender.established_at(), Some(ms(100)));
@@ -41,8 +48,7 @@ fn lost_packet_is_retransmitted_after_one_round_trip() {
     // of the second window.
     for (sack, rack) in [(true, true), (true, false), (false, false)] {
         let config = TcpConfig { sack, rack, tlp: rack, ..TcpConfig::default() };
-        let forward = dropping(ms(50), SEGMENT, &[3]);
-        let mut pipe = Pipe::new(sender("newreno", &[], &config, file(200)), &config, forward, delay(ms(50)));
+        let mut pipe = pipe(("newreno", &[]), &config, file(200), &[3]);
         pipe.run_until(Nanos::from_secs(10));
         assert_eq!(pipe.delivered, 200 * SEGMENT, "sack {sack}, rack {rack}");
         assert_eq!(pipe.sent_at(3, SEGMENT), [ms(100), ms(200)], "sack {sack}, rack {rack}");
@@ -80,10 +86,7 @@ fn delivered_bytes_without_sack_are_counted_once() {
 /// Without bursts the pacing rate spaces every packet.
 #[test]
 fn pacing_rate_spaces_every_packet() {
-    // 1448 B at 11.584 Mbit/s take exactly 1 ms.
-    let config = TcpConfig::rfc();
-    let params = [("window", 1000.0), ("rate", 11.584)];
-    let mut pipe = Pipe::new(sender("fixed", &params, &config, file(300)), &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = pipe(PACED, &TcpConfig::rfc(), file(300), &[]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.delivered, 300 * SEGMENT);
     for number in 1..=300 {
@@ -97,10 +100,8 @@ fn pacing_rate_spaces_every_packet() {
 fn tail_loss_is_probed_after_two_round_trips() {
     // The last packet of the second window, 30, is lost, and no FIN follows: the source pauses after 30
     // packets. srtt is 100 ms, so the probe leaves 200 ms after the last transmission.
-    let config = TcpConfig::default();
-    let forward = dropping(ms(50), SEGMENT, &[30]);
-    let app = AppConfig::Cbr { rate: narrows_cc::Rate::ZERO, write: Bytes::new(30 * SEGMENT) };
-    let mut pipe = Pipe::new(sender("newreno", &[], &config, app), &config, forward, delay(ms(50)));
+    let app = AppConfig::Cbr { rate: Rate::ZERO, write: Bytes::new(30 * SEGMENT) };
+    let mut pipe = pipe(("newreno", &[]), &TcpConfig::default(), app, &[30]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.delivered, 30 * SEGMENT);
     // Acknowledgements of packets 21..28 and, delayed by 40 ms, 29 come after; the last restarts the timer.
@@ -112,11 +113,8 @@ fn tail_loss_is_probed_after_two_round_trips() {
 /// Retransmissions are paced like new data.
 #[test]
 fn pacing_rate_spaces_retransmissions() {
-    // 1 ms per packet as above; 3, 40 and 41 are lost. No two packets leave within less than 1 ms.
-    let config = TcpConfig::rfc();
-    let params = [("window", 1000.0), ("rate", 11.584)];
-    let forward = dropping(ms(50), SEGMENT, &[3, 40, 41]);
-    let mut pipe = Pipe::new(sender("fixed", &params, &config, file(300)), &config, forward, delay(ms(50)));
+    // No two packets leave within less than 1 ms.
+    let mut pipe = pipe(PACED, &TcpConfig::rfc(), file(300), &[3, 40, 41]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!((pipe.delivered, pipe.sender.stats().retransmits), (300 * SEGMENT, 3));
     let left: Vec<Nanos> = pipe.log.iter().filter(|(_, p)| p.payload > 0).map(|&(at, _)| at).collect();
@@ -129,10 +127,8 @@ fn pacing_rate_spaces_retransmissions() {
 #[test]
 fn pacing_after_idle_allows_one_burst() {
     let config = TcpConfig { max_burst: Bytes::new(3 * SEGMENT), ..TcpConfig::rfc() };
-    let params = [("window", 1000.0), ("rate", 11.584)];
-    let app =
-        AppConfig::Cbr { rate: narrows_cc::Rate::from_bytes_per_sec(10 * SEGMENT), write: Bytes::new(10 * SEGMENT) };
-    let mut pipe = Pipe::new(sender("fixed", &params, &config, app), &config, delay(ms(50)), delay(ms(50)));
+    let app = AppConfig::Cbr { rate: Rate::from_bytes_per_sec(10 * SEGMENT), write: Bytes::new(10 * SEGMENT) };
+    let mut pipe = pipe(PACED, &config, app, &[]);
     pipe.run_until(ms(1500));
     // `fixed` requests bursts of one segment, and the smaller of the two limits holds.
     let second: Vec<Nanos> = (11..=20).flat_map(|n| pipe.sent_at(n, SEGMENT)).collect();
@@ -142,11 +138,10 @@ fn pacing_after_idle_allows_one_burst() {
 /// The receive window bounds inflight.
 #[test]
 fn receive_window_bounds_inflight() {
-    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200
+    // A buffer of 20 segments over 100 ms: 20 segments per round trip, regardless of the congestion window; 200
     // segments take the handshake and ten round trips.
     let config = TcpConfig { receive_window: Bytes::new(20 * SEGMENT), ack_every: 1, ..TcpConfig::default() };
-    let fixed = sender("fixed", &[("window", 1000.0)], &config, file(200));
-    let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = pipe(("fixed", &[("window", 1000.0)]), &config, file(200), &[]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.sender.completed_at(), Some(ms(100 + 10 * 100)));
 }
@@ -154,9 +149,7 @@ fn receive_window_bounds_inflight() {
 /// A stopped source delivers the data that it has sent, then closes.
 #[test]
 fn stopped_source_delivers_sent_data_and_closes() {
-    let config = TcpConfig::default();
-    let fixed = sender("fixed", &[("window", 10.0)], &config, AppConfig::Bulk);
-    let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = pipe(("fixed", &[("window", 10.0)]), &TcpConfig::default(), AppConfig::Bulk, &[]);
     pipe.run_until(ms(1000));
     pipe.stop();
     let sent = pipe.sender.stats().bytes_sent;
@@ -171,9 +164,8 @@ fn stopped_source_delivers_sent_data_and_closes() {
 fn sending_after_long_idle_starts_at_initial_window() {
     // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data,
     // longer than the timeout, the next 40 packets begin with 10.
-    let config = TcpConfig::default();
     let app = AppConfig::OnOff { on: ms(250), off: ms(2000), random: false };
-    let mut pipe = Pipe::new(sender("newreno", &[], &config, app), &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = pipe(("newreno", &[]), &TcpConfig::default(), app, &[]);
     pipe.run_until(ms(2240));
     let before = pipe.log.iter().filter(|(_, p)| p.payload > 0).count();
     assert_eq!(before, 10 + 20);
@@ -188,11 +180,11 @@ fn ecn_mark_reduces_the_window_without_loss() {
     // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows,
     // nothing is lost.
     let config = TcpConfig { ecn: true, ..TcpConfig::default() };
-    let mut pipe = Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = pipe(("newreno", &[]), &config, file(100), &[]);
     pipe.mangle = Some(Box::new(|packet| {
         if packet.tcp().seq == 14 * SEGMENT + 1 {
-            assert_eq!(packet.ecn(), narrows_packet::Ecn::Ect0);
-            packet.set_ecn(narrows_packet::Ecn::Ce);
+            assert_eq!(packet.ecn(), Ecn::Ect0);
+            packet.set_ecn(Ecn::Ce);
         }
     }));
     pipe.run_until(Nanos::from_secs(10));
@@ -208,17 +200,16 @@ fn precise_ecn_with_delayed_acks_reports_every_mark() {
     // round trip; it ends with that of packets 11 and 12. Between lie ten packets, three of them marked; 7
     // and 8 are acknowledged one by one.
     let config = TcpConfig { ecn: true, ecn_precise: true, ..TcpConfig::default() };
-    let sender = sender("dctcp", &[("gain", 1.0)], &config, file(100));
-    let mut pipe = Pipe::new(sender, &config, delay(ms(50)), delay(ms(50)));
+    let mut pipe = pipe(("dctcp", &[("gain", 1.0)]), &config, file(100), &[]);
     pipe.mangle = Some(Box::new(|packet| {
         if [3, 4, 8].contains(&(packet.tcp().seq / SEGMENT + 1)) && packet.payload > 0 {
-            packet.set_ecn(narrows_packet::Ecn::Ce);
+            packet.set_ecn(Ecn::Ce);
         }
     }));
     pipe.run_until(ms(310));
     let mut alpha = None;
     pipe.sender.scheme().telemetry(&mut |name, value| {
-        if let ("alpha", narrows_cc::Value::Number(number)) = (name, value) {
+        if let ("alpha", Value::Number(number)) = (name, value) {
             alpha = Some(number);
         }
     });
@@ -229,6 +220,6 @@ fn precise_ecn_with_delayed_acks_reports_every_mark() {
 #[test]
 fn idle_connection_takes_less_than_4_kib() {
     // Both endpoints with the scheme, and packet records after a short transfer: at most 16 records of 88 B.
-    let bytes = size_of::<narrows_tcp::Sender>() + size_of::<narrows_tcp::Receiver>();
+    let bytes = size_of::<Sender>() + size_of::<Receiver>();
     assert!(bytes + 16 * 88 < 4096, "{bytes} B");
 }

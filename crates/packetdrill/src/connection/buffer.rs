@@ -34,7 +34,7 @@ pub(super) struct SendBuffer {
     /// Begin of the first piece, and the end of each.
     begin: u64,
     ends: VecDeque<u64>,
-    /// A write found no room, and there has not been enough since (`SOCK_NOSPACE`).
+    /// A write found no room, and too little was freed since (`SOCK_NOSPACE`).
     full: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn size_goal(window: u64, segment: u64) -> u64 {
 }
 
 impl SendBuffer {
-    /// A buffer of `limit` bytes, with what was written before in one piece.
+    /// A buffer of `limit` bytes; data written earlier forms one piece.
     pub(super) fn new(limit: u64, stream: Stream) -> Self {
         let ends = (stream.end > stream.una).then_some(stream.end).into_iter().collect();
         Self { limit, begin: stream.una, ends, full: false }
@@ -64,7 +64,7 @@ impl SendBuffer {
         stream.end.saturating_sub(stream.una) + OVERHEAD * self.ends.len() as u64
     }
 
-    /// Follows what was sent and acknowledged. A piece that was sent in part is cut there.
+    /// Follows the progress of the stream and splits a partly sent piece.
     pub(super) fn follow(&mut self, stream: Stream) {
         while self.ends.front().is_some_and(|&end| end <= stream.una) {
             self.begin = self.ends.pop_front().unwrap_or(self.begin);

@@ -111,7 +111,7 @@ impl Connection {
         }
         self.stamps.on_ack(now, self.sender.acknowledged());
         if self.closed && arrival.in_order.as_u64() > 0 {
-            // Nobody will read it (RFC 1122 section 4.2.2.13).
+            // No application reads it any more (RFC 1122 section 4.2.2.13).
             self.readable = 0;
             self.refuse(now, segment);
             self.stage = Stage::Gone;
@@ -123,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// Notes the peer's FIN once all data before it has arrived.
+    /// Records the peer's FIN once all data before it has arrived.
     fn note_fin(&mut self, segment: &Segment) {
         if segment.flags.fin {
             self.fin_at = Some(segment.seq + segment.len);

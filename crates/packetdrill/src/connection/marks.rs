@@ -1,5 +1,5 @@
-//! What Linux tells an application about its own data: transmit timestamps (`SO_TIMESTAMPING`), the times that a
-//! connection was busy and limited by the peer's window (`TCP_INFO`), and when it gives up (`TCP_USER_TIMEOUT`).
+//! Linux's reports to an application: transmit timestamps (`SO_TIMESTAMPING`), times of being busy and limited by the
+//! peer's window (`TCP_INFO`), and the user timeout (`TCP_USER_TIMEOUT`).
 
 use std::collections::VecDeque;
 
@@ -11,17 +11,17 @@ pub(crate) struct Stamp {
     /// `SCM_TSTAMP_SCHED`, `SCM_TSTAMP_SND` or `SCM_TSTAMP_ACK`.
     pub(crate) kind: &'static str,
     pub(crate) at: Nanos,
-    /// Number of the byte since timestamps were asked for, from 0.
+    /// Number of the byte since the request for timestamps, from 0.
     pub(crate) key: u64,
 }
 
-/// Timestamps of a connection, once the application asked for them.
+/// Timestamps of a connection, from the application's request on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stamps {
-    /// Kinds asked for on departure, and whether acknowledgements are of interest.
+    /// Kinds requested on departure, and whether acknowledgements are stamped too.
     departure: Vec<&'static str>,
     arrival: bool,
-    /// Lowest byte not acknowledged when they were asked for.
+    /// Lowest unacknowledged byte at the request.
     base: u64,
     /// Ends of writes not yet sent, and not yet acknowledged.
     unsent: VecDeque<u64>,
@@ -71,7 +71,7 @@ fn passed(writes: &mut VecDeque<u64>, at: u64) -> Option<u64> {
     if *writes.front()? <= at { writes.pop_front() } else { None }
 }
 
-/// What a connection does (Linux `tcp_chrono`).
+/// Activity of a connection (Linux `tcp_chrono`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Activity {
     /// All data written is acknowledged.
@@ -121,8 +121,8 @@ impl Chronograph {
     }
 }
 
-/// The end of patience: Linux counts from the first repetition of data that stays without acknowledgement, and from
-/// the first probe of a closed window or of a queue that drops. An attempt is enough.
+/// The user timeout. Linux counts from the first retransmission of data that stays unacknowledged, and from the first
+/// probe of a closed window or of a dropping queue. An attempt is enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) limit: Nanos,
@@ -133,14 +133,14 @@ pub(super) struct Patience {
 impl Patience {
     pub(super) const ENDLESS: Self = Self { limit: Nanos::MAX, since: None, probing_since: None };
 
-    /// When the connection is given up; [`Nanos::MAX`] for never.
+    /// Time at which the connection is given up; [`Nanos::MAX`] for never.
     pub(super) fn deadline(&self) -> Nanos {
         let first = self.since.into_iter().chain(self.probing_since).min();
         first.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
     }
 
-    /// Notes consecutive timeouts, and probes without an answer while the sender probes. Linux `tcp_probe_timer`:
-    /// answers do not restart the count, as long as it probes.
+    /// Records consecutive timeouts, and unanswered probes while the sender probes. Linux `tcp_probe_timer`: answers do
+    /// not restart the count, as long as it probes.
     pub(super) fn note(&mut self, now: Nanos, timeouts: u32, probes: Option<u32>) {
         if timeouts > 0 {
             self.since.get_or_insert(now);

@@ -13,7 +13,7 @@ use crate::script::{Options, Segment, TcpFlags};
 const MAX_BURST: u32 = 1_000_000;
 
 impl Connection {
-    /// Sends all that may leave now: data first, so that it carries the acknowledgement.
+    /// Sends all packets that may leave now, data first, so that it carries the acknowledgement.
     pub(super) fn flush(&mut self, now: Nanos) {
         if self.stage == Stage::Gone {
             return;
@@ -97,7 +97,7 @@ impl Connection {
         if slow_start { info.cwnd >= 2 * sent } else { info.cwnd > sent }
     }
 
-    /// Gives the sender what it may have; returns whether that was anything.
+    /// Passes released data to the sender; returns whether there was any.
     fn feed(&mut self, now: Nanos) -> bool {
         if self.stage != Stage::Established {
             return false;
@@ -116,7 +116,7 @@ impl Connection {
         released > 0 || ends
     }
 
-    /// Linux sends a held piece after an RTO if nothing is outstanding (the timer of window probes).
+    /// Linux sends a withheld piece after an RTO if nothing is outstanding (the timer of window probes).
     fn hold(&mut self, now: Nanos) {
         let idle = self.sender.acknowledged() >= self.sent_end;
         if !self.writer.is_holding() || !idle || self.stage != Stage::Established {

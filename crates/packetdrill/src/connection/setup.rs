@@ -1,4 +1,4 @@
-//! What a connection starts from: settings, socket options, and the options of the peer's SYN.
+//! Initial state of a connection: settings, socket options, and the options of the peer's SYN.
 
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Bytes, EcnNeed, IdleRule, Nanos, ParamKind, Params, Random};
@@ -18,7 +18,7 @@ const DEFAULT_MSS: u16 = 536;
 /// Seed of the schemes' random streams.
 const SEED: u64 = 1;
 
-/// What a connection starts from.
+/// Initial state of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
@@ -31,7 +31,7 @@ pub(crate) struct Setup {
     pub(crate) cork: bool,
     /// Size of the send buffer (`SO_SNDBUF`).
     pub(crate) send_buffer: Option<u64>,
-    /// ECN is asked for, or was asked for and is agreed to.
+    /// ECN is requested, or was requested and accepted.
     pub(crate) ecn: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn mss_option(mtu: u16, max_segment: Option<u16>) -> u16 {
 }
 
 impl Setup {
-    /// The largest payload announced to the peer.
+    /// The largest payload announced to the peer (`tcpi_advmss`).
     pub(crate) fn advertised(&self) -> u16 {
         mss_option(self.mtu, self.max_segment)
     }
@@ -67,7 +67,7 @@ impl Setup {
         scale
     }
 
-    /// What both ends agree on: all that is wanted, until the peer's SYN is known.
+    /// Options that both ends agree on; all wanted ones before the peer's SYN.
     pub(crate) fn agree(&self, peer: Option<&Segment>) -> Agreed {
         let wanted = &self.settings;
         let Some(options) = peer.and_then(|syn| syn.options.as_ref()) else {

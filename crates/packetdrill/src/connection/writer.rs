@@ -1,7 +1,7 @@
-//! The data that the application wrote, and when the sender may have it.
+//! Data that the application wrote, and its release to the sender.
 //!
-//! The sender cuts segments as soon as it has data and room. A last piece that is no full segment is held back
-//! here while Nagle's rule, `TCP_CORK` or `MSG_MORE` say so.
+//! The sender cuts segments as soon as it has data and room. Nagle's rule, `TCP_CORK` or `MSG_MORE` may withhold a last
+//! piece below a full segment here.
 
 use std::collections::VecDeque;
 
@@ -26,11 +26,11 @@ pub(super) struct Writer {
     cork: bool,
     /// The last write announced more data.
     more: bool,
-    /// The last piece leaves whatever holds it.
+    /// The last piece leaves in any case.
     push: bool,
     /// End of the last segment sent that was not full.
     pub(super) small_end: u64,
-    /// When a piece held with nothing outstanding leaves.
+    /// Departure time of a piece withheld with nothing outstanding.
     pub(super) deadline: Nanos,
 }
 
@@ -69,25 +69,25 @@ impl Writer {
         }
     }
 
-    /// Linux: setting `TCP_NODELAY` or clearing `TCP_CORK` pushes what is held.
+    /// Linux: setting `TCP_NODELAY` or clearing `TCP_CORK` pushes withheld data.
     pub(super) fn set_delay(&mut self, nodelay: Option<bool>, cork: Option<bool>) {
         self.nodelay = nodelay.unwrap_or(self.nodelay);
         self.cork = cork.unwrap_or(self.cork);
         self.push |= nodelay == Some(true) || cork == Some(false);
     }
 
-    /// The timer of a held piece expired.
+    /// The timer of a withheld piece expired.
     pub(super) fn push_once(&mut self) {
         self.deadline = Nanos::MAX;
         self.push = true;
     }
 
-    /// An acknowledgement arrived: `MSG_MORE` holds only until then.
+    /// An acknowledgement arrived: `MSG_MORE` lasts only until then.
     pub(super) fn on_ack(&mut self) {
         self.more = false;
     }
 
-    /// Bytes that the sender may have now, beyond those that it has.
+    /// Further bytes to release to the sender now.
     pub(super) fn release(&mut self, progress: Progress) -> u64 {
         let sent = progress.next.saturating_sub(1);
         while self.records.front().is_some_and(|&end| end <= sent) {
@@ -96,7 +96,7 @@ impl Writer {
         let end = self.records.front().map_or(self.written, |&end| end.min(self.written));
         let unsent = end.saturating_sub(sent);
         let full = sent + unsent / progress.segment * progress.segment;
-        // Only the last piece of all can be held (Linux tests Nagle's rule for the last packet only).
+        // Only the very last piece can be withheld: Linux tests Nagle's rule for the last packet only.
         let last = end == self.written;
         let small_in_flight = self.small_end > progress.una;
         let held = self.cork || self.more || (!self.nodelay && small_in_flight);
@@ -109,7 +109,7 @@ impl Writer {
         released
     }
 
-    /// Whether data waits here, and not for the window.
+    /// Whether data waits here, not for the window.
     pub(super) fn is_holding(&self) -> bool {
         self.pushed < self.written
     }

@@ -1,49 +1,67 @@
 //! Names of `TCP_INFO` in code blocks.
 
-use narrows_cc::Nanos;
-use narrows_tcp::CaState;
+use narrows_cc::{Bytes, Nanos};
+use narrows_tcp::TcpInfo;
 
 use super::Host;
+use crate::connection::Connection;
 
 /// Linux `TCP_INFINITE_SSTHRESH`.
 const INFINITE_SSTHRESH: f64 = 0x7fff_ffff as f64;
 
-/// Fields of `TCP_INFO` that the host has.
-const FIELDS: &[&str] = &[
-    "ca_state",
-    "snd_cwnd",
-    "snd_ssthresh",
-    "unacked",
-    "sacked",
-    "lost",
-    "retrans",
-    "total_retrans",
-    "retransmits",
-    "reordering",
-    "reord_seen",
-    "backoff",
-    "probes",
-    "rto",
-    "rtt",
-    "rttvar",
-    "min_rtt",
-    "notsent_bytes",
-    "snd_mss",
-    "advmss",
-    "last_data_recv",
-    "busy_time",
-    "rwnd_limited",
-    "sndbuf_limited",
-];
+/// A connection at one time.
+struct State<'a> {
+    now: Nanos,
+    connection: &'a Connection,
+    info: TcpInfo,
+}
 
-/// An extension of the language: counters and state of the endpoint that `TCP_INFO` lacks, as `narrows_…`.
-const EXTENSION: &[&str] =
-    &["cwnd_bytes", "app_limited", "recoveries", "timeouts", "spurious_recoveries", "tlp_probes", "ecn_reductions"];
+/// A field's name and value.
+type Field = (&'static str, fn(&State<'_>) -> f64);
+
+/// Supported fields and their values: those of `TCP_INFO` by Linux's names, and `narrows_…`, an extension of the
+/// language by counters and state of the sender that `TCP_INFO` lacks. Times are in microseconds, those of
+/// `tcpi_last_…` in milliseconds. NaN stands for a value that does not exist yet.
+const FIELDS: &[Field] = &[
+    ("tcpi_ca_state", |own| f64::from(own.info.ca_state as u8)),
+    ("tcpi_snd_cwnd", |own| own.info.cwnd as f64),
+    ("tcpi_snd_ssthresh", |own| {
+        let segments = |bytes: Bytes| (bytes.as_u64() / own.info.mss.as_u64()) as f64;
+        own.info.ssthresh.map_or(INFINITE_SSTHRESH, segments)
+    }),
+    ("tcpi_unacked", |own| f64::from(own.info.unacked)),
+    ("tcpi_sacked", |own| f64::from(own.info.sacked)),
+    ("tcpi_lost", |own| f64::from(own.info.lost)),
+    ("tcpi_retrans", |own| f64::from(own.info.retrans)),
+    ("tcpi_total_retrans", |own| own.info.total_retrans as f64),
+    ("tcpi_retransmits", |own| f64::from(own.info.timeouts)),
+    ("tcpi_backoff", |own| f64::from(own.info.backoff)),
+    ("tcpi_probes", |own| f64::from(own.info.probes)),
+    ("tcpi_reordering", |own| f64::from(own.info.reordering)),
+    ("tcpi_reord_seen", |own| f64::from(own.info.reordering_seen)),
+    ("tcpi_rto", |own| micros(own.info.rto)),
+    ("tcpi_rtt", |own| own.info.srtt.map_or(0.0, micros)),
+    ("tcpi_rttvar", |own| own.info.rttvar.map_or(0.0, micros)),
+    ("tcpi_min_rtt", |own| own.info.min_rtt.map_or(f64::NAN, micros)),
+    ("tcpi_notsent_bytes", |own| own.info.unsent.as_u64() as f64),
+    ("tcpi_snd_mss", |own| f64::from(own.connection.agreed.segment)),
+    ("tcpi_advmss", |own| f64::from(own.connection.setup.advertised())),
+    ("tcpi_last_data_recv", |own| ((own.now - own.connection.data_at).as_nanos() / 1_000_000) as f64),
+    ("tcpi_busy_time", |own| micros(own.connection.activities(own.now).busy)),
+    ("tcpi_rwnd_limited", |own| micros(own.connection.activities(own.now).window_limited)),
+    ("tcpi_sndbuf_limited", |own| micros(own.connection.activities(own.now).buffer_limited)),
+    ("narrows_cwnd_bytes", |own| own.connection.sender.window().as_f64()),
+    ("narrows_app_limited", |own| f64::from(u8::from(own.connection.sender.is_app_limited()))),
+    ("narrows_recoveries", |own| own.connection.sender.stats().recoveries as f64),
+    ("narrows_timeouts", |own| own.connection.sender.stats().timeouts as f64),
+    ("narrows_spurious_recoveries", |own| own.connection.sender.stats().spurious_recoveries as f64),
+    ("narrows_tlp_probes", |own| own.connection.sender.stats().tlp_probes as f64),
+    ("narrows_ecn_reductions", |own| own.connection.sender.stats().ecn_reductions as f64),
+];
 
 /// Whether the host has this field.
 pub(super) fn is_kept(name: &str) -> bool {
-    let of = |prefix, fields: &[&str]| name.strip_prefix(prefix).is_some_and(|field| fields.contains(&field));
-    of("tcpi_", FIELDS) || of("narrows_", EXTENSION)
+    FIELDS.iter().any(|(own, _)| *own == name)
 }
 
 fn micros(time: Nanos) -> f64 {
@@ -51,48 +69,10 @@ fn micros(time: Nanos) -> f64 {
 }
 
 impl Host {
-    /// A field of `TCP_INFO`, by its name in Linux; `None` if it is not kept here or there is no connection.
-    /// Times are in microseconds, those of `tcpi_last_…` in milliseconds.
+    /// A field by its name; `None` without a connection or value.
     pub(super) fn field(&self, now: Nanos, name: &str) -> Option<f64> {
         let connection = self.connection.as_ref()?;
-        if let Some(name) = name.strip_prefix("narrows_") {
-            return connection.counter(name);
-        }
-        let info = connection.info();
-        Some(match name.strip_prefix("tcpi_")? {
-            "ca_state" => match info.ca_state {
-                CaState::Open => 0.0,
-                CaState::Disorder => 1.0,
-                CaState::Cwr => 2.0,
-                CaState::Recovery => 3.0,
-                CaState::Loss => 4.0,
-            },
-            "snd_cwnd" => info.cwnd as f64,
-            "snd_ssthresh" => {
-                info.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| (bytes.as_u64() / info.mss.as_u64()) as f64)
-            }
-            "unacked" => f64::from(info.unacked),
-            "sacked" => f64::from(info.sacked),
-            "lost" => f64::from(info.lost),
-            "retrans" => f64::from(info.retrans),
-            "total_retrans" => info.total_retrans as f64,
-            "retransmits" => f64::from(info.timeouts),
-            "backoff" => f64::from(info.backoff),
-            "probes" => f64::from(info.probes),
-            "reordering" => f64::from(info.reordering),
-            "reord_seen" => f64::from(info.reordering_seen),
-            "rto" => micros(info.rto),
-            "rtt" => micros(info.srtt.unwrap_or(Nanos::ZERO)),
-            "rttvar" => micros(info.rttvar.unwrap_or(Nanos::ZERO)),
-            "min_rtt" => micros(info.min_rtt?),
-            "notsent_bytes" => info.unsent.as_u64() as f64,
-            "snd_mss" => f64::from(connection.segment_size()),
-            "advmss" => f64::from(connection.advertised()),
-            "last_data_recv" => ((now - connection.data_at).as_nanos() / 1_000_000) as f64,
-            "busy_time" => micros(connection.activities(now).busy),
-            "rwnd_limited" => micros(connection.activities(now).window_limited),
-            "sndbuf_limited" => micros(connection.activities(now).buffer_limited),
-            _ => return None,
-        })
+        let (_, value) = FIELDS.iter().find(|(own, _)| *own == name)?;
+        Some(value(&State { now, connection, info: connection.sender.info() })).filter(|value| !value.is_nan())
     }
 }

@@ -1,17 +1,17 @@
-//! Ancillary data of `recvmsg`: bytes that wait (`TCP_CM_INQ`) and transmit timestamps of the error queue.
+//! Ancillary data of `recvmsg`: the count of readable bytes (`TCP_CM_INQ`) and transmit timestamps of the error queue.
 
 use narrows_cc::Nanos;
 
 use super::{Host, Outcome};
 use crate::script::{Call, Problem, Value};
 
-/// Kinds of ancillary data that the host has.
+/// Supported kinds of ancillary data.
 pub(super) const KINDS: &[&str] = &["TCP_CM_INQ", "SCM_TIMESTAMPING", "CMSG_TYPE_RECVERR", "IP_RECVERR"];
-/// How far a timestamp may be from the script's.
+/// Accepted deviation of a timestamp from the script's.
 const TOLERANCE: Nanos = Nanos::from_millis(4);
 
 impl Host {
-    /// Compares the count of bytes that wait. Linux counts a FIN as one, so that the application reads on.
+    /// Compares the count of readable bytes. Linux counts a FIN as one, so that the application reads on.
     pub(super) fn compare_readable(&self, line: usize, call: &Call) -> Result<(), Problem> {
         let kind = |message: &&Value| message.field("cmsg_type").and_then(Value::word) == Some("TCP_CM_INQ");
         let (Some(message), Some(connection)) = (call.ancillary().iter().find(kind), &self.connection) else {

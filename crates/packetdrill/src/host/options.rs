@@ -7,44 +7,17 @@ use crate::connection::{mss_option, size_of_option};
 use crate::script::{Call, Problem, Value};
 
 /// Options that change nothing here: addresses, buffers, routes.
-const HARMLESS: &[&str] = &[
-    "SO_REUSEADDR",
-    "SO_REUSEPORT",
-    "SO_SNDBUFFORCE",
-    "SO_RCVBUF",
-    "SO_RCVBUFFORCE",
-    "SO_KEEPALIVE",
-    "SO_PRIORITY",
-    "SO_MARK",
-    "IP_TOS",
-    "IP_TTL",
-    "IP_MTU_DISCOVER",
-    "IP_FREEBIND",
-    "TCP_QUICKACK",
-    "TCP_NOTSENT_LOWAT",
-    "TCP_SYNCNT",
-    "TCP_KEEPIDLE",
-    "TCP_KEEPINTVL",
-    "TCP_KEEPCNT",
-    "TCP_DEFER_ACCEPT",
-];
+const HARMLESS: &str = "SO_REUSEADDR SO_REUSEPORT SO_SNDBUFFORCE SO_RCVBUF SO_RCVBUFFORCE SO_KEEPALIVE SO_PRIORITY \
+    SO_MARK IP_TOS IP_TTL IP_MTU_DISCOVER IP_FREEBIND TCP_QUICKACK TCP_NOTSENT_LOWAT TCP_SYNCNT TCP_KEEPIDLE \
+    TCP_KEEPINTVL TCP_KEEPCNT TCP_DEFER_ACCEPT";
 
-/// Options that the host keeps.
-const KEPT: &[&str] = &[
-    "TCP_NODELAY",
-    "TCP_CORK",
-    "TCP_MAXSEG",
-    "TCP_CONGESTION",
-    "TCP_INQ",
-    "TCP_USER_TIMEOUT",
-    "SO_TIMESTAMPING",
-    "SO_ERROR",
-    "SO_SNDBUF",
-];
+/// Options with an effect here.
+const KEPT: &str = "TCP_NODELAY TCP_CORK TCP_MAXSEG TCP_CONGESTION TCP_INQ TCP_USER_TIMEOUT SO_TIMESTAMPING SO_ERROR \
+    SO_SNDBUF";
 
 /// Whether the host knows a socket option.
 pub(super) fn is_known(name: &str) -> bool {
-    KEPT.contains(&name) || HARMLESS.contains(&name)
+    KEPT.split(' ').chain(HARMLESS.split(' ')).any(|own| own == name)
 }
 
 impl Host {
@@ -108,7 +81,7 @@ impl Host {
         let options = self.descriptors.get(&file).map(|own| &own.options);
         let seen = match name.as_str() {
             "TCP_MAXSEG" => match open {
-                Some(connection) => i64::from(connection.segment_size()),
+                Some(connection) => i64::from(connection.agreed.segment),
                 None => i64::from(mss_option(self.mtu, options.and_then(|own| own.max_segment))),
             },
             "TCP_NODELAY" => i64::from(options.is_some_and(|own| own.nodelay)),

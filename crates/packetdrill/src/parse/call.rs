@@ -14,14 +14,8 @@ impl Parser {
         let args = self.values(')')?;
         self.demand('=')?;
         let result = if self.take('?') { None } else { Some(self.int()?) };
-        let errno = match self.peek() {
-            Some(Token::Word(word)) => {
-                let word = word.clone();
-                self.at += 1;
-                Some(word)
-            }
-            _ => None,
-        };
+        let errno = if let Some(Token::Word(word)) = self.peek() { Some(word.clone()) } else { None };
+        self.at += usize::from(errno.is_some());
         self.remark();
         Ok(Call { name, args, result, errno })
     }
@@ -57,30 +51,23 @@ impl Parser {
     }
 
     fn value(&mut self) -> Parsed<Value> {
-        match self.peek().cloned() {
-            Some(Token::Ellipsis) => {
-                self.at += 1;
-                Ok(Value::Ellipsis)
-            }
-            Some(Token::Int(value)) => {
-                self.at += 1;
-                Ok(Value::Int(value))
-            }
-            Some(Token::Text(text)) => {
-                self.at += 1;
-                Ok(Value::Text(text))
-            }
-            Some(Token::Sign('[')) => {
-                self.at += 1;
-                Ok(Value::List(self.values(']')?))
-            }
-            Some(Token::Sign('{')) => {
-                self.at += 1;
-                self.structure()
-            }
-            Some(Token::Word(_)) => self.words(),
-            _ => self.expected("an argument: ..., a number, a constant, a \"text\", [list] or {structure}"),
+        if self.take('[') {
+            return Ok(Value::List(self.values(']')?));
         }
+        if self.take('{') {
+            return self.structure();
+        }
+        let value = match self.peek().cloned() {
+            Some(Token::Ellipsis) => Value::Ellipsis,
+            Some(Token::Int(value)) => Value::Int(value),
+            Some(Token::Text(text)) => Value::Text(text),
+            Some(Token::Word(_)) => return self.words(),
+            _ => {
+                return self.expected("an argument: ..., a number, a constant, a \"text\", [list] or {structure}");
+            }
+        };
+        self.at += 1;
+        Ok(value)
     }
 
     /// Constants joined with `|`. A call such as `htons(80)` is the constant of its name.

@@ -28,7 +28,7 @@ fn refusal(text: &str) -> Problem {
     parse(text).unwrap_err()
 }
 
-/// Each form of a time has its own meaning.
+/// Every form of a time is read.
 #[test]
 fn parse_times_have_their_forms() {
     let time = |text: &str| parse(&format!("{text} > . 1:1(0) ack 1")).unwrap().events[0].time;
@@ -104,7 +104,7 @@ fn parse_script_has_four_parts() {
     assert_eq!(script.cleanup, Some((9, "d".to_owned())));
 }
 
-/// Text that is no script names its line and what is accepted there.
+/// Syntax errors name the line and the accepted text.
 #[test]
 fn parse_refusals_name_line_and_accepted() {
     for (text, line, reason) in [
@@ -126,7 +126,7 @@ fn parse_refusals_name_line_and_accepted() {
     }
 }
 
-/// What the endpoint does not have skips the script.
+/// Unsupported features skip the script.
 #[test]
 fn parse_unsupported_packets_skip() {
     for (text, reason) in [

@@ -76,7 +76,7 @@ struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(Token, usize)>,
     at: usize,
-    /// Values begun and not ended: signs, negations, parentheses.
+    /// Values in progress: signs, negations, parentheses.
     depth: u32,
 }
 
@@ -270,7 +270,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Expressions up to and including `)`.
+    /// Expressions, up to and including `)`.
     fn arguments(&mut self) -> Parsed<Vec<Expr>> {
         let mut all = Vec::new();
         while !self.take(")") {

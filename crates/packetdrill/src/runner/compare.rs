@@ -1,4 +1,4 @@
-//! A packet sent beside the packet expected.
+//! Comparison of a sent packet with the expected one.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,8 @@ use narrows_cc::Nanos;
 
 use crate::script::{Options, Segment};
 
-/// What differs between the packet expected and the one sent, and the values of both; `None` if nothing does.
-/// PSH is not compared: the endpoint does not know the boundaries of writes. Nor is a timestamp, which the
-/// caller compares with the clock.
+/// Field in which the sent packet differs from the expected one; `None` if they are equal. PSH is not compared: the
+/// endpoint does not know the boundaries of writes. Nor is a timestamp, which the caller compares with the clock.
 pub(super) fn difference(expected: &Segment, seen: &Segment) -> Option<&'static str> {
     let (want, have) = (&expected.flags, &seen.flags);
     let flags = |flags: &crate::script::TcpFlags| (flags.syn, flags.fin, flags.rst, flags.ack);
@@ -44,7 +43,7 @@ fn options_differ(want: &Options, have: &Options) -> bool {
     bare(want) != bare(have) || want.sack != have.sack
 }
 
-/// The packet as text, without the fields that the other one does not compare.
+/// The packet as text, without fields that `like` does not compare.
 pub(super) fn show(segment: &Segment, like: &Segment) -> String {
     let mut shown = segment.clone();
     if like.window.is_none() {

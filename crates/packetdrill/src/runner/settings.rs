@@ -7,16 +7,16 @@ use crate::script::{Problem, Setting};
 /// Choices of option lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choices {
-    /// How far a packet may be from its time.
+    /// Accepted deviation of a packet from its time.
     pub(super) tolerance: Nanos,
-    /// Share of the time since the last event that a packet may be off.
+    /// Accepted deviation as a share of the time since the last event.
     share: f64,
     pub(super) mtu: u16,
     /// Length of a tick of the script's timestamps; zero: not compared.
     pub(super) tick: Nanos,
     /// Packets are compared one by one, not joined.
     pub(super) strict_segments: bool,
-    /// How much later packets may leave that wait for a timer.
+    /// Additional delay of packets that wait for a timer.
     ticks: Nanos,
 }
 
@@ -37,7 +37,7 @@ impl Choices {
     /// Reads option lines.
     ///
     /// # Errors
-    /// An option that is not known, or has a value that it does not accept.
+    /// An unknown option or an invalid value.
     pub(super) fn read(settings: &[Setting]) -> Result<Self, Problem> {
         let mut own = Self::default();
         for Setting { line, name, value } in settings {
@@ -64,7 +64,7 @@ impl Choices {
         Ok(own)
     }
 
-    /// Allows what a clock that is not exact needs: at least `lateness`, the usual share of each wait, and two ticks.
+    /// Widens the tolerance for an inexact clock: at least `lateness`, the usual share of each wait, and two ticks.
     /// Timers of Linux count ticks of up to 4 ms, and fire late by up to an eighth of a long wait.
     pub(super) fn widen(&mut self, lateness: Option<Nanos>) {
         if let Some(lateness) = lateness {
@@ -74,13 +74,13 @@ impl Choices {
         }
     }
 
-    /// How much later than at a time that is `wait` after the last event a packet may leave.
+    /// Accepted delay of a packet whose time is `wait` after the last event.
     pub(super) fn after(&self, wait: Nanos) -> Nanos {
         let timer = if wait > self.tolerance { wait.mul_f64(self.share) + self.ticks } else { Nanos::ZERO };
         self.around(wait).max(timer)
     }
 
-    /// How far a packet may be from a time that is `wait` after the last event.
+    /// Accepted deviation of a packet whose time is `wait` after the last event.
     pub(super) fn around(&self, wait: Nanos) -> Nanos {
         self.tolerance.max(wait.mul_f64(self.share))
     }

@@ -32,7 +32,7 @@ fn passes(text: &str) {
 
 const TEN: &str = "+0 write(4, ..., 10000) = 10000\n+0 > P. 1:10001(10000) ack 1\n";
 
-/// A packet of the script may be sent in parts, and is compared part by part if the script wants that.
+/// A packet of the script may be sent in parts, and is compared part by part on request.
 #[test]
 fn runner_joins_segments_unless_strict() {
     passes(TEN);
@@ -77,13 +77,13 @@ fn runner_unexpected_packets_fail() {
     );
     // A tail-loss probe.
     fails(&format!("{TEN}+1 < . 1:1(0) ack 10001 win 1000"), 2, "expected no more packets; seen");
-    // A reaction to what follows the last packet expected is not compared.
+    // Reactions to events after the last expected packet are not compared.
     passes(
         "+0 write(4, ..., 15000) = 15000\n+0 > P. 1:10001(10000) ack 1\n+.1 < . 1:1(0) ack 5001 win 1000\n+.01 %{ assert 1 }%",
     );
 }
 
-/// A false assertion fails with the values seen; names without a meaning are refused before anything runs.
+/// A false assertion fails with the values seen; unknown names are refused before any event runs.
 #[test]
 fn runner_false_assertion_shows_values() {
     passes(&format!("{TEN}+0 %{{ assert tcpi_unacked == 10 and tcpi_snd_cwnd == 10 and tcpi_lost == 0 }}%"));
@@ -99,7 +99,7 @@ fn runner_false_assertion_shows_values() {
     assert_eq!(report.reason, "there is no tcpi_snd_wscale here");
 }
 
-/// Results of calls are compared; calls that the host does not have skip the script.
+/// Results of calls are compared; unsupported calls skip the script.
 #[test]
 fn runner_compares_results_of_calls() {
     fails("+0 read(4, ..., 100) = 100", 1, "read(): expected to return at once; seen it block");

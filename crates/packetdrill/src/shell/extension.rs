@@ -26,10 +26,10 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
-    /// Keeps a setting by its full name; returns whether it belongs here.
+    /// Stores a setting by its full name; returns whether it is one of the extension.
     ///
     /// # Errors
-    /// A key or value that the endpoint does not have.
+    /// An unknown key or value.
     pub(super) fn set(&mut self, line: usize, key: &str, value: &str) -> Result<bool, Problem> {
         let Some(key) = key.strip_prefix("narrows.") else { return Ok(false) };
         let wrong = |reason: String| Problem::syntax(line, format!("sysctl narrows.{key}={value}: {reason}"));
@@ -72,7 +72,7 @@ impl Extension {
     /// The parameters of a scheme.
     ///
     /// # Errors
-    /// The first setting that is refused: the problem and what is accepted.
+    /// The first refused setting: the problem and the accepted values.
     pub(crate) fn params(&self, scheme: &Entry) -> Result<Params, String> {
         let stated: Vec<_> = self.scheme.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         settings(scheme, &stated)

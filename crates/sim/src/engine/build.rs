@@ -4,7 +4,7 @@ use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
 use narrows_net::DelayLine;
 use narrows_routers::{RouterLink, endpoint};
-use narrows_scenario::{FlowPlan, LinkPlan, Path, Plan};
+use narrows_scenario::{LinkPlan, Path, Plan};
 use narrows_tcp::{Receiver, Sender};
 use narrows_traffic::{App, AppConfig};
 
@@ -16,19 +16,11 @@ use crate::Link;
 use crate::arena::PayloadArena;
 use crate::clock::Clock;
 use crate::control::ControlPlane;
-use crate::datagrams;
+use crate::datagrams::{DatagramReceiver, DatagramSender};
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::event_queue::EventQueue;
 use crate::metrics::Metrics;
 use crate::observer::Observer;
-
-/// The receiver of a TCP flow, with rate negotiation if the scheme uses it.
-fn stream_receiver(mut receiver: Receiver, flow: &FlowPlan) -> ReceiverEndpoint {
-    if flow.scheme.rate_protocol.is_some() {
-        endpoint::attach_receiver(&mut receiver, &flow.negotiation);
-    }
-    ReceiverEndpoint::Stream(Box::new(receiver))
-}
 
 impl Engine {
     /// Builds the network and the endpoints of a run, at virtual time zero.
@@ -122,7 +114,6 @@ impl<O: Observer> Engine<O> {
             queue,
             links,
             hops,
-            sender_lines: 0,
             senders,
             receivers,
             connections,
@@ -139,7 +130,7 @@ impl<O: Observer> Engine<O> {
             observer,
             plan,
         };
-        // The connection addresses all its subflows from its start.
+        // A connection accesses the senders of all its subflows from the start.
         for flow in 0..engine.senders.len() {
             if engine.connections.of(flow as u32).is_some() {
                 engine.open(flow);
@@ -159,12 +150,12 @@ impl<O: Observer> Engine<O> {
         if let Some(config) = &flow.datagrams {
             let app = App::new(flow.app, random("app"), flow.start);
             let connection = Connection::new(config, random("scheme"), flow.start);
-            let sender = datagrams::DatagramSender::new(number, connection, app, flow.start, config.datagram);
+            let sender = DatagramSender::new(number, connection, app, flow.start, config.datagram);
             self.senders[index] = SenderEndpoint::Datagrams(Box::new(sender));
             // The receiver sends no data, so its own scheme does not matter.
             let config = narrows_dccp::Config { role: Role::Server, ..config.clone() };
             let connection = Connection::new(&config, random("receiver"), Nanos::ZERO);
-            let receiver = datagrams::DatagramReceiver::new(number, connection);
+            let receiver = DatagramReceiver::new(number, connection);
             self.receivers[index] = ReceiverEndpoint::Datagrams(Box::new(receiver));
             return;
         }
@@ -176,20 +167,19 @@ impl<O: Observer> Engine<O> {
         );
         // A multipath connection owns the application; its first subflow opens the others.
         let own = connections.of(number).map(|own| &connections.all[own]);
-        let (app, start) = match own {
-            None => (flow.app, flow.start),
-            Some(own) if own.flows.start == index => (AppConfig::Subflow, flow.start),
-            Some(_) => (AppConfig::Subflow, Nanos::MAX),
+        let (app, mut receiver) = match own {
+            None => (flow.app, Receiver::new(number, &flow.tcp)),
+            Some(_) => (AppConfig::Subflow, Receiver::of_subflow(number, &flow.tcp)),
         };
-        let receiver = match own {
-            None => Receiver::new(number, &flow.tcp),
-            Some(_) => Receiver::of_subflow(number, &flow.tcp),
-        };
-        self.receivers[index] = stream_receiver(receiver, flow);
+        if flow.scheme.rate_protocol.is_some() {
+            endpoint::attach_receiver(&mut receiver, &flow.negotiation);
+        }
+        self.receivers[index] = ReceiverEndpoint::Stream(Box::new(receiver));
+        let opens = own.is_none_or(|own| own.flows.start == index);
+        let start = if opens { flow.start } else { Nanos::MAX };
         let app = App::new(app, random("app"), start);
         let mut sender = Sender::new(number, flow.tcp.clone(), scheme, app, start);
         endpoint::attach_sender(&mut sender, &flow.negotiation);
         self.senders[index] = SenderEndpoint::Stream(Box::new(sender));
-        self.sender_lines = self.sender_lines.max(self.senders[index].used_lines());
     }
 }

@@ -11,6 +11,7 @@ use narrows_tcp::multipath::{MultipathReceiver, MultipathSender};
 use narrows_traffic::App;
 
 use super::{Engine, NONE};
+use crate::ends::ReceiverEndpoint;
 use crate::fairness::jain;
 use crate::observer::{Observer, PacketEvent, Passage};
 
@@ -146,9 +147,11 @@ impl<O: Observer> Engine<O> {
             self.transmit_from(connection);
         } else {
             self.observer.packet(now, PacketEvent::Deliver, None, packet);
-            let receiver = &mut self.receivers[flow as usize];
+            let ReceiverEndpoint::Stream(receiver) = &mut self.receivers[flow as usize] else {
+                unreachable!("subflows use TCP")
+            };
             let deadline = receiver.deadline();
-            own.receiver.on_packet(now, packet, receiver.as_mut());
+            own.receiver.on_packet(now, packet, receiver);
             self.acknowledge(flow, deadline);
         }
     }

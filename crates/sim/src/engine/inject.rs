@@ -63,8 +63,9 @@ impl<O: Observer> Engine<O> {
         self.offer(self.step_of(&packet), &packet);
     }
 
-    /// Calls `write` with each packet or control message that has reached a real host since the last call, oldest first: its time of
-    /// arrival, the packet, and its bytes, in which it may set the ECN field. A control message has no bytes beside it.
+    /// Calls `write` with each packet or control message that has reached a real host since the last call, oldest
+    /// first: its time of arrival, the packet, and its bytes, in which it may set the ECN field. Control messages have
+    /// no further bytes.
     pub fn take_delivered(&mut self, mut write: impl FnMut(Nanos, &Packet, &mut [u8])) {
         let mut delivered = std::mem::take(&mut self.delivered);
         for (at, packet) in delivered.drain(..) {

@@ -24,7 +24,7 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel for many timers; one without buckets, which takes no entries, for few.
+    /// A wheel for many timers; without buckets, and so without entries, for few.
     pub(super) fn new(many: bool) -> Self {
         Self { buckets: vec![Vec::new(); if many { BUCKETS } else { 0 }], first: 0, len: 0 }
     }
@@ -57,7 +57,7 @@ impl Wheel {
     /// Moves the entries of the first tick to `to`, which is empty.
     pub(super) fn take_first(&mut self, to: &mut Vec<Entry>) {
         debug_assert!(to.is_empty());
-        // The memory of the bucket serves the next one.
+        // Reuses the memory of the bucket.
         std::mem::swap(&mut self.buckets[self.first as usize % BUCKETS], to);
         self.len -= to.len();
         self.first += 1;

@@ -131,7 +131,7 @@ pub fn files() -> impl Strategy<Value = String> {
             let tcp: Vec<&str> = tcp.lines().filter(|line| !line.contains("rto")).collect();
             let tcp = tcp.join("\n") + "\n";
             let mut text = format!(
-                "name = \"fuzz\"\nduration = \"1000000s\"\nwarmup = \"0%\"\nseed = {seed}\n[tcp]\n{tcp}[network]\nrate = \"{rate}bit\"\n{queueing}{settled}\n"
+                "duration = \"1000000s\"\nwarmup = \"0%\"\nseed = {seed}\n[tcp]\n{tcp}[network]\nrate = \"{rate}bit\"\n{queueing}{settled}\n"
             );
             for (scheme, rtt, size, start) in flows {
                 // At most a few hundred segments.
@@ -170,7 +170,7 @@ pub fn scenario() -> impl Strategy<Value = String> {
         (network(rate), prop::collection::vec(flow, 1..5), run).prop_map(
             move |((network, routes), flows, (warmup, seed, count))| {
                 let mut text = format!(
-                    "name = \"fuzz\"\nduration = \"{ms}ms\"\nwarmup = \"{warmup}\"\nseed = {seed}\n[tcp]\n{tcp}[network]\n{network}"
+                    "duration = \"{ms}ms\"\nwarmup = \"{warmup}\"\nseed = {seed}\n[tcp]\n{tcp}[network]\n{network}"
                 );
                 for (scheme, rtt, (start, stop), app, route) in flows {
                     let start = start * ms;
@@ -178,7 +178,12 @@ pub fn scenario() -> impl Strategy<Value = String> {
                     write!(text, "[[flows]]\nscheme = \"{scheme}\"\nstart = \"{start}us\"\n{app}{route}\n").unwrap();
                     if route.is_empty() {
                         // Otherwise the links give the RTT; a dumbbell's access links take up to 8 ms of it.
-                        writeln!(text, "rtt = \"{}ns\"", rtt.max(least_rtt) + 8_000_000 * u64::from(network.contains("access"))).unwrap();
+                        writeln!(
+                            text,
+                            "rtt = \"{}ns\"",
+                            rtt.max(least_rtt) + 8_000_000 * u64::from(network.contains("access"))
+                        )
+                        .unwrap();
                     }
                     if let Some(after) = stop {
                         writeln!(text, "stop = \"{}us\"", start + after * ms).unwrap();

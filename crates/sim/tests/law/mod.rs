@@ -8,7 +8,7 @@ use narrows_routers::{AnyRouter, Reading};
 use narrows_scenario::{Plan, Source, expand, resolve};
 use narrows_sim::{Engine, RunResult};
 
-/// Files that scenarios of laws name.
+/// Fixture files of the laws.
 fn files() -> BTreeMap<String, String> {
     let fixtures = [
         ("burst.loss", include_str!("../fixtures/burst.loss")),
@@ -81,39 +81,20 @@ pub fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
 
 /// One flow on a link so fast that it never queues: only the stated loss shapes its window.
 pub fn lossy(scheme: &str, rtt: &str, loss: &str, warmup_s: f64, duration_s: f64) -> (RunResult, f64) {
-    run_with_mean_window(&format!(
-        r#"
-name = "loss law"
-duration = "{duration_s}s"
-warmup = "{warmup_s}s"
-[network]
-rate = "10gbit"
-buffer = "1bdp"
-loss = {loss}
-[[flows]]
-scheme = "{scheme}"
-rtt = "{rtt}"
-"#
-    ))
+    let rest = format!("loss = {loss}\n[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt}\"\n");
+    run_with_mean_window(&dumbbell((duration_s, Some(warmup_s)), ("10gbit", "1bdp"), &rest))
 }
 
 /// A scenario text; `network` holds keys of the network and further tables, `flows` tables.
-pub fn scenario(name: &str, duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
-    format!("name = \"{name}\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\n{network}\n{flows}")
+pub fn scenario(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
+    format!("duration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\n{network}\n{flows}")
 }
 
 /// A scenario text of one bottleneck with a rate and a buffer; `rest` holds further keys of the network, then
 /// tables. Without a stated warm-up the scenario's own default applies.
-pub fn dumbbell(
-    name: &str,
-    (duration_s, warmup_s): (f64, Option<f64>),
-    (rate, buffer): (&str, &str),
-    rest: &str,
-) -> String {
+pub fn dumbbell((duration_s, warmup_s): (f64, Option<f64>), (rate, buffer): (&str, &str), rest: &str) -> String {
     let warmup = warmup_s.map_or_else(String::new, |seconds| format!("warmup = \"{seconds}s\"\n"));
-    format!(
-        "name = \"{name}\"\nduration = \"{duration_s}s\"\n{warmup}[network]\nrate = \"{rate}\"\nbuffer = \"{buffer}\"\n{rest}"
-    )
+    format!("duration = \"{duration_s}s\"\n{warmup}[network]\nrate = \"{rate}\"\nbuffer = \"{buffer}\"\n{rest}")
 }
 
 /// A table of flows; `more` holds further keys.

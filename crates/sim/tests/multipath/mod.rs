@@ -54,7 +54,7 @@ impl TwoPaths {
             link("b", "d", 1000.0, 0, ""),
         ];
         format!(
-            "name = \"multipath\"\nduration = \"{}s\"\nwarmup = \"{}\"\n{}\n{}{flows}",
+            "duration = \"{}s\"\nwarmup = \"{}\"\n{}\n{}{flows}",
             self.seconds,
             self.warmup,
             self.network,

@@ -37,8 +37,7 @@ pub fn wire(scheme: &str) -> Wire {
     Wire { router: explicit.router(), payload: SEGMENT.as_f64() / packet, acks: header / (2.0 * packet) }
 }
 
-/// A duplex link. Its two directions are separate links of the oracle: twice its number, plus one for the
-/// reverse.
+/// A duplex link. Its two directions are separate links of the oracle: twice its number, plus one for the reverse.
 #[derive(Clone, Debug)]
 pub struct Edge {
     /// Whether the link has a router.
@@ -206,13 +205,8 @@ impl Network {
         self.traffic.iter().map(flow).collect()
     }
 
-    /// Max-min fair rates on the wire in Mbit/s.
-    pub fn fair(&self, wire: &Wire) -> Vec<f64> {
-        self.fair_with_headroom(wire, 1.0)
-    }
-
-    /// The same if links reserve `headroom` times the usage of limited flows and ACKs.
-    pub fn fair_with_headroom(&self, wire: &Wire, headroom: f64) -> Vec<f64> {
+    /// Max-min fair rates on the wire in Mbit/s, if links reserve `headroom` times the usage of limited flows and ACKs.
+    pub fn fair(&self, wire: &Wire, headroom: f64) -> Vec<f64> {
         max_min_beside_acks(&self.capacities(), &self.flows(wire.payload), wire.acks, headroom)
     }
 

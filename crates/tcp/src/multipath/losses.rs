@@ -1,5 +1,4 @@
-//! Bytes delivered between losses of a subflow, an input of OLIA's path selection (Khalili et al. 2012,
-//! section V).
+//! Bytes delivered between losses of a subflow, an input of OLIA's path selection (Khalili et al. 2012, section V).
 
 use narrows_cc::Bytes;
 

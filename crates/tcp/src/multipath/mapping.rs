@@ -47,8 +47,7 @@ impl Mappings {
         }
     }
 
-    /// Index of the first run that may contain data at or above `data`: binary search if runs are in data
-    /// order.
+    /// Index of the first run that may contain data at or above `data`: binary search if runs are in data order.
     fn skip_below(&self, data: u64) -> usize {
         if self.descents > 0 { 0 } else { self.runs.partition_point(|run| run.data + run.len <= data) }
     }
@@ -111,8 +110,7 @@ mod tests {
         ) {
             let mut pieces = pieces;
             if in_order {
-                // No repetitions: each piece begins at the end of the previous one or, occasionally, further
-                // on.
+                // No repetitions: each piece begins at the end of the previous one or, occasionally, further on.
                 let mut end = 0;
                 for (data, len, _) in &mut pieces {
                     *data = end + data.saturating_sub(35);

@@ -67,8 +67,7 @@ impl MptcpOption {
     /// Writes the option into a packet, replacing any other option.
     #[inline]
     pub fn write(self, packet: &mut Packet) {
-        // RFC 8684: 4 and 12, 12 and 16 bytes; mapping 4 + 8 + 4 + 2 and two of padding, acknowledgement 4 +
-        // 4.
+        // RFC 8684: 4 and 12, 12 and 16 bytes; mapping 4 + 8 + 4 + 2 and two of padding, acknowledgement 4 + 4.
         packet.set_option(Some(match self {
             Self::Capable { answer } => RawOption::new(CAPABLE, if answer { 12 } else { 4 }, &[(u32::from(answer), 0)]),
             Self::Join { address, answer } => {

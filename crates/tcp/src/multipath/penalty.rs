@@ -1,11 +1,10 @@
 //! Cap on the inflight of a subflow that blocked the connection's window (penalisation, Raiciu et al. 2012,
 //! section 4.2).
 //!
-//! The scheme owns the congestion window, and some schemes have none to halve. The connection therefore
-//! applies to its assignments what Linux applies to the window: it halves the cap at most once per round
-//! trip, then raises it until the scheme's own window is the limit. The cap grows by a segment per round trip
-//! as in congestion avoidance, or by an eighth, so that a large one recovers after six round trips instead of
-//! half its segments.
+//! The scheme owns the congestion window, and some schemes have none to halve. The connection therefore caps its
+//! assignments as Linux caps the window: it halves the cap at most once per round trip, then raises it until the
+//! scheme's own window is the limit. The cap grows by a segment per round trip as in congestion avoidance, or by an
+//! eighth, so that a large one recovers after six round trips instead of half its segments.
 
 use narrows_cc::Nanos;
 

@@ -55,8 +55,7 @@ impl MultipathReceiver {
         size_of::<Self>() + self.stored.memory()
     }
 
-    /// Processes a packet from the sender on the subflow of `receiver`; returns its contribution to the
-    /// connection.
+    /// Processes a packet from the sender on the subflow of `receiver`; returns its contribution to the connection.
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet, receiver: &mut Receiver) -> Arrival {
         let ours = !packet.flags.has(Flags::REVERSE) && packet.kind() == Kind::Tcp;
         if !ours || (packet.payload == 0 && !packet.flags.has(Flags::FIN)) {

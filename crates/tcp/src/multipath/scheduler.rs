@@ -29,9 +29,24 @@ pub struct MultipathSenderStats {
 }
 
 /// A type that contains the sender of a subflow.
-pub trait HasSender: AsRef<Sender> + AsMut<Sender> {}
+pub trait HasSender {
+    /// The sender.
+    fn sender(&self) -> &Sender;
+    /// Mutable [`HasSender::sender`].
+    fn sender_mut(&mut self) -> &mut Sender;
+}
 
-impl<S: AsRef<Sender> + AsMut<Sender>> HasSender for S {}
+impl HasSender for Sender {
+    #[inline]
+    fn sender(&self) -> &Sender {
+        self
+    }
+
+    #[inline]
+    fn sender_mut(&mut self) -> &mut Sender {
+        self
+    }
+}
 
 /// Connection-level state of a subflow.
 #[derive(Clone, Debug, Default)]
@@ -160,7 +175,7 @@ impl MultipathSender {
             // The connection, not the subflow, limits the window.
             *plain.tcp_mut().window = u32::MAX;
         }
-        let sender = senders[own].as_mut();
+        let sender = senders[own].sender_mut();
         let before = sender.delivered();
         let outcome = sender.on_packet(now, &plain);
         let (window, inflight) = (sender.view().cwnd, sender.inflight());
@@ -169,10 +184,10 @@ impl MultipathSender {
         let segment = u64::from(self.config.segment);
         subflow.penalty_cap.grow(acked.as_u64(), inflight.as_u64(), segment, window.as_u64());
         subflow.mappings.remove_below(sender.acknowledged());
-        self.update_subflow(own, senders[own].as_ref());
-        if !self.joined && senders[own].as_ref().established_at().is_some() {
+        self.update_subflow(own, senders[own].sender());
+        if !self.joined && senders[own].sender().established_at().is_some() {
             self.joined = true;
-            senders.iter_mut().for_each(|sender| sender.as_mut().open(now));
+            senders.iter_mut().for_each(|sender| sender.sender_mut().open(now));
         }
         self.close_if_done(now, senders);
         outcome
@@ -181,15 +196,15 @@ impl MultipathSender {
     /// Handles the expired deadline of a subflow.
     pub fn on_subflow_timer<S: HasSender>(&mut self, now: Nanos, own: usize, senders: &mut [S]) {
         self.show_paths(own, senders);
-        senders[own].as_mut().on_timer(now);
-        self.update_subflow(own, senders[own].as_ref());
+        senders[own].sender_mut().on_timer(now);
+        self.update_subflow(own, senders[own].sender());
     }
 
-    /// Next packet of any subflow. Call until `None` after every call that changes the connection.
+    /// Next packet of any subflow. Call it until `None` after every call that changes the connection.
     pub fn poll_transmit<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
         loop {
             for (own, sender) in senders.iter_mut().enumerate() {
-                if let Some(mut packet) = sender.as_mut().poll_transmit(now) {
+                if let Some(mut packet) = sender.sender_mut().poll_transmit(now) {
                     self.complete(own, &mut packet);
                     return Some(packet);
                 }
@@ -272,7 +287,7 @@ impl MultipathSender {
         self.closed = true;
         let completed = self.app.size().is_some();
         self.completed_at = completed.then_some(now);
-        senders.iter_mut().for_each(|sender| sender.as_mut().finish(now, completed));
+        senders.iter_mut().for_each(|sender| sender.sender_mut().finish(now, completed));
     }
 
     fn waiting(&self) -> u64 {
@@ -281,7 +296,7 @@ impl MultipathSender {
 
     fn report_waiting<S: HasSender>(&self, now: Nanos, senders: &mut [S], written: bool) {
         let waiting = self.waiting();
-        senders.iter_mut().for_each(|sender| sender.as_mut().set_waiting(now, waiting, written));
+        senders.iter_mut().for_each(|sender| sender.sender_mut().set_waiting(now, waiting, written));
     }
 
     /// Shows a coupled scheme its siblings.
@@ -291,13 +306,13 @@ impl MultipathSender {
         }
         let mut views = [PathView::default(); MAX_PATHS_VIEW];
         for ((view, sender), subflow) in views.iter_mut().zip(senders.iter()).zip(&self.subflows) {
-            let sender = sender.as_ref();
+            let sender = sender.sender();
             *view = sender.view();
             view.established &= !subflow.given_up;
             view.since_loss = subflow.losses.since(sender.delivered());
             view.between_losses = subflow.losses.between();
         }
-        senders[own].as_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
+        senders[own].sender_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
     }
 
     /// Data selection: reinjected data first, then new data within the window.
@@ -345,7 +360,7 @@ impl MultipathSender {
                 (own, self.next - len, len)
             }
         };
-        let subflow = senders[own].as_mut().assign(len);
+        let subflow = senders[own].sender_mut().assign(len);
         self.subflows[own].mappings.push(subflow, data, len);
         true
     }
@@ -359,7 +374,7 @@ impl MultipathSender {
 
     /// Whether a subflow can send `len` bytes now.
     fn can_send<S: HasSender>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
-        let (subflow, sender) = (&self.subflows[own], senders[own].as_mut());
+        let (subflow, sender) = (&self.subflows[own], senders[own].sender_mut());
         !subflow.given_up
             && subflow.penalty_cap.admits(sender.inflight().as_u64(), len)
             && sender.has_room_for(now, len)
@@ -376,7 +391,7 @@ impl MultipathSender {
     ) -> Option<usize> {
         let mut best: Option<usize> = None;
         for own in 0..senders.len() {
-            let first = best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
+            let first = best.is_none_or(|best| rank(senders[own].sender()) < rank(senders[best].sender()));
             if among(own, senders) && self.can_send(own, now, len, senders) && first {
                 best = Some(own);
             }
@@ -402,7 +417,7 @@ impl MultipathSender {
     /// That takes a round trip of the fastest subflow, which meanwhile sends one window.
     fn urgent_below<S: HasSender>(&self, senders: &[S]) -> u64 {
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
-        let fastest = usable.map(|(sender, _)| sender.as_ref()).min_by_key(|sender| rank(sender));
+        let fastest = usable.map(|(sender, _)| sender.sender()).min_by_key(|sender| rank(sender));
         let sends = fastest.map_or(0, |sender| sender.view().cwnd.as_u64());
         (self.next + sends).saturating_sub(self.right_edge - self.acked)
     }
@@ -415,13 +430,13 @@ impl MultipathSender {
             return None;
         }
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
-        let least = usable.map(|(sender, _)| rank(sender.as_ref())).min()?;
+        let least = usable.map(|(sender, _)| rank(sender.sender())).min()?;
         // Search only if it can help: a subflow other than the slowest must have room.
-        let slowest = senders.iter().map(|sender| rank(sender.as_ref())).max()?;
-        self.fastest(|own, senders: &[S]| rank(senders[own].as_ref()) < slowest, now, 1, senders)?;
+        let slowest = senders.iter().map(|sender| rank(sender.sender())).max()?;
+        self.fastest(|own, senders: &[S]| rank(senders[own].sender()) < slowest, now, 1, senders)?;
         loop {
             // Data acknowledged on its subflow has arrived and is no longer mapped.
-            let slower = senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.as_ref()) > least);
+            let slower = senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.sender()) > least);
             let next = slower.filter_map(|(_, subflow)| subflow.mappings.next_from(self.repeated_until)).min();
             self.repeated_until = next.unwrap_or(self.next);
             let edge = next.filter(|&edge| edge < urgent)?;
@@ -429,17 +444,17 @@ impl MultipathSender {
                 |(own, subflow): (usize, &Subflow)| subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end));
             // Among several copies in flight, take the one expected first.
             let held = self.subflows.iter().enumerate().filter_map(holder);
-            let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].as_ref()))?;
+            let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].sender()))?;
             let len = u64::from(self.config.segment).min(end - edge);
-            let slow = rank(senders[holder].as_ref());
+            let slow = rank(senders[holder].sender());
             if slow == least {
                 self.repeated_until = end;
                 continue;
             }
-            let faster = |own: usize, senders: &[S]| rank(senders[own].as_ref()) < slow;
+            let faster = |own: usize, senders: &[S]| rank(senders[own].sender()) < slow;
             let own = self.fastest(faster, now, len, senders)?;
-            if overtakes(now, senders[own].as_ref(), senders[holder].as_ref(), seq) {
-                self.penalise(now, holder, senders[holder].as_ref());
+            if overtakes(now, senders[own].sender(), senders[holder].sender(), seq) {
+                self.penalise(now, holder, senders[holder].sender());
             } else if urgent < u64::MAX {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! When a receiver acknowledges: delayed and quick acknowledgements, SACK compression, GRO.
+//! Timing of acknowledgements: delayed and quick ones, SACK compression, GRO.
 //!
 //! Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, and the hand-over of aggregated packets by the
 //! network interface.
@@ -19,22 +19,23 @@ const COMPRESSION_MAX: Nanos = Nanos::from_millis(1);
 const COMPRESSION_DIVISOR: u64 = 20;
 /// Largest GRO packet.
 const GRO_MAX: u64 = 65_535;
+
 /// Policy and state of acknowledgements.
-// What few packets access comes first: see `Receiver`.
-#[derive(Clone, Copy, Debug)]
+// Rarely accessed fields come first: see `Receiver`.
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct AckTiming {
     ack_delay: Nanos,
     /// Acknowledgement number that `uncompressed` belongs to.
     uncompressed_at: u64,
-    /// In-order payload since the last acknowledgement.
-    unacked: u64,
+    /// In-order payload since the last acknowledgement. Every packet accesses the state from here on.
+    pub(super) unacked: u64,
     /// Payload after which an acknowledgement is due.
     ack_bytes: u64,
     /// [`Nanos::MAX`] before the first data.
     last_data_at: Nanos,
     /// Round-trip time of the handshake, measured from the SYN-ACK; [`Nanos::MAX`] while unknown.
-    rtt: Nanos,
+    pub(super) rtt: Nanos,
     least_rto: Nanos,
     gro: Nanos,
     ack_at: Nanos,
@@ -63,24 +64,13 @@ impl AckTiming {
             gro: config.gro,
             least_rto: config.min_rto,
             quick_growth: config.quick_growth,
-            quick: 0,
-            scheduled: false,
-            unacked: 0,
             last_data_at: Nanos::MAX,
             rtt: Nanos::MAX,
             ack_at: Nanos::MAX,
             compressed_at: Nanos::MAX,
             gro_at: Nanos::MAX,
-            compressed: 0,
-            uncompressed: 0,
-            uncompressed_at: 0,
+            ..Self::default()
         }
-    }
-
-    /// Where the state begins that every packet accesses.
-    #[inline]
-    pub(super) fn first_used(&self) -> &impl Sized {
-        &self.unacked
     }
 
     #[inline]
@@ -91,11 +81,6 @@ impl AckTiming {
     #[inline]
     pub(super) fn has_unacked(&self) -> bool {
         self.unacked > 0
-    }
-
-    /// The handshake's round trip took `rtt`.
-    pub(super) fn on_handshake_rtt(&mut self, rtt: Nanos) {
-        self.rtt = rtt;
     }
 
     /// In-order data of `bytes` arrived, with no hole behind it; `opened`: it let the window grow. Returns whether to
@@ -142,8 +127,8 @@ impl AckTiming {
         self.last_data_at = now;
     }
 
-    /// New data arrived. Linux `tcp_grow_window`: if it let the window grow, it is acknowledged at once, out-of-order data
-    /// too.
+    /// New data arrived. Linux `tcp_grow_window`: if it let the window grow, it is acknowledged at once, out-of-order
+    /// data too.
     #[inline]
     pub(super) fn on_window(&mut self, opened: bool) {
         if opened && self.quick_growth {
@@ -166,7 +151,7 @@ impl AckTiming {
         self.quick_acks > 0
     }
 
-    /// Whether acknowledgements of out-of-order data are being held.
+    /// Whether acknowledgements of out-of-order data are being compressed.
     pub(super) fn is_compressing(&self) -> bool {
         self.compressed_at != Nanos::MAX
     }
@@ -176,8 +161,8 @@ impl AckTiming {
         if self.rtt == Nanos::MAX { Nanos::from_secs(1) } else { self.rtt + (self.rtt * 2).max(self.least_rto) }
     }
 
-    /// Data arrived that leaves or finds holes: `bytes` of it are in order now, up to `next`. `urgent`: it
-    /// must be acknowledged at once. Returns whether to acknowledge now.
+    /// Data arrived beside holes: `bytes` are in order now, up to `next`. `urgent`: it must be acknowledged at once.
+    /// Returns whether to acknowledge now.
     pub(super) fn on_other(&mut self, now: Nanos, bytes: u64, next: u64, urgent: bool, holes: bool) -> bool {
         self.unacked += bytes;
         self.scheduled = true;
@@ -241,7 +226,7 @@ mod tests {
 
     fn timing(config: TcpConfig) -> AckTiming {
         let mut timing = AckTiming::new(&config);
-        timing.on_handshake_rtt(MS * 100);
+        timing.rtt = MS * 100;
         timing
     }
 
@@ -276,13 +261,13 @@ mod tests {
         assert_eq!(acknowledged(&mut timing, MS * 700, 18), (1..=16).chain([18]).collect::<Vec<_>>());
     }
 
-    /// That RTO is of the handshake: its RTT and twice as much, 200 ms at least.
+    /// That RTO comes from the handshake: its RTT plus twice as much, 200 ms at least.
     #[test]
     fn quick_acks_after_idle_depend_on_handshake_rtt() {
         for (rtt, rto) in [(20, 20 + 200), (200, 200 + 400)] {
             for (silence, quick) in [(rto, false), (rto + 1, true)] {
                 let mut timing = timing(TcpConfig::default());
-                timing.on_handshake_rtt(MS * rtt);
+                timing.rtt = MS * rtt;
                 // The last one comes at 20 ms and is acknowledged, as the second of a pair.
                 acknowledged(&mut timing, Nanos::ZERO, 20);
                 let first = acknowledged(&mut timing, MS * (20 + silence - 1), 1);
@@ -291,7 +276,7 @@ mod tests {
         }
     }
 
-    /// A duplicate starts quick acknowledgements again. Those of out-of-order data use them up, and are not held
+    /// A duplicate starts quick acknowledgements again. Those of out-of-order data use them up, and are not compressed
     /// meanwhile.
     #[test]
     fn quick_acks_follow_a_duplicate_and_count_out_of_order_data() {
@@ -306,7 +291,7 @@ mod tests {
             }
             !due
         });
-        // 16 quick ones, then three that are never held.
+        // 16 quick ones, then three that are never compressed.
         assert_eq!(held, Some(16 + 3));
     }
 
@@ -340,8 +325,7 @@ mod tests {
         assert!(timing.on_in_order(MS, 1, false));
     }
 
-    /// The first three acknowledgements behind a hole leave at once, later ones after 5 % of the RTT, at most
-    /// 1 ms.
+    /// The first three acknowledgements behind a hole leave at once, later ones after 5 % of the RTT, at most 1 ms.
     #[test]
     fn sack_compression_begins_with_the_fourth() {
         let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
@@ -354,7 +338,7 @@ mod tests {
         assert_eq!(timing.deadline(), Nanos::MAX);
         // Another hole starts a new count.
         assert!(timing.on_other(MS * 3, 0, 2000, false, true));
-        timing.on_handshake_rtt(MS * 10);
+        timing.rtt = MS * 10;
         timing.uncompressed = UNCOMPRESSED;
         assert!(!timing.on_other(MS * 4, 0, 2000, false, true));
         assert_eq!(timing.deadline(), MS * 4 + MS / 2);

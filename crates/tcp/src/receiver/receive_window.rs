@@ -1,16 +1,16 @@
 //! The window that a receiver offers: fixed, or tuned as by Linux.
 //!
 //! Two rules of Linux 6.18: an arriving packet opens the window by two segments, up to what the buffer allows
-//! (`tcp_grow_window`), and the buffer follows what the application read within a round trip (`tcp_rcv_space_adjust`,
-//! dynamic right-sizing). Buffers count as the payload that they have room for.
+//! (`tcp_grow_window`), and the buffer follows the amount read within a round trip (`tcp_rcv_space_adjust`, dynamic
+//! right-sizing). Buffers count as the payload that they have room for.
 
 use narrows_cc::Nanos;
 use narrows_packet::{Packet, timestamp};
 
 use crate::TcpConfig;
 
-/// Payload that fits into the first buffer: of 131 072 bytes (`tcp_rmem`), 5/8 for packets of 1448 bytes, which take 2304
-/// (`scaling_ratio`).
+/// Payload that fits into the first buffer: of 131 072 bytes (`tcp_rmem`), 5/8 for packets of 1448 bytes, which take
+/// 2304 (`scaling_ratio`).
 const FIRST_BUFFER: u64 = 81_920;
 /// The first window is half of that buffer, in whole segments (`tcp_select_initial_window`).
 const FIRST_WINDOW: u64 = 65_536;
@@ -27,9 +27,9 @@ const LOW_RTT_US: u64 = 1_000;
 
 /// Window of a receiver whose application reads at once.
 // A packet accesses all of it, so it takes a cache line at most: times are in µs and numbers modulo 2³², as in Linux.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
-    /// Start of the measurement of what the application reads.
+    /// Start of the measurement of the application's reads.
     since: u32,
     from: u32,
     /// Eight times the smoothed round-trip time; zero before the first sample.
@@ -49,7 +49,7 @@ pub(super) struct Window {
     timestamps: bool,
     /// Whether the buffer follows the application.
     tuned: bool,
-    /// Whether what is open as yet limits the advertised window.
+    /// Whether `open` limits the advertised window.
     limits: bool,
     /// Whether data has arrived.
     started: bool,
@@ -67,11 +67,7 @@ impl Window {
             buffer - buffer / FIXED_OPENING_DIVISOR
         };
         Self {
-            since: 0,
             from: 1,
-            rtt8: 0,
-            sampled: 0,
-            until: 0,
             open: open as u32,
             buffer: buffer as u32,
             largest: largest as u32,
@@ -80,7 +76,7 @@ impl Window {
             timestamps: config.timestamps,
             tuned,
             limits: tuned,
-            started: false,
+            ..Self::default()
         }
     }
 
@@ -224,8 +220,8 @@ mod tests {
         assert_eq!(window.offer(0), FIRST_BUFFER);
     }
 
-    /// In slow start the buffer stays ahead of a window that doubles; at a steady rate it stays at twice what is
-    /// read per round trip or more, and packets open the window no longer.
+    /// In slow start the buffer stays ahead of a window that doubles; at a steady rate it stays at least twice the
+    /// amount read per round trip, and packets no longer open the window.
     #[test]
     fn buffer_stays_ahead_of_slow_start() {
         let (mut window, mut next) = (tuned(64 << 20), 1);
@@ -243,7 +239,8 @@ mod tests {
         assert_eq!(feed(&mut window, MS * 800, MS * 40, &mut next, last), 0);
     }
 
-    /// What Linux's rule gives: 20 segments read after 10 make 6 times 20, read at 40 ms; in 0.5 ms, 2.5 times.
+    /// By Linux's rule, reads of twice as much as before give a buffer of 6 times the amount at 40 ms, and of 2.5 times
+    /// at 0.5 ms.
     #[test]
     fn buffer_follows_tcp_rcvbuf_grow() {
         for (rtt, factor) in [(MS * 40, 6.0), (MS / 2, 2.5)] {

@@ -81,11 +81,11 @@ impl Progress {
         (self.acked, self.cumulative)
     }
 
-    /// Counts reordering once for what this acknowledgement delivers selectively, and once cumulatively.
+    /// Counts reordering once for selective and once for cumulative deliveries of this acknowledgement.
     #[cold]
     fn note_reordering(&mut self, rack: &mut Rack, cumulative: bool) {
         let known = &mut self.reordered[usize::from(cumulative)];
-        rack.count_reordering(!*known);
+        rack.reordering_count = rack.reordering_count.saturating_add(u16::from(!*known));
         *known = true;
     }
 
@@ -109,8 +109,7 @@ impl Progress {
             self.first_sent_at[how] = Some(record.snapshot.sent_at);
         }
         self.retransmission_acked |= again && cumulative;
-        // RFC 8985 section 6.2, step 2: an acknowledgement of the earlier copy says nothing about the newer
-        // one.
+        // RFC 8985 section 6.2, step 2: an acknowledgement of the earlier copy says nothing about the newer one.
         let early = || self.echo.is_some_and(|echo| before(echo, timestamp(record.snapshot.sent_at)));
         if again && (rtt < self.min_rtt || early()) {
             return;
@@ -160,7 +159,7 @@ impl Sender {
         self.state = State::Established;
         self.milestones.established_at = Some(now);
         self.stream.open(packet.tcp().ack, u64::from(packet.tcp().window));
-        self.ecn.open(self.config.ecn && packet.flags.has(Flags::ECE));
+        self.ecn.negotiated = self.config.ecn && packet.flags.has(Flags::ECE);
         self.handshake.peer_timestamp = packet.tcp().ts_val;
         self.timers.rto_at = Nanos::MAX;
         self.pending.add(Pending::ACK);
@@ -229,8 +228,7 @@ impl Sender {
             // duplicates still belong to packets sent before the timeout.
             let reported =
                 self.recovery.phase != Phase::Loss || self.timers.timeouts > 0 || self.stream.nxt > self.recovery.point;
-            // At most the data outstanding besides the hole itself: the network may duplicate
-            // acknowledgements.
+            // At most the data outstanding besides the hole itself: the network may duplicate acknowledgements.
             if reported && self.recovery.duplicate_acks < self.board.len() {
                 self.window.driver.delivered_unknown(now, self.mss());
             }
@@ -307,8 +305,7 @@ impl Sender {
         changed
     }
 
-    /// Applies SACK blocks, lowest first to avoid seeing false reordering. Returns the range of a DSACK
-    /// block, if any.
+    /// Applies SACK blocks, lowest first to avoid seeing false reordering. Returns the range of a DSACK block, if any.
     fn on_sack_blocks(&mut self, packet: &Packet, progress: &mut Progress, advanced: bool) -> Option<(u64, u64)> {
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         let mut n = 0;
@@ -370,8 +367,7 @@ impl Sender {
             return;
         }
         if advanced {
-            // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the
-            // timer.
+            // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the timer.
             let partial = !self.config.sack && self.recovery.phase == Phase::Recovery && self.recovery.is_repairing();
             if !partial || !self.recovery.partial_seen {
                 self.timers.rto_at = now + self.rtt.rto();
@@ -408,7 +404,7 @@ impl Sender {
         if let Some(range) = duplicate {
             // Linux `tcp_dsack_seen`: the window widens only after reordering, and not for the copy of a probe.
             let probed = self.recovery.probe.is_some_and(|probe| probe.end_seq == range.1);
-            if !self.config.dsack_delivered || (self.recovery.rack.is_reordering_seen() && !probed) {
+            if !self.config.dsack_delivered || (self.recovery.rack.reordering_seen && !probed) {
                 self.recovery.rack.on_dsack(self.stream.una, self.stream.nxt);
             }
             self.recovery.undo.on_duplicate(range, self.mss());
@@ -423,8 +419,8 @@ impl Sender {
         if !self.recovery.is_open() {
             self.on_ack_in_recovery(now, progress, advanced, again);
             self.repair_while_reducing(now, progress.bytes());
-            // Data sent in recovery was lost and repeated in it: `tcp_time_to_recover` counts it still, and so does RFC 6675
-            // section 5, whose IsLost knows nothing of repeated packets.
+            // Data sent in recovery was lost and repeated in it: `tcp_time_to_recover` counts it still, and so does RFC
+            // 6675 section 5, whose IsLost knows nothing of repeated packets.
             repairs = self.recovery.is_open() && self.has_repairs_in_flight();
         }
         if self.recovery.is_open() && (repairs || self.shall_enter_recovery()) {
@@ -438,12 +434,12 @@ impl Sender {
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         let mss = self.mss();
-        if self.window.is_reducing() {
+        if self.window.reducing {
             let good = advanced && lost.is_zero();
             self.window.reduce(progress.acked, self.board.inflight(), good, mss);
         } else if !self.config.sack && self.recovery.is_open() {
             // RFC 3042: the first two duplicates each allow one new packet.
-            self.window.set_inflation(mss.as_u64() as i64 * i64::from(self.recovery.duplicate_acks.min(2)));
+            self.window.inflation = mss.as_u64() as i64 * i64::from(self.recovery.duplicate_acks.min(2));
         }
     }
 }

@@ -11,9 +11,9 @@ pub(super) struct Window {
     /// The cwnd in force, in bytes.
     pub(super) cwnd: u64,
     /// Without SACK: inflation by packets that have left the network (RFC 6582), in bytes.
-    inflation: i64,
+    pub(super) inflation: i64,
     /// Proportional rate reduction controls the cwnd.
-    reducing: bool,
+    pub(super) reducing: bool,
     pub(super) driver: Driver,
 }
 
@@ -50,11 +50,6 @@ impl Window {
         }
     }
 
-    #[inline]
-    pub(super) fn is_reducing(&self) -> bool {
-        self.reducing
-    }
-
     /// Enters recovery with `flight_size` outstanding: the cwnd approaches the scheme's over a round trip, or
     /// adopts it at once.
     pub(super) fn enter_recovery(&mut self, reducing: bool, flight_size: Bytes, bound: PrrBound) {
@@ -81,17 +76,5 @@ impl Window {
     #[inline]
     pub(super) fn presumed_delivered(&self) -> Bytes {
         Bytes::new(self.inflation.max(0) as u64)
-    }
-
-    /// Without SACK: sets the inflation.
-    #[inline]
-    pub(super) fn set_inflation(&mut self, bytes: i64) {
-        self.inflation = bytes;
-    }
-
-    /// Without SACK: changes the inflation by `bytes`.
-    #[inline]
-    pub(super) fn inflate(&mut self, bytes: i64) {
-        self.inflation += bytes;
     }
 }

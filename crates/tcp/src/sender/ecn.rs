@@ -6,17 +6,12 @@ use narrows_packet::{Ecn, Flags, Packet};
 /// Negotiated state, and the pending CWR flag.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
-    negotiated: bool,
+    pub(super) negotiated: bool,
     /// The next new data carries CWR.
     cwr: bool,
 }
 
 impl EcnState {
-    /// Stores the outcome of the negotiation.
-    pub(super) fn open(&mut self, negotiated: bool) {
-        self.negotiated = negotiated;
-    }
-
     /// Whether this acknowledgement reports a mark.
     #[inline]
     pub(super) fn is_marked(&self, packet: &Packet) -> bool {

@@ -1,4 +1,4 @@
-//! State of a sender as Linux `TCP_INFO` has it.
+//! State of a sender in the terms of Linux `TCP_INFO`.
 
 use narrows_cc::{Bytes, Nanos, Phase, RecoveryStyle, Value};
 
@@ -44,14 +44,14 @@ pub struct TcpInfo {
     pub retrans: u32,
     /// `tcpi_total_retrans`: data packets retransmitted since the start.
     pub total_retrans: u64,
-    /// `tcpi_reordering`: how far packets were seen to arrive out of order, in segments.
+    /// `tcpi_reordering`: greatest observed distance of reordering, in segments.
     pub reordering: u32,
-    /// `tcpi_reord_seen`: acknowledgements that showed reordering; what SACK and the number show counts separately.
+    /// `tcpi_reord_seen`: acknowledgements that showed reordering; selective and cumulative ones count separately.
     pub reordering_seen: u32,
     /// `tcpi_retransmits`: consecutive expiries of the retransmission timer.
     pub timeouts: u32,
-    /// `tcpi_backoff`: how often the retransmission timeout is doubled. A repetition that the host's own queue drops
-    /// does not double it.
+    /// `tcpi_backoff`: doublings of the retransmission timeout. A retransmission that the host's own queue drops does
+    /// not double it.
     pub backoff: u32,
     /// `tcpi_probes`: probes without an answer, for the peer's window or the host's queue.
     pub probes: u32,
@@ -84,11 +84,6 @@ impl Sender {
     /// Mean deviation and minimum of the round-trip time; `None` before the first sample.
     pub fn rtt_spread(&self) -> (Option<Nanos>, Option<Nanos>) {
         (self.rtt.mean_deviation(), self.rtt.least())
-    }
-
-    /// Consecutive expiries of the retransmission timer.
-    pub fn consecutive_timeouts(&self) -> u32 {
-        self.timers.timeouts
     }
 
     /// First sequence numbers of the packets declared lost and not yet retransmitted, lowest first. It visits every
@@ -124,10 +119,10 @@ impl Sender {
             lost: waiting + count(Record::is_repair),
             retrans: repeated,
             total_retrans: self.stats.retransmits,
-            reordering: recovery.rack.reordering(),
-            reordering_seen: u32::from(recovery.rack.reordering_count()),
+            reordering: recovery.rack.reordering,
+            reordering_seen: u32::from(recovery.rack.reordering_count),
             timeouts: self.timers.timeouts,
-            backoff: self.rtt.backoff(),
+            backoff: self.rtt.backoff,
             probes: self.probes().unwrap_or(0),
             rto: self.rtt.rto(),
             srtt: self.rtt.smoothed(),

@@ -16,8 +16,8 @@ use super::{Pending, Sender, State};
 const RESOURCE_PROBE_INTERVAL: Nanos = Nanos::from_millis(500);
 
 impl Sender {
-    /// States whether the queue of this host drops every packet from now on. While it does,
-    /// [`Sender::poll_transmit`] returns nothing: each packet that it would return is a failed transmission.
+    /// Sets whether the queue of this host drops every packet from now on. While it does, [`Sender::poll_transmit`]
+    /// returns nothing: each packet that it would return is a failed transmission.
     pub fn set_local_congestion(&mut self, congested: bool) {
         self.pending.take(Pending::CONGESTED);
         if congested && self.state != State::Closed {

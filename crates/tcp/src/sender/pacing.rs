@@ -12,7 +12,7 @@ pub(super) struct Pacing {
     blocked: bool,
 }
 
-/// What the pacer spaces.
+/// Unit of pacing.
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
     /// Every packet, with credit for a burst after idle time.
@@ -81,8 +81,8 @@ impl Pacing {
         false
     }
 
-    /// Accounts for a departing packet of `bytes`, unpaced without a `rate`. `burst` bytes may leave back to
-    /// back; it is asked for at the beginning of a burst only. `catches_up`: see [`BurstPacer::begin`].
+    /// Accounts for a departing packet of `bytes`, unpaced without a `rate`. `burst` bytes may leave back to back; it
+    /// is evaluated only at the beginning of a burst. `catches_up`: see [`BurstPacer::begin`].
     #[inline]
     pub(super) fn on_sent(
         &mut self,

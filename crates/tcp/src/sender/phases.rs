@@ -10,7 +10,7 @@ use super::{Pending, Sender};
 use crate::{ReductionFrom, TimerRules};
 
 impl Sender {
-    /// Declares packets lost from the acknowledgements so far or by time; returns the bytes.
+    /// Detects losses by acknowledgements and by timer; returns the bytes.
     #[inline]
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Bytes {
         self.timers.reordering_at = Nanos::MAX;
@@ -72,18 +72,16 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, now: Nanos, cause: CongestionCause, (acked, cumulative): (Bytes, Bytes)) {
         let local = self.pending.has(Pending::CONGESTED);
         if cause == CongestionCause::Ecn && self.window.driver.control().cwnd <= self.mss() && !local {
-            // RFC 3168 section 6.1.2: a window of one segment cannot shrink, so the next packet waits for one
-            // RTO.
+            // RFC 3168 section 6.1.2: a window of one segment cannot shrink, so the next packet waits for one RTO.
             self.pacing.hold_until(now + self.rtt.rto());
         }
-        // FlightSize when the acknowledgement arrived. When one recovery follows another, RFC 5681 taken
-        // literally still counts data SACKed in the previous one as outstanding, although it has left the
-        // network. The flight is therefore limited to the window (Linux reduces the window itself; RFC 9937
-        // excludes SACKed data).
+        // FlightSize when the acknowledgement arrived. When one recovery follows another, RFC 5681 taken literally
+        // still counts data SACKed in the previous one as outstanding, although it has left the network. The flight is
+        // therefore limited to the window (Linux reduces the window itself; RFC 9937 excludes SACKed data).
         let allowed = self.window.driver.scheme().control().cwnd.max(self.mss());
         let limited_transmit = Bytes::new(self.recovery.limited_transmit);
         let outstanding = (self.stream.flight_size() + cumulative).min(allowed + limited_transmit);
-        // Linux: `tcp_init_cwnd_reduction` takes prior_cwnd, and schemes compute ssthresh from snd_cwnd.
+        // Linux: `tcp_init_cwnd_reduction` uses prior_cwnd, and schemes compute ssthresh from snd_cwnd.
         let (outstanding, flight_size) = match self.config.reduction_from {
             ReductionFrom::Cwnd => (allowed, allowed),
             ReductionFrom::Flight => (outstanding, outstanding - limited_transmit),
@@ -123,7 +121,7 @@ impl Sender {
     /// RFC 6582 section 3.2, step 3: packets that have left the network inflate the window; the lost one is
     /// retransmitted at once.
     fn begin_inflation(&mut self) {
-        self.window.set_inflation(self.mss().as_u64() as i64 * i64::from(DUP_THRESH));
+        self.window.inflation = self.mss().as_u64() as i64 * i64::from(DUP_THRESH);
         self.pending.add(Pending::RETRANSMISSION);
     }
 
@@ -133,21 +131,18 @@ impl Sender {
             self.leave_recovery(now);
             return;
         }
-        if self.config.sack {
+        if self.config.sack || self.recovery.marked || self.recovery.phase != Phase::Recovery {
             return;
         }
         let mss = self.mss().as_u64() as i64;
-        if !self.recovery.is_repairing() || self.recovery.phase == Phase::Loss {
-            return;
-        }
         if advanced {
             // RFC 6582 section 3.2, step 3: after a partial acknowledgement the next packet is lost too.
             self.mark_first_lost(now);
             self.pending.add(Pending::RETRANSMISSION);
             let acked = progress.acked.as_u64() as i64;
-            self.window.inflate(if acked >= mss { mss - acked } else { -acked });
+            self.window.inflation += if acked >= mss { mss - acked } else { -acked };
         } else if again {
-            self.window.inflate(mss);
+            self.window.inflation += mss;
         }
     }
 
@@ -212,7 +207,8 @@ impl Sender {
         self.stats.spurious_recoveries += 1;
         if !self.recovery.is_open() {
             self.board.forget_losses();
-            self.recovery.abandon();
+            self.recovery.marked = false;
+            self.recovery.leave();
             self.window.leave_recovery();
             self.timers.timeouts = 0;
             self.pending.take(Pending::RETRANSMISSION);
@@ -220,17 +216,8 @@ impl Sender {
         self.window.driver.spurious_loss(now, self.in_network(), phase);
     }
 
-    fn begin_undo(&mut self, phase: Phase) {
+    pub(super) fn begin_undo(&mut self, phase: Phase) {
         let ssthresh = self.window.driver.ssthresh();
         self.recovery.undo = Undo::begin(phase, self.stream.una, self.stream.nxt, ssthresh);
-    }
-
-    /// A timeout begins its own episode. It can be undone only outside any other episode.
-    pub(super) fn begin_undo_of_timeout(&mut self) {
-        if self.recovery.is_open() {
-            self.begin_undo(Phase::Loss);
-        } else {
-            self.recovery.undo = Undo::default();
-        }
     }
 }

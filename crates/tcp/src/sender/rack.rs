@@ -16,7 +16,7 @@ const REO_WND_PERSIST: u32 = 16;
 const MAX_REORDERING: u64 = 300;
 
 /// State of RACK.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rack {
     /// Transmission number of the newest delivered packet (replaces RACK.xmit_ts and RACK.end_seq).
     order: u64,
@@ -26,11 +26,12 @@ pub(crate) struct Rack {
     mss: u64,
     /// Highest sequence number delivered.
     fack: u64,
-    reordering_seen: bool,
+    /// Packets have arrived out of order.
+    pub(super) reordering_seen: bool,
     /// Greatest distance of reordering seen, in segments (Linux `reordering`).
-    reordering: u32,
+    pub(super) reordering: u32,
     /// Acknowledgements that revealed reordering (Linux `reord_seen`).
-    reordering_count: u16,
+    pub(super) reordering_count: u16,
     reo_wnd_mult: u32,
     reo_wnd_persist: u32,
     /// RACK.dsack_round: DSACKs count once until this is acknowledged.
@@ -47,18 +48,7 @@ pub(crate) struct Path {
 
 impl Rack {
     pub(crate) fn new(mss: u64) -> Self {
-        Self {
-            order: 0,
-            rtt: Nanos::ZERO,
-            mss: mss.max(1),
-            fack: 0,
-            reordering_seen: false,
-            reordering: DUP_THRESH,
-            reordering_count: 0,
-            reo_wnd_mult: 1,
-            reo_wnd_persist: 0,
-            dsack_round: None,
-        }
+        Self { mss: mss.max(1), reordering: DUP_THRESH, reo_wnd_mult: 1, ..Self::default() }
     }
 
     /// Step 3: detects reordering. Call for each newly delivered record; returns whether it arrived out of order.
@@ -75,27 +65,6 @@ impl Rack {
             return true;
         }
         false
-    }
-
-    /// Counts an acknowledgement that revealed reordering, if it is `new`.
-    pub(super) fn count_reordering(&mut self, new: bool) {
-        self.reordering_count = self.reordering_count.saturating_add(u16::from(new));
-    }
-
-    /// Number of acknowledgements that revealed reordering.
-    pub(super) fn reordering_count(&self) -> u16 {
-        self.reordering_count
-    }
-
-    /// Greatest distance of reordering seen, in segments.
-    pub(super) fn reordering(&self) -> u32 {
-        self.reordering
-    }
-
-    /// Whether packets have arrived out of order (Linux `reord_seen`).
-    #[inline]
-    pub(crate) fn is_reordering_seen(&self) -> bool {
-        self.reordering_seen
     }
 
     /// Whether reordering reaches further than the threshold of duplicates.
@@ -200,8 +169,8 @@ mod tests {
         rack.reo_wnd(&Scoreboard::new(MSS as u16), PATH).as_millis_f64()
     }
 
-    /// Step 4 of RFC 8985 section 6.2: a quarter of the minimum RTT per round trip with a DSACK and one more, at most the
-    /// smoothed RTT.
+    /// Step 4 of RFC 8985 section 6.2: a quarter of the minimum RTT per round trip with a DSACK and one more, at most
+    /// the smoothed RTT.
     #[test]
     fn rack_window_widens_per_dsack_round_up_to_srtt() {
         let mut rack = Rack::new(MSS);

@@ -91,14 +91,6 @@ impl Sender {
         }
     }
 
-    /// Reports [`RateEvent::Timer`] if the agent's deadline has passed.
-    #[inline]
-    pub(super) fn on_agent_timer(&mut self, now: Nanos) {
-        if now >= self.agent_deadline() {
-            self.report_to_agent(now, RateEvent::Timer);
-        }
-    }
-
     #[inline]
     pub(super) fn agent_deadline(&self) -> Nanos {
         self.agent.as_ref().map_or(Nanos::MAX, |agent| agent.deadline())

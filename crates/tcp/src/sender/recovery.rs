@@ -1,7 +1,5 @@
 //! State of loss recovery: phase, detection, repair and undo.
 
-use std::mem::offset_of;
-
 use narrows_cc::{Bytes, Phase, RecoveryStyle};
 
 use super::rack::{DUP_THRESH, Probe, Rack};
@@ -9,7 +7,7 @@ use super::sack_loss::SackLoss;
 use super::undo::Undo;
 
 /// State of loss recovery.
-// What few acknowledgements access comes first: see `Sender`.
+// Rarely accessed fields come first: see `Sender`.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Recovery {
@@ -17,6 +15,7 @@ pub(super) struct Recovery {
     /// Duplicates that the receiver reported and that counted as delivered.
     pub(super) duplicates: u64,
     pub(super) undo: Undo,
+    /// Every acknowledgement accesses the state from here on.
     pub(super) probe: Option<Probe>,
     pub(super) phase: Phase,
     /// The current phase is a reduction for an ECN mark, not for loss.
@@ -36,15 +35,6 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// Bytes that few acknowledgements access, before all others: all but the phase of the undo.
-    pub(super) const UNUSED_BYTES: usize = offset_of!(Self, probe) - size_of::<u64>();
-
-    /// Where the state begins that every acknowledgement accesses.
-    #[inline]
-    pub(super) fn first_used(&self) -> &impl Sized {
-        &self.probe
-    }
-
     pub(super) fn new(style: RecoveryStyle, mss: u64) -> Self {
         Self {
             phase: Phase::Open,
@@ -112,12 +102,6 @@ impl Recovery {
         self.phase = Phase::Open;
         self.marked = false;
         self.duplicate_acks = 0;
-    }
-
-    /// Leaves a phase that proved unnecessary.
-    pub(super) fn abandon(&mut self) {
-        self.marked = false;
-        self.leave();
     }
 
     /// Resets the duplicate counts on a cumulative advance.

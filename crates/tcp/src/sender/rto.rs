@@ -16,7 +16,8 @@ pub(crate) struct RttEstimator {
     variation: Nanos,
     pub(crate) min_rtt: Nanos,
     rto: Nanos,
-    backoff: u32,
+    /// Number of back-offs in force.
+    pub(crate) backoff: u32,
     config: Arc<TcpConfig>,
     /// Linux: four times the mean deviation, and its maximum in this round trip.
     deviation: Nanos,
@@ -86,7 +87,7 @@ impl RttEstimator {
         } else {
             let (above, error) = (rtt > self.srtt, rtt.max(self.srtt) - rtt.min(self.srtt));
             self.srtt = (self.srtt * 7 + rtt) / 8;
-            // A fall of the RTT raises the deviation by an eighth of what a rise of the same size would.
+            // A fall of the RTT raises the deviation an eighth as much as a rise of the same size.
             if above || error <= self.deviation / 4 {
                 self.deviation = self.deviation - self.deviation / 4 + error;
             } else {
@@ -121,14 +122,9 @@ impl RttEstimator {
         self.backoff += 1;
     }
 
-    /// Takes the last back-off back: the repetition did not leave the host.
+    /// Reverts the last back-off: the retransmission did not leave the host.
     pub(crate) fn revoke_back_off(&mut self) {
         self.backoff = self.backoff.saturating_sub(1);
-    }
-
-    /// Number of back-offs in force.
-    pub(crate) fn backoff(&self) -> u32 {
-        self.backoff
     }
 
     /// Sets the timeout after a repeated SYN, which gives no round-trip time sample.
@@ -143,8 +139,7 @@ impl RttEstimator {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// The mean deviation of the round-trip time, if there was a sample (Linux `mdev_us >> 2`; RFC 6298's
-    /// RTTVAR).
+    /// The mean deviation of the round-trip time, if there was a sample (Linux `mdev_us >> 2`; RFC 6298's RTTVAR).
     pub(crate) fn mean_deviation(&self) -> Option<Nanos> {
         let deviation = match self.config.timers {
             TimerRules::Linux => self.deviation / 4,

@@ -14,7 +14,7 @@ pub(super) struct SackLoss {
     /// Rule 3 of NextSeg has passed all data below this.
     doubtful_from: u64,
     /// RescueRxt.
-    rescue: u64,
+    pub(super) rescue: u64,
 }
 
 impl SackLoss {
@@ -59,8 +59,7 @@ impl Sender {
         lost
     }
 
-    /// NextSeg, rules 3 and 4: selection with neither lost packets nor new data to send. The flag marks rule
-    /// 4.
+    /// NextSeg, rules 3 and 4: selection with neither lost packets nor new data to send. The flag marks rule 4.
     pub(super) fn next_doubtful(&mut self) -> Option<(u32, bool)> {
         if self.config.rack || !self.config.sack || self.recovery.phase != Phase::Recovery || self.recovery.marked {
             return None;
@@ -88,10 +87,5 @@ impl Sender {
             _ => last,
         };
         Some((unsacked, true))
-    }
-
-    /// Records the rescue retransmission: at most one per recovery.
-    pub(super) fn on_rescue(&mut self) {
-        self.recovery.sack_loss.rescue = self.recovery.point;
     }
 }

@@ -10,7 +10,7 @@ use narrows_packet::Packet;
 
 use crate::{ranges::Ranges, ring::Ring};
 
-/// Sender's view of a packet's whereabouts.
+/// State of a sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Place {
     /// In flight.
@@ -50,7 +50,7 @@ impl Record {
         Bytes::new(u64::from(self.len))
     }
 
-    /// Whether it was lost, and repeated. Copies of packets not deemed lost do not count.
+    /// Whether it was lost and retransmitted. Copies of packets not deemed lost do not count.
     pub(crate) fn is_repair(&self) -> bool {
         self.place == Place::Flight && self.retransmissions > 0 && self.copies == 1
     }
@@ -60,8 +60,8 @@ impl Record {
     }
 }
 
-/// Ends of a doubly linked list with its links in the records. The tail of the flight links to the next number, usually the
-/// next to leave; other links beyond the ends are meaningless.
+/// Ends of a doubly linked list with its links in the records. The tail of the flight links to the next number, usually
+/// the next to leave; other links beyond the ends are meaningless.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     head: u32,
@@ -70,7 +70,7 @@ struct List {
 }
 
 /// The outstanding records of one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     records: Ring<Record>,
     flight: List,
@@ -89,18 +89,7 @@ pub(crate) struct Scoreboard {
 
 impl Scoreboard {
     pub(crate) fn new(segment: u16) -> Self {
-        Self {
-            records: Ring::new(),
-            flight: List::default(),
-            lost: List::default(),
-            inflight: 0,
-            segment: u64::from(segment).max(1),
-            sacked: Ranges::default(),
-            sacked_packets: 0,
-            retransmitted: 0,
-            edge: None,
-            hint: None,
-        }
+        Self { segment: u64::from(segment).max(1), ..Self::default() }
     }
 
     /// Prefetches the oldest records, and the memory of the next one.
@@ -113,7 +102,8 @@ impl Scoreboard {
         }
     }
 
-    /// Prefetches the records that loss detection and repair access when `packet` arrives; the first one begins at `una`.
+    /// Prefetches the records that loss detection and repair access when `packet` arrives; the first one begins at
+    /// `una`.
     #[inline]
     pub(crate) fn prefetch_lossy(&self, packet: &Packet, una: u64) {
         for id in [self.flight.head, self.flight.tail, self.lost.head] {
@@ -351,8 +341,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks `start..end` as SACKed. Calls `deliver` for each newly SACKed record; returns whether there was
-    /// any.
+    /// Marks `start..end` as SACKed. Calls `deliver` for each newly SACKed record; returns whether there was any.
     pub(crate) fn sack(&mut self, start: u64, end: u64, mut deliver: impl FnMut(&Record)) -> bool {
         let mut sacked = std::mem::take(&mut self.sacked);
         let mut news = false;

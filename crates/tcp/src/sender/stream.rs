@@ -1,7 +1,5 @@
 //! The sent byte stream: sequence numbers, receive window, application.
 
-use std::mem::offset_of;
-
 use narrows_cc::{Bytes, Nanos, SendPosition};
 use narrows_traffic::App;
 
@@ -9,7 +7,7 @@ use narrows_traffic::App;
 const BUFFER_BYTES: u64 = 65_536 - 321;
 
 /// Sequence numbers count bytes. The SYN has 0, and data begins at 1.
-// The application comes last, and in it what is seldom used: see `Sender`.
+// The application comes last, with its rarely used fields at the end: see `Sender`.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct ByteStream {
@@ -23,7 +21,8 @@ pub(super) struct ByteStream {
     pub(super) waiting: u64,
     /// Right edge of the receive window.
     pub(super) right_edge: u64,
-    largest_window: u64,
+    /// The largest window ever offered.
+    pub(super) largest_window: u64,
     /// Sequence number behind the buffer that the next segment leaves from.
     head_end: u64,
     pub(super) fin_sent: bool,
@@ -31,9 +30,6 @@ pub(super) struct ByteStream {
 }
 
 impl ByteStream {
-    /// Bytes that acknowledgements access.
-    pub(super) const USED_BYTES: usize = offset_of!(Self, app) + App::USED_BYTES;
-
     pub(super) fn new(app: App) -> Self {
         Self {
             una: 0,
@@ -75,7 +71,8 @@ impl ByteStream {
         }
     }
 
-    /// Whether `room` bytes hold the rest of the buffer that the next segment leaves from, and further data waits behind it.
+    /// Whether `room` bytes hold the rest of the buffer that the next segment leaves from, and further data waits
+    /// behind it.
     pub(super) fn head_fits(&self, room: u64) -> bool {
         self.head_end < self.app_end && self.head_end - self.nxt <= room
     }
@@ -134,12 +131,6 @@ impl ByteStream {
     pub(super) fn worthwhile_room(&self) -> Option<u64> {
         let room = self.right_edge.saturating_sub(self.nxt);
         (room > 0 && room >= self.largest_window / 2).then_some(room)
-    }
-
-    /// The largest window ever offered.
-    #[inline]
-    pub(super) fn largest_window(&self) -> u64 {
-        self.largest_window
     }
 
     /// Applies acknowledgement number and window; returns whether the right edge moved.

@@ -1,5 +1,4 @@
-//! Interface of a subflow to its connection: room, one piece of data at a time, and the view for coupled
-//! schemes.
+//! Interface of a subflow to its connection: room, one piece of data at a time, and the view for coupled schemes.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths, record};
 
@@ -12,20 +11,6 @@ use narrows_traffic::App;
 /// See [`Sender::data_header`].
 pub(super) fn data_header(config: &TcpConfig, app: &App) -> u16 {
     config.header.saturating_add(if app.is_subflow() { MAPPING_BYTES } else { 0 })
-}
-
-impl AsRef<Self> for Sender {
-    #[inline]
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
-
-impl AsMut<Self> for Sender {
-    #[inline]
-    fn as_mut(&mut self) -> &mut Self {
-        self
-    }
 }
 
 impl Sender {
@@ -56,8 +41,7 @@ impl Sender {
         self.is_due(now)
     }
 
-    /// Appends `len` bytes and returns the sequence number of the first. Call [`Sender::poll_transmit`]
-    /// afterwards.
+    /// Appends `len` bytes and returns the sequence number of the first. Call [`Sender::poll_transmit`] afterwards.
     pub fn assign(&mut self, len: u64) -> u64 {
         let first = self.stream.app_end;
         self.stream.app.assign(len);

@@ -3,6 +3,7 @@
 use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
 use super::scoreboard::Place;
+use super::undo::Undo;
 use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
 use crate::{ReductionFrom, TimerRules};
@@ -10,7 +11,7 @@ use crate::{ReductionFrom, TimerRules};
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
 
-/// What Linux adds to short timeouts (`TCP_TIMEOUT_MIN_US`).
+/// Time that Linux adds to short timeouts (`TCP_TIMEOUT_MIN_US`).
 pub(super) const LEAST_TIMEOUT: Nanos = Nanos::from_millis(2);
 
 /// Selects the loss timer in use.
@@ -20,7 +21,7 @@ pub(super) enum LossTimer {
     Reordering,
     /// Tail-loss probe timer.
     Probe,
-    /// Next attempt to leave through a queue of this host that drops.
+    /// Next attempt to send through this host's dropping queue.
     Resource,
 }
 
@@ -93,8 +94,7 @@ impl Timers {
         self.loss_timer_at = Nanos::MAX;
     }
 
-    /// Starts the reordering timer if the last acknowledgement left packets undecided; returns whether it
-    /// did.
+    /// Starts the reordering timer if the last acknowledgement left packets undecided; returns whether it did.
     #[inline]
     pub(super) fn await_reordering(&mut self) -> bool {
         let doubtful = self.reordering_at != Nanos::MAX;
@@ -109,7 +109,9 @@ impl Timers {
 impl Sender {
     /// Handles the timers that have expired by `now`.
     pub fn on_timer(&mut self, now: Nanos) {
-        self.on_agent_timer(now);
+        if now >= self.agent_deadline() {
+            self.report_to_agent(now, RateEvent::Timer);
+        }
         if self.state == State::Closed {
             return;
         }
@@ -167,11 +169,14 @@ impl Sender {
         if reneged {
             self.board.forget_sacks();
         }
-        if self.recovery.is_open() {
-            self.recovery.rack.on_timeout(&self.board);
-        }
-        if self.recovery.phase != Phase::Loss {
-            self.begin_undo_of_timeout();
+        // A timeout begins its own episode. It can be undone only outside any other episode.
+        match self.recovery.phase {
+            Phase::Open => {
+                self.recovery.rack.on_timeout(&self.board);
+                self.begin_undo(Phase::Loss);
+            }
+            Phase::Recovery => self.recovery.undo = Undo::default(),
+            Phase::Loss => {}
         }
         // RFC 8985 section 6.3: with RACK only the first packet and overdue ones are lost, otherwise all.
         let path = self.path();
@@ -204,7 +209,7 @@ impl Sender {
             self.enter_recovery(now, CongestionCause::Loss, (Bytes::ZERO, Bytes::ZERO));
         }
         self.repair_while_reducing(now, (Bytes::ZERO, Bytes::ZERO));
-        if self.window.is_reducing() && !lost.is_zero() {
+        if self.window.reducing && !lost.is_zero() {
             self.window.reduce(Bytes::ZERO, self.board.inflight(), false, self.mss());
         }
         self.window.driver.refresh();
@@ -212,8 +217,7 @@ impl Sender {
         self.timers.loss_timer_at = self.timers.reordering_at;
     }
 
-    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, no loss is known and no probe is in
-    /// flight.
+    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, no loss is known and no probe is in flight.
     #[inline]
     pub(super) fn arm_probe(&mut self, now: Nanos) {
         self.timers.loss_timer = LossTimer::Probe;
@@ -223,8 +227,7 @@ impl Sender {
             return;
         }
         let mut timeout = if self.rtt.srtt.is_zero() { FIRST_PROBE } else { self.rtt.srtt * 2 };
-        // Linux `tcp_schedule_loss_probe` adds the minimum RTO for a single packet, the RFC the receiver's
-        // delay.
+        // Linux `tcp_schedule_loss_probe` adds the minimum RTO for a single packet, the RFC the receiver's delay.
         let single = self.board.len() == 1;
         timeout += match (self.config.timers, single) {
             (TimerRules::Linux, true) => self.config.min_rto,

@@ -8,7 +8,7 @@ use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
 
 impl Sender {
-    /// Next packet to send, if one may leave now. Call until `None` after every call that changes the sender.
+    /// Next packet to send, if one may leave now. Call it until `None` after every call that changes the sender.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending != Pending::NONE || self.state != State::Established {
@@ -83,8 +83,7 @@ impl Sender {
         packet
     }
 
-    /// RFC 8985 section 7.3: new data if available and within the receive window, otherwise the last packet
-    /// again.
+    /// RFC 8985 section 7.3: new data if available and within the receive window, otherwise the last packet again.
     fn tail_probe(&mut self, now: Nanos) -> Option<Packet> {
         let len = self.stream.next_len(self.config.segment);
         let packet = if len > 0 && self.stream.admits(len) {
@@ -133,7 +132,8 @@ impl Sender {
             return None;
         }
         if rescue {
-            self.on_rescue();
+            // At most one per recovery.
+            self.recovery.sack_loss.rescue = self.recovery.point;
         }
         Some(self.retransmit(now, id))
     }
@@ -157,11 +157,7 @@ impl Sender {
                 return self.poll_doubtful(now);
             }
         }
-        if !self.has_room(len) {
-            self.note_usage(true);
-            return None;
-        }
-        if self.defers(now) {
+        if !self.has_room(len) || self.defers(now) {
             self.note_usage(true);
             return None;
         }

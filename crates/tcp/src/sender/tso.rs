@@ -1,4 +1,4 @@
-//! Size of bursts, as Linux sizes TSO packets, and the wait of unpaced senders for room for a whole burst.
+//! Burst sizes, as Linux sizes TSO packets, and the deferral of unpaced senders until a whole burst fits.
 
 use narrows_cc::{Bytes, Nanos, Phase, Rate};
 
@@ -15,8 +15,8 @@ const LARGEST_TSO: u64 = 65_536;
 const WINDOW_DIVISOR: u64 = 3;
 /// Linux defers only within 1 ms of the last departure, and for an acknowledgement expected within 1 ms.
 const DEFERRAL: Nanos = Nanos::from_millis(1);
-/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, the packet that
-/// leaves included.
+/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, including the
+/// departing packet.
 const FIRST_PACED: u64 = 10;
 
 impl Sender {
@@ -42,9 +42,9 @@ impl Sender {
         }
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
         let mut most = control.burst.max(mss).min(half);
-        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered. That is more than half of
-        // the window less a segment, which usually suffices.
-        let window = self.stream.largest_window();
+        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered. That is more than
+        // half of the window less a segment, which usually suffices.
+        let window = self.stream.largest_window;
         if window / 2 < (most + mss).as_u64() {
             most = most.min(Bytes::new(self.stream.half_window(mss.as_u64())));
         }
@@ -79,8 +79,8 @@ impl Sender {
         self.pacing = pacing;
     }
 
-    /// Whether new data waits for room for a larger burst although cwnd has room for a segment (Linux
-    /// `tcp_tso_should_defer`). An acknowledgement ends the wait.
+    /// Whether new data waits for a larger burst although cwnd has room for a segment (Linux `tcp_tso_should_defer`).
+    /// An acknowledgement ends the wait.
     #[inline]
     pub(super) fn defers(&self, now: Nanos) -> bool {
         if !self.config.tso || self.pacing.is_in_burst(now) {
@@ -95,7 +95,7 @@ impl Sender {
         if unsent <= room || room >= window / WINDOW_DIVISOR {
             return false;
         }
-        // Linux sends a whole buffer at once if it will get no more data. `tcp_grow_skb` first fills what is left of the last
+        // Linux sends a whole buffer at once if it gets no more data. `tcp_grow_skb` first fills the rest of the last
         // buffer from the next one, up to the burst.
         if self.stream.head_fits(room) {
             return false;

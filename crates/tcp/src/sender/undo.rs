@@ -55,9 +55,8 @@ impl Undo {
     }
 
     /// Applies the verdict of an acknowledgement: some packet was merely `late`, or possibly `repaired` by its
-    /// retransmission. `settled`: the verdicts so far suffice. Returns the phase to undo if every
-    /// retransmission was reported as a duplicate (RFC 3708) or the timestamps prove all packets merely late
-    /// (RFC 3522).
+    /// retransmission. `settled`: the verdicts so far suffice. Returns the phase to undo if every retransmission was
+    /// reported as a duplicate (RFC 3708) or the timestamps prove all packets merely late (RFC 3522).
     pub(super) fn judge(&mut self, late: bool, repaired: bool, settled: bool) -> Option<Phase> {
         let phase = self.phase?;
         self.first?;

@@ -1,10 +1,10 @@
-//! Two endpoints with rate negotiation, and a simulated path between them. The tests of crate `routers` use
-//! it too.
+//! Two endpoints with rate negotiation, and a simulated path between them. The tests of crate `routers` use it too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use std::collections::BTreeMap;
 
-use narrows_cc::{Bytes, Nanos, Params, Random, Setup, schemes};
+use narrows_cc::schemes::{self, Entry};
+use narrows_cc::{AnyScheme, Bytes, Nanos, Params, Random, Setup};
 use narrows_packet::{Flags, Kind, Packet};
 use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
@@ -44,8 +44,11 @@ pub fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows_cc::AnyScheme {
-    let entry = schemes::find(name).unwrap();
+pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> AnyScheme {
+    build(schemes::find(name).unwrap(), values, config)
+}
+
+pub fn build(entry: &Entry, values: &[(&str, f64)], config: &TcpConfig) -> AnyScheme {
     let mut params = Params::defaults(entry.info.params);
     for &(key, value) in values {
         params.set(key, value).unwrap();

@@ -1,5 +1,4 @@
-//! A scheme defined outside the crate of schemes: NewReno once more, written against the public contract
-//! alone.
+//! A scheme defined outside the crate of schemes: NewReno once more, written against the public contract alone.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use narrows_cc::schemes::Entry;
