@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use narrows_cc::{Nanos, schemes};
-use serde::{Deserialize, Serialize, de};
-
-use crate::schema;
+use narrows_cc::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// The place of a value in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +85,6 @@ struct Inner {
     accepted: Option<String>,
 }
 
-/// Separates message and accepted values in errors with a single text.
-const ACCEPTED: &str = "\n  accepted: ";
-
 impl Diagnostic {
     /// A problem with `key`.
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
@@ -142,6 +137,15 @@ impl Diagnostic {
     }
 }
 
+/// The error about `key`: the problem and the accepted values.
+pub(crate) fn refuse<T>(
+    key: impl Into<String>,
+    message: impl Into<String>,
+    accepted: impl Into<String>,
+) -> Result<T, Diagnostic> {
+    Err(Diagnostic::new(key, message).accepted(accepted))
+}
+
 /// The dotted key of `name` in `table`; no table stands for the top of the text.
 pub(crate) fn key_in(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
@@ -169,69 +173,6 @@ impl fmt::Display for Diagnostic {
 }
 
 impl std::error::Error for Diagnostic {}
-
-impl de::Error for Diagnostic {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        let text = message.to_string();
-        match text.split_once(ACCEPTED) {
-            Some((message, accepted)) => Self::new("", message).accepted(accepted),
-            None => Self::new("", text),
-        }
-    }
-
-    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::new("", format!("found {}", describe(&found))).accepted(expected.to_string())
-    }
-
-    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::invalid_type(found, expected)
-    }
-
-    fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
-        unknown(&format!("unknown value `{found}`"), found, expected.iter().copied())
-    }
-
-    fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        // `sweep` is taken out before the scenario's own keys are read.
-        let sweep = expected.contains(&"warmup").then_some("sweep");
-        let known = expected.iter().copied().chain(sweep);
-        match sweep.and_then(|_| schema::place_of(found)) {
-            Some(place) => Self::new("", format!("unknown key; did you mean `{place}`?"))
-                .accepted(known.collect::<Vec<_>>().join(", ")),
-            None => unknown("unknown key", found, known),
-        }
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        let diagnostic = Self::missing(field);
-        match field {
-            "scheme" => {
-                diagnostic.accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", "))
-            }
-            // Only a router is a table whose kinds are no list of the reader.
-            "kind" => diagnostic.accepted(schema::choice::Router::names()),
-            "from" | "to" => diagnostic.accepted("the name of a node"),
-            _ => diagnostic,
-        }
-    }
-
-    fn duplicate_field(_field: &'static str) -> Self {
-        Self::new("", "this key appears twice")
-    }
-}
-
-fn describe(found: &de::Unexpected<'_>) -> String {
-    match found {
-        de::Unexpected::Map => "a table".into(),
-        de::Unexpected::Seq => "a list".into(),
-        de::Unexpected::Str(text) => format!("the string `{text}`"),
-        de::Unexpected::Bool(value) => format!("`{value}`"),
-        de::Unexpected::Signed(value) => format!("`{value}`"),
-        de::Unexpected::Unsigned(value) => format!("`{value}`"),
-        de::Unexpected::Float(value) => format!("`{value}`"),
-        other => other.to_string(),
-    }
-}
 
 /// Error for a name that is not among `known`: suggests the nearest one and lists all.
 pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Diagnostic {

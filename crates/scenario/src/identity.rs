@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::keys;
 use crate::schema::{Flow, Protocol, Scenario};
 
@@ -69,13 +69,13 @@ impl Identity {
         let max = rate("max_rate", &flow.max_rate, default.max)?;
         let receive = rate("receive_rate", &flow.receive_rate, default.receive)?;
         if min > max {
-            return Err(Diagnostic::new(key("min_rate"), "`min_rate` exceeds `max_rate`").accepted("at most max_rate"));
+            return refuse(key("min_rate"), "`min_rate` exceeds `max_rate`", "at most max_rate");
         }
         if let Some(content) = flow.content
             && content >= OWN_CONTENT
         {
-            return Err(Diagnostic::new(key("content"), format!("`{content}` is out of range"))
-                .accepted(format!("a whole number below {OWN_CONTENT}")));
+            let message = format!("`{content}` is out of range");
+            return refuse(key("content"), message, format!("a whole number below {OWN_CONTENT}"));
         }
         let negotiation = NegotiationConfig {
             content: flow.content.unwrap_or_default(),

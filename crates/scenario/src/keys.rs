@@ -3,15 +3,13 @@
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::Limit;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::quantity::{self, BufferSize};
 
 /// Rejects a rate of zero.
 pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
     match rate.value() {
-        Rate::ZERO => {
-            Err(Diagnostic::new(key, format!("`{rate}` carries nothing")).accepted("a rate above zero such as 100mbit"))
-        }
+        Rate::ZERO => refuse(key, format!("`{rate}` carries nothing"), "a rate above zero such as 100mbit"),
         rate => Ok(rate),
     }
 }
@@ -35,9 +33,8 @@ pub(crate) fn limit(
         BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
         BufferSize::Time(time) => Limit::Time(time),
     };
-    let refuse = |message: String| {
-        Err(Diagnostic::new(key, message).accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
-    };
+    let refuse =
+        |message: String| refuse(key, message, format!("a buffer of at least one packet of {} B", packet.as_u64()));
     match limit {
         Limit::Bytes(bytes) if bytes < packet => {
             refuse(format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()))
@@ -50,7 +47,7 @@ pub(crate) fn limit(
 /// Resolves a time above zero, or its default.
 pub(crate) fn time_or(key: String, time: Option<&quantity::Time>, default: Nanos) -> Result<Nanos, Diagnostic> {
     match time.map(quantity::Time::value) {
-        Some(Nanos::ZERO) => Err(Diagnostic::new(key, "a time of zero").accepted("a time above zero")),
+        Some(Nanos::ZERO) => refuse(key, "a time of zero", "a time above zero"),
         Some(time) => Ok(time),
         None => Ok(default),
     }

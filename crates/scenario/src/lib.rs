@@ -51,7 +51,7 @@ pub use schema::{
     Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
 };
 
-use diagnostic::{Diagnostic, Location};
+use diagnostic::{Diagnostic, Location, refuse};
 use explain::Origins;
 use link::Traces;
 use reader::Reader;
@@ -114,7 +114,7 @@ fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) 
         let rest = run.point.iter().filter(|(key, _)| key != SEED).cloned().collect();
         if !seen.insert((rest, run.seed)) {
             let message = format!("`{}` is a seed of two swept values, of {} seeds each", run.seed, runs.len());
-            return Err(Diagnostic::new(SEED, message).accepted("seeds at least `repeat` apart, or one of both"));
+            return refuse(SEED, message, "seeds at least `repeat` apart, or one of both");
         }
     }
     Ok(())
@@ -186,12 +186,12 @@ fn runs_of(
     let mut scenario = named(source, tree)?;
     let (first, repeat) = (scenario.seed, scenario.repeat);
     if repeat == 0 {
-        return Err(Diagnostic::new("repeat", "`0` is out of range").accepted("a whole number from 1"));
+        return refuse("repeat", "`0` is out of range", "a whole number from 1");
     }
     let total = points * u64::from(repeat);
     if total > MAX_RUNS {
-        return Err(Diagnostic::new("repeat", format!("{points} points × {repeat} seeds make {total} runs"))
-            .accepted(format!("at most {MAX_RUNS} runs")));
+        let message = format!("{points} points × {repeat} seeds make {total} runs");
+        return refuse("repeat", message, format!("at most {MAX_RUNS} runs"));
     }
     let last = first.checked_add(u64::from(repeat) - 1).ok_or_else(|| {
         Diagnostic::new("seed", format!("{repeat} seeds from {first} go beyond the largest"))
@@ -211,7 +211,7 @@ fn runs_of(
                 warnings.extend(resolved.warnings.into_iter().map(warning));
             }
         }
-        let id = id(&scenario, traces);
+        let id = id_of(env!("CARGO_PKG_VERSION"), &scenario, traces);
         runs.push(Run { point: point.to_vec(), seed, scenario: scenario.clone(), id, warnings });
     }
     Ok(runs)
@@ -273,15 +273,24 @@ fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<St
     std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
 }
 
+/// Parses a table and reads it.
+#[allow(clippy::result_large_err)] // once per command
+fn read_table<T>(
+    name: &str,
+    text: &str,
+    read: impl FnOnce(&Tree) -> Result<T, Diagnostic>,
+) -> Result<T, ScenarioError> {
+    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
+    read(&tree).map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))
+}
+
 /// Resolves a DCCP flow from the keys of a `flows` table, without a network.
 ///
 /// # Errors
 /// If a key or value is invalid.
 #[allow(clippy::result_large_err)] // once per command
 pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
-    let flow = DatagramFlow::deserialize(Reader(&tree)).and_then(|flow| flow.plan());
-    flow.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))
+    read_table(name, text, |tree| DatagramFlow::deserialize(Reader(tree))?.plan())
 }
 
 /// Generates the radio path of a `radio` table; the default seed is 1.
@@ -290,18 +299,14 @@ pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioErr
 /// If a key or value is invalid.
 #[allow(clippy::result_large_err)] // once per command
 pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
-    let radio = TextOr::<schema::choice::Radio>::deserialize(Reader(&tree));
-    let recipe = radio.and_then(|radio| link::recipe("", &radio.0, 1));
-    let (seed, length_ms, settings) = recipe.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))?;
-    Ok(radio::generate(seed, length_ms, &settings))
+    read_table(name, text, |tree| {
+        let stated = TextOr::<schema::choice::Radio>::deserialize(Reader(tree))?;
+        let (seed, length_ms, settings) = link::recipe("", &stated.0, 1)?;
+        Ok(radio::generate(seed, length_ms, &settings))
+    })
 }
 
-/// A stable name of a run. Another version of the engine may give another result, so it names its runs differently.
-fn id(scenario: &Scenario, traces: &Traces) -> String {
-    id_of(env!("CARGO_PKG_VERSION"), scenario, traces)
-}
-
+/// A stable name of a run. It depends on the engine's version, because another version may give another result.
 fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
     let json = match serde_json::to_string(scenario) {
         Ok(json) => json,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use narrows_cc::{LITERAL, Param, ParamError, ParamKind, Params, schemes};
 
-use crate::diagnostic::{Diagnostic, Location, key_in, unknown};
+use crate::diagnostic::{Diagnostic, Location, key_in, refuse, unknown};
 use crate::profile::FlowProfile;
 use crate::schema::value::{ParamValue, Protocol};
 use crate::transport;
@@ -63,11 +63,11 @@ pub(crate) fn scheme(
                 "" => "one of the parameters is empty".to_owned(),
                 part => format!("`{part}` does not set a parameter"),
             };
-            return Err(Diagnostic::new(&key, message).accepted(format!("{name}:parameter=value,…")));
+            return refuse(&key, message, format!("{name}:parameter=value,…"));
         };
         let (param, text) = (param.trim(), text.trim());
         if stated.contains(&param) {
-            return Err(Diagnostic::new(&key, format!("`{param}` is set twice")).accepted("each parameter once"));
+            return refuse(&key, format!("`{param}` is set twice"), "each parameter once");
         }
         stated.push(param);
         set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
@@ -75,7 +75,7 @@ pub(crate) fn scheme(
     for (param, value) in table_params.into_iter().flatten() {
         let key = key_in(table, &format!("params.{param}"));
         if stated.contains(&param.as_str()) {
-            return Err(Diagnostic::new(key, format!("`{param}` is also set in `scheme`")).accepted("one of the two"));
+            return refuse(key, format!("`{param}` is also set in `scheme`"), "one of the two");
         }
         set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
     }
@@ -141,7 +141,7 @@ pub(crate) fn set(
     let Some(param) = known.iter().find(|param| param.name == name) else {
         let message = format!("`{owner}` has no parameter `{name}`");
         if known.is_empty() {
-            return Err(Diagnostic::new(key, message).accepted("no parameter"));
+            return refuse(key, message, "no parameter");
         }
         let list: Vec<_> = known.iter().map(describe).collect();
         return Err(unknown(&message, name, known.iter().map(|param| param.name))

@@ -12,6 +12,7 @@ use narrows_cc::schemes;
 use serde_json::Value;
 
 use crate::schema::Tcp;
+use crate::schema::table::object;
 use crate::schema::tcp::ProfileName;
 
 /// One option that a profile sets.
@@ -117,7 +118,7 @@ impl Profile {
         lacks: &'static [&'static str],
     ) -> Self {
         let keys = Tcp::of_profile(id);
-        let values = crate::explain::object(&keys);
+        let values = object(&keys);
         let setting = |(key, facts, kernel): (&'static str, [&'static str; 3], &'static str)| {
             let value = match &values[key] {
                 Value::String(text) => text.clone(),

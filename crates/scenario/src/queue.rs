@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::diagnostic::{Diagnostic, show};
+use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::htb::{self, Place};
 use crate::keys::time_or;
 use crate::quantity::{Amount, DataAmount, Share, Size, Time};
@@ -44,7 +44,7 @@ impl At<'_> {
     fn check<T: std::fmt::Display>(&self, name: &str, value: T, sound: bool, accepted: &str) -> Result<T, Diagnostic> {
         match sound {
             true => Ok(value),
-            false => Err(Diagnostic::new(self.key(name), format!("`{value}` is out of range")).accepted(accepted)),
+            false => refuse(self.key(name), format!("`{value}` is out of range"), accepted),
         }
     }
 }
@@ -314,7 +314,7 @@ impl Keys for DualPi2 {
         let update = at.time("update", self.update.as_ref(), base.update)?;
         if update < SHORTEST_UPDATE {
             let message = format!("an interval of {} ns between updates", update.as_nanos());
-            return Err(Diagnostic::new(at.key("update"), message).accepted("a time of at least 10us"));
+            return refuse(at.key("update"), message, "a time of at least 10us");
         }
         let gain = |name: &str, stated: Option<f64>, default: f64| match stated {
             Some(gain) => at.check(name, gain, (0.0..=1e6).contains(&gain), "0 to 1000000"),

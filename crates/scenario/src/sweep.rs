@@ -1,7 +1,7 @@
 //! Expands a scenario to runs: overrides, axes, cases and seeds.
 
 use crate::diagnostic::{COMMAND_LINE, Diagnostic, Location, ScenarioError};
-use crate::tree::{KeyValue, Node, Tree};
+use crate::tree::{KeyValue, Node, Tree, names_in};
 
 /// Most runs of a sweep; more are certainly a mistake.
 pub(crate) const MAX_RUNS: u64 = 100_000;
@@ -26,6 +26,13 @@ struct Setting {
 struct Axis {
     name: String,
     choices: Vec<Choice>,
+}
+
+impl Axis {
+    /// The keys that its values set.
+    fn sets(&self) -> impl Iterator<Item = &Setting> {
+        self.choices.iter().flat_map(|choice| &choice.sets)
+    }
 }
 
 /// A grid over one scenario.
@@ -70,14 +77,12 @@ impl Grid {
         let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
             return Ok(());
         };
-        let swept = || self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
         let own = |item: usize| {
             let own = format!("{list}.{item}.{key}");
-            self.last.iter().chain(swept()).any(|set| set.key == own)
+            self.last.iter().chain(self.sets()).any(|set| set.key == own)
         };
         if (0..items.len()).all(own) {
-            let at =
-                axis.choices.first().and_then(|choice| choice.sets.first()).map_or(Location::Unknown, |set| set.at);
+            let at = axis.sets().next().map_or(Location::Unknown, |set| set.at);
             let message = format!("every item of {list} has its own `{key}`, so these values have no effect");
             return Err(Diagnostic::new(swept_key(&axis.name, at), message)
                 .accepted(format!("one value for `{}`, or no own value for one of {list}", axis.name))
@@ -95,8 +100,7 @@ impl Grid {
                 .at(at));
         }
         let cases = self.axes.iter().filter(|axis| axis.name == CASE);
-        let mut of_cases = cases.flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
-        if let Some(set) = of_cases.find(|set| covers(key, &set.key)) {
+        if let Some(set) = cases.flat_map(Axis::sets).find(|set| covers(key, &set.key)) {
             let which = if set.key == key { "this key".to_owned() } else { format!("`{}`", set.key) };
             return Err(Diagnostic::new(key, format!("{which} is set by sweep.cases"))
                 .accepted("a key that no case sets")
@@ -104,8 +108,7 @@ impl Grid {
         }
         // An override of all items replaces the file's axis over one of them.
         let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
-        let own =
-            |axis: &&Axis| ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at);
+        let own = |axis: &&Axis| ended(axis) && axis.sets().any(|set| set.at == at);
         if let Some(axis) = self.axes.iter().find(own) {
             return Err(Diagnostic::new(key, format!("this would undo the sweep of {}", axis.name))
                 .accepted(format!("{key} before {}", axis.name))
@@ -119,10 +122,8 @@ impl Grid {
                 self.axes.remove(position);
             }
             let value = Tree::from_command_line(value);
-            let of_all: Vec<_> = key.split('.').filter(|segment| segment.parse::<usize>().is_err()).collect();
-            let of_all = of_all.join(".");
-            let swept = |axis: &Axis| axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == of_all));
-            if self.axes.iter().any(swept) {
+            let of_all = names_in(key).collect::<Vec<_>>().join(".");
+            if self.sets().any(|set| set.key == of_all) {
                 self.last.push(Setting { key: key.to_owned(), at, value });
                 return Ok(());
             }
@@ -147,8 +148,7 @@ impl Grid {
 
     /// Prefixes the key of an error with `sweep.` if the file sweeps that key.
     pub(crate) fn prefix(&self, mut error: ScenarioError) -> ScenarioError {
-        let of_file = |set: &&Setting| set.at != Location::CommandLine;
-        let mut swept = self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets).filter(of_file);
+        let mut swept = self.sets().filter(|set| set.at != Location::CommandLine);
         if let Some(key) = &mut error.key
             && error.source != COMMAND_LINE
             && swept.any(|set| undoes(&set.key, key))
@@ -156,6 +156,11 @@ impl Grid {
             key.insert_str(0, "sweep.");
         }
         error
+    }
+
+    /// The keys that its axes set.
+    fn sets(&self) -> impl Iterator<Item = &Setting> {
+        self.axes.iter().flat_map(Axis::sets)
     }
 
     /// The scenario without its sweep.
@@ -220,10 +225,9 @@ fn undoes(key: &str, other: &str) -> bool {
     rest.peek().is_none()
 }
 
-/// Like `replaces`, for an `other` outside the value of `key`.
+/// Like [`undoes`], for an `other` outside the value of `key`.
 fn covers(key: &str, other: &str) -> bool {
-    let names = |key: &str| key.split('.').filter(|segment| segment.parse::<usize>().is_err()).count();
-    undoes(key, other) && names(key) == names(other)
+    undoes(key, other) && names_in(key).count() == names_in(other).count()
 }
 
 /// Rejects an axis that replaces a key of an earlier axis: axes apply in order, so the labels of the earlier
@@ -232,7 +236,7 @@ fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     let mut seen: Vec<&str> = Vec::new();
     for axis in axes {
         let mut of_axis: Vec<&Setting> = Vec::new();
-        for set in axis.choices.iter().flat_map(|choice| &choice.sets) {
+        for set in axis.sets() {
             if let Some(earlier) = seen.iter().find(|earlier| undoes(&set.key, earlier)) {
                 let diagnostic = Diagnostic::new(
                     format!("sweep.{}", set.key),

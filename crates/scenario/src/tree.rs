@@ -124,17 +124,18 @@ impl Tree {
     pub(crate) fn location(&self, key: &str) -> Location {
         let mut here = self;
         for segment in key.split('.') {
-            let next = match &here.node {
-                Node::Table(_) => here.get(segment).map(|entry| &entry.value),
-                Node::List(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),
-                _ => None,
-            };
-            match next {
-                Some(next) => here = next,
-                None => break,
-            }
+            let Some(next) = here.child(segment) else { break };
+            here = next;
         }
         here.at
+    }
+
+    /// The value of a key, or the item of this number.
+    pub(crate) fn child(&self, segment: &str) -> Option<&Self> {
+        match &self.node {
+            Node::List(items) => items.get(segment.parse::<usize>().ok()?),
+            _ => self.get(segment).map(|entry| &entry.value),
+        }
     }
 
     /// Sets the value at a dotted key. A list without an index means all its items; missing tables are made.
@@ -247,6 +248,11 @@ impl std::fmt::Display for Tree {
             }
         }
     }
+}
+
+/// The names in a dotted key, without the numbers of items: `flows`, `rtt` for `flows.0.rtt`.
+pub(crate) fn names_in(key: &str) -> impl Iterator<Item = &str> {
+    key.split('.').filter(|segment| segment.parse::<usize>().is_err())
 }
 
 /// Whether the value that ought to stand at `start` is missing after its equals sign.

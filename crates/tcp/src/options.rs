@@ -12,9 +12,8 @@
 /// }                                             does, and refuses other values
 /// ```
 ///
-/// Types and units have the same names in scenarios, where the values are texts: `Time` (`ms`, `secs`), `Size` (`mib`),
-/// `Amount` (`bytes`, `pkt`), `Period` (`off`), and the words of an enumeration. The order of rows is that of scenarios,
-/// on which identities of runs depend.
+/// Types have the same names in scenarios, where values are texts: `Time`, `Size`, `Amount`, `Period`, and the words of
+/// an enumeration. The order of rows is that of scenarios, on which identities of runs depend.
 #[macro_export]
 macro_rules! tcp_options {
     ($then:ident) => {
@@ -296,7 +295,9 @@ const fn pkt(count: u64) -> Amount {
 pub const MAX_TSO: Bytes = Bytes::new(65_536 - 1 - 320);
 
 /// The key of an option in scenarios.
-macro_rules! key {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! option_key {
     ($field:ident) => {
         stringify!($field)
     };
@@ -343,6 +344,11 @@ macro_rules! config {
                 Self { $($($field: $rfc,)?)* ..Self::default() }
             }
 
+            /// TCP with the defaults of ns-3.
+            pub fn ns3() -> Self {
+                Self { $($($field: $ns3,)?)* ..Self::default() }
+            }
+
             /// What a Linux host does of these settings: those that it lets hosts choose as stated, the others in its own
             /// way.
             #[must_use]
@@ -353,7 +359,7 @@ macro_rules! config {
 
             /// The first key in which two settings differ.
             pub fn difference(&self, other: &Self) -> Option<&'static str> {
-                let keys = [$((self.$field == other.$field, key!($field $($key)?))),*];
+                let keys = [$((self.$field == other.$field, option_key!($field $($key)?))),*];
                 keys.into_iter().find(|(same, _)| !same).map(|(_, key)| key)
             }
         }

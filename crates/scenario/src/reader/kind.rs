@@ -4,7 +4,7 @@ use serde::de::{self, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, 
 use serde::forward_to_deserialize_any;
 
 use super::Reader;
-use crate::diagnostic::{Diagnostic, unknown};
+use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::tree::KeyValue;
 
 /// A kind, and the entries of its table; those besides `kind` are its keys.
@@ -109,7 +109,7 @@ impl<'de> de::Deserializer<'de> for Unstated<'_> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         let accepted = (&visitor as &dyn de::Expected).to_string();
-        Err(Diagnostic::new("", format!("`{}` requires this key", self.0)).accepted(accepted))
+        refuse("", format!("`{}` requires this key", self.0), accepted)
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
